@@ -49,6 +49,7 @@ ENGINES ?= tests/engines
 
 .PHONY: test
 test: $(VENV)/.test ## Run the tests but for those of the service and of engines, on all cores
+	@bash tests/page/install.sh
 	@$(COMPILED) $(PY) -m pytest -n auto --dist worksteal $(addprefix --ignore=,$(SERVICE) tests/engines)
 
 .PHONY: test-service

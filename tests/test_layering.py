@@ -65,6 +65,11 @@ def test_wheel_holds_the_two_packages_and_nothing_else(wheel: zipfile.ZipFile) -
 
     others = {f"{package}/py.typed" for package in PACKAGES}
     others |= {f"muster/report/_page/page.{kind}" for kind in ("css", "js")}
+    for folder in ("templates", "static", "static/vendor"):
+        of_page = PROJECT / "actors" / "muster" / "service" / "page" / folder
+        others |= {
+            f"muster/service/page/{folder}/{one.name}" for one in of_page.iterdir() if one.is_file()
+        }
     assert {name for name in files if not name.endswith(".py")} == others
     assert files - others == sources("muster") | sources("muster_core")
 

@@ -7,7 +7,8 @@ runs. Nothing is decided here, and no file is written.
 
 from __future__ import annotations
 
-from muster.report._board import Board, QueueNow, as_words
+from muster.figures.words import as_words
+from muster.report._board import Board, QueueNow
 from muster.report._page.content import Content, Ending
 from muster.report._page.page import page
 from muster.report._recording.recorder import Recorder

@@ -21,6 +21,7 @@ from muster.service.api import (
     why,
 )
 from muster.service.endpoints.routing import routes_of
+from muster.service.page.site import page_routes
 from muster.service.problems import Problem
 from muster.service.yunikorn.site import routes as yunikorn_routes
 
@@ -53,7 +54,11 @@ def make_app(service: Callable[[], Service]) -> Starlette:
         service: Returns the running service.
     """
     app = Starlette(
-        routes=[*routes_of(service, ENDPOINTS), *yunikorn_routes(service)],
+        routes=[
+            *routes_of(service, ENDPOINTS),
+            *yunikorn_routes(service),
+            *page_routes(service),
+        ],
         exception_handlers={HTTPException: _refused},
     )
     app.router.redirect_slashes = False

@@ -14,6 +14,7 @@ from muster._surface.binder import BIND_ATTEMPTS, BIND_TIMEOUT_S
 from muster._surface.open import open_parts, store_options
 from muster._surface.scheduler import Scheduler
 from muster.service.access.bearer import TokenAccess
+from muster.service.access.sessions import Sessions
 from muster.service.access.who import Access, OpenAccess
 from muster.service.app import make_app
 from muster.service.front.addresses import Address, bind_all
@@ -142,6 +143,7 @@ class _Running:
         self.roll = Roll()
         self.health = Health()
         self.leases = Leases()
+        self.sessions = Sessions()
         self.server = Server(self.usage)
         hosts = Hosts([*options.hosts, *_names(options)])
         self.door = self._door(make_app(self._service_now), hosts)
@@ -257,6 +259,7 @@ class _Running:
             origin_us=parts.origin_us,
             intake=open_intake(self.options.state, self.leases),
             started_us=started_us,
+            sessions=self.sessions,
         )
 
     async def _work(self, service: Service) -> None:

@@ -14,6 +14,7 @@ if TYPE_CHECKING:
     from muster._runtime.clients.calls import Answer, Call
     from muster._runtime.clients.client import Client
     from muster._surface.scheduler import Scheduler
+    from muster.service.access.sessions import Sessions
     from muster.service.access.who import Access
     from muster.service.health import Health
     from muster.service.input.intake import Intake
@@ -53,6 +54,7 @@ class Service:
         origin_us: The origin of the scheduler's time, in microseconds since 1970 in UTC.
         intake: What it remembers of what came in.
         started_us: When the service started, in microseconds since 1970 in UTC.
+        sessions: Who has logged in to the page.
     """
 
     scheduler: Scheduler
@@ -70,6 +72,7 @@ class Service:
     origin_us: int
     intake: Intake
     started_us: int
+    sessions: Sessions
 
     async def look(self, read: Callable[[CoordinatorMachine], Steps[T]]) -> T:
         """Read the state between two batches; everything before is announced.

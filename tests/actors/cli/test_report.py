@@ -13,7 +13,7 @@ from pathlib import Path
 
 import pytest
 
-from muster.report._page.text import duration
+from muster.figures.text import duration
 from tests.actors.cli.helpers import ASK, BAD, SETUP, Running, run, run_json, started, written
 from tests.actors.report.helpers import EVERYTHING, Reader, known, tile
 

@@ -19,6 +19,7 @@ from typing_extensions import override
 
 from muster.service.access.who import Role
 from muster.service.app import ENDPOINTS, make_app
+from muster.service.page.site import PAGES
 from muster.service.problems import PROBLEM_JSON
 from muster.service.yunikorn.app import PATHS, YuniKorn
 from muster.service.yunikorn.site import make_site
@@ -28,7 +29,11 @@ from tests.actors.serving.test_tokens import SECRETS, bearer, line_of
 GONE: Final = "secret-of-somebody-who-left"
 METHODS: Final = ("GET", "HEAD", "POST", "PUT", "PATCH", "DELETE", "OPTIONS", "NONSENSE")
 UI: Final = "/{path}"
-LEAST: Final = {(one.method, one.path): one.role for one in ENDPOINTS}
+LEAST: Final = {
+    **{(one.method, one.path): one.role for one in ENDPOINTS},
+    **{(one.method, one.path): one.role for one in PAGES},
+}
+OF_PAGE: Final = {one.path for one in PAGES}
 
 
 @attrs.frozen
@@ -50,7 +55,13 @@ class Place:
     @property
     def sample(self) -> str:
         """A path of this form."""
+        if self.path.startswith("/static/"):
+            return "/static/page.css"
         return re.sub(r"\{[^}]*\}", "" if self.path == UI else "x", self.path)
+
+    @property
+    def is_of_page(self) -> bool:
+        return not self.site and self.path in OF_PAGE
 
     @property
     def is_yunikorns(self) -> bool:
@@ -148,9 +159,15 @@ def ports(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Ports]:
             yield found
 
 
-def check_refused(place: Place, method: str, response: httpx.Response, status: int) -> None:
-    """Check that a request was refused, in the form of its end points."""
+def check_refused(
+    place: Place, method: str, response: httpx.Response, status: int, *, at_door: bool = False
+) -> None:
+    """Check that a request was refused, in the form of its end points or as a page."""
     assert response.status_code == status, method
+    if place.is_of_page and not at_door:
+        assert response.headers["content-type"] == "text/html; charset=utf-8"
+        assert response.headers["content-security-policy"].startswith("default-src 'none'; ")
+        return
     if status == 401:
         assert response.headers["www-authenticate"].startswith('Bearer realm="muster"')
     if not place.is_yunikorns:
@@ -175,7 +192,9 @@ def test_every_path_for_every_role(ports: Ports, place: Place) -> None:
         for headers in without:
             response = ports.ask(place, method, headers)
             if least is Role.ANYONE:
-                assert response.status_code < 400, headers
+                # The form to log in is empty here.
+                most = 401 if place.is_of_page and method == "POST" else 400
+                assert response.status_code < most, headers
             else:
                 check_refused(place, method, response, 401)
         for role, secret in SECRETS.items():
@@ -227,6 +246,6 @@ def test_all_paths_are_there() -> None:
 def test_what_is_refused_at_the_door_has_the_form_of_the_path(ports: Ports, place: Place) -> None:
     method = place.methods[0]
     elsewhere = ports.ask(place, method, {"Host": "elsewhere.example"})
-    check_refused(place, method, elsewhere, 421)
+    check_refused(place, method, elsewhere, 421, at_door=True)
     other_site = ports.ask(place, method, {"Origin": "http://elsewhere.example"})
-    check_refused(place, method, other_site, 403)
+    check_refused(place, method, other_site, 403, at_door=True)

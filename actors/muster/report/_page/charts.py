@@ -7,8 +7,8 @@ from typing import Final, TypeAlias, final
 
 import attrs
 
+from muster.figures.text import level_ticks, minus, number, safe, time_ticks
 from muster.report._page.frame import HIGH, WIDE, Frame
-from muster.report._page.text import level_ticks, minus, number, safe, time_ticks
 
 MOST_TICKS: Final = 12
 """The most ticks of a time axis, if there is room for them."""

@@ -6,9 +6,7 @@ import math
 from collections.abc import Mapping, Sequence
 from typing import Final
 
-from muster.replay import WaitSummary
-from muster.report._page.content import Content
-from muster.report._page.text import (
+from muster.figures.text import (
     DAY,
     HOUR,
     MINUTE,
@@ -19,6 +17,8 @@ from muster.report._page.text import (
     safe,
     safe_long,
 )
+from muster.replay import WaitSummary
+from muster.report._page.content import Content
 from muster.report._recording.waiting import EDGES_US, Histogram, Wait
 from muster_core.decisions import MICROSECONDS
 

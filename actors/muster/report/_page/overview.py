@@ -4,11 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 
-from muster.report._page.charts import Chart, Data, Stroke, Told, legend
-from muster.report._page.content import Content, Ending
-from muster.report._page.frame import step_area, step_line
-from muster.report._page.remarks import place_of
-from muster.report._page.text import (
+from muster.figures.text import (
     NOTHING,
     Unit,
     counted,
@@ -19,6 +15,10 @@ from muster.report._page.text import (
     safe,
     safe_long,
 )
+from muster.report._page.charts import Chart, Data, Stroke, Told, legend
+from muster.report._page.content import Content, Ending
+from muster.report._page.frame import step_area, step_line
+from muster.report._page.remarks import place_of
 from muster.report._recording.queues import QueueRecord
 from muster.report._recording.timeline import Series
 from muster_core.decisions import MICROSECONDS

@@ -9,13 +9,13 @@ from typing import Final
 import attrs
 
 from muster._version import __version__
+from muster.figures.text import safe
 from muster.report._page.charts import Data
 from muster.report._page.content import Content
 from muster.report._page.delays import distributions, longest
 from muster.report._page.gantt import gantt
 from muster.report._page.overview import cluster, head, tiles
 from muster.report._page.remarks import remarks
-from muster.report._page.text import safe
 from muster.report._page.tree import tree
 
 _POLICY: Final = "default-src 'none'; style-src 'unsafe-inline'; script-src 'unsafe-inline'"

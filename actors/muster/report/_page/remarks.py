@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from muster.figures.text import safe_long
 from muster.replay import FeedWarning, Remark
 from muster.report._page.content import Content
-from muster.report._page.text import safe_long
 
 
 def place_of(remark: Remark | FeedWarning) -> str:

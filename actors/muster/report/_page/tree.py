@@ -4,10 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from muster.report._page.charts import Chart, Data, Stroke, Told
-from muster.report._page.content import Content
-from muster.report._page.frame import limit_line, step_area, step_line
-from muster.report._page.text import (
+from muster.figures.text import (
     Unit,
     amount_text,
     counted,
@@ -17,6 +14,9 @@ from muster.report._page.text import (
     percent,
     safe,
 )
+from muster.report._page.charts import Chart, Data, Stroke, Told
+from muster.report._page.content import Content
+from muster.report._page.frame import limit_line, step_area, step_line
 from muster.report._recording.queues import MOST_QUEUES, OTHERS, QueueRecord, StepLine
 from muster_core.config.model import QueueConfig, Settings
 

@@ -57,6 +57,11 @@ class TokenAccess:
             raise _unauthorized("this token is unknown, or no longer valid", wrong=True)
         return who
 
+    # PAGE-2
+    def holder(self, token: str, /) -> Who | None:
+        """Return whose token this is, or None if it is not in the file."""
+        return self._tokens.holder(token.encode())
+
     # ACCESS-4
     def still(self, who: Who, /) -> bool:
         """Return whether somebody has a token as before."""

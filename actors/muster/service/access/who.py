@@ -64,6 +64,10 @@ class Access(Protocol):
         """
         ...
 
+    def holder(self, token: str, /) -> Who | None:
+        """Return whose token this is, or None."""
+        ...
+
     def still(self, who: Who, /) -> bool:
         """Return whether somebody who was known before still is, in the same role."""
         ...
@@ -76,6 +80,10 @@ class OpenAccess:
 
     def who(self, request: HTTPConnection, /) -> Who:
         """Return everybody."""
+        return EVERYBODY
+
+    def holder(self, token: str, /) -> Who | None:
+        """Return everybody, whatever the token."""
         return EVERYBODY
 
     def still(self, who: Who, /) -> bool:

@@ -2,7 +2,7 @@ from __future__ import annotations
 
 import pytest
 
-from muster.report._page.text import (
+from muster.figures.text import (
     DAY,
     HOUR,
     MINUTE,

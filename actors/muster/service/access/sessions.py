@@ -1,0 +1,96 @@
+"""Sessions: who has logged in with a token, and in which browser."""
+
+from __future__ import annotations
+
+import hmac
+from collections import OrderedDict
+from secrets import token_urlsafe
+from typing import TYPE_CHECKING, Final, final
+
+import attrs
+import trio
+
+if TYPE_CHECKING:
+    from starlette.requests import HTTPConnection
+    from starlette.responses import Response
+
+    from muster.service.access.who import Access, Who
+
+COOKIE: Final = "muster_session"
+
+_IDLE_S: Final = 12 * 3600.0
+"""After how long without a request a session ends, in seconds."""
+
+_MOST: Final = 10_000
+"""How many sessions there are at most; the one that was idle for the longest ends first."""
+
+
+@final
+@attrs.define(eq=False)
+class Session:
+    """A browser in which somebody has logged in.
+
+    Attributes:
+        who: Who it is.
+        proof: What each form must send, which no other web site knows.
+        used_s: When it was used last, in seconds of trio's clock.
+    """
+
+    who: Who
+    proof: str = attrs.field(factory=lambda: token_urlsafe(24))
+    used_s: float = attrs.field(factory=trio.current_time)
+
+    def is_proved_by(self, proof: str) -> bool:
+        """Return whether a form comes from a page of this session."""
+        return hmac.compare_digest(self.proof.encode(), proof.encode())
+
+
+# PAGE-2
+@final
+class Sessions:
+    """All sessions. They are kept in memory: a service that starts again asks for tokens again."""
+
+    def __init__(self) -> None:
+        self._by_key: OrderedDict[str, Session] = OrderedDict()
+        #: For those who need no session: there are no tokens, or the request has one itself.
+        self._open: dict[str, Session] = {}
+
+    def of(self, request: HTTPConnection, access: Access) -> Session | None:
+        """Return the session of a request, or None."""
+        key = request.cookies.get(COOKIE, "")
+        session = self._by_key.get(key)
+        if session is None:
+            return None
+        now_s = trio.current_time()
+        if now_s - session.used_s > _IDLE_S or not access.still(session.who):
+            del self._by_key[key]
+            return None
+        session.used_s = now_s
+        self._by_key.move_to_end(key)
+        return session
+
+    def without(self, who: Who) -> Session:
+        """Return what stands for a session where none is needed."""
+        session = self._open.get(who.name)
+        if session is None or session.who != who:
+            session = self._open[who.name] = Session(who)
+        return session
+
+    def begin(self, who: Who, response: Response, *, is_secure: bool) -> None:
+        """Begin a session, and tell the browser.
+
+        Args:
+            who: Who has logged in.
+            response: The response that tells.
+            is_secure: Whether the browser may send the cookie by TLS only.
+        """
+        key = token_urlsafe(32)
+        self._by_key[key] = Session(who)
+        while len(self._by_key) > _MOST:
+            self._by_key.popitem(last=False)
+        response.set_cookie(COOKIE, key, httponly=True, samesite="strict", secure=is_secure)
+
+    def end(self, request: HTTPConnection, response: Response) -> None:
+        """End the session of a request, if there is one."""
+        self._by_key.pop(request.cookies.get(COOKIE, ""), None)
+        response.delete_cookie(COOKIE, httponly=True, samesite="strict")

@@ -1,0 +1,17 @@
+"""The parts of the page: overview, queues, asks and gangs, nodes, configuration, time."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Final
+
+from muster.service.page.parts import applying, overview, queues
+
+if TYPE_CHECKING:
+    from muster.service.page.viewed import Page
+
+PARTS: Final[tuple[Page, ...]] = (
+    *overview.PAGES,
+    *queues.PAGES,
+    *applying.PAGES,
+)
+"""All parts."""

@@ -1,0 +1,164 @@
+"""Templates and what they may call; the headers of every page."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from hashlib import sha256
+from importlib.resources import files
+from typing import TYPE_CHECKING, Any, Final
+from urllib.parse import quote, urlencode
+
+from jinja2 import Environment, PackageLoader, StrictUndefined
+from starlette.responses import HTMLResponse
+
+from muster._version import __version__
+from muster.figures.text import amount_text, counted, duration, number, percent, shortened
+from muster.figures.words import as_words
+from muster.service.access.who import Role
+from muster.service.reading.looking import as_iso
+
+if TYPE_CHECKING:
+    from starlette.responses import Response
+
+    from muster.service.page.viewed import Viewed
+
+# PAGE-1
+HEADERS: Final = {
+    "Content-Security-Policy": (
+        "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self' data:; "
+        "connect-src 'self'; form-action 'self'; base-uri 'none'; frame-ancestors 'none'"
+    ),
+    "X-Frame-Options": "DENY",
+    "Referrer-Policy": "same-origin",
+    "Cross-Origin-Opener-Policy": "same-origin",
+}
+"""The headers of every page: it fetches nothing from elsewhere, and stands in no other page."""
+
+SECTIONS: Final = (
+    ("/", "Overview"),
+    ("/queues", "Queues"),
+    ("/asks", "Asks"),
+    ("/gangs", "Gangs"),
+    ("/nodes", "Nodes"),
+    ("/config", "Configuration"),
+)
+"""The parts of the page, with their addresses."""
+
+
+def _version_of(name: str) -> str:
+    data = files("muster.service.page").joinpath("static", *name.split("/")).read_bytes()
+    return sha256(data).hexdigest()[:12]
+
+
+def static(name: str) -> str:
+    """Return the address of a file that never changes under this address."""
+    if name not in _VERSIONS:
+        _VERSIONS[name] = _version_of(name)
+    return f"/static/{name}?v={_VERSIONS[name]}"
+
+
+_VERSIONS: Final[dict[str, str]] = {}
+
+
+def amounts_text(amounts: Mapping[str, int]) -> str:
+    """Return amounts of several types in the units that suit them: ``2 cores, 4 GiB memory``."""
+    shown = ((kind, amount_text(kind, amount)) for kind, amount in sorted(amounts.items()))
+    return ", ".join(text if kind == "vcore" else f"{text} {kind}" for kind, text in shown)
+
+
+def _as_json(value: object) -> str:
+    """Return a value as JSON for readers."""
+    return json.dumps(value, indent=2, ensure_ascii=False)
+
+
+def _segment(text: str) -> str:
+    """Return a name as a part of the path of an address."""
+    return quote(text, safe="")
+
+
+def _environment() -> Environment:
+    found = Environment(
+        loader=PackageLoader("muster.service.page", "templates"),
+        autoescape=True,
+        undefined=StrictUndefined,
+        trim_blocks=True,
+        lstrip_blocks=True,
+    )
+    filters: dict[str, Any] = {
+        "amounts": amounts_text,
+        "counted": counted,
+        "decided": as_words,
+        "duration": duration,
+        "json": _as_json,
+        "number": number,
+        "percent": percent,
+        "segment": _segment,
+        "shortened": shortened,
+    }
+    known: dict[str, Any] = {
+        "Role": Role,
+        "sections": SECTIONS,
+        "static": static,
+        "version": __version__,
+    }
+    found.filters.update(filters)
+    found.globals.update(known)
+    return found
+
+
+_TEMPLATES: Final = _environment()
+
+
+def shown(
+    viewed: Viewed,
+    template: str,
+    /,
+    *,
+    status: int = 200,
+    headers: Mapping[str, str] | None = None,
+    **context: object,
+) -> Response:
+    """Return a page.
+
+    Args:
+        viewed: The request.
+        template: The file of its template.
+        status: The status of the response.
+        headers: Further headers.
+        **context: What the template knows besides what all know.
+    """
+    service = viewed.service
+
+    def url(path: str, /, **query: object) -> str:
+        """Return the address of a page, at the same moment."""
+        wanted = {**viewed.moment.query(), **query}
+        written = urlencode(
+            {name: value for name, value in wanted.items() if value not in ("", None)}
+        )
+        return f"{path}?{written}" if written else path
+
+    def moment_text(at_us: int) -> str:
+        """Return an instant of the scheduler as a date."""
+        return as_iso(service.unix_us(at_us))
+
+    text = _TEMPLATES.get_template(template).render(
+        viewed=viewed,
+        who=viewed.who,
+        proof=viewed.session.proof,
+        moment=viewed.moment,
+        path=viewed.request.scope["path"],
+        base="part.html" if viewed.is_part else "base.html",
+        url=url,
+        date=moment_text,
+        **context,
+    )
+    return HTMLResponse(text, status, {**HEADERS, **(headers or {}), "Vary": "HX-Request"})
+
+
+def plain_page(
+    template: str, status: int, headers: Mapping[str, str], **context: object
+) -> Response:
+    """Return a page for somebody who has not logged in."""
+    text = _TEMPLATES.get_template(template).render(**context)
+    return HTMLResponse(text, status, {**HEADERS, **headers})

@@ -1,0 +1,152 @@
+"""The routes of the page: who may, what forms must prove, and errors as pages."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable, Iterable, Mapping
+from typing import TYPE_CHECKING, Final, final
+
+import attrs
+from starlette.requests import Request
+from starlette.routing import BaseRoute, Route
+
+from muster.service.access.sessions import Session, Sessions
+from muster.service.access.who import NOBODY, WHO, OpenAccess, Role
+from muster.service.endpoints.routing import problem_of
+from muster.service.limits.requests import ROUTE
+from muster.service.page.files import FILES
+from muster.service.page.live import LIVE
+from muster.service.page.login import LOGIN
+from muster.service.page.moment import moment_of
+from muster.service.page.parts import PARTS
+from muster.service.page.rendering import plain_page, shown
+from muster.service.page.viewed import Page, Viewed
+from muster.service.problems import Problem
+from muster_core.errors import MusterError
+
+if TYPE_CHECKING:
+    from starlette.responses import Response
+    from starlette.types import Receive, Scope, Send
+
+    from muster.service.access.who import Who
+    from muster.service.state import Service
+
+_LOG: Final = logging.getLogger("muster.service")
+
+PAGES: Final[tuple[Page, ...]] = (*PARTS, *LIVE, *LOGIN, *FILES)
+"""All pages, and what their forms do."""
+
+
+def page_routes(service: Callable[[], Service]) -> list[BaseRoute]:
+    """Return the routes of the page.
+
+    Args:
+        service: Returns the running service.
+    """
+    by_path: dict[str, dict[str, Page]] = {}
+    for page in PAGES:
+        by_path.setdefault(page.path, {})[page.method] = page
+    return [
+        Route(path, _Resource(service, of_path), methods=[*of_path])
+        for path, of_path in _in_order(by_path.items())
+    ]
+
+
+def _in_order(
+    paths: Iterable[tuple[str, dict[str, Page]]],
+) -> list[tuple[str, dict[str, Page]]]:
+    """Put a path whose last part may have slashes behind those that it would hide."""
+    return sorted(paths, key=lambda one: ":path}" in one[0])
+
+
+@final
+@attrs.frozen
+class _Resource:
+    """What stands at one path: a page for each method."""
+
+    service: Callable[[], Service]
+    by_method: Mapping[str, Page]
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        request = Request(scope, receive, send)
+        page = self.by_method["GET" if request.method == "HEAD" else request.method]
+        scope[ROUTE] = page.path
+        response = await _answered(self.service(), page, request)
+        await response(scope, receive, send)
+
+
+async def _answered(service: Service, page: Page, request: Request) -> Response:
+    """Return the response to a request, whatever happens."""
+    viewed: Viewed | None = None
+    try:
+        who, session = _session_of(service, page, request)
+        request.scope[WHO] = who
+        viewed = Viewed(service, request, who, session, moment_of(service))
+        if who.role < page.role:
+            needed = page.role.name.lower()
+            has = f"{who.name!r} has the role {who.role.name.lower()}"
+            raise Problem(403, f"this needs the role {needed}; {has}")
+        if page.method != "GET" and page.role is not Role.ANYONE:
+            _check_proof(request, session)
+        return await page.handler(viewed)
+    except Problem as problem:
+        service.usage.refusals.note(problem)
+        return _told(service, viewed, request, problem)
+    except MusterError as error:
+        return _told(service, viewed, request, problem_of(error))
+    except Exception:  # noqa: BLE001 - a bug in one page must not end the service
+        _LOG.exception("%s %s", request.method, request.url.path)
+        bug = Problem(500, "the service has a bug here; its log says more")
+        return _told(service, viewed, request, bug)
+
+
+# PAGE-2
+def _session_of(service: Service, page: Page, request: Request) -> tuple[Who, Session]:
+    """Return who sends a request, and in which session.
+
+    Raises:
+        Problem: 401 if a token is needed, and the browser has not logged in.
+    """
+    sessions: Sessions = service.sessions
+    if page.role is Role.ANYONE:
+        return NOBODY, sessions.of(request, service.access) or sessions.without(NOBODY)
+    if isinstance(service.access, OpenAccess) or "authorization" in request.headers:
+        who = service.access.who(request)
+        return who, sessions.without(who)
+    session = sessions.of(request, service.access)
+    if session is None:
+        service.access.who(request)  # Says that a token is missing.
+        raise AssertionError
+    return session.who, session
+
+
+# PAGE-3
+def _check_proof(request: Request, session: Session) -> None:
+    """Check that a form comes from a page of this session, and not from another web site.
+
+    A request with a token of its own needs no proof: no other web site can make a browser send it.
+
+    Raises:
+        Problem: 403 if it does not.
+    """
+    if "authorization" in request.headers:
+        return
+    if not session.is_proved_by(request.headers.get("x-muster-proof", "")):
+        raise Problem(403, "this form is from another session: load the page again")
+
+
+def _told(service: Service, viewed: Viewed | None, request: Request, problem: Problem) -> Response:
+    """Return the page that tells of a problem."""
+    if problem.status == 401 or viewed is None:
+        open_ = isinstance(service.access, OpenAccess)
+        wanted = request.scope["path"] if request.method in {"GET", "HEAD"} else "/"
+        return plain_page(
+            "login.html",
+            problem.status,
+            problem.headers,
+            wanted=f"{wanted}?{request.url.query}" if request.url.query else wanted,
+            wrong="" if problem.status == 401 and not open_ else problem.detail,
+        )
+    return shown(
+        viewed, "problem.html", status=problem.status, headers=problem.headers, problem=problem
+    )

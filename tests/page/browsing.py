@@ -1,0 +1,126 @@
+"""Looking at the page with a real browser: Debian's Chromium, without a window."""
+
+from __future__ import annotations
+
+import shutil
+from collections.abc import Generator, Sequence
+from contextlib import contextmanager
+from functools import lru_cache
+from importlib.resources import files
+from typing import Final, final
+
+import attrs
+from playwright.sync_api import Browser, ConsoleMessage, Page, Playwright, Request
+
+PROGRAMS: Final = ("chromium", "chromium-browser", "google-chrome")
+
+PATIENCE_S: Final = 60.0
+"""How long anything is waited for, in seconds; it is never reached on a machine that works."""
+
+NO_BROWSER: Final = "no Chromium here: install it, for example with apt-get install chromium"
+
+
+def program() -> str | None:
+    """Return the browser of this machine, or None."""
+    return next((found for one in PROGRAMS if (found := shutil.which(one))), None)
+
+
+@lru_cache(maxsize=1)
+def axe() -> str:
+    """Return the script of axe-core, which looks for what somebody could not use."""
+    return files("axe_playwright_python").joinpath("axe.min.js").read_text(encoding="utf-8")
+
+
+def start(playwright: Playwright) -> Browser:
+    """Start the browser."""
+    # Chromium refuses to isolate its processes for root; tests open no page of strangers.
+    return playwright.chromium.launch(executable_path=program(), chromium_sandbox=False)
+
+
+@final
+@attrs.frozen(eq=False)
+class Window:
+    """A window of a browser that shows one page of a service.
+
+    Attributes:
+        page: The page, as Playwright has it.
+        url: The address of the service.
+        said: What was said on the console, and what has failed to load.
+    """
+
+    page: Page
+    url: str
+    said: list[str]
+
+    def open(self, path: str = "/") -> None:
+        """Open a page of the service."""
+        self.page.goto(f"{self.url}{path}")
+
+    def main(self) -> str:
+        """Return the text of the content."""
+        return self.page.locator("#main").inner_text()
+
+    def until(self, text: str) -> None:
+        """Wait until the content has a text."""
+        self.page.locator("#main", has_text=text).wait_for()
+
+    def check(self, *, but: Sequence[str] = ()) -> None:
+        """Fail if anything is on the console, or anybody could not use this page.
+
+        Args:
+            but: Parts of messages that are meant to be there.
+        """
+        said = [one for one in self.said if not any(part in one for part in but)]
+        assert said == []
+        self.page.evaluate(axe())
+        found = self.page.evaluate("axe.run().then(found => found.violations)")
+        told = [(one["id"], one["help"], [node["html"] for node in one["nodes"]]) for one in found]
+        assert told == []
+
+
+@contextmanager
+def window(
+    browser: Browser,
+    url: str,
+    *,
+    size: tuple[int, int] = (1280, 800),
+    is_dark: bool = False,
+) -> Generator[Window]:
+    """Open a window for the time of a block; it has no cookies of others.
+
+    Args:
+        browser: The browser.
+        url: The address of the service.
+        size: The width and the height, in pixels of CSS.
+        is_dark: Whether its owner prefers dark pages.
+    """
+    context = browser.new_context(
+        viewport={"width": size[0], "height": size[1]},
+        color_scheme="dark" if is_dark else "light",
+        reduced_motion="reduce",
+    )
+    context.set_default_timeout(PATIENCE_S * 1e3)
+    said: list[str] = []
+
+    def note(message: ConsoleMessage) -> None:
+        said.append(f"{message.type}: {message.text}")
+
+    def fail(request: Request) -> None:
+        # A stream of events that ends with its page is no failure.
+        if "ERR_ABORTED" not in (request.failure or ""):
+            said.append(f"{request.url}: {request.failure}")
+
+    page = context.new_page()
+    page.on("console", note)
+    page.on("pageerror", lambda error: said.append(f"error: {error}"))
+    page.on("requestfailed", fail)
+    page.on("request", lambda request: _check_origin(request, url, said))
+    try:
+        yield Window(page, url, said)
+    finally:
+        context.close()
+
+
+def _check_origin(request: Request, url: str, said: list[str]) -> None:
+    if not request.url.startswith((url, "data:")):
+        said.append(f"{request.url}: is at another address")

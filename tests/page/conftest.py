@@ -1,0 +1,21 @@
+"""Fixtures: a browser for all tests, and a service for those that leave it as it is."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import pytest
+from playwright.sync_api import Browser, sync_playwright
+
+from tests.page.browsing import NO_BROWSER, program, start
+
+
+@pytest.fixture(scope="session")
+def browser() -> Iterator[Browser]:
+    """Give a browser without a window."""
+    if program() is None:
+        pytest.skip(NO_BROWSER)
+    with sync_playwright() as playwright:
+        found = start(playwright)
+        yield found
+        found.close()
