@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Final, final
 
 import trio
 
-from muster.service.ledger.book import Book
+from muster.service.ledger.book import KEPT_REFUSED, Book
 from muster.service.ledger.inputs import Inputs
 from muster.service.ledger.keeping import load_book, save_book
 from muster.service.ledger.outcomes import Outcomes
@@ -103,7 +103,10 @@ class Ledger:
         book = self.book
         book.history.pass_until(at_us)
         inputs, outcomes = Inputs(book), Outcomes(book)
-        refused = {one.decision.index for one in announced if one.decision.kind is _REJECTED}
+        rejected = [one for one in announced if one.decision.kind is _REJECTED]
+        refused = {one.decision.index for one in rejected}
+        for one in rejected[-KEPT_REFUSED:]:
+            book.note_refused(one, events, first)
         place = first
         for events_piece in in_pieces(events):
             yield
