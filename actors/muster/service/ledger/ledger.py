@@ -23,6 +23,7 @@ if TYPE_CHECKING:
     from muster.service.ledger.entries import AppEntry, AskEntry, NodeEntry
     from muster.service.ledger.history import Point
     from muster.service.ledger.ring import Ring
+    from muster.service.ledger.series import Sample
     from muster_core.events import Event
     from muster_core.structures.steps import Steps
 
@@ -87,6 +88,21 @@ class Ledger:
         """
         self.book.history.pass_until(max(now_us, self.at_us))
         return tuple(self.book.history.points)
+
+    def samples(self, now_us: int, after_us: int, *, hourly: bool) -> list[Sample]:
+        """Return samples, oldest first, and at the end one of now.
+
+        Args:
+            now_us: The present instant, in microseconds since the origin.
+            after_us: Only those after this instant, likewise.
+            hourly: Whether to return those of hours.
+        """
+        history = self.book.history
+        history.pass_until(max(now_us, self.at_us))
+        series = history.series
+        kept = series.hours if hourly else series.minutes
+        found = [one for one in kept if after_us < one.at_us <= now_us]
+        return [*found, series.now(now_us)]
 
     # What is heard
 

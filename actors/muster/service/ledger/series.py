@@ -68,6 +68,7 @@ class Sample(NamedTuple):
     waits: Waits
 
 
+# PAGE-16
 @final
 class Series:
     """The samples, and what there is now.
@@ -176,7 +177,7 @@ class Series:
 
 
 def _kept_kinds(capacity: Amounts, used: Amounts) -> Sequence[str]:
-    kinds = sorted({*capacity, *used}, key=lambda kind: (kind not in {VCORE, MEMORY}, kind))
+    kinds = sorted({*capacity, *used}, key=lambda kind: (kind != VCORE, kind != MEMORY, kind))
     return kinds[:MOST_KINDS]
 
 

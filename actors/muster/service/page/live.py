@@ -28,7 +28,7 @@ HEARTBEAT_S: Final = 15.0
 class Live(Response):
     """The response that tells whenever there are new decisions: server-sent events, without an end.
 
-    It says only how far the decisions have come; a page then fetches itself again.
+    It says only how far the batches have come; a page then fetches itself again.
 
     Args:
         broadcast: The latest decisions.
@@ -61,18 +61,21 @@ class Live(Response):
 
     async def _run(self, send: Send) -> None:
         tail = self._broadcast.tail
-        last = tail.last
         while not tail.is_over:
-            text = f"event: decided\ndata: {last}\n\n"
+            batch, told_at = tail.batch, trio.current_time()
+            text = f"event: decided\ndata: {batch}\n\n"
             with trio.move_on_after(self._broadcast.patience_s) as sending:
                 await send({"type": "http.response.body", "body": text.encode(), "more_body": True})
             if sending.cancelled_caught:
                 self._broadcast.stalled += 1
                 return
-            await trio.sleep(PAUSE_S)
-            with trio.move_on_after(HEARTBEAT_S):
-                await tail.wait(last)
-            last = tail.last
+            # An ask that has to wait changes what is shown, though nothing is decided about it.
+            while tail.batch == batch and trio.current_time() < told_at + HEARTBEAT_S:
+                with trio.move_on_after(PAUSE_S):
+                    await tail.wait(tail.last)
+                if tail.is_over:
+                    break
+            await trio.sleep_until(told_at + PAUSE_S)
         await send({"type": "http.response.body", "body": b"", "more_body": False})
 
 
