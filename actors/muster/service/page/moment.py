@@ -36,6 +36,10 @@ class Moment:
         """Return what stands in the addresses of pages that show this moment."""
         return {}
 
+    def now_us(self) -> int:
+        """Return the instant up to which waits last, in microseconds since the origin."""
+        return self.service.now_us()
+
     async def seen(self, read: Callable[[Looking], Steps[T]]) -> Seen[T]:
         """Read the state of this moment.
 

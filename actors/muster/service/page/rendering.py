@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any, Final
 from urllib.parse import quote, urlencode
 
 from jinja2 import Environment, PackageLoader, StrictUndefined
+from markupsafe import Markup
 from starlette.responses import HTMLResponse
 
 from muster._version import __version__
@@ -148,6 +149,18 @@ def shown(
         """Return an instant of the scheduler as a date."""
         return as_iso(service.unix_us(at_us))
 
+    def when(at_us: int | None) -> Markup:
+        """Return an instant of the scheduler with how long ago it was."""
+        if at_us is None:
+            return Markup("")
+        iso = as_iso(service.unix_us(at_us))
+        ago_us = viewed.moment.now_us() - at_us
+        ago = f"{duration(ago_us)} ago" if ago_us >= 0 else f"in {duration(-ago_us)}"
+        short = iso[:19].replace("T", " ")
+        return Markup('<time datetime="{}">{}</time> <span class="ago">{}</span>').format(
+            iso, short, ago
+        )
+
     text = _TEMPLATES.get_template(template).render(
         viewed=viewed,
         who=viewed.who,
@@ -157,6 +170,7 @@ def shown(
         base="part.html" if viewed.is_part else "base.html",
         url=url,
         date=moment_text,
+        when=when,
         **context,
     )
     return HTMLResponse(text, status, {**HEADERS, **(headers or {}), "Vary": "HX-Request"})
