@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any, Final
 from starlette.responses import Response
 
 from muster.service.access.who import Role
+from muster.service.api.previewing import previewed
 from muster.service.endpoints.kinds import FLAG, TEXT, Kind, header, query
 from muster.service.endpoints.table import JSON, Answer, Asked, Body, Endpoint, json_response
 from muster.service.input.bodies import body_of, media_of
@@ -23,7 +24,6 @@ from muster.service.input.configuring import (
 )
 from muster.service.input.differing import difference_of
 from muster.service.input.looking_back import Since, since_of
-from muster.service.input.previewing import previewed
 from muster.service.problems import Problem
 
 if TYPE_CHECKING:

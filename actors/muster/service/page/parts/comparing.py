@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any, Final, final
 
@@ -69,7 +70,7 @@ class Compared:
 
     def __init__(self, found: Mapping[str, Any]) -> None:
         self._found = found
-        self.since: str = found["since"]
+        self.since: str = _to_the_second(found["since"])
         self.is_same: bool = found["same"]
         self.decisions: int = found["decisions"]
 
@@ -121,3 +122,8 @@ def _row(name: str, a: float | None, b: float | None, write: _Writer) -> Row:
 
 def _text(value: float | None, write: _Writer) -> str:
     return NOTHING if value is None else write(value)
+
+
+def _to_the_second(date: str) -> str:
+    """Return a date without a fraction of a second."""
+    return re.sub(r"\.[0-9]+", "", date)

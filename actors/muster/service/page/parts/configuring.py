@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any, Final
 
 from muster.service.access.who import Role
+from muster.service.api.previewing import previewed
 from muster.service.input.configuring import (
     InForce,
     in_force,
@@ -15,7 +16,6 @@ from muster.service.input.configuring import (
 )
 from muster.service.input.differing import difference_of
 from muster.service.input.looking_back import since_of
-from muster.service.input.previewing import previewed
 from muster.service.page.parts.comparing import Compared
 from muster.service.page.rendering import shown
 from muster.service.page.viewed import Form, Page, Viewed
