@@ -69,14 +69,19 @@ class Live(Response):
             if sending.cancelled_caught:
                 self._broadcast.stalled += 1
                 return
-            # An ask that has to wait changes what is shown, though nothing is decided about it.
-            while tail.batch == batch and trio.current_time() < told_at + HEARTBEAT_S:
-                with trio.move_on_after(PAUSE_S):
-                    await tail.wait(tail.last)
-                if tail.is_over:
-                    break
+            await self._wait(batch, told_at + HEARTBEAT_S)
             await trio.sleep_until(told_at + PAUSE_S)
         await send({"type": "http.response.body", "body": b"", "more_body": False})
+
+    async def _wait(self, batch: int, until: float) -> None:
+        """Wait for another batch, until some time at most.
+
+        An ask that has to wait changes what is shown, though nothing is decided about it.
+        """
+        tail = self._broadcast.tail
+        while tail.batch == batch and not tail.is_over and trio.current_time() < until:
+            with trio.move_on_after(PAUSE_S):
+                await tail.wait(tail.last)
 
 
 async def _until_left(receive: Receive, scope: trio.CancelScope) -> None:
