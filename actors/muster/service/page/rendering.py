@@ -83,6 +83,11 @@ def _segment(text: str) -> str:
     return quote(text, safe="")
 
 
+def ask_path(app: str, ask: str) -> str:
+    """Return the path of the page of an ask."""
+    return f"/asks/{_segment(app)}/{_segment(ask)}"
+
+
 def _environment() -> Environment:
     found = Environment(
         loader=PackageLoader("muster.service.page", "templates"),
@@ -105,6 +110,7 @@ def _environment() -> Environment:
     }
     known: dict[str, Any] = {
         "Role": Role,
+        "ask_path": ask_path,
         "sections": SECTIONS,
         "static": static,
         "version": __version__,

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final
 
-from muster.service.page.parts import applying, configuring, overview, queues
+from muster.service.page.parts import applying, asks, configuring, overview, queues
 
 if TYPE_CHECKING:
     from muster.service.page.viewed import Page
@@ -14,5 +14,6 @@ PARTS: Final[tuple[Page, ...]] = (
     *queues.PAGES,
     *configuring.PAGES,
     *applying.PAGES,
+    *asks.PAGES,
 )
 """All parts."""

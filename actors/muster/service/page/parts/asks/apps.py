@@ -114,8 +114,9 @@ async def _app(viewed: Viewed) -> Response:
     seen = found.value
     end = seen.last_seq if viewed.moment.is_past else viewed.service.broadcast.tail.last
     told = await lately(viewed, Subject("app", name, None), end, seen.came_us)
-    if seen.unknown is not None and seen.ended is None and not (told.lines or told.before):
-        raise await seen.unknown.problem("app", name)
+    problem = None if seen.unknown is None else await seen.unknown.problem("app", name)
+    if problem is not None and seen.ended is None and not (told.lines or told.before):
+        raise problem
     return shown(
         viewed,
         "app.html",
@@ -124,6 +125,7 @@ async def _app(viewed: Viewed) -> Response:
         seen=seen,
         item=seen.item,
         told=told,
+        problem="" if problem is None else problem.detail,
         about="app",
     )
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from enum import StrEnum
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar, cast
 
 from muster._runtime.clients.observers import path_of
 from muster.service.problems import Problem
@@ -47,12 +47,12 @@ def place_of(viewed: Viewed, listed: str, *types: type) -> tuple[Any, ...] | Non
     if not written:
         return None
     try:
-        found: tuple[Any, ...] = cursors(listed, *types).read(written)
+        found = cast("tuple[Any, ...]", cursors(listed, *types).read(written))
     except ValueError as error:
         raise Problem(400, f"after: {error}") from None
     return found
 
 
-def kept(viewed: Viewed, *names: str) -> Mapping[str, str]:
-    """Return the filters of this page, to write them into the address of another."""
-    return {name: value for name in names if (value := viewed.text(name))}
+def filters_of(viewed: Viewed, *names: str) -> Mapping[str, str]:
+    """Return what is written into each filter of this page; nothing for those without."""
+    return {name: viewed.text(name) for name in names}

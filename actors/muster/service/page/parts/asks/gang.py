@@ -98,7 +98,9 @@ def _read(name: str, looking: Looking) -> Steps[GangSeen]:
     if gang.state is not GangState.SATISFIED:
         sums = yield from _sums(looking, gang)
     names = () if gang.definition is None else gang.definition.groups
-    group = [(one, gangs[one].state.value if one in gangs else None) for one in names if one != name]
+    group = [
+        (one, gangs[one].state.value if one in gangs else None) for one in names if one != name
+    ]
     line = GangLine.of(GangRow(looking, gang))
     return GangSeen(line, None, seq, lines, gang.children, sums, group)
 
@@ -136,8 +138,9 @@ async def _gang(viewed: Viewed) -> Response:
     found = await viewed.moment.seen(read)
     seen = found.value
     told = await _told(viewed, name, seen)
-    if seen.unknown is not None and not (told.lines or told.before):
-        raise await seen.unknown.problem("gang", name)
+    problem = None if seen.unknown is None else await seen.unknown.problem("gang", name)
+    if problem is not None and not (told.lines or told.before):
+        raise problem
     return shown(
         viewed,
         "gang.html",
@@ -146,6 +149,7 @@ async def _gang(viewed: Viewed) -> Response:
         seen=seen,
         line=seen.line,
         told=told,
+        problem="" if problem is None else problem.detail,
         about="gang",
         states=_words(),
     )

@@ -12,7 +12,7 @@ import attrs
 from muster.figures.words import REASONS
 from muster.service.access.who import Role
 from muster.service.endpoints.columns import row_of
-from muster.service.page.parts.asks.asking import kept, place_of, queue_of, word_of
+from muster.service.page.parts.asks.asking import filters_of, place_of, queue_of, word_of
 from muster.service.page.rendering import shown
 from muster.service.page.viewed import Page, Viewed
 from muster.service.reading.apps import leaves_of
@@ -133,10 +133,7 @@ async def _gangs(viewed: Viewed) -> Response:
         return (
             (state is None or gang.state is state)
             and text in gang.name
-            and (
-                leaves is None
-                or any(apps[key].identity.leaf in leaves for key in app_keys(gang))
-            )
+            and (leaves is None or any(apps[key].identity.leaf in leaves for key in app_keys(gang)))
         )
 
     def read(looking: Looking) -> Steps[_Listed]:
@@ -164,7 +161,7 @@ async def _gangs(viewed: Viewed) -> Response:
         "gangs.html",
         found=found,
         listed=found.value,
-        filters=kept(viewed, "name", "queue", "state"),
+        filters=filters_of(viewed, "name", "queue", "state"),
         states={state.value: words for state, words in STATES.items()},
     )
 

@@ -8,11 +8,14 @@ import attrs
 
 from muster.explain import RemedyKind
 from muster.service.access.who import Role
+from muster.service.api.lists import app_of
 from muster.service.page.parts.asks.rights import refusal_of
 from muster.service.page.rendering import shown
 from muster.service.page.viewed import Page, Viewed
 from muster.service.problems import Problem
+from muster.service.reading.asks import row_of_ask
 from muster.service.reading.remedies import search
+from muster_core.snapshots import AskPlace
 
 if TYPE_CHECKING:
     from starlette.responses import Response
@@ -76,6 +79,16 @@ async def _helps(viewed: Viewed) -> Response:
     app, name = viewed.in_path("app"), viewed.in_path("ask")
     if viewed.moment.is_past:
         raise Problem(409, "what would help is searched for in the present only")
+
+    def is_meant(looking: Looking) -> Steps[bool]:
+        yield
+        owner = app_of(looking, app)
+        row = None if owner is None else row_of_ask(looking, owner, name)
+        return row is not None and row.place is not AskPlace.BOUND
+
+    if not (await viewed.moment.seen(is_meant)).value:
+        told = f"{app}/{name} runs, or is over: there is nothing to help"
+        return shown(viewed, "helps.html", app=app, name=name, told=told, found=None)
     try:
         found = await search(viewed.service, app, name)
     except Problem as problem:
@@ -89,9 +102,7 @@ async def _helps(viewed: Viewed) -> Response:
         return helps
 
     helps = await viewed.moment.seen(read)
-    return shown(
-        viewed, "helps.html", app=app, name=name, told="", found=found, helps=helps.value
-    )
+    return shown(viewed, "helps.html", app=app, name=name, told="", found=found, helps=helps.value)
 
 
 PAGES: Final = (Page("GET", "/asks/{app}/{ask}/helps", Role.READER, _helps),)

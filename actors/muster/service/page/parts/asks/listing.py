@@ -10,7 +10,7 @@ import attrs
 from muster.figures.words import REASONS
 from muster.service.access.who import Role
 from muster.service.endpoints.columns import row_of
-from muster.service.page.parts.asks.asking import kept, place_of, queue_of, word_of
+from muster.service.page.parts.asks.asking import filters_of, place_of, queue_of, word_of
 from muster.service.page.rendering import shown
 from muster.service.page.viewed import Page, Viewed
 from muster.service.reading.apps import leaves_of
@@ -137,7 +137,7 @@ async def _asks(viewed: Viewed) -> Response:
         "asks.html",
         found=found,
         listed=found.value,
-        filters=kept(viewed, *_FILTERS),
+        filters=filters_of(viewed, *_FILTERS),
         places=[place.value for place in AskPlace],
         reasons={code.value: words for code, words in REASONS.items()},
     )

@@ -108,7 +108,7 @@ def _cancel(row: AskRow) -> Sequence[Mapping[str, Raw]]:
     return [{"op": "remove_ask", **names}]
 
 
-# PAGE-42, PAGE-43
+# PAGE-41, PAGE-42
 async def _ask(viewed: Viewed) -> Response:
     app, name = viewed.in_path("app"), viewed.in_path("ask")
 
@@ -120,8 +120,9 @@ async def _ask(viewed: Viewed) -> Response:
     end = seen.last_seq if viewed.moment.is_past else viewed.service.broadcast.tail.last
     subject = Subject("ask", app, name)
     told = await lately(viewed, subject, end, seen.begin_us)
-    if seen.unknown is not None and not told.lines and told.before is None:
-        raise await seen.unknown.problem("ask", f"{app}/{name}")
+    problem = None if seen.unknown is None else await seen.unknown.problem("ask", f"{app}/{name}")
+    if problem is not None and not (told.lines or told.before):
+        raise problem
     return shown(
         viewed,
         "ask.html",
@@ -131,6 +132,7 @@ async def _ask(viewed: Viewed) -> Response:
         seen=seen,
         item=seen.item,
         told=told,
+        problem="" if problem is None else problem.detail,
         about="ask",
         facts=facts_of,
         runs_commands=viewed.service.local is not None or viewed.service.ray is not None,
@@ -190,4 +192,3 @@ PAGES: Final = (
     Page("GET", "/asks/{app}/{ask}/earlier", Role.READER, _earlier),
 )
 """An ask."""
-
