@@ -73,6 +73,11 @@ def _as_json(value: object) -> str:
     return json.dumps(value, indent=2, ensure_ascii=False)
 
 
+def _value(value: object) -> str:
+    """Return a value of a configuration for readers; nothing for one that is not there."""
+    return "" if value is None else value if isinstance(value, str) else json.dumps(value)
+
+
 def _segment(text: str) -> str:
     """Return a name as a part of the path of an address."""
     return quote(text, safe="")
@@ -87,6 +92,7 @@ def _environment() -> Environment:
         lstrip_blocks=True,
     )
     filters: dict[str, Any] = {
+        "amount": amount_text,
         "amounts": amounts_text,
         "counted": counted,
         "decided": as_words,
@@ -96,6 +102,7 @@ def _environment() -> Environment:
         "percent": percent,
         "segment": _segment,
         "shortened": shortened,
+        "value": _value,
     }
     known: dict[str, Any] = {
         "Role": Role,

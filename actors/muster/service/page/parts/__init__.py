@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final
 
-from muster.service.page.parts import applying, nodes, overview, queues
+from muster.service.page.parts import applying, configuring, nodes, overview, queues
 
 if TYPE_CHECKING:
     from muster.service.page.viewed import Page
@@ -13,6 +13,7 @@ PARTS: Final[tuple[Page, ...]] = (
     *overview.PAGES,
     *queues.PAGES,
     *nodes.PAGES,
+    *configuring.PAGES,
     *applying.PAGES,
 )
 """All parts."""

@@ -37,7 +37,8 @@
   const isBusy = () => {
     const at = document.activeElement;
     const writes = at !== null && main.contains(at) && at.matches("input, textarea, select") && at.closest("[role=search]") === null;
-    return document.hidden || searching || (writes && at.value !== at.defaultValue);
+    // A page whose content stays as it is has a part that is fetched again; see config.html.
+    return document.hidden || searching || (writes && main.hasAttribute("hx-get") && at.value !== at.defaultValue);
   };
 
   const refresh = () => {

@@ -124,8 +124,20 @@ async def _node(viewed: Viewed) -> Response:
     if isinstance(found.value, str):
         raise Problem(404, found.value)
     return shown(
-        viewed, "node.html", found=found, node=found.value, until_us=_until_us(viewed, name)
+        viewed,
+        "node.html",
+        found=found,
+        node=found.value,
+        until_us=_until_us(viewed, name),
+        events=_switching(found.value),
     )
+
+
+# PAGE-36
+def _switching(node: Opened) -> list[Mapping[str, object]]:
+    """Return the events that make a node unschedulable, or schedulable again."""
+    is_open = bool(node.said["schedulable"])
+    return [{"op": "update_node", "node": node.said["node"], "schedulable": not is_open}]
 
 
 def _until_us(viewed: Viewed, name: str) -> int | None:
