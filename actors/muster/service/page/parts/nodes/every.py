@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Final, final
 
 import attrs
 
-from muster.figures.text import amount_text, percent
+from muster.figures.text import Unit, number, percent
 from muster.service.access.who import Role
 from muster.service.endpoints.columns import row_of
 from muster.service.page.parts.nodes.cells import Cell, Cells, Wanted, read_cells, share_of
@@ -166,7 +166,8 @@ def parts_of(node: Node) -> list[Part]:
         used, there = node.used.get(kind, 0), node.capacity.get(kind, 0)
         share = share_of(node, kind)
         told = percent(share) if there else "none left"
-        words = f"{amount_text(kind, used)} of {amount_text(kind, there)}, {told}"
+        unit = Unit.of(kind, max(used, there))
+        words = f"{number(used / unit.scale)} of {unit.text(there)}, {told}"
         parts.append(Part(kind, share, words))
     return sorted(parts, key=lambda part: (-part.share, part.kind))
 

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, final
 
 import attrs
 
-from muster.figures.text import amount_text
+from muster.figures.text import Unit, number
 
 if TYPE_CHECKING:
     from muster.service.reading.queues import QueueRow
@@ -51,14 +51,14 @@ class Bar:
     @property
     def words(self) -> str:
         """The same in words."""
-        told = [f"{self._text(self.allocated)} of "]
-        told[0] += "no max" if self.most is None else f"max {self._text(self.most)}"
-        if self.guaranteed:
-            told.append(f"guaranteed {self._text(self.guaranteed)}")
-        return ", ".join(told)
-
-    def _text(self, amount: int) -> str:
-        return amount_text(self.kind, amount)
+        unit = Unit.of(self.kind, max(self.allocated, self.guaranteed, self.most or 0))
+        if self.most is None:
+            told = f"{unit.text(self.allocated)}, no max"
+        else:
+            told = f"{number(self.allocated / unit.scale)} of {unit.text(self.most)}"
+        if not self.guaranteed:
+            return told
+        return f"{told}, guaranteed {number(self.guaranteed / unit.scale)}"
 
 
 # PAGE-20
