@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final
 
-from muster.service.page.parts import applying, overview, queues
+from muster.service.page.parts import applying, overview, queues, time
 
 if TYPE_CHECKING:
     from muster.service.page.viewed import Page
@@ -13,5 +13,6 @@ PARTS: Final[tuple[Page, ...]] = (
     *overview.PAGES,
     *queues.PAGES,
     *applying.PAGES,
+    *time.PAGES,
 )
 """All parts."""
