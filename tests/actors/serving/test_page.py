@@ -109,6 +109,15 @@ def test_a_form_without_its_proof_is_refused(served: Served) -> None:
     assert served.client.get("/api/v1/nodes").json()["items"] == []
 
 
+# PAGE-3
+def test_a_proof_lasts_while_others_come_and_go(served: Served) -> None:
+    headers = proof(served.client)
+    served.client.get("/login")
+    form = {"events": json.dumps([NODE])}
+
+    assert served.client.post("/events", data=form, headers=headers).status_code == 200
+
+
 # PAGE-5
 def test_events_are_tried_and_applied(served: Served) -> None:
     headers = proof(served.client)

@@ -53,7 +53,7 @@ class Sessions:
     def __init__(self) -> None:
         self._by_key: OrderedDict[str, Session] = OrderedDict()
         #: For those who need no session: there are no tokens, or the request has one itself.
-        self._open: dict[str, Session] = {}
+        self._open: OrderedDict[Who, Session] = OrderedDict()
 
     def of(self, request: HTTPConnection, access: Access) -> Session | None:
         """Return the session of a request, or None."""
@@ -71,9 +71,11 @@ class Sessions:
 
     def without(self, who: Who) -> Session:
         """Return what stands for a session where none is needed."""
-        session = self._open.get(who.name)
-        if session is None or session.who != who:
-            session = self._open[who.name] = Session(who)
+        session = self._open.get(who)
+        if session is None:
+            session = self._open[who] = Session(who)
+            while len(self._open) > _MOST:
+                self._open.popitem(last=False)
         return session
 
     def begin(self, who: Who, response: Response, *, is_secure: bool) -> None:

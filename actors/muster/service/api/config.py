@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any, Final
 from starlette.responses import Response
 
 from muster.service.access.who import Role
+from muster.service.api.previewing import previewed
 from muster.service.endpoints.kinds import FLAG, TEXT, Kind, header, query
 from muster.service.endpoints.table import JSON, Answer, Asked, Body, Endpoint, json_response
 from muster.service.input.bodies import body_of, media_of
@@ -22,16 +23,11 @@ from muster.service.input.configuring import (
     warnings_of,
 )
 from muster.service.input.differing import difference_of
-from muster.service.input.looking_back import DAY, Since, compared, in_thread, since_of
-from muster.service.input.trying import try_events
+from muster.service.input.looking_back import Since, since_of
 from muster.service.problems import Problem
-from muster_core.events import Configure
 
 if TYPE_CHECKING:
-    from threading import Event as Flag
-
     from muster.service.endpoints.kinds import Schema
-    from muster_core.config.model import Configuration
 
 _TEXT: Final[Schema] = {"type": "string"}
 
@@ -163,37 +159,13 @@ async def _put(asked: Asked) -> Response:
         "difference": difference_of(before.configuration, new),
     }
     if asked.value("dry_run", bool):
-        return json_response(answer | await _tried(asked, new))
+        since = asked.maybe("since", Since)
+        return json_response(answer | await previewed(service, request, new, since))
     if asked.values["since"] is not None:
         raise Problem(400, "since: only a dry run looks back: add dry_run=true", parameter="since")
     entered = await put_in_force(service, new, None if tags is None else before.configuration)
     answer |= {"applied": True, "batch": entered.batch}
     return json_response(answer, headers={"ETag": after.etag})
-
-
-# INPUT-15
-async def _tried(asked: Asked, new: Configuration) -> dict[str, Any]:
-    """Return what a configuration would lead to now, and what it would have changed."""
-    service, since = asked.service, asked.maybe("since", Since)
-    directory = service.options.state
-    if directory is None and since is not None:
-        told = "since: nothing is kept: the service was started without --state"
-        raise Problem(409, told, parameter="since")
-    tried = await try_events(service, service.intake.dry_runs, [Configure(new)], None)
-    if tried.errors:
-        raise Problem(409, tried.errors[0])
-    found: dict[str, Any] = {"decisions": tried.decisions, "compared": None}
-    if directory is None or (since is not None and since.back_us == 0):
-        return found
-    began, now_us = since or DAY, service.unix_us(service.now_us())
-
-    def work(gone: Flag) -> dict[str, Any]:
-        return compared(directory, began, now_us, new, gone)
-
-    async def compare() -> dict[str, Any]:
-        return await in_thread(asked.request, work)
-
-    return found | {"compared": await service.intake.comparisons.run(compare)}
 
 
 # INPUT-9

@@ -11,7 +11,6 @@ from typing import TYPE_CHECKING, Final, TypeVar, final
 import attrs
 
 from muster._errors import StoreError
-from muster.service.input.configuring import InForce, shown
 from muster.service.past.building import Past, read_all
 from muster.service.problems import Problem
 from muster.service.reading.looking import Looking, Seen, as_iso, seen
@@ -24,7 +23,6 @@ if TYPE_CHECKING:
 
     from muster.service.past.kept import Kept
     from muster.service.state import Service
-    from muster_core.config.model import Configuration
     from muster_core.structures.steps import Steps
 
 T = TypeVar("T")
@@ -52,15 +50,11 @@ class Moment:
     kept: Kept | None = None
     past_us: int | None = None
 
+    # PAGE-64
     @property
     def is_past(self) -> bool:
         """Return whether it is in the past, so that nothing changes any more."""
         return self.past_us is not None
-
-    @property
-    def at_us(self) -> int:
-        """Return the instant in microseconds since the origin."""
-        return self.service.now_us() if self.past_us is None else self.past_us
 
     def query(self) -> Mapping[str, str]:
         """Return what stands in the addresses of pages that show this moment."""
@@ -69,6 +63,10 @@ class Moment:
     def iso(self, at_us: int) -> str:
         """Return an instant as it stands in addresses: a date in UTC."""
         return as_iso(self.service.unix_us(at_us))
+
+    def now_us(self) -> int:
+        """Return the instant up to which waits last, in microseconds since the origin."""
+        return self.service.now_us() if self.past_us is None else self.past_us
 
     # PAGE-60
     async def seen(self, read: Callable[[Looking], Steps[T]]) -> Seen[T]:
@@ -83,28 +81,15 @@ class Moment:
             Problem: If the past cannot be made again.
             Exception: What ``read`` raises.
         """
-        if self.past_us is None:
+        at_us, moments = self.past_us, self.service.past
+        if at_us is None:
             return await seen(self.service, read)
 
         def look(past: Past, gone: Flag) -> Seen[T]:
-            looking = Looking(past.machine, past.ledger, past.roll)
-            return Seen(read_all(read(looking), gone), past.number, past.at_us)
+            looking = Looking(past.machine_at(at_us), past.ledger, past.roll)
+            return Seen(read_all(read(looking), gone), past.number, at_us)
 
-        moments = self.service.past
-        return await moments.read(self.request, await moments.batch_at(self.past_us), look)
-
-    async def configuration(self) -> InForce:
-        """Return the configuration that is in force at this moment.
-
-        Raises:
-            Problem: As for :meth:`seen`.
-        """
-
-        def read(looking: Looking) -> Steps[Configuration]:
-            yield
-            return looking.machine.configuration
-
-        return shown((await self.seen(read)).value)
+        return await moments.read(self.request, await moments.batch_at(at_us), look)
 
 
 # PAGE-62

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any, Final
 from urllib.parse import quote, urlencode
 
 from jinja2 import Environment, PackageLoader, StrictUndefined
+from markupsafe import Markup
 from starlette.responses import HTMLResponse
 
 from muster._version import __version__
@@ -74,6 +75,11 @@ def _as_json(value: object) -> str:
     return json.dumps(value, indent=2, ensure_ascii=False)
 
 
+def _value(value: object) -> str:
+    """Return a value of a configuration for readers; nothing for one that is not there."""
+    return "" if value is None else value if isinstance(value, str) else json.dumps(value)
+
+
 def segment(text: str) -> str:
     """Return a name as a part of the path of an address."""
     return quote(text, safe="")
@@ -106,6 +112,7 @@ def _environment() -> Environment:
         "percent": percent,
         "segment": segment,
         "shortened": shortened,
+        "value": _value,
     }
     known: dict[str, Any] = {
         "Role": Role,
@@ -157,6 +164,18 @@ def shown(
         """Return the address of a page at another moment; None for the present."""
         return path if at_us is None else f"{path}?{urlencode({'at': moment_text(at_us)})}"
 
+    def when(at_us: int | None) -> Markup:
+        """Return an instant of the scheduler with how long ago it was."""
+        if at_us is None:
+            return Markup("")
+        iso = as_iso(service.unix_us(at_us))
+        ago_us = viewed.moment.now_us() - at_us
+        ago = f"{duration(ago_us)} ago" if ago_us >= 0 else f"in {duration(-ago_us)}"
+        short = iso[:19].replace("T", " ")
+        return Markup('<time datetime="{}">{}</time> <span class="ago">{}</span>').format(
+            iso, short, ago
+        )
+
     text = _TEMPLATES.get_template(template).render(
         viewed=viewed,
         who=viewed.who,
@@ -168,6 +187,7 @@ def shown(
         url_at=url_at,
         slider=slider_of(viewed.moment, viewed.request),
         date=moment_text,
+        when=when,
         **context,
     )
     return HTMLResponse(text, status, {**HEADERS, **(headers or {}), "Vary": "HX-Request"})

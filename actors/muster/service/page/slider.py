@@ -60,9 +60,9 @@ def slider_of(moment: Moment, request: Request) -> Slider | None:
         origin_ms=moment.service.origin_us // 1000,
         first=kept.first_us / SECOND,
         last=now_us / SECOND,
-        value=min(moment.at_us, now_us) / SECOND,
+        value=min(moment.now_us(), now_us) / SECOND,
         back=address_without(request, _MOMENT),
-        when=moment.iso(min(moment.at_us, now_us))[:19],
+        when=moment.iso(min(moment.now_us(), now_us))[:19],
         bars=_bars(kept.per_bucket, (kept.last_us - kept.first_us) / (now_us - kept.first_us)),
     )
 

@@ -50,10 +50,15 @@ class Past:
     roll: Roll
     _scheduler: PlainScheduler
 
-    @property
-    def machine(self) -> CoordinatorMachine:
-        """The machine of then."""
-        return self._scheduler.machine
+    def machine_at(self, at_us: int) -> CoordinatorMachine:
+        """Return the machine at an instant before the next batch, which is its present.
+
+        Args:
+            at_us: The instant, in microseconds since the origin.
+        """
+        machine = self._scheduler.machine
+        machine.now_us = at_us
+        return machine
 
     @property
     def size(self) -> int:

@@ -56,13 +56,13 @@ async def _wanted(viewed: Viewed) -> int | None:
     moment, by = viewed.moment, viewed.text("by", "when")
     kept = _kept(moment)
     if by in _BATCHES:
-        at_us = min(moment.at_us, _now_us(moment, kept))
+        at_us = min(moment.now_us(), _now_us(moment, kept))
         found = await viewed.service.past.look(lambda reader: beside(reader, at_us, _BATCHES[by]))
         if found is None and by == "-batch":
             return kept.first_us
         return found
     if by in _SPANS_US:
-        wanted = moment.at_us + _SPANS_US[by]
+        wanted = moment.now_us() + _SPANS_US[by]
     elif by in {"when", "slide"}:
         wanted = instant_of(by, viewed.text(by), viewed.service)
     else:

@@ -6,11 +6,39 @@
   const away = document.getElementById("away");
   let lost = null;
   let wanted = false;
+  let searching = false;
+
+  // What its reader has opened stays open, what was loaded into an element with `data-kept` stays
+  // there while this attribute has the same value, and what is being typed stays as it is.
+  Idiomorph.defaults.ignoreActiveValue = true;
+  Object.assign(Idiomorph.defaults.callbacks, {
+    beforeAttributeUpdated: (name, node) => name !== "open" || !node.matches("details"),
+    beforeNodeMorphed: (old, fresh) => !(old instanceof Element && old.hasAttribute("data-kept") && old.dataset.kept === fresh.dataset?.kept),
+  });
+
+  // A search changes the address of the page, and that is what is fetched again.
+  document.addEventListener("htmx:configRequest", (event) => {
+    if (event.target === main) {
+      event.detail.path = location.pathname + location.search;
+    }
+  });
+  const isSearch = (event) => event.target instanceof Element && event.target.closest("[role=search]") !== null;
+  document.addEventListener("input", (event) => {
+    searching = searching || isSearch(event);
+  });
+  document.addEventListener("htmx:afterRequest", (event) => {
+    if (isSearch(event)) {
+      searching = false;
+      again();
+    }
+  });
 
   // Whoever writes into a form of the content is not disturbed.
   const isBusy = () => {
     const at = document.activeElement;
-    return document.hidden || (at !== null && main.contains(at) && at.matches("input, textarea, select") && at.value !== at.defaultValue);
+    const writes = at !== null && main.contains(at) && at.matches("input, textarea, select") && at.closest("[role=search]") === null;
+    // A page whose content stays as it is has a part that is fetched again; see config.html.
+    return document.hidden || searching || (writes && main.hasAttribute("hx-get") && at.value !== at.defaultValue);
   };
 
   const refresh = () => {
@@ -21,6 +49,8 @@
       htmx.trigger(main, "refresh");
     }
   };
+
+  const again = () => wanted && refresh();
 
   const tell = () => {
     away.hidden = lost === null;
@@ -46,7 +76,6 @@
       lost = lost ?? new Date();
       tell();
     });
-    const again = () => wanted && refresh();
     document.addEventListener("visibilitychange", again);
     document.addEventListener("focusout", () => setTimeout(again));
   }

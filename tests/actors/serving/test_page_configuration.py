@@ -1,0 +1,73 @@
+"""The editor of the configuration without a browser: roles, and forms that are wrong."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+
+import httpx
+import pytest
+
+from muster.service.access.who import Role
+from tests.actors.serving.served import Served
+from tests.actors.serving.test_page import log_in, proof
+from tests.actors.serving.test_tokens import SECRETS, line_of
+
+
+@pytest.fixture
+def served(tmp_path: Path) -> Iterator[Served]:
+    tokens = tmp_path / "tokens"
+    tokens.write_text("".join(f"{line_of(role, secret)}\n" for role, secret in SECRETS.items()))
+    with Served(tmp_path, "--tokens", str(tokens)) as served:
+        yield served
+
+
+def written(client: httpx.Client, **changes: str) -> Mapping[str, str]:
+    """Give the fields of the form as the page has them, with some others."""
+    page = client.get("/config").text
+    seen = re.search(r'name="seen" id="config-seen" value="([0-9a-f]+)"', page)
+    assert seen is not None
+    text = "partitions: [{name: default, queues: [{name: root, queues: [{name: other}]}]}]"
+    return {"seen": seen[1], "text": text, "since": "7d", **changes}
+
+
+# PAGE-50
+def test_a_reader_may_check_and_not_apply(served: Served) -> None:
+    log_in(served.client, Role.READER)
+    client, headers = served.client, proof(served.client)
+    form = written(client)
+
+    assert "needs the role admin" in client.get("/config").text
+    assert "changes this" in client.post("/config/check", data=form, headers=headers).text
+    for path in ("/config/compare", "/config/apply"):
+        assert client.post(path, data=form, headers=headers).status_code == 403
+
+
+# PAGE-51, PAGE-52, PAGE-53
+def test_what_is_wrong_in_a_form(served: Served) -> None:
+    log_in(served.client, Role.ADMIN)
+    client, headers = served.client, proof(served.client)
+
+    def send(path: str, **changes: str) -> httpx.Response:
+        return client.post(f"/config/{path}", data=written(client, **changes), headers=headers)
+
+    assert send("compare", since="1y").status_code == 400
+    assert "must be one of" in send("compare", since="1y").text
+    assert send("compare", text="partitions: 1").status_code == 422
+    assert send("apply", text="partitions: 1").status_code == 422
+    assert send("apply", seen="another").status_code == 412
+    assert "Another configuration" in send("check", seen="another").text
+    assert client.post("/config/check", data={"seen": "x"}, headers=headers).status_code == 400
+    bad = client.post("/config/check", content=b"text=%ff&seen=%zz&&", headers=headers)
+    assert bad.status_code in {400, 422}
+
+
+# PAGE-52
+def test_without_a_store_only_the_present_is_looked_at(served: Served) -> None:
+    log_in(served.client, Role.ADMIN)
+    form, headers = written(served.client), proof(served.client)
+    response = served.client.post("/config/compare", data=form, headers=headers)
+
+    assert "Nothing is kept" in response.text
+    assert "root.other" not in served.client.get("/queues").text

@@ -1,0 +1,111 @@
+"""The editor of the configuration."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Final
+
+import pytest
+from playwright.sync_api import Browser
+
+from tests.actors.serving.served import Served
+from tests.page.browsing import Window, window
+
+HISTORY: Final = [
+    {"op": "add_node", "node": "n1", "capacity": {"vcore": 8}},
+    {"op": "add_app", "app": "etl", "queue": "root.prod"},
+    {"op": "add_ask", "app": "etl", "ask": "load", "count": 10, "resources": {"vcore": 1}},
+]
+
+
+@pytest.fixture
+def served(tmp_path: Path) -> Iterator[Served]:
+    with Served(tmp_path, "--state", str(tmp_path / "state")) as served:
+        served.client.post("/api/v1/events", json=HISTORY)
+        yield served
+
+
+def write(shown: Window, old: str, new: str) -> None:
+    """Replace a part of the text in the editor, as somebody who types."""
+    text = shown.page.get_by_label("The configuration as YAML")
+    before = text.input_value()
+    assert before.count(old) == 1, before
+    text.fill(before.replace(old, new))
+
+
+def verdict(shown: Window, text: str) -> None:
+    shown.page.locator("#config-checked", has_text=text).wait_for()
+
+
+# PAGE-51
+def test_problems_are_shown_at_their_lines(browser: Browser, served: Served) -> None:
+    with window(browser, served.urls[0]) as shown:
+        shown.open("/config")
+        write(shown, "vcore: 4", "vcore: four")
+        verdict(shown, "It would be refused, with 1 problem")
+        line = shown.page.locator("#config-checked .line")
+        number = int((line.get_attribute("data-line")) or 0)
+        text = shown.page.get_by_label("The configuration as YAML").input_value()
+        assert "four" in text.splitlines()[number - 1]
+        assert shown.page.locator("#config-lines .wrong").inner_text() == str(number)
+        line.click()
+        assert "four" in str(shown.page.evaluate("getSelection().toString()"))
+        assert shown.page.get_by_role("button", name="Apply").is_disabled()
+        shown.check()
+
+
+# PAGE-51, PAGE-52, PAGE-53
+def test_a_quota_is_raised_safely(browser: Browser, served: Served) -> None:
+    with window(browser, served.urls[0]) as shown:
+        shown.open("/config")
+        write(shown, "vcore: 8", "vcore: 4")
+        verdict(shown, "changes this")
+        row = shown.page.locator("#config-checked tbody tr")
+        assert row.inner_text().split() == ["root.prod", "resources.max.vcore", "8", "4"]
+        shown.page.get_by_role("button", name="What would it change?").click()
+        shown.page.locator("#config-compared", has_text="asks bound").wait_for()
+        assert "asks bound\t8\t4\t\N{MINUS SIGN}4" in shown.main()
+        shown.check()
+        shown.page.get_by_role("button", name="Apply").click()
+        shown.page.locator("#config-applied", has_text="It is in force").wait_for()
+        verdict(shown, "says what is in force")
+        assert shown.page.get_by_role("button", name="Apply").is_disabled()
+        assert shown.page.locator("#config-state").inner_text() == ""
+        shown.check()
+    queue = served.client.get("/api/v1/queues/root.prod").json()["item"]
+    assert queue["max"] == {"vcore": 4000}
+
+
+# PAGE-53
+def test_another_configuration_came_meanwhile(browser: Browser, served: Served) -> None:
+    with window(browser, served.urls[0]) as shown:
+        shown.open("/config")
+        write(shown, "vcore: 8", "vcore: 16")
+        verdict(shown, "changes this")
+        text = served.client.get("/api/v1/config", headers={"Accept": "application/yaml"}).text
+        other = text.replace("vcore: 8", "vcore: 12").encode()
+        put = {"Content-Type": "application/yaml"}
+        assert served.client.put("/api/v1/config", content=other, headers=put).status_code == 200
+        shown.page.locator("#config-state", has_text="Another configuration").wait_for()
+        written = shown.page.get_by_label("The configuration as YAML").input_value()
+        assert "vcore: 16" in written
+        shown.page.get_by_role("button", name="Apply").click()
+        shown.page.locator("#told", has_text="came into force meanwhile").wait_for()
+        shown.check(but=("412",))
+    queue = served.client.get("/api/v1/queues/root.prod").json()["item"]
+    assert queue["max"] == {"vcore": 12000}
+
+
+# PAGE-50
+def test_the_editor_is_left_by_the_keyboard(browser: Browser, served: Served) -> None:
+    with window(browser, served.urls[0], size=(360, 740), is_dark=True) as shown:
+        shown.open("/config")
+        text = shown.page.get_by_label("The configuration as YAML")
+        text.focus()
+        shown.page.keyboard.press("Tab")
+        assert text.input_value().startswith("  partitions")
+        shown.page.keyboard.press("Escape")
+        shown.page.keyboard.press("Tab")
+        assert shown.page.evaluate("document.activeElement.id") == "config-since"
+        shown.check()
