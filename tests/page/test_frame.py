@@ -29,7 +29,7 @@ def test_it_follows_what_is_decided(browser: Browser, served: Served) -> None:
         shown.open()
         assert "0\nnodes" in shown.main()
         served.client.post("/api/v1/events", json=[NODE])
-        shown.until("1nodes")
+        shown.until("1node")
         shown.check()
 
 

@@ -130,3 +130,15 @@ def test_events_are_tried_and_applied(served: Served) -> None:
     applied = served.client.post("/events", data=form, headers=headers)
     assert "Refused in part" in applied.text
     assert [one["node"] for one in served.client.get("/api/v1/nodes").json()["items"]] == ["n1"]
+
+
+# PAGE-4
+def test_a_page_is_told_of_an_ask_that_has_to_wait(served: Served) -> None:
+    app = {"op": "add_app", "app": "a", "queue": "root.dev", "user": "olga"}
+    ask = {"op": "add_ask", "app": "a", "ask": "x", "resources": {"vcore": 1}}
+    served.client.post("/api/v1/events", json=[app, ask])
+    with served.client.stream("GET", "/live", timeout=10) as response:
+        lines = response.iter_lines()
+        first = next(line for line in lines if line.startswith("data: "))
+        served.client.post("/api/v1/events", json=[{**ask, "ask": "y"}])
+        assert next(line for line in lines if line.startswith("data: ")) != first

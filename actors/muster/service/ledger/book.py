@@ -2,19 +2,27 @@
 
 from __future__ import annotations
 
+from collections import deque
 from typing import TYPE_CHECKING, Final, final
 
 from muster.service.ledger.counts import Counts
-from muster.service.ledger.entries import AppEntry, AskEntry, NodeEntry
+from muster.service.ledger.entries import AppEntry, AskEntry, NodeEntry, Refused
 from muster.service.ledger.history import History
 from muster.service.ledger.ring import Ring, What
+from muster.store._codec import tag_of
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     from muster.service.ledger.entries import QueueSeen
-    from muster_core.decisions import Reason
+    from muster_core.decisions import Announced, Reason
+    from muster_core.events import Event
 
 KEPT_COMPLETED: Final = 4_000
 """How many completed applications are kept, the latest ones."""
+
+KEPT_REFUSED: Final = 50
+"""How many events that were refused are kept, the latest ones."""
 
 _RUNNING: Final = frozenset(("Starting", "Running"))
 
@@ -37,6 +45,7 @@ class Book:
         counts: What has been counted.
         history: What ran, minute by minute.
         ring: The latest events.
+        refused: The latest events that were refused, oldest first.
         ended: The asks that events of this batch have ended, by application and name.
         leaving: The applications that events of this batch have removed, by name.
         is_stale: Whether something is unknown that exists, so that the state must be looked at.
@@ -53,6 +62,7 @@ class Book:
         self.counts = Counts()
         self.history = History()
         self.ring = Ring()
+        self.refused: deque[Refused] = deque(maxlen=KEPT_REFUSED)
         self.ended: dict[tuple[str, str], list[_Ended]] = {}
         self.leaving: dict[str, list[AppEntry]] = {}
         self.is_stale = False
@@ -113,6 +123,36 @@ class Book:
         if len(self.completed) > KEPT_COMPLETED:
             del self.completed[next(iter(self.completed))]
 
+    def note_refused(self, told: Announced, events: Sequence[Event], first: int) -> None:
+        """Keep that an event was refused.
+
+        Args:
+            told: What was decided.
+            events: The events of the batch.
+            first: The number of the first of them.
+        """
+        decision = told.decision
+        place = -1 if decision.index is None else decision.index - first
+        op = tag_of(type(events[place])) if 0 <= place < len(events) else "event"
+        self.refused.append(Refused(told.seq, told.at_us, op, decision.message or ""))
+
+    # Nodes
+
+    def put_node(self, entry: NodeEntry) -> None:
+        """Note a node, in the place of a former one of its name."""
+        name = entry.event.node
+        before = self.nodes.get(name)
+        self.nodes[name] = entry
+        gone = None if before is None else before.event.capacity
+        self.history.series.change_capacity(gone, entry.event.capacity)
+
+    def drop_node(self, name: str) -> bool:
+        """Forget a node; return whether it was known."""
+        entry = self.nodes.pop(name, None)
+        if entry is not None:
+            self.history.series.change_capacity(entry.event.capacity, None)
+        return entry is not None
+
     # Asks
 
     def end(self, app: str, ask: str, reason: Reason) -> None:
@@ -122,26 +162,49 @@ class Book:
         if owner is None or entry is None:
             self.is_stale = True
             return
+        self.history.series.asks -= 1
         self.ended.setdefault((app, ask), []).append((owner, entry, reason))
 
     def take(self, app: AppEntry, ask: AskEntry, node: str, at_us: int | None) -> None:
         """Note that an ask has taken a node."""
         ask.node, ask.taken_us = node, at_us
-        used, most = app.used, app.most
+        used, most, series = app.used, app.most, self.history.series
+        total = series.used
         for kind, amount in ask.event.resources.amounts.items():
             now = used[kind] = used.get(kind, 0) + amount
             if now > most.get(kind, 0):
                 most[kind] = now
-        self.history.containers += 1
+            total[kind] = total.get(kind, 0) + amount
+        series.held += 1
+
+    def bind(self, ask: AskEntry, at_us: int | None) -> None:
+        """Note that an ask that holds a node is bound there."""
+        ask.bound_us = at_us
+        if not ask.is_bound:
+            ask.is_bound = True
+            self.history.series.bound += 1
+
+    def unbind(self, ask: AskEntry) -> None:
+        """Note that an ask is not bound."""
+        ask.bound_us = None
+        if ask.is_bound:
+            ask.is_bound = False
+            self.history.series.bound -= 1
 
     def give_back(self, app: AppEntry, ask: AskEntry, at_us: int | None) -> None:
         """Note that an ask has lost its node."""
-        ask.node = ask.taken_us = ask.bound_us = None
+        series = self.history.series
+        self.unbind(ask)
+        ask.node = ask.taken_us = None
         ask.since_us = at_us
-        used = app.used
+        used, total = app.used, series.used
         for kind, amount in ask.event.resources.amounts.items():
             if used[kind] > amount:
                 used[kind] -= amount
             else:
                 del used[kind]
-        self.history.containers -= 1
+            if total[kind] > amount:
+                total[kind] -= amount
+            else:
+                del total[kind]
+        series.held -= 1

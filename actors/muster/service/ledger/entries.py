@@ -25,6 +25,7 @@ class AskEntry:
         taken_us: When it took that node; None if it holds none, or nobody knows.
         bound_us: When it was bound there; None while it waits, or if nobody knows.
         namespace: The namespace of its Pod, or None if it is none.
+        is_bound: Whether it is bound, and does not only wait on its node.
     """
 
     event: AddAsk
@@ -35,6 +36,7 @@ class AskEntry:
     taken_us: int | None = None
     bound_us: int | None = None
     namespace: str | None = None
+    is_bound: bool = False
 
 
 @final
@@ -84,6 +86,24 @@ class NodeEntry:
 
     event: AddNode
     came_us: int | None
+
+
+@final
+@attrs.frozen
+class Refused:
+    """An event that was refused.
+
+    Attributes:
+        seq: The number of the decision.
+        at_us: When, in microseconds since the origin.
+        op: What the event is: ``add_ask``.
+        message: Why it was refused.
+    """
+
+    seq: int
+    at_us: int
+    op: str
+    message: str
 
 
 @final

@@ -1,9 +1,11 @@
-"""A point of history each minute: how many applications and containers ran."""
+"""History: a point each minute, how many applications and containers ran; and series beside it."""
 
 from __future__ import annotations
 
 from collections import deque
 from typing import Final, NamedTuple, final
+
+from muster.service.ledger.series import Series
 
 MINUTE_US: Final = 60_000_000
 KEPT: Final = 1_440
@@ -31,16 +33,21 @@ class History:
 
     Attributes:
         apps: How many applications are Starting or Running.
-        containers: How many asks hold a node.
         minute: The minutes since the origin that have a point.
         points: The points, oldest first.
+        series: What was used, what waited, and how long.
     """
 
     def __init__(self) -> None:
         self.apps = 0
-        self.containers = 0
         self.minute: int | None = None
         self.points: deque[Point] = deque(maxlen=KEPT)
+        self.series = Series()
+
+    @property
+    def containers(self) -> int:
+        """How many asks hold a node."""
+        return self.series.held
 
     def pass_until(self, now_us: int) -> None:
         """Add the points of the minutes that have ended, before anything changes."""
@@ -51,4 +58,5 @@ class History:
             first = max(self.minute + 1, minute - KEPT + 1)
             for number in range(first, minute + 1):
                 self.points.append(Point(number * MINUTE_US, self.apps, self.containers))
+            self.series.pass_minutes(self.minute, minute)
             self.minute = minute

@@ -156,6 +156,7 @@ class Inputs:
             yield
             for ask, entry in piece:
                 book.ended.setdefault((name, ask), []).append((app, entry, _REMOVED))
+        book.history.series.asks -= len(app.asks)
         app.asks = {}
 
     def _add_asks(self, event: AddAsk, at_us: int) -> Steps[None]:
@@ -173,8 +174,10 @@ class Inputs:
             book.is_stale = True
             return
         asks, retries, amounts = app.asks, event.retries, event.resources.amounts
+        before = len(asks)
         for name in names:
             asks[name] = AskEntry(event, at_us, at_us, retries, None, None, None, namespace)
+        book.history.series.asks += len(asks) - before
         if book.ring.is_open:
             owner = event.app
             book.ring.add_all([(_ASK_CAME, at_us, owner, name, amounts, "") for name in names])
@@ -204,7 +207,7 @@ class Inputs:
                 assert_never(event)
 
     def _add_node(self, event: AddNode, at_us: int) -> None:
-        self._book.nodes[event.node] = NodeEntry(event, at_us)
+        self._book.put_node(NodeEntry(event, at_us))
         said = f"schedulable: {'true' if event.schedulable else 'false'}"
         self._book.ring.add(What.NODE_CAME, at_us, event.node, amounts=event.capacity)
         self._book.ring.add(What.NODE_READY, at_us, event.node, message=said)
@@ -223,13 +226,14 @@ class Inputs:
             schedulable=before.schedulable if event.schedulable is None else event.schedulable,
         )
         if after.capacity != before.capacity:
+            book.history.series.change_capacity(before.capacity, after.capacity)
             book.ring.add(What.NODE_CAPACITY, at_us, event.node, amounts=after.capacity)
         if after.schedulable != before.schedulable:
             said = f"schedulable: {'true' if after.schedulable else 'false'}"
             book.ring.add(What.NODE_READY, at_us, event.node, message=said)
 
     def _remove_node(self, name: str, at_us: int) -> None:
-        if self._book.nodes.pop(name, None) is None:
+        if not self._book.drop_node(name):
             self._book.is_stale = True
         self._book.ring.add(What.NODE_GONE, at_us, name)
 

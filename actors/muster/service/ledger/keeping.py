@@ -9,9 +9,12 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from itertools import groupby
 from typing import TYPE_CHECKING, Any, Final, TypeGuard
 
+import attrs
+
 from muster.service.ledger.counts import Counts, QueueCounts
-from muster.service.ledger.entries import AppEntry, AskEntry, NodeEntry
+from muster.service.ledger.entries import AppEntry, AskEntry, NodeEntry, Refused
 from muster.service.ledger.history import Point
+from muster.service.ledger.series import Sample
 from muster.store._codec import from_plain, plain
 from muster.store._msgpack import pack, unpack
 from muster_core.events import AddApp, AddAsk, AddNode
@@ -21,10 +24,13 @@ if TYPE_CHECKING:
     from muster.service.ledger.book import Book
     from muster_core.structures.steps import Steps
 
-_VERSION: Final = 2
+_VERSION: Final = 3
 _PART_BYTES: Final = 200_000
 _ROWS: Final = 500
 """How many asks of the same event are in one item."""
+
+_SAMPLES: Final = 50
+"""How many samples are in one item."""
 
 _UNREADABLE: Final = (ValueError, TypeError, KeyError, IndexError, AttributeError)
 
@@ -110,6 +116,12 @@ def _items(book: Book, heard: tuple[int, int, int]) -> Iterator[list[object]]:
         yield ["queue", path, queue.allocated, queue.released, queue.completed]
     for piece in in_pieces(book.history.points, _ROWS):
         yield ["points", [list(point) for point in piece]]
+    series = book.history.series
+    yield ["waits", series.waits]
+    for name, samples in (("minutes", series.minutes), ("hours", series.hours)):
+        for some in in_pieces(samples, _SAMPLES):
+            yield [name, [list(sample) for sample in some]]
+    yield ["refused", [list(attrs.astuple(one)) for one in book.refused]]
     for node in book.nodes.values():
         yield ["node", plain(node.event), node.came_us]
     for app in book.completed.values():
@@ -139,6 +151,7 @@ def _asks(app: AppEntry) -> Iterator[list[object]]:
                     ask.node,
                     ask.taken_us,
                     ask.bound_us,
+                    ask.is_bound,
                 ]
                 for name, ask in piece
             ]
@@ -166,9 +179,25 @@ def _take_points(book: Book, points: list[list[int]]) -> None:
     book.history.points.extend(Point(*point) for point in points)
 
 
+def _take_waits(book: Book, waits: dict[int, int]) -> None:
+    book.history.series.waits = waits
+
+
+def _take_minutes(book: Book, samples: list[list[Any]]) -> None:
+    book.history.series.minutes.extend(Sample(*sample) for sample in samples)
+
+
+def _take_hours(book: Book, samples: list[list[Any]]) -> None:
+    book.history.series.hours.extend(Sample(*sample) for sample in samples)
+
+
+def _take_refused(book: Book, refused: list[list[Any]]) -> None:
+    book.refused.extend(Refused(*one) for one in refused)
+
+
 def _take_node(book: Book, event: object, came_us: int | None) -> None:
     made = from_plain(event, AddNode)
-    book.nodes[made.node] = NodeEntry(made, came_us)
+    book.put_node(NodeEntry(made, came_us))
 
 
 def _made_app(event: object, came_us: int | None, queue: str, state: str, *rest: Any) -> AppEntry:  # noqa: ANN401 - as unpacked
@@ -193,17 +222,23 @@ def _take_app(book: Book, *app: Any) -> None:  # noqa: ANN401 - as unpacked
 def _take_asks(book: Book, event: object, namespace: str | None, rows: list[list[Any]]) -> None:
     made = from_plain(event, AddAsk)
     app = book.apps[made.app]
-    for name, came_us, since_us, retries, node, taken_us, bound_us in rows:
+    book.history.series.asks += len(rows)
+    for name, came_us, since_us, retries, node, taken_us, bound_us, is_bound in rows:
         ask = AskEntry(made, came_us, since_us, retries, None, None, None, namespace)
         app.asks[name] = ask
         if node is not None:
             book.take(app, ask, node, taken_us)
-            ask.bound_us = bound_us
+            if is_bound:
+                book.bind(ask, bound_us)
 
 
 _TAKERS: Final[Mapping[str, Callable[..., None]]] = {
     "queue": _take_queue,
     "points": _take_points,
+    "waits": _take_waits,
+    "minutes": _take_minutes,
+    "hours": _take_hours,
+    "refused": _take_refused,
     "node": _take_node,
     "completed": _take_completed,
     "app": _take_app,

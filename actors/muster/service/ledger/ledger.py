@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Final, final
 
 import trio
 
-from muster.service.ledger.book import Book
+from muster.service.ledger.book import KEPT_REFUSED, Book
 from muster.service.ledger.inputs import Inputs
 from muster.service.ledger.keeping import load_book, save_book
 from muster.service.ledger.outcomes import Outcomes
@@ -23,6 +23,7 @@ if TYPE_CHECKING:
     from muster.service.ledger.entries import AppEntry, AskEntry, NodeEntry
     from muster.service.ledger.history import Point
     from muster.service.ledger.ring import Ring
+    from muster.service.ledger.series import Sample
     from muster_core.events import Event
     from muster_core.structures.steps import Steps
 
@@ -88,6 +89,21 @@ class Ledger:
         self.book.history.pass_until(max(now_us, self.at_us))
         return tuple(self.book.history.points)
 
+    def samples(self, now_us: int, after_us: int, *, hourly: bool) -> list[Sample]:
+        """Return samples, oldest first, and at the end one of now.
+
+        Args:
+            now_us: The present instant, in microseconds since the origin.
+            after_us: Only those after this instant, likewise.
+            hourly: Whether to return those of hours.
+        """
+        history = self.book.history
+        history.pass_until(max(now_us, self.at_us))
+        series = history.series
+        kept = series.hours if hourly else series.minutes
+        found = [one for one in kept if after_us < one.at_us <= now_us]
+        return [*found, series.now(now_us)]
+
     # What is heard
 
     def hear(
@@ -103,7 +119,10 @@ class Ledger:
         book = self.book
         book.history.pass_until(at_us)
         inputs, outcomes = Inputs(book), Outcomes(book)
-        refused = {one.decision.index for one in announced if one.decision.kind is _REJECTED}
+        rejected = [one for one in announced if one.decision.kind is _REJECTED]
+        refused = {one.decision.index for one in rejected}
+        for one in rejected[-KEPT_REFUSED:]:
+            book.note_refused(one, events, first)
         place = first
         for events_piece in in_pieces(events):
             yield

@@ -127,7 +127,9 @@ class Outcomes:
                     (_NODE_TAKEN, at_us, node, ask, amounts, ""),
                 )
         if is_bound:
-            entry.bound_us = at_us
+            self._book.bind(entry, at_us)
+            if entry.since_us is not None:
+                self._book.history.series.note_wait(at_us - entry.since_us)
             if app.ran_us is None:
                 app.ran_us = at_us
 
@@ -160,6 +162,7 @@ class Outcomes:
                     del book.ended[name, ask]
         elif reason is not _FAILED:  # Without a retry left, the event has ended it.
             del app.asks[ask]
+            book.history.series.asks -= 1
 
     def _freed(self, decision: Decision, app: AppEntry, entry: AskEntry, at_us: int) -> None:
         """Count and tell that an ask has left its node."""

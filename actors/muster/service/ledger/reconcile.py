@@ -40,6 +40,7 @@ def reconcile(ledger: Ledger, machine: CoordinatorMachine) -> Steps[None]:
         app = book.apps[name]
         for ask in app.asks.values():
             _move(book, app, ask, None)
+        book.history.series.asks -= len(app.asks)
         book.take_out(name)
         book.let_go(name, ledger.at_us)
     for name, seen in apps.items():
@@ -50,12 +51,12 @@ def reconcile(ledger: Ledger, machine: CoordinatorMachine) -> Steps[None]:
         yield from _reconcile_app(ledger, seen)
     nodes = machine.view.nodes.nodes
     for name in [name for name in book.nodes if name not in nodes]:
-        del book.nodes[name]
+        book.drop_node(name)
     for piece in in_pieces(nodes.values()):
         yield
         for node in piece:
             if node.name not in book.nodes:
-                book.nodes[node.name] = NodeEntry(_node(node), None)
+                book.put_node(NodeEntry(_node(node), None))
 
 
 def note_queues(ledger: Ledger, machine: CoordinatorMachine) -> None:
@@ -94,7 +95,7 @@ def note_queues(ledger: Ledger, machine: CoordinatorMachine) -> None:
 
 
 def _reconcile_app(ledger: Ledger, seen: ViewApp) -> Steps[None]:
-    app = ledger.book.apps[seen.identity.name]
+    app, series = ledger.book.apps[seen.identity.name], ledger.book.history.series
     there: set[str] = set()
     for piece in in_pieces(_asks(seen)):
         yield
@@ -103,12 +104,16 @@ def _reconcile_app(ledger: Ledger, seen: ViewApp) -> Steps[None]:
             entry = app.asks.get(ask.name)
             if entry is None:
                 entry = app.asks[ask.name] = _ask(app.event.app, ask)
+                series.asks += 1
             _move(ledger.book, app, entry, node)
-            if not is_bound:
-                entry.bound_us = None
+            if is_bound:
+                ledger.book.bind(entry, entry.bound_us)
+            else:
+                ledger.book.unbind(entry)
     if len(app.asks) != len(there):
         for name in [name for name in app.asks if name not in there]:
             _move(ledger.book, app, app.asks.pop(name), None)
+            series.asks -= 1
 
 
 def _move(book: Book, app: AppEntry, entry: AskEntry, node: str | None) -> None:

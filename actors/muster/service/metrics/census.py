@@ -13,12 +13,14 @@ import trio
 
 from muster._errors import ClosedSchedulerError
 from muster.service.problems import Problem
+from muster_core.decisions import MICROSECONDS
 from muster_core.reasons import Code
 
 if TYPE_CHECKING:
     from muster.service.metrics.figures import Looks
     from muster_core.coordinator.coordinator import CoordinatorMachine
     from muster_core.structures.steps import Steps
+    from muster_core.view.tree.application import ViewApp
 
 EVERY_S: Final = 10.0
 """How long it rests at most before it counts anew, in seconds."""
@@ -40,18 +42,57 @@ _PIECE: Final = 32
 
 @final
 @attrs.frozen
-class ReasonCounts:
+class Waiting:
+    """A pending ask.
+
+    Attributes:
+        since_us: Since when it is pending, in microseconds since the origin.
+        app: Its application.
+        ask: Its name.
+    """
+
+    since_us: int
+    app: str
+    ask: str
+
+
+@final
+@attrs.frozen
+class ReasonCount:
     """How many asks are not running for which dominant reason.
+
+    Attributes:
+        counts: The counts.
+        longest: The ask that has been pending for the longest time, or None.
+    """
+
+    counts: Mapping[Code, int]
+    longest: Waiting | None
+
+
+@final
+@attrs.frozen
+class ReasonCounts:
+    """What was counted, and when.
 
     Attributes:
         at: When they were counted, as ``trio.current_time`` says.
         took_s: How long it took, in seconds.
-        counts: The counts.
+        found: What was counted.
     """
 
     at: float
     took_s: float
-    counts: Mapping[Code, int]
+    found: ReasonCount
+
+    @property
+    def counts(self) -> Mapping[Code, int]:
+        """The counts."""
+        return self.found.counts
+
+    def age_us(self) -> int:
+        """Return how old it is, in microseconds."""
+        return round((trio.current_time() - self.began) * MICROSECONDS)
 
     @property
     def began(self) -> float:
@@ -130,7 +171,7 @@ class ReasonCensus:
             took_s = trio.current_time() - before
             await trio.sleep(min(_REST * took_s, 1.0))
         now = trio.current_time()
-        self.latest = ReasonCounts(now, now - began, counting.counts)
+        self.latest = ReasonCounts(now, now - began, counting.found())
         self._counted.set()
         self._counted = trio.Event()
 
@@ -138,6 +179,14 @@ class ReasonCensus:
 def _keys(machine: CoordinatorMachine) -> Steps[list[int]]:
     yield
     return list(machine.view.apps)
+
+
+def reasons_of(machine: CoordinatorMachine) -> Steps[ReasonCount]:
+    """Count the reasons of a state that nobody else waits for."""
+    counting = _Counting((yield from _keys(machine)))
+    while not counting.is_done:
+        yield from counting.go_on(machine)
+    return counting.found()
 
 
 @final
@@ -154,6 +203,14 @@ class _Counting:
         self._key = -1
         self._names: list[str] = []
         self.counts: Counter[Code] = Counter()
+        self._longest: tuple[int, ViewApp, str] | None = None
+
+    def found(self) -> ReasonCount:
+        """Return what was counted."""
+        if self._longest is None:
+            return ReasonCount(self.counts, None)
+        since_us, app, ask = self._longest
+        return ReasonCount(self.counts, Waiting(since_us, app.identity.name, ask))
 
     @property
     def is_done(self) -> bool:
@@ -172,8 +229,12 @@ class _Counting:
             app = apps.get(self._key)
             if app is not None:
                 for name in piece:
-                    if name in app.pending or name in app.backing_off:
+                    ask = app.pending.get(name) or app.backing_off.get(name)
+                    if ask is not None:
                         self.counts[machine.view.dominant(app, name, machine.now_us)] += 1
+                        since_us = app.pending_since_us(ask)
+                        if self._longest is None or since_us < self._longest[0]:
+                            self._longest = since_us, app, name
             if perf_counter() >= until:
                 return
             yield

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Final, final
 import trio
 
 from muster._runtime.meter import Meter, Timings
-from muster.service.metrics.census import ReasonCensus
+from muster.service.metrics.census import ReasonCensus, ReasonCounts
 from muster.service.metrics.counting import Counting
 from muster.service.metrics.exposition import Exposition
 from muster.service.metrics.figures import Figures, Looks, read_figures
@@ -85,6 +85,15 @@ class Metrics:
         async with trio.open_nursery() as nursery:
             nursery.start_soon(measure_lag, self._lag)
             nursery.start_soon(self._census.run)
+
+    # PAGE-14
+    async def reasons(self) -> ReasonCounts | None:
+        """Return why asks are not running; None if there was no time to count them yet.
+
+        What is returned is not older than this call, unless to count takes long.
+        """
+        await self._census.want(0.0, MOMENT_S)
+        return self._census.latest
 
     # STREAM-11
     async def scrape(self, accept: str) -> tuple[bytes, str]:

@@ -28,7 +28,7 @@ HEARTBEAT_S: Final = 15.0
 class Live(Response):
     """The response that tells whenever there are new decisions: server-sent events, without an end.
 
-    It says only how far the decisions have come; a page then fetches itself again.
+    It says only how far the batches have come; a page then fetches itself again.
 
     Args:
         broadcast: The latest decisions.
@@ -61,19 +61,27 @@ class Live(Response):
 
     async def _run(self, send: Send) -> None:
         tail = self._broadcast.tail
-        last = tail.last
         while not tail.is_over:
-            text = f"event: decided\ndata: {last}\n\n"
+            batch, told_at = tail.batch, trio.current_time()
+            text = f"event: decided\ndata: {batch}\n\n"
             with trio.move_on_after(self._broadcast.patience_s) as sending:
                 await send({"type": "http.response.body", "body": text.encode(), "more_body": True})
             if sending.cancelled_caught:
                 self._broadcast.stalled += 1
                 return
-            await trio.sleep(PAUSE_S)
-            with trio.move_on_after(HEARTBEAT_S):
-                await tail.wait(last)
-            last = tail.last
+            await self._wait(batch, told_at + HEARTBEAT_S)
+            await trio.sleep_until(told_at + PAUSE_S)
         await send({"type": "http.response.body", "body": b"", "more_body": False})
+
+    async def _wait(self, batch: int, until: float) -> None:
+        """Wait for another batch, until some time at most.
+
+        An ask that has to wait changes what is shown, though nothing is decided about it.
+        """
+        tail = self._broadcast.tail
+        while tail.batch == batch and not tail.is_over and trio.current_time() < until:
+            with trio.move_on_after(PAUSE_S):
+                await tail.wait(tail.last)
 
 
 async def _until_left(receive: Receive, scope: trio.CancelScope) -> None:

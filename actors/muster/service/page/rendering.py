@@ -102,6 +102,7 @@ def _environment() -> Environment:
         lstrip_blocks=True,
     )
     filters: dict[str, Any] = {
+        "amount": amount_text,
         "amounts": amounts_text,
         "counted": counted,
         "decided": as_words,

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Callable, Iterable, Sequence
 from itertools import groupby
 from operator import attrgetter
@@ -110,6 +111,15 @@ Known = dict[tuple[str, ...], object]
 def in_state(snapshot: Snapshot) -> Known:
     """Return everything that exists, with what a ledger knows of it too."""
     known: Known = {("node", name): dict(node.capacity) for name, node in snapshot.nodes.items()}
+    sums: dict[str, int] = {}
+    for node in snapshot.nodes.values():
+        for kind, amount in node.capacity.items():
+            sums[kind] = sums.get(kind, 0) + amount
+    places = Counter(ask.place for app in snapshot.apps.values() for ask in app.asks)
+    known["capacity",] = sums
+    known["asks",] = places[AskPlace.PENDING] + places[AskPlace.PARKED]
+    known["held",] = places[AskPlace.WAITING], places[AskPlace.BOUND]
+    total: Counter[str] = Counter()
     for name, app in snapshot.apps.items():
         used: dict[str, int] = {}
         for ask in app.asks:
@@ -119,6 +129,8 @@ def in_state(snapshot: Snapshot) -> Known:
                 for kind, amount in ask.resources.items():
                     used[kind] = used.get(kind, 0) + amount
         known["app", name] = app.queue, str(app.state), app.user, used
+        total.update(used)
+    known["used",] = dict(total)
     return known
 
 
@@ -127,11 +139,16 @@ def in_ledger(ledger: Ledger) -> Known:
     known: Known = {
         ("node", name): dict(node.event.capacity) for name, node in ledger.book.nodes.items()
     }
+    series = ledger.book.history.series
+    known["capacity",] = series.capacity
+    known["asks",] = series.asks - series.held
+    known["held",] = series.held - series.bound, series.bound
+    known["used",] = series.used
     for name, app in ledger.book.apps.items():
         known["app", name] = app.queue, app.state, app.event.user, app.used
         for ask, entry in app.asks.items():
             resources = dict(entry.event.resources)
-            is_bound = entry.node is not None and entry.bound_us is not None
+            is_bound = entry.node is not None and entry.is_bound
             known["ask", name, ask] = entry.node, entry.retries, is_bound, resources
     return known
 
@@ -157,9 +174,11 @@ def whole(ledger: Ledger) -> tuple[object, ...]:
     nodes = {name: (node.event, node.came_us) for name, node in book.nodes.items()}
     order = (list(book.apps), list(book.completed), list(book.nodes))
     history = book.history
-    ran = history.apps, history.containers, history.minute, list(history.points)
+    series = history.series
+    ran = history.apps, history.minute, list(history.points), list(book.refused)
+    samples = list(series.minutes), list(series.hours), series.now(0)
     heard = ledger.batch, ledger.at_us, ledger.seq
-    return asks, apps, nodes, order, ran, heard, book.counts, book.is_stale
+    return asks, apps, nodes, order, ran, samples, heard, book.counts, book.is_stale
 
 
 def look_again(heard: HeardScheduler, ledger: Ledger) -> None:

@@ -1,0 +1,112 @@
+"""The overview without a browser: figures, reasons, decisions, what was refused."""
+
+from __future__ import annotations
+
+import re
+import signal
+from collections.abc import Iterator, Mapping
+from html import unescape
+from pathlib import Path
+from typing import Final
+
+import pytest
+
+from tests.actors.serving.served import Served, until
+
+EVENTS: Final[list[Mapping[str, object]]] = [
+    {"op": "add_node", "node": "n 1", "capacity": {"vcore": 8}},
+    {"op": "add_app", "app": "a b", "queue": "root.prod", "user": "olga"},
+    {"op": "add_ask", "app": "a b", "ask": "x", "count": 3, "resources": {"vcore": 3}},
+    {"op": "add_ask", "app": "a b", "ask": "huge", "resources": {"vcore": 99}},
+    {"op": "remove_node", "node": "ghost"},
+]
+
+
+@pytest.fixture
+def served(tmp_path: Path) -> Iterator[Served]:
+    with Served(tmp_path) as served:
+        yield served
+
+
+def shown(served: Served, path: str = "/") -> str:
+    """Return the text of a page, without its markup."""
+    response = served.client.get(path)
+    assert response.status_code == 200, response.text
+    text = re.sub(r"<(script|style|title).*?</\1>", "", response.text, flags=re.DOTALL)
+    return " ".join(unescape(re.sub(r"<[^>]+>", " ", text)).split())
+
+
+def links(served: Served) -> set[str]:
+    """Return the addresses to which the overview leads."""
+    return set(re.findall(r'href="([^"]+)"', served.client.get("/").text))
+
+
+# PAGE-11
+def test_figures_are_those_of_the_state(served: Served) -> None:
+    assert "There are no nodes yet" in shown(served)
+    served.client.post("/api/v1/events", json=EVENTS)
+    text = shown(served)
+
+    for told in (
+        "75.0 % of vcore used 6 cores of 8 cores",
+        "2 asks pending",
+        "0 asks waiting",
+        "2 asks running",
+        "1 application in 3 queues",
+        "1 node all schedulable",
+    ):
+        assert told in text, told
+
+
+# PAGE-13, PAGE-14
+def test_reasons_and_waits_are_counted(served: Served) -> None:
+    assert "No ask was bound in the last hour" in shown(served)
+    assert "Every ask is running" in shown(served)
+    served.client.post("/api/v1/events", json=EVENTS)
+    text = shown(served)
+
+    assert "NeverFits 1" in text
+    assert "QueueMax 1" in text
+    assert "2 asks bound. Half of them waited up to 1 s" in text
+    assert {"/asks?reason=NeverFits", "/asks?reason=QueueMax"} <= links(served)
+
+
+# PAGE-15
+def test_decisions_lead_to_what_they_are_about(served: Served) -> None:
+    served.client.post("/api/v1/events", json=EVENTS)
+    text = shown(served)
+
+    assert re.search(r"bound a b/x-\d is bound to n 1", text)
+    assert "application a b in root.prod is Starting" in text
+    found = links(served)
+    assert {"/apps/a%20b", "/queues/root.prod", "/nodes/n%201"} <= found
+    assert any(one.startswith("/asks/a%20b/x-") for one in found)
+
+
+# PAGE-15
+def test_what_was_refused_outlasts_a_restart(tmp_path: Path) -> None:
+    state = tmp_path / "state"
+    with Served(tmp_path, "--state", str(state)) as served:
+        served.client.post("/api/v1/events", json=EVENTS)
+        before = shown(served)
+    with Served(tmp_path, "--state", str(state)) as served:
+        after = shown(served)
+
+    for told in ("remove_node node: 'ghost' is unknown", "2 asks bound.", "is bound to n 1"):
+        assert told in before
+        assert told in after
+    assert f"Kept in {state}" in after
+
+
+# PAGE-10
+def test_problems_of_files_read_again_are_told(served: Served, tmp_path: Path) -> None:
+    assert "The scheduler is ready" in shown(served)
+    (tmp_path / "queues.yaml").write_text("partitions: 7\n", encoding="utf-8")
+    served.process.send_signal(signal.SIGHUP)
+    until(lambda: "configuration:" in shown(served))
+
+
+def test_a_period_that_there_is_not_is_refused(served: Served) -> None:
+    response = served.client.get("/?period=2h")
+    assert response.status_code == 400
+    assert "must be one of 1h, 6h, 24h" in response.text

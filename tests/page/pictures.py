@@ -1,0 +1,171 @@
+"""Pictures of every page, to be looked at: ``python -m tests.page.pictures FOLDER``.
+
+Each page is taken with no data, with a little, and with much, at three widths, light and dark.
+"""
+
+from __future__ import annotations
+
+import tempfile
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+from typing import Any, Final
+
+import click
+import httpx
+from playwright.sync_api import Browser, sync_playwright
+
+from tests.actors.serving.served import Served
+from tests.page.browsing import NO_BROWSER, Window, program, start, window
+
+Event = dict[str, Any]
+
+SIZES: Final = ((360, 740), (1280, 800), (3840, 2160))
+PAGES: Final = {
+    "overview": "/",
+    "queues": "/queues",
+    "queue": "/queues/root.research",
+    "asks": "/asks",
+    "ask": "/asks/train/worker-0",
+    "app": "/apps/train",
+    "gangs": "/gangs",
+    "gang": "/gangs/default/all",
+    "nodes": "/nodes",
+    "node": "/nodes/gpu-1",
+    "config": "/config",
+    "time": "/time",
+}
+
+CONFIG: Final = """
+partitions:
+  - name: default
+    queues:
+      - name: root
+        submitacl: "*"
+        queues:
+          - name: production
+            properties: {priority.offset: "10"}
+            resources: {guaranteed: {vcore: 32, memory: 128Gi}, max: {vcore: 96, memory: 384Gi}}
+          - name: research
+            resources: {guaranteed: {vcore: 48, memory: 192Gi}, max: {vcore: 64, memory: 256Gi}}
+            queues:
+              - {name: vision}
+              - {name: language, properties: {priority.policy: fence}}
+          - name: batch
+            resources: {max: {vcore: 40}}
+"""
+
+
+def a_little() -> Iterator[list[Event]]:
+    """Yield what happens on a small cluster; each list is one request."""
+    yield [
+        *(node(f"cpu-{number}", 32, "128Gi", "a" if number < 3 else "b") for number in range(1, 5)),
+        *(node(f"gpu-{number}", 16, "256Gi", "b", gpus=4) for number in range(1, 3)),
+        {"op": "update_node", "node": "cpu-4", "schedulable": False},
+    ]
+    yield [
+        app("shop", "root.production", "ann"),
+        ask("shop", "web", {"vcore": 2, "memory": "4Gi"}, count=12, priority=5),
+        app("etl", "root.batch", "bob"),
+        ask("etl", "part", {"vcore": 4, "memory": "8Gi"}, count=30),
+        app("label", "root.research.vision", "cleo"),
+        ask("label", "image", {"vcore": 1, "memory": "2Gi"}, count=14),
+    ]
+    members = [
+        ask("train", f"worker-{number}", {"vcore": 8, "nvidia.com/gpu": 2}, gang="all")
+        for number in range(6)
+    ]
+    gang = {"op": "add_gang", "gang": "all", "min_member": 6, "wait_time": "30m"}
+    yield [gang, app("train", "root.research.language", "dora"), *members]
+    yield [{"op": "add_app", "app": "odd", "queue": "root.nowhere"}]
+
+
+def much() -> Iterator[list[Event]]:
+    """Yield what happens on a large cluster."""
+    queues = [{"name": f"team-{number:03}", "queues": [{"name": "a"}]} for number in range(500)]
+    root = {"name": "root", "submitacl": "*", "queues": queues}
+    yield [{"op": "configure", "config": {"partitions": [{"name": "default", "queues": [root]}]}}]
+    for first in range(0, 10_000, 5_000):
+        numbers = range(first, first + 5_000)
+        yield [node(f"node-{number:05}", 32, "128Gi", "abcdef"[number % 6]) for number in numbers]
+    for number in range(100):
+        name = f"job-{number:03}"
+        yield [
+            app(name, f"root.team-{number * 5:03}.a", f"user-{number % 7}"),
+            ask(name, "part", {"vcore": 7 + number % 9, "memory": "16Gi"}, count=1_300),
+        ]
+
+
+def node(name: str, vcore: int, memory: str, zone: str, *, gpus: int = 0) -> Event:
+    """Return the event that adds a node."""
+    capacity: Event = {"vcore": vcore, "memory": memory}
+    if gpus:
+        capacity["nvidia.com/gpu"] = gpus
+    return {"op": "add_node", "node": name, "capacity": capacity, "attributes": {"zone": zone}}
+
+
+def app(name: str, queue: str, user: str, **more: object) -> Event:
+    """Return the event that adds an application."""
+    return {"op": "add_app", "app": name, "queue": queue, "user": user, **more}
+
+
+def ask(of: str, name: str, resources: Event, **more: object) -> Event:
+    """Return the event that adds an ask."""
+    return {"op": "add_ask", "app": of, "ask": name, "resources": resources, **more}
+
+
+def nothing() -> Iterator[list[Event]]:
+    """Yield nothing."""
+    yield from ()
+
+
+DATA: Final = {"none": nothing, "little": a_little, "much": much}
+
+
+def fill(client: httpx.Client, requests: Sequence[list[Event]]) -> None:
+    """Send the events of each request."""
+    for events in requests:
+        response = client.post("/api/v1/events", json=events)
+        assert response.status_code == 200, response.text
+
+
+def take(shown: Window, path: str, file: Path) -> None:
+    """Take a picture of a page."""
+    shown.open(path)
+    shown.page.wait_for_load_state("load")
+    shown.page.screenshot(path=file, full_page=True)
+
+
+def take_all(browser: Browser, url: str, folder: Path, name: str, pages: Sequence[str]) -> None:
+    """Take the pictures of pages at all widths, light and dark."""
+    for size in SIZES:
+        for is_dark in (False, True):
+            with window(browser, url, size=size, is_dark=is_dark) as shown:
+                for page in pages:
+                    tone = "dark" if is_dark else "light"
+                    file = folder / f"{page}-{name}-{size[0]}-{tone}.png"
+                    take(shown, PAGES[page], file)
+                for line in shown.said:
+                    click.echo(f"{name}, {size[0]}: {line}")
+
+
+@click.command()
+@click.argument("folder", type=click.Path(file_okay=False, path_type=Path))
+@click.option("--data", type=click.Choice([*DATA]), multiple=True, default=[*DATA])
+@click.option("--page", "pages", type=click.Choice([*PAGES]), multiple=True, default=[*PAGES])
+def main(folder: Path, data: Sequence[str], pages: Sequence[str]) -> None:
+    """Take pictures of every page into FOLDER."""
+    if program() is None:
+        raise click.ClickException(NO_BROWSER)
+    folder.mkdir(parents=True, exist_ok=True)
+    for name in data:
+        with (
+            tempfile.TemporaryDirectory() as state,
+            Served(Path(state), "--state", f"{state}/state", config=CONFIG) as served,
+            sync_playwright() as playwright,
+        ):
+            fill(served.client, [*DATA[name]()])
+            take_all(start(playwright), served.urls[0], folder, name, pages)
+
+
+if __name__ == "__main__":
+    main()
