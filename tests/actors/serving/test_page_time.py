@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any, Final, cast
 from urllib.parse import parse_qs, urlsplit
@@ -22,7 +22,7 @@ APP: Final = {"op": "add_app", "app": "a", "queue": "root.prod", "user": "ann"}
 PATHS: Final = ("/queues", "/queues/root.prod", "/asks", "/gangs", "/nodes", "/nodes/n1")
 
 
-def ask(name: str, **more: object) -> dict[str, object]:
+def ask(name: str, **more: object) -> Mapping[str, object]:
     return {"op": "add_ask", "app": "a", "ask": name, "resources": {"vcore": 3}, **more}
 
 
@@ -38,7 +38,7 @@ def state_of(served: Served) -> Path:
     return Path(arguments[arguments.index("--state") + 1])
 
 
-def post(served: Served, *events: dict[str, object]) -> str:
+def post(served: Served, *events: Mapping[str, object]) -> str:
     """Let events in; return the instant of the last batch."""
     served.client.post("/api/v1/events", json=[*events]).raise_for_status()
     with StateReader(state_of(served)) as reader:
@@ -65,7 +65,7 @@ def content(served: Served, path: str, at: str = "") -> str:
 def test_pages_are_shown_as_they_were(served: Served) -> None:
     there = {page.path for page in PARTS}
     paths = [one for one in PATHS if one in there or one.count("/") > 1]
-    steps: list[list[dict[str, object]]] = [
+    steps: list[list[Mapping[str, object]]] = [
         [NODE, APP, ask("one")],
         [ask("two", priority=3), ask("three")],
         [{"op": "add_gang", "name": "g", "min_member": 2, "mode": "strict"}],
