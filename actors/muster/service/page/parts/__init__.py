@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final
 
-from muster.service.page.parts import applying, configuring, nodes, overview, queues
+from muster.service.page.parts import applying, configuring, nodes, overview, queues, time
 
 if TYPE_CHECKING:
     from muster.service.page.viewed import Page
@@ -15,5 +15,6 @@ PARTS: Final[tuple[Page, ...]] = (
     *nodes.PAGES,
     *configuring.PAGES,
     *applying.PAGES,
+    *time.PAGES,
 )
 """All parts."""
