@@ -9,6 +9,7 @@ import attrs
 
 from muster._runtime.clients.calls import Inspect, TakeFacts
 from muster._runtime.clock import WallClock
+from muster.service.streaming.findings import Findings
 
 if TYPE_CHECKING:
     from muster._runtime.clients.calls import Answer, Call
@@ -23,6 +24,7 @@ if TYPE_CHECKING:
     from muster.service.local.binder import LocalBinder
     from muster.service.metrics.metrics import Metrics
     from muster.service.options import ServeOptions
+    from muster.service.past.moments import Moments
     from muster.service.ray.binder import RayWork
     from muster.service.roll import Roll
     from muster.service.streaming.broadcast import Broadcast
@@ -55,6 +57,8 @@ class Service:
         intake: What it remembers of what came in.
         started_us: When the service started, in microseconds since 1970 in UTC.
         sessions: Who has logged in to the page.
+        findings: What the page has found in the latest decisions.
+        past: The past states that were looked at last.
     """
 
     scheduler: Scheduler
@@ -73,6 +77,8 @@ class Service:
     intake: Intake
     started_us: int
     sessions: Sessions
+    past: Moments
+    findings: Findings = attrs.field(factory=Findings)
 
     async def look(self, read: Callable[[CoordinatorMachine], Steps[T]]) -> T:
         """Read the state between two batches; everything before is announced.

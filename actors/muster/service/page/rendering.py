@@ -17,6 +17,7 @@ from muster._version import __version__
 from muster.figures.text import amount_text, counted, duration, number, percent, shortened
 from muster.figures.words import as_words
 from muster.service.access.who import Role
+from muster.service.page.slider import slider_of
 from muster.service.reading.looking import as_iso
 
 if TYPE_CHECKING:
@@ -43,6 +44,7 @@ SECTIONS: Final = (
     ("/gangs", "Gangs"),
     ("/nodes", "Nodes"),
     ("/config", "Configuration"),
+    ("/time", "Time"),
 )
 """The parts of the page, with their addresses."""
 
@@ -78,9 +80,22 @@ def _value(value: object) -> str:
     return "" if value is None else value if isinstance(value, str) else json.dumps(value)
 
 
-def _segment(text: str) -> str:
+def segment(text: str) -> str:
     """Return a name as a part of the path of an address."""
     return quote(text, safe="")
+
+
+def ask_path(app: str, ask: str) -> str:
+    """Return the path of the page of an ask."""
+    return f"/asks/{segment(app)}/{segment(ask)}"
+
+
+def moment_words(iso: str) -> str:
+    """Return a date in UTC, as :func:`as_iso` writes it, for readers: to the second or finer."""
+    date, _, rest = iso.removesuffix("Z").partition("T")
+    seconds, _, fraction = rest.partition(".")
+    fraction = fraction.rstrip("0")
+    return f"{date} {seconds}{'.' if fraction else ''}{fraction} UTC"
 
 
 def _environment() -> Environment:
@@ -98,14 +113,16 @@ def _environment() -> Environment:
         "decided": as_words,
         "duration": duration,
         "json": _as_json,
+        "moment": moment_words,
         "number": number,
         "percent": percent,
-        "segment": _segment,
+        "segment": segment,
         "shortened": shortened,
         "value": _value,
     }
     known: dict[str, Any] = {
         "Role": Role,
+        "ask_path": ask_path,
         "sections": SECTIONS,
         "static": static,
         "version": __version__,
@@ -150,6 +167,10 @@ def shown(
         """Return an instant of the scheduler as a date."""
         return as_iso(service.unix_us(at_us))
 
+    def url_at(path: str, at_us: int | None, /) -> str:
+        """Return the address of a page at another moment; None for the present."""
+        return path if at_us is None else f"{path}?{urlencode({'at': moment_text(at_us)})}"
+
     def when(at_us: int | None) -> Markup:
         """Return an instant of the scheduler with how long ago it was."""
         if at_us is None:
@@ -170,6 +191,8 @@ def shown(
         path=viewed.request.scope["path"],
         base="part.html" if viewed.is_part else "base.html",
         url=url,
+        url_at=url_at,
+        slider=slider_of(viewed.moment, viewed.request),
         date=moment_text,
         when=when,
         **context,
