@@ -4,7 +4,15 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final
 
-from muster.service.page.parts import applying, configuring, overview, queues, time
+from muster.service.page.parts import (
+    applying,
+    asks,
+    configuring,
+    nodes,
+    overview,
+    queues,
+    time,
+)
 
 if TYPE_CHECKING:
     from muster.service.page.viewed import Page
@@ -12,8 +20,10 @@ if TYPE_CHECKING:
 PARTS: Final[tuple[Page, ...]] = (
     *overview.PAGES,
     *queues.PAGES,
+    *nodes.PAGES,
     *configuring.PAGES,
     *applying.PAGES,
+    *asks.PAGES,
     *time.PAGES,
 )
 """All parts."""
