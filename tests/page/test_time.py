@@ -82,11 +82,11 @@ def test_one_steps_from_batch_to_batch(browser: Browser, program: Program) -> No
         for number in (3, 2):
             page.get_by_role("button", name="One batch earlier").click()
             page.get_by_text("The past:").wait_for()
-            moment = page.locator(".then time").get_attribute("datetime")
+            moment = page.locator(".time-then time").get_attribute("datetime")
             assert moment == program.instants[number - 1]
         assert page.evaluate("document.activeElement.ariaLabel") == "One batch earlier"
         page.get_by_role("button", name="One batch later").click()
-        page.locator(f'.then time[datetime="{program.instants[2]}"]').wait_for()
+        page.locator(f'.time-then time[datetime="{program.instants[2]}"]').wait_for()
         page.get_by_label("UTC", exact=True).fill("2999-01-01T00:00:00")
         page.keyboard.press("Enter")
         page.wait_for_url("**/time")
