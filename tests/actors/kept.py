@@ -10,6 +10,7 @@ import trio
 
 from muster.store import StateReader
 from muster.store._rows import row_of
+from muster.store._sql.beside import CompanionState
 from muster.store._state import state_in_parts
 from muster.store._writer import NewState, StateWriter
 from muster_core.coordinator.plain import PlainScheduler
@@ -98,6 +99,10 @@ class Keeper:
         """Keep a checkpoint of the state after the last batch."""
         parts = all_at_once(state_in_parts(self.scheduler.facts()))
         put_checkpoint(self._writer, self._number, parts)
+
+    def companion(self, parts: Sequence[bytes]) -> None:
+        """Keep the state of a companion that has heard of the last batch."""
+        self._writer.put_companion(CompanionState(self._number, tuple(parts)))
 
     def prune(self, before_us: int) -> None:
         """Remove batches before an instant that the newest checkpoint covers.

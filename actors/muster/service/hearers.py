@@ -69,4 +69,9 @@ class Hearers:
             ValueError: If another version wrote it.
         """
         self.leases.load(parts[0] if parts else None)
-        yield from self.ledger.load(parts[1:])
+        yield from self.ledger.load(parts_of_ledger(parts))
+
+
+def parts_of_ledger(parts: Sequence[bytes]) -> Sequence[bytes]:
+    """Return which parts of what was saved are those of the ledger."""
+    return parts[1:]

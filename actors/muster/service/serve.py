@@ -30,6 +30,7 @@ from muster.service.ledger.following import following
 from muster.service.ledger.ledger import Ledger
 from muster.service.limits.counting import Usage
 from muster.service.metrics.metrics import Metrics
+from muster.service.past.moments import Moments
 from muster.service.roll import Roll
 from muster.service.running.beforehand import read_beforehand
 from muster.service.running.cluster import open_ray, running_ray
@@ -260,6 +261,7 @@ class _Running:
             intake=open_intake(self.options.state, self.leases),
             started_us=started_us,
             sessions=self.sessions,
+            past=Moments(self.options.state),
         )
 
     async def _work(self, service: Service) -> None:

@@ -23,6 +23,7 @@ if TYPE_CHECKING:
     from muster.service.local.binder import LocalBinder
     from muster.service.metrics.metrics import Metrics
     from muster.service.options import ServeOptions
+    from muster.service.past.moments import Moments
     from muster.service.ray.binder import RayWork
     from muster.service.roll import Roll
     from muster.service.streaming.broadcast import Broadcast
@@ -55,6 +56,7 @@ class Service:
         intake: What it remembers of what came in.
         started_us: When the service started, in microseconds since 1970 in UTC.
         sessions: Who has logged in to the page.
+        past: The past states that were looked at last.
     """
 
     scheduler: Scheduler
@@ -73,6 +75,7 @@ class Service:
     intake: Intake
     started_us: int
     sessions: Sessions
+    past: Moments
 
     async def look(self, read: Callable[[CoordinatorMachine], Steps[T]]) -> T:
         """Read the state between two batches; everything before is announced.

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import os
 import sqlite3
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from types import TracebackType
 from typing import Final, Self, TypeVar, final
@@ -20,7 +20,7 @@ from muster.store._meta import Anchor, StateMeta
 from muster.store._msgpack import HEAD_BYTES, length_of
 from muster.store._rows import Checkpoint, KeptBatch
 from muster.store._sql import beside as _beside, checkpoints as _checkpoints
-from muster.store._sql.select import anchor_at, chunk_of, ends_of
+from muster.store._sql.select import anchor_at, chunk_of, ends_of, last_until
 from muster.store._trouble import name_of, not_there, telling
 
 T = TypeVar("T")
@@ -274,31 +274,64 @@ class StateReader:
         """Return the last batch whose value in a column, which never falls, is not above one."""
 
         def read(connection: sqlite3.Connection) -> int:
-            low = self._anchor(connection).batch
-            (last,) = connection.execute("SELECT max(number) FROM batch").fetchone()
-            high = low if last is None else last
-            while low < high:
-                middle = (low + high + 1) // 2
-                row = connection.execute(
-                    f"SELECT {column} FROM batch WHERE number = ?", (middle,)
-                ).fetchone()
-                if row is not None and row[0] <= most:
-                    low = middle
-                else:
-                    high = middle - 1
-            return low
+            return last_until(connection, column, most, self._anchor(connection).batch)
 
         return self._look("look for a batch", read)
 
-    def event_count(self, after: int) -> int:
+    def places(self, numbers: Sequence[int]) -> list[Anchor]:
+        """Return where batches are, in one look at the file.
+
+        Args:
+            numbers: Their numbers; each is kept, or is that of the anchor.
+
+        Raises:
+            StoreError: If one is missing, or the file cannot be read.
+        """
+
+        def read(connection: sqlite3.Connection) -> list[Anchor]:
+            anchor = self._anchor(connection)
+            return [anchor_at(connection, self.path, anchor, number) for number in numbers]
+
+        return self._look("look for batches", read)
+
+    def places_at(self, instants: Sequence[int]) -> list[Anchor]:
+        """Return for each of some instants the last batch at or before it, in one look.
+
+        Args:
+            instants: The instants, in microseconds since the origin, none before the one before.
+
+        Returns:
+            The batches; the anchor where all batches that are kept come later.
+
+        Raises:
+            StoreError: If the file cannot be read.
+        """
+
+        def read(connection: sqlite3.Connection) -> list[Anchor]:
+            anchor = self._anchor(connection)
+            found: list[Anchor] = []
+            low = anchor.batch
+            for at_us in instants:
+                low = last_until(connection, "at_us", at_us, low)
+                found.append(anchor_at(connection, self.path, anchor, low))
+            return found
+
+        return self._look("look for batches", read)
+
+    def event_count(self, after: int, until: int | None = None) -> int:
         """Return how many events the batches after one have.
+
+        Args:
+            after: The number of the batch before the first one.
+            until: The number of the last one; None for all.
 
         Raises:
             StoreError: If the file cannot be read.
         """
 
         def read(connection: sqlite3.Connection) -> int:
-            heads = connection.execute(f"{_HEADS} WHERE number > ?", (after,))
+            last = 2**63 - 1 if until is None else until
+            heads = connection.execute(f"{_HEADS} WHERE number > ? AND number <= ?", (after, last))
             return sum(length_of(head) for (head,) in heads)
 
         return self._look("count events", read)
@@ -326,13 +359,18 @@ class StateReader:
             "read a request", lambda one: _beside.request_of(one, self.path, user, key)
         )
 
-    def companion(self) -> _beside.CompanionState | None:
-        """Return the state of the companion, or None if none was kept.
+    def companion(self, at_most_batch: int | None = None) -> _beside.CompanionState | None:
+        """Return the newest state of the companion, or None if none was kept.
+
+        Args:
+            at_most_batch: The last batch of which it may have heard; None for any.
 
         Raises:
             StoreError: If the file cannot be read.
         """
-        return self._look("read the state of the companion", _beside.companion_of)
+        return self._look(
+            "read the state of the companion", lambda one: _beside.companion_of(one, at_most_batch)
+        )
 
     def checkpoints(self) -> list[Checkpoint]:
         """Return what is known of the checkpoints without reading them, the oldest first.

@@ -394,7 +394,7 @@ class StateWriter:
         """Write the state of a companion, each part in a transaction of its own.
 
         Args:
-            state: Its state; it takes the place of the one before when its last part is there.
+            state: Its state. Those before it go, but for those of batches that have a checkpoint.
 
         Raises:
             StoreError: If it cannot be written.

@@ -11,7 +11,7 @@ from muster import StoreError
 from muster.store import StateReader
 from muster.store._sql.beside import CompanionState, RequestRow
 from muster.store._writer import StateWriter
-from tests.actors.store.program import made, rows
+from tests.actors.store.program import made, put_checkpoint, rows
 
 
 def request(key: str, batch: int, at_us: int) -> RequestRow:
@@ -74,6 +74,23 @@ def test_a_companion_takes_the_place_of_the_one_before(tmp_path: Path) -> None:
 
     with StateReader(tmp_path) as reader:
         assert reader.companion() == CompanionState(3, (b"d", b"e"))
+
+
+def test_a_companion_stays_as_long_as_the_checkpoint_of_its_batch(tmp_path: Path) -> None:
+    # STORE-22
+    with made(tmp_path, 5) as writer:
+        for batch in (1, 2, 3, 4):
+            if batch != 2:
+                put_checkpoint(writer, batch, [b"x"])
+            writer.put_companion(CompanionState(batch, (b"%d" % batch, b"y")))
+        while writer.drop_checkpoints(2):
+            pass
+        writer.put_companion(CompanionState(5, (b"5",)))
+
+    with StateReader(tmp_path) as reader:
+        found = [reader.companion(batch) for batch in (2, 3, 4, 5)]
+    assert [None if one is None else one.batch for one in found] == [None, 3, 4, 5]
+    assert found[1] == CompanionState(3, (b"3", b"y"))
 
 
 @pytest.mark.parametrize(

@@ -198,6 +198,14 @@ class Leases:
             if refusal is None:
                 _LOG.info("node %s is removed: its lease ran out", name, extra=_CHANGE)
 
+    def left_us(self, node: str) -> int | None:
+        """Return how long a node still stays without a renewal, in microseconds.
+
+        None if it has no lease.
+        """
+        lease = self._leases.get(node)
+        return None if lease is None else round(max(0.0, lease.until - trio.current_time()) * 1e6)
+
     def is_over(self, node: str) -> bool:
         """Return whether the lease of a node has run out."""
         lease = self._leases.get(node)

@@ -137,12 +137,18 @@ def _begin_us(kept: KeptFeed) -> int:
     return 0 if kept.facts is None else kept.facts.coordinator.now_us
 
 
-async def in_thread(request: Request, work: Callable[[Flag], T]) -> T:
+async def in_thread(
+    request: Request, work: Callable[[Flag], T], limiter: trio.CapacityLimiter | None = None
+) -> T:
     """Do work in a thread until the client goes away.
 
     Args:
-        request: The request, whose body was read.
+        request: The request, whose body was read, or has none.
         work: The work; it ends soon after its flag was set.
+        limiter: Limits how many threads work at the same time; None for that of all of trio.
+
+    Raises:
+        Problem: 503 if the client went away.
     """
     gone = Flag()
 
@@ -155,9 +161,9 @@ async def in_thread(request: Request, work: Callable[[Flag], T]) -> T:
 
     async with trio.open_nursery() as nursery:
         nursery.start_soon(watch)
-        done = await trio.to_thread.run_sync(lambda: outcome.capture(work, gone))
+        done = await trio.to_thread.run_sync(lambda: outcome.capture(work, gone), limiter=limiter)
         nursery.cancel_scope.cancel()
     try:
         return done.unwrap()
     except GoneError:
-        raise Problem(503, "the comparison was given up") from None
+        raise Problem(503, "it was given up, as nobody waits for it") from None

@@ -15,14 +15,14 @@ if TYPE_CHECKING:
 
 
 async def _form(viewed: Viewed) -> Response:
-    return plain_page("login.html", 200, {}, wanted=_local(viewed.text("wanted")), wrong="")
+    return plain_page("login.html", 200, {}, wanted=local(viewed.text("wanted")), wrong="")
 
 
 # PAGE-2
 async def _log_in(viewed: Viewed) -> Response:
     """Begin a session for whoever has a token."""
     form = await viewed.form()
-    wanted = _local(form.text("wanted"))
+    wanted = local(form.text("wanted"))
     who = viewed.service.access.holder(form.text("token").strip())
     if who is None:
         told = "this token is unknown, or no longer valid"
@@ -39,7 +39,7 @@ async def _log_out(viewed: Viewed) -> Response:
     return response
 
 
-def _local(path: str) -> str:
+def local(path: str) -> str:
     """Return a path of this service, and nothing that leads to another."""
     is_local = path.startswith("/") and not path.startswith(("//", "/\\")) and path.isprintable()
     return path if is_local else "/"

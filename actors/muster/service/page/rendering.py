@@ -16,6 +16,7 @@ from muster.figures.text import amount_text, counted, duration, number, percent,
 from muster.figures.words import as_words
 from muster.service.access.who import Role
 from muster.service.page.assets import static
+from muster.service.page.slider import slider_of
 from muster.service.reading.looking import as_iso
 
 if TYPE_CHECKING:
@@ -42,6 +43,7 @@ SECTIONS: Final = (
     ("/gangs", "Gangs"),
     ("/nodes", "Nodes"),
     ("/config", "Configuration"),
+    ("/time", "Time"),
 )
 """The parts of the page, with their addresses."""
 
@@ -62,9 +64,17 @@ def _value(value: object) -> str:
     return "" if value is None else value if isinstance(value, str) else json.dumps(value)
 
 
-def _segment(text: str) -> str:
+def segment(text: str) -> str:
     """Return a name as a part of the path of an address."""
     return quote(text, safe="")
+
+
+def moment_words(iso: str) -> str:
+    """Return a date in UTC, as :func:`as_iso` writes it, for readers: to the second or finer."""
+    date, _, rest = iso.removesuffix("Z").partition("T")
+    seconds, _, fraction = rest.partition(".")
+    fraction = fraction.rstrip("0")
+    return f"{date} {seconds}{'.' if fraction else ''}{fraction} UTC"
 
 
 def _environment() -> Environment:
@@ -82,9 +92,10 @@ def _environment() -> Environment:
         "decided": as_words,
         "duration": duration,
         "json": _as_json,
+        "moment": moment_words,
         "number": number,
         "percent": percent,
-        "segment": _segment,
+        "segment": segment,
         "shortened": shortened,
         "value": _value,
     }
@@ -134,6 +145,10 @@ def shown(
         """Return an instant of the scheduler as a date."""
         return as_iso(service.unix_us(at_us))
 
+    def url_at(path: str, at_us: int | None, /) -> str:
+        """Return the address of a page at another moment; None for the present."""
+        return path if at_us is None else f"{path}?{urlencode({'at': moment_text(at_us)})}"
+
     def when(at_us: int | None) -> Markup:
         """Return an instant of the scheduler with how long ago it was."""
         if at_us is None:
@@ -154,6 +169,8 @@ def shown(
         path=viewed.request.scope["path"],
         base="part.html" if viewed.is_part else "base.html",
         url=url,
+        url_at=url_at,
+        slider=slider_of(viewed.moment, viewed.request),
         date=moment_text,
         when=when,
         **context,

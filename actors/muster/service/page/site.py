@@ -17,7 +17,7 @@ from muster.service.limits.requests import ROUTE
 from muster.service.page.files import FILES
 from muster.service.page.live import LIVE
 from muster.service.page.login import LOGIN
-from muster.service.page.moment import moment_of
+from muster.service.page.moment import Moment, moment_of, present_of
 from muster.service.page.parts import PARTS
 from muster.service.page.rendering import plain_page, shown
 from muster.service.page.viewed import Page, Viewed
@@ -81,13 +81,17 @@ async def _answered(service: Service, page: Page, request: Request) -> Response:
     try:
         who, session = _session_of(service, page, request)
         request.scope[WHO] = who
-        viewed = Viewed(service, request, who, session, moment_of(service))
+        # What is wrong with the moment is told on a page of the present.
+        viewed = Viewed(service, request, who, session, Moment(service, request))
         if who.role < page.role:
             needed = page.role.name.lower()
             has = f"{who.name!r} has the role {who.role.name.lower()}"
             raise Problem(403, f"this needs the role {needed}; {has}")
         if page.method != "GET" and page.role is not Role.ANYONE:
             _check_proof(request, session)
+        if page.role is not Role.ANYONE:
+            viewed = attrs.evolve(viewed, moment=await present_of(service, request))
+            viewed = attrs.evolve(viewed, moment=await moment_of(service, request))
         return await page.handler(viewed)
     except Problem as problem:
         service.usage.refusals.note(problem)

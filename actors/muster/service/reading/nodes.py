@@ -53,7 +53,7 @@ class NodeRow:
         entry = self.looking.ledger.node(self.node.name)
         return None if entry is None else entry.came_us
 
-    def asks(self) -> list[object]:
+    def rows(self) -> list[AskRow]:
         """Return the asks on it, in the order in which they were added."""
         apps, rows = self.looking.view.apps, list[AskRow]()
         for key, name in self.node.held:
@@ -61,7 +61,11 @@ class NodeRow:
             if row is not None and row.allocation is not None:
                 rows.append(row)
         rows.sort(key=lambda row: (row.ask.seq, row.ask.number))
-        return [row_of(_OF_AN_ASK, row) for row in rows]
+        return rows
+
+    def asks(self) -> list[object]:
+        """Return what it says of the asks on it, in the order in which they were added."""
+        return [row_of(_OF_AN_ASK, row) for row in self.rows()]
 
 
 # LISTS-9

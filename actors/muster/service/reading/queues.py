@@ -62,6 +62,15 @@ class QueueRow:
             0.0 if self.seen is None else self.looking.view.share_of(self.entry.key)
         )
 
+    # CONFIG-25
+    def headroom(self) -> dict[str, int]:
+        """Return what its own ``max`` leaves of each type that it names.
+
+        It is less than zero where more is allocated, after ``max`` was lowered.
+        """
+        allocated = self.allocated()
+        return {kind: most - allocated.get(kind, 0) for kind, most in self.config.max.amounts}
+
     def _pending_mask(self) -> int:
         mask = 0
         if self.seen is not None:

@@ -134,19 +134,34 @@ def put_companion_part(connection: sqlite3.Connection, batch: int, part: int, st
 
 
 def end_companion(connection: sqlite3.Connection, batch: int, parts: int) -> None:
-    """Say that all parts are there, and remove what was there before; in one transaction."""
+    """Say that all parts are there, and remove what nobody needs; in one transaction.
+
+    A state stays while the checkpoint of its batch does: together they are a whole past state.
+    """
     connection.execute("UPDATE companion SET parts = ? WHERE batch = ?", (parts, batch))
-    connection.execute("DELETE FROM companion WHERE batch <> ? OR part >= ?", (batch, parts))
+    connection.execute("DELETE FROM companion WHERE batch = ? AND part >= ?", (batch, parts))
+    connection.execute(
+        "DELETE FROM companion WHERE batch <> ? AND batch NOT IN"
+        " (SELECT batch FROM checkpoint WHERE parts > 0)",
+        (batch,),
+    )
 
 
-def companion_of(connection: sqlite3.Connection) -> CompanionState | None:
+def companion_of(
+    connection: sqlite3.Connection, at_most_batch: int | None = None
+) -> CompanionState | None:
     """Return the newest complete state of a companion; None if none is there and whole.
 
     One that is damaged is of no use, and none is needed: it can be built from the batches.
+
+    Args:
+        connection: The connection.
+        at_most_batch: The last batch of which it may have heard; None for any.
     """
     rows = connection.execute(
         "SELECT batch, part, parts, state, digest FROM companion WHERE parts > 0 AND batch ="
-        " (SELECT max(batch) FROM companion WHERE parts > 0) ORDER BY part"
+        " (SELECT max(batch) FROM companion WHERE parts > 0 AND batch <= ?) ORDER BY part",
+        (2**63 - 1 if at_most_batch is None else at_most_batch,),
     ).fetchall()
     states: list[bytes] = []
     for number, (batch, part, parts, state, digest) in enumerate(rows):

@@ -91,6 +91,32 @@ def anchor_at(connection: sqlite3.Connection, path: Path, anchor: Anchor, number
     return Anchor(*row)
 
 
+def last_until(connection: sqlite3.Connection, column: str, most: int, low: int) -> int:
+    """Return the last batch whose value in a column, which never falls, is not above one.
+
+    Args:
+        connection: The connection.
+        column: The column.
+        most: The value.
+        low: A batch that is not behind the wanted one; what is returned if nothing else fits.
+
+    Raises:
+        sqlite3.Error: If SQLite reports an error.
+    """
+    (last,) = connection.execute("SELECT max(number) FROM batch").fetchone()
+    high = low if last is None else last
+    while low < high:
+        middle = (low + high + 1) // 2
+        row = connection.execute(
+            f"SELECT {column} FROM batch WHERE number = ?", (middle,)
+        ).fetchone()
+        if row is not None and row[0] <= most:
+            low = middle
+        else:
+            high = middle - 1
+    return low
+
+
 # STORE-4, STORE-17
 def chunk_of(
     connection: sqlite3.Connection,

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final
 
-from muster.service.page.parts import applying, configuring, overview, queues
+from muster.service.page.parts import applying, configuring, nodes, overview, queues, time
 
 if TYPE_CHECKING:
     from muster.service.page.viewed import Page
@@ -12,7 +12,9 @@ if TYPE_CHECKING:
 PARTS: Final[tuple[Page, ...]] = (
     *overview.PAGES,
     *queues.PAGES,
+    *nodes.PAGES,
     *configuring.PAGES,
     *applying.PAGES,
+    *time.PAGES,
 )
 """All parts."""

@@ -5,6 +5,8 @@
 (() => {
   const HEIGHT = 190;
   const charts = new Map();
+  // The drawing below the pointer: the others show the same instant, and say nothing.
+  let pointed = null;
   const tip = document.createElement("div");
   tip.id = "tip";
   tip.hidden = true;
@@ -12,9 +14,10 @@
   document.documentElement.classList.add("draws");
 
   const two = (value) => String(value).padStart(2, "0");
-  const when = (seconds) => {
+  const day = (seconds) => new Date(seconds * 1e3).toISOString().slice(0, 10);
+  const clock = (seconds) => {
     const at = new Date(seconds * 1e3);
-    return `${at.toISOString().slice(0, 10)} ${two(at.getUTCHours())}:${two(at.getUTCMinutes())} UTC`;
+    return `${two(at.getUTCHours())}:${two(at.getUTCMinutes())}`;
   };
   const number = (value) => value.toLocaleString("en", { maximumSignificantDigits: 4 });
 
@@ -46,16 +49,19 @@
   };
 
   const tell = (chart, plot) => {
-    const place = chart.cursor.idx;
-    if (place === null || place === undefined || chart.cursor.left < 0 || !chart.root.matches(":hover")) {
+    if (chart.cursor.left < 0 || !pointed?.contains(chart.root)) {
       return;
     }
     tip.textContent = "";
     const heading = document.createElement("b");
-    heading.textContent = when(chart.data[0][place]);
+    const values = plot.lines.concat(plot.areas)[0].values;
+    const pointedAt = Math.floor((chart.posToVal(chart.cursor.left, "x") - plot.begin) / plot.step);
+    const place = Math.max(0, Math.min(pointedAt, values.length - 1));
+    const begin = plot.begin + place * plot.step;
+    heading.textContent = `${day(begin)} ${clock(begin)} – ${clock(Math.min(begin + plot.step, plot.end))} UTC`;
     tip.append(heading);
     for (const row of plot.lines.concat(plot.areas)) {
-      const value = row.values[Math.min(place, row.values.length - 1)];
+      const value = row.values[place];
       const line = document.createElement("div");
       const mark = document.createElement("i");
       mark.className = row.style;
@@ -147,10 +153,11 @@
     tip.hidden = true;
   };
   document.addEventListener("pointermove", (event) => {
-    if (!(event.target instanceof Element && event.target.closest(".drawn"))) {
+    pointed = event.target instanceof Element ? event.target.closest(".drawn") : null;
+    if (pointed === null) {
       hide();
     }
-  });
+  }, { capture: true, passive: true });
   addEventListener("scroll", hide, { passive: true });
   document.addEventListener("htmx:afterSettle", drawAll);
   matchMedia("(prefers-color-scheme: dark)").addEventListener("change", () => {

@@ -1,0 +1,223 @@
+"""What the heat map shows of each node: how full it is, or which queue holds most of it."""
+
+from __future__ import annotations
+
+from bisect import bisect_left
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING, Final, final
+
+import attrs
+
+from muster.service.reading.looking import Looking
+from muster_core.structures.steps import in_pieces
+
+if TYPE_CHECKING:
+    from muster_core.nodes.node import Node
+    from muster_core.structures.steps import Steps
+
+BEYOND: Final = 2.0
+"""The share of a type that a node has no more, and of which it still holds some."""
+
+_EDGES: Final = (0.0, 0.25, 0.5, 0.75, 0.9, 1.0)
+
+BANDS: Final = (
+    "nothing used",
+    "up to 25 %",
+    "to 50 %",
+    "to 75 %",
+    "to 90 %",
+    "to 100 %",
+    "more than it has",
+)
+"""The bands of utilisation; a node is in the first one that it does not exceed."""
+
+QUEUES: Final = 7
+"""How many queues have a colour of their own."""
+
+_PIECE: Final = 128
+"""How many nodes are looked at between two places to pause."""
+
+
+@final
+@attrs.frozen
+class Wanted:
+    """Which nodes are shown, and how.
+
+    Attributes:
+        name: Those with this in their name, in lower case; empty for all.
+        attribute: Those with this attribute: ``name=value``, or a name alone; empty for all.
+        group: The attribute by which they are in groups; empty for one group.
+        kind: The resource type whose utilisation counts; empty for that used most on each.
+        queue: The queue below which the colours tell queues apart; empty to colour by utilisation.
+        by_use: Whether the list begins with the fullest.
+    """
+
+    name: str = ""
+    attribute: str = ""
+    group: str = ""
+    kind: str = ""
+    queue: str = ""
+    by_use: bool = False
+
+    def admits(self, node: Node) -> bool:
+        """Return whether a node is shown."""
+        if self.name and self.name not in node.name.lower():
+            return False
+        if not self.attribute:
+            return True
+        name, given, value = self.attribute.partition("=")
+        found = node.attributes.get(name.strip())
+        return found is not None and (not given or found == value.strip())
+
+
+@final
+@attrs.define(eq=False)
+class Cell:
+    """A node in the heat map.
+
+    Attributes:
+        node: The node.
+        share: How much of it is used, of the wanted type.
+        band: The number of its colour.
+    """
+
+    node: Node
+    share: float
+    band: int
+
+
+@final
+@attrs.frozen
+class Cells:
+    """All nodes that are shown.
+
+    Attributes:
+        cells: The nodes, by name.
+        bands: What the colours mean.
+        below: For each colour the queue that it stands for, if it is one with queues below it.
+        count: How many nodes there are.
+        attributes: The names of attributes that nodes have.
+    """
+
+    cells: Sequence[Cell]
+    bands: Sequence[str]
+    below: Sequence[str | None]
+    count: int
+    attributes: Sequence[str]
+
+
+def share_of(node: Node, kind: str = "") -> float:
+    """Return how much of a node is used.
+
+    Args:
+        node: The node.
+        kind: The resource type that counts; empty for that of which most is used.
+    """
+    used, capacity = node.used, node.capacity
+    most = 0.0
+    for name in (kind,) if kind else used:
+        amount = used.get(name, 0)
+        if amount:
+            there = capacity.get(name, 0)
+            share = amount / there if there else BEYOND
+            most = max(most, share)
+    return most
+
+
+# PAGE-30
+def read_cells(looking: Looking, wanted: Wanted) -> Steps[Cells]:
+    """Return the nodes that are shown."""
+    nodes = looking.view.nodes.nodes
+    cells: list[Cell] = []
+    attributes: set[str] = set()
+    for piece in in_pieces(sorted(nodes), _PIECE):
+        yield
+        for name in piece:
+            node = nodes[name]
+            attributes.update(node.attributes)
+            if wanted.admits(node):
+                share = share_of(node, wanted.kind)
+                cells.append(Cell(node, share, bisect_left(_EDGES, share)))
+    bands: Sequence[str] = BANDS
+    below: Sequence[str | None] = [None] * len(BANDS)
+    if wanted.queue:
+        bands, below = yield from _colour_by_queue(looking, wanted.queue, cells)
+    return Cells(cells, bands, below, len(nodes), sorted(attributes))
+
+
+# PAGE-32
+def _colour_by_queue(
+    looking: Looking, queue: str, cells: Sequence[Cell]
+) -> Steps[tuple[Sequence[str], Sequence[str | None]]]:
+    """Give each node the colour of the queue that holds most of it; return what colours mean."""
+    below = _Below(queue)
+    holders: list[str | None] = []
+    for piece in in_pieces(cells, _PIECE):
+        yield
+        holders += [_holder(looking, cell.node, below) for cell in piece]
+    counts = Counter(holder for holder in holders if holder is not None)
+    most = sorted(counts, key=lambda name: (-counts[name], name))[:QUEUES]
+    numbers = {name: at for at, name in enumerate(sorted(most), 1)}
+    others = len(numbers) + 1
+    for pairs in in_pieces(zip(cells, holders, strict=True), _PIECE):
+        yield
+        for cell, holder in pairs:
+            cell.band = 0 if holder is None else numbers.get(holder, others)
+    names = [*numbers]
+    queues = looking.machine.registry.queues
+    opens = [name if name in queues and queues[name].children else None for name in names]
+    if len(counts) > len(names):
+        return ["nothing used", *names, "other queues"], [None, *opens, None]
+    return ["nothing used", *names], [None, *opens]
+
+
+ELSEWHERE: Final = "queues elsewhere"
+"""What stands for all queues that are not below the wanted one."""
+
+
+@final
+class _Below:
+    """Tells of a leaf which child of a queue it is below.
+
+    Args:
+        queue: The path of the queue.
+    """
+
+    def __init__(self, queue: str) -> None:
+        self._queue = queue
+        self._depth = queue.count(".") + 1
+        self._found: dict[str, str] = {}
+
+    def of(self, path: str) -> str:
+        found = self._found.get(path)
+        if found is None:
+            found = self._found[path] = self._find(path)
+        return found
+
+    def _find(self, path: str) -> str:
+        if path != self._queue and not path.startswith(f"{self._queue}."):
+            return ELSEWHERE
+        return ".".join(path.split(".")[: self._depth + 1])
+
+
+def _holder(looking: Looking, node: Node, below: _Below) -> str | None:
+    """Return the queue that holds the largest dominant share of a node, or None."""
+    apps, sums = looking.view.apps, dict[str, dict[str, int]]()
+    for key, name in node.held:
+        app = apps[key]
+        held = app.bound.get(name) or app.waiting.get(name)
+        if held is not None:
+            of_queue = sums.setdefault(below.of(app.identity.path), {})
+            for kind, amount in held[0].ask.resources.amounts.items():
+                of_queue[kind] = of_queue.get(kind, 0) + amount
+    if len(sums) < 2:
+        return next(iter(sums), None)
+    return max(sorted(sums), key=lambda queue: _dominant(sums[queue], node.capacity))
+
+
+def _dominant(used: Mapping[str, int], capacity: Mapping[str, int]) -> float:
+    shares = (
+        amount / capacity[kind] if capacity.get(kind) else BEYOND for kind, amount in used.items()
+    )
+    return max(shares, default=0.0)

@@ -1,0 +1,83 @@
+// The slider over the kept history: a page of another moment is another address.
+"use strict";
+
+(() => {
+  const section = document.getElementById("time");
+  if (section === null) return;
+  const form = document.getElementById("time-form");
+  const slide = document.getElementById("time-slide");
+  const told = document.getElementById("time-told");
+  const going = document.getElementById("time-going");
+  const fold = section.querySelector(".time-fold");
+  const FOCUS = "muster-time-focus";
+  // A key that is held goes through many moments; only the last one is fetched.
+  const PAUSE_MS = 600;
+  const SLOW_MS = 800;
+  let timer;
+
+  const isNow = () => Number(slide.value) >= Number(slide.max) - (slide.max - slide.min) * 1e-4;
+
+  const text = () => {
+    if (isNow()) return "now";
+    const date = new Date(Number(slide.dataset.originMs) + Number(slide.value) * 1000);
+    return `${date.toISOString().slice(0, 19).replace("T", " ")} UTC`;
+  };
+
+  const tell = () => {
+    told.textContent = text();
+    slide.setAttribute("aria-valuetext", told.textContent);
+  };
+
+  const remember = (control) => {
+    try {
+      sessionStorage.setItem(FOCUS, control.id || `[name="${control.name}"][value="${control.value}"]`);
+    } catch {
+      // Without it only the focus is lost.
+    }
+  };
+
+  const wait = () => {
+    setTimeout(() => {
+      going.textContent = "The state of then is made again from what is kept. After much history this takes a while.";
+      going.hidden = false;
+    }, SLOW_MS);
+  };
+
+  const go = () => {
+    remember(slide);
+    const back = form.elements.namedItem("back").value;
+    const query = new URLSearchParams({ by: "slide", slide: Number(slide.value).toFixed(6), back });
+    wait();
+    location.assign(isNow() ? back : `/time/go?${query}`);
+  };
+
+  slide.addEventListener("input", () => {
+    clearTimeout(timer);
+    tell();
+  });
+  slide.addEventListener("change", () => {
+    clearTimeout(timer);
+    timer = setTimeout(go, PAUSE_MS);
+  });
+  form.addEventListener("submit", (event) => {
+    clearTimeout(timer);
+    if (event.submitter) remember(event.submitter);
+    wait();
+  });
+  fold.addEventListener("click", () => {
+    const isOpen = section.classList.toggle("is-open");
+    fold.setAttribute("aria-expanded", String(isOpen));
+  });
+  // A page that comes back from the cache of the browser waits for nothing.
+  addEventListener("pageshow", (event) => {
+    if (event.persisted) going.hidden = true;
+  });
+
+  try {
+    const last = sessionStorage.getItem(FOCUS);
+    sessionStorage.removeItem(FOCUS);
+    if (last !== null) (document.getElementById(last) ?? form.querySelector(last))?.focus();
+  } catch {
+    // Likewise.
+  }
+})();

@@ -1,0 +1,232 @@
+"""What happened in a span of the kept history: counted, and decision by decision."""
+
+from __future__ import annotations
+
+import time
+from collections import Counter
+from collections.abc import Sequence
+from pathlib import Path
+from threading import Event as Flag
+from typing import TYPE_CHECKING, Final, final
+
+import attrs
+
+from muster.service.input.looking_back import GoneError
+from muster.store import StateReader
+from muster_core.decisions import Announced, Kind, Reason
+from muster_core.events import AddNode, Delete, ObjectKind, RemoveNode
+
+if TYPE_CHECKING:
+    from muster._runtime.clients.observers import Filter
+    from muster.store import KeptBatch
+    from muster_core.events import Event
+
+MOST: Final = 1_000_000
+"""How many decisions are looked at for one span."""
+
+NAMED: Final = 20
+"""How many nodes, gangs and configurations of a span are named."""
+
+_REJECTED: Final = Kind.REJECTED
+_TIMED_OUT: Final = Kind.GANG_TIMED_OUT
+_EVICTED: Final = (Reason.PREEMPTED, Reason.RECLAIMED)
+_CONFIG: Final = Kind.CONFIG
+_RARE: Final = (b"_node", b"delete")
+"""What is written in the batches that have an event that is told of."""
+
+
+@final
+@attrs.frozen
+class Named:
+    """Things of a span: how many there were, and the first ones.
+
+    Attributes:
+        count: How many there were.
+        first: The first ones: each with its instant in microseconds since the origin.
+    """
+
+    count: int
+    first: Sequence[tuple[int, str]]
+
+
+@final
+@attrs.frozen
+class Happened:
+    """What happened in a span.
+
+    Attributes:
+        batches: How many batches it has.
+        events: How many events were let in.
+        kinds: How many decisions of each kind, those that the filter admits.
+        reasons: How many releases for each reason, likewise.
+        came: The nodes that were added.
+        went: The nodes that were removed.
+        gangs: The gangs that timed out.
+        configurations: The configurations that came into force.
+        until_us: The instant up to which it was looked at, if the span has too many decisions.
+        decisions: A page of the decisions that the filter admits.
+        more: The number of the last decision of the page if there are more, or None.
+    """
+
+    batches: int
+    events: int
+    kinds: Counter[Kind]
+    reasons: Counter[Reason]
+    came: Named
+    went: Named
+    gangs: Named
+    configurations: Named
+    until_us: int | None
+    decisions: Sequence[Announced]
+    more: int | None
+
+    @property
+    def evicted(self) -> int:
+        """How many asks were evicted."""
+        return sum(self.reasons[reason] for reason in _EVICTED)
+
+
+@final
+@attrs.frozen
+class Span:
+    """A span of the history, and what of it is wanted.
+
+    Attributes:
+        from_us: Its first instant, in microseconds since the origin.
+        until_us: Its last instant.
+        wanted: Which decisions.
+        after: The number of the decision behind which the page begins; 0 for the first one.
+        limit: How many decisions a page has.
+        entered: The number of a batch that is not before the span, and how many events were let
+            in until then.
+    """
+
+    from_us: int
+    until_us: int
+    wanted: Filter
+    after: int
+    limit: int
+    entered: tuple[int, int]
+
+
+# PAGE-65
+def what_happened(directory: Path, span: Span, gone: Flag) -> Happened:
+    """Return what happened in a span.
+
+    Args:
+        directory: The state directory.
+        span: The span.
+        gone: Set when nobody waits for it any more.
+
+    Raises:
+        StoreError: If the directory cannot be read.
+        GoneError: If nobody waits for it any more.
+    """
+    with StateReader(directory) as reader:
+        counting = _Counting(span, reader)
+        before, last = reader.places_at([span.from_us - 1, span.until_us])
+        most = before.seq + MOST
+        for batch in reader.batches(after=before.batch, until=last.batch, verify=False):
+            if gone.is_set():
+                raise GoneError
+            counting.take(batch)
+            time.sleep(0)  # Lets the service's own thread run.
+            if batch.last_seq > most and batch.number < last.batch:
+                return counting.end(batch.at_us)
+    return counting.end(None)
+
+
+@final
+class _List:
+    def __init__(self) -> None:
+        self.count = 0
+        self.first: list[tuple[int, str]] = []
+
+    def add(self, at_us: int, name: str) -> None:
+        self.count += 1
+        if len(self.first) < NAMED:
+            self.first.append((at_us, name))
+
+    def end(self) -> Named:
+        return Named(self.count, self.first)
+
+
+@final
+class _Counting:
+    """What was counted so far."""
+
+    def __init__(self, span: Span, reader: StateReader) -> None:
+        self._span = span
+        self._reader = reader
+        self._batches = self._events = 0
+        self._kinds: Counter[Kind] = Counter()
+        self._reasons: Counter[Reason] = Counter()
+        self._came, self._went, self._gangs, self._configured = (_List() for _ in range(4))
+        self._page: list[Announced] = []
+        self._is_more = False
+
+    def take(self, batch: KeptBatch) -> None:
+        """Count a batch."""
+        decisions = batch.decisions
+        self._batches += 1
+        self._events += batch.event_count
+        if any(tag in batch.packed_events for tag in _RARE):
+            refused = {one.decision.index for one in decisions if one.decision.kind is _REJECTED}
+            first = self._index_of(batch) if refused else 0
+            for index, event in enumerate(batch.events, first):
+                if index not in refused:
+                    self._take_event(batch.at_us, event)
+        for one in decisions:
+            if one.decision.kind is _TIMED_OUT:
+                self._gangs.add(one.at_us, one.decision.gang or "")
+            elif one.decision.kind is _CONFIG:
+                self._configured.add(one.at_us, "")
+        self._count([one for one in decisions if self._span.wanted.wants(one)])
+
+    def _index_of(self, batch: KeptBatch) -> int:
+        """Return the index of the first event of a batch among all that were let in."""
+        number, entered = self._span.entered
+        return entered - self._reader.event_count(batch.number - 1, number)
+
+    def _take_event(self, at_us: int, event: Event) -> None:
+        match event:
+            case AddNode(node=node):
+                self._came.add(at_us, node)
+            case RemoveNode(node=node):
+                self._went.add(at_us, node)
+            case Delete(objects=manifests):
+                for one in manifests:
+                    if one.content.kind is ObjectKind.NODE:
+                        self._went.add(at_us, one.content.name)
+            case _:
+                pass
+
+    def _count(self, chosen: Sequence[Announced]) -> None:
+        span = self._span
+        for one in chosen:
+            decision = one.decision
+            self._kinds[decision.kind] += 1
+            if decision.reason is not None:
+                self._reasons[decision.reason] += 1
+        if self._is_more or (chosen and chosen[-1].seq <= span.after):
+            return
+        rest = [one for one in chosen if one.seq > span.after]
+        room = span.limit - len(self._page)
+        self._page += rest[:room]
+        self._is_more = len(rest) > room
+
+    def end(self, until_us: int | None) -> Happened:
+        """Return what was counted."""
+        return Happened(
+            self._batches,
+            self._events,
+            self._kinds,
+            self._reasons,
+            self._came.end(),
+            self._went.end(),
+            self._gangs.end(),
+            self._configured.end(),
+            until_us,
+            self._page,
+            self._page[-1].seq if self._is_more else None,
+        )

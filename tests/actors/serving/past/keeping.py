@@ -1,0 +1,113 @@
+"""A service without its tasks: what is kept, and what every list of it said after each batch."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Sequence
+from copy import deepcopy
+from pathlib import Path
+from typing import final
+
+from muster.service.endpoints.columns import row_of
+from muster.service.input.leases import Leases
+from muster.service.ledger.ledger import Ledger
+from muster.service.ledger.reconcile import note_queues
+from muster.service.reading.apps import APPS, AppFilter, row_of_app, select_apps
+from muster.service.reading.asks import ASKS
+from muster.service.reading.gangs import GANGS, GangRow
+from muster.service.reading.looking import Looking
+from muster.service.reading.nodes import NODES, NodeRow
+from muster.service.reading.queues import QUEUES, QueueRow
+from muster.service.reading.selecting import AskFilter, select_asks
+from muster.service.roll import Roll
+from muster.store import StateReader
+from muster_core.coordinator.coordinator import CoordinatorMachine
+from muster_core.events import Event
+from muster_core.structures.steps import all_at_once
+from tests.actors.kept import Keeper, batches
+from tests.naive.harness import Step
+
+Shown = dict[str, list[object]]
+"""The rows of every list."""
+
+
+def shown(looking: Looking) -> Shown:
+    """Return the rows of every list, with all their fields."""
+    view, machine = looking.view, looking.machine
+    apps = all_at_once(select_apps(looking, AppFilter(), None, 10**9))
+    asks = all_at_once(select_asks(looking, AskFilter(), None, 10**9))
+    queues, gangs, nodes = machine.registry.queues, view.gangs, view.nodes.nodes
+    return {
+        "queues": [
+            row_of(QUEUES.picked(None, single=True), QueueRow.of(looking, queues[path]))
+            for path in sorted(queues)
+        ],
+        "apps": [row_of(APPS.picked(None, single=True), row_of_app(looking, app)) for app in apps],
+        "asks": [row_of(ASKS.picked(None, single=True), ask) for ask in asks],
+        "gangs": [
+            row_of(GANGS.picked(None, single=True), GangRow(looking, gangs[name]))
+            for name in sorted(gangs)
+        ],
+        "nodes": [
+            row_of(NODES.picked(None, single=True), NodeRow(looking, nodes[name]))
+            for name in sorted(nodes)
+        ],
+        "state": [machine.configuration, machine.batches, looking.now_us, *_heard(looking.ledger)],
+    }
+
+
+def _heard(ledger: Ledger) -> Sequence[object]:
+    history, counts = ledger.book.history, ledger.book.counts
+    ran = [history.apps, history.containers, list(history.points)]
+    return [ledger.batch, ledger.at_us, ledger.seq, [*ledger.book.completed], ran, deepcopy(counts)]
+
+
+@final
+class Live:
+    """Lets in batches and keeps them; its ledger hears of each, as that of a service does.
+
+    Args:
+        directory: The state directory.
+        checkpoints: After how many batches of events each checkpoint is taken.
+
+    Attributes:
+        shown: What every list said after the last batch of each instant.
+    """
+
+    def __init__(self, directory: Path, checkpoints: Collection[int] = ()) -> None:
+        self.keeper = Keeper(directory)
+        self.shown: dict[int, Shown] = {}
+        self._ledger, self._roll = Ledger(), Roll()
+        all_at_once(self._ledger.load(()))
+        self._index = self._runs = 0
+        self._checkpoints = checkpoints
+        self._reader = StateReader(directory)
+
+    def run(self, at_us: int, events: Sequence[Event]) -> None:
+        """Let in a batch, after the timers before it."""
+        self.keeper.run(at_us, events)
+        for batch in self._reader.batches(after=self._ledger.batch):
+            said = (batch.number, batch.at_us, self._index, batch.events, batch.decisions)
+            all_at_once(self._ledger.hear(*said))
+            self._roll.hear(batch.events)
+            self._index += batch.event_count
+        note_queues(self._ledger, self.machine)
+        self.shown[at_us] = shown(Looking(self.machine, self._ledger, self._roll))
+        self._runs += 1
+        if self._runs in self._checkpoints:
+            self.keeper.checkpoint()
+            self.keeper.companion([Leases().save(), *all_at_once(self._ledger.save())])
+
+    @property
+    def machine(self) -> CoordinatorMachine:
+        """The machine."""
+        return self.keeper.scheduler.machine
+
+    def play(self, steps: Sequence[Step]) -> None:
+        """Let in the batches of a scenario."""
+        for at_us, events in batches(steps):
+            self.run(at_us, events)
+
+    def close(self) -> Path:
+        """Close the directory and return it."""
+        self._reader.close()
+        return self.keeper.close()

@@ -1,0 +1,213 @@
+"""Pages of the past, steps through the kept history, and what happened in a span."""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+from typing import Any, Final, cast
+from urllib.parse import parse_qs, urlsplit
+
+import pytest
+
+from muster.service.page.parts import PARTS
+from muster.service.reading.looking import as_iso
+from muster.store import StateReader
+from tests.actors.serving.served import Served
+from tests.actors.serving.test_page import proof
+
+NODE: Final = {"op": "add_node", "node": "n1", "capacity": {"vcore": 8}}
+APP: Final = {"op": "add_app", "app": "a", "queue": "root.prod", "user": "ann"}
+PATHS: Final = ("/queues", "/queues/root.prod", "/asks", "/gangs", "/nodes", "/nodes/n1")
+
+
+def ask(name: str, **more: object) -> Mapping[str, object]:
+    return {"op": "add_ask", "app": "a", "ask": name, "resources": {"vcore": 3}, **more}
+
+
+@pytest.fixture
+def served(tmp_path: Path) -> Iterator[Served]:
+    with Served(tmp_path, "--state", str(tmp_path / "state")) as served:
+        yield served
+
+
+def state_of(served: Served) -> Path:
+    """Return the state directory of a service."""
+    arguments = cast("list[str]", served.process.args)
+    return Path(arguments[arguments.index("--state") + 1])
+
+
+def post(served: Served, *events: Mapping[str, object]) -> str:
+    """Let events in; return the instant of the last batch."""
+    served.client.post("/api/v1/events", json=[*events]).raise_for_status()
+    with StateReader(state_of(served)) as reader:
+        return as_iso(reader.meta.origin_us + reader.last().at_us)
+
+
+def content(served: Served, path: str, at: str = "") -> str:
+    """Return the content of a page without what tells of the moment itself."""
+    query = {"at": at} if at else {}
+    response = served.client.get(path, params=query, headers={"HX-Request": "true"})
+    if response.status_code == 404:
+        return "404"
+    assert response.status_code == 200, response.text
+    text = re.sub(r'<span class="ago">.*?</span>', "", response.text)
+    text = re.sub(r"[?&](amp;)?at=[^\"&]*", "", text)
+    # Buttons are not there in the past, and durations go on in the present.
+    text = re.sub(r'<details class="apply".*?</details>', "", text, flags=re.DOTALL)
+    text = re.sub(r"<[^>]*>", " ", text)
+    text = re.sub(r"[0-9.,]+ (µs|ms|s|min)\b", "", text)
+    return " ".join(text.split())
+
+
+# PAGE-60
+def test_pages_are_shown_as_they_were(served: Served) -> None:
+    there = {page.path for page in PARTS}
+    paths = [one for one in PATHS if one in there or one.count("/") > 1]
+    steps: list[list[Mapping[str, object]]] = [
+        [NODE, APP, ask("one")],
+        [ask("two", priority=3), ask("three")],
+        [{"op": "add_gang", "name": "g", "min_member": 2, "mode": "strict"}],
+        [{"op": "release", "app": "a", "ask": "one", "outcome": "completed"}],
+        [{"op": "remove_node", "node": "n1"}],
+    ]
+    said: list[tuple[str, dict[str, str]]] = []
+    for events in steps:
+        at = post(served, *events)
+        said.append((at, {path: content(served, path) for path in paths}))
+
+    assert len({shown["/queues"] for _, shown in said}) > 2
+    for at, shown in said:
+        assert {path: content(served, path, at) for path in paths} == shown
+
+
+# PAGE-62
+@pytest.mark.parametrize(
+    ("at", "status", "told"),
+    [
+        ("yesterday", 400, "must be a date in UTC such as 2026-01-31T18:30:00Z, or seconds since"),
+        ("2999-01-01", 400, "lies in the future: now is 20"),
+        ("2001-01-01T00:00:00Z", 410, "there is history from 20"),
+    ],
+)
+def test_a_moment_that_cannot_be_is_refused(
+    served: Served, at: str, status: int, told: str
+) -> None:
+    response = served.client.get("/queues", params={"at": at})
+
+    assert (response.status_code, told in response.text) == (status, True), response.text
+
+
+# PAGE-62
+def test_without_a_state_there_is_no_past(tmp_path: Path) -> None:
+    with Served(tmp_path) as served:
+        response = served.client.get("/queues", params={"at": "2026-01-01"})
+        assert response.status_code == 409
+        assert "start the service with --state" in response.text
+        assert 'id="time"' not in served.client.get("/queues").text
+        assert "--state DIR" in served.client.get("/time").text
+
+
+# PAGE-62
+def test_a_moment_has_several_forms_and_links_keep_it(served: Served) -> None:
+    at = post(served, NODE)
+    with StateReader(state_of(served)) as reader:
+        seconds = reader.last().at_us / 1e6
+    post(served, {**NODE, "node": "n2"})
+    for written in (at, at.replace("Z", "+00:00"), at.removesuffix("Z"), f"{seconds:.6f}"):
+        text = served.client.get("/queues", params={"at": written}).text
+        found = {parse_qs(urlsplit(one).query)["at"][0] for one in _links(text)}
+        assert found == {at}
+
+
+def _links(text: str) -> list[str]:
+    top = text.partition('<nav aria-label="Parts">')[2].partition("</nav>")[0]
+    return [one.replace("&amp;", "&") for one in re.findall(r'href="([^"]+)"', top)]
+
+
+# PAGE-64, PAGE-5
+def test_a_page_of_the_past_says_so_and_changes_nothing(served: Served) -> None:
+    at = post(served, NODE)
+    post(served, {**NODE, "node": "n2"})
+    text = served.client.get("/queues", params={"at": at}).text
+
+    assert "data-live" not in text
+    assert "The past:" in text
+    assert "data-live" in served.client.get("/queues").text
+    form = {"events": json.dumps([{"op": "remove_node", "node": "n1"}])}
+    response = served.client.post(
+        "/events", params={"at": at}, data=form, headers=proof(served.client)
+    )
+    assert response.status_code == 409
+    assert "the past cannot be changed" in response.text
+
+
+# PAGE-63
+def test_steps_lead_from_moment_to_moment(served: Served) -> None:
+    first = post(served, NODE)
+    second = post(served, {**NODE, "node": "n2"})
+    third = post(served, {**NODE, "node": "n3"})
+
+    def step(**query: str) -> dict[str, Any]:
+        response = served.client.get(
+            "/time/go", params={"back": "/queues?x=1", **query}, follow_redirects=False
+        )
+        assert response.status_code == 303, response.text
+        found = urlsplit(response.headers["location"])
+        assert found.path == "/queues"
+        return {name: values[0] for name, values in parse_qs(found.query).items()}
+
+    assert step(by="-batch") == {"x": "1", "at": second}
+    assert step(by="-batch", at=second) == {"x": "1", "at": first}
+    assert step(by="batch", at=first) == {"x": "1", "at": second}
+    assert step(by="batch", at=second) == {"x": "1", "at": third}
+    assert step(by="batch", at=third) == {"x": "1"}
+    assert step(by="3600", at=first) == {"x": "1"}
+    assert step(by="when", when="2999-01-01") == {"x": "1"}
+    begins = step(by="-3600", at=second)["at"]
+    assert step(by="-60", at=second)["at"] == begins < first
+    assert step(by="slide", slide="0") == {"x": "1", "at": begins}
+    # Nobody is led elsewhere.
+    response = served.client.get(
+        "/time/go", params={"by": "-batch", "back": "//elsewhere.example"}, follow_redirects=False
+    )
+    assert response.headers["location"].startswith("/?at=")
+    assert served.client.get("/time/go", params={"by": "x"}).status_code == 400
+
+
+# PAGE-65, PAGE-66
+def test_a_span_says_what_happened(served: Served) -> None:
+    first = post(served, NODE, APP, ask("one"))
+    second = post(served, ask("two"), ask("three"), {"op": "remove_node", "node": "n9"})
+    post(served, {"op": "remove_node", "node": "n1"})
+    span = {"from": first, "until": second}
+
+    def tiles(**query: str) -> dict[str, str]:
+        text = served.client.get("/time", params=query).text
+        found = re.findall(r'class="tile"><b>(.*?)</b><span>(.*?)</span>', text)
+        return {name: value for value, name in found}
+
+    found = tiles(**span)
+    assert (found["asks bound"], found["events refused"], found["nodes removed"]) == ("2", "1", "0")
+    assert (found["nodes added"], tiles()["nodes removed"]) == ("1", "1")
+    assert tiles(**span, queue="root.dev")["asks bound"] == "0"
+    text = served.client.get("/time", params={**span, "kind": "bound"}).text
+    assert re.findall(r'href="(/asks/a/[^"?]+)\?at=', text) == ["/asks/a/one", "/asks/a/two"]
+    assert f"at={first.replace(':', '%3A')}" in text
+
+
+# PAGE-65
+@pytest.mark.parametrize(
+    ("query", "told"),
+    [
+        ({"kind": "binds"}, "kind: &#39;binds&#39;: must be one of assigned"),
+        ({"from": "noon"}, "from: &#39;noon&#39;: must be a date in UTC"),
+        ({"from": "2026-01-02", "until": "2026-01-01"}, "is after until"),
+        ({"after": "x"}, "after: &#39;x&#39;: must be a whole number"),
+    ],
+)
+def test_a_span_that_cannot_be_is_refused(served: Served, query: dict[str, str], told: str) -> None:
+    response = served.client.get("/time", params=query)
+
+    assert (response.status_code, told in response.text) == (400, True), response.text
