@@ -9,6 +9,7 @@ import attrs
 
 from muster._runtime.clients.calls import Inspect, TakeFacts
 from muster._runtime.clock import WallClock
+from muster.service.streaming.findings import Findings
 
 if TYPE_CHECKING:
     from muster._runtime.clients.calls import Answer, Call
@@ -56,6 +57,7 @@ class Service:
         intake: What it remembers of what came in.
         started_us: When the service started, in microseconds since 1970 in UTC.
         sessions: Who has logged in to the page.
+        findings: What the page has found in the latest decisions.
         past: The past states that were looked at last.
     """
 
@@ -76,6 +78,7 @@ class Service:
     started_us: int
     sessions: Sessions
     past: Moments
+    findings: Findings = attrs.field(factory=Findings)
 
     async def look(self, read: Callable[[CoordinatorMachine], Steps[T]]) -> T:
         """Read the state between two batches; everything before is announced.

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Final
+from pathlib import Path
+from typing import TYPE_CHECKING, Final, final
 
+import attrs
 import trio
 
 from muster.service.access.who import Role
@@ -13,26 +15,66 @@ from muster.service.local.following import TEXT, IsOver, Output
 from muster.service.problems import Problem
 
 if TYPE_CHECKING:
-    from pathlib import Path
-
     from starlette.responses import Response
 
     from muster.service.ray.binder import RayWork
+    from muster.service.state import Service
+
+
+@final
+@attrs.frozen
+class Written:
+    """The output of a start of an ask.
+
+    Attributes:
+        file: The file that has it.
+        number: Which start it is, from 1.
+        is_over: Tells whether the command has ended.
+    """
+
+    file: Path
+    number: int
+    is_over: IsOver
 
 
 # LOCAL-10
 async def _logs(asked: Asked) -> Response:
-    app, ask = asked.value("app", str), asked.value("ask", str)
-    local, ray = asked.service.local, asked.service.ray
+    written = await written_by(
+        asked.service, asked.value("app", str), asked.value("ask", str), asked.maybe("attempt", int)
+    )
+    asked.service.broadcast.check_room()
+    follows = asked.value("follow", bool)
+    return Output(
+        written.file,
+        written.number,
+        asked.service.broadcast,
+        written.is_over if follows else None,
+    )
+
+
+# LOCAL-10
+async def written_by(service: Service, app: str, ask: str, attempt: int | None) -> Written:
+    """Return where the output of the command of an ask is.
+
+    Args:
+        service: The service.
+        app: The name of its application.
+        ask: Its name; it may be over.
+        attempt: Which start of it, from 1; None for the latest.
+
+    Raises:
+        Problem: 404 if there is none.
+    """
+    local, ray = service.local, service.ray
     if ray is not None:
-        return await _of_ray(asked, ray, app, ask)
+        return await _of_ray(service, ray, app, ask, attempt)
     if local is None:
         raise Problem(404, "this service runs no commands: it was started without --run")
     attempts = await trio.to_thread.run_sync(local.logs.attempts, app, ask)
     if not attempts:
         told = f"{app}/{ask} has no output: no command of it has started here"
-        raise Problem(404, told, may_start=_may_start(asked, app, ask))
-    wanted = asked.maybe("attempt", int) or attempts[-1].number
+        raise Problem(404, told, may_start=_may_start(service, app, ask))
+    wanted = attempt or attempts[-1].number
     found = next((one for one in attempts if one.number == wanted), None)
     if found is None:
         there = ", ".join(str(one.number) for one in attempts[-10:])
@@ -41,39 +83,35 @@ async def _logs(asked: Asked) -> Response:
     async def is_over() -> bool:
         return "ended_us" in await trio.to_thread.run_sync(found.about)
 
-    return _output(asked, found.output, found.number, is_over)
+    return Written(found.output, found.number, is_over)
 
 
 # RAY-4
-async def _of_ray(asked: Asked, ray: RayWork, app: str, ask: str) -> Response:
-    """Return the output of a command that ran on Ray, if its file is here, too."""
-    wanted = asked.maybe("attempt", int) or 1
+async def _of_ray(
+    service: Service, ray: RayWork, app: str, ask: str, attempt: int | None
+) -> Written:
+    """Return where the output of a command that ran on Ray is, if its file is here, too."""
+    wanted = attempt or 1
     if wanted != 1:
         told = f"attempt: {wanted}: with --run ray all starts of an ask write to one file"
         raise Problem(404, told, parameter="attempt")
     file = ray.output_of(app, ask)
     if file is None or not await trio.to_thread.run_sync(file.is_file):
         # What is bound and has no file here writes it elsewhere.
-        known = asked.service.ledger.ask(app, ask)
-        waits = known is not None and known.bound_us is None and _may_start(asked, app, ask)
+        known = service.ledger.ask(app, ask)
+        waits = known is not None and known.bound_us is None and _may_start(service, app, ask)
         raise Problem(404, ray.where(app, ask), may_start=waits)
 
     async def is_over() -> bool:
-        known = asked.service.ledger.ask(app, ask)
+        known = service.ledger.ask(app, ask)
         return known is None or known.bound_us is None
 
-    return _output(asked, file, 1, is_over)
+    return Written(file, 1, is_over)
 
 
-def _output(asked: Asked, file: Path, number: int, is_over: IsOver) -> Output:
-    asked.service.broadcast.check_room()
-    follows = asked.value("follow", bool)
-    return Output(file, number, asked.service.broadcast, is_over if follows else None)
-
-
-def _may_start(asked: Asked, app: str, ask: str) -> bool:
+def _may_start(service: Service, app: str, ask: str) -> bool:
     """Return whether an ask is there whose command has not started."""
-    known = asked.service.ledger.ask(app, ask)
+    known = service.ledger.ask(app, ask)
     work = None if known is None else known.event.work
     return work is not None and work.command is not None
 

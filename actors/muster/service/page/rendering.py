@@ -69,6 +69,11 @@ def segment(text: str) -> str:
     return quote(text, safe="")
 
 
+def ask_path(app: str, ask: str) -> str:
+    """Return the path of the page of an ask."""
+    return f"/asks/{segment(app)}/{segment(ask)}"
+
+
 def moment_words(iso: str) -> str:
     """Return a date in UTC, as :func:`as_iso` writes it, for readers: to the second or finer."""
     date, _, rest = iso.removesuffix("Z").partition("T")
@@ -101,6 +106,7 @@ def _environment() -> Environment:
     }
     known: dict[str, Any] = {
         "Role": Role,
+        "ask_path": ask_path,
         "sections": SECTIONS,
         "static": static,
         "version": __version__,

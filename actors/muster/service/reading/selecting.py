@@ -65,6 +65,7 @@ class AskFilter:
         user: Those of the applications of this user.
         gang: The members of this gang.
         codes: Those that are not bound and have one of these dominant reasons.
+        text: Those in whose name, ``app/ask``, this text is; in lower case.
     """
 
     places: frozenset[AskPlace] | None = None
@@ -73,6 +74,7 @@ class AskFilter:
     user: str | None = None
     gang: str | None = None
     codes: frozenset[Code] | None = None
+    text: str | None = None
 
     def where(self) -> frozenset[AskPlace]:
         """Return the places in which the asks can be."""
@@ -265,6 +267,8 @@ def _tests(looking: Looking, wanted: AskFilter) -> Iterator[Test]:
         yield _of_gang(wanted.gang)
     if wanted.user is not None:
         yield _of_user(wanted.user)
+    if wanted.text is not None:
+        yield _named(wanted.text)
 
 
 def _of_app(app: ViewApp | None) -> Test:
@@ -281,6 +285,13 @@ def _of_gang(gang: str) -> Test:
 
 def _of_user(user: str) -> Test:
     return lambda piece: [entry for entry in piece if entry.app.identity.user[0] == user]
+
+
+# PAGE-40
+def _named(text: str) -> Test:
+    return lambda piece: [
+        entry for entry in piece if text in f"{entry.app.identity.name}/{entry.name}".lower()
+    ]
 
 
 def _in_places(places: frozenset[AskPlace]) -> Test:

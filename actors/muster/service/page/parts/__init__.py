@@ -4,7 +4,15 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final
 
-from muster.service.page.parts import applying, configuring, nodes, overview, queues, time
+from muster.service.page.parts import (
+    applying,
+    asks,
+    configuring,
+    nodes,
+    overview,
+    queues,
+    time,
+)
 
 if TYPE_CHECKING:
     from muster.service.page.viewed import Page
@@ -15,6 +23,7 @@ PARTS: Final[tuple[Page, ...]] = (
     *nodes.PAGES,
     *configuring.PAGES,
     *applying.PAGES,
+    *asks.PAGES,
     *time.PAGES,
 )
 """All parts."""

@@ -1,0 +1,194 @@
+"""One ask: where it is, why it is not running, what was decided about it."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING, Any, Final, final
+
+import attrs
+
+from muster.explain._maps import explanation_map
+from muster.figures.text import amount_text
+from muster.service.access.who import Role
+from muster.service.api.lists import app_of, what_ask
+from muster.service.endpoints.columns import row_of
+from muster.service.page.parts.asks.rights import refusal_of
+from muster.service.page.parts.asks.told import Subject, earlier, lately
+from muster.service.page.rendering import shown
+from muster.service.page.viewed import Page, Viewed
+from muster.service.reading.asks import ASKS, AskRow, row_of_ask
+from muster_core.snapshots import AskPlace
+
+if TYPE_CHECKING:
+    from starlette.responses import Response
+
+    from muster.feeds import Raw
+    from muster.service.api.answering import Unknown
+    from muster.service.reading.looking import Looking
+    from muster_core.reasons import Fact
+    from muster_core.structures.steps import Steps
+
+_COLUMNS: Final = [one for one in ASKS.picked(None, single=True) if one.name != "message"]
+
+_BOUND: Final = AskPlace.BOUND
+
+
+@final
+@attrs.frozen
+class AskSeen:
+    """An ask at a moment; or that it is over, or was never there.
+
+    Attributes:
+        item: Its columns; None if it is not there.
+        instants: Its instants by name, in microseconds since the origin.
+        why: Why it is not running, as a map; without reasons if it is bound.
+        begin_us: Since when its history may go, in microseconds since the origin, or None.
+        unknown: What may have been meant, if it is not there.
+        last_seq: The number of the last decision then.
+        cancel: The events that end it.
+        refused: Why whoever looks may not send these; empty if they may.
+        has_command: Whether it has a command that this service may run.
+    """
+
+    item: Mapping[str, Any] | None
+    instants: Mapping[str, int | None]
+    why: Mapping[str, Any]
+    begin_us: int | None
+    unknown: Unknown | None
+    last_seq: int
+    cancel: Sequence[Mapping[str, Raw]] = ()
+    refused: str = ""
+    has_command: bool = False
+
+
+def _read(viewed: Viewed, app_name: str, name: str, looking: Looking) -> Steps[AskSeen]:
+    yield
+    app = app_of(looking, app_name)
+    row = None if app is None else row_of_ask(looking, app, name)
+    seq = looking.ledger.seq
+    if row is None:
+        entry = looking.ledger.app(app_name) or looking.ledger.completed.get(app_name)
+        begin_us = None if entry is None else entry.came_us
+        unknown = what_ask(looking, app_name, name)
+        return AskSeen(None, {}, explanation_map(None), begin_us, unknown, seq)
+    yield from looking.view.prepare_to_explain()
+    why = explanation_map(looking.machine.explain(app_name, name))
+    cancel = _cancel(row)
+    refused = refusal_of(viewed, looking, cancel)
+    return AskSeen(
+        item=row_of(_COLUMNS, row),
+        instants=_instants(row),
+        why=why,
+        begin_us=row.ask.came_us,
+        unknown=None,
+        last_seq=seq,
+        cancel=cancel,
+        refused=refused,
+        has_command=row.command() is not None,
+    )
+
+
+def _instants(row: AskRow) -> dict[str, int | None]:
+    told = row.told
+    return {
+        "came": row.ask.came_us,
+        "since": row.since_us(),
+        "taken": None if told is None else told.taken_us,
+        "bound": None if told is None else told.bound_us,
+        "backs_off_until": row.back_off_us(),
+        "last_failed": row.last_failed_us(),
+    }
+
+
+def _cancel(row: AskRow) -> Sequence[Mapping[str, Raw]]:
+    """Return the event that ends an ask, wherever it is."""
+    names: dict[str, Raw] = {"app": row.app.identity.name, "ask": row.ask.name}
+    if row.place is _BOUND:
+        return [{"op": "release", **names, "message": "cancelled"}]
+    return [{"op": "remove_ask", **names}]
+
+
+# PAGE-41, PAGE-42
+async def _ask(viewed: Viewed) -> Response:
+    app, name = viewed.in_path("app"), viewed.in_path("ask")
+
+    def read(looking: Looking) -> Steps[AskSeen]:
+        return _read(viewed, app, name, looking)
+
+    found = await viewed.moment.seen(read)
+    seen = found.value
+    end = seen.last_seq if viewed.moment.is_past else viewed.service.broadcast.tail.last
+    subject = Subject("ask", app, name)
+    told = await lately(viewed, subject, end, seen.begin_us)
+    problem = None if seen.unknown is None else await seen.unknown.problem("ask", f"{app}/{name}")
+    if problem is not None and not (told.lines or told.before):
+        raise problem
+    return shown(
+        viewed,
+        "ask.html",
+        found=found,
+        app=app,
+        name=name,
+        seen=seen,
+        item=seen.item,
+        told=told,
+        problem="" if problem is None else problem.detail,
+        about="ask",
+        facts=facts_of,
+        runs_commands=viewed.service.local is not None or viewed.service.ray is not None,
+    )
+
+
+def facts_of(facts: Mapping[str, Fact]) -> list[tuple[str, str]]:
+    """Return the facts of a reason in words, each with its name."""
+    return [(name.replace("_", " "), _fact(name, fact)) for name, fact in facts.items()]
+
+
+def _fact(name: str, fact: Fact) -> str:
+    match fact:
+        case None:
+            return "none"
+        case bool():
+            return "yes" if fact else "no"
+        case int() | float():
+            return f"{fact:,}"
+        case str():
+            return fact
+        case tuple():
+            return ", ".join(fact) or "none"
+        case _:
+            return ", ".join(_amount(name, key, amount) for key, amount in fact.items()) or "none"
+
+
+def _amount(name: str, key: str, amount: int) -> str:
+    """Return an amount; its key ends with the type of the resource where it is one."""
+    before, _, kind = key.rpartition(" ")
+    if name == "lacking" or kind not in {"vcore", "memory"}:
+        return f"{key} {amount:,}"
+    text = amount_text(kind, amount)
+    return f"{before} {text}".strip() + ("" if kind == "vcore" else f" {kind}")
+
+
+# PAGE-44
+async def _earlier(viewed: Viewed) -> Response:
+    app, name = viewed.in_path("app"), viewed.in_path("ask")
+
+    def read(looking: Looking) -> Steps[int | None]:
+        yield
+        owner = looking.ledger.app(app) or looking.ledger.completed.get(app)
+        entry = looking.ledger.ask(app, name)
+        if entry is not None and entry.came_us is not None:
+            return entry.came_us
+        return None if owner is None else owner.came_us
+
+    found = await viewed.moment.seen(read)
+    before = viewed.number("before", 0, 0, 2**63 - 1)
+    told = await earlier(viewed, Subject("ask", app, name), before, found.value)
+    return shown(viewed, "earlier.html", told=told, about="ask")
+
+
+PAGES: Final = (
+    Page("GET", "/asks/{app}/{ask}", Role.READER, _ask),
+    Page("GET", "/asks/{app}/{ask}/earlier", Role.READER, _earlier),
+)
+"""An ask."""

@@ -1,0 +1,319 @@
+"""Asks, applications and gangs on the page, without a browser."""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Iterator
+from html import unescape
+from pathlib import Path
+from typing import Final
+
+import httpx
+import pytest
+
+from muster.figures.words import REASONS
+from muster.service.access.who import Role
+from muster_core.reasons import Code
+from tests.actors.serving.here import Here
+from tests.actors.serving.served import Served, until
+from tests.actors.serving.test_page import log_in
+from tests.actors.serving.test_tokens import SECRETS, line_of
+
+CONFIG: Final = """
+partitions:
+  - name: default
+    queues:
+      - name: root
+        submitacl: "*"
+        queues:
+          - {name: web, resources: {max: {vcore: 8}}}
+          - {name: ml}
+"""
+EVENTS: Final[list[dict[str, object]]] = [
+    {"op": "add_node", "node": "n1", "capacity": {"vcore": 16}},
+    {"op": "add_app", "app": "shop", "queue": "root.web", "user": "ann"},
+    {"op": "add_app", "app": "train", "queue": "root.ml", "user": "sue"},
+    {"op": "add_ask", "app": "shop", "ask": "front", "resources": {"vcore": 6}},
+    {"op": "add_ask", "app": "shop", "ask": "cart", "count": 60, "resources": {"vcore": 4}},
+    {"op": "add_gang", "gang": "ml/bert", "min_member": 3, "wait_time": "90s"},
+    {
+        "op": "add_ask",
+        "app": "train",
+        "ask": "worker",
+        "count": 3,
+        "gang": "ml/bert",
+        "resources": {"vcore": 5},
+    },
+]
+
+
+def release(ask: str, **more: object) -> dict[str, object]:
+    return {"op": "release", "app": "shop", "ask": ask, **more}
+
+
+def write_config(folder: Path) -> Path:
+    path = folder / "queues.yaml"
+    path.write_text(CONFIG, encoding="utf-8")
+    return path
+
+
+@pytest.fixture(scope="module")
+def here(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Here]:
+    with Here(config=write_config(tmp_path_factory.mktemp("asks"))) as running:
+        running.post(*EVENTS)
+        yield running
+
+
+def text_of(response: httpx.Response) -> str:
+    """Return what a page says, without its markup, and with single spaces."""
+    return " ".join(unescape(re.sub(r"<[^>]*>", " ", response.text)).split())
+
+
+def found(client: httpx.Client, path: str, /, **parameters: object) -> str:
+    known = {name: f"{value}" for name, value in parameters.items()}
+    response = client.get(path, params=known or None)
+    assert response.status_code == 200, response.text
+    return text_of(response)
+
+
+def rows(here: Here, path: str = "/asks", **filters: str) -> list[str]:
+    """Return the names in a list, following its links to the next pages."""
+    names: list[str] = []
+    response = here.client.get(path, params=filters)
+    while True:
+        assert response.status_code == 200, response.text
+        names += re.findall(r'<tr role="row" id="[ag]-([^"]+)"', response.text)
+        more = re.search(r'<a href="([^"]+)" rel="next">', response.text)
+        if more is None:
+            return names
+        response = here.client.get(unescape(more[1]))
+
+
+# PAGE-40
+@pytest.mark.parametrize(
+    ("filters", "wanted"),
+    [
+        ({"name": "FRON"}, ["shop/front"]),
+        ({"name": "train/work"}, ["train/worker-0", "train/worker-1", "train/worker-2"]),
+        ({"user": "sue", "name": "-1"}, ["train/worker-1"]),
+        ({"queue": "ml", "state": "bound"}, []),
+        ({"state": "bound"}, ["shop/front"]),
+        ({"gang": "ml/bert", "reason": "GangCycleInvalid", "name": "2"}, ["train/worker-2"]),
+        ({"app": "shop", "reason": "QueueMax", "name": "cart-5"}, ["shop/cart-5"]),
+    ],
+)
+def test_asks_are_found(here: Here, filters: dict[str, str], wanted: list[str]) -> None:
+    assert [one for one in rows(here, **filters) if not re.search(r"cart-5\d", one)] == wanted
+
+
+# PAGE-40
+def test_a_list_is_read_page_by_page(here: Here) -> None:
+    first = found(here.client, "/asks")
+
+    assert "63 pending 0 parked 0 waiting 1 bound" in first
+    assert "Next page" in first
+    names = rows(here)
+    assert len(names) == len(set(names)) == 64
+    assert rows(here, state="pending", name="cart") == [f"shop/cart-{i}" for i in range(60)]
+
+
+# PAGE-40
+@pytest.mark.parametrize(
+    ("parameters", "problem"),
+    [
+        ({"state": "lost"}, "state: 'lost'"),
+        ({"reason": "Bad"}, "reason: 'Bad'"),
+        ({"after": "x"}, "after: is no cursor of this list"),
+    ],
+)
+def test_a_wrong_filter_is_told(here: Here, parameters: dict[str, str], problem: str) -> None:
+    response = here.client.get("/asks", params=parameters)
+
+    assert response.status_code == 400
+    assert problem in text_of(response)
+
+
+# PAGE-40
+def test_every_reason_has_words(here: Here) -> None:
+    assert set(REASONS) == set(Code)
+    options = here.client.get("/asks").text
+    for code, words in REASONS.items():
+        assert f'<option value="{code.value}">{code.value}: {words}</option>' in options
+
+
+# PAGE-41, PAGE-42
+def test_an_ask_says_why_it_is_not_running(here: Here) -> None:
+    linked = '<a href="/asks/shop/cart-7">'
+    assert linked in here.client.get("/asks", params={"name": "cart-7"}).text
+    said = found(here.client, "/asks/shop/cart-7")
+    for part in ("Queue root.web", "User ann", "Resources 4 cores", "Priority 0", "Added 2"):
+        assert part in said
+    assert "left root.web 2 cores" in said
+
+
+# PAGE-42
+@pytest.mark.parametrize("name", ["shop/cart-7", "train/worker-1"])
+def test_all_reasons_are_told(here: Here, name: str) -> None:
+    said = found(here.client, f"/asks/{name}")
+
+    why = here.get(f"/api/v1/asks/{name}/why")["item"]
+    for reason in why["reasons"]:
+        assert f"{reason['code']} {reason['message']}" in said
+        assert f"rules {', '.join(reason['rules'])}" in said
+    assert f"The next round tries {why['first']} first." in said
+    assert why["levels"] != [] or name == "shop/cart-7"
+    for level in why["levels"]:
+        assert " ".join((level["at"], level["own"], level["other"])) in said
+        for key in level["keys"]:
+            mark = " decides" if key["decides"] else ""
+            assert " ".join(f"{key['name']} {key['own']} {key['other']}{mark}".split()) in said
+
+
+# PAGE-43
+def test_what_would_help_comes_with_its_events(here: Here) -> None:
+    page = here.client.get("/asks/shop/cart-7").text
+    assert 'hx-get="/asks/shop/cart-7/helps" hx-trigger="load"' in page
+    assert "data-kept" in page
+    response = here.client.get("/asks/shop/cart-7/helps", headers={"HX-Request": "true"})
+
+    remedies = here.get("/api/v1/asks/shop/cart-7/why", remedies="true")["item"]["remedies"]
+    assert remedies
+    forms = re.findall(r'<input type="hidden" name="events" value="([^"]*)">', response.text)
+    assert [json.loads(unescape(one)) for one in forms] == [one["events"] for one in remedies]
+    for one in remedies:
+        assert one["text"] in text_of(response)
+    for path in ("/asks/shop/front/helps", "/asks/no/one/helps"):
+        assert "there is nothing to help" in found(here.client, path)
+
+
+# PAGE-42, PAGE-44
+def test_an_ask_that_is_over_keeps_its_page(tmp_path: Path) -> None:
+    with Here(config=write_config(tmp_path)) as here:
+        here.post(*EVENTS)
+        here.post(release("front", message="done"))
+        said = found(here.client, "/asks/shop/front")
+
+        assert "front over" in said
+        assert re.search(r"released \(completed\) on n1 : done.*bound on n1.*assigned", said)
+        assert "This is what was decided since the service started" in said
+        here.post({"op": "remove_app", "app": "shop"})
+        assert "This application is in the state no more" in found(here.client, "/apps/shop")
+        unknown = here.client.get("/asks/shopp/front")
+        assert unknown.status_code == 404
+        assert "shopp/front" in text_of(unknown)
+
+
+# PAGE-44
+def test_a_history_goes_on_in_the_store(tmp_path: Path) -> None:
+    config, state = write_config(tmp_path), tmp_path / "state"
+    with Here(state, config) as here:
+        here.post(*EVENTS)
+        here.post(release("front"))
+        told = found(here.client, "/asks/shop/front")
+    with Here(state, config) as here:
+        page = here.client.get("/asks/shop/front")
+        assert "released" not in text_of(page)
+        more = re.search(r'hx-get="(/asks/shop/front/earlier)" hx-vals=\'([^\']+)\'', page.text)
+        assert more is not None
+        earlier = found(here.client, more[1], **json.loads(more[2]))
+
+        lines = re.findall(r"(?:released \(completed\)|bound|assigned) on n1", told)
+        assert lines == ["released (completed) on n1", "bound on n1", "assigned on n1"]
+        assert re.findall(r"(?:released \(completed\)|bound|assigned) on n1", earlier) == lines
+        assert "This is everything since the beginning." in earlier
+        wrong = here.client.get(more[1], params={"before": 10**9})
+        assert wrong.status_code == 400
+
+
+# PAGE-45
+def test_the_output_of_a_command_is_shown(tmp_path: Path) -> None:
+    with Served(
+        tmp_path, "--run", "local", "--state", str(tmp_path / "state"), config=CONFIG
+    ) as served:
+        events = [
+            {"op": "add_app", "app": "a", "queue": "root.ml"},
+            {
+                "op": "add_ask",
+                "app": "a",
+                "ask": "hello",
+                "resources": {"vcore": "1m"},
+                "command": "yes hello | head -c 20000; echo '<the end>'",
+            },
+        ]
+        served.client.post("/api/v1/events", json=events)
+        until(lambda: "hello over" in text_of(served.client.get("/asks/a/hello")))
+        end = served.client.get("/asks/a/hello/output")
+
+        assert "The last 16 KiB" in text_of(end)
+        assert "&lt;the end&gt;" in end.text
+        whole = served.client.get("/asks/a/hello/output.txt")
+        assert whole.headers["content-type"].startswith("text/plain")
+        assert whole.text == "hello\n" * 3333 + "he" + "<the end>\n"
+        assert "has no output" in text_of(served.client.get("/asks/a/other/output"))
+
+
+# PAGE-46
+def test_an_application_has_its_asks_and_gangs(here: Here) -> None:
+    said = found(here.client, "/apps/train")
+
+    item = here.get("/api/v1/apps/train")["item"]
+    assert f"train {item['state']}" in said
+    for state in item["states"]:
+        assert f"{state['state']} 2" in said
+    assert "3 pending 0 parked 0 waiting 0 bound" in said
+    assert "Gangs ml/bert" in said
+    assert "train/worker-2 pending" in said
+    assert "All asks of shop" in found(here.client, "/apps/shop")
+    assert here.client.get("/apps/none").status_code == 404
+
+
+# PAGE-47
+def test_who_may_not_apply_a_change_sees_why(tmp_path: Path) -> None:
+    tokens = tmp_path / "tokens"
+    tokens.write_text("".join(f"{line_of(role, secret)}\n" for role, secret in SECRETS.items()))
+    with Served(tmp_path, "--tokens", str(tokens), config=CONFIG) as served:
+        admin = {"Authorization": f"Bearer {SECRETS[Role.ADMIN]}"}
+        served.client.post("/api/v1/events", json=EVENTS, headers=admin)
+        helps, ask, own = "/asks/shop/cart-1/helps", "/asks/shop/cart-1", "/asks/train/worker-0"
+
+        log_in(served.client, Role.READER)
+        told = found(served.client, helps)
+        assert "This needs the role submitter" in told
+        assert '"op"' in told
+        assert "Apply" not in told
+        assert "Cancel this" not in found(served.client, ask)
+        log_in(served.client, Role.SUBMITTER)
+        told = found(served.client, helps)
+        assert "op: this needs the role admin" in told
+        assert "Apply" not in told
+        assert "app: 'shop' belongs to 'ann'" in found(served.client, ask)
+        assert "Cancel this ask" in found(served.client, own)
+        assert "belongs to" not in found(served.client, own)
+        log_in(served.client, Role.ADMIN)
+        assert "Apply" in found(served.client, helps)
+
+
+# PAGE-48
+def test_gangs_are_found(here: Here) -> None:
+    said = found(here.client, "/gangs")
+
+    assert f"ml/bert Gathering 0 of 3 needed, 3 missing {REASONS[Code.GANG_CYCLE_INVALID]}" in said
+    assert rows(here, "/gangs", name="BER", state="Gathering", queue="root.ml") == ["ml/bert"]
+    for filters in ({"name": "x"}, {"state": "Satisfied"}, {"queue": "root.web"}):
+        assert rows(here, "/gangs", **filters) == []
+        assert "No gang is like that" in found(here.client, "/gangs", **filters)
+
+
+# PAGE-49
+def test_a_gang_sums_up_why_it_does_not_start(here: Here) -> None:
+    said = found(here.client, "/gangs/ml/bert")
+
+    assert "Needs 3 members with a node before any of them is bound" in said
+    assert "Missing 3 members with a node" in said
+    assert "Cycle not valid" in said
+    assert f"GangCycleInvalid 3 members : {REASONS[Code.GANG_CYCLE_INVALID]}" in said
+    message = here.get("/api/v1/asks/train/worker-0")["item"]["message"]
+    assert f"train/worker-0 : {message}" in said
+    assert 'hx-get="/asks/train/worker-0/helps"' in here.client.get("/gangs/ml/bert").text
+    assert here.client.get("/gangs/ml/none").status_code == 404

@@ -1,0 +1,147 @@
+"""Asks, applications and gangs in a real browser."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from playwright.sync_api import Browser, expect
+
+from tests.actors.serving.served import Served
+from tests.actors.serving.test_page_asks import CONFIG, EVENTS, release
+from tests.page.browsing import PATIENCE_S, Window, window
+
+WAIT_MS = PATIENCE_S * 1e3
+
+
+@pytest.fixture(scope="module")
+def standing(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Served]:
+    """Give a service that no test changes."""
+    with Served(tmp_path_factory.mktemp("asks"), config=CONFIG) as served:
+        served.client.post("/api/v1/events", json=EVENTS)
+        yield served
+
+
+@pytest.fixture
+def served(tmp_path: Path) -> Iterator[Served]:
+    with Served(tmp_path, "--state", str(tmp_path / "state"), config=CONFIG) as served:
+        served.client.post("/api/v1/events", json=EVENTS)
+        yield served
+
+
+def rows(shown: Window) -> list[str]:
+    return shown.page.locator("#main tbody th").all_inner_texts()
+
+
+# PAGE-40
+@pytest.mark.parametrize(("size", "is_dark"), [((360, 740), True), ((1280, 800), False)])
+@pytest.mark.parametrize(
+    "path",
+    ["/asks", "/asks?name=none", "/asks/train/worker-1", "/apps/train", "/gangs", "/gangs/ml/bert"],
+)
+def test_everybody_can_use_each_page(
+    browser: Browser, standing: Served, path: str, size: tuple[int, int], is_dark: bool
+) -> None:
+    with window(browser, standing.urls[0], size=size, is_dark=is_dark) as shown:
+        shown.open(path)
+        expect(shown.page.locator(".searching")).to_have_count(0, timeout=WAIT_MS)
+        shown.check()
+        width = shown.page.evaluate("document.documentElement.scrollWidth")
+        assert width <= size[0]
+
+
+# PAGE-40
+def test_a_search_goes_on_while_one_types(browser: Browser, served: Served) -> None:
+    with window(browser, served.urls[0]) as shown:
+        shown.open("/asks")
+        assert len(rows(shown)) == 50
+        shown.page.get_by_label("Name").press_sequentially("cart-1")
+        expect(shown.page.locator("#main tbody tr")).to_have_count(11, timeout=WAIT_MS)
+        shown.page.get_by_label("State").select_option("bound")
+        shown.until("No ask is like that")
+        # What is decided meanwhile is shown, and what was written stays.
+        served.client.post("/api/v1/events", json=[release("front")])
+        shown.until("shop/cart-1")
+        assert shown.page.get_by_label("Name").input_value() == "cart-1"
+        assert "name=cart-1" in shown.page.url
+        shown.check()
+
+
+# PAGE-43
+def test_what_would_help_stays_while_the_page_changes(browser: Browser, served: Served) -> None:
+    with window(browser, served.urls[0]) as shown:
+        searches: list[str] = []
+        shown.page.on(
+            "request", lambda one: searches.append(one.url) if "/helps" in one.url else None
+        )
+        shown.open("/asks/shop/cart-7")
+        button = shown.page.get_by_role("button", name="Try").first
+        button.wait_for()
+        button.click()
+        shown.until("These decisions would follow")
+        facts = shown.page.locator("#r-QueueMax details")
+        facts.locator("summary").click()
+        served.client.post("/api/v1/events", json=[release("front")])
+        shown.until("leaves 0 vcore of 8 vcore")
+        assert "These decisions would follow" in shown.main()
+        assert "root.web 0 cores" in facts.inner_text()
+        assert len(searches) == 1
+
+
+# PAGE-41, PAGE-49
+def test_one_finds_why_a_gang_does_not_start_and_mends_it(browser: Browser, served: Served) -> None:
+    with window(browser, served.urls[0]) as shown:
+        shown.open()
+        shown.page.get_by_role("link", name="Gangs").click()
+        shown.until("3 missing")
+        shown.page.get_by_role("link", name="ml/bert").click()
+        shown.until("there was no room for its whole gang")
+        # From one of its members, two clicks: to its page, and on the button.
+        shown.page.locator("#main tbody").get_by_role("link", name="train/worker-1").click()
+        shown.until("Each of these alone gets train/worker-1 bound at once")
+        node = shown.page.locator(".helps li", has_text="another node")
+        expect(node.locator("pre")).to_contain_text('"op": "add_node"')
+        node.get_by_role("button", name="Apply").click()
+        expect(shown.page.locator("h1")).to_contain_text("bound", timeout=WAIT_MS)
+        expect(shown.page.locator("#remedies")).to_have_count(0)
+        shown.page.get_by_role("link", name="ml/bert").click()
+        shown.until("satisfied: its members run")
+        shown.check()
+
+
+# PAGE-41
+def test_the_keyboard_is_enough(browser: Browser, served: Served) -> None:
+    with window(browser, served.urls[0]) as shown:
+        shown.open("/asks?name=cart-7")
+        shown.page.locator("#main tbody").get_by_role("link", name="shop/cart-7").focus()
+        shown.page.keyboard.press("Enter")
+        cancel = shown.page.locator("summary", has_text="Cancel this ask")
+        cancel.focus()
+        shown.page.keyboard.press("Enter")
+        for _ in range(3):
+            shown.page.keyboard.press("Tab")
+        focused = shown.page.locator(":focus")
+        expect(focused).to_have_text("Apply")
+        shown.page.keyboard.press("Enter")
+        expect(shown.page.locator("h1")).to_contain_text("over", timeout=WAIT_MS)
+        shown.until("released (removed)")
+
+
+# PAGE-44
+def test_older_decisions_are_loaded_and_stay(browser: Browser, tmp_path: Path) -> None:
+    state = ("--state", str(tmp_path / "state"))
+    with Served(tmp_path, *state, config=CONFIG) as served:
+        served.client.post("/api/v1/events", json=EVENTS)
+        served.client.post("/api/v1/events", json=[release("front", message="done")])
+    with (
+        Served(tmp_path, *state, config=CONFIG) as served,
+        window(browser, served.urls[0]) as shown,
+    ):
+        shown.open("/asks/shop/front")
+        shown.until("released (completed) on n1: done")
+        again = {"op": "add_ask", "app": "shop", "ask": "front", "resources": {"vcore": 4}}
+        served.client.post("/api/v1/events", json=[again])
+        expect(shown.page.locator("h1")).to_contain_text("pending", timeout=WAIT_MS)
+        shown.until("released (completed) on n1: done")
+        shown.check()
