@@ -20,12 +20,12 @@
   const text = () => {
     if (isNow()) return "now";
     const date = new Date(Number(slide.dataset.originMs) + Number(slide.value) * 1000);
-    return `${date.toISOString().slice(0, 19).replace("T", " ")} UTC`;
+    return date.toISOString().slice(0, 19).replace("T", " ");
   };
 
   const tell = () => {
     told.textContent = text();
-    slide.setAttribute("aria-valuetext", told.textContent);
+    slide.setAttribute("aria-valuetext", isNow() ? "now" : `${text()} UTC`);
   };
 
   const remember = (control) => {
