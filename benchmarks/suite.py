@@ -35,6 +35,9 @@ SIMPY: Final = 0.1
 PLAIN: Final = ("W1", "W2", "W3a", "W3b", "W4")
 """The workloads without gangs. Their goals are instructions, as the yardstick is not steady."""
 
+_SERVICES: Final = {"serve": "benchmarks.serve:measure", "page": "benchmarks.pages:measure"}
+"""What measures a service."""
+
 Found = Mapping[str, Measured]
 
 
@@ -101,7 +104,8 @@ def parts(scale: float, trace: Path | None = None) -> list[Part]:
         _module("evictions", "what reclaim and preemption cost"),
         _module("reload", "a new configuration with 10,000 applications and 100,000 asks"),
         _module("store", "what it costs to keep the state on disk"),
-        _service(),
+        _service("serve", "what muster serve bears on one core, with its clients on another"),
+        _service("page", "how long a page of muster serve takes, of a large cluster"),
         _ray(),
         _module("philly", "replaying two clusters of the Philly trace"),
         _whole_trace(trace),
@@ -270,8 +274,8 @@ def _ray() -> Part:
     return Part("ray", about, (contender,), figures, most=1, is_long=True, missing=why_not())
 
 
-def _service() -> Part:
-    part = _module("serve", "what muster serve bears on one core, with its clients on another")
+def _service(name: str, about: str) -> Part:
+    part = attrs.evolve(_module(name, about), contenders=(Contender(name, _SERVICES[name]),))
     absent = [name for name in ("hypercorn", "orjson") if importlib.util.find_spec(name) is None]
     if sys.platform != "linux":
         return attrs.evolve(part, missing="only Linux gives a process a core of its own")

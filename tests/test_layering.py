@@ -65,6 +65,7 @@ def test_wheel_holds_the_two_packages_and_nothing_else(wheel: zipfile.ZipFile) -
 
     others = {f"{package}/py.typed" for package in PACKAGES}
     others |= {f"muster/report/_page/page.{kind}" for kind in ("css", "js")}
+    others |= {f"muster/figures/{name}.css" for name in ("charts", "colours")}
     for folder in ("templates", "static", "static/vendor"):
         of_page = PROJECT / "actors" / "muster" / "service" / "page" / folder
         others |= {

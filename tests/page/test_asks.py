@@ -145,3 +145,29 @@ def test_older_decisions_are_loaded_and_stay(browser: Browser, tmp_path: Path) -
         expect(shown.page.locator("h1")).to_contain_text("pending", timeout=WAIT_MS)
         shown.until("released (completed) on n1: done")
         shown.check()
+
+
+# PAGE-45
+def test_the_output_is_shown_while_it_is_written(browser: Browser, tmp_path: Path) -> None:
+    go = tmp_path / "go"
+    ask = {
+        "op": "add_ask",
+        "app": "a",
+        "ask": "hello",
+        "resources": {"vcore": "1m"},
+        "command": f"echo begun; until [ -e {go} ]; do sleep 0.1; done; echo ended",
+    }
+    with (
+        Served(tmp_path, "--run", "local", config=CONFIG) as served,
+        window(browser, served.urls[0]) as shown,
+    ):
+        app = {"op": "add_app", "app": "a", "queue": "root.ml"}
+        served.client.post("/api/v1/events", json=[app, ask])
+        shown.open("/asks/a/hello")
+        shown.until("begun")
+        shown.check()
+        go.touch()
+        shown.until("ended")
+        expect(shown.page.locator("h1")).to_contain_text("over", timeout=WAIT_MS)
+        shown.page.get_by_role("link", name="All of the output").click()
+        expect(shown.page.locator("body")).to_have_text("begun\nended\n")

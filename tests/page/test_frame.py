@@ -55,7 +55,7 @@ def test_one_logs_in_with_a_token(browser: Browser, tmp_path: Path) -> None:
         shown.page.get_by_role("alert").wait_for()
         shown.page.get_by_label("Token").fill(SECRETS[Role.READER])
         shown.page.keyboard.press("Enter")
-        shown.until("root.prod")
+        shown.until("prod")  # of the tree of queues
         cookies = shown.page.context.cookies()
         assert [(one.get("httpOnly"), one.get("sameSite")) for one in cookies] == [(True, "Strict")]
         shown.page.get_by_role("button", name="Log out").click()

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from datetime import UTC, datetime
 from html import escape
 from typing import Final, final
 
@@ -181,6 +182,21 @@ def time_ticks(begin_us: int, end_us: int, most: int) -> Iterator[tuple[int, str
     step_us = time_step(max(end_us - begin_us, 1), most)
     for at_us in range(-(-begin_us // step_us) * step_us, end_us + 1, step_us):
         yield at_us, instant(at_us, step_us)
+
+
+def date_ticks(begin_us: int, end_us: int, most: int) -> Iterator[tuple[int, str]]:
+    """Yield the ticks of a time axis between two instants since 1970 in UTC, with their labels."""
+    step_us = time_step(max(end_us - begin_us, 1), most)
+    for at_us in range(-(-begin_us // step_us) * step_us, end_us + 1, step_us):
+        yield at_us, date_text(at_us, step_us)
+
+
+def date_text(at_us: int, step_us: int) -> str:
+    """Return an instant since 1970 in UTC with the precision of an axis step: a day or a time."""
+    instant = datetime.fromtimestamp(at_us / SECOND, UTC)
+    if step_us >= DAY or at_us % DAY == 0:
+        return f"{instant:%b} {instant.day}"
+    return f"{instant:%H:%M}" if step_us >= MINUTE else f"{instant:%H:%M:%S}"
 
 
 def level_ticks(low: float, high: float, most: int, *, whole: bool) -> list[float]:

@@ -38,7 +38,13 @@ REASONS: Final[Mapping[Code, str]] = {
 def as_words(decision: Mapping[str, object]) -> str:
     """Return a decision in the form of the log as one line of text."""
     what = "/".join(str(decision[name]) for name in ("app", "ask") if name in decision)
-    words = [str(decision["kind"]).replace("_", " "), what or str(decision.get("gang", ""))]
+    others = (str(decision[name]) for name in ("gang", "queue") if name in decision)
+    words = [str(decision["kind"]).replace("_", " "), what or next(others, "")]
+    if "state" in decision:
+        words.append(f"is {decision['state']}")
+    if "priority" in decision:
+        priority = decision["priority"]
+        words.append("has none" if priority is None else f"is {priority}")
     if "reason" in decision:
         words.append(f"({str(decision['reason']).replace('_', ' ')})")
     if "node" in decision:

@@ -226,6 +226,31 @@ def test_a_history_goes_on_in_the_store(tmp_path: Path) -> None:
         assert wrong.status_code == 400
 
 
+# PAGE-44, PAGE-47
+def test_the_past_is_shown_as_it_was(tmp_path: Path) -> None:
+    with Here(tmp_path / "state", write_config(tmp_path)) as here:
+        here.post(*EVENTS)
+        then = here.get("/api/v1/asks")["time"]
+        here.post(release("front", message="done"), {"op": "remove_app", "app": "train"})
+        assert "train/worker" not in found(here.client, "/asks")
+
+        said = found(here.client, "/asks/shop/front", at=then)
+        assert "front bound" in said
+        assert "bound on n1" in said
+        assert "released" not in said
+        said = found(here.client, "/asks/shop/cart-7", at=then)
+        assert "QueueMax" in said
+        assert "What would help is searched for in the present only" in said
+        for path in ("/asks", "/apps/train", "/gangs", "/gangs/ml/bert", "/asks/train/worker-1"):
+            page = here.client.get(path, params={"at": then})
+            assert page.status_code == 200
+            assert "ml/bert" in page.text or path == "/asks"
+            assert "Apply" not in page.text
+            for link in re.findall(r'<a href="(/(?:asks|apps|gangs)/[^"]+)"', page.text):
+                assert "at=" in link
+        assert here.client.get("/gangs/ml/bert").status_code == 200
+
+
 # PAGE-45
 def test_the_output_of_a_command_is_shown(tmp_path: Path) -> None:
     with Served(

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import json
 import re
 import signal
+import time
 from collections.abc import Iterator, Mapping
 from html import unescape
 from pathlib import Path
@@ -61,7 +63,7 @@ def test_figures_are_those_of_the_state(served: Served) -> None:
 # PAGE-13, PAGE-14
 def test_reasons_and_waits_are_counted(served: Served) -> None:
     assert "No ask was bound in the last hour" in shown(served)
-    assert "Every ask is running" in shown(served)
+    assert "There are no asks." in shown(served)
     served.client.post("/api/v1/events", json=EVENTS)
     text = shown(served)
 
@@ -104,6 +106,19 @@ def test_problems_of_files_read_again_are_told(served: Served, tmp_path: Path) -
     (tmp_path / "queues.yaml").write_text("partitions: 7\n", encoding="utf-8")
     served.process.send_signal(signal.SIGHUP)
     until(lambda: "configuration:" in shown(served))
+
+
+# PAGE-12
+def test_figures_over_time_end_now(served: Served) -> None:
+    served.client.post("/api/v1/events", json=EVENTS)
+    for period, step in (("1h", 60), ("6h", 60), ("24h", 240), ("7d", 3600), ("30d", 7200)):
+        text = served.client.get(f"/?period={period}").text
+        used, asks = (json.loads(unescape(one)) for one in re.findall(r'data-plot="([^"]+)"', text))
+        assert (used["step"], used["unit"]) == (step, "cores")
+        assert [row["values"][-1] for row in used["lines"] + used["areas"]] == [8, 6]
+        assert [row["values"][-1] for row in asks["lines"]] == [2, 0, 2]
+        assert 0 <= used["end"] - time.time() < step
+        assert f'href="/?period={period}" aria-current="true"' in text
 
 
 def test_a_period_that_there_is_not_is_refused(served: Served) -> None:

@@ -9,8 +9,8 @@ from typing import Final, final
 
 import attrs
 
+from muster.figures.frame import Frame
 from muster.replay import Summary
-from muster.report._page.frame import Frame
 from muster.report._recording.queues import OTHERS, QueueRecord
 from muster.report._recording.recorder import Recorder
 

@@ -6,10 +6,10 @@ from collections import defaultdict
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Final
 
+from muster.figures.charts import Json
+from muster.figures.frame import WIDE, Frame
 from muster.figures.text import shortened
-from muster.report._page.charts import Json
 from muster.report._page.content import Content
-from muster.report._page.frame import WIDE, Frame
 from muster.report._page.heat import heat
 from muster.report._page.node_figure import Marks, NodeFigure
 from muster.report._recording.nodes import MOST_BARS, Bar

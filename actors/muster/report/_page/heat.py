@@ -5,8 +5,8 @@ from __future__ import annotations
 from itertools import groupby
 from typing import Final
 
+from muster.figures.frame import WIDE
 from muster.report._page.content import Content
-from muster.report._page.frame import WIDE
 from muster.report._page.node_figure import Marks, NodeFigure
 
 SHADES: Final = 8

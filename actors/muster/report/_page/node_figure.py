@@ -8,10 +8,10 @@ from typing import Final, final
 
 import attrs
 
+from muster.figures.charts import legend, time_axis
+from muster.figures.frame import WIDE
 from muster.figures.text import counted, safe
-from muster.report._page.charts import legend, time_axis
 from muster.report._page.content import Content
-from muster.report._page.frame import WIDE
 from muster.report._recording.nodes import MARKED, Row
 from muster_core.decisions import Reason
 

@@ -4,6 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 
+from muster.figures.charts import Chart, Data, Stroke, Told, legend
+from muster.figures.frame import step_line
+from muster.figures.series import Plot, Row
 from muster.figures.text import (
     NOTHING,
     Unit,
@@ -15,9 +18,7 @@ from muster.figures.text import (
     safe,
     safe_long,
 )
-from muster.report._page.charts import Chart, Data, Stroke, Told, legend
 from muster.report._page.content import Content, Ending
-from muster.report._page.frame import step_area, step_line
 from muster.report._page.remarks import place_of
 from muster.report._recording.queues import QueueRecord
 from muster.report._recording.timeline import Series
@@ -121,27 +122,22 @@ def _usage(content: Content, kind: str, data: Data) -> str:
     unit = Unit.of(kind, highest)
     means = frame.means(there)
     rows = [(record, frame.means(record.used.get(kind))) for record in content.leaves]
-    strokes, told, keys = _stacked(content, rows, frame.means(used), highest * 1.06)
-    strokes.append(Stroke(step_line(frame, means, 0, highest * 1.06), "line limit"))
-    scaled = [Told(row.name, row.style, [_over(v, unit) for v in row.values]) for row in told]
+    plot = Plot(
+        frame=frame,
+        label=f"{kind} in use over time, by queue",
+        areas=_areas(content, rows, frame.means(used), highest),
+        lines=[Row("there", "limit", means)],
+        highest=highest,
+        together=frame.means(used),
+        unit=unit,
+    )
     return _figure(
         f"{safe(kind)} in use",
         f"{percent(content.utilisation(kind))} of what was there"
         + (f", in {unit.name}" if unit.name else ""),
-        legend([("line limit", "there"), *keys]),
-        Chart(
-            frame=frame,
-            label=f"{kind} in use over time, by queue",
-            strokes=strokes,
-            high=highest * 1.06 / unit.scale,
-            unit=unit.name,
-            told=[Told("there", "limit", [value / unit.scale for value in means]), *scaled],
-        ).html(data),
+        plot.legend(),
+        plot.chart().html(data),
     )
-
-
-def _over(value: float | str | None, unit: Unit) -> float:
-    return value / unit.scale if isinstance(value, float) else 0.0
 
 
 def _pending(content: Content, data: Data) -> str:
@@ -151,50 +147,39 @@ def _pending(content: Content, data: Data) -> str:
     total = frame.means(root.pending if root is not None else None)
     peaks = frame.peaks(root.pending) if root is not None else total
     peak = max(peaks)
-    highest = max(peak, 1) * 1.06
-    strokes, told, keys = _stacked(content, rows, total, highest)
-    strokes.append(Stroke(step_line(frame, peaks, 0, highest), "line limit thin"))
-    told.insert(0, Told("at the most", "limit", peaks))
+    plot = Plot(
+        frame=frame,
+        label="pending asks over time, by queue",
+        areas=_areas(content, rows, total, max(peak, 1)),
+        lines=[Row("at the most", "limit thin", peaks, "most in each span")],
+        highest=max(peak, 1),
+        together=total,
+    )
     return _figure(
         "Asks pending",
         f"mean of each span of {duration(frame.width_us)}; {peak:,.0f} at the most",
-        legend([("line limit", "most in each span"), *keys]),
-        Chart(
-            frame=frame,
-            label="pending asks over time, by queue",
-            strokes=strokes,
-            high=highest,
-            told=told,
-        ).html(data),
+        plot.legend(),
+        plot.chart().html(data),
     )
 
 
-def _stacked(
+def _areas(
     content: Content,
     rows: Sequence[tuple[QueueRecord, list[float]]],
     total: Sequence[float],
-    high: float,
-) -> tuple[list[Stroke], list[Told], list[tuple[str, str]]]:
-    """Stack the leaves that have a colour, and the rest of the total on top."""
-    frame, colours = content.frame, content.colours
-    floor = [0.0] * frame.buckets
-    strokes: list[Stroke] = []
-    told: list[Told] = []
-    for record, values in rows:
-        style = colours.get(record.path)
-        if style is None or not any(values):
-            continue
-        ceiling = [low + value for low, value in zip(floor, values, strict=True)]
-        strokes.append(Stroke(step_area(frame, floor, ceiling, 0, high), f"area {style}"))
-        told.append(Told(record.path, style, values))
-        floor = ceiling
+    highest: float,
+) -> list[Row]:
+    """Return the leaves that have a colour, and the rest of the total on top."""
+    colours = content.colours
+    shown = [(record.path, some) for record, some in rows if record.path in colours and any(some)]
+    found = [Row(path, colours[path], some) for path, some in shown]
+    floor = [0.0] * content.frame.buckets
+    for _, some in shown:
+        floor = [low + value for low, value in zip(floor, some, strict=True)]
     left = [max(value - low, 0.0) for value, low in zip(total, floor, strict=True)]
-    if any(value > 1e-6 * high for value in left):
-        strokes.append(Stroke(step_area(frame, floor, total, 0, high), "area qx"))
-        told.append(Told("other queues", "qx", left))
-    told.append(Told("together", "", list(total)))
-    keys = [(f"area {row.style}", row.name) for row in told if row.style]
-    return strokes, list(reversed(told)), keys
+    if any(value > 1e-6 * highest for value in left):
+        found.append(Row("other queues", "qx", left))
+    return found
 
 
 def _priorities(content: Content, data: Data) -> str:

@@ -9,8 +9,8 @@ from typing import Final
 import attrs
 
 from muster._version import __version__
+from muster.figures.charts import Data
 from muster.figures.text import safe
-from muster.report._page.charts import Data
 from muster.report._page.content import Content
 from muster.report._page.delays import distributions, longest
 from muster.report._page.gantt import gantt
@@ -76,7 +76,7 @@ def _written(content: Content) -> str:
         '<meta name="viewport" content="width=device-width, initial-scale=1">\n'
         '<meta name="color-scheme" content="light dark">\n'
         f'<meta name="generator" content="muster {__version__}">\n'
-        f"<title>{safe(content.feed)} · Muster</title>\n<style>\n{_resource('page.css')}</style>\n"
+        f"<title>{safe(content.feed)} · Muster</title>\n<style>\n{_styles()}</style>\n"
         f"</head>\n<body>{head(content)}\n<nav>{links}"
         '<span class="tools" hidden><input type="search" id="filter" placeholder="Filter by name" '
         'aria-label="Filter by name"><button type="button" id="reset" hidden>Whole time</button>'
@@ -85,6 +85,14 @@ def _written(content: Content) -> str:
         f'<script type="application/json" id="data">{_as_json(known)}</script>\n'
         f"<script>\n{_resource('page.js')}</script>\n</body></html>\n"
     )
+
+
+def _styles() -> str:
+    shared = [
+        files("muster.figures").joinpath(name).read_text(encoding="utf-8")
+        for name in ("colours.css", "charts.css")
+    ]
+    return "\n".join([*shared, _resource("page.css")])
 
 
 def _resource(name: str) -> str:

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
+from muster.figures.charts import Chart, Data, Stroke, Told
+from muster.figures.frame import limit_line, step_area, step_line
 from muster.figures.text import (
     Unit,
     amount_text,
@@ -14,9 +16,7 @@ from muster.figures.text import (
     percent,
     safe,
 )
-from muster.report._page.charts import Chart, Data, Stroke, Told
 from muster.report._page.content import Content
-from muster.report._page.frame import limit_line, step_area, step_line
 from muster.report._recording.queues import MOST_QUEUES, OTHERS, QueueRecord, StepLine
 from muster_core.config.model import QueueConfig, Settings
 

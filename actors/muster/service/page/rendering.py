@@ -4,8 +4,6 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping
-from hashlib import sha256
-from importlib.resources import files
 from typing import TYPE_CHECKING, Any, Final
 from urllib.parse import quote, urlencode
 
@@ -17,6 +15,7 @@ from muster._version import __version__
 from muster.figures.text import amount_text, counted, duration, number, percent, shortened
 from muster.figures.words import as_words
 from muster.service.access.who import Role
+from muster.service.page.assets import static
 from muster.service.page.slider import slider_of
 from muster.service.reading.looking import as_iso
 
@@ -47,21 +46,6 @@ SECTIONS: Final = (
     ("/time", "Time"),
 )
 """The parts of the page, with their addresses."""
-
-
-def _version_of(name: str) -> str:
-    data = files("muster.service.page").joinpath("static", *name.split("/")).read_bytes()
-    return sha256(data).hexdigest()[:12]
-
-
-def static(name: str) -> str:
-    """Return the address of a file that never changes under this address."""
-    if name not in _VERSIONS:
-        _VERSIONS[name] = _version_of(name)
-    return f"/static/{name}?v={_VERSIONS[name]}"
-
-
-_VERSIONS: Final[dict[str, str]] = {}
 
 
 def amounts_text(amounts: Mapping[str, int]) -> str:

@@ -58,7 +58,12 @@ def shown(looking: Looking) -> Shown:
 def _heard(ledger: Ledger) -> Sequence[object]:
     history, counts = ledger.book.history, ledger.book.counts
     ran = [history.apps, history.containers, list(history.points)]
-    return [ledger.batch, ledger.at_us, ledger.seq, [*ledger.book.completed], ran, deepcopy(counts)]
+    samples = [
+        ledger.samples(ledger.at_us, 0, hourly=False),
+        ledger.samples(ledger.at_us, 0, hourly=True),
+    ]
+    known = [[*ledger.book.completed], [*ledger.book.refused]]
+    return [ledger.batch, ledger.at_us, ledger.seq, *known, ran, deepcopy((counts, samples))]
 
 
 @final

@@ -37,8 +37,8 @@
     const cells = cellsOf(map);
     const here = map.querySelector(".here");
     const mark = here.firstElementChild;
-    mark.setAttribute("x", (at % cells.columns) + 0.06);
-    mark.setAttribute("y", Math.floor(at / cells.columns) + 0.06);
+    mark.setAttribute("x", (at % cells.columns) - 0.3);
+    mark.setAttribute("y", Math.floor(at / cells.columns) - 0.3);
     here.setAttribute("href", addressOf(map, cells.names[at]));
     here.setAttribute("aria-label", told(cells, at));
     here.dataset.at = at;

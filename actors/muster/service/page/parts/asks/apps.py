@@ -112,8 +112,7 @@ async def _app(viewed: Viewed) -> Response:
 
     found = await viewed.moment.seen(read)
     seen = found.value
-    end = seen.last_seq if viewed.moment.is_past else viewed.service.broadcast.tail.last
-    told = await lately(viewed, Subject("app", name, None), end, seen.came_us)
+    told = await lately(viewed, Subject("app", name, None), seen.last_seq, seen.came_us)
     problem = None if seen.unknown is None else await seen.unknown.problem("app", name)
     if problem is not None and seen.ended is None and not (told.lines or told.before):
         raise problem

@@ -160,8 +160,7 @@ def _subject(name: str) -> Subject:
 
 
 async def _told(viewed: Viewed, name: str, seen: GangSeen) -> Told:
-    end = seen.last_seq if viewed.moment.is_past else viewed.service.broadcast.tail.last
-    return await lately(viewed, _subject(name), end, None)
+    return await lately(viewed, _subject(name), seen.last_seq, None)
 
 
 def _words() -> Mapping[str, str]:

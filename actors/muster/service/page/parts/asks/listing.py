@@ -63,7 +63,18 @@ class AskLine:
         since_us = row.since_us()
         if since_us is None and row.told is not None:
             since_us = row.told.bound_us
-        return cls(row_of(_COLUMNS, row), row.message(), since_us)
+        item = row_of(_COLUMNS, row)
+        return cls(item, _why(row, item["reason"]), since_us)
+
+
+def _why(row: AskRow, code: object) -> str | None:
+    """Return the dominant reason in words; None if the ask is bound.
+
+    What keeps a whole gang from starting takes a look at each node, and its page has it.
+    """
+    if row.ask.gang is None or code is None:
+        return row.message()
+    return REASONS[Code(str(code))]
 
 
 @final

@@ -117,9 +117,8 @@ async def _ask(viewed: Viewed) -> Response:
 
     found = await viewed.moment.seen(read)
     seen = found.value
-    end = seen.last_seq if viewed.moment.is_past else viewed.service.broadcast.tail.last
     subject = Subject("ask", app, name)
-    told = await lately(viewed, subject, end, seen.begin_us)
+    told = await lately(viewed, subject, seen.last_seq, seen.begin_us)
     problem = None if seen.unknown is None else await seen.unknown.problem("ask", f"{app}/{name}")
     if problem is not None and not (told.lines or told.before):
         raise problem

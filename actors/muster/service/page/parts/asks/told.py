@@ -154,20 +154,27 @@ class Told:
 
 
 # PAGE-44
-async def lately(viewed: Viewed, subject: Subject, end: int, begin_us: int | None) -> Told:
+async def lately(viewed: Viewed, subject: Subject, last: int, begin_us: int | None) -> Told:
     """Return what is in memory.
 
     Args:
         viewed: The request.
         subject: What it is about.
-        end: The number of the last decision to tell.
+        last: The number of the last decision of the state that is shown, as far as known.
         begin_us: When the thing came, in microseconds since the origin; None if nobody knows.
     """
     broadcast = viewed.service.broadcast
     tail = broadcast.tail
+    # Whoever has heard of no decision yet knows no number.
+    end = last if viewed.moment.is_past and last else tail.last
     is_kept = viewed.service.options.state is not None
     found, since = await viewed.service.findings.about(tail, subject.key, subject.is_meant)
-    lines = [Line.of(one) for one in reversed(found) if one.seq <= end]
+    until_us = viewed.moment.past_us
+    lines = [
+        Line.of(one)
+        for one in reversed(found)
+        if one.seq <= end and (until_us is None or one.at_us <= until_us)
+    ]
     before = min(since, end + 1)
     is_all = len(found) < MOST and _is_whole(_tail_begin_us(broadcast), begin_us)
     is_over = is_all or before <= (1 if is_kept else tail.first)
@@ -207,12 +214,15 @@ async def earlier(viewed: Viewed, subject: Subject, before: int, begin_us: int |
     first = await broadcast.first()
     if before > broadcast.tail.last + 1:
         raise Problem(400, f"before: {before}: the last decision is {broadcast.tail.last}")
+    until_us = viewed.moment.past_us
     until = trio.current_time() + _PATIENCE_S
     lines: list[Line] = []
     while before > first and len(lines) < _ENOUGH and trio.current_time() < until:
         after = max(before - 1 - _WINDOW, first - 1)
         found, began_us = await _window(broadcast, subject, after, before - 1)
-        lines += [Line.of(one) for one in reversed(found)]
+        lines += [
+            Line.of(one) for one in reversed(found) if until_us is None or one.at_us <= until_us
+        ]
         before = after + 1
         if _is_whole(began_us, begin_us):
             before = first

@@ -203,21 +203,27 @@ class _Below:
 
 def _holder(looking: Looking, node: Node, below: _Below) -> str | None:
     """Return the queue that holds the largest dominant share of a node, or None."""
-    apps, sums = looking.view.apps, dict[str, dict[str, int]]()
+    apps, sums = looking.view.apps, dict[str, Mapping[str, int]]()
     for key, name in node.held:
         app = apps[key]
         held = app.bound.get(name) or app.waiting.get(name)
         if held is not None:
-            of_queue = sums.setdefault(below.of(app.identity.path), {})
-            for kind, amount in held[0].ask.resources.amounts.items():
-                of_queue[kind] = of_queue.get(kind, 0) + amount
+            amounts, queue = held[0].ask.resources.amounts, below.of(app.identity.path)
+            before = sums.get(queue)
+            sums[queue] = amounts if before is None else _sum(before, amounts)
     if len(sums) < 2:
         return next(iter(sums), None)
-    return max(sorted(sums), key=lambda queue: _dominant(sums[queue], node.capacity))
+    return min((-_dominant(used, node.capacity), queue) for queue, used in sums.items())[1]
+
+
+def _sum(one: Mapping[str, int], other: Mapping[str, int]) -> Mapping[str, int]:
+    return {**one, **{kind: amount + one.get(kind, 0) for kind, amount in other.items()}}
 
 
 def _dominant(used: Mapping[str, int], capacity: Mapping[str, int]) -> float:
-    shares = (
-        amount / capacity[kind] if capacity.get(kind) else BEYOND for kind, amount in used.items()
-    )
-    return max(shares, default=0.0)
+    most = 0.0
+    for kind, amount in used.items():
+        there = capacity.get(kind, 0)
+        share = amount / there if there else BEYOND
+        most = max(share, most)
+    return most

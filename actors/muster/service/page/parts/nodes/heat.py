@@ -164,13 +164,13 @@ def _told(cells: Sequence[Cell], columns: int) -> Steps[Mapping[str, object]]:
 
 
 def _shared(before: str, name: str) -> int:
-    """Return how many characters two names begin with in common.
+    """Return with how many characters two names begin in common, as far as that is worth it.
 
     Other characters than those of ASCII may count twice in the script, so such names share none.
     """
     if not (before.isascii() and name.isascii()):
         return 0
-    pairs = zip(before, name, strict=False)
-    return next(
-        (at for at, (one, other) in enumerate(pairs) if one != other), min(len(before), len(name))
-    )
+    for end in range(len(before), 0, -1):
+        if name.startswith(before[:end]):
+            return end
+    return 0

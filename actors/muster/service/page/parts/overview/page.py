@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Final
 
 from muster.service.access.who import Role
+from muster.service.page.parts.overview.charts import drawn
 from muster.service.page.parts.overview.latest import latest_decisions, reasons
 from muster.service.page.parts.overview.state import PERIODS, Period, State, Waits, read_state
 from muster.service.page.rendering import shown
@@ -49,6 +50,7 @@ async def _overview(viewed: Viewed) -> Response:
         decisions=await latest_decisions(viewed, state.last),
         period=period,
         periods=PERIODS,
+        figures=drawn(state.samples, period, viewed.service.unix_us(0)),
         now_us=now_us,
     )
 

@@ -40,6 +40,7 @@ class Period:
     step_us: int
 
 
+# PAGE-12
 PERIODS: Final = (
     Period("1h", "1 h", HOUR_US, MINUTE_US),
     Period("6h", "6 h", 6 * HOUR_US, MINUTE_US),

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from typing import Final, TypeAlias, final
 
 import attrs
 
-from muster.figures.text import level_ticks, minus, number, safe, time_ticks
-from muster.report._page.frame import HIGH, WIDE, Frame
+from muster.figures.frame import HIGH, WIDE, Frame
+from muster.figures.text import date_ticks, level_ticks, minus, number, safe, time_ticks
 
 MOST_TICKS: Final = 12
 """The most ticks of a time axis, if there is room for them."""
@@ -75,7 +75,7 @@ def _runs(values: Sequence[float | str | None]) -> list[Json]:
     runs: list[Json] = []
     before: object = runs  # unlike any value
     for value in values:
-        plain = _plain(value)
+        plain = plain_value(value)
         if plain == before:
             count = runs[-1]
             assert isinstance(count, int)
@@ -86,7 +86,8 @@ def _runs(values: Sequence[float | str | None]) -> list[Json]:
     return runs
 
 
-def _plain(value: float | str | None) -> float | str | None:
+def plain_value(value: float | str | None) -> float | str | None:
+    """Return a value with four digits at most."""
     if not isinstance(value, float):
         return value
     short = float(f"{value:.4g}")
@@ -127,6 +128,31 @@ class Chart:
             f'<span style="top:{self._from_top(tick):.2f}%">{minus(number(tick))}</span>'
             for tick in ticks
         )
+        return (
+            f'<div class="chart {self.style}" data-chart="{data.add(self.unit, self.told)}">'
+            f'<div class="ys">{rows}</div><div class="plot">{self._drawing(ticks)}</div>'
+            f"{time_axis(self.frame)}</div>"
+        )
+
+    def still(self) -> str:
+        """Return the chart as HTML without attributes of style, for a page that forbids them."""
+        ticks = self._ticks()
+        levels = "".join(
+            f'<text x="100%" y="{self._from_top(tick):.2f}%">{minus(number(tick))}</text>'
+            for tick in ticks
+        )
+        times = "".join(
+            f'<text{style} x="{place:.2f}%" y="14">{label}</text>'
+            for style, place, label in _marks(self.frame)
+        )
+        return (
+            f'<div class="chart still {self.style}">'
+            f'<svg class="ys" aria-hidden="true">{levels}</svg>'
+            f'<div class="plot">{self._drawing(ticks)}</div>'
+            f'<svg class="xs" aria-hidden="true">{times}</svg></div>'
+        )
+
+    def _drawing(self, ticks: Sequence[float]) -> str:
         grid = "".join(f"M0 {self._from_top(tick) * HIGH / 100:.0f}H{WIDE}" for tick in ticks)
         paths = "".join(
             f'<path class="{stroke.style}" d="{stroke.path}"/>'
@@ -134,11 +160,8 @@ class Chart:
             if stroke.path
         )
         return (
-            f'<div class="chart {self.style}" data-chart="{data.add(self.unit, self.told)}">'
-            f'<div class="ys">{rows}</div><div class="plot">'
             f'<svg viewBox="0 0 {WIDE} {HIGH}" preserveAspectRatio="none" role="img" '
-            f'aria-label="{safe(self.label)}"><path class="grid" d="{grid}"/>{paths}</svg></div>'
-            f"{time_axis(self.frame)}</div>"
+            f'aria-label="{safe(self.label)}"><path class="grid" d="{grid}"/>{paths}</svg>'
         )
 
     def _ticks(self) -> list[float]:
@@ -155,13 +178,20 @@ class Chart:
 
 def time_axis(frame: Frame) -> str:
     """Return the labels of a time axis as HTML; without enough room, finer ones are hidden."""
-    marks: list[str] = []
-    ticks = list(time_ticks(frame.begin_us, frame.end_us, MOST_TICKS))
-    long = " long" if any(len(label) > SHORT_LABEL for _, label in ticks) else ""
-    for place, (at_us, label) in enumerate(ticks):
-        fine = "" if place % 4 == 0 else ' class="t2"' if place % 2 == 0 else ' class="t1"'
-        marks.append(f'<span{fine} style="left:{frame.x(at_us) * 100 / WIDE:.2f}%">{label}</span>')
-    return f'<div class="xs{long}">{"".join(marks)}</div>'
+    marks = list(_marks(frame))
+    long = " long" if any(len(label) > SHORT_LABEL for _, _, label in marks) else ""
+    written = "".join(
+        f'<span{fine} style="left:{place:.2f}%">{label}</span>' for fine, place, label in marks
+    )
+    return f'<div class="xs{long}">{written}</div>'
+
+
+def _marks(frame: Frame) -> Iterator[tuple[str, float, str]]:
+    """Yield the marks of a time axis: how fine they are, where they are in percent, their text."""
+    ticks = date_ticks if frame.has_dates else time_ticks
+    for index, (at_us, label) in enumerate(ticks(frame.begin_us, frame.end_us, MOST_TICKS)):
+        fine = "" if index % 4 == 0 else ' class="t2"' if index % 2 == 0 else ' class="t1"'
+        yield fine, frame.x(at_us) * 100 / WIDE, label
 
 
 def legend(entries: Sequence[tuple[str, str]]) -> str:

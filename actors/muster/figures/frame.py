@@ -8,11 +8,11 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from itertools import groupby
-from typing import Final, final
+from typing import Final, Protocol, TypeVar, final
 
 import attrs
 
-from muster.report._recording.timeline import Series, Span
+T = TypeVar("T")
 
 WIDE: Final = 10_000
 """The width of a drawing, in its own units."""
@@ -21,20 +21,37 @@ HIGH: Final = 1_000
 """The height of a chart, in its own units."""
 
 
+class Levels(Protocol):
+    """A value over time, in buckets."""
+
+    @property
+    def areas(self) -> Sequence[int]:
+        """In each bucket the sum of value times microseconds."""
+        ...
+
+    @property
+    def peaks(self) -> Sequence[int]:
+        """In each bucket the highest value."""
+        ...
+
+
 @final
 @attrs.frozen
 class Frame:
-    """The time that a report shows.
+    """The time that a drawing shows.
 
     Attributes:
-        begin_us: Its first instant, in microseconds since the start of the feed.
+        begin_us: Its first instant, in microseconds since the start of the feed; or since 1970
+            in UTC if its labels are dates.
         end_us: Its last instant, likewise.
         width_us: The length of a bucket, in microseconds.
+        has_dates: Whether labels of its axis are the time of day and dates in UTC.
     """
 
     begin_us: int
     end_us: int
     width_us: int
+    has_dates: bool = False
 
     @property
     def span_us(self) -> int:
@@ -55,7 +72,7 @@ class Frame:
         """Return the horizontal place at which a bucket begins."""
         return self.x(self.begin_us + number * self.width_us)
 
-    def means(self, series: Series | None) -> list[float]:
+    def means(self, series: Levels | None) -> list[float]:
         """Return the mean of a series in each bucket."""
         areas = [] if series is None else series.areas
         found = [0.0] * self.buckets
@@ -64,13 +81,13 @@ class Frame:
             found[number] = area / (end_us - number * self.width_us)
         return found
 
-    def peaks(self, series: Series) -> list[float]:
+    def peaks(self, series: Levels) -> list[float]:
         """Return the highest value of a series in each bucket."""
         found: list[float] = [0.0] * self.buckets
         found[: len(series.peaks)] = series.peaks[: self.buckets]
         return found
 
-    def spans(self, spans: Sequence[Span | None]) -> list[Span | None]:
+    def spans(self, spans: Sequence[T | None]) -> list[T | None]:
         """Return one span for each bucket; None if there is none."""
         return [*spans[: self.buckets], *[None] * (self.buckets - len(spans))]
 

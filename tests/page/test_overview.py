@@ -1,0 +1,82 @@
+"""The overview in a browser: live, its figures, for every size and colour scheme."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Final
+
+import pytest
+from playwright.sync_api import Browser, expect
+
+from tests.actors.serving.served import Served
+from tests.actors.serving.test_page_overview import EVENTS
+from tests.page.browsing import window
+
+MORE: Final = {"op": "add_ask", "app": "a b", "ask": "more", "resources": {"vcore": 5}}
+
+
+@pytest.fixture(scope="module")
+def served(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Served]:
+    with Served(tmp_path_factory.mktemp("overview")) as served:
+        yield served
+
+
+@pytest.fixture(scope="module")
+def filled(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Served]:
+    with Served(tmp_path_factory.mktemp("overview")) as served:
+        served.client.post("/api/v1/events", json=EVENTS)
+        yield served
+
+
+@pytest.mark.parametrize("is_dark", [False, True])
+@pytest.mark.parametrize("width", [360, 1280])
+def test_anybody_can_use_it(
+    browser: Browser, served: Served, filled: Served, width: int, *, is_dark: bool
+) -> None:
+    for one in (served, filled):
+        with window(browser, one.urls[0], size=(width, 800), is_dark=is_dark) as shown:
+            shown.open("/?period=6h")
+            shown.page.locator(".drawn canvas").first.wait_for()
+            shown.check()
+            wide = shown.page.evaluate("document.documentElement.scrollWidth")
+            assert wide <= width
+
+
+def test_figures_are_drawn_anew_and_read_as_tables(browser: Browser, filled: Served) -> None:
+    # PAGE-17
+    with window(browser, filled.urls[0]) as shown:
+        shown.open()
+        page = shown.page
+        figure = page.locator("#figure-asks")
+        canvas = figure.locator("canvas")
+        canvas.wait_for()
+        before = figure.locator(".drawing").get_attribute("data-plot")
+        page.evaluate("document.querySelector('#figure-asks canvas').dataset.seen = 'yes'")
+        figure.locator("summary").focus()
+        page.keyboard.press("Enter")
+        figure.locator("td", has_text="2").first.wait_for()
+
+        filled.client.post("/api/v1/events", json=[MORE])
+        shown.until("3asks pending")
+        expect(figure.locator(".drawing")).not_to_have_attribute("data-plot", before or "")
+        assert canvas.get_attribute("data-seen") == "yes"
+        assert figure.locator("details").get_attribute("open") is not None
+
+        box = figure.locator(".u-over").bounding_box()
+        assert box is not None
+        for left in (40, 3):
+            page.mouse.move(box["x"] + box["width"] - left, box["y"] + 60)
+        page.locator("#tip", has_text="pending3").wait_for()
+        shown.check()
+
+
+def test_on_paper_the_plain_drawing_stands_there(browser: Browser, filled: Served) -> None:
+    # PAGE-17
+    with window(browser, filled.urls[0]) as shown:
+        shown.open()
+        still = shown.page.locator("#figure-asks .still .plot svg")
+        shown.page.locator("#figure-asks canvas").wait_for()
+        expect(still).to_be_hidden()
+        shown.page.emulate_media(media="print")
+        expect(still).to_be_visible()
+        expect(shown.page.locator("#figure-asks canvas")).to_be_hidden()
