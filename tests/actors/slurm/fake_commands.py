@@ -9,7 +9,7 @@ import fcntl
 import json
 import os
 import sys
-from collections.abc import Iterator
+from collections.abc import Generator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
@@ -18,7 +18,7 @@ SILENT = "sbatch: error: Unable to contact slurm controller (connect failure)\n"
 
 
 @contextmanager
-def state_in(file: Path) -> Iterator[dict[str, Any]]:
+def state_in(file: Path) -> Generator[dict[str, Any]]:
     """Read the state, and write it back at the end of the block."""
     with file.open("r+", encoding="utf-8") as opened:
         fcntl.flock(opened, fcntl.LOCK_EX)

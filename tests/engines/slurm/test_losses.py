@@ -12,6 +12,7 @@ import pytest
 import trio
 
 import muster
+import muster.slurm
 from muster.slurm import Command
 from tests.engines.slurm import cluster as clusters, service
 from tests.engines.slurm.cluster import PATIENCE_S, Cluster, wait_until
