@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import AsyncGenerator
 from contextlib import asynccontextmanager
+from functools import partial
 from typing import Any
 
 import pytest
@@ -19,9 +20,13 @@ ONE: dict[str, int | float | str] = {"vcore": 1, "memory": "1Mi"}
 
 @asynccontextmanager
 async def opened(
-    told: list[int] | None = None, *, bind_timeout: float = PATIENCE_S, adopt_within: float = 60.0
+    told: list[int] | None = None,
+    *,
+    bind_timeout: float = PATIENCE_S,
+    adopt_within: float = 60.0,
+    looks_every: float = 2.0,
 ) -> AsyncGenerator[muster.Scheduler]:
-    """Open a scheduler with two nodes."""
+    """Open a scheduler with two nodes, which looks at them every so many seconds."""
 
     def done(_: muster.Allocation, result: JobResult) -> None:
         if told is not None:
@@ -36,7 +41,7 @@ async def opened(
                 ) as scheduler,
                 trio.open_nursery() as nursery,
             ):
-                await nursery.start(slurm.follow, scheduler)
+                await nursery.start(partial(slurm.follow, scheduler, every=looks_every))
                 yield scheduler
                 nursery.cancel_scope.cancel()
 
@@ -121,7 +126,7 @@ async def test_preempted_job_is_no_attempt(fake: FakeSlurm) -> None:
 
 
 async def test_lost_node_is_removed_and_its_job_is_no_attempt(fake: FakeSlurm) -> None:
-    async with opened() as scheduler:
+    async with opened(looks_every=0.1) as scheduler:
         ask = await add(scheduler)
         await fake.until(lambda: len(fake.jobs) == 1)
         fake.job(1, job_state="RUNNING", nodes="n1")
@@ -246,15 +251,23 @@ async def test_job_of_an_earlier_program_for_the_same_ask_ends_first(fake: FakeS
 
 async def test_jobs_that_nobody_takes_over_end(fake: FakeSlurm) -> None:
     fake.add(comment="muster:b/y/7")
-    fake.add(comment="muster:default%2Fring/*/8-9 0,")
     fake.add(comment="muster:c/z/3", job_state="COMPLETED")
     fake.add(comment="mine")
     async with opened(adopt_within=0):
         await fake.until(
-            lambda: (
-                [job["job_state"] for job in fake.jobs]
-                == ["FAILED", "CANCELLED", "COMPLETED", "RUNNING"]
-            )
+            lambda: [job["job_state"] for job in fake.jobs] == ["FAILED", "COMPLETED", "RUNNING"]
+        )
+
+
+async def test_jobs_that_nobody_takes_over_are_cancelled_after_the_grace_period(
+    fake: FakeSlurm, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("muster.slurm._slurm._GRACE_S", 0.1)
+    fake.add(comment="muster:default%2Fring/*/8-9 0,")
+    fake.add(comment="mine")
+    async with opened(adopt_within=0):
+        await fake.until(
+            lambda: [job["job_state"] for job in fake.jobs] == ["CANCELLED", "RUNNING"]
         )
 
 
