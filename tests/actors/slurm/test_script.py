@@ -7,6 +7,7 @@ import signal
 import subprocess
 import sys
 from collections.abc import Callable, Generator
+from contextlib import suppress
 from pathlib import Path
 
 import pytest
@@ -62,7 +63,8 @@ def start(tmp_path: Path) -> Generator[Callable[..., subprocess.Popen[bytes]]]:
     yield run
     for one in started:
         if members(one.pid):
-            os.killpg(one.pid, signal.SIGKILL)
+            with suppress(ProcessLookupError):  # they may have ended just now
+                os.killpg(one.pid, signal.SIGKILL)
         one.communicate(timeout=PATIENCE_S)
 
 
