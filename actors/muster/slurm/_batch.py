@@ -36,6 +36,14 @@ class Stage(StrEnum):
     OVER = "over"
 
 
+class Sent(StrEnum):
+    """What has become of a signal."""
+
+    SENT = "sent"
+    NOBODY = "nobody"
+    UNHEARD = "unheard"
+
+
 @final
 @attrs.frozen
 class Ground:
@@ -255,25 +263,35 @@ class Batch:
 
     # Members of a gang
 
-    async def signal(self, member: int, name: str) -> bool:
-        """Send a signal to a member; return whether Slurm has answered."""
+    async def signal(self, member: int, name: str) -> Sent:
+        """Send a signal to a member.
+
+        Returns:
+            ``NOBODY`` if it does not run: its job step has not begun, or has just ended;
+            ``UNHEARD`` if Slurm does not answer.
+        """
         number = self.job
         if number is None or self.stage is not Stage.RUNNING:
-            return True
-        ground = self._ground
+            return Sent.NOBODY
+        option = f"--signal={name}"
         if not self.is_gang:
-            return await ground.try_run("scancel", "--batch", f"--signal={name}", str(number))
+            return await self._sent("--batch", option, str(number))
         try:
-            printed = await ground.commands.run(("squeue", "--steps", "--me", "-h", "-o", "%i|%j"))
+            printed = await self._ground.commands.run(
+                ("squeue", "--steps", "--me", "-h", "-o", "%i|%j")
+            )
         except SlurmError:
-            return False
+            return Sent.UNHEARD
         wanted = step_name(self.tag.namespace, member)
         for line in printed.splitlines():
             step, _, found = line.strip().partition("|")
             job = step.partition(".")[0].partition("+")[0]
             if found == wanted and self._has(int(job) if job.isdecimal() else 0):
-                return await ground.try_run("scancel", f"--signal={name}", step)
-        return True
+                return await self._sent(option, step)
+        return Sent.NOBODY
+
+    async def _sent(self, *arguments: str) -> Sent:
+        return Sent.SENT if await self._ground.try_run("scancel", *arguments) else Sent.UNHEARD
 
     def _has(self, number: int) -> bool:
         job = self._ground.watch.jobs.get(number)

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Final, Literal, Never, final, get_args
 
 import trio
 
+from muster._gangs import Gangs
 from muster.slurm._batch import Batch, Ground
 from muster.slurm._commands import Commands
 from muster.slurm._endings import JobResult, end_whole, evict, status_of
@@ -28,7 +29,7 @@ if TYPE_CHECKING:
 
     from muster._surface.allocation import Allocation
 
-Gangs = Literal["job", "components"]
+GangForm = Literal["job", "components"]
 """How a gang on several nodes is submitted; see :func:`connect`."""
 
 _LOG: Final = logging.getLogger("muster.slurm")
@@ -119,6 +120,10 @@ class Slurm:
             await trio.sleep_until(next_s)
 
     # What the binder needs
+
+    def new_gangs(self) -> Gangs:
+        """Return the gangs of one binder."""
+        return Gangs(self._nursery)
 
     def submit(self, order: Order) -> Batch:
         """Submit a job; its batch tells what becomes of it."""
@@ -273,7 +278,7 @@ async def connect(
     options: Sequence[str] = (),
     resources: Mapping[str, str] = DEFAULT_RESOURCES,
     results: str | PathLike[str] | None = None,
-    gangs: Gangs = "job",
+    gangs: GangForm = "job",
     every: float = 1.0,
     adopt_within: float = 60.0,
 ) -> AsyncGenerator[Slurm]:
@@ -309,8 +314,8 @@ async def connect(
     if not namespace.isascii() or not namespace.replace("-", "").isalnum():
         msg = f"namespace: {namespace!r}: must be letters, digits and hyphens"
         raise EventError(msg)
-    if gangs not in get_args(Gangs):
-        msg = f"gangs: {gangs!r}: must be one of {', '.join(get_args(Gangs))}"
+    if gangs not in get_args(GangForm):
+        msg = f"gangs: {gangs!r}: must be one of {', '.join(get_args(GangForm))}"
         raise EventError(msg)
     folder = None if results is None else str(Path.cwd() / results)
     commands = Commands()

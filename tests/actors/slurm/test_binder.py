@@ -19,7 +19,12 @@ ONE: dict[str, int | float | str] = {"vcore": 1, "memory": "1Mi"}
 
 @asynccontextmanager
 async def opened(
-    told: list[int] | None = None, *, bind_timeout: float = PATIENCE_S, adopt_within: float = 60.0
+    told: list[int] | None = None,
+    *,
+    bind_timeout: float = PATIENCE_S,
+    bind_attempts: int | None = 1,
+    adopt_within: float = 60.0,
+    grace_period: float = 0.1,
 ) -> AsyncGenerator[muster.Scheduler]:
     """Open a scheduler with two nodes."""
 
@@ -29,10 +34,10 @@ async def opened(
 
     with trio.fail_after(2 * PATIENCE_S):
         async with muster.slurm.connect(every=0.05, adopt_within=adopt_within) as slurm:
-            binder = SlurmBinder(slurm, lambda _: "true", done=done, grace_period=0.1)
+            binder = SlurmBinder(slurm, lambda _: "true", done=done, grace_period=grace_period)
             async with (
                 muster.open_scheduler(
-                    binder=binder, bind_timeout=bind_timeout, bind_attempts=1
+                    binder=binder, bind_timeout=bind_timeout, bind_attempts=bind_attempts
                 ) as scheduler,
                 trio.open_nursery() as nursery,
             ):
