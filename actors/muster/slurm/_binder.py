@@ -164,10 +164,17 @@ class Runs:
             if batch.stage is Stage.RUNNING or number in batch.ends:
                 started()
             await batch.until(lambda: batch.is_over or (batch.is_gang and number in batch.ends))
+            if batch.is_forgotten and number not in batch.ends:
+                kept = await self._slurm.kept_result(allocation, batch.job)
+                if kept is not None:
+                    started()
+                    return kept
             if is_node_lost(batch) and number not in batch.ends:
                 await trio.sleep(_NODE_LOST_S)
         except BaseException:
-            if not (self._detached and allocation.ending == "closing"):
+            if self._detached and allocation.ending == "closing":
+                self._slurm.leave_alone(batch, number)
+            else:
                 await self._evict(allocation, batch)
             raise
         result = result_of(batch, number)

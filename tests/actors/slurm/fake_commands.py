@@ -9,6 +9,7 @@ import fcntl
 import json
 import os
 import sys
+import time
 from collections.abc import Generator
 from contextlib import contextmanager
 from pathlib import Path
@@ -38,7 +39,9 @@ def new_state() -> dict[str, Any]:
         "away": False,
         "deaf": False,  # whether jobs do not end when they are asked to
         "steps": True,  # whether the members of gangs' jobs have begun
-        "sbatch": "good",  # or "unheard": it accepts, but the answer is lost; "lost"; "refuses"
+        # or "unheard": it accepts, but the answer is lost; "lost"; "refuses"; "chats"; "stammers"
+        "sbatch": "good",
+        "held": False,  # whether sbatch does not come back
         "calls": [],
     }
 
@@ -71,7 +74,10 @@ def sbatch(state: dict[str, Any], arguments: list[str]) -> tuple[int, str, str]:
     )
     if behaviour == "unheard":
         return 1, "", "sbatch: error: Batch job submission failed: Socket timed out\n"
-    return 0, f"{number}\n", ""
+    if behaviour == "stammers":
+        return 0, "accepted!\n", ""
+    greeting = "Welcome to the cluster.\n" if behaviour == "chats" else ""
+    return 0, f"{greeting}{number}\n", ""
 
 
 def members(job: dict[str, Any]) -> list[int]:
@@ -145,16 +151,28 @@ def answer(state: dict[str, Any], command: str, arguments: list[str]) -> tuple[i
             return 0, json.dumps({"errors": [], "jobs": state["jobs"]}), ""
         case "sinfo":
             return 0, "p*\nother\n", ""
+        case "scontrol" if arguments[1] == "reservation":
+            return 1, "", f"Reservation {arguments[2]} not found\n"
         case "scontrol" if arguments[1] == "config":
             return 0, "SelectTypeParameters = CR_CPU_MEMORY\n", ""
         case _:
             return 0, "\n".join(state["nodes"]) + "\n", ""
 
 
+def is_held(file: Path) -> bool:
+    """Return whether sbatch is not to come back now."""
+    with state_in(file) as state:
+        return bool(state["held"])
+
+
 def main(command: str, arguments: list[str]) -> int:
     """Answer as a command of Slurm does."""
-    with state_in(Path(os.environ["FAKE_SLURM"])) as state:
+    file = Path(os.environ["FAKE_SLURM"])
+    with state_in(file) as state:
         state["calls"].append([command, *arguments])
+    while command == "sbatch" and is_held(file):
+        time.sleep(0.02)
+    with state_in(file) as state:
         status, printed, trouble = answer(state, command, arguments)
     sys.stdout.write(printed)
     sys.stderr.write(trouble)

@@ -85,11 +85,11 @@ async def test_member_that_waits_for_its_own_earlier_run_is_waited_for(
     async with trio.open_nursery() as nursery:
         nursery.start_soon(members.join, 7)
         nursery.start_soon(members.join, 8)
-        await trio.sleep(100)
+        await trio.sleep(95)
         members.earlier = False
         nursery.start_soon(members.join, 9)
     assert members.submitted == [(7, 8, 9)]
-    assert autojump_clock.current_time() == 100
+    assert autojump_clock.current_time() == 95
 
 
 async def test_nobody_is_waited_for_longer_than_an_earlier_run(autojump_clock: MockClock) -> None:

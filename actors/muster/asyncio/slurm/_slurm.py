@@ -13,7 +13,7 @@ from muster.asyncio._jobs import Following, HostBooks, in_host
 from muster.asyncio._link import Mode
 from muster.asyncio._mirror import Mirror
 from muster.slurm._binder import Line, Runs
-from muster.slurm._slurm import GangForm
+from muster.slurm._connect import GangForm
 
 if TYPE_CHECKING:
     from os import PathLike
