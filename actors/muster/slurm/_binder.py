@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Final, final
 import trio
 
 from muster.slurm._batch import Batch, Stage
-from muster.slurm._endings import Result, evict, is_node_lost, result_of
+from muster.slurm._endings import JobResult, evict, is_node_lost, result_of
 from muster.slurm._gathering import Gathering
 from muster.slurm._texts.orders import Order
 from muster.slurm._texts.script import Work
@@ -58,7 +58,7 @@ class Runs:
 
     async def run(
         self, allocation: Allocation, command: Callable[[], Line], started: Callable[[], None]
-    ) -> Result:
+    ) -> JobResult:
         """Run the command of an allocation.
 
         Args:
@@ -83,7 +83,7 @@ class Runs:
             batch = self._submit(allocation, (self._prepare(allocation, command()),))
         return await self._attend(allocation, batch, started)
 
-    async def resume(self, allocation: Allocation, started: Callable[[], None]) -> Result:
+    async def resume(self, allocation: Allocation, started: Callable[[], None]) -> JobResult:
         """Go on with the job of an allocation that an earlier program has started.
 
         Args:
@@ -95,7 +95,7 @@ class Runs:
             SlurmError: If there is no such job, or it has not ended by itself.
         """
         found = await self._slurm.adopt(allocation)
-        if isinstance(found, Result):
+        if isinstance(found, JobResult):
             started()
             return found
         return await self._attend(allocation, found, started)
@@ -125,7 +125,7 @@ class Runs:
 
     async def _attend(
         self, allocation: Allocation, batch: Batch, started: Callable[[], None]
-    ) -> Result:
+    ) -> JobResult:
         """Wait until the command of an allocation has ended, and judge the end."""
         number = allocation.number
         try:
@@ -196,7 +196,7 @@ class SlurmBinder:
         slurm: Slurm,
         work: Callable[[Allocation], Line],
         *,
-        done: Callable[[Allocation, Result], None] | None = None,
+        done: Callable[[Allocation, JobResult], None] | None = None,
         grace_period: float = 10.0,
         detached: bool = False,
     ) -> None:

@@ -24,7 +24,7 @@ _NODE_LOST: Final = frozenset({"NODE_FAIL", "BOOT_FAIL"})
 
 @final
 @attrs.frozen
-class Result:
+class JobResult:
     """How a command has ended by itself.
 
     Attributes:
@@ -42,7 +42,7 @@ def is_node_lost(batch: Batch) -> bool:
     return batch.last is not None and batch.last.state in _NODE_LOST
 
 
-def result_of(batch: Batch, number: int) -> Result:
+def result_of(batch: Batch, number: int) -> JobResult:
     """Return how the command of a member has ended.
 
     Raises:
@@ -53,7 +53,7 @@ def result_of(batch: Batch, number: int) -> Result:
     if end is not None and batch.is_gang:
         if end == _BY_SIGNAL + NOT_THERE:
             raise _not_there(batch)
-        return Result(status_of(end), batch.job)
+        return JobResult(status_of(end), batch.job)
     if batch.trouble is not None:
         raise batch.trouble
     assert batch.last is not None, "a job that is over without trouble was seen"
@@ -65,7 +65,7 @@ def status_of(end: int) -> int:
     return _BY_SIGNAL - end if _BY_SIGNAL < end <= _BY_SIGNAL + _SIGNALS else end
 
 
-def _judge(batch: Batch, job: Job) -> Result:
+def _judge(batch: Batch, job: Job) -> JobResult:
     """Return how the one command of a job has ended.
 
     Raises:
@@ -83,7 +83,7 @@ def _judge(batch: Batch, job: Job) -> Result:
         msg = f"{text}: it did not say how this member of the gang has ended"
         raise SlurmError(msg)
     if job.state == "COMPLETED":
-        return Result(0, job.id)
+        return JobResult(0, job.id)
     if job.state != "FAILED":
         raise SlurmError(text)
     if job.status == -NOT_THERE:
@@ -91,7 +91,7 @@ def _judge(batch: Batch, job: Job) -> Result:
     if not job.status:
         msg = f"{text}: it could not be started"
         raise SlurmError(msg)
-    return Result(status_of(job.status), job.id)
+    return JobResult(status_of(job.status), job.id)
 
 
 def _not_there(batch: Batch) -> SlurmError:

@@ -12,9 +12,9 @@ import trio
 
 from muster.slurm._batch import Batch, Ground
 from muster.slurm._commands import Commands
-from muster.slurm._endings import Result, end_whole, evict, status_of
+from muster.slurm._endings import JobResult, end_whole, evict, status_of
 from muster.slurm._errors import SlurmError
-from muster.slurm._follow import Follower
+from muster.slurm._follow import Books, Follower
 from muster.slurm._texts.amounts import DEFAULT_RESOURCES, Amounts
 from muster.slurm._texts.jobs import Phase
 from muster.slurm._texts.nodes import fields_of, read_nodes, wanted_nodes
@@ -27,9 +27,9 @@ if TYPE_CHECKING:
     from os import PathLike
 
     from muster._surface.allocation import Allocation
-    from muster._surface.scheduler import Scheduler
 
-_Gangs = Literal["job", "components"]
+Gangs = Literal["job", "components"]
+"""How a gang on several nodes is submitted; see :func:`connect`."""
 
 _LOG: Final = logging.getLogger("muster.slurm")
 
@@ -76,7 +76,7 @@ class Slurm:
 
     async def follow(
         self,
-        scheduler: Scheduler,
+        scheduler: Books,
         *,
         every: float = 2.0,
         task_status: trio.TaskStatus[None] = trio.TASK_STATUS_IGNORED,
@@ -127,7 +127,7 @@ class Slurm:
         self._nursery.start_soon(self._conduct, batch)
         return batch
 
-    async def adopt(self, allocation: Allocation) -> Batch | Result:
+    async def adopt(self, allocation: Allocation) -> Batch | JobResult:
         """Take over the job of an allocation, or the result that it has left.
 
         Raises:
@@ -146,7 +146,7 @@ class Slurm:
         if status is None:
             msg = "there is no job of it: it was not submitted, or has ended too long ago"
             raise SlurmError(msg)
-        return Result(status_of(status))
+        return JobResult(status_of(status))
 
     def _kept_result(self, allocation: Allocation) -> int | None:
         tags = [Tag(self.namespace, allocation.app, allocation.ask, (allocation.number,))]
@@ -273,7 +273,7 @@ async def connect(
     options: Sequence[str] = (),
     resources: Mapping[str, str] = DEFAULT_RESOURCES,
     results: str | PathLike[str] | None = None,
-    gangs: _Gangs = "job",
+    gangs: Gangs = "job",
     every: float = 1.0,
     adopt_within: float = 60.0,
 ) -> AsyncGenerator[Slurm]:
@@ -309,8 +309,8 @@ async def connect(
     if not namespace.isascii() or not namespace.replace("-", "").isalnum():
         msg = f"namespace: {namespace!r}: must be letters, digits and hyphens"
         raise EventError(msg)
-    if gangs not in get_args(_Gangs):
-        msg = f"gangs: {gangs!r}: must be one of {', '.join(get_args(_Gangs))}"
+    if gangs not in get_args(Gangs):
+        msg = f"gangs: {gangs!r}: must be one of {', '.join(get_args(Gangs))}"
         raise EventError(msg)
     folder = None if results is None else str(Path.cwd() / results)
     commands = Commands()

@@ -62,8 +62,7 @@ class FakeSlurm:
                 await trio.sleep(0.02)
 
 
-@pytest.fixture
-def fake(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> FakeSlurm:
+def fake_slurm(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> FakeSlurm:
     """Put the commands of a Slurm into ``PATH``."""
     folder = tmp_path / "bin"
     folder.mkdir()
@@ -75,3 +74,6 @@ def fake(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> FakeSlurm:
     monkeypatch.setenv("PATH", str(folder), prepend=":")
     monkeypatch.setenv("FAKE_SLURM", str(tmp_path / "state.json"))
     return FakeSlurm(tmp_path / "state.json")
+
+
+fake = pytest.fixture(fake_slurm)

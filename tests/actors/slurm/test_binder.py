@@ -11,7 +11,7 @@ import trio
 
 import muster
 import muster.slurm
-from muster.slurm import Result, SlurmBinder
+from muster.slurm import JobResult, SlurmBinder
 from tests.actors.slurm.conftest import PATIENCE_S, FakeSlurm
 
 ONE: dict[str, int | float | str] = {"vcore": 1, "memory": "1Mi"}
@@ -23,7 +23,7 @@ async def opened(
 ) -> AsyncGenerator[muster.Scheduler]:
     """Open a scheduler with two nodes."""
 
-    def done(_: muster.Allocation, result: Result) -> None:
+    def done(_: muster.Allocation, result: JobResult) -> None:
         if told is not None:
             told.append(result.status)
 

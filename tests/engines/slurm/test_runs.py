@@ -6,7 +6,7 @@ import pytest
 import trio
 
 import muster
-from muster.slurm import Command, Result, SlurmError
+from muster.slurm import Command, JobResult, SlurmError
 from tests.engines.slurm.cluster import PATIENCE_S, Cluster
 from tests.engines.slurm.programs import ONE, lines_in, opened, processes_of
 
@@ -14,7 +14,7 @@ from tests.engines.slurm.programs import ONE, lines_in, opened, processes_of
 async def test_command_runs_and_its_status_is_told(cluster: Cluster) -> None:
     told: list[tuple[str, int]] = []
 
-    def done(held: muster.Allocation, result: Result) -> None:
+    def done(held: muster.Allocation, result: JobResult) -> None:
         told.append((held.ask, result.status))
 
     out = cluster.folder / "work" / "out"
@@ -64,7 +64,7 @@ async def test_work_that_failed_is_tried_again(cluster: Cluster) -> None:
     del cluster
     told: list[int] = []
 
-    def done(held: muster.Allocation, result: Result) -> None:
+    def done(held: muster.Allocation, result: JobResult) -> None:
         told.append(held.number)
         if len(told) == 1:
             raise muster.WorkFailedError(f"exit status {result.status}")
