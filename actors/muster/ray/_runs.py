@@ -471,7 +471,8 @@ def _failure(failed: messages.Failed, *, is_adopted: bool) -> Exception:
     """Return the error that says why a run has failed."""
     text, details = failed["error"], failed["text"]
     if details and details != text:
-        text = f"{text}: {details}"
+        # What is said of the error in one line is its first line.
+        text = f"{text}{': ' if len(details.splitlines()) == 1 else chr(10)}{details}"
     match failed["how"]:
         case "work":
             return WorkError(text)
