@@ -18,9 +18,9 @@ from muster._errors import (
     StoreError,
     WorkFailedError,
 )
+from muster._gangs import Gangs
 from muster.ray._amounts import Declared
 from muster.ray._errors import NodeGoneError, RayLostError, RunFailedError, WorkError
-from muster.ray._gangs import Gangs
 from muster.ray._messages import NEVER_S
 from muster.ray._orders import Terms, Work, gate_of, name_of, order, parsed_name, result_of
 from muster_core.events import Outcome as OutcomeOfWork
@@ -471,7 +471,8 @@ def _failure(failed: messages.Failed, *, is_adopted: bool) -> Exception:
     """Return the error that says why a run has failed."""
     text, details = failed["error"], failed["text"]
     if details and details != text:
-        text = f"{text}: {details}"
+        # What is said of the error in one line is its first line.
+        text = f"{text}{': ' if len(details.splitlines()) == 1 else chr(10)}{details}"
     match failed["how"]:
         case "work":
             return WorkError(text)

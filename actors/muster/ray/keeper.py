@@ -237,10 +237,22 @@ def _open_files(job: dict[str, Any]) -> tuple[int, int, int]:
     for number, name in enumerate(("stdin", "stdout", "stderr")):
         path = job[name]
         if number == 0:
-            opened.append(os.open(os.devnull if path is None else path, os.O_RDONLY | os.O_CLOEXEC))
+            opened.append(_open(name, path or os.devnull, os.O_RDONLY | os.O_CLOEXEC))
         else:
-            opened.append(os.dup(number) if path is None else os.open(path, appended, 0o666))
+            opened.append(os.dup(number) if path is None else _open(name, path, appended))
     return opened[0], opened[1], opened[2]
+
+
+def _open(name: str, path: str, how: int) -> int:
+    try:
+        return os.open(path, how, 0o666)
+    except OSError as error:
+        folder = os.path.dirname(path) or "."
+        if not os.path.isdir(folder):
+            msg = f"there is no folder {folder!r}, for {name}"
+            raise _Failed(msg) from None
+        msg = f"{error.strerror}: {name} {path!r}"
+        raise _Failed(msg) from None
 
 
 def _become(job: dict[str, Any], files: tuple[int, int, int], go: int, wrong: int) -> NoReturn:

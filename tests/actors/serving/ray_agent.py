@@ -50,6 +50,11 @@ def beat() -> None:
 
 def run(message: dict[str, Any]) -> None:
     number, work = message["id"], message["work"]
+    folder = Path(work["stdout"] or os.devnull).parent
+    if not folder.is_dir():  # what the keeper of a command says
+        text = f"there is no folder {str(folder)!r}, for stdout"
+        say(say="failed", id=number, how="work", error=text, text=text)
+        return
     try:
         with Path(work["stdout"] or os.devnull).open("ab") as output:
             RUNNING[number] = command = subprocess.Popen(

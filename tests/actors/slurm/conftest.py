@@ -50,8 +50,8 @@ class FakeSlurm:
 
     def calls(self, command: str) -> list[list[str]]:
         """Return the arguments of all calls of a command."""
-        lines = (self._folder / "calls").read_text(encoding="utf-8").splitlines()
-        calls = [line.split(fake_commands.BETWEEN) for line in lines]
+        text = (self._folder / "calls").read_text(encoding="utf-8")
+        calls = [one.split(fake_commands.BETWEEN) for one in text.split(fake_commands.END)]
         return [one[1:] for one in calls if one[0] == command]
 
     async def until(self, condition: Callable[[], bool]) -> None:

@@ -13,6 +13,7 @@ import fcntl
 import json
 import os
 import sys
+import time
 from collections.abc import Generator
 from contextlib import contextmanager
 from pathlib import Path
@@ -22,23 +23,31 @@ SILENT = "sbatch: error: Unable to contact slurm controller (connect failure)\n"
 
 
 BETWEEN = "\x1f"
-"""What separates the arguments of a call in the list of all calls."""
+"""What separates the arguments of a call in the list of all calls; names may have new lines."""
+END = "\x1e"
+"""What a call in this list ends with."""
 
 _HEAD = f"""#!/bin/sh
 cd "$FAKE_SLURM" || exit 1
 IFS='{BETWEEN}'
 name=${{0##*/}}
 call="$name${{*:+{BETWEEN}$*}}"
-printf '%s\\n' "$call" >> calls
+printf '%s{END}' "$call" >> calls
 """
 
-_ASKS = """if [ -e away ] && [ "$name" != squeue ]; then
+_ASKS = """case "$name $1 $2" in
+    'squeue --steps '*) name=steps ;;
+    'scontrol show config') name=config ;;
+    'scontrol show reservation') name=reservation ;;
+esac
+if [ -e away ] && [ "$name" != squeue ]; then
     printf '%s' '{silent}' >&2
     exit 1
 fi
-case "$name $2" in
-    'scontrol config') name=config ;;
-esac
+if [ "$name" = reservation ]; then
+    printf 'Reservation %s not found\\n' "$3" >&2
+    exit 1
+fi
 exec cat "$name.answer"
 """
 
@@ -94,6 +103,7 @@ def _make_answers(folder: Path, state: dict[str, Any]) -> None:
     else:
         (folder / "away").unlink(missing_ok=True)
     _put(folder / "squeue.answer", json.dumps(answer))
+    _put(folder / "steps.answer", steps(state))
     _put(folder / "scontrol.answer", "\n".join(state["nodes"]) + "\n")
 
 
@@ -112,7 +122,10 @@ def new_state() -> dict[str, Any]:
         "nodes": [node.format("n1"), node.format("n2")],
         "away": False,
         "deaf": False,  # whether jobs do not end when they are asked to
-        "sbatch": "good",  # or "unheard": it accepts, but the answer is lost; "lost"; "refuses"
+        "steps": True,  # whether the members of gangs' jobs have begun
+        # or "unheard": it accepts, but the answer is lost; "lost"; "refuses"; "chats"; "stammers"
+        "sbatch": "good",
+        "held": False,  # whether sbatch does not come back
     }
 
 
@@ -144,12 +157,56 @@ def sbatch(state: dict[str, Any], arguments: list[str]) -> tuple[int, str, str]:
     )
     if behaviour == "unheard":
         return 1, "", "sbatch: error: Batch job submission failed: Socket timed out\n"
-    return 0, f"{number}\n", ""
+    if behaviour == "stammers":
+        return 0, "accepted!\n", ""
+    greeting = "Welcome to the cluster.\n" if behaviour == "chats" else ""
+    return 0, f"{greeting}{number}\n", ""
+
+
+def members(job: dict[str, Any]) -> list[int]:
+    """Return the numbers of the allocations of a job."""
+    found: list[int] = []
+    for part in str(job["comment"]).partition(" ")[0].rpartition("/")[2].split(","):
+        first, _, last = part.partition("-")
+        found += range(int(first), int(last or first) + 1)
+    return found
+
+
+def ends(job: dict[str, Any]) -> list[str]:
+    """Return how the members of a gang's job have ended, as its comment says it."""
+    written = str(job["comment"]).partition(" ")[2]
+    return written.split(",") if written else [""] * len(members(job))
+
+
+def steps(state: dict[str, Any]) -> str:
+    """List the job steps of gangs' jobs that run."""
+    return "".join(
+        f"{job['job_id']}.{place}|muster-{number}\n"
+        for job in state["jobs"]
+        if job["job_state"] == "RUNNING" and "/*/" in job.get("comment", "")
+        for place, number in enumerate(members(job))
+        if state["steps"] and not ends(job)[place]
+    )
+
+
+def signal_step(state: dict[str, Any], step: str) -> None:
+    """Let a member end; with the last one, its job ends."""
+    number, _, place = step.partition(".")
+    for job in state["jobs"]:
+        if str(job["job_id"]) != number or state["deaf"]:
+            continue
+        written = ends(job)
+        written[int(place)] = "143"
+        job["comment"] = f"{job['comment'].partition(' ')[0]} {','.join(written)}"
+        if all(written[: len(members(job))]):
+            job["job_state"] = "COMPLETED"
 
 
 def scancel(state: dict[str, Any], arguments: list[str]) -> tuple[int, str, str]:
     """Cancel a job, or note that it gets a signal."""
     asked = any(one.startswith("--signal") for one in arguments)
+    if asked and "." in arguments[-1]:
+        signal_step(state, arguments[-1])
     for job in state["jobs"]:
         if str(job["job_id"]) != arguments[-1] or job["job_state"] not in ("PENDING", "RUNNING"):
             continue
@@ -160,9 +217,18 @@ def scancel(state: dict[str, Any], arguments: list[str]) -> tuple[int, str, str]
     return 0, "", ""
 
 
+def is_held(folder: Path) -> bool:
+    """Return whether sbatch is not to come back now."""
+    with state_in(folder) as state:
+        return bool(state["held"])
+
+
 def main(command: str, arguments: list[str]) -> int:
     """Answer as a command of Slurm does."""
-    with state_in(Path(os.environ["FAKE_SLURM"])) as state:
+    folder = Path(os.environ["FAKE_SLURM"])
+    while command == "sbatch" and is_held(folder):
+        time.sleep(0.02)
+    with state_in(folder) as state:
         if state["away"]:
             status, printed, trouble = 1, "", SILENT
         else:

@@ -175,6 +175,9 @@ class Inputs:
         asks, retries, amounts = app.asks, event.retries, event.resources.amounts
         for name in names:
             asks[name] = AskEntry(event, at_us, at_us, retries, None, None, None, namespace)
+        if book.failures:  # those of earlier asks of the same names
+            for name in names:
+                book.failures.pop((event.app, name), None)
         if book.ring.is_open:
             owner = event.app
             book.ring.add_all([(_ASK_CAME, at_us, owner, name, amounts, "") for name in names])

@@ -10,7 +10,7 @@ from itertools import groupby
 from typing import TYPE_CHECKING, Any, Final, TypeGuard
 
 from muster.service.ledger.counts import Counts, QueueCounts
-from muster.service.ledger.entries import AppEntry, AskEntry, NodeEntry
+from muster.service.ledger.entries import AppEntry, AskEntry, NodeEntry, StartFailure
 from muster.service.ledger.history import Point
 from muster.store._codec import from_plain, plain
 from muster.store._msgpack import pack, unpack
@@ -110,6 +110,8 @@ def _items(book: Book, heard: tuple[int, int, int]) -> Iterator[list[object]]:
         yield ["queue", path, queue.allocated, queue.released, queue.completed]
     for piece in in_pieces(book.history.points, _ROWS):
         yield ["points", [list(point) for point in piece]]
+    for failures in in_pieces(book.failures.items(), _ROWS):
+        yield ["failures", [[*name, one.node, one.message] for name, one in failures]]
     for node in book.nodes.values():
         yield ["node", plain(node.event), node.came_us]
     for app in book.completed.values():
@@ -166,6 +168,11 @@ def _take_points(book: Book, points: list[list[int]]) -> None:
     book.history.points.extend(Point(*point) for point in points)
 
 
+def _take_failures(book: Book, rows: list[list[str]]) -> None:
+    for app, ask, node, message in rows:
+        book.note_failure(app, ask, StartFailure(node, message))
+
+
 def _take_node(book: Book, event: object, came_us: int | None) -> None:
     made = from_plain(event, AddNode)
     book.nodes[made.node] = NodeEntry(made, came_us)
@@ -204,6 +211,7 @@ def _take_asks(book: Book, event: object, namespace: str | None, rows: list[list
 _TAKERS: Final[Mapping[str, Callable[..., None]]] = {
     "queue": _take_queue,
     "points": _take_points,
+    "failures": _take_failures,
     "node": _take_node,
     "completed": _take_completed,
     "app": _take_app,

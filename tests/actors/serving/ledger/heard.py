@@ -159,7 +159,8 @@ def whole(ledger: Ledger) -> tuple[object, ...]:
     history = book.history
     ran = history.apps, history.containers, history.minute, list(history.points)
     heard = ledger.batch, ledger.at_us, ledger.seq
-    return asks, apps, nodes, order, ran, heard, book.counts, book.is_stale
+    failures = list(book.failures.items())
+    return asks, apps, nodes, order, ran, heard, book.counts, book.is_stale, failures
 
 
 def look_again(heard: HeardScheduler, ledger: Ledger) -> None:
