@@ -50,6 +50,12 @@ class FakeSlurm:
         with fake_commands.state_in(self._file) as state:
             return list(state["jobs"])
 
+    @property
+    def nodes(self) -> list[str]:
+        """The nodes, as scontrol prints them."""
+        with fake_commands.state_in(self._file) as state:
+            return list(state["nodes"])
+
     def calls(self, command: str) -> list[list[str]]:
         """Return the arguments of all calls of a command."""
         with fake_commands.state_in(self._file) as state:
