@@ -378,7 +378,7 @@ async def vcores(scheduler: muster.Scheduler) -> dict[str, int]:
     return {name: node.capacity["vcore"] for name, node in nodes.items()}
 
 
-async def test_node_that_cannot_be_changed_as_known_is_looked_up_again(fake: FakeSlurm) -> None:
+async def test_node_that_somebody_has_removed_is_added_when_it_has_changed(fake: FakeSlurm) -> None:
     line = "NodeName={0} CPUTot={1} RealMemory=1000 State=IDLE Partitions=p Gres=(null)"
     async with opened() as scheduler:
         await scheduler.remove_node("n1")

@@ -71,6 +71,21 @@ async def test_next_scheduler_on_the_same_connection_goes_on(
     assert len(fake.jobs) == 1
 
 
+async def test_job_that_was_left_ends_before_its_ask_runs_again(
+    fake: FakeSlurm, tmp_path: Path
+) -> None:
+    with trio.fail_after(2 * PATIENCE_S):
+        async with muster.slurm.connect(every=0.05) as slurm:
+            async with scheduled(slurm, tmp_path / "store") as scheduler:
+                await start_one(fake, scheduler)
+            async with scheduled(slurm, tmp_path / "other store") as scheduler:
+                ask = await (await scheduler.add_app("a", "root.q")).add_ask("x", ONE)
+                await fake.until(lambda: len(fake.jobs) == 2)
+                assert fake.jobs[0]["job_state"] == "FAILED"
+                fake.job(2, job_state="RUNNING")
+                await ask.bound()
+
+
 async def test_of_two_jobs_of_a_run_the_one_that_runs_is_taken_over(
     fake: FakeSlurm, tmp_path: Path
 ) -> None:
