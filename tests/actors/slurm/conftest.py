@@ -51,7 +51,7 @@ class FakeSlurm:
     @property
     def nodes(self) -> list[str]:
         """The nodes, as scontrol prints them."""
-        with fake_commands.state_in(self._file) as state:
+        with fake_commands.state_in(self._folder) as state:
             return list(state["nodes"])
 
     def calls(self, command: str) -> list[list[str]]:
