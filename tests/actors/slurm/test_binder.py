@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import AsyncGenerator
 from contextlib import asynccontextmanager
+from functools import partial
 from typing import Any
 
 import pytest
@@ -25,8 +26,9 @@ async def opened(
     bind_attempts: int | None = 1,
     adopt_within: float = 60.0,
     grace_period: float = 0.1,
+    looks_every: float = 2.0,
 ) -> AsyncGenerator[muster.Scheduler]:
-    """Open a scheduler with two nodes."""
+    """Open a scheduler with two nodes, which looks at them every so many seconds."""
 
     def done(_: muster.Allocation, result: JobResult) -> None:
         if told is not None:
@@ -41,7 +43,7 @@ async def opened(
                 ) as scheduler,
                 trio.open_nursery() as nursery,
             ):
-                await nursery.start(slurm.follow, scheduler)
+                await nursery.start(partial(slurm.follow, scheduler, every=looks_every))
                 yield scheduler
                 nursery.cancel_scope.cancel()
 
@@ -126,7 +128,7 @@ async def test_preempted_job_is_no_attempt(fake: FakeSlurm) -> None:
 
 
 async def test_lost_node_is_removed_and_its_job_is_no_attempt(fake: FakeSlurm) -> None:
-    async with opened() as scheduler:
+    async with opened(looks_every=0.1) as scheduler:
         ask = await add(scheduler)
         await fake.until(lambda: len(fake.jobs) == 1)
         fake.job(1, job_state="RUNNING", nodes="n1")
