@@ -11,7 +11,7 @@ from trio.testing import MockClock
 
 import muster
 from muster import Reason
-from muster.ray import Call
+from muster.ray import Call, RayBinder
 from tests.actors.ray.puppets import (
     ONE,
     Puppet,
@@ -158,7 +158,7 @@ async def test_without_a_follower_the_ask_stays_bound_meanwhile(
     tmp_path: Path, mock_clock: MockClock
 ) -> None:
     async with connected(tmp_path, node("a1")) as stage:
-        binder = muster.ray.RayBinder(stage.ray, lambda _: "true", grace_period=GRACE_S)
+        binder = RayBinder(stage.ray, lambda _: "true", grace_period=GRACE_S)
         async with muster.open_scheduler(binder=binder, bind_attempts=1) as scheduler:
             await scheduler.add_node("a1", ONE)
             allocation = await running(scheduler, stage.agent)
@@ -224,9 +224,7 @@ async def test_a_scheduler_that_closes_waits_no_longer_than_it_may(
     tmp_path: Path, mock_clock: MockClock, is_over: bool
 ) -> None:
     async with connected(tmp_path, node("a1")) as stage:
-        binder = muster.ray.RayBinder(
-            stage.ray, lambda _: "true", grace_period=10_000, closing_grace=3
-        )
+        binder = RayBinder(stage.ray, lambda _: "true", grace_period=10_000, closing_grace=3)
         async with muster.open_scheduler(binder=binder) as scheduler:
             if is_over:
                 async with followed(stage.ray, scheduler):
