@@ -48,6 +48,12 @@ class FakeSlurm:
         with fake_commands.state_in(self._folder) as state:
             return list(state["jobs"])
 
+    @property
+    def nodes(self) -> list[str]:
+        """The nodes, as scontrol prints them."""
+        with fake_commands.state_in(self._folder) as state:
+            return list(state["nodes"])
+
     def calls(self, command: str) -> list[list[str]]:
         """Return the arguments of all calls of a command."""
         text = (self._folder / "calls").read_text(encoding="utf-8")

@@ -341,13 +341,46 @@ async def test_gang_of_which_a_member_does_not_come_waits_for_nobody(fake: FakeS
         del asks
 
 
+async def test_node_that_drains_goes_down_and_comes_back(fake: FakeSlurm) -> None:
+    line = "NodeName=n1 CPUTot=4 RealMemory=1000 State={} Partitions=p Gres=(null)"
+    other = fake.nodes[1]
+    async with opened() as scheduler:
+        ask = await (await scheduler.add_app("a", "root.q")).add_ask("x", ONE, node="n1")
+        await fake.until(lambda: len(fake.jobs) == 1)
+        fake.job(1, job_state="RUNNING", nodes="n1")
+        held = await ask.bound()
+
+        async def becomes(state: str, schedulable: bool | None) -> None:
+            fake.set(nodes=[line.format(state), other])
+            with trio.fail_after(PATIENCE_S):
+                while await is_open(scheduler, "n1") is not schedulable:  # noqa: ASYNC110
+                    await trio.sleep(0.02)
+
+        await becomes("MIXED+DRAIN", schedulable=False)
+        assert held.ending is None
+        await becomes("MIXED", schedulable=True)
+        await becomes("DOWN*", schedulable=None)
+        assert await held.ended() is muster.Reason.NODE_LOST
+        await fake.until(lambda: fake.jobs[0]["job_state"] == "FAILED")
+        await becomes("IDLE", schedulable=True)
+        await fake.until(lambda: len(fake.jobs) == 2)
+        fake.job(2, job_state="RUNNING", nodes="n1")
+        await ask.bound()
+
+
+async def is_open(scheduler: muster.Scheduler, name: str) -> bool | None:
+    """Return whether a node takes work; None if it is not there."""
+    node = (await scheduler.snapshot()).nodes.get(name)
+    return None if node is None else node.schedulable
+
+
 async def vcores(scheduler: muster.Scheduler) -> dict[str, int]:
     """Return what the nodes of a scheduler have."""
     nodes = (await scheduler.snapshot()).nodes
     return {name: node.capacity["vcore"] for name, node in nodes.items()}
 
 
-async def test_node_that_cannot_be_changed_as_known_is_looked_up_again(fake: FakeSlurm) -> None:
+async def test_node_that_somebody_has_removed_is_added_when_it_has_changed(fake: FakeSlurm) -> None:
     line = "NodeName={0} CPUTot={1} RealMemory=1000 State=IDLE Partitions=p Gres=(null)"
     async with opened() as scheduler:
         await scheduler.remove_node("n1")
