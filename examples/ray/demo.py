@@ -44,7 +44,7 @@ def main(names: list[str]) -> int:
     try:
         importlib.import_module("ray")
     except ImportError:
-        print("needs Ray: pip install 'muster-scheduler[ray]'", file=sys.stderr)
+        print("needs Ray: pip install '.[ray]' in a checkout of Muster", file=sys.stderr)
         return 2
     cluster = start_cluster()
     status = 0

@@ -290,7 +290,7 @@ def _bind_failed(world: World, event: BindFailed, now_us: int) -> None:
     """Take a bound ask back whose work could not be started."""
     ask = _ask(world, event.app, event.ask)
     _refuse_if(ask.place is not AskPlace.BOUND, f"ask: {event.ask!r} is not bound")
-    _back_to_pending(world, ask, now_us, Reason.BIND_FAILED, None)
+    _back_to_pending(world, ask, now_us, Reason.BIND_FAILED, event.message)
 
 
 def _back_to_pending(

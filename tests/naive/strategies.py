@@ -185,7 +185,7 @@ class Assembly:
         if kind == "release":
             return Release(app, ask, choices.of(self.theme.outcomes), choices.of(MESSAGES))
         if kind == "bind_failed":
-            return BindFailed(app, ask)
+            return BindFailed(app, ask, choices.of(MESSAGES))
         if kind == "remove_ask":
             return RemoveAsk(app, ask)
         newest = sorted(self.drive.model.world.pending(), key=lambda ask: -ask.creation[0])[:3]

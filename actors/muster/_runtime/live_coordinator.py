@@ -66,6 +66,9 @@ if TYPE_CHECKING:
 _TOGETHER: Final = 256
 """How many batches of the start are written in one transaction at most."""
 
+_BEGINS_AGAIN: Final = "the program has started again, and its binder does not resume work"
+"""Why the work of an allocation from an earlier run of the program begins again."""
+
 
 @final
 class LiveCoordinator:
@@ -293,7 +296,9 @@ class LiveCoordinator:
                 self._bindings.start(self._nursery, ask, held, resume=True)
         elif lasting:
             # The binder knows nothing of this work, so it begins again.
-            await self._run_batch([BindFailed(ask.app, ask.name) for ask, _ in lasting])
+            await self._run_batch(
+                [BindFailed(ask.app, ask.name, _BEGINS_AGAIN) for ask, _ in lasting]
+            )
 
     async def _close(self) -> None:
         """Take the last checkpoint, and end the owners."""
@@ -419,7 +424,7 @@ class LiveCoordinator:
                 await self._update_view()
                 return [RemoveAsk(ask.app, ask.name)] if self._tracker.has(ask) else []
             case StartFailed(ask, held, error, counts):
-                events = await self._end(ask, held, BindFailed(ask.app, ask.name))
+                events = await self._end(ask, held, call.undo())
                 if (
                     events
                     and counts

@@ -3,14 +3,23 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Coroutine
-from contextvars import Context
+from collections.abc import Awaitable, Callable, Coroutine, Iterable
+from contextvars import Context, copy_context
 from functools import partial
-from typing import Any
+from typing import TYPE_CHECKING, Any, TypeVar, final
 
 import trio
+from typing_extensions import override
 
 from muster.asyncio._bridge import Bridge
+
+if TYPE_CHECKING:
+    from muster.asyncio._scheduler import Scheduler
+    from muster_core.errors import RefusedError
+    from muster_core.events import Event
+    from muster_core.snapshots import Snapshot
+
+T = TypeVar("T")
 
 
 async def run_in_host(
@@ -78,3 +87,57 @@ def _failure(task: asyncio.Task[None], name: str) -> Exception | None:
         return error
     # Such an error (SystemExit) ends the host's loop already, and must not end trio as well.
     return RuntimeError(f"the task {name!r} ended by {error!r}")
+
+
+@final
+class Following(trio.TaskStatus[None]):
+    """Tells the program that a task has started."""
+
+    def __init__(self, tell: Callable[[], None]) -> None:
+        self._tell = tell
+
+    @override
+    def started(self, value: None = None) -> None:
+        self._tell()
+
+
+@final
+class HostBooks:
+    """The scheduler, which is called in the program's loop.
+
+    Args:
+        bridge: The bridge to what runs the work.
+        scheduler: The scheduler, which has a bridge of its own.
+    """
+
+    def __init__(self, bridge: Bridge, scheduler: Scheduler) -> None:
+        self._bridge = bridge
+        self._scheduler = scheduler
+        self._context = copy_context()
+
+    async def submit_many(self, events: Iterable[Event], /) -> tuple[RefusedError | None, ...]:
+        """Submit events."""
+        return await self._call(partial(self._scheduler.submit_many, events))
+
+    async def snapshot(self) -> Snapshot:
+        """Return the state."""
+        return await self._call(self._scheduler.snapshot)
+
+    async def _call(self, function: Callable[[], Awaitable[T]]) -> T:
+        given: list[T] = []
+
+        async def call() -> None:
+            given.append(await function())
+
+        await run_in_host(self._bridge, call, self._context, "muster nodes")
+        return given[0]
+
+
+def in_host(bridge: Bridge, function: Callable[[], object] | None) -> Callable[[], None]:
+    """Return a function for the trio side that calls one in the program's loop."""
+
+    def call() -> None:
+        if function is not None:
+            bridge.link.to_host(function)
+
+    return call

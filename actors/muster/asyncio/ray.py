@@ -7,18 +7,15 @@ The connection runs in trio, in a thread of its own. What a program passes in (`
 from __future__ import annotations
 
 import sys
-from collections.abc import AsyncGenerator, Awaitable, Callable, Iterable, Mapping
+from collections.abc import AsyncGenerator, Awaitable, Callable, Mapping
 from contextlib import AbstractAsyncContextManager, asynccontextmanager
 from contextvars import copy_context
 from functools import partial
 from typing import TYPE_CHECKING, Never, TypeVar, final
 
-import trio
-from typing_extensions import override
-
 import muster.ray
 from muster.asyncio._block import open_bridge
-from muster.asyncio._jobs import run_in_host
+from muster.asyncio._jobs import Following, HostBooks, in_host, run_in_host
 from muster.asyncio._link import Mode
 from muster.asyncio._mirror import Mirror, called
 from muster.ray._binder import Reserve, terms_of
@@ -31,9 +28,7 @@ if TYPE_CHECKING:
     from muster.asyncio._scheduler import Scheduler
     from muster.ray import Result
     from muster.ray._runs import Outcome
-    from muster_core.errors import RefusedError
-    from muster_core.events import Event, Outcome as OutcomeOfWork
-    from muster_core.snapshots import Snapshot
+    from muster_core.events import Outcome as OutcomeOfWork
 
 __all__ = ["Cluster", "RayBinder", "connect"]
 
@@ -78,8 +73,8 @@ class Cluster(Mirror[muster.ray.Cluster]):
             every: How often to look at the nodes, in seconds.
             started: Called when the first nodes are there.
         """
-        status = _Status(_in_host(self._bridge, started))
-        books = _Books(self._bridge, scheduler)
+        status = Following(in_host(self._bridge, started))
+        books = HostBooks(self._bridge, scheduler)
 
         async def follow() -> None:
             await self._inner.follow(books, every=every, task_status=status)
@@ -91,7 +86,7 @@ class Cluster(Mirror[muster.ray.Cluster]):
         self, allocation: Allocation, work: Work, *, started: Callable[[], object] | None = None
     ) -> Result:
         """Run something on the node of an allocation; see :meth:`muster.ray.Cluster.run`."""
-        heard = _in_host(self._bridge, started)
+        heard = in_host(self._bridge, started)
         run = partial(self._inner.run, allocation, work, started=heard)
         return await self._bridge.call(run)
 
@@ -138,14 +133,14 @@ class RayBinder:
         except Exception as error:
             await self._bridge.call(partial(self._runs.miss, allocation, self._terms, error))
             raise
-        heard = _in_host(self._bridge, started)
+        heard = in_host(self._bridge, started)
         await self._to_its_end(
             allocation, partial(self._runs.run, allocation, work, self._terms, heard)
         )
 
     async def resume(self, allocation: Allocation, started: Callable[[], None], /) -> None:
         """Go on with the work of an ask; see :meth:`muster.ray.RayBinder.resume`."""
-        heard = _in_host(self._bridge, started)
+        heard = in_host(self._bridge, started)
         await self._to_its_end(
             allocation, partial(self._runs.resume, allocation, self._terms, heard)
         )
@@ -220,57 +215,3 @@ async def connect(
 
     async with open_bridge(Mode.THREAD, open_block) as (bridge, inner):
         yield Cluster(bridge, inner)
-
-
-@final
-class _Status(trio.TaskStatus[None]):
-    """Tells the program that a task has started."""
-
-    def __init__(self, tell: Callable[[], None]) -> None:
-        self._tell = tell
-
-    @override
-    def started(self, value: None = None) -> None:
-        self._tell()
-
-
-@final
-class _Books:
-    """The scheduler, which is called in the program's loop.
-
-    Args:
-        bridge: The bridge to the cluster.
-        scheduler: The scheduler, which has a bridge of its own.
-    """
-
-    def __init__(self, bridge: Bridge, scheduler: Scheduler) -> None:
-        self._bridge = bridge
-        self._scheduler = scheduler
-        self._context = copy_context()
-
-    async def submit_many(self, events: Iterable[Event], /) -> tuple[RefusedError | None, ...]:
-        """Submit events."""
-        return await self._call(partial(self._scheduler.submit_many, events))
-
-    async def snapshot(self) -> Snapshot:
-        """Return the state."""
-        return await self._call(self._scheduler.snapshot)
-
-    async def _call(self, function: Callable[[], Awaitable[T]]) -> T:
-        given: list[T] = []
-
-        async def call() -> None:
-            given.append(await function())
-
-        await run_in_host(self._bridge, call, self._context, "muster nodes of ray")
-        return given[0]
-
-
-def _in_host(bridge: Bridge, function: Callable[[], object] | None) -> Callable[[], None]:
-    """Return a function for the trio side that calls one in the program's loop."""
-
-    def call() -> None:
-        if function is not None:
-            bridge.link.to_host(function)
-
-    return call

@@ -6,7 +6,16 @@ from typing import Final
 
 from muster.feeds import FeedItem
 from muster_core.decisions import Reason
-from muster_core.events import Apply, Delete, Outcome, PodObject, Release, RemoveApp, RemoveAsk
+from muster_core.events import (
+    Apply,
+    BindFailed,
+    Delete,
+    Outcome,
+    PodObject,
+    Release,
+    RemoveApp,
+    RemoveAsk,
+)
 
 # Looking up a member of an enum takes ten times as long.
 _COMPLETED: Final = Reason.COMPLETED
@@ -42,37 +51,44 @@ def may_end_for(item: FeedItem, reason: Reason | None) -> bool:
             return reason not in {_COMPLETED, _FAILED}
 
 
-def gives_up(item: FeedItem | None, failed: FeedItem | None) -> bool:
-    """Return whether an event that ends an ask gives it up, as its work could not be started.
+def gives_up(item: FeedItem | None, failed: FeedItem | None) -> BindFailed | None:
+    """Return the failure for which an event that ends an ask gives it up, if it does.
 
     Args:
         item: The event, or None.
         failed: The last `bind_failed` of the ask, or None.
     """
     # A scheduler with `bind_attempts` lets the two in one behind the other.
-    return (
+    if (
         item is not None
         and failed is not None
         and isinstance(item.content, RemoveAsk)
         and (item.index, item.at_us) == (failed.index + 1, failed.at_us)
-    )
+        and isinstance(failed.content, BindFailed)
+    ):
+        return failed.content
+    return None
 
 
-def how_it_ended(item: FeedItem | None, *, completed: bool, given_up: bool = False) -> str:
+def how_it_ended(
+    item: FeedItem | None, *, completed: bool, given_up: BindFailed | None = None
+) -> str:
     """Return what ended an ask, in words.
 
     Args:
         item: The event that ended it, or None if no event did.
         completed: Whether the ask has completed, and was not removed.
-        given_up: Whether it was given up, as its work could not be started.
+        given_up: The failure for which it was given up, as its work could not be started; None if
+            it was not.
     """
     match None if item is None else item.content:
         case Release(message=str(message)):
             return f"by `release`: {message}"
         case Release():
             return "by `release`"
-        case RemoveAsk() if given_up:
-            return "by `remove_ask`, given up as its work could not be started"
+        case RemoveAsk() if given_up is not None:
+            why = "" if given_up.message is None else f": {given_up.message}"
+            return f"by `remove_ask`, given up as its work could not be started{why}"
         case RemoveAsk():
             return "by `remove_ask`"
         case RemoveApp():

@@ -296,7 +296,7 @@ _TABLE: Final = (
     _op(
         "bind_failed",
         "The work of a bound ask could not be started.",
-        (_APP, _ASK),
+        (_APP, _ASK, field("message", TEXT, "why it could not be started, for the decision log")),
         _made(BindFailed),
     ),
     _op("settle", "Closes the batch and runs the rounds.", (), _made(Settle)),

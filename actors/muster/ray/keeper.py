@@ -155,6 +155,8 @@ class _Keeper:
             found, _, _ = select.select(sources, [], [], patience)
             if self._leash in found:
                 self._listen()
+            elif self._leash < 0 and self._gone_at is None:
+                self._look_for_daemon()
             if self._wakes in found and signal.SIGTERM in os.read(self._wakes, _CHUNK):
                 self._end(self._job["grace_s"])
             if self._status is None:
@@ -169,12 +171,17 @@ class _Keeper:
             self._end(self._job["grace_s"])
             return
         self._leash = -1
-        # When Ray's daemon has gone as well, its node is lost: the same work may soon begin on
-        # another node, and nobody would wait for the end of this one.
-        parent, at = self._job["parent"], self._job["parent_at"]
-        if started_at(parent) != at:
-            self._kill_at = time.monotonic()
+        self._look_for_daemon()
         self._end(self._job["grace_s"])
+
+    def _look_for_daemon(self) -> None:
+        """Give no more grace when Ray's daemon has gone, after the worker.
+
+        Its node is lost then: the same work may soon begin on another node, and nobody would wait
+        for the end of this one.
+        """
+        if started_at(self._job["parent"]) != self._job["parent_at"]:
+            self._kill_at = time.monotonic()
 
     def _end(self, grace_s: float) -> None:
         """Begin to end the group."""
@@ -237,10 +244,22 @@ def _open_files(job: dict[str, Any]) -> tuple[int, int, int]:
     for number, name in enumerate(("stdin", "stdout", "stderr")):
         path = job[name]
         if number == 0:
-            opened.append(os.open(os.devnull if path is None else path, os.O_RDONLY | os.O_CLOEXEC))
+            opened.append(_open(name, path or os.devnull, os.O_RDONLY | os.O_CLOEXEC))
         else:
-            opened.append(os.dup(number) if path is None else os.open(path, appended, 0o666))
+            opened.append(os.dup(number) if path is None else _open(name, path, appended))
     return opened[0], opened[1], opened[2]
+
+
+def _open(name: str, path: str, how: int) -> int:
+    try:
+        return os.open(path, how, 0o666)
+    except OSError as error:
+        folder = os.path.dirname(path) or "."
+        if not os.path.isdir(folder):
+            msg = f"there is no folder {folder!r}, for {name}"
+            raise _Failed(msg) from None
+        msg = f"{error.strerror}: {name} {path!r}"
+        raise _Failed(msg) from None
 
 
 def _become(job: dict[str, Any], files: tuple[int, int, int], go: int, wrong: int) -> NoReturn:

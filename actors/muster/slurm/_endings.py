@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Final, final
 
 import attrs
 import trio
 
-from muster.slurm._batch import Batch, Stage
+from muster.slurm._batch import Batch, Sent, Stage
 from muster.slurm._errors import JobLostError, SlurmError
 from muster.slurm._texts.jobs import Job
 from muster.slurm._texts.script import NOT_THERE
@@ -24,7 +25,7 @@ _NODE_LOST: Final = frozenset({"NODE_FAIL", "BOOT_FAIL"})
 
 @final
 @attrs.frozen
-class Result:
+class JobResult:
     """How a command has ended by itself.
 
     Attributes:
@@ -42,7 +43,7 @@ def is_node_lost(batch: Batch) -> bool:
     return batch.last is not None and batch.last.state in _NODE_LOST
 
 
-def result_of(batch: Batch, number: int) -> Result:
+def result_of(batch: Batch, number: int) -> JobResult:
     """Return how the command of a member has ended.
 
     Raises:
@@ -53,7 +54,7 @@ def result_of(batch: Batch, number: int) -> Result:
     if end is not None and batch.is_gang:
         if end == _BY_SIGNAL + NOT_THERE:
             raise _not_there(batch)
-        return Result(status_of(end), batch.job)
+        return JobResult(status_of(end), batch.job)
     if batch.trouble is not None:
         raise batch.trouble
     assert batch.last is not None, "a job that is over without trouble was seen"
@@ -65,7 +66,7 @@ def status_of(end: int) -> int:
     return _BY_SIGNAL - end if _BY_SIGNAL < end <= _BY_SIGNAL + _SIGNALS else end
 
 
-def _judge(batch: Batch, job: Job) -> Result:
+def _judge(batch: Batch, job: Job) -> JobResult:
     """Return how the one command of a job has ended.
 
     Raises:
@@ -83,7 +84,7 @@ def _judge(batch: Batch, job: Job) -> Result:
         msg = f"{text}: it did not say how this member of the gang has ended"
         raise SlurmError(msg)
     if job.state == "COMPLETED":
-        return Result(0, job.id)
+        return JobResult(0, job.id)
     if job.state != "FAILED":
         raise SlurmError(text)
     if job.status == -NOT_THERE:
@@ -91,7 +92,7 @@ def _judge(batch: Batch, job: Job) -> Result:
     if not job.status:
         msg = f"{text}: it could not be started"
         raise SlurmError(msg)
-    return Result(status_of(job.status), job.id)
+    return JobResult(status_of(job.status), job.id)
 
 
 def _not_there(batch: Batch) -> SlurmError:
@@ -117,24 +118,34 @@ async def evict(batch: Batch, number: int, grace_s: float) -> None:
         batch.leave(number)
         await batch.until(lambda: batch.is_over)
         return
-    while not is_gone() and not await batch.signal(number, "TERM"):
-        with trio.move_on_after(_TERM_AGAIN_S):
-            await batch.until(is_gone)
+    await _ask_to_end(batch, number, grace_s, is_gone)
     with trio.move_on_after(grace_s):
         await batch.until(is_gone)
     tries = 0
     while not is_gone():
-        if batch.is_gang and tries < _KILL_TRIES:
-            await batch.signal(number, "KILL")
-        else:
+        if not batch.is_gang or tries >= _KILL_TRIES:
             # A member that neither ends nor says so takes the others with it.
             batch.condemn(JobLostError("the job was ended"))
-        tries += 1
+        elif await batch.signal(number, "KILL") is not Sent.UNHEARD:
+            tries += 1
         with trio.move_on_after(_KILL_AGAIN_S):
             await batch.until(is_gone)
     batch.leave(number)
     if batch.is_condemned:  # it was the last one: the room is free when the job is gone
         await batch.until(lambda: batch.is_over)
+
+
+async def _ask_to_end(
+    batch: Batch, number: int, grace_s: float, is_gone: Callable[[], bool]
+) -> None:
+    """Send SIGTERM to a member, when Slurm answers and the member is there."""
+    until = trio.current_time() + grace_s
+    while not is_gone():
+        sent = await batch.signal(number, "TERM")
+        if sent is Sent.SENT or (sent is Sent.NOBODY and trio.current_time() >= until):
+            return
+        with trio.move_on_after(_TERM_AGAIN_S):
+            await batch.until(is_gone)
 
 
 async def end_whole(batch: Batch, grace_s: float) -> None:

@@ -231,7 +231,7 @@ class Admission:
         """Undo the bind of an ask; the application checks whether the ask is bound."""
         key = self.registry.app_key(event.app)
         timed_out = self._timed_out_gang(key, event.ask)
-        return TellApp(key, UndoBind(origin, event.ask, timed_out))
+        return TellApp(key, UndoBind(origin, event.ask, timed_out, event.message))
 
     def _fail_ask(self, event: Release, origin: Origin) -> TellApp:
         """Release an ask whose work has failed; the application checks whether it is bound."""

@@ -353,8 +353,7 @@ class ApplicationMachine:
     ) -> None:
         """Release a bound ask, which is tried again: its bind counts as failed."""
         name, order = again.name, (request.origin.seq, 0, 0)
-        message = request.message if isinstance(request, FailAsk) else None
-        self._moves.give_up(allocation, reason, order, message)
+        self._moves.give_up(allocation, reason, order, request.message)
         self._moves.act(self._failures.count(name, request.origin.at_us))
         park = again.gang is not None and again.gang == request.timed_out
         # GANG-48

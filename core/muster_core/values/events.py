@@ -261,10 +261,14 @@ class BindFailed:
 
     The program that starts the work reports this some time after the bind. In contrast,
     :class:`FailBind` makes a future bind fail.
+
+    Attributes:
+        message: Why it could not be started, which the log says, or None.
     """
 
     app: str = attrs.field(validator=an_owned_name)
     ask: str = attrs.field(validator=an_owned_name)
+    message: str | None = attrs.field(default=None, validator=_optional(a_text))
 
 
 @final

@@ -160,12 +160,15 @@ class LastRoundFacts:
         hopeless: The groups of gangs that were sure not to fit: the names of the gangs of each.
         failed_on: The node of the last failed bind of each ask that has held none since: the key
             of the application, the name of the ask, the name of the node.
+        failed_with: Why these binds have failed, of those of which that was said: the key of the
+            application, the name of the ask, what was said.
     """
 
     was_exact: bool
     failures: tuple[FailureFacts, ...]
     hopeless: tuple[tuple[str, ...], ...]
     failed_on: tuple[tuple[int, str, str], ...]
+    failed_with: tuple[tuple[int, str, str], ...] = ()
 
 
 @final

@@ -252,27 +252,33 @@ class Rounds:
     def facts(self) -> Steps[LastRoundFacts]:
         """Return what the last round leaves. Between two batches."""
         failed: list[tuple[int, str, str]] = []
+        why: list[tuple[int, str, str]] = []
         for piece in in_pieces(self._state.apps.items()):
             yield
             for key, app in piece:
-                failed.extend((key, name, node) for name, node in app.last_failures())
+                for name, node, message in app.last_failures():
+                    failed.append((key, name, node))
+                    if message is not None:
+                        why.append((key, name, message))
         return LastRoundFacts(
             was_exact=self._permits.was_exact,
             failures=self._permits.facts(),
             hopeless=self._state.gang_index.hopeless(),
             failed_on=tuple(failed),
+            failed_with=tuple(why),
         )
 
     # CHECKPOINT-5
     def load(self, facts: LastRoundFacts) -> Steps[None]:
         """Take over what the last round left, and bring the view up to date."""
         state = self._state
+        why = {(key, name): message for key, name, message in facts.failed_with}
         for piece in in_pieces(facts.failed_on):
             yield
             for key, name, node in piece:
                 ask = state.apps[key].find(name)
                 assert ask is not None, "an ask whose bind has failed is gone"
-                state.apps[key].failed_on[name] = ask, node
+                state.apps[key].failed_on[name] = ask, node, why.get((key, name))
         for apps in in_pieces((yield from state.gang_index.load(facts.hopeless))):
             yield
             for app in apps:

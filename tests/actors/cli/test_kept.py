@@ -306,7 +306,9 @@ async def test_an_ask_that_was_given_up(tmp_path: Path) -> None:
             await given_up.bound()
 
     result = run("explain", tmp_path / "state", "--ask", "a/k")
-    assert "by `remove_ask`, given up as its work could not be started" in result.stdout
+    assert (
+        "by `remove_ask`, given up as its work could not be started: ValueError: k" in result.stdout
+    )
 
 
 # Comparing

@@ -31,7 +31,7 @@ SPEC = {
     " reclaimed? rejected? warnings? reasons?",
 }
 
-ADDED = {"bind_failed": "app ask"}
+ADDED = {"bind_failed": "app ask message?"}
 """What services record, and the contract does not name."""
 
 OTHERWISE = {"add_ask": {"says", "timed_out", "work"}}

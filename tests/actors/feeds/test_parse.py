@@ -109,6 +109,10 @@ GIB = 2**30
         ("{op: fail_bind, app: a, ask: x}", FailBind("a", "x")),
         ("{op: fail_bind, app: a, ask: x, times: 2}", FailBind("a", "x", 2)),
         ("{op: bind_failed, app: a, ask: x-0}", BindFailed("a", "x-0")),
+        (
+            "{op: bind_failed, app: a, ask: x-0, message: no such program}",
+            BindFailed("a", "x-0", "no such program"),
+        ),
     ],
 )
 def test_what_an_event_becomes(text: str, wanted: Content) -> None:

@@ -61,8 +61,11 @@ def test_command_that_cannot_start_says_why(tmp_path: Path) -> None:
     wrong = {
         "No such file or directory: 'nothing'": command(["nothing"]),
         f"No such file or directory: cwd '{tmp_path}/no'": command("true", cwd=f"{tmp_path}/no"),
-        f"[Errno 2] No such file or directory: '{tmp_path}/no'": command(
+        f"No such file or directory: stdin '{tmp_path}/no'": command(
             "true", stdin=f"{tmp_path}/no"
+        ),
+        f"there is no folder '{tmp_path}/no', for stdout": command(
+            "true", stdout=f"{tmp_path}/no/out"
         ),
         f"Permission denied: '{tmp_path}'": command([str(tmp_path)]),
     }

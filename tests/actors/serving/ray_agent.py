@@ -50,6 +50,11 @@ def beat() -> None:
 
 def run(message: dict[str, Any]) -> None:
     number, work = message["id"], message["work"]
+    folder = Path(work["stdout"] or os.devnull).parent
+    if not folder.is_dir():  # what the keeper of a command says
+        text = f"there is no folder {str(folder)!r}, for stdout"
+        say(say="failed", id=number, how="work", error=text, text=text)
+        return
     try:
         with Path(work["stdout"] or os.devnull).open("ab") as output:
             RUNNING[number] = command = subprocess.Popen(
@@ -121,9 +126,10 @@ def main() -> None:
         unpacker.feed(data)
         for message in unpacker:
             hear(message)
-    for command in RUNNING.values():
+    for command in [*RUNNING.values()]:  # a thread may add one, and one may end just now
         if command.poll() is None:
-            os.killpg(command.pid, signal.SIGKILL)
+            with suppress(ProcessLookupError):
+                os.killpg(command.pid, signal.SIGKILL)
 
 
 main()

@@ -98,8 +98,10 @@ def test_what_cannot_be_started(
     submit(served.client, {**job(ask, ""), **fields})
     found = until(served.client, ask=ask, kind="released", reason="removed")
 
-    assert [reason for reason, _ in ends_of(found, ask)] == ["bind_failed"] * 3 + ["removed"]
+    ends = ends_of(found, ask)
+    assert [reason for reason, _ in ends] == ["bind_failed"] * 3 + ["removed"]
     assert message in output(served.client, ask)
+    assert {said for _, said in ends[:3]} == {f"{message} or directory"}
 
 
 def test_an_ask_without_a_command_is_left_to_others(served: Served) -> None:

@@ -92,8 +92,37 @@ def test_exit_codes(served: Served) -> None:
     assert ends_of(found, "fine") == [("completed", None)]
     assert ends_of(found, "bad") == [("failed", "exit status 3")] * 2
     assert ends_of(found, "killed") == [("failed", "killed by signal SIGKILL")]
-    missing = [reason for reason, _ in ends_of(found, "missing")]
-    assert missing == ["bind_failed"] * 3 + ["removed"]
+    missing = ends_of(found, "missing")
+    assert [reason for reason, _ in missing] == ["bind_failed"] * 3 + ["removed"]
+    assert {message for _, message in missing[:3]} == {
+        "FileNotFoundError: [Errno 2] No such file or directory: 'no-such-program'"
+    }
+
+
+def test_a_command_that_never_started_has_no_output(served: Served) -> None:
+    # RAY-4
+    submit(served.client, job("nothing", ["no-such-program"], resources={"vcore": 1}))
+    until(served.client, ask="nothing", kind="released", reason="removed")
+    (folder_of(served) / "a+nothing.log").unlink()
+
+    failed = "its last start, on the node here, failed: FileNotFoundError: [Errno 2] No such file"
+    told = served.client.get("/api/v1/asks/a/nothing/logs").json()["detail"]
+    assert told.startswith(f"the command of a/nothing has not started; {failed}")
+    told = served.client.get("/api/v1/asks/a/nothing/why").json()["detail"]
+    assert told.startswith(f"ask: 'a/nothing' is unknown; it was removed, and {failed}")
+
+
+def test_a_folder_for_output_that_is_not_on_the_node(tmp_path: Path, ray: Path) -> None:
+    # RAY-4
+    out = tmp_path / "nowhere"
+    with Served(tmp_path, *options(ray, "--ray-output", str(out)), config=QUEUES) as served:
+        submit(served.client, APP, job("k", "true"))
+        found = until(served.client, ask="k", kind="released", reason="removed")
+        told = served.client.get("/api/v1/asks/a/k/logs").json()["detail"]
+
+    missing = f"--ray-output: there is no folder {out} on the node here"
+    assert ends_of(found, "k")[0] == ("bind_failed", missing)
+    assert told.endswith(f"has not started; its last start, on the node here, failed: {missing}")
 
 
 def test_an_ask_without_a_command_is_left_to_others(served: Served) -> None:
@@ -243,7 +272,7 @@ def test_nodes_go_when_ray_does_not_come(tmp_path: Path, ray: Path) -> None:
 
 
 def test_the_service_outlives_its_agent(tmp_path: Path, ray: Path) -> None:
-    with Served(tmp_path, *options(ray), config=QUEUES) as served:
+    with Served(tmp_path, *options(ray, "--grace", "1s"), config=QUEUES) as served:
         submit(served.client, APP, job("k", f"until test -f {ray}/go; do sleep 0.05; done"))
         until(served.client, ask="k", kind="bound")
         (agent,) = agents(ray)

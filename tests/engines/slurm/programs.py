@@ -12,7 +12,7 @@ import trio
 
 import muster
 import muster.slurm
-from muster.slurm import Command, Result, Slurm, SlurmBinder
+from muster.slurm import Command, JobResult, Slurm, SlurmBinder
 from tests.engines.slurm.cluster import PATIENCE_S
 
 ONE: Final[dict[str, int | float | str]] = {"vcore": 1, "memory": "50Mi"}
@@ -36,7 +36,7 @@ Work = Callable[[muster.Allocation], Command | str]
 async def opened(
     work: Work,
     *,
-    done: Callable[[muster.Allocation, Result], None] | None = None,
+    done: Callable[[muster.Allocation, JobResult], None] | None = None,
     grace_period: float = 10.0,
     detached: bool = False,
     store: Path | None = None,

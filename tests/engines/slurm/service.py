@@ -13,7 +13,7 @@ import trio
 
 import muster
 import muster.slurm
-from muster.slurm import Command, Result, SlurmBinder
+from muster.slurm import Command, JobResult, SlurmBinder
 
 
 async def main(folder: Path, seconds: str, asks: list[str]) -> None:
@@ -23,7 +23,7 @@ async def main(folder: Path, seconds: str, asks: list[str]) -> None:
         line = f'echo "begin $MUSTER_RUN"; sleep {seconds}; echo "end $MUSTER_RUN"; exit 5'
         return Command(line, stdout=folder / "ran")
 
-    def done(held: muster.Allocation, result: Result) -> None:
+    def done(held: muster.Allocation, result: JobResult) -> None:
         say(f"done {held.ask} {result.status}")
 
     def say(text: str) -> None:

@@ -8,7 +8,7 @@ import pytest
 import trio
 
 import muster
-from muster.slurm import Command, Result
+from muster.slurm import Command, JobResult
 from tests.engines.slurm.cluster import PATIENCE_S, Cluster
 from tests.engines.slurm.programs import ONE, lines_in, opened, processes_of, until
 
@@ -42,7 +42,7 @@ async def test_members_start_together_and_each_status_is_its_own(
     told: dict[str, int] = {}
     out = cluster.folder / "work" / f"gang-{big}-{gangs}"
 
-    def done(held: muster.Allocation, result: Result) -> None:
+    def done(held: muster.Allocation, result: JobResult) -> None:
         told[held.ask] = result.status
 
     def work(held: muster.Allocation) -> Command:

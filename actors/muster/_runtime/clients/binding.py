@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Awaitable, Callable
-from typing import TYPE_CHECKING, Final, cast, final
+from typing import TYPE_CHECKING, Final, final
 
 import attrs
 import trio
 
-from muster._errors import NotStartedError, WorkFailedError
 from muster._runtime.clients.calls import Note, StartFailed, WorkEnded, WorkStarted
+from muster._runtime.clients.failures import counts, failure_in, in_words
 from muster._runtime.clients.tracking import CLOSED
 from muster_core.decisions import Reason
 
@@ -138,7 +138,7 @@ class Bindings:
             if not job.has_told and not job.is_late and job.held.ended.value is None:
                 # The binder has cancelled the nursery around it, so no note was sent.
                 error = RuntimeError("the binder has cancelled itself")
-                await self._tell(StartFailed(job.ask, job.held, error, counts=_counts(error)))
+                await self._tell(StartFailed(job.ask, job.held, error, counts=counts(error)))
         except BaseExceptionGroup as group:
             first, *others = group.exceptions
             if others:
@@ -201,14 +201,14 @@ class Bindings:
             self._finish(job)
         if job.is_late or job.scope.cancelled_caught or job.held.ended.value is not None:
             return
-        failure = None if error is None else _failure_in(error)
+        failure = None if error is None else failure_in(error)
         if error is None or failure is not None:
             await self._tell(WorkEnded(job.ask, job.held, failure))
         else:
             name = f"{job.ask.app}/{job.ask.name}"
-            _LOG.warning("the work of %s could not be started: %r", name, error)
+            _LOG.warning("the work of %s could not be started: %s", name, in_words(error))
             _LOG.debug("the work of %s could not be started", name, exc_info=error)
-            await self._tell(StartFailed(job.ask, job.held, error, counts=_counts(error)))
+            await self._tell(StartFailed(job.ask, job.held, error, counts=counts(error)))
         job.has_told = True
 
     def _finish(self, job: _Job) -> None:
@@ -221,21 +221,3 @@ class Bindings:
             earlier = job.unfinished()
             if earlier is not None:
                 self._jobs[name] = earlier
-
-
-def _failure_in(error: Exception) -> WorkFailedError | None:
-    """Return the first error in a group that says that the work has failed, or None."""
-    if isinstance(error, WorkFailedError):
-        return error
-    if isinstance(error, ExceptionGroup):
-        group = cast("ExceptionGroup[Exception]", error)
-        return next((found for one in group.exceptions if (found := _failure_in(one))), None)
-    return None
-
-
-def _counts(error: Exception) -> bool:
-    """Return whether an error counts as a failed attempt to start the work of an ask."""
-    if isinstance(error, ExceptionGroup):
-        group = cast("ExceptionGroup[Exception]", error)
-        return any(_counts(one) for one in group.exceptions)
-    return not isinstance(error, NotStartedError)

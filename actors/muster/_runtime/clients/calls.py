@@ -11,11 +11,12 @@ import trio
 from typing_extensions import override
 
 from muster._errors import ClosedSchedulerError, WorkFailedError
+from muster._runtime.clients.failures import in_words
 from muster._runtime.clients.tracking import GangStatus, Held, TrackedAsk
 from muster._runtime.clients.watched import Watched
 from muster._runtime.requests import Examined, Reply, RequestKey
 from muster_core.errors import RefusedError
-from muster_core.events import Event, Outcome, Release
+from muster_core.events import BindFailed, Event, Outcome, Release
 from muster_core.reasons import Explanation
 from muster_core.snapshots import AskPlace, Snapshot
 
@@ -327,6 +328,10 @@ class StartFailed:
     held: Held
     error: Exception
     counts: bool = True
+
+    def undo(self) -> BindFailed:
+        """Return the event that says why the work could not be started."""
+        return BindFailed(self.ask.app, self.ask.name, in_words(self.error))
 
 
 Note = TimeIsUp | WorkStarted | WorkEnded | StartFailed

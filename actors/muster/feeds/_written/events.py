@@ -149,8 +149,9 @@ def _about_one(event: _Named) -> Written:
             if message is not None:
                 told["message"] = message
             return {"op": "release", "app": app, "ask": ask, **told}
-        case BindFailed(app, ask):
-            return {"op": "bind_failed", "app": app, "ask": ask}
+        case BindFailed(app, ask, message):
+            why: Written = {} if message is None else {"message": message}
+            return {"op": "bind_failed", "app": app, "ask": ask, **why}
         case FailBind(app, ask, times):
             more: Written = {} if times == 1 else {"times": times}
             return {"op": "fail_bind", "app": app, "ask": ask, **more}

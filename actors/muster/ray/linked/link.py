@@ -37,7 +37,7 @@ _EVERY_S: Final = 0.5
 _LAST_WORDS_S: Final = 1.0
 """How long the last lines of the agent's error output may take, in seconds."""
 
-_EXTRA: Final = "pip install 'muster-scheduler[ray]'"
+_EXTRA: Final = "pip install '.[ray]' in a checkout of Muster"
 
 
 @final
@@ -108,7 +108,7 @@ class Link:
         return next(self._numbers)
 
     async def changed(self) -> None:
-        """Wait until the agent is connected or lost, or has listed other nodes."""
+        """Wait until the agent is connected, lost or at its end, or has listed other nodes."""
         await self._changed.wait()
 
     def notify(self) -> None:
@@ -207,6 +207,7 @@ class Link:
                 nursery.cancel_scope.cancel()
         finally:
             await agent.end()
+            self.notify()
         return agent
 
     def _part_from(self, agent: Agent) -> None:

@@ -174,6 +174,9 @@ def what_ask(looking: Looking, app_name: str, name: str) -> Unknown:
     app = app_of(looking, app_name)
     if app is None:
         return what_app(looking, app_name, f": app {app_name!r} is unknown")
+    failure = looking.ledger.failure(app_name, name)
+    if failure is not None:
+        return Unknown(said=f"; it was removed, and {failure.told()}")
     known = (ask.name for ask in each_ask(app))
     return Unknown.of(name, known, before=f"{app_name}/")
 

@@ -72,7 +72,9 @@ async def written_by(service: Service, app: str, ask: str, attempt: int | None) 
         raise Problem(404, "this service runs no commands: it was started without --run")
     attempts = await trio.to_thread.run_sync(local.logs.attempts, app, ask)
     if not attempts:
-        told = f"{app}/{ask} has no output: no command of it has started here"
+        failure = service.ledger.failure(app, ask)
+        why = "" if failure is None else f"; {failure.told()}"
+        told = f"{app}/{ask} has no output: no command of it has started here{why}"
         raise Problem(404, told, may_start=_may_start(service, app, ask))
     wanted = attempt or attempts[-1].number
     found = next((one for one in attempts if one.number == wanted), None)
@@ -99,8 +101,11 @@ async def _of_ray(
     if file is None or not await trio.to_thread.run_sync(file.is_file):
         # What is bound and has no file here writes it elsewhere.
         known = service.ledger.ask(app, ask)
-        waits = known is not None and known.bound_us is None and _may_start(service, app, ask)
-        raise Problem(404, ray.where(app, ask), may_start=waits)
+        may_start = _may_start(service, app, ask)
+        waits = known is not None and known.bound_us is None and may_start
+        failure = service.ledger.failure(app, ask)
+        told = ray.where(app, ask, failure, may_start=may_start)
+        raise Problem(404, told, may_start=waits)
 
     async def is_over() -> bool:
         known = service.ledger.ask(app, ask)

@@ -6,7 +6,7 @@ from collections import deque
 from typing import TYPE_CHECKING, Final, final
 
 from muster.service.ledger.counts import Counts
-from muster.service.ledger.entries import AppEntry, AskEntry, NodeEntry, Refused
+from muster.service.ledger.entries import AppEntry, AskEntry, NodeEntry, Refused, StartFailure
 from muster.service.ledger.history import History
 from muster.service.ledger.ring import Ring, What
 from muster.store._codec import tag_of
@@ -23,6 +23,9 @@ KEPT_COMPLETED: Final = 4_000
 
 KEPT_REFUSED: Final = 50
 """How many events that were refused are kept, the latest ones."""
+
+KEPT_FAILURES: Final = 10_000
+"""Of how many asks it is kept why their work could not be started, the latest ones."""
 
 _RUNNING: Final = frozenset(("Starting", "Running"))
 
@@ -52,6 +55,8 @@ class Book:
         queues_changed: Whether queues may have come, gone or changed.
         told: The dominant reasons that were told last, by application and ask.
         told_at: After which batch they were told.
+        failures: Where and why the work of asks could not be started last, by application and ask,
+            of asks that have not ended otherwise since; the oldest comes first.
         queues: Every queue when they were looked at last, by path; None if they never were.
     """
 
@@ -69,6 +74,7 @@ class Book:
         self.queues_changed = True
         self.told: dict[tuple[str, str], str] = {}
         self.told_at = 0
+        self.failures: dict[tuple[str, str], StartFailure] = {}
         self.queues: dict[str, QueueSeen] | None = None
 
     # Applications
@@ -164,6 +170,13 @@ class Book:
             return
         self.history.series.asks -= 1
         self.ended.setdefault((app, ask), []).append((owner, entry, reason))
+
+    def note_failure(self, app: str, ask: str, failure: StartFailure) -> None:
+        """Note where and why the work of an ask could not be started."""
+        self.failures.pop((app, ask), None)
+        self.failures[app, ask] = failure
+        if len(self.failures) > KEPT_FAILURES:
+            del self.failures[next(iter(self.failures))]
 
     def take(self, app: AppEntry, ask: AskEntry, node: str, at_us: int | None) -> None:
         """Note that an ask has taken a node."""

@@ -40,6 +40,24 @@ class AskEntry:
 
 
 @final
+@attrs.frozen
+class StartFailure:
+    """Where and why the work of an ask could not be started.
+
+    Attributes:
+        node: The node.
+        message: What was said.
+    """
+
+    node: str
+    message: str
+
+    def told(self) -> str:
+        """Return it in words."""
+        return f"its last start, on the node {self.node}, failed: {self.message}"
+
+
+@final
 @attrs.define(eq=False, weakref_slot=False)
 class AppEntry:
     """An application that exists, or one that has completed, as it was at the end.

@@ -178,6 +178,9 @@ class Inputs:
         for name in names:
             asks[name] = AskEntry(event, at_us, at_us, retries, None, None, None, namespace)
         book.history.series.asks += len(asks) - before
+        if book.failures:  # those of earlier asks of the same names
+            for name in names:
+                book.failures.pop((event.app, name), None)
         if book.ring.is_open:
             owner = event.app
             book.ring.add_all([(_ASK_CAME, at_us, owner, name, amounts, "") for name in names])

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, Final, TypeGuard
 import attrs
 
 from muster.service.ledger.counts import Counts, QueueCounts
-from muster.service.ledger.entries import AppEntry, AskEntry, NodeEntry, Refused
+from muster.service.ledger.entries import AppEntry, AskEntry, NodeEntry, Refused, StartFailure
 from muster.service.ledger.history import Point
 from muster.service.ledger.series import Sample
 from muster.store._codec import from_plain, plain
@@ -122,6 +122,8 @@ def _items(book: Book, heard: tuple[int, int, int]) -> Iterator[list[object]]:
         for some in in_pieces(samples, _SAMPLES):
             yield [name, [list(sample) for sample in some]]
     yield ["refused", [list(attrs.astuple(one)) for one in book.refused]]
+    for failures in in_pieces(book.failures.items(), _ROWS):
+        yield ["failures", [[*name, one.node, one.message] for name, one in failures]]
     for node in book.nodes.values():
         yield ["node", plain(node.event), node.came_us]
     for app in book.completed.values():
@@ -195,6 +197,11 @@ def _take_refused(book: Book, refused: list[list[Any]]) -> None:
     book.refused.extend(Refused(*one) for one in refused)
 
 
+def _take_failures(book: Book, rows: list[list[str]]) -> None:
+    for app, ask, node, message in rows:
+        book.note_failure(app, ask, StartFailure(node, message))
+
+
 def _take_node(book: Book, event: object, came_us: int | None) -> None:
     made = from_plain(event, AddNode)
     book.put_node(NodeEntry(made, came_us))
@@ -239,6 +246,7 @@ _TAKERS: Final[Mapping[str, Callable[..., None]]] = {
     "minutes": _take_minutes,
     "hours": _take_hours,
     "refused": _take_refused,
+    "failures": _take_failures,
     "node": _take_node,
     "completed": _take_completed,
     "app": _take_app,

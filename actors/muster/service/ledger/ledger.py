@@ -20,7 +20,7 @@ from muster_core.structures.steps import in_pieces
 
 if TYPE_CHECKING:
     from muster.service.ledger.counts import Counts
-    from muster.service.ledger.entries import AppEntry, AskEntry, NodeEntry
+    from muster.service.ledger.entries import AppEntry, AskEntry, NodeEntry, StartFailure
     from muster.service.ledger.history import Point
     from muster.service.ledger.ring import Ring
     from muster.service.ledger.series import Sample
@@ -60,6 +60,10 @@ class Ledger:
         """Return what is known of an ask, or None."""
         owner = self.book.apps.get(app)
         return None if owner is None else owner.asks.get(ask)
+
+    def failure(self, app: str, ask: str) -> StartFailure | None:
+        """Return where and why the work of an ask could not be started, if that came last."""
+        return self.book.failures.get((app, ask))
 
     def node(self, name: str) -> NodeEntry | None:
         """Return what is known of a node, or None."""

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final, final
 
+from muster.service.ledger.entries import StartFailure
 from muster.service.ledger.ring import What
 from muster_core.decisions import Kind, Reason
 
@@ -170,6 +171,11 @@ class Outcomes:
         counts = book.counts
         if reason is _BIND_FAILED:
             counts.failed_binds += 1
+            if decision.message is not None:
+                failure = StartFailure(node, decision.message)
+                book.note_failure(decision.app or "", decision.ask or "", failure)
+        elif book.failures and reason is not _REMOVED:
+            book.failures.pop((decision.app or "", decision.ask or ""), None)
         if entry.node is not None:
             counts.released += 1
             counts.of(app.queue).released += 1

@@ -12,7 +12,7 @@ from urllib.parse import quote
 import trio
 
 from muster._errors import WorkFailedError
-from muster.ray import Command, RayBinder, RayLostError
+from muster.ray import Command, RayBinder, RayLostError, WorkError
 from muster.service.local.binder import hold
 from muster.service.local.jobs import result_of
 from muster.service.ray.link import RayLink
@@ -20,6 +20,7 @@ from muster.service.ray.link import RayLink
 if TYPE_CHECKING:
     from muster._surface.allocation import Allocation
     from muster.ray import Cluster, Result
+    from muster.service.ledger.entries import StartFailure
     from muster.service.options import RayOptions
 
 _CLOSING_GRACE_S: Final = 3.0
@@ -30,9 +31,6 @@ _MOST: Final = 10_000
 
 _LONGEST: Final = 200
 """The longest name of a file; file systems take 255 bytes."""
-
-_FENCE_S: Final = 2.0
-"""How long it takes besides until a command has ended whose service was killed, in seconds."""
 
 # Ray ends what is connected to it when it has been away for a minute. So a run that waits for Ray
 # hears of the lost connection, which is no failed attempt, before its time to start is over.
@@ -60,7 +58,7 @@ class RayWork:
         self._binder: RayBinder | None = None
         #: Set when nothing runs on Ray any more that nobody has asked for.
         self._is_clear = trio.Event()
-        #: The node where an ask has run last, by its name.
+        #: The node where the command of an ask has started last, by its name.
         self._nodes: OrderedDict[tuple[str, str], str] = OrderedDict()
 
     # RAY-9
@@ -87,8 +85,15 @@ class RayWork:
             await self._is_clear.wait()
         if not self._is_clear.is_set():
             raise RayLostError(self.link.state().detail or "Ray has not answered yet")
-        self._note(allocation)
-        await self._with(await self.link.cluster()).run(allocation, started)
+        cluster = await self.link.cluster()
+        try:
+            await self._with(cluster).run(allocation, self._noting(allocation, started))
+        except WorkError as error:
+            folder = self._options.output
+            if folder is not None and f"there is no folder {str(folder)!r}" in str(error):
+                msg = f"--ray-output: there is no folder {folder} on the node {allocation.node}"
+                raise WorkError(msg) from error
+            raise
 
     # RAY-5
     async def resume(self, allocation: Allocation, started: Callable[[], None], /) -> None:
@@ -100,12 +105,8 @@ class RayWork:
         if allocation.work is None or allocation.work.command is None:
             await hold(started)
             return
-        self._note(allocation)
         cluster = await self.link.cluster()
-        if not self.lasts:
-            # If the service was killed, the command may still be ending.
-            await trio.sleep(self._options.grace_s + _FENCE_S)
-        await self._with(cluster).resume(allocation, started)
+        await self._with(cluster).resume(allocation, self._noting(allocation, started))
 
     def _with(self, cluster: Cluster) -> RayBinder:
         if self._binder is None:
@@ -139,24 +140,46 @@ class RayWork:
         return None if folder is None else folder / _file_name(app, ask)
 
     # RAY-4
-    def where(self, app: str, ask: str) -> str:
-        """Return in words where the output of the command of an ask is."""
+    def where(self, app: str, ask: str, failure: StartFailure | None, *, may_start: bool) -> str:
+        """Return in words where the output of the command of an ask is, or why there is none.
+
+        Args:
+            app: The application.
+            ask: The ask.
+            failure: Why its command could not be started, if that is what came last.
+            may_start: Whether it is there, and has a command.
+        """
         node = self._nodes.get((app, ask))
+        why = "" if failure is None else f"; {failure.told()}"
+        if node is None and failure is not None:
+            return f"the command of {app}/{ask} has not started{why}"
         on = "the node where it ran" if node is None else f"the node {node}"
         output = self.output_of(app, ask)
-        if output is not None:
-            return f"what the command of {app}/{ask} has written is on {on}, in {output}"
-        return (
-            f"what the command of {app}/{ask} has written is on {on}, among Ray's logs of its "
-            f"workers, which Ray's dashboard shows; with --ray-output it would have a file of its own"
+        there = (
+            "among Ray's logs of its workers, which Ray's dashboard shows; with --ray-output it "
+            "would have a file of its own"
+            if output is None
+            else f"in {output}"
         )
+        if node is None and may_start:
+            return (
+                f"the command of {app}/{ask} has not started since this service did; what it may "
+                f"have written before is on {on}, {there}"
+            )
+        return f"what the command of {app}/{ask} has written is on {on}, {there}{why}"
 
-    def _note(self, allocation: Allocation) -> None:
-        name = (allocation.app, allocation.ask)
-        self._nodes[name] = allocation.node
-        self._nodes.move_to_end(name)
-        if len(self._nodes) > _MOST:
-            self._nodes.popitem(last=False)
+    def _noting(self, allocation: Allocation, started: Callable[[], None]) -> Callable[[], None]:
+        """Return what says that a command has started, and notes where."""
+
+        def call() -> None:
+            name = (allocation.app, allocation.ask)
+            self._nodes[name] = allocation.node
+            self._nodes.move_to_end(name)
+            if len(self._nodes) > _MOST:
+                self._nodes.popitem(last=False)
+            started()
+
+        return call
 
 
 # RAY-2

@@ -163,11 +163,13 @@ class UndoBind:
 
     Attributes:
         timed_out: The gang of the ask if it has timed out: then the ask becomes parked.
+        message: What the log says about the failure, or None.
     """
 
     origin: Origin
     ask: str
     timed_out: str | None = None
+    message: str | None = None
 
 
 @final

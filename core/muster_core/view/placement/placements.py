@@ -137,7 +137,7 @@ class Placements:
     def _spend_failure(
         self, leaf: LeafView, app: ViewApp, ask: Ask, bit: int, node: Node, now_us: int
     ) -> None:
-        app.failed_on[ask.name] = ask, node.name
+        app.failed_on[ask.name] = ask, node.name, None
         app.spoilt[ask.name] -= 1
         if not app.spoilt[ask.name]:
             self._state.set_failures(app, ask.name, 0)

@@ -38,9 +38,10 @@ def backing_off(state: ViewState, app: ViewApp, ask: Ask, now_us: int) -> Pendin
 
 
 def bind_failed(app: ViewApp, ask: Ask) -> PendingReason | None:
-    """Return where the last bind of an ask failed, if it has held no node since."""
-    failed, node = app.failed_on.get(ask.name, (None, ""))
+    """Return where and why the last bind of an ask failed, if it has held no node since."""
+    failed, node, why = app.failed_on.get(ask.name, (None, "", None))
     if failed is not ask:
         return None
-    message = f"its last bind, on {node}, failed; it has held no node since"
+    said = "" if why is None else f": {why}"
+    message = f"its last bind, on {node}, failed{said}; it has held no node since"
     return PendingReason(_BIND_FAILED, message, {"node": node})

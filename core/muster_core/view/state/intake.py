@@ -237,7 +237,8 @@ class Intake:
         """
         if isinstance(action, Say) and action.decision.reason is _BIND_FAILED:
             assert self._freed is not None, "the bind of an ask has failed that was not bound"
-            app.failed_on[self._freed.name] = self._freed, action.decision.node or ""
+            said = action.decision
+            app.failed_on[self._freed.name] = self._freed, said.node or "", said.message
 
     def _remove_app(self, app: ViewApp, leaf: LeafView) -> None:
         self._state.user_limits.forget(app, leaf)

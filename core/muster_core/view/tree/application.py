@@ -31,6 +31,9 @@ if TYPE_CHECKING:
 Entry = tuple[AskOrder, Ask, int]
 """An offered gang member: its position among the asks of the application, the ask, and its bit."""
 
+FailedOn = tuple[Ask, str, str | None]
+"""The last failed bind of an ask: the ask, its node, and why it failed as far as that was said."""
+
 
 @final
 @attrs.define(eq=False)
@@ -57,8 +60,8 @@ class ViewApp(Listed):
         since_us: The instant from which an ask counts as pending that was bound and lost its
             node, in microseconds; other asks count from their submission.
         to_relist: The slots whose first member may be another one now, by gang.
-        failed_on: The node of the last failed bind of each ask that has held none since, by
-            name; entries may be of former asks with the same name.
+        failed_on: The last failed bind of each ask that has held no node since, by name; entries
+            may be of former asks with the same name.
         in_a_row: The binds of an ask that have failed in a row.
         group: The group for which it counts in limits, or None.
         limits: The limits of users and groups that apply to it.
@@ -85,7 +88,7 @@ class ViewApp(Listed):
     counted: int | None = None
     since_us: dict[str, int] = attrs.field(factory=dict[str, int])
     to_relist: dict[str, Slot[ViewApp]] = attrs.field(factory=dict[str, "Slot[ViewApp]"])
-    failed_on: dict[str, tuple[Ask, str]] = attrs.field(factory=dict[str, "tuple[Ask, str]"])
+    failed_on: dict[str, FailedOn] = attrs.field(factory=dict[str, FailedOn])
     in_a_row: dict[str, FailedBinds] = attrs.field(factory=dict[str, FailedBinds])
     group: str | None = None
     limits: tuple[ViewLimit[ViewApp], ...] = ()
@@ -142,11 +145,11 @@ class ViewApp(Listed):
         return name in self.pending or name in self.parked or name in self.backing_off
 
     # CHECKPOINT-4
-    def last_failures(self) -> Iterator[tuple[str, str]]:
-        """Iterate over the present asks in ``failed_on``, with their nodes."""
-        for name, (ask, node) in self.failed_on.items():
+    def last_failures(self) -> Iterator[tuple[str, str, str | None]]:
+        """Iterate over the present asks in ``failed_on``: their names, the nodes, and why."""
+        for name, (ask, node, message) in self.failed_on.items():
             if self.find(name) is ask:
-                yield name, node
+                yield name, node, message
 
     def find(self, name: str) -> Ask | None:
         """Return an ask by its name, in any state, or None."""

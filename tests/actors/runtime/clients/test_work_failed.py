@@ -64,12 +64,18 @@ async def test_in_a_group(worker: Worker, error: Exception) -> None:
 
 
 @pytest.mark.parametrize(
-    "error", [LOST, ExceptionGroup("of a nursery", [LOST]), muster.MusterError]
+    ("error", "message"),
+    [
+        (LOST, "the machine has gone"),
+        (ExceptionGroup("of a nursery", [LOST]), "the machine has gone"),
+        (muster.MusterError, "MusterError"),
+    ],
 )
 async def test_another_error_means_that_it_was_not_started(
-    worker: Worker, error: Exception
+    worker: Worker, error: Exception, message: str
 ) -> None:
-    assert await said(worker, error) == BindFailed("a", "k")
+    # FEED-36
+    assert await said(worker, error) == BindFailed("a", "k", message)
 
 
 async def test_returning_is_completing(worker: Worker) -> None:

@@ -208,3 +208,21 @@ async def test_a_bad_option_is_refused(
             pytest.fail("the block was entered")
     assert message in str(caught.value)
     assert not (tmp_path / "s").exists()
+
+
+async def test_why_work_could_not_be_started(tmp_path: Path) -> None:
+    # FEED-36, CHECKPOINT-4
+    clock, told = SetClock(), {"op": "bind_failed", "app": "a", "ask": "long", "message": "no disk"}
+    await begin(tmp_path, clock)
+    async with muster.open_scheduler(store=tmp_path, clock=clock) as scheduler:
+        await scheduler.update_node("n", schedulable=False)
+        await scheduler.submit(told)
+        before = await scheduler.ask("a", "long").why()
+    (failed,) = [one for one in kept(tmp_path) if one.decision.reason is muster.Reason.BIND_FAILED]
+    assert failed.decision.message == "no disk"
+
+    async with muster.open_scheduler(store=tmp_path, clock=clock) as scheduler:
+        after = await scheduler.ask("a", "long").why()
+    assert before == after
+    assert before is not None
+    assert "its last bind, on n, failed: no disk;" in str(before)

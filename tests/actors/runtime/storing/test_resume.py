@@ -50,6 +50,8 @@ async def test_without_resume_the_work_begins_again(tmp_path: Path) -> None:
 
     failed = [("long", muster.Reason.BIND_FAILED), ("short", muster.Reason.BIND_FAILED)]
     assert releases(journal.decisions) == failed
+    messages = {one.decision.message for one in journal.decisions if one.decision.reason}
+    assert messages == {"the program has started again, and its binder does not resume work"}
     assert sorted(worker.runs) == ["long", "short"]
 
 
@@ -69,6 +71,8 @@ async def test_what_is_found_again_goes_on(tmp_path: Path) -> None:
 
     assert sorted(worker.resumed) == ["long on n", "short on n"]
     assert releases(journal.decisions)[0] == ("short", muster.Reason.BIND_FAILED)
+    failed = [one.decision for one in journal.decisions if one.decision.ask == "short"]
+    assert failed[0].message == "LookupError: short"
     assert sorted(worker.runs) == ["later", "short"]
     assert bound(journal.decisions)[0] == "a/short"
 

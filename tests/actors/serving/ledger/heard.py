@@ -178,7 +178,9 @@ def whole(ledger: Ledger) -> tuple[object, ...]:
     ran = history.apps, history.minute, list(history.points), list(book.refused)
     samples = list(series.minutes), list(series.hours), series.now(0)
     heard = ledger.batch, ledger.at_us, ledger.seq
-    return asks, apps, nodes, order, ran, samples, heard, book.counts, book.is_stale
+    failures = list(book.failures.items())
+    counts = book.counts, book.is_stale
+    return asks, apps, nodes, order, ran, samples, heard, counts, failures
 
 
 def look_again(heard: HeardScheduler, ledger: Ledger) -> None:

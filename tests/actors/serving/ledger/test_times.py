@@ -6,7 +6,8 @@ from collections.abc import Sequence
 
 import pytest
 
-from muster.service.ledger.book import KEPT_COMPLETED
+from muster.service.ledger.book import KEPT_COMPLETED, KEPT_FAILURES, Book
+from muster.service.ledger.entries import StartFailure
 from muster.service.ledger.history import KEPT as KEPT_POINTS
 from muster.service.ledger.ledger import Ledger
 from muster.store._msgpack import pack
@@ -16,6 +17,7 @@ from muster_core.events import (
     AddAsk,
     AddGang,
     AddNode,
+    BindFailed,
     Event,
     FailBind,
     Outcome,
@@ -132,6 +134,32 @@ def test_failed_binds_are_counted() -> None:
     heard.batch(S, [AddNode("n", ONE)])
     assert heard.ledger.counts.failed_binds == 2
     assert heard.ledger.counts.allocated == 1
+
+
+def test_why_work_could_not_be_started_is_kept() -> None:
+    heard = _begun(AddNode("n", ONE), AddAsk("a", "x", ONE))
+    heard.batch(S, [BindFailed("a", "x", "no disk"), RemoveAsk("a", "x")])
+    again = Ledger()
+    all_at_once(again.load(all_at_once(heard.ledger.save())))
+    for ledger in (heard.ledger, again):
+        failure = ledger.failure("a", "x")
+        assert failure is not None
+        assert failure.told() == "its last start, on the node n, failed: no disk"
+
+    heard.batch(2 * S, [AddAsk("a", "x", ONE)])
+    assert heard.ledger.failure("a", "x") is None
+    heard.batch(3 * S, [BindFailed("a", "x", "no disk")])
+    heard.batch(4 * S, [Release("a", "x")])
+    assert heard.ledger.failure("a", "x") is None
+
+
+def test_why_work_could_not_be_started_is_kept_of_the_latest() -> None:
+    book = Book()
+    for number in range(KEPT_FAILURES + 1):
+        book.note_failure("a", f"x-{number}", StartFailure("n", "no disk"))
+
+    assert ("a", "x-0") not in book.failures
+    assert len(book.failures) == KEPT_FAILURES
 
 
 def test_a_completed_application_is_kept_as_it_was() -> None:

@@ -268,6 +268,17 @@ def test_work_that_could_not_be_started() -> None:
     assert said(here, Code.BIND_FAILED) == "its last bind, on n, failed; it has held no node since"
 
 
+def test_why_work_could_not_be_started() -> None:
+    here = tree(vcore=1)
+    here.settle(wish("p", "y"), wish("p"))
+    here.settle(wish("p", "z", 1), BindFailed("p", "x", "no such program"))
+
+    assert said(here, Code.BIND_FAILED) == (
+        "its last bind, on n, failed: no such program; it has held no node since"
+    )
+    assert facts(here, Code.BIND_FAILED) == {"node": "n"}
+
+
 def test_an_ask_that_backs_off() -> None:
     config = configuration(queue("a", properties={"bind.retry.delay": "10s"}))
     here = tree(config, vcore=2)
