@@ -188,6 +188,12 @@ def test_steps_lead_from_moment_to_moment(served: Served) -> None:
     assert served.client.get("/time/go", params={"by": "x"}).status_code == 400
 
 
+# PAGE-61
+def test_it_says_how_much_of_a_past_state_is_made(served: Served) -> None:
+    response = served.client.get("/time/made")
+    assert (response.status_code, response.text) == (200, "")
+
+
 # PAGE-65, PAGE-66
 def test_a_span_says_what_happened(served: Served) -> None:
     first = post(served, NODE, APP, ask("one"))

@@ -43,7 +43,7 @@ REQUESTS_US: Final = 86_400_000_000
 _LOG: Final = logging.getLogger("muster.store")
 
 _SPANS: Final = 10
-"""Into how many spans checkpoints divide the history that is kept, if not all of it is."""
+"""Into how many spans checkpoints divide the history that is kept."""
 
 _thread = store_thread
 """Offers a thread. Fuzzing puts another function here: no seed determines threads."""
@@ -236,7 +236,7 @@ class Storage:
         if keep_us is not None:
             while await self._run(self._writer.prune, now_us - keep_us):
                 pass
-        apart_us = None if keep_us is None else -(-keep_us // _SPANS)
+        apart_us = -(-(now_us if keep_us is None else keep_us) // _SPANS)
         while await self._run(partial(self._writer.drop_checkpoints, apart_us=apart_us)):
             pass
 

@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from muster.store import KeptBatch
     from muster_core.events import Event
 
-MOST: Final = 1_000_000
+MOST: Final = 500_000
 """How many decisions are looked at for one span."""
 
 NAMED: Final = 20

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import OrderedDict
-from collections.abc import AsyncGenerator, Callable
+from collections.abc import AsyncGenerator, Callable, Sequence
 from contextlib import asynccontextmanager
 from pathlib import Path
 from threading import Event as Flag
@@ -24,7 +24,7 @@ T = TypeVar("T")
 MOST: Final = 3
 """How many past states are kept in memory."""
 
-MOST_THINGS: Final = 400_000
+MOST_THINGS: Final = 500_000
 """How many asks, applications and nodes they have together, unless there is only one of them."""
 
 _THREADS: Final = 2
@@ -118,10 +118,15 @@ class Moments:
         """
         return await in_thread(request, work, self._limiter)
 
-    def share_of(self, number: int) -> float | None:
-        """Return how much of a past state is made; None if nobody waits for it."""
-        entry = self._entries.get(number)
-        return None if entry is None else entry.share
+    def under_way(self) -> float | None:
+        """Return how much is made of the past state that was begun last; None if none is."""
+        shares = [entry.share for entry in self._entries.values() if entry.past is None]
+        return shares[-1] if shares else None
+
+    @property
+    def numbers(self) -> Sequence[int]:
+        """The batches whose states are in memory, or are being made."""
+        return tuple(self._entries)
 
     async def read(self, request: Request, number: int, read: Callable[[Past, Flag], T]) -> T:
         """Read the state after a batch, which is made if it is not there.

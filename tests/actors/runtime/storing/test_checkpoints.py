@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from itertools import pairwise
 from pathlib import Path
 
 import pytest
@@ -56,14 +57,24 @@ async def test_they_are_taken_after_a_number_of_events(tmp_path: Path) -> None:
     assert len(checkpoints(tmp_path)) == 3
 
 
-async def test_the_newest_three_stay(tmp_path: Path) -> None:
+async def test_the_newest_three_stay_and_those_that_are_a_tenth_of_history_apart(
+    tmp_path: Path,
+) -> None:
     # STORE-19
-    async with muster.open_scheduler(CONFIG, store=tmp_path) as scheduler:
-        for number in range(6):
+    clock = SetClock()
+    async with muster.open_scheduler(CONFIG, store=tmp_path, clock=clock) as scheduler:
+        for number in range(60):
+            clock.move(0.5)
             await scheduler.add_app(f"a{number}", "root.q")
             await scheduler.checkpoint()
         found = checkpoints(tmp_path)
-        assert found == [last(tmp_path) - 2, last(tmp_path) - 1, last(tmp_path)]
+        assert found[-3:] == [last(tmp_path) - 2, last(tmp_path) - 1, last(tmp_path)]
+        assert len(found) <= 10 + 3 + 1
+        # There is a batch and a checkpoint each half second. Of two that come to be too near to each
+        # other the later one goes.
+        gaps = [later - earlier for earlier, later in pairwise(found)]
+        assert max(gaps) <= 2 * (60 // 10) + 1
+        assert found[0] <= 3
 
 
 async def test_old_batches_go_though_old_checkpoints_do(tmp_path: Path) -> None:

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Final, final
 from urllib.parse import urlencode
 
 import attrs
-from starlette.responses import RedirectResponse
+from starlette.responses import PlainTextResponse, RedirectResponse
 
 from muster._runtime.clients.observers import Filter, path_of
 from muster.figures.text import HOUR, MINUTE
@@ -85,6 +85,13 @@ def _kept(moment: Moment) -> Kept:
 
 def _now_us(moment: Moment, kept: Kept) -> int:
     return max(moment.service.now_us(), kept.last_us)
+
+
+# PAGE-61
+async def _made(viewed: Viewed) -> Response:
+    """Return how much is made of the past state that was begun last, in percent, as a text."""
+    share = viewed.service.past.under_way()
+    return PlainTextResponse("" if share is None else f"{share * 100:.0f}", headers=HEADERS)
 
 
 # PAGE-65
@@ -226,5 +233,6 @@ def _page_of(announced: Announced) -> tuple[str, str]:
 PAGES: Final = (
     Page("GET", "/time", Role.READER, _time),
     Page("GET", "/time/go", Role.READER, _go),
+    Page("GET", "/time/made", Role.READER, _made),
 )
 """Time."""

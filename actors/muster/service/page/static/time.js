@@ -36,11 +36,19 @@
     }
   };
 
-  const wait = () => {
-    setTimeout(() => {
-      going.textContent = "The state of then is made again from what is kept. After much history this takes a while.";
-      going.hidden = false;
-    }, SLOW_MS);
+  // The state of then is made again from what is kept, which may take a while.
+  const wait = () => setTimeout(look, SLOW_MS);
+  const look = async () => {
+    let share = "";
+    try {
+      const response = await fetch("/time/made");
+      share = response.ok ? await response.text() : "";
+    } catch {
+      // The page is being left.
+    }
+    going.textContent = `The state of then is made again from what is kept${share === "" ? "" : `: ${share} %`} …`;
+    going.hidden = false;
+    setTimeout(look, SLOW_MS);
   };
 
   const go = () => {
@@ -69,9 +77,7 @@
     fold.setAttribute("aria-expanded", String(isOpen));
   });
   // A page that comes back from the cache of the browser waits for nothing.
-  addEventListener("pageshow", (event) => {
-    if (event.persisted) going.hidden = true;
-  });
+  addEventListener("pageshow", (event) => event.persisted && location.reload());
 
   try {
     const last = sessionStorage.getItem(FOCUS);
