@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from benchmarks import page, results
+from benchmarks import page, pages, results
 from benchmarks.child import Measured
 from benchmarks.figures import Better, Figure, cells, medians, with_unit
 from benchmarks.growth import DIMENSIONS, figure, sizes
@@ -148,6 +148,13 @@ def test_service_is_measured_by_its_clients() -> None:
     figures = {figure.what: figure for figure in measure_case("lists", 0.001)}
 
     assert set(figures) > {"100 of 100,000 asks, the first", "100 of 100,000 asks, of a queue"}
+    assert all(figure.value > 0 for figure in figures.values())
+
+
+def test_each_page_is_measured() -> None:
+    figures = {figure.what: figure for figure in pages.measure(0.001)}
+
+    assert set(figures) == set(pages.PAGES)
     assert all(figure.value > 0 for figure in figures.values())
 
 
