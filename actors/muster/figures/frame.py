@@ -74,7 +74,7 @@ class Frame:
 
     def means(self, series: Levels | None) -> list[float]:
         """Return the mean of a series in each bucket."""
-        areas = [] if series is None else series.areas
+        areas: Sequence[int] = () if series is None else series.areas
         found = [0.0] * self.buckets
         for number, area in enumerate(areas[: self.buckets]):
             end_us = min((number + 1) * self.width_us, self.span_us)

@@ -88,7 +88,7 @@ class Plot:
 
     def keys(self) -> list[tuple[str, str]]:
         """Return the entries of the legend: CSS classes and texts."""
-        lines = [(f"line {row.style}", row.key or row.name) for row in self.lines]
+        lines = [(f"line {row.style.split()[0]}", row.key or row.name) for row in self.lines]
         return [*lines, *((f"area {row.style}", row.key or row.name) for row in self.areas)]
 
     def legend(self) -> str:

@@ -125,3 +125,33 @@ def test_a_period_that_there_is_not_is_refused(served: Served) -> None:
     response = served.client.get("/?period=2h")
     assert response.status_code == 400
     assert "must be one of 1h, 6h, 24h" in response.text
+
+
+# PAGE-11, PAGE-14, PAGE-15, PAGE-16
+def test_the_past_is_shown_as_it_was(tmp_path: Path) -> None:
+    with Served(tmp_path, "--state", str(tmp_path / "state")) as served:
+        served.client.post("/api/v1/events", json=EVENTS)
+        at = served.client.get("/api/v1/nodes").json()["time"]
+        more = [
+            {"op": "remove_node", "node": "n 1"},
+            {"op": "remove_node", "node": "other"},
+            {"op": "add_app", "app": "later", "queue": "root.dev", "user": "olga"},
+        ]
+        served.client.post("/api/v1/events", json=more)
+        present, past = shown(served), shown(served, f"/?at={at}")
+
+    for told in ("4 asks pending", "0 asks running", "'other' is unknown", "application later"):
+        assert told in present, told
+        assert told not in past, told
+    for told in (
+        "75.0 % of vcore used",
+        "2 asks pending",
+        "2 asks running",
+        "NeverFits 1",
+        "QueueMax 1",
+        "2 asks bound.",
+        "is bound to n 1",
+        "'ghost' is unknown",
+    ):
+        assert told in past, told
+    assert "The scheduler is ready" not in past

@@ -18,7 +18,7 @@ from muster.service.page.files import FILES
 from muster.service.page.live import LIVE
 from muster.service.page.login import LOGIN
 from muster.service.page.moment import Moment, moment_of, present_of
-from muster.service.page.parts import PARTS
+from muster.service.page.parts.table import PARTS
 from muster.service.page.rendering import plain_page, shown
 from muster.service.page.viewed import Page, Viewed
 from muster.service.problems import Problem

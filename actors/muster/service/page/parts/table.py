@@ -1,0 +1,32 @@
+"""All parts of the page, with their pages."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Final
+
+from muster.service.page.parts import applying, configuring, overview, time
+from muster.service.page.parts.asks import apps, gang, gangs, helping, listing, output, single
+from muster.service.page.parts.nodes import every as nodes, one as node
+from muster.service.page.parts.queues import one as queue, tree
+
+if TYPE_CHECKING:
+    from muster.service.page.viewed import Page
+
+PARTS: Final[tuple[Page, ...]] = (
+    *overview.PAGES,
+    *tree.PAGES,
+    *queue.PAGES,
+    *nodes.PAGES,
+    *node.PAGES,
+    *configuring.PAGES,
+    *applying.PAGES,
+    *listing.PAGES,
+    *single.PAGES,
+    *helping.PAGES,
+    *output.PAGES,
+    *apps.PAGES,
+    *gangs.PAGES,
+    *gang.PAGES,
+    *time.PAGES,
+)
+"""All parts."""
