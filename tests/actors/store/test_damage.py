@@ -7,7 +7,8 @@ Reading is tried at every place, writing at every 29th; at every place with
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Iterator
+import tempfile
+from collections.abc import Callable, Generator, Iterator
 from pathlib import Path
 
 import attrs
@@ -41,18 +42,41 @@ class State:
     spoilt: str
 
     def put(self, data: bytes) -> None:
-        """Make the directory as it was, but for one file."""
+        """Spoil the file; what a reader has left beside the files is removed."""
+        for path in self.directory.iterdir():
+            if path.name not in self.whole:
+                path.unlink()
+        (self.directory / self.spoilt).write_bytes(data)
+
+    def restore(self) -> None:
+        """Make the directory as it was, after it was written."""
         for path in self.directory.iterdir():
             path.unlink()
-        for name, content in (self.whole | {self.spoilt: data}).items():
+        for name, content in self.whole.items():
             (self.directory / name).write_bytes(content)
+
+    def others(self) -> dict[str, bytes]:
+        """Give the content of the files that are not spoilt."""
+        names = self.whole.keys() - {self.spoilt}
+        return {name: (self.directory / name).read_bytes() for name in names}
+
+
+@pytest.fixture
+def memory(tmp_path: Path) -> Generator[Path]:
+    """A folder in memory if there is one, as many a thousand files are written."""
+    room = Path("/dev/shm")
+    if not os.access(room, os.W_OK):
+        yield tmp_path
+        return
+    with tempfile.TemporaryDirectory(prefix="muster-damage-", dir=room) as folder:
+        yield Path(folder)
 
 
 @pytest.fixture(params=["closed", "killed"])
-def state(request: pytest.FixtureRequest, tmp_path: Path) -> State:
+def state(request: pytest.FixtureRequest, memory: Path) -> State:
     """A directory that was closed, or one whose process was killed, so that it has a WAL."""
-    directory = tmp_path / "state"
-    copy = tmp_path / "copy"
+    directory = memory / "state"
+    copy = memory / "copy"
     with made(directory, CHECKPOINT, SMALL) as writer:
         put_checkpoint(writer, CHECKPOINT, parts_of(CHECKPOINT))
     with StateWriter.open(directory, durability="process") as writer:
@@ -101,8 +125,10 @@ def assert_no_wrong_state(state: State, spoilt: Callable[[bytes], Iterator[bytes
             assert batches == FULL[: len(batches)], place
             assert checkpoint is None or checkpoint == parts_of(CHECKPOINT), place
         if place % WRITE_EACH == 0:
+            assert state.others().items() <= state.whole.items(), "nobody has written"
             written = written_on(state.directory)
             assert written is None or written == rows(1, len(written)), place
+            state.restore()
     return opened
 
 
