@@ -45,9 +45,10 @@ class Survivor:
         ask: The name of the ask.
         number: The number of the allocation.
         node: The name of its node; None if the node has gone, or is not selected.
-        resources: The resources that it holds.
+        resources: The resources that it holds; none if it does not answer.
         state: Whether it waits for the other members of its gang, runs, or has ended; one that
-            has ended keeps its result.
+            has ended keeps its result. One that is ``silent`` does not answer now, since its node
+            is busy, for example: ask again.
     """
 
     app: str
@@ -55,7 +56,7 @@ class Survivor:
     number: int
     node: str | None
     resources: Resources
-    state: Literal["placed", "running", "ended"]
+    state: Literal["placed", "running", "ended", "silent"]
 
 
 @final

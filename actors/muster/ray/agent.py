@@ -262,9 +262,18 @@ class Ray:
 
     def is_pending(self, actor: Any) -> bool:  # noqa: ANN401 - Ray has no types
         """Return whether an actor has not been started yet."""
+        return self._known_of(actor).get("State") in ("DEPENDENCIES_UNREADY", "PENDING_CREATION")
+
+    def node_of(self, actor: Any) -> str:  # noqa: ANN401 - Ray has no types
+        """Return the id of the node of an actor."""
+        node: str = self._known_of(actor)["Address"]["NodeID"]
+        return node
+
+    def _known_of(self, actor: Any) -> dict[str, Any]:  # noqa: ANN401 - Ray has no types
+        """Return what Ray's head knows of an actor."""
         state = importlib.import_module("ray._private.state")
-        found = state.actors(actor.handle._actor_id.hex())  # noqa: SLF001
-        return found.get("State") in ("DEPENDENCIES_UNREADY", "PENDING_CREATION")
+        known: dict[str, Any] = state.actors(actor.handle._actor_id.hex())  # noqa: SLF001
+        return known
 
     def kill(self, actor: Any) -> None:  # noqa: ANN401 - Ray has no types
         """Kill an actor."""

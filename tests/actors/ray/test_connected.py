@@ -71,6 +71,9 @@ class Actor:
 
     def __init__(self) -> None:
         self.state = "running"
+        self.may_answer = asyncio.Event()
+        self.may_answer.set()
+        self.error: Exception | None = None
         self.was_asked_to_end = asyncio.Event()
         self.may_end = asyncio.Event()
         self.may_end.set()
@@ -79,6 +82,9 @@ class Actor:
         self.end = Method(self._end)
 
     async def _about(self) -> dict[str, Any]:
+        await self.may_answer.wait()
+        if self.error is not None:
+            raise self.error
         amounts: dict[str, Any] = {"cpus": 1.0, "gpus": 0.0, "memory": 0, "resources": {}}
         return {"node": "n", "state": self.state, "kind": "call", "group": None, **amounts}
 
@@ -156,9 +162,15 @@ class FakeRay:
             if one is actor:
                 del self.actors[name]
 
+    def is_pending(self, actor: Actor) -> bool:
+        return actor.state == "pending"
+
+    def node_of(self, actor: Actor) -> str:
+        del actor
+        return "n"
+
     def is_away(self, error: BaseException) -> bool:
-        del error
-        return False
+        return isinstance(error, ConnectionError)
 
     def how(self, error: BaseException) -> tuple[str, str, str]:
         return "lost", str(error), str(error)
@@ -169,7 +181,7 @@ class Puppet:
 
     def __init__(self, talk: Talk, heard: asyncio.StreamReader) -> None:
         self.ray = FakeRay()
-        self.runs = Runs(self.ray, talk)  # type: ignore[arg-type]  # it has what is used
+        self.runs = Runs(self.ray, talk, 0.05)  # type: ignore[arg-type]  # it has what is used
         self._unpacker = msgpack.Unpacker(max_buffer_size=0)
         self._heard = heard
 
@@ -394,5 +406,99 @@ def test_run_that_begins_while_survivors_are_listed_is_none() -> None:
         while said["say"] != "survivors":
             said = await agent.said()
         assert [one["name"] for one in said["survivors"]] == ["a/old/1"]
+
+    play(body)
+
+
+async def survivors(agent: Puppet) -> list[tuple[str, str]]:
+    """List the detached runs of earlier agents: their names and states."""
+    asking = asyncio.ensure_future(agent.runs.survivors())
+    while (said := await agent.said())["say"] != "survivors":
+        assert said["say"] == "warning"
+    await asking
+    return [(one["name"], one["state"]) for one in said["survivors"]]
+
+
+def test_survivor_that_does_not_answer_is_listed_as_silent_until_it_does() -> None:
+    async def body(agent: Puppet) -> None:
+        actor = agent.ray.actors["a/k/1"] = Actor()
+        actor.may_answer.clear()
+        agent.ray.actors["a/k/2"] = Actor()
+        for _ in range(2):
+            assert await survivors(agent) == [("a/k/1", "silent"), ("a/k/2", "running")]
+        actor.may_answer.set()
+        assert await survivors(agent) == [("a/k/1", "running"), ("a/k/2", "running")]
+        assert not actor.was_asked_to_end.is_set()
+
+    play(body)
+
+
+@pytest.mark.parametrize(
+    ("error", "found"),
+    [(ConnectionError("unavailable"), [("a/k/1", "silent")]), (ValueError("it is dead"), [])],
+)
+def test_survivor_that_cannot_answer_may_live(
+    error: Exception, found: list[tuple[str, str]]
+) -> None:
+    async def body(agent: Puppet) -> None:
+        actor = agent.ray.actors["a/k/1"] = Actor()
+        actor.error = error
+        assert await survivors(agent) == found
+        actor.error = None
+        assert await survivors(agent) == [("a/k/1", "running")]
+
+    play(body)
+
+
+def test_survivor_that_was_never_begun_is_ended() -> None:
+    async def body(agent: Puppet) -> None:
+        actor = agent.ray.actors["a/k/1"] = Actor()
+        actor.state = "pending"
+        actor.may_answer.clear()
+        assert await survivors(agent) == []
+        assert agent.ray.actors == {}
+
+    play(body)
+
+
+def test_adoption_waits_for_an_answer() -> None:
+    async def body(agent: Puppet) -> None:
+        actor = agent.ray.actors["a/k/1"] = Actor()
+        actor.may_answer.clear()
+        agent.runs.adopt(5, "a/k/1", 1.0)
+        warning = await agent.said()
+        assert warning["text"] == "the detached run a/k/1 does not answer; it is waited for"
+        assert await survivors(agent) == []  # it is the program's own now
+        actor.may_answer.set()
+        assert await agent.said() == {"say": "started", "id": 5, "pid": 7}
+        assert not actor.was_asked_to_end.is_set()
+
+    play(body)
+
+
+def test_adoption_ends_with_the_death_of_what_does_not_answer() -> None:
+    async def body(agent: Puppet) -> None:
+        actor = agent.ray.actors["a/k/1"] = Actor()
+        actor.error = ConnectionError("unavailable")
+        agent.runs.adopt(5, "a/k/1", 1.0)
+        assert (await agent.said())["say"] == "warning"
+        actor.error = ValueError("it is dead")
+        failed = await agent.said()
+        assert (failed["id"], failed["how"]) == (5, "not_started")
+
+    play(body)
+
+
+def test_adoption_of_what_does_not_answer_can_be_cancelled() -> None:
+    async def body(agent: Puppet) -> None:
+        actor = agent.ray.actors["a/k/1"] = Actor()
+        actor.may_answer.clear()
+        agent.runs.adopt(5, "a/k/1", 1.0)
+        assert (await agent.said())["say"] == "warning"
+        agent.runs.cancel(5, 30.0)
+        await actor.was_asked_to_end.wait()
+        actor.may_answer.set()
+        assert await agent.said() == {"say": "cancelled", "id": 5, "gone": True}
+        assert not agent.ray.actors
 
     play(body)

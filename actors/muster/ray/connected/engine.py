@@ -103,6 +103,10 @@ class Engine(Protocol):
         """Return whether an actor has not been started yet."""
         ...
 
+    def node_of(self, actor: Handle) -> str:
+        """Return the id of the node of an actor."""
+        ...
+
     def kill(self, actor: Handle) -> None:
         """Kill an actor."""
         ...

@@ -46,7 +46,16 @@ _SOON_S: Final = 0.05
 """How often it is looked whether an earlier run has ended, in seconds."""
 
 _ASK_S: Final = 5.0
-"""How long to wait for the answer to whether a run has gone, in seconds."""
+"""How long to wait for the answer to whether a run has gone, or how it is, in seconds."""
+
+_SILENT: Final[dict[str, Any]] = {
+    "state": "silent",
+    "cpus": 0.0,
+    "gpus": 0.0,
+    "memory": 0,
+    "resources": {},
+}
+"""What is told of a detached run that does not answer now, beside its name and its node."""
 
 
 class Run:
@@ -98,11 +107,20 @@ class Run:
 
 
 class Runs:
-    """All runs of an agent that are not over."""
+    """All runs of an agent that are not over.
 
-    def __init__(self, engine: Engine, talk: Talk) -> None:
+    Args:
+        engine: Ray.
+        talk: Tells the program what becomes of them.
+        ask_s: How long detached runs of earlier agents have to answer how they are, in seconds.
+    """
+
+    def __init__(self, engine: Engine, talk: Talk, ask_s: float = _ASK_S) -> None:
         self._engine = engine
         self._talk = talk
+        self._ask_s = ask_s
+        #: The questions to detached runs of earlier agents that are not answered, by their names.
+        self._asking: dict[str, asyncio.Future[object]] = {}
         self._runs: dict[int, Run] = {}
         self._tasks: set[asyncio.Future[Any]] = set()
         self._gates = Gates(engine, self.spawn)
@@ -166,8 +184,9 @@ class Runs:
         mine = {run.message["name"] for run in self._runs.values()}
         mine |= {work.name for work in self._ended.values()}
         found = await asyncio.gather(*(self._survivor(name) for name in names if name not in mine))
-        await self._quietly(remove_unused_groups(self._engine))
         there = cast("list[SurvivorMap]", [one for one in found if one is not None])
+        if all(one["state"] != "silent" for one in there):
+            await self._quietly(remove_unused_groups(self._engine))
         self._talk.say({"say": "survivors", "survivors": there})
 
     async def _names(self) -> list[str]:
@@ -183,21 +202,61 @@ class Runs:
         actor = await asyncio.to_thread(self._engine.detached, name)
         if actor is None:
             return None
-        about = await self._about(actor)
-        if about is not None:
-            return {**{key: about[key] for key in _SURVIVOR}, "name": name}
+        asked = self._ask(name, actor)
+        await asyncio.wait({asked}, timeout=self._ask_s)
+        if asked.done():
+            about = self._answered(name, asked)
+            if about is not None:
+                return {**{key: about[key] for key in _SURVIVOR}, "name": name}
+            if not self._is_silent(asked):
+                return None
+        return await self._silent(name, actor)
+
+    async def _silent(self, name: str, actor: Handle) -> dict[str, Any] | None:
+        """Return what is told of a detached run that does not answer: its node may be busy."""
         with suppress(Exception):
             if await asyncio.to_thread(self._engine.is_pending, actor):
                 await asyncio.to_thread(self._engine.kill, actor)  # nothing of it has begun
-            elif await asyncio.to_thread(self._engine.detached, name) is not None:
-                text = f"the detached run {name} does not answer; it is left as it is"
-                self._talk.say({"say": "warning", "text": text})
-        return None
+                return None
+            if await asyncio.to_thread(self._engine.detached, name) is None:
+                return None
+            node = await asyncio.to_thread(self._engine.node_of, actor)
+            return {**_SILENT, "node": node, "name": name}
+        return {**_SILENT, "node": "", "name": name}
 
-    async def _about(self, actor: Handle) -> dict[str, Any] | None:
-        with suppress(Exception):
-            about = await asyncio.wait_for(_answer(actor.about.remote()), _ASK_S)
-            return cast("dict[str, Any]", about)
+    def _ask(self, name: str, actor: Handle) -> asyncio.Future[object]:
+        """Ask a detached run how it is, unless it still owes an answer."""
+        if name not in self._asking:
+            self._asking[name] = asyncio.ensure_future(_answer(actor.about.remote()))
+        return self._asking[name]
+
+    def _answered(self, name: str, asked: asyncio.Future[object]) -> dict[str, Any] | None:
+        """Return what a detached run has answered; None if it cannot answer."""
+        if self._asking.get(name) is asked:
+            del self._asking[name]
+        return None if asked.exception() else cast("dict[str, Any]", asked.result())
+
+    def _is_silent(self, asked: asyncio.Future[object]) -> bool:
+        """Return whether a detached run that could not answer may live."""
+        error = asked.exception()
+        return error is not None and self._engine.is_away(error)
+
+    async def _about(self, run: Run, name: str, actor: Handle) -> dict[str, Any] | None:
+        """Return how a detached run is, as soon as it answers; None if it is dead, or to end."""
+        loop = asyncio.get_running_loop()
+        told_at: float | None = loop.time() + self._ask_s
+        while not run.ending:
+            asked = self._ask(name, actor)
+            await asyncio.wait({asked}, timeout=_SOON_S)
+            if asked.done():
+                about = self._answered(name, asked)
+                if about is not None or not self._is_silent(asked):
+                    return about
+                await asyncio.sleep(_SOON_S)
+            if told_at is not None and loop.time() >= told_at:
+                told_at = None
+                text = f"the detached run {name} does not answer; it is waited for"
+                self._talk.say({"say": "warning", "text": text})
         return None
 
     def adopt(self, number: int, name: str, grace_s: float) -> None:
@@ -210,14 +269,14 @@ class Runs:
     async def _find(self, run: Run, work: Detached) -> None:
         """Find a detached run of an earlier agent, and hear its items until the last one."""
         actor = await self._actor(work.name)
-        about = None if actor is None else await self._about(actor)
+        about = None if actor is None else await self._about(run, work.name, actor)
+        if run.ending and actor is not None:  # meanwhile
+            await self._quietly(end_detached(self._engine, actor, run.message["grace_s"]))
+            return
         if actor is None or about is None or about["state"] == "placed":
             if actor is not None:
                 await self._quietly(end_detached(self._engine, actor, run.message["grace_s"]))
             run.absent = f"the detached run {work.name} is not there, or has not begun"
-            return
-        if run.ending:  # meanwhile
-            await self._quietly(end_detached(self._engine, actor, run.message["grace_s"]))
             return
         run.message |= {**about, "work": {"kind": about["kind"]}}
         work.found(actor, about.get("group"))
