@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import os
 import threading
-from collections.abc import AsyncIterator, Awaitable, Callable, Coroutine
+from collections.abc import AsyncIterator, Awaitable, Callable, Coroutine, Sequence
 from typing import Any
 
 import msgpack
@@ -112,6 +112,9 @@ class FakeRay:
         self.names_may_come.set()
         self.is_asked_for_names = False
         self.small_raises = False
+        #: The runs for which room was reserved, and in which place of it each run was submitted.
+        self.reserved: list[int] = []
+        self.places: dict[int, int | None] = {}
 
     def nodes(self) -> list[NodeMap]:
         return [{"id": "n", "labels": {}, "resources": {"CPU": 1.0}, "draining": False}]
@@ -121,7 +124,8 @@ class FakeRay:
         return False
 
     def submit(self, run: dict[str, Any], gate: Any, group: Any) -> Items:  # noqa: ANN401
-        del gate, group
+        del gate
+        self.places[run["id"]] = None if group is None else group[1]
         items = self.tasks[run["name"]] = Items()
         return items
 
@@ -134,6 +138,17 @@ class FakeRay:
         if self.small_raises:
             raise ValueError("the node has gone")
         return _now(True)
+
+    def reserve(self, runs: Sequence[dict[str, Any]], name: str | None) -> str:
+        self.reserved += [run["id"] for run in runs]
+        return name or "group"
+
+    def is_reserved(self, group: str, within_s: float) -> bool:
+        del group, within_s
+        return True
+
+    def remove_group(self, group: str) -> None:
+        del group
 
     def gates(self) -> GateActor:
         return self.gate
@@ -202,6 +217,10 @@ class Puppet:
             "grace_s": 1.0,
             "gate": gate,
             "detached": False,
+            "cpus": 1.0,
+            "gpus": 0.0,
+            "memory": 0,
+            "resources": {},
         }
         self.runs.run({**message, **more})
 
@@ -287,8 +306,25 @@ def test_end_is_said_when_the_node_cannot_be_asked_any_more() -> None:
 # Gangs
 
 
-def gate(peers: int) -> GateOf:
-    return {"name": "g/1", "peers": peers, "reserve": False}
+def gate(peers: int, *, reserve: bool = False) -> GateOf:
+    return {"name": "g/1", "peers": peers, "reserve": reserve}
+
+
+@pytest.mark.parametrize("needs", [{2, 3}, set[int]()])
+def test_member_without_amounts_needs_no_room(needs: set[int]) -> None:
+    async def body(agent: Puppet) -> None:
+        for number in (1, 2, 3):
+            cpus = float(number in needs)
+            agent.run(number, gate(3, reserve=True), cpus=cpus, resources={"licence": 0.0})
+        for number in (1, 2, 3):
+            await agent.task(number)
+        assert agent.ray.reserved == sorted(needs)
+        assert agent.ray.places == {1: None, 2: 0 if needs else None, 3: 1 if needs else None}
+        for number in (1, 2, 3):
+            agent.runs.cancel(number, 1.0)
+            assert (await agent.said())["say"] in {"cancelled", "failed"}
+
+    play(body)
 
 
 @pytest.mark.parametrize("is_first", [True, False])

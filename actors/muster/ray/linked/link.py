@@ -4,9 +4,8 @@ from __future__ import annotations
 
 import logging
 import subprocess
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from itertools import count
-from operator import itemgetter
 from pathlib import Path
 from typing import Final, Never, NoReturn, final
 
@@ -282,15 +281,3 @@ def _has_lasted(agent: Agent, began_at: float) -> bool:
 def _why(agent: Agent) -> str | None:
     """Return why the agent is not connected any more, or was not."""
     return agent.lost if agent.refused is None else agent.refused["text"]
-
-
-def names_of(nodes: tuple[NodeMap, ...], label: str | None) -> Mapping[str, NodeMap]:
-    """Return nodes by their names in Muster: a label, or else their ids.
-
-    If several have the same name, it is that of the first id, whatever the order of the list.
-    """
-    found: dict[str, NodeMap] = {}
-    for node in sorted(nodes, key=itemgetter("id")):
-        name = node["id"] if label is None else node["labels"].get(label, node["id"])
-        found.setdefault(name, node)
-    return found
