@@ -75,13 +75,16 @@ class Naming:
         return [one for one in nodes if wanted <= one["labels"].items()]
 
     def doubt(self, nodes: tuple[NodeMap, ...]) -> str:
-        """Return what seems wrong with the selection or the label, or an empty text."""
+        """Return what seems wrong with the labels or the names of resources, or an empty text."""
         selected = self.selected(nodes)
         if nodes and not selected:
             wanted = _labels_text(self._select)
             found = sorted({_labels_text(one["labels"]) for one in nodes} - {""})
             there = "; ".join(found[:_SHOWN]) or "no labels"
             return f"no node of Ray has the labels {wanted}; there is {there}"
+        unknown = self.amounts.unknown(node["resources"] for node in selected.values())
+        if selected and unknown:
+            return f"resources: {unknown[0]!r}: no node of Ray has a resource of this name now"
         label = self.names.label
         if label is not None:
             for name, node in selected.items():

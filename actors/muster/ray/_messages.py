@@ -36,12 +36,20 @@ LARGEST_BYTES = 256 * 1024 * 1024
 # To the agent
 
 
-class Connect(TypedDict):
-    """Connect to Ray; the first message. Answered by ``Connected``, or by ``Refused`` and the end."""
-
+class _Connect(TypedDict):
     do: Literal["connect"]
     address: str
     namespace: str
+
+
+class Connect(_Connect, total=False):
+    """Connect to Ray; the first message. Answered by ``Connected``, or by ``Refused`` and the end.
+
+    ``log_to_driver`` says whether what workers print comes to the agent's standard error, too; it
+    does by default.
+    """
+
+    log_to_driver: bool
 
 
 class Follow(TypedDict):

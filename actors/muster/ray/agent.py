@@ -77,14 +77,18 @@ class Ray:
         """
         self._ray = importlib.import_module("ray")
 
-    def connect(self, address: str, namespace: str) -> tuple[str, str]:
+    def connect(self, address: str, namespace: str, *, log_to_driver: bool) -> tuple[str, str]:
         """Connect; return the versions of Ray and Python."""
         options: dict[str, Any] = {"include_dashboard": False} if address == "local" else {}
         # The agent is ended by the end of its input; Ray need not care for SIGTERM.
         talks = logging.getLogger("ray._private.worker")
         talks.addFilter(lambda record: "SIGTERM" not in record.getMessage())
         self._ray.init(
-            address=address, namespace=namespace, logging_level=logging.WARNING, **options
+            address=address,
+            namespace=namespace,
+            log_to_driver=log_to_driver,
+            logging_level=logging.WARNING,
+            **options,
         )
         self._ship()
         return self._ray.__version__, platform.python_version()

@@ -13,7 +13,7 @@ import pytest
 
 from muster.ray._messages import LARGEST_BYTES, GateOf, NodeMap
 from muster.ray.connected.runs import Runs
-from muster.ray.connected.talk import Talk, open_output
+from muster.ray.connected.talk import Talk, in_a_line, open_output
 from muster.ray.runner import ENDED, FAILED, PLACED, STARTED, Item
 
 LONG_S = 60.0
@@ -287,6 +287,17 @@ def test_text_of_any_kind_is_said(text: str) -> None:
         assert len(failed["text"]) < 2_000_000
 
     play(body)
+
+
+@pytest.mark.parametrize(
+    ("error", "line"),
+    [
+        (ValueError("\n  first\nTraceback:\n"), "ValueError: first"),
+        (KeyError(), "KeyError"),
+    ],
+)
+def test_an_error_is_a_line(error: Exception, line: str) -> None:
+    assert in_a_line(error) == line
 
 
 # Losses

@@ -424,6 +424,29 @@ async def test_a_selection_of_no_node_is_told_once(
         assert caplog.messages.count(said) == 2
 
 
+async def test_a_resource_that_no_node_has_is_told_once(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    said = "resources: 'licence': no node of Ray has a resource of this name now"
+    names = {"CPU": "vcore", "licence": "seats"}
+    rich = node("a2", resources={"CPU": 1.0, "licence": 3.0})
+    async with following(tmp_path, node("a1"), resources=names) as (scheduler, stage):
+        await relist(stage, node("a1", draining=True))
+        assert caplog.messages.count(said) == 1
+        await relist(stage, node("a1"), rich)
+        assert (await nodes(scheduler))["a2"].capacity == {"vcore": 1000, "seats": 3}
+    assert caplog.messages.count(said) == 1
+
+
+async def test_a_cluster_serves_one_scheduler(tmp_path: Path) -> None:
+    async with following(tmp_path, node("a1")) as (scheduler, stage):
+        async with muster.open_scheduler() as other:
+            with pytest.raises(muster.EventError, match="this connection is followed already"):
+                await stage.ray.follow(other)
+            assert await nodes(other) == {}
+        assert set(await nodes(scheduler)) == {"a1"}
+
+
 async def test_a_node_without_the_label_of_its_name_is_told(
     tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:

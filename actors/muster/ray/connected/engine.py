@@ -21,7 +21,7 @@ RunMap = dict[str, Any]
 class Engine(Protocol):
     """Ray. What may block is to be called in a thread, unless it says otherwise."""
 
-    def connect(self, address: str, namespace: str) -> tuple[str, str]:
+    def connect(self, address: str, namespace: str, *, log_to_driver: bool) -> tuple[str, str]:
         """Connect; return the versions of Ray and Python."""
         ...
 

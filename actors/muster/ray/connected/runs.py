@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any, Final, cast
 from muster.ray._messages import LARGEST_BYTES
 from muster.ray.connected.engine import Engine, Group, Handle, RunMap
 from muster.ray.connected.gates import Gate, GateClosedError, Gates, Member
+from muster.ray.connected.talk import in_a_line
 from muster.ray.connected.works import Detached, Task, end_detached, remove_unused_groups
 from muster.ray.runner import CLOSED, ENDED, FAILED, PLACED, STARTED, Item
 
@@ -136,8 +137,9 @@ class Runs:
 
     def _spawned(self, task: asyncio.Future[Any]) -> None:
         self._tasks.discard(task)
-        if not task.cancelled() and task.exception() is not None:
-            sys.stderr.write(f"muster: {task.exception()!r}\n")
+        error = None if task.cancelled() else task.exception()
+        if error is not None:
+            sys.stderr.write(f"muster: {in_a_line(error)}\n")
 
     def run(self, message: RunMap) -> None:
         """Run something."""
@@ -195,7 +197,7 @@ class Runs:
             try:
                 return await asyncio.to_thread(self._engine.names_of_detached)
             except Exception as error:  # noqa: BLE001 - the head is away, for example
-                sys.stderr.write(f"muster: detached runs are not known yet: {error}\n")
+                sys.stderr.write(f"muster: detached runs are not known yet: {in_a_line(error)}\n")
                 await asyncio.sleep(_AGAIN_S)
 
     async def _survivor(self, name: str) -> dict[str, Any] | None:
@@ -288,7 +290,7 @@ class Runs:
             try:
                 return await asyncio.to_thread(self._engine.detached, name)
             except Exception as error:  # noqa: BLE001 - the head is away, for example
-                sys.stderr.write(f"muster: {name} is not known yet: {error}\n")
+                sys.stderr.write(f"muster: {name} is not known yet: {in_a_line(error)}\n")
                 await asyncio.sleep(_AGAIN_S)
 
     def end_survivor(self, name: str, grace_s: float) -> None:
@@ -308,7 +310,7 @@ class Runs:
             try:
                 await end_detached(self._engine, actor, grace_s)
             except Exception as error:  # noqa: BLE001 - the head is away, for example
-                sys.stderr.write(f"muster: {name} is not ended yet: {error}\n")
+                sys.stderr.write(f"muster: {name} is not ended yet: {in_a_line(error)}\n")
                 await asyncio.sleep(_AGAIN_S)
             else:
                 await self._quietly(remove_unused_groups(self._engine))
@@ -506,7 +508,7 @@ class Runs:
         try:
             await work
         except Exception as error:  # noqa: BLE001 - whatever Ray raises
-            sys.stderr.write(f"muster: {error!r}\n")
+            sys.stderr.write(f"muster: {in_a_line(error)}\n")
 
 
 def _ask_of(name: str) -> str:

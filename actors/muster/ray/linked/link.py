@@ -48,11 +48,13 @@ class Target:
         address: The address of Ray.
         namespace: The namespace of detached runs.
         python: The interpreter of the agent.
+        log_to_driver: Whether what workers print is logged here, too.
     """
 
     address: str
     namespace: str
     python: str
+    log_to_driver: bool
 
 
 @final
@@ -239,9 +241,16 @@ class Link:
 
     async def _greet(self, agent: Agent, connected: trio.Event) -> None:
         """Say what each new agent has to know."""
-        address, namespace = self._target.address, self._target.namespace
+        target = self._target
         try:
-            await agent.send({"do": "connect", "address": address, "namespace": namespace})
+            await agent.send(
+                {
+                    "do": "connect",
+                    "address": target.address,
+                    "namespace": target.namespace,
+                    "log_to_driver": target.log_to_driver,
+                }
+            )
             await connected.wait()
             for name, grace_s in tuple(self.to_end.items()):
                 await agent.send({"do": "end", "name": name, "grace_s": grace_s})
