@@ -18,9 +18,9 @@ from muster._errors import (
     StoreError,
     WorkFailedError,
 )
+from muster._gangs import Gangs
 from muster.ray._amounts import Declared
 from muster.ray._errors import NodeGoneError, RayLostError, RunFailedError, WorkError
-from muster.ray._gangs import Gangs
 from muster.ray._messages import NEVER_S
 from muster.ray._orders import Terms, Work, gate_of, name_of, order, parsed_name, result_of
 from muster_core.events import Outcome as OutcomeOfWork

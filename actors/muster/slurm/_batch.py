@@ -3,8 +3,11 @@
 from __future__ import annotations
 
 import logging
+import os
 from collections.abc import Callable, Mapping
+from contextlib import suppress
 from enum import StrEnum
+from pathlib import Path
 from typing import Final, final
 
 import attrs
@@ -15,7 +18,7 @@ from muster.slurm._errors import JobLostError, SilentError, SlurmError
 from muster.slurm._texts.jobs import Job, Phase
 from muster.slurm._texts.orders import Order, Site
 from muster.slurm._texts.script import step_name
-from muster.slurm._texts.tags import Tag, read_comment
+from muster.slurm._texts.tags import Comment, Tag, read_comment
 from muster.slurm._watch import Watch
 
 _LOG: Final = logging.getLogger("muster.slurm")
@@ -36,6 +39,14 @@ class Stage(StrEnum):
     OVER = "over"
 
 
+class Sent(StrEnum):
+    """What has become of a signal."""
+
+    SENT = "sent"
+    NOBODY = "nobody"
+    UNHEARD = "unheard"
+
+
 @final
 @attrs.frozen
 class Ground:
@@ -52,6 +63,15 @@ class Ground:
     watch: Watch
     site: Site
     foreign: set[int]
+
+    def comment_of(self, job: Job) -> Comment | None:
+        """Return the comment of a job, if it is one of ours.
+
+        ``squeue --json`` of some versions lists the jobs of all users, whatever it is asked.
+        """
+        if job.user is not None and job.user != os.geteuid():
+            return None
+        return read_comment(job.comment)
 
     async def try_run(self, *command: str) -> bool:
         """Run a command, and return whether Slurm has answered; a refusal is an answer."""
@@ -84,6 +104,7 @@ class Batch:
         ends: How the members have ended, by number; exit statuses as a shell says them.
         trouble: Why there is no job, or none any more, if not for its own end.
         left: The members that have left: evicted, or never taken over.
+        is_forgotten: Whether Slurm has forgotten the job, and so how it has ended.
     """
 
     def __init__(
@@ -98,6 +119,7 @@ class Batch:
         self.ends: dict[int, int] = {}
         self.trouble: Exception | None = None
         self.left: set[int] = set()
+        self.is_forgotten = False
         self._nodes = {} if order is None else {work.number: work.node for work in order.members}
         self._freed: set[str] = set()
         self._is_condemned = False
@@ -119,6 +141,11 @@ class Batch:
     def place(self, number: int, node: str) -> None:
         """Note on which node a member of a job is that was there already."""
         self._nodes[number] = node
+
+    @property
+    def has_ended(self) -> bool:
+        """Whether Slurm has said that it has ended, also if that is not taken in yet."""
+        return self.is_over or (self.last is not None and self.last.phase is Phase.ENDED)
 
     @property
     def is_condemned(self) -> bool:
@@ -182,6 +209,8 @@ class Batch:
             self._order.command(self._ground.site),
             self._order.script(self._ground.site),
         )
+        # A program with another store may have had the same numbers.
+        await trio.to_thread.run_sync(_remove, self._order.result_files(self._ground.site))
         while not self._is_condemned:
             try:
                 printed = await self._ground.commands.run(command, script)
@@ -194,13 +223,19 @@ class Batch:
                 self.job = job.id
             else:
                 self.job = _number(printed)
+                if self.job is None:
+                    job = self._own(await self._ground.watch.fresh())
+                    if job is None:
+                        msg = f"sbatch: expected the number of a job, but got {printed!r}"
+                        raise SlurmError(msg)
+                    self.job = job.id
             self._move(Stage.SUBMITTED)
             return
 
     def _own(self, jobs: Mapping[int, Job]) -> Job | None:
         """Return the job of this batch: the first one with its comment that is not older."""
         for job in sorted(jobs.values(), key=lambda job: job.id):
-            comment = read_comment(job.comment)
+            comment = self._ground.comment_of(job)
             if comment is None or comment.tag != self.tag or job.offset:
                 continue
             if job.id not in self._ground.foreign:
@@ -222,6 +257,7 @@ class Batch:
             elif watch.answered > since:
                 missed += 1
                 if missed >= _MISSED:
+                    self.is_forgotten = True
                     self.trouble = SlurmError(f"job {number}: Slurm does not know it any more")
                     return
             jobs = await watch.next()
@@ -255,25 +291,35 @@ class Batch:
 
     # Members of a gang
 
-    async def signal(self, member: int, name: str) -> bool:
-        """Send a signal to a member; return whether Slurm has answered."""
+    async def signal(self, member: int, name: str) -> Sent:
+        """Send a signal to a member.
+
+        Returns:
+            ``NOBODY`` if it does not run: its job step has not begun, or has just ended;
+            ``UNHEARD`` if Slurm does not answer.
+        """
         number = self.job
         if number is None or self.stage is not Stage.RUNNING:
-            return True
-        ground = self._ground
+            return Sent.NOBODY
+        option = f"--signal={name}"
         if not self.is_gang:
-            return await ground.try_run("scancel", "--batch", f"--signal={name}", str(number))
+            return await self._sent("--batch", option, str(number))
         try:
-            printed = await ground.commands.run(("squeue", "--steps", "--me", "-h", "-o", "%i|%j"))
+            printed = await self._ground.commands.run(
+                ("squeue", "--steps", "--me", "-h", "-o", "%i|%j")
+            )
         except SlurmError:
-            return False
+            return Sent.UNHEARD
         wanted = step_name(self.tag.namespace, member)
         for line in printed.splitlines():
             step, _, found = line.strip().partition("|")
             job = step.partition(".")[0].partition("+")[0]
             if found == wanted and self._has(int(job) if job.isdecimal() else 0):
-                return await ground.try_run("scancel", f"--signal={name}", step)
-        return True
+                return await self._sent(option, step)
+        return Sent.NOBODY
+
+    async def _sent(self, *arguments: str) -> Sent:
+        return Sent.SENT if await self._ground.try_run("scancel", *arguments) else Sent.UNHEARD
 
     def _has(self, number: int) -> bool:
         job = self._ground.watch.jobs.get(number)
@@ -305,14 +351,17 @@ class Batch:
         changed.set()
 
 
-def _number(printed: str) -> int:
+def _number(printed: str) -> int | None:
     """Return the number of a job that ``sbatch --parsable`` has printed: ``17`` or ``17;cluster``.
 
-    Raises:
-        SlurmError: If there is none.
+    What a site's own filters print may stand before it.
     """
-    number = printed.strip().partition(";")[0]
-    if not number.isdecimal():
-        msg = f"sbatch: expected the number of a job, but got {printed!r}"
-        raise SlurmError(msg)
-    return int(number)
+    last = printed.strip().rpartition("\n")[2]
+    number = last.partition(";")[0]
+    return int(number) if number.isdecimal() else None
+
+
+def _remove(files: tuple[str, ...]) -> None:
+    for file in files:
+        with suppress(OSError):
+            Path(file).unlink()

@@ -18,6 +18,7 @@ from muster.slurm._texts.tags import Tag
 from muster.subprocesses import Command, variables
 
 if TYPE_CHECKING:
+    from muster._gangs import Member
     from muster._surface.allocation import Allocation
     from muster.slurm._slurm import Slurm
 
@@ -54,7 +55,8 @@ class Runs:
         self._slurm = slurm
         self._grace_s = grace_s
         self._detached = detached
-        self._gathering = Gathering(grace_s)
+        self._gangs = slurm.new_gangs()
+        self._gathering = Gathering()
 
     async def run(
         self, allocation: Allocation, command: Callable[[], Line], started: Callable[[], None]
@@ -71,17 +73,31 @@ class Runs:
             JobLostError: If the job was lost, and the ask is not to blame.
             SlurmError: If the job was refused, or has not ended by itself.
         """
-        await self._slurm.end_earlier(allocation)
-        if allocation.peers > 1:
-            batch = await self._gathering.join(
-                allocation.step,
-                allocation.peers,
-                lambda: self._prepare(allocation, command()),
-                lambda works: self._submit(allocation, works),
-            )
-        else:
-            batch = self._submit(allocation, (self._prepare(allocation, command()),))
-        return await self._attend(allocation, batch, started)
+        with self._gangs.member(allocation) as member:
+            if member is None:
+                work = await self._prepare(allocation, command)
+                return await self._attend(allocation, self._submit(allocation, (work,)), started)
+            await member.admit()
+            try:
+                batch = await self._meet(allocation, member, command)
+                return await self._attend(allocation, batch, _both(member.begin, started))
+            except Exception:
+                await member.fail()
+                raise
+
+    async def _meet(
+        self, allocation: Allocation, member: Member, command: Callable[[], Line]
+    ) -> Batch:
+        """Return the job of a member of a gang, with all that were bound in the same step."""
+        if allocation.peers == 1:
+            return self._submit(allocation, (await self._prepare(allocation, command),))
+        return await self._gathering.join(
+            allocation.step,
+            allocation.peers,
+            lambda: self._prepare(allocation, command),
+            lambda works: self._submit(allocation, works),
+            lambda: member.waits_for_earlier,
+        )
 
     async def resume(self, allocation: Allocation, started: Callable[[], None]) -> JobResult:
         """Go on with the job of an allocation that an earlier program has started.
@@ -94,13 +110,26 @@ class Runs:
             JobLostError: If the job was lost, and the ask is not to blame.
             SlurmError: If there is no such job, or it has not ended by itself.
         """
+        with self._gangs.member(allocation) as member:
+            if member is None:
+                return await self._resume(allocation, started)
+            try:
+                return await self._resume(allocation, _both(member.begin, started))
+            except Exception:
+                await member.fail()
+                raise
+
+    async def _resume(self, allocation: Allocation, started: Callable[[], None]) -> JobResult:
         found = await self._slurm.adopt(allocation)
         if isinstance(found, JobResult):
             started()
             return found
         return await self._attend(allocation, found, started)
 
-    def _prepare(self, allocation: Allocation, command: Line) -> Work:
+    async def _prepare(self, allocation: Allocation, command_of: Callable[[], Line]) -> Work:
+        """Return what is to run, when nothing of it runs any more from an earlier program."""
+        await self._slurm.end_earlier(allocation)
+        command = command_of()
         if not isinstance(command, Command):
             command = Command(command)
         share = self._slurm.amounts.share(allocation.resources)
@@ -135,10 +164,17 @@ class Runs:
             if batch.stage is Stage.RUNNING or number in batch.ends:
                 started()
             await batch.until(lambda: batch.is_over or (batch.is_gang and number in batch.ends))
+            if batch.is_forgotten and number not in batch.ends:
+                kept = await self._slurm.kept_result(allocation, batch.job)
+                if kept is not None:
+                    started()
+                    return kept
             if is_node_lost(batch) and number not in batch.ends:
                 await trio.sleep(_NODE_LOST_S)
         except BaseException:
-            if not (self._detached and allocation.ending == "closing"):
+            if self._detached and allocation.ending == "closing":
+                self._slurm.leave_alone(batch, number)
+            else:
                 await self._evict(allocation, batch)
             raise
         result = result_of(batch, number)
@@ -158,6 +194,14 @@ class Runs:
                 allocation.app,
                 allocation.ask,
             )
+
+
+def _both(first: Callable[[], None], second: Callable[[], None]) -> Callable[[], None]:
+    def call() -> None:
+        first()
+        second()
+
+    return call
 
 
 @final

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Final, final
 
 import attrs
 import trio
 
-from muster.slurm._batch import Batch, Stage
+from muster.slurm._batch import Batch, Sent, Stage
 from muster.slurm._errors import JobLostError, SlurmError
 from muster.slurm._texts.jobs import Job
 from muster.slurm._texts.script import NOT_THERE
@@ -117,24 +118,34 @@ async def evict(batch: Batch, number: int, grace_s: float) -> None:
         batch.leave(number)
         await batch.until(lambda: batch.is_over)
         return
-    while not is_gone() and not await batch.signal(number, "TERM"):
-        with trio.move_on_after(_TERM_AGAIN_S):
-            await batch.until(is_gone)
+    await _ask_to_end(batch, number, grace_s, is_gone)
     with trio.move_on_after(grace_s):
         await batch.until(is_gone)
     tries = 0
     while not is_gone():
-        if batch.is_gang and tries < _KILL_TRIES:
-            await batch.signal(number, "KILL")
-        else:
+        if not batch.is_gang or tries >= _KILL_TRIES:
             # A member that neither ends nor says so takes the others with it.
             batch.condemn(JobLostError("the job was ended"))
-        tries += 1
+        elif await batch.signal(number, "KILL") is not Sent.UNHEARD:
+            tries += 1
         with trio.move_on_after(_KILL_AGAIN_S):
             await batch.until(is_gone)
     batch.leave(number)
     if batch.is_condemned:  # it was the last one: the room is free when the job is gone
         await batch.until(lambda: batch.is_over)
+
+
+async def _ask_to_end(
+    batch: Batch, number: int, grace_s: float, is_gone: Callable[[], bool]
+) -> None:
+    """Send SIGTERM to a member, when Slurm answers and the member is there."""
+    until = trio.current_time() + grace_s
+    while not is_gone():
+        sent = await batch.signal(number, "TERM")
+        if sent is Sent.SENT or (sent is Sent.NOBODY and trio.current_time() >= until):
+            return
+        with trio.move_on_after(_TERM_AGAIN_S):
+            await batch.until(is_gone)
 
 
 async def end_whole(batch: Batch, grace_s: float) -> None:

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections import deque
+from collections.abc import Awaitable, Callable
 from typing import Final, final
 
 import attrs
@@ -13,8 +14,12 @@ from muster.slurm._errors import JobLostError
 from muster.slurm._texts.script import Work
 
 _LONGEST_S: Final = 10.0
-"""How long the members wait for each other, in seconds, besides the grace period: a member may
-still have to wait for its own earlier run."""
+"""How long the members wait for one that has no reason not to come, in seconds: the scheduler does
+not say that an allocation has ended if its run has not begun."""
+
+_CALLED_OFF: Final = 100
+"""How many of the last steps are remembered that were called off, so that nobody waits who comes
+late."""
 
 
 @final
@@ -26,6 +31,7 @@ class _Meeting:
         peers: How many there are.
         works: What those that have come are to run, by number.
         came: How many have come, also those that have left again.
+        present: How many have come and are still there.
         batch: Their job.
         is_off: Whether one of them will not come.
         settled: Set when there is a job, or will not be.
@@ -34,6 +40,7 @@ class _Meeting:
     peers: int
     works: dict[int, Work] = attrs.field(factory=dict[int, Work])
     came: int = 0
+    present: int = 0
     batch: Batch | None = None
     is_off: bool = False
     settled: trio.Event = attrs.field(factory=trio.Event)
@@ -47,22 +54,25 @@ class _Meeting:
 
 @final
 class Gathering:
-    """The meetings of all gangs.
+    """The meetings of all gangs."""
 
-    Args:
-        patience_s: How long to wait for the others, in seconds.
-    """
-
-    def __init__(self, patience_s: float) -> None:
-        self._patience_s = patience_s + _LONGEST_S
+    def __init__(self) -> None:
+        #: Those to which somebody has come, and not everybody.
         self._meetings: dict[int, _Meeting] = {}
+        self._called_off: deque[int] = deque(maxlen=_CALLED_OFF)
+
+    @property
+    def is_empty(self) -> bool:
+        """Whether nobody waits for others to come."""
+        return not self._meetings
 
     async def join(
         self,
         step: int,
         peers: int,
-        prepare: Callable[[], Work],
+        prepare: Callable[[], Awaitable[Work]],
         submit: Callable[[tuple[Work, ...]], Batch],
+        may_come: Callable[[], bool],
     ) -> Batch:
         """Wait until all members of a step have come.
 
@@ -71,30 +81,50 @@ class Gathering:
             peers: How many members it has.
             prepare: Returns what the caller is to run.
             submit: Returns the job of all; called by the last one.
+            may_come: Says whether a member that has not come may have a reason.
 
         Returns:
             The job.
 
         Raises:
-            JobLostError: If one of them does not come in time, or has left.
+            JobLostError: If one of them does not come, or has left.
         """
+        if step in self._called_off:
+            raise _not_all()
         meeting = self._meetings.setdefault(step, _Meeting(peers))
         meeting.came += 1
-        if meeting.came >= peers:
-            self._meetings.pop(step, None)
+        meeting.present += 1
+        if meeting.came == peers:
+            del self._meetings[step]
         try:
-            work = prepare()
+            work = await prepare()
             meeting.works[work.number] = work
             if len(meeting.works) == peers and not meeting.is_off:
                 works = tuple(meeting.works[number] for number in sorted(meeting.works))
                 meeting.batch = submit(works)
                 meeting.settled.set()
-            with trio.move_on_after(self._patience_s):
-                await meeting.settled.wait()
+            await _settle(meeting, may_come)
         finally:
             if meeting.batch is None:
                 meeting.call_off()
+            meeting.present -= 1
+            if not meeting.present and self._meetings.get(step) is meeting:
+                del self._meetings[step]
+                self._called_off.append(step)
         if meeting.batch is None:
-            msg = "another member of the gang does not start"
-            raise JobLostError(msg)
+            raise _not_all()
         return meeting.batch
+
+
+def _not_all() -> JobLostError:
+    return JobLostError("another member of the gang does not start")
+
+
+async def _settle(meeting: _Meeting, may_come: Callable[[], bool]) -> None:
+    """Wait until there is a job, or will not be."""
+    while not meeting.settled.is_set():
+        with trio.move_on_after(_LONGEST_S):
+            await meeting.settled.wait()
+            return
+        if meeting.came < meeting.peers and not may_come():
+            return

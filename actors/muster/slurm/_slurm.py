@@ -3,33 +3,26 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import AsyncGenerator, Mapping, Sequence
-from contextlib import asynccontextmanager
+from math import inf
 from pathlib import Path
-from typing import TYPE_CHECKING, Final, Literal, Never, final, get_args
+from typing import TYPE_CHECKING, Final, Never, final
 
 import trio
 
+from muster._gangs import Gangs
 from muster.slurm._batch import Batch, Ground
-from muster.slurm._commands import Commands
 from muster.slurm._endings import JobResult, end_whole, evict, status_of
-from muster.slurm._errors import SlurmError
+from muster.slurm._errors import JobLostError, SlurmError
 from muster.slurm._follow import Books, Follower
-from muster.slurm._texts.amounts import DEFAULT_RESOURCES, Amounts
+from muster.slurm._texts.amounts import Amounts
 from muster.slurm._texts.jobs import Phase
 from muster.slurm._texts.nodes import fields_of, read_nodes, wanted_nodes
-from muster.slurm._texts.orders import Order, Site, result_file
-from muster.slurm._texts.tags import Tag, read_comment
-from muster.slurm._watch import Watch
+from muster.slurm._texts.orders import Order, result_file
+from muster.slurm._texts.tags import Tag
 from muster_core.errors import EventError
 
 if TYPE_CHECKING:
-    from os import PathLike
-
     from muster._surface.allocation import Allocation
-
-Gangs = Literal["job", "components"]
-"""How a gang on several nodes is submitted; see :func:`connect`."""
 
 _LOG: Final = logging.getLogger("muster.slurm")
 
@@ -40,8 +33,8 @@ _AFTER_FOLLOW_S: Final = 5.0
 """How long after the beginning of ``follow`` jobs may still be taken over, in seconds: the
 scheduler is open by then, and calls ``resume`` when it opens."""
 
-_RESULTS_KEPT_S: Final = 30 * 86400.0
-"""How long files with exit statuses are kept, in seconds."""
+_AGAIN_S: Final = 5.0
+"""After how long a job that nobody knows is ended again, in seconds."""
 
 
 @final
@@ -71,6 +64,12 @@ class Slurm:
         self._batches: set[Batch] = set()
         #: The jobs of an earlier program, and which of their members were taken over.
         self._earlier: dict[Batch, set[int]] = {}
+        #: Those of them that are being ended as a whole.
+        self._ending: set[Batch] = set()
+        #: Set when nobody takes over any more.
+        self._settled = trio.Event()
+        #: When jobs that nobody knows were ended, by number.
+        self._strangers: dict[int, float] = {}
         self._follows = trio.Event()
         self._names: dict[str, frozenset[str]] = {}
 
@@ -93,7 +92,9 @@ class Slurm:
 
         Raises:
             ClosedSchedulerError: If the scheduler is closed.
+            EventError: If ``every`` is not a number of seconds above 0.
         """
+        check_seconds("every", every, above_zero=True)
         self._follows.set()
         follower = Follower(scheduler)
         is_silent = False
@@ -120,6 +121,10 @@ class Slurm:
 
     # What the binder needs
 
+    def new_gangs(self) -> Gangs:
+        """Return the gangs of one binder."""
+        return Gangs(self._nursery)
+
     def submit(self, order: Order) -> Batch:
         """Submit a job; its batch tells what becomes of it."""
         batch = Batch(self._ground, order.tag, order)
@@ -131,7 +136,7 @@ class Slurm:
         """Take over the job of an allocation, or the result that it has left.
 
         Raises:
-            SlurmError: If there is neither.
+            JobLostError: If there is neither.
         """
         batch = self._find(allocation)
         if batch is None:
@@ -142,13 +147,27 @@ class Slurm:
             self._earlier[batch].add(allocation.number)
             batch.place(allocation.number, allocation.node)
             return batch
-        status = await trio.to_thread.run_sync(self._kept_result, allocation)
-        if status is None:
+        result = await self.kept_result(allocation, None)
+        if result is None:
             msg = "there is no job of it: it was not submitted, or has ended too long ago"
-            raise SlurmError(msg)
-        return JobResult(status_of(status))
+            raise JobLostError(msg)
+        return result
 
-    def _kept_result(self, allocation: Allocation) -> int | None:
+    def leave_alone(self, batch: Batch, number: int) -> None:
+        """Leave a member of a job to the next scheduler."""
+        self._earlier.setdefault(batch, set(batch.tag.numbers)).discard(number)
+
+    async def kept_result(self, allocation: Allocation, job: int | None) -> JobResult | None:
+        """Return the result that the job of an allocation has left in the folder, or None.
+
+        Args:
+            allocation: The allocation.
+            job: The number of its job, if that is known.
+        """
+        status = await trio.to_thread.run_sync(self._kept_status, allocation)
+        return None if status is None else JobResult(status_of(status), job)
+
+    def _kept_status(self, allocation: Allocation) -> int | None:
         tags = [Tag(self.namespace, allocation.app, allocation.ask, (allocation.number,))]
         if allocation.gang is not None:
             tags.append(Tag(self.namespace, allocation.gang, None, (allocation.number,)))
@@ -165,18 +184,22 @@ class Slurm:
     async def end_earlier(self, allocation: Allocation) -> None:
         """End jobs of an earlier program for the same ask that nobody has taken over."""
         for batch, adopted in list(self._earlier.items()):
-            if not adopted and not batch.is_over and _is_of(batch.tag, allocation):
-                await self._end(batch, set())
+            if batch.is_over or not _is_of(batch.tag, allocation):
+                continue
+            if adopted and set(batch.tag.numbers) - adopted:
+                # It is not known which members are missing, and they may still be taken over.
+                await self._settled.wait()
+            await self._end(batch, adopted)
 
     def _find(self, allocation: Allocation) -> Batch | None:
-        return next(
-            (
-                batch
-                for batch in self._earlier
-                if allocation.number in batch.tag.numbers and _is_of(batch.tag, allocation)
-            ),
-            None,
-        )
+        """Return the job of an allocation: one that has not ended, or else the newest."""
+        found = [
+            batch
+            for batch in self._earlier
+            if allocation.number in batch.tag.numbers and _is_of(batch.tag, allocation)
+        ]
+        live = [batch for batch in found if not batch.has_ended]
+        return next(iter(live or found[::-1]), None)
 
     # Jobs of earlier programs, and such as nobody knows
 
@@ -184,21 +207,25 @@ class Slurm:
         """Look for jobs that are ours by their comments, and that nobody waits for."""
         known = {batch.job for batch in self._batches}
         coming = {batch.tag for batch in self._batches if batch.job is None}
+        now = trio.current_time()
         for job in self._ground.watch.jobs.values():
             if job.id in known or job.id in self._ground.foreign or job.offset:
                 continue
-            comment = read_comment(job.comment)
+            if job.phase not in (Phase.WAITING, Phase.RUNNING):
+                continue
+            comment = self._ground.comment_of(job)
             if comment is None or comment.tag.namespace != self.namespace:
                 continue
-            if job.phase in (Phase.ENDED, Phase.UNKNOWN) or comment.tag in coming:
+            if comment.tag in coming or now < self._strangers.get(job.id, -inf) + _AGAIN_S:
                 continue
+            self._strangers[job.id] = now
             _LOG.warning("job %s (%s) is nobody's, and is ended", job.id, job.comment)
             self._nursery.start_soon(self._ground.try_run, "scancel", str(job.id))
 
     def find_earlier(self) -> None:
         """Take note of the jobs that are there when the program begins."""
         for job in sorted(self._ground.watch.jobs.values(), key=lambda job: job.id):
-            comment = read_comment(job.comment)
+            comment = self._ground.comment_of(job)
             if comment is None or comment.tag.namespace != self.namespace:
                 continue
             self._ground.foreign.add(job.id)
@@ -213,6 +240,7 @@ class Slurm:
         with trio.move_on_after(self._adopt_within_s):
             await self._follows.wait()
             await trio.sleep(_AFTER_FOLLOW_S)
+        self._settled.set()
         async with trio.open_nursery() as nursery:
             for batch, adopted in list(self._earlier.items()):
                 if not batch.is_over:
@@ -223,8 +251,12 @@ class Slurm:
         others = [number for number in batch.tag.numbers if number not in adopted]
         if not others or batch.is_over:
             return
+        if batch in self._ending:
+            await batch.until(lambda: batch.is_over)
+            return
         _LOG.warning("job %s (%s): nobody has taken it over", batch.job, batch.tag.text)
         if not adopted:
+            self._ending.add(batch)
             await end_whole(batch, _GRACE_S)
             return
         async with trio.open_nursery() as nursery:
@@ -264,124 +296,13 @@ def _is_of(tag: Tag, allocation: Allocation) -> bool:
     return (tag.app, tag.ask) == (allocation.app, allocation.ask)
 
 
-@asynccontextmanager
-async def connect(
-    *,
-    partition: str | None = None,
-    reservation: str | None = None,
-    namespace: str = "muster",
-    options: Sequence[str] = (),
-    resources: Mapping[str, str] = DEFAULT_RESOURCES,
-    results: str | PathLike[str] | None = None,
-    gangs: Gangs = "job",
-    every: float = 1.0,
-    adopt_within: float = 60.0,
-) -> AsyncGenerator[Slurm]:
-    """Use Slurm, by its commands, as the user of this program, for the time of a block.
-
-    Open it outside of the scheduler, so that a scheduler that closes can still end its jobs. Jobs
-    of an earlier program with this namespace are taken over, or ended: so no two programs of one
-    user may have one namespace at the same time.
-
-    Args:
-        partition: The partition whose nodes Muster gives out; default: Slurm's default partition.
-            It should be Muster's alone.
-        reservation: A reservation in it, to use these nodes only.
-        namespace: How the comments of the jobs begin.
-        options: Further options of sbatch for each job, such as ``--account=physics``.
-        resources: What Slurm's resources are called in Muster; the others keep their names.
-        results: A folder that all nodes share, in which jobs keep their exit statuses. With it a
-            program finds how a job has ended that Slurm has forgotten (after ``MinJobAge``).
-        gangs: How a gang on several nodes is submitted. ``job``: as one job, which Slurm starts as
-            soon as there is room, and which keeps the room of a member that has ended until the
-            last one has. ``components``: as a heterogeneous job with one component for each node,
-            which gives such a node back at once, but is started by Slurm's backfill only, some
-            time later. Members that need different amounts on different nodes are always this.
-        every: How often to ask Slurm for all jobs at most, in seconds.
-        adopt_within: How long jobs of an earlier program are kept that no scheduler takes over,
-            in seconds; 5 seconds once ``follow`` runs.
+def check_seconds(name: str, given: float, *, above_zero: bool) -> None:
+    """Check a number of seconds.
 
     Raises:
-        EventError: If an argument is invalid.
-        SilentError: If Slurm's controller does not answer.
-        SlurmError: If the commands of Slurm are not there, or there is no such partition.
+        EventError: If it is none that can be waited for.
     """
-    if not namespace.isascii() or not namespace.replace("-", "").isalnum():
-        msg = f"namespace: {namespace!r}: must be letters, digits and hyphens"
-        raise EventError(msg)
-    if gangs not in get_args(Gangs):
-        msg = f"gangs: {gangs!r}: must be one of {', '.join(get_args(Gangs))}"
-        raise EventError(msg)
-    folder = None if results is None else str(Path.cwd() / results)
-    commands = Commands()
-    commands.check()
-    site = Site(
-        await _partition(commands, partition),
-        reservation,
-        tuple(options),
-        folder,
-        gangs == "components",
-    )
-    config = await commands.run(("scontrol", "show", "config"))
-    amounts = Amounts(resources, counts_memory=_counts_memory(config))
-    if folder is not None:
-        await trio.to_thread.run_sync(_prune, Path(folder))
-    watch = Watch(commands, every)
-    await watch.ask()
-    async with trio.open_nursery() as nursery:
-        ground = Ground(commands, watch, site, set())
-        slurm = Slurm(ground, nursery, amounts, namespace=namespace, adopt_within=adopt_within)
-        slurm.find_earlier()
-        watch.told = slurm.hear
-        nursery.start_soon(watch.run)
-        nursery.start_soon(slurm.end_orphans)
-        try:
-            yield slurm
-        finally:
-            nursery.cancel_scope.cancel()
-
-
-async def _partition(commands: Commands, name: str | None) -> str:
-    """Return the partition, which is checked, or the default one.
-
-    Raises:
-        SlurmError: If there is none.
-    """
-    printed = await commands.run(("sinfo", "--noheader", "--all", "--format=%P"))
-    marked = printed.split()
-    names = [one.rstrip("*") for one in marked]
-    if name is None:
-        name = next((one.rstrip("*") for one in marked if one.endswith("*")), None)
-        if name is None:
-            msg = f"partition: Slurm has no default one; there are {', '.join(names) or 'none'}"
-            raise SlurmError(msg)
-    elif name not in names:
-        msg = f"partition: {name!r}: there are {', '.join(names) or 'none'}"
-        raise SlurmError(msg)
-    return name
-
-
-def _counts_memory(config: str) -> bool:
-    """Return whether Slurm gives memory out, by what ``scontrol show config`` has printed."""
-    for line in config.splitlines():
-        name, _, setting = line.partition("=")
-        if name.strip() == "SelectTypeParameters":
-            return "MEMORY" in setting.upper()
-    return False
-
-
-def _prune(folder: Path) -> None:
-    """Make the folder for results, and remove old ones.
-
-    Raises:
-        SlurmError: If it cannot be used.
-    """
-    try:
-        folder.mkdir(parents=True, exist_ok=True)
-        newest = max((file.stat().st_mtime for file in folder.iterdir()), default=0.0)
-        for file in folder.iterdir():
-            if file.stat().st_mtime < newest - _RESULTS_KEPT_S:
-                file.unlink()
-    except OSError as error:
-        msg = f"results: {str(folder)!r}: {error.strerror or error}"
-        raise SlurmError(msg) from None
+    if 0 < given < inf or (given >= 0 and not above_zero):
+        return
+    msg = f"{name}: {given!r}: must be a number of seconds {'above' if above_zero else 'from'} 0"
+    raise EventError(msg)

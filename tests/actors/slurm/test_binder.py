@@ -19,7 +19,12 @@ ONE: dict[str, int | float | str] = {"vcore": 1, "memory": "1Mi"}
 
 @asynccontextmanager
 async def opened(
-    told: list[int] | None = None, *, bind_timeout: float = PATIENCE_S, adopt_within: float = 60.0
+    told: list[int] | None = None,
+    *,
+    bind_timeout: float = PATIENCE_S,
+    bind_attempts: int | None = 1,
+    adopt_within: float = 60.0,
+    grace_period: float = 0.1,
 ) -> AsyncGenerator[muster.Scheduler]:
     """Open a scheduler with two nodes."""
 
@@ -29,10 +34,10 @@ async def opened(
 
     with trio.fail_after(2 * PATIENCE_S):
         async with muster.slurm.connect(every=0.05, adopt_within=adopt_within) as slurm:
-            binder = SlurmBinder(slurm, lambda _: "true", done=done, grace_period=0.1)
+            binder = SlurmBinder(slurm, lambda _: "true", done=done, grace_period=grace_period)
             async with (
                 muster.open_scheduler(
-                    binder=binder, bind_timeout=bind_timeout, bind_attempts=1
+                    binder=binder, bind_timeout=bind_timeout, bind_attempts=bind_attempts
                 ) as scheduler,
                 trio.open_nursery() as nursery,
             ):
@@ -144,7 +149,9 @@ async def test_refused_job_says_what_slurm_has_said(fake: FakeSlurm) -> None:
     assert "Invalid account" in str(failed.value.__cause__)
 
 
-@pytest.mark.parametrize(("behaviour", "submissions"), [("unheard", 1), ("lost", 2)])
+@pytest.mark.parametrize(
+    ("behaviour", "submissions"), [("unheard", 1), ("lost", 2), ("chats", 1), ("stammers", 1)]
+)
 async def test_job_is_submitted_once_also_if_the_answer_is_lost(
     fake: FakeSlurm, behaviour: str, submissions: int
 ) -> None:
@@ -156,6 +163,42 @@ async def test_job_is_submitted_once_also_if_the_answer_is_lost(
         await ask.bound()
         assert len(fake.calls("sbatch")) == submissions
         assert [job["job_state"] for job in fake.jobs] == ["RUNNING"]
+
+
+async def test_ask_that_is_removed_while_sbatch_runs_leaves_no_job(fake: FakeSlurm) -> None:
+    fake.set(held=True)
+    async with opened() as scheduler:
+        await add(scheduler)
+        await fake.until(lambda: len(fake.calls("sbatch")) == 1)
+        await scheduler.remove_app("a")
+        await fake.until(lambda: len(fake.calls("squeue")) > 2)
+        fake.set(held=False)
+        await fake.until(lambda: [job["job_state"] for job in fake.jobs] == ["CANCELLED"])
+
+
+@pytest.mark.parametrize("name", ["it's", 'say "x"', "a\nb", "ä 猫 %41", "*", "$(x) `x`"])
+async def test_odd_names_are_found_again(fake: FakeSlurm, name: str) -> None:
+    async with opened() as scheduler:
+        app = await scheduler.add_app(name, "root.q")
+        ask = await app.add_ask(name, ONE)
+        await fake.until(lambda: len(fake.jobs) == 1)
+        fake.job(1, job_state="RUNNING")
+        await ask.bound()
+        (arguments,) = fake.calls("sbatch")
+        assert all(argument.isascii() and "\n" not in argument for argument in arguments)
+        fake.add(comment=fake.jobs[0]["comment"])  # the same run once more
+        await fake.until(lambda: fake.jobs[1]["job_state"] == "CANCELLED")
+        assert fake.jobs[0]["job_state"] == "RUNNING"
+
+
+async def test_names_that_are_too_long_for_a_comment_are_refused(fake: FakeSlurm) -> None:
+    async with opened() as scheduler:
+        app = await scheduler.add_app("a" * 200, "root.q")
+        ask = await app.add_ask("猫" * 100, ONE)
+        with pytest.raises(muster.BindFailedError) as failed:
+            await ask.bound()
+    assert "too long for a comment of Slurm" in str(failed.value.__cause__)
+    assert fake.jobs == []
 
 
 async def test_silence_changes_nothing(fake: FakeSlurm) -> None:
@@ -253,7 +296,7 @@ async def test_jobs_that_nobody_takes_over_end(fake: FakeSlurm) -> None:
         await fake.until(
             lambda: (
                 [job["job_state"] for job in fake.jobs]
-                == ["FAILED", "CANCELLED", "COMPLETED", "RUNNING"]
+                == ["FAILED", "COMPLETED", "COMPLETED", "RUNNING"]
             )
         )
 
@@ -296,6 +339,27 @@ async def test_gang_of_which_a_member_does_not_come_waits_for_nobody(fake: FakeS
         del asks
 
 
+async def vcores(scheduler: muster.Scheduler) -> dict[str, int]:
+    """Return what the nodes of a scheduler have."""
+    nodes = (await scheduler.snapshot()).nodes
+    return {name: node.capacity["vcore"] for name, node in nodes.items()}
+
+
+async def test_node_that_cannot_be_changed_as_known_is_looked_up_again(fake: FakeSlurm) -> None:
+    line = "NodeName={0} CPUTot={1} RealMemory=1000 State=IDLE Partitions=p Gres=(null)"
+    async with opened() as scheduler:
+        await scheduler.remove_node("n1")
+        fake.set(nodes=[line.format("n1", 8), line.format("n2", 8)])
+        with trio.fail_after(PATIENCE_S):
+            while await vcores(scheduler) != {"n1": 8000, "n2": 8000}:  # noqa: ASYNC110
+                await trio.sleep(0.02)
+        fake.set(nodes=[line.format("n2", 8), "NodeName=n1 CPUTot=8 State=DOWN Partitions=p"])
+        with trio.fail_after(PATIENCE_S):
+            while await vcores(scheduler) != {"n2": 8000}:  # noqa: ASYNC110
+                await trio.sleep(0.02)
+        assert fake.jobs == []
+
+
 async def test_nodes_of_an_earlier_program_are_taken_over(fake: FakeSlurm) -> None:
     with trio.fail_after(PATIENCE_S):
         async with (
@@ -321,6 +385,10 @@ async def test_nodes_of_an_earlier_program_are_taken_over(fake: FakeSlurm) -> No
     ("arguments", "message"),
     [
         ({"partition": "q"}, "partition: 'q': there are p, other"),
+        ({"reservation": "night"}, "Reservation night not found"),
+        ({"every": 0}, "every: 0: must be a number of seconds above 0"),
+        ({"every": float("nan")}, "every: nan: must be a number"),
+        ({"adopt_within": -1}, "adopt_within: -1: must be a number of seconds from 0"),
         ({"namespace": "a b"}, "namespace: 'a b': must be letters"),
         ({"gangs": "both"}, "gangs: 'both': must be one of job, components"),
         ({"resources": {"cpu": "x", "mem": "x"}}, "two resources of Slurm have one name"),

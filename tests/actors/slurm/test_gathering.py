@@ -26,7 +26,9 @@ class Members:
     """The members of a step of three, and what becomes of them."""
 
     def __init__(self) -> None:
-        self.gathering = Gathering(5.0)
+        self.gathering = Gathering()
+        #: Whether an earlier run of a member is still ending.
+        self.earlier = False
         self.submitted: list[tuple[int, ...]] = []
         self.came: list[int] = []
         self.lost: list[int] = []
@@ -36,8 +38,11 @@ class Members:
             self.submitted.append(tuple(work.number for work in works))
             return BATCH
 
+        async def prepare() -> Work:
+            return work(number)
+
         try:
-            batch = await self.gathering.join(7, 3, lambda: work(number), submit)
+            batch = await self.gathering.join(7, 3, prepare, submit, lambda: self.earlier)
         except JobLostError:
             self.lost.append(number)
         else:
@@ -53,6 +58,7 @@ async def test_last_one_submits_for_all(autojump_clock: MockClock) -> None:
     assert members.submitted == [(7, 8, 9)]
     assert sorted(members.came) == [7, 8, 9]
     assert autojump_clock.current_time() == 0
+    assert members.gathering.is_empty
 
 
 async def test_nobody_waits_for_ever_for_one_that_does_not_come(
@@ -63,10 +69,40 @@ async def test_nobody_waits_for_ever_for_one_that_does_not_come(
         nursery.start_soon(members.join, 7)
         nursery.start_soon(members.join, 8)
     assert (members.submitted, sorted(members.lost)) == ([], [7, 8])
-    assert autojump_clock.current_time() == 15
+    assert autojump_clock.current_time() == 10
+    assert members.gathering.is_empty
     await members.join(9)  # late
     assert members.lost[-1] == 9
-    assert autojump_clock.current_time() == 15
+    assert autojump_clock.current_time() == 10
+    assert members.gathering.is_empty
+
+
+async def test_member_that_waits_for_its_own_earlier_run_is_waited_for(
+    autojump_clock: MockClock,
+) -> None:
+    members = Members()
+    members.earlier = True
+    async with trio.open_nursery() as nursery:
+        nursery.start_soon(members.join, 7)
+        nursery.start_soon(members.join, 8)
+        await trio.sleep(95)
+        members.earlier = False
+        nursery.start_soon(members.join, 9)
+    assert members.submitted == [(7, 8, 9)]
+    assert autojump_clock.current_time() == 95
+
+
+async def test_nobody_is_waited_for_longer_than_an_earlier_run(autojump_clock: MockClock) -> None:
+    members = Members()
+    members.earlier = True
+    async with trio.open_nursery() as nursery:
+        nursery.start_soon(members.join, 7)
+        nursery.start_soon(members.join, 8)
+        await trio.sleep(95)
+        members.earlier = False
+    assert (members.submitted, sorted(members.lost)) == ([], [7, 8])
+    assert autojump_clock.current_time() == 100
+    assert members.gathering.is_empty
 
 
 async def test_nobody_starts_if_one_has_left(autojump_clock: MockClock) -> None:
@@ -86,6 +122,18 @@ async def test_nobody_starts_if_one_has_left(autojump_clock: MockClock) -> None:
         nursery.start_soon(members.join, 9)
     assert (members.submitted, sorted(members.lost)) == ([], [8, 9])
     assert autojump_clock.current_time() == 0
+    assert members.gathering.is_empty
+
+
+async def test_nothing_stays_behind_if_all_leave(autojump_clock: MockClock) -> None:
+    members = Members()
+    with trio.move_on_after(1):
+        async with trio.open_nursery() as nursery:
+            nursery.start_soon(members.join, 7)
+            nursery.start_soon(members.join, 8)
+    assert (members.submitted, members.lost) == ([], [])
+    assert members.gathering.is_empty
+    assert autojump_clock.current_time() == 1
 
 
 async def test_one_that_cannot_say_what_it_runs_lets_nobody_wait(
@@ -93,12 +141,12 @@ async def test_one_that_cannot_say_what_it_runs_lets_nobody_wait(
 ) -> None:
     members = Members()
 
-    def fail() -> Work:
+    async def fail() -> Work:
         raise ValueError("no command")
 
     async def bad() -> None:
         with pytest.raises(ValueError, match="no command"):
-            await members.gathering.join(7, 3, fail, lambda _: BATCH)
+            await members.gathering.join(7, 3, fail, lambda _: BATCH, lambda: False)
 
     async with trio.open_nursery() as nursery:
         nursery.start_soon(members.join, 7)

@@ -41,6 +41,7 @@ def test_recorded_jobs_of_22_05() -> None:
         (9, 1),
     ]
     assert jobs[4].first_node == "n1"
+    assert {job.user for job in jobs.values()} == {0}
 
 
 def test_empty_list_of_a_controller_that_is_away_is_no_list() -> None:
@@ -80,7 +81,8 @@ def test_forms_of_later_versions() -> None:
                 "job_id": 18,
                 "job_state": ["FAILED"],
                 "exit_code": {"status": ["ERROR"], "return_code": number(3)},
-                "comment": {"job": "muster:a/x/2", "administrator": ""},
+                "comment": {"administrator": "see me", "job": "muster:a/x/2", "system": ""},
+                "user_id": number(1000),
             },
             {
                 "job_id": 19,
@@ -108,6 +110,7 @@ def test_forms_of_later_versions() -> None:
         20: (Phase.ENDING, "CANCELLED", None),
     }
     assert [job.comment for job in jobs.values()] == ["muster:a/x/1", "muster:a/x/2", "", ""]
+    assert (jobs[17].user, jobs[18].user) == (None, 1000)
     assert (jobs[17].leader, jobs[19].leader, jobs[19].offset) == (0, 18, 1)
 
 

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from muster.slurm import DEFAULT_RESOURCES
+from muster.slurm import DEFAULT_RESOURCES, SlurmError
 from muster.slurm._texts.amounts import Amounts
 from muster.slurm._texts.nodes import Node, fields_of, read_nodes, wanted_nodes
 
@@ -30,6 +30,12 @@ def test_recorded_nodes() -> None:
     assert fields_of(RECORDED.splitlines()[0])["Reason"].startswith("a disk = broken")
     assert nodes["n3"].gres == {"gpu": 2}
     assert nodes["n1"].features == ("fast",)
+
+
+@pytest.mark.parametrize("printed", ["", "\n", "No nodes in the system\n"])
+def test_no_nodes_are_no_answer(printed: str) -> None:
+    with pytest.raises(SlurmError, match="scontrol: expected nodes"):
+        read_nodes(printed)
 
 
 def test_drained_node_is_closed_and_one_that_is_down_is_gone() -> None:

@@ -13,7 +13,7 @@ from muster.asyncio._jobs import Following, HostBooks, in_host
 from muster.asyncio._link import Mode
 from muster.asyncio._mirror import Mirror
 from muster.slurm._binder import Line, Runs
-from muster.slurm._slurm import Gangs
+from muster.slurm._connect import GangForm
 
 if TYPE_CHECKING:
     from os import PathLike
@@ -121,7 +121,7 @@ async def connect(
     options: Sequence[str] = (),
     resources: Mapping[str, str] = muster.slurm.DEFAULT_RESOURCES,
     results: str | PathLike[str] | None = None,
-    gangs: Gangs = "job",
+    gangs: GangForm = "job",
     every: float = 1.0,
     adopt_within: float = 60.0,
 ) -> AsyncGenerator[Slurm, None]:

@@ -73,6 +73,7 @@ class Job:
         first_node: The node on which the script runs.
         leader: The number of the first component, for a heterogeneous job; else 0.
         offset: The place among the components.
+        user: The number of its user; None if it is not known.
     """
 
     id: int
@@ -85,6 +86,7 @@ class Job:
     first_node: str = ""
     leader: int = 0
     offset: int = 0
+    user: int | None = None
 
 
 def read_jobs(printed: str) -> dict[int, Job]:
@@ -132,6 +134,7 @@ def _job(written: Mapping[str, Any]) -> Job | None:
         first_node=_text(written.get("batch_host")),
         leader=_number(written.get("het_job_id")) or 0,
         offset=_number(written.get("het_job_offset")) or 0,
+        user=_number(written.get("user_id")),
     )
 
 
@@ -157,8 +160,8 @@ def _states(written: object) -> tuple[str, ...]:
 
 
 def _text(written: object) -> str:
-    if isinstance(written, dict):  # some versions: {"comment": …, "administrator": …}
-        written = next(iter(cast("dict[str, object]", written).values()), "")
+    if isinstance(written, dict):  # some versions: {"administrator": …, "job": …, "system": …}
+        written = cast("dict[str, object]", written).get("job")
     return written if isinstance(written, str) else ""
 
 

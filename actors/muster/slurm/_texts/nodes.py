@@ -11,6 +11,7 @@ from typing import Final, final
 
 import attrs
 
+from muster.slurm._errors import SlurmError
 from muster.slurm._texts.amounts import Amounts
 from muster_core.resources import Resources
 
@@ -102,9 +103,17 @@ class Wanted:
 
 
 def read_nodes(printed: str) -> tuple[Node, ...]:
-    """Read what ``scontrol show node --oneliner`` has printed."""
+    """Read what ``scontrol show node --oneliner`` has printed.
+
+    Raises:
+        SlurmError: If it has no nodes: a Slurm without nodes does not run.
+    """
     found = (_node(fields_of(line)) for line in printed.splitlines() if "NodeName=" in line)
-    return tuple(node for node in found if node is not None)
+    nodes = tuple(node for node in found if node is not None)
+    if not nodes:
+        msg = f"scontrol: expected nodes, one in a line, but got {printed[:60]!r}"
+        raise SlurmError(msg)
+    return nodes
 
 
 def fields_of(line: str) -> dict[str, str]:

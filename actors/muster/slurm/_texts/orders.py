@@ -79,6 +79,11 @@ class Order:
         result = None if site.results is None else f"{site.results}/{_file(self.tag.name)}-"
         return gang_script(self.tag, self.members, groups, result)
 
+    def result_files(self, site: Site) -> tuple[str, ...]:
+        """Return the names of the files into which exit statuses will be written."""
+        found = (result_file(site, self.tag, work.number) for work in self.members)
+        return tuple(name for name in found if name is not None)
+
     def command(self, site: Site) -> tuple[str, ...]:
         """Return the command that submits the job, which reads the script."""
         tag = self.tag

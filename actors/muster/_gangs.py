@@ -1,7 +1,7 @@
 """Runs of gangs that fail before their gang has begun: all of them fail, at the same time.
 
-A scheduler binds the members of a gang in one step. When one of them cannot be started, the agent
-starts none of them. But each has a run of its own, and is released by itself. A member that is
+A scheduler binds the members of a gang in one step. When one of them cannot be started, what runs
+the work (Ray's agent, a job of Slurm) starts none of them. But each has a run of its own, and is released by itself. A member that is
 released while others still hold their nodes is bound again alone, since its gang is satisfied, and
 would run alone. So the runs of a gang that has not begun wait for one another, and raise in the same
 moment. Then no member is bound any more, and the gang has to be complete once more.
@@ -60,6 +60,11 @@ class Member:
             msg = "another member of the gang has not started"
             raise NotStartedError(msg)
 
+    @property
+    def waits_for_earlier(self) -> bool:
+        """Whether an earlier run of the gang is still ending: a member may have to wait for it."""
+        return self._gang.is_ending
+
     async def fail(self) -> None:
         """Wait until all members fail, unless the gang has begun."""
         await self._gang.fail(self)
@@ -86,6 +91,11 @@ class _Gang:
     def is_over(self) -> bool:
         """Whether nothing has to be known of it any more."""
         return self.has_begun and not self._runs
+
+    @property
+    def is_ending(self) -> bool:
+        """Whether there is a run whose allocation has ended."""
+        return any(one.allocation.ending is not None for one in self._runs)
 
     def enter(self, member: Member) -> None:
         """Add a run."""

@@ -1,0 +1,174 @@
+"""Jobs of earlier programs and of others: taken over, ended, or left alone."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import AsyncGenerator
+from contextlib import asynccontextmanager
+from pathlib import Path
+
+import pytest
+import trio
+
+import muster
+import muster.slurm
+from muster import Reason
+from muster.slurm import JobResult, Slurm, SlurmBinder
+from tests.actors.slurm.conftest import PATIENCE_S, FakeSlurm
+from tests.actors.slurm.test_binder import ONE
+
+pytestmark = pytest.mark.usefixtures("watchdog")
+
+
+@asynccontextmanager
+async def scheduled(
+    slurm: Slurm, store: Path, told: list[tuple[str, int]] | None = None, *, detached: bool = True
+) -> AsyncGenerator[muster.Scheduler]:
+    """Open a scheduler with a store, whose jobs are left alone when it closes."""
+
+    def done(held: muster.Allocation, result: JobResult) -> None:
+        if told is not None:
+            told.append((held.ask, result.status))
+
+    binder = SlurmBinder(slurm, lambda _: "true", done=done, grace_period=0.1, detached=detached)
+    async with (
+        muster.open_scheduler(
+            binder=binder, store=store, bind_timeout=PATIENCE_S, bind_attempts=1
+        ) as scheduler,
+        trio.open_nursery() as nursery,
+    ):
+        await nursery.start(slurm.follow, scheduler)
+        yield scheduler
+        nursery.cancel_scope.cancel()
+
+
+async def start_one(fake: FakeSlurm, scheduler: muster.Scheduler) -> None:
+    """Let one ask run."""
+    ask = await (await scheduler.add_app("a", "root.q")).add_ask("x", ONE)
+    await fake.until(lambda: len(fake.jobs) == 1)
+    fake.job(1, job_state="RUNNING", batch_host="n1")
+    await ask.bound()
+
+
+async def ended(scheduler: muster.Scheduler) -> Reason:
+    """Wait until the ask has ended."""
+    return await (await scheduler.app("a").ask("x").bound()).ended()
+
+
+async def test_next_scheduler_on_the_same_connection_goes_on(
+    fake: FakeSlurm, tmp_path: Path
+) -> None:
+    told: list[tuple[str, int]] = []
+    with trio.fail_after(2 * PATIENCE_S):
+        async with muster.slurm.connect(every=0.05) as slurm:
+            async with scheduled(slurm, tmp_path / "store") as scheduler:
+                await start_one(fake, scheduler)
+            assert fake.jobs[0]["job_state"] == "RUNNING"
+            async with scheduled(slurm, tmp_path / "store", told) as scheduler:
+                fake.job(1, job_state="FAILED", exit_code=7 << 8)
+                assert await ended(scheduler) is Reason.COMPLETED
+    assert told == [("x", 7)]
+    assert len(fake.jobs) == 1
+
+
+async def test_of_two_jobs_of_a_run_the_one_that_runs_is_taken_over(
+    fake: FakeSlurm, tmp_path: Path
+) -> None:
+    told: list[tuple[str, int]] = []
+    with trio.fail_after(2 * PATIENCE_S):
+        async with (
+            muster.slurm.connect(every=0.05) as slurm,
+            scheduled(slurm, tmp_path / "store") as scheduler,
+        ):
+            await start_one(fake, scheduler)
+        tag = fake.jobs[0]["comment"]
+        # As another program has left them, whose store was removed: its numbers were the same.
+        fake.job(1, job_state="COMPLETED")
+        fake.add(comment=tag, job_state="RUNNING", batch_host="n1")
+        fake.add(comment=tag, job_state="PENDING")
+        fake.add(comment=tag.rpartition("/")[0] + "/999", job_state="PENDING")
+        async with (
+            muster.slurm.connect(every=0.05) as slurm,
+            scheduled(slurm, tmp_path / "store", told) as scheduler,
+        ):
+            await fake.until(
+                lambda: [job["job_state"] for job in fake.jobs[2:]] == ["CANCELLED"] * 2
+            )
+            fake.job(2, job_state="FAILED", exit_code=3 << 8)
+            assert await ended(scheduler) is Reason.COMPLETED
+    assert told == [("x", 3)]
+    assert len(fake.jobs) == 4
+
+
+async def test_run_that_was_never_submitted_is_no_attempt(fake: FakeSlurm, tmp_path: Path) -> None:
+    with trio.fail_after(2 * PATIENCE_S):
+        async with (
+            muster.slurm.connect(every=0.05) as slurm,
+            scheduled(slurm, tmp_path / "store") as scheduler,
+        ):
+            await start_one(fake, scheduler)
+        fake.forget(1)
+        async with (
+            muster.slurm.connect(every=0.05) as slurm,
+            scheduled(slurm, tmp_path / "store") as scheduler,
+        ):
+            await fake.until(lambda: len(fake.jobs) == 1)
+            fake.job(1, job_state="RUNNING")
+            await scheduler.app("a").ask("x").bound()
+
+
+async def test_job_that_slurm_forgets_has_left_its_result(fake: FakeSlurm, tmp_path: Path) -> None:
+    told: list[tuple[str, int]] = []
+    results = tmp_path / "results"
+    results.mkdir()
+    with trio.fail_after(2 * PATIENCE_S):
+        async with (
+            muster.slurm.connect(every=0.05, results=results) as slurm,
+            scheduled(slurm, tmp_path / "store", told) as scheduler,
+        ):
+            await start_one(fake, scheduler)
+            name = fake.jobs[0]["comment"].rpartition("/")
+            (results / f"{name[0].replace('/', '%2F')}-{name[2]}").write_text("4\n", "ascii")
+            fake.forget(1)
+            assert await ended(scheduler) is Reason.COMPLETED
+    assert told == [("x", 4)]
+
+
+async def test_result_of_another_store_is_not_taken_for_that_of_a_job(
+    fake: FakeSlurm, tmp_path: Path
+) -> None:
+    results = tmp_path / "results"
+    results.mkdir()
+    for number in range(20):
+        (results / f"muster:a%2Fx-{number}").write_text("4\n", "ascii")
+    with trio.fail_after(2 * PATIENCE_S):
+        async with (
+            muster.slurm.connect(every=0.05, results=results) as slurm,
+            scheduled(slurm, tmp_path / "store") as scheduler,
+        ):
+            await start_one(fake, scheduler)
+            fake.forget(1)
+            assert await ended(scheduler) is Reason.BIND_FAILED
+
+
+async def test_jobs_of_other_users_are_theirs(fake: FakeSlurm) -> None:
+    stranger = os.geteuid() + 1
+    fake.add(comment="muster:a/x/7", user_id=stranger)
+    with trio.fail_after(2 * PATIENCE_S):
+        async with muster.slurm.connect(every=0.05, adopt_within=0) as slurm:
+            binder = SlurmBinder(slurm, lambda _: "true", grace_period=0.1)
+            async with (
+                muster.open_scheduler(binder=binder, bind_timeout=PATIENCE_S) as scheduler,
+                trio.open_nursery() as nursery,
+            ):
+                await nursery.start(slurm.follow, scheduler)
+                app = await scheduler.add_app("a", "root.q")
+                ask = await app.add_ask("x", ONE)
+                await fake.until(lambda: len(fake.jobs) == 2)
+                fake.job(2, job_state="RUNNING", user_id=os.geteuid())
+                await ask.bound()
+                fake.add(comment=fake.jobs[1]["comment"], user_id=stranger)
+                fake.add(comment=fake.jobs[1]["comment"], user_id=os.geteuid())
+                await fake.until(lambda: fake.jobs[3]["job_state"] == "CANCELLED")
+                assert [job["job_state"] for job in fake.jobs[:3]] == ["RUNNING"] * 3
+                nursery.cancel_scope.cancel()
