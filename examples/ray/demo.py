@@ -46,7 +46,7 @@ def main(names: list[str]) -> int:
     try:
         importlib.import_module("ray")
     except ImportError:
-        print("needs Ray: pip install 'muster-scheduler[ray]'", file=sys.stderr)
+        print("needs Ray: pip install '.[ray]' in a checkout of Muster", file=sys.stderr)
         return 2
     # Ray notes the address of the last cluster in its folder, for all who connect to "auto".
     with tempfile.TemporaryDirectory(prefix="ray-", ignore_cleanup_errors=True) as folder:

@@ -35,5 +35,5 @@ def needing(extra: str) -> Generator[None]:
         missing = (error.name or "").partition(".")[0]
         if missing in {"", "muster", "muster_core"}:
             raise
-        told = f"the package {missing} is missing: pip install 'muster-scheduler[{extra}]'"
+        told = f"the package {missing} is missing: pip install '.[{extra}]' in a checkout of Muster"
         raise MissingPackageError(told) from None

@@ -196,7 +196,7 @@ def _pickled(value: object, what: str) -> bytes:
     try:
         dumps: Callable[[object], bytes] = import_module("cloudpickle").dumps
     except ImportError as error:
-        msg = "cloudpickle is missing: pip install 'muster-scheduler[ray]'"
+        msg = "cloudpickle is missing: pip install '.[ray]' in a checkout of Muster"
         raise ImportError(msg, name="cloudpickle") from error
     try:
         return dumps(value)

@@ -39,7 +39,7 @@ class Follower:
 
     def __init__(self, books: Books) -> None:
         self._books = books
-        #: The nodes that the scheduler has from here; None if that has to be looked up.
+        #: The nodes that the scheduler has from here; None before the first look.
         self._held: dict[str, Wanted] | None = None
         self._refused: dict[str, str] = {}
 
@@ -58,7 +58,6 @@ class Follower:
         if not events:
             return
         refusals = await self._books.submit_many(events)
-        is_known = True
         for event, refusal in zip(events, refusals, strict=True):
             if isinstance(event, RemoveNode):
                 held.pop(event.node, None)
@@ -67,12 +66,10 @@ class Follower:
                 self._refused.pop(event.node, None)
             else:
                 # Somebody else has removed the node, or has one of this name.
-                is_known = is_known and isinstance(event, AddNode)
+                held.pop(event.node, None)
                 if self._refused.get(event.node) != str(refusal):
                     self._refused[event.node] = str(refusal)
                     _LOG.warning("node %s of Slurm: %s", event.node, refusal)
-        if not is_known:
-            self._held = None
 
     async def _kept(self) -> dict[str, Wanted]:
         """Return the nodes that the scheduler has from an earlier program."""

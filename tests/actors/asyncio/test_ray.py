@@ -21,6 +21,9 @@ from tests.actors.ray.puppets import ONE, Puppet, agents, node
 
 pytestmark = pytest.mark.usefixtures("watchdog")
 
+LONG_S = 60.0
+"""How long to wait for anything, in seconds; only a failing test waits so long."""
+
 Script = Callable[[Puppet], Awaitable[None]]
 
 
@@ -39,7 +42,7 @@ async def played(folder: Path, script: Script) -> AsyncGenerator[None]:
             assert (await agent.next()).get("end"), "the program says nothing more"
 
     playing = asyncio.create_task(asyncio.to_thread(trio.run, play))
-    await asyncio.to_thread(ready.wait, 30)
+    await asyncio.to_thread(ready.wait, LONG_S)
     yield
     await playing
 
@@ -114,8 +117,12 @@ def test_work_that_done_judges_as_failed_has_failed(tmp_path: Path) -> None:
     def done(_: muster.Allocation, result: Result) -> None:
         raise muster.WorkFailedError(f"exit status {result.status}")
 
+    is_bound = threading.Event()
+
     async def script(agent: Puppet) -> None:
-        await agent.ended(await agent.begin(), 9)
+        begun = await agent.begin()
+        await trio.to_thread.run_sync(is_bound.wait, LONG_S)
+        await agent.ended(begun, 9)
 
     async def main() -> None:
         async with (
@@ -126,6 +133,7 @@ def test_work_that_done_judges_as_failed_has_failed(tmp_path: Path) -> None:
         ):
             await scheduler.add_app("a", "root.q")
             allocation = await (await scheduler.add_ask("a", "k", ONE)).bound()
+            is_bound.set()
             assert await allocation.ended() is Reason.FAILED
 
     run(main)

@@ -129,8 +129,7 @@ class Worker:
 
     def close(self) -> None:
         for pid in self.left():
-            with contextlib.suppress(ProcessLookupError):
-                os.kill(pid, signal.SIGKILL)
+            kill_if_there(pid, signal.SIGKILL)
         self.daemon.wait(LONG_S)
         assert self.daemon.stdout is not None
         self.daemon.stdout.close()
@@ -144,6 +143,12 @@ def worker(folder: Path, job: Mapping[str, Any]) -> Generator[Worker, None, None
         yield running
     finally:
         running.close()
+
+
+def kill_if_there(pid: int, number: signal.Signals) -> None:
+    """Send a signal to a process, which may have ended just now."""
+    with contextlib.suppress(ProcessLookupError):
+        os.kill(pid, number)
 
 
 def wait_until(is_so: Callable[[], bool], what: str) -> float:

@@ -43,7 +43,7 @@ def without(*arguments: str) -> subprocess.CompletedProcess[str]:
 def test_a_package_is_missing() -> None:
     told = without("serve")
     assert (told.returncode, told.stdout) == (2, "")
-    assert "is missing: pip install 'muster-scheduler[serve]'" in told.stderr
+    assert "is missing: pip install '.[serve]' in a checkout of Muster" in told.stderr
     assert "Traceback" not in told.stderr
 
 

@@ -1,6 +1,10 @@
-"""Stands for each command of Slurm: ``python fake_commands.py COMMAND …``, with a file for a state.
+"""Stands for the commands of Slurm, with a folder for a state.
 
-A test says in the file what becomes of jobs, and how Slurm misbehaves. Nothing runs.
+A test says in the folder what becomes of jobs, and how Slurm misbehaves. Nothing runs.
+
+What asks is asked many times a second, and a Python that starts costs ten times as much as a shell:
+so these commands are scripts that print an answer which is ready. Whoever changes the state makes
+the answers. ``sbatch`` and ``scancel`` change it: ``python fake_commands.py COMMAND …``.
 """
 
 from __future__ import annotations
@@ -18,16 +22,96 @@ from typing import Any
 SILENT = "sbatch: error: Unable to contact slurm controller (connect failure)\n"
 
 
+BETWEEN = "\x1f"
+"""What separates the arguments of a call in the list of all calls; names may have new lines."""
+END = "\x1e"
+"""What a call in this list ends with."""
+
+_HEAD = f"""#!/bin/sh
+cd "$FAKE_SLURM" || exit 1
+IFS='{BETWEEN}'
+name=${{0##*/}}
+call="$name${{*:+{BETWEEN}$*}}"
+printf '%s{END}' "$call" >> calls
+"""
+
+_ASKS = """case "$name $1 $2" in
+    'squeue --steps '*) name=steps ;;
+    'scontrol show config') name=config ;;
+    'scontrol show reservation') name=reservation ;;
+esac
+if [ -e away ] && [ "$name" != squeue ]; then
+    printf '%s' '{silent}' >&2
+    exit 1
+fi
+if [ "$name" = reservation ]; then
+    printf 'Reservation %s not found\\n' "$3" >&2
+    exit 1
+fi
+exec cat "$name.answer"
+"""
+
+
+def write_commands(folder: Path) -> None:
+    """Write the commands, for ``PATH``; ``FAKE_SLURM`` has to be the folder of the state."""
+    folder.mkdir()
+    for name in ("squeue", "sinfo", "scontrol"):
+        _write_command(folder / name, _HEAD + _ASKS.format(silent=SILENT))
+    for name in ("sbatch", "scancel"):
+        _write_command(
+            folder / name, f'{_HEAD}exec {sys.executable} -I -S {__file__} {name} "$@"\n'
+        )
+
+
+def _write_command(file: Path, script: str) -> None:
+    file.write_text(script, encoding="utf-8")
+    file.chmod(0o755)
+
+
+def begin(folder: Path) -> None:
+    """Begin with a state of two nodes and no jobs."""
+    folder.mkdir()
+    (folder / "calls").touch()
+    state = new_state()
+    (folder / "state.json").write_text(json.dumps(state), encoding="utf-8")
+    _put(folder / "sinfo.answer", "p*\nother\n")
+    _put(folder / "config.answer", "SelectTypeParameters = CR_CPU_MEMORY\n")
+    _make_answers(folder, state)
+
+
 @contextmanager
-def state_in(file: Path) -> Generator[dict[str, Any], None, None]:
-    """Read the state, and write it back at the end of the block."""
-    with file.open("r+", encoding="utf-8") as opened:
+def state_in(folder: Path) -> Generator[dict[str, Any], None, None]:
+    """Read the state; at the end of the block write it back, and make the answers."""
+    with (folder / "state.json").open("r+", encoding="utf-8") as opened:
         fcntl.flock(opened, fcntl.LOCK_EX)
         state: dict[str, Any] = json.load(opened)
+        before = json.dumps(state)
         yield state
-        opened.seek(0)
-        opened.truncate()
-        json.dump(state, opened)
+        after = json.dumps(state)
+        if after != before:
+            opened.seek(0)
+            opened.truncate()
+            opened.write(after)
+            _make_answers(folder, state)
+
+
+def _make_answers(folder: Path, state: dict[str, Any]) -> None:
+    answer: dict[str, Any] = {"errors": [], "jobs": state["jobs"]}
+    if state["away"]:
+        (folder / "away").touch()
+        answer = {"errors": [{"source": "slurm_load_jobs"}], "jobs": []}  # as squeue 22.05 does
+    else:
+        (folder / "away").unlink(missing_ok=True)
+    _put(folder / "squeue.answer", json.dumps(answer))
+    _put(folder / "steps.answer", steps(state))
+    _put(folder / "scontrol.answer", "\n".join(state["nodes"]) + "\n")
+
+
+def _put(file: Path, text: str) -> None:
+    """Write a file that others read at any moment."""
+    new = file.with_suffix(".new")
+    new.write_text(text, encoding="utf-8")
+    new.replace(file)
 
 
 def new_state() -> dict[str, Any]:
@@ -42,7 +126,6 @@ def new_state() -> dict[str, Any]:
         # or "unheard": it accepts, but the answer is lost; "lost"; "refuses"; "chats"; "stammers"
         "sbatch": "good",
         "held": False,  # whether sbatch does not come back
-        "calls": [],
     }
 
 
@@ -134,46 +217,23 @@ def scancel(state: dict[str, Any], arguments: list[str]) -> tuple[int, str, str]
     return 0, "", ""
 
 
-def answer(state: dict[str, Any], command: str, arguments: list[str]) -> tuple[int, str, str]:
-    """Return the exit status, the output and the error output of a command."""
-    if state["away"]:
-        if command == "squeue" and "--json" in arguments:  # as squeue 22.05 does
-            return 0, json.dumps({"errors": [{"source": "slurm_load_jobs"}], "jobs": []}), ""
-        return 1, "", SILENT
-    match command:
-        case "sbatch":
-            return sbatch(state, arguments)
-        case "scancel":
-            return scancel(state, arguments)
-        case "squeue" if "--steps" in arguments:
-            return 0, steps(state), ""
-        case "squeue":
-            return 0, json.dumps({"errors": [], "jobs": state["jobs"]}), ""
-        case "sinfo":
-            return 0, "p*\nother\n", ""
-        case "scontrol" if arguments[1] == "reservation":
-            return 1, "", f"Reservation {arguments[2]} not found\n"
-        case "scontrol" if arguments[1] == "config":
-            return 0, "SelectTypeParameters = CR_CPU_MEMORY\n", ""
-        case _:
-            return 0, "\n".join(state["nodes"]) + "\n", ""
-
-
-def is_held(file: Path) -> bool:
+def is_held(folder: Path) -> bool:
     """Return whether sbatch is not to come back now."""
-    with state_in(file) as state:
+    with state_in(folder) as state:
         return bool(state["held"])
 
 
 def main(command: str, arguments: list[str]) -> int:
     """Answer as a command of Slurm does."""
-    file = Path(os.environ["FAKE_SLURM"])
-    with state_in(file) as state:
-        state["calls"].append([command, *arguments])
-    while command == "sbatch" and is_held(file):
+    folder = Path(os.environ["FAKE_SLURM"])
+    while command == "sbatch" and is_held(folder):
         time.sleep(0.02)
-    with state_in(file) as state:
-        status, printed, trouble = answer(state, command, arguments)
+    with state_in(folder) as state:
+        if state["away"]:
+            status, printed, trouble = 1, "", SILENT
+        else:
+            act = sbatch if command == "sbatch" else scancel
+            status, printed, trouble = act(state, arguments)
     sys.stdout.write(printed)
     sys.stderr.write(trouble)
     return status

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import AsyncGenerator
 from contextlib import asynccontextmanager
+from functools import partial
 from typing import Any
 
 import pytest
@@ -25,8 +26,9 @@ async def opened(
     bind_attempts: int | None = 1,
     adopt_within: float = 60.0,
     grace_period: float = 0.1,
+    looks_every: float = 2.0,
 ) -> AsyncGenerator[muster.Scheduler]:
-    """Open a scheduler with two nodes."""
+    """Open a scheduler with two nodes, which looks at them every so many seconds."""
 
     def done(_: muster.Allocation, result: JobResult) -> None:
         if told is not None:
@@ -41,7 +43,7 @@ async def opened(
                 ) as scheduler,
                 trio.open_nursery() as nursery,
             ):
-                await nursery.start(slurm.follow, scheduler)
+                await nursery.start(partial(slurm.follow, scheduler, every=looks_every))
                 yield scheduler
                 nursery.cancel_scope.cancel()
 
@@ -126,7 +128,7 @@ async def test_preempted_job_is_no_attempt(fake: FakeSlurm) -> None:
 
 
 async def test_lost_node_is_removed_and_its_job_is_no_attempt(fake: FakeSlurm) -> None:
-    async with opened() as scheduler:
+    async with opened(looks_every=0.1) as scheduler:
         ask = await add(scheduler)
         await fake.until(lambda: len(fake.jobs) == 1)
         fake.job(1, job_state="RUNNING", nodes="n1")
@@ -339,13 +341,46 @@ async def test_gang_of_which_a_member_does_not_come_waits_for_nobody(fake: FakeS
         del asks
 
 
+async def test_node_that_drains_goes_down_and_comes_back(fake: FakeSlurm) -> None:
+    line = "NodeName=n1 CPUTot=4 RealMemory=1000 State={} Partitions=p Gres=(null)"
+    other = fake.nodes[1]
+    async with opened() as scheduler:
+        ask = await (await scheduler.add_app("a", "root.q")).add_ask("x", ONE, node="n1")
+        await fake.until(lambda: len(fake.jobs) == 1)
+        fake.job(1, job_state="RUNNING", nodes="n1")
+        held = await ask.bound()
+
+        async def becomes(state: str, schedulable: bool | None) -> None:
+            fake.set(nodes=[line.format(state), other])
+            with trio.fail_after(PATIENCE_S):
+                while await is_open(scheduler, "n1") is not schedulable:  # noqa: ASYNC110
+                    await trio.sleep(0.02)
+
+        await becomes("MIXED+DRAIN", schedulable=False)
+        assert held.ending is None
+        await becomes("MIXED", schedulable=True)
+        await becomes("DOWN*", schedulable=None)
+        assert await held.ended() is muster.Reason.NODE_LOST
+        await fake.until(lambda: fake.jobs[0]["job_state"] == "FAILED")
+        await becomes("IDLE", schedulable=True)
+        await fake.until(lambda: len(fake.jobs) == 2)
+        fake.job(2, job_state="RUNNING", nodes="n1")
+        await ask.bound()
+
+
+async def is_open(scheduler: muster.Scheduler, name: str) -> bool | None:
+    """Return whether a node takes work; None if it is not there."""
+    node = (await scheduler.snapshot()).nodes.get(name)
+    return None if node is None else node.schedulable
+
+
 async def vcores(scheduler: muster.Scheduler) -> dict[str, int]:
     """Return what the nodes of a scheduler have."""
     nodes = (await scheduler.snapshot()).nodes
     return {name: node.capacity["vcore"] for name, node in nodes.items()}
 
 
-async def test_node_that_cannot_be_changed_as_known_is_looked_up_again(fake: FakeSlurm) -> None:
+async def test_node_that_somebody_has_removed_is_added_when_it_has_changed(fake: FakeSlurm) -> None:
     line = "NodeName={0} CPUTot={1} RealMemory=1000 State=IDLE Partitions=p Gres=(null)"
     async with opened() as scheduler:
         await scheduler.remove_node("n1")

@@ -7,6 +7,7 @@ import signal
 import subprocess
 import sys
 from collections.abc import Callable, Generator
+from contextlib import suppress
 from pathlib import Path
 
 import pytest
@@ -22,6 +23,13 @@ pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="Slurm's nodes r
 PATIENCE_S = 60.0
 NOT_THERE = -signal.SIGUSR2
 
+# A shell that has a trap for a signal may miss it between a fork and the program that it is for.
+LONG = "sh -c 'echo ready; exec sleep 100'"
+"""A program that SIGTERM ends once it has said that it is ready."""
+
+HESITATING = ("sh", "-c", 'wait() { sleep 0.2; command wait "$@"; }; . "$0"')
+"""A shell that hesitates before it waits."""
+
 
 def work(command: Command, grace_s: float = 10.0) -> Work:
     env = {"MUSTER_RUN": "a/x/1"}
@@ -34,13 +42,16 @@ def start(tmp_path: Path) -> Generator[Callable[..., subprocess.Popen[bytes]]]:
     started: list[subprocess.Popen[bytes]] = []
 
     def run(
-        command: Command, grace_s: float = 10.0, result: str | None = None
+        command: Command,
+        grace_s: float = 10.0,
+        result: str | None = None,
+        shell: tuple[str, ...] = ("/bin/sh",),
     ) -> subprocess.Popen[bytes]:
         file = tmp_path / f"script-{len(started)}"
         file.write_text(script_of(work(command, grace_s), result), encoding="utf-8")
         started.append(
             subprocess.Popen(
-                ["/bin/sh", str(file)],
+                [*shell, str(file)],
                 start_new_session=True,
                 cwd=tmp_path,
                 stdout=subprocess.PIPE,
@@ -52,7 +63,8 @@ def start(tmp_path: Path) -> Generator[Callable[..., subprocess.Popen[bytes]]]:
     yield run
     for one in started:
         if members(one.pid):
-            os.killpg(one.pid, signal.SIGKILL)
+            with suppress(ProcessLookupError):  # they may have ended just now
+                os.killpg(one.pid, signal.SIGKILL)
         one.communicate(timeout=PATIENCE_S)
 
 
@@ -146,7 +158,7 @@ def test_what_is_not_there(
 def test_sigterm_reaches_all_and_all_may_end(
     start: Callable[..., subprocess.Popen[bytes]],
 ) -> None:
-    child = "(trap 'sleep 0.3; echo saved; exit' TERM; echo ready; sleep 100 & wait) & wait"
+    child = f"(trap 'sleep 0.3; echo saved; exit' TERM; {LONG} & wait) & wait"
     script = start(Command(child))
     assert script.stdout is not None
     assert script.stdout.readline() == b"ready\n"
@@ -159,7 +171,7 @@ def test_sigterm_reaches_all_and_all_may_end(
 def test_command_may_say_how_it_has_ended_after_sigterm(
     start: Callable[..., subprocess.Popen[bytes]],
 ) -> None:
-    script = start(Command("trap 'exit 5' TERM; echo ready; sleep 100 & wait"))
+    script = start(Command(f"trap 'exit 5' TERM; {LONG} & wait"))
     assert script.stdout is not None
     script.stdout.readline()
     script.send_signal(signal.SIGTERM)
@@ -175,6 +187,16 @@ def test_deaf_processes_are_killed_after_the_grace_period(
     script.send_signal(signal.SIGTERM)
     assert script.wait(PATIENCE_S) == 137
     assert members(script.pid) == []
+
+
+def test_deaf_processes_are_killed_also_if_the_script_does_not_wait_for_them_yet(
+    start: Callable[..., subprocess.Popen[bytes]],
+) -> None:
+    script = start(Command("trap '' TERM; echo ready; sleep 103"), 0.2, shell=HESITATING)
+    assert script.stdout is not None
+    script.stdout.readline()
+    script.send_signal(signal.SIGTERM)
+    assert script.wait(PATIENCE_S) == 137
 
 
 def test_what_a_command_leaves_behind_is_asked_to_end(

@@ -71,6 +71,21 @@ async def test_next_scheduler_on_the_same_connection_goes_on(
     assert len(fake.jobs) == 1
 
 
+async def test_job_that_was_left_ends_before_its_ask_runs_again(
+    fake: FakeSlurm, tmp_path: Path
+) -> None:
+    with trio.fail_after(2 * PATIENCE_S):
+        async with muster.slurm.connect(every=0.05) as slurm:
+            async with scheduled(slurm, tmp_path / "store") as scheduler:
+                await start_one(fake, scheduler)
+            async with scheduled(slurm, tmp_path / "other store") as scheduler:
+                ask = await (await scheduler.add_app("a", "root.q")).add_ask("x", ONE)
+                await fake.until(lambda: len(fake.jobs) == 2)
+                assert fake.jobs[0]["job_state"] == "FAILED"
+                fake.job(2, job_state="RUNNING")
+                await ask.bound()
+
+
 async def test_of_two_jobs_of_a_run_the_one_that_runs_is_taken_over(
     fake: FakeSlurm, tmp_path: Path
 ) -> None:
@@ -172,3 +187,34 @@ async def test_jobs_of_other_users_are_theirs(fake: FakeSlurm) -> None:
                 await fake.until(lambda: fake.jobs[3]["job_state"] == "CANCELLED")
                 assert [job["job_state"] for job in fake.jobs[:3]] == ["RUNNING"] * 3
                 nursery.cancel_scope.cancel()
+
+
+async def test_member_of_a_gang_does_not_run_beside_one_that_nobody_has_taken_over(
+    fake: FakeSlurm, tmp_path: Path
+) -> None:
+    with trio.fail_after(3 * PATIENCE_S):
+        async with (
+            muster.slurm.connect(every=0.05) as slurm,
+            scheduled(slurm, tmp_path / "store") as scheduler,
+        ):
+            await scheduler.add_gang("ring", 2)
+            app = await scheduler.add_app("a", "root.q")
+            asks = await app.add_asks("m", ONE, 2, gang="ring")
+            await fake.until(lambda: len(fake.jobs) == 1)
+            fake.job(1, job_state="RUNNING", batch_host="n1")
+            for ask in asks:
+                await ask.bound()
+        # The program was killed while it evicted a member, of which the store knows no more.
+        name, _, numbers = fake.jobs[0]["comment"].rpartition("/")
+        first = int(numbers.partition("-")[0])
+        fake.job(1, comment=f"{name}/{first - 1}-{first + 1}")
+        async with (
+            muster.slurm.connect(every=0.05) as slurm,
+            scheduled(slurm, tmp_path / "store") as scheduler,
+        ):
+            await scheduler.app("a").add_ask("again", ONE, gang="ring")
+            await fake.until(lambda: len(fake.jobs) == 2)
+            assert fake.jobs[0]["comment"].endswith(" 143,,")
+            assert fake.jobs[0]["job_state"] == "RUNNING"
+            fake.job(2, job_state="RUNNING")
+            await scheduler.app("a").ask("again").bound()

@@ -8,7 +8,7 @@ import trio
 import muster
 from muster.slurm import Command, JobResult, SlurmError
 from tests.engines.slurm.cluster import PATIENCE_S, Cluster
-from tests.engines.slurm.programs import ONE, lines_in, opened, processes_of
+from tests.engines.slurm.programs import ONE, lines_in, opened, processes_of, until
 
 
 async def test_command_runs_and_its_status_is_told(cluster: Cluster) -> None:
@@ -176,3 +176,26 @@ async def test_cancelled_by_another(cluster: Cluster) -> None:
         assert processes_of("a/x/1") == []
     assert cluster.jobs() == []
     assert processes_of("a/x/2") == []
+
+
+async def test_jobs_of_other_users_are_theirs(cluster: Cluster) -> None:
+    number = cluster.run(
+        "sbatch",
+        "--parsable",
+        "--uid=nobody",
+        "--chdir=/",
+        "--output=/dev/null",
+        "--mem=50M",
+        "--comment=muster:a/x/1",
+        "--wrap=sleep 1000",
+    ).strip()
+    try:
+        async with opened(lambda _: "true", adopt_within=0) as (scheduler, _):
+            app = await scheduler.add_app("a", "root.q")
+            for name in ("x", "y"):
+                held = await (await app.add_ask(name, ONE)).bound()
+                assert await held.ended() is muster.Reason.COMPLETED
+        assert cluster.jobs() == ["muster:a/x/1"]
+    finally:
+        cluster.run("scancel", number)
+        await until(lambda: cluster.jobs() == [])

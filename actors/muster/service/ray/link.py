@@ -126,7 +126,7 @@ class RayLink:
         if isinstance(error, ImportError) and self._options.python is None:
             return (
                 f"the package {error.name or 'ray'} is missing: "
-                f"pip install 'muster-scheduler[serve,ray]'"
+                "pip install '.[serve,ray]' in a checkout of Muster"
             )
         return f"--run ray: {error}"
 

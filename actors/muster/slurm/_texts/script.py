@@ -26,7 +26,8 @@ _LONGEST_GRACE: Final = 10**9
 
 # The command runs in the process group of the script. SIGTERM to the script goes to all of the
 # group; what still runs after the grace period is killed, and before that the script does not end:
-# with it Slurm would kill the rest of the group at once.
+# with it Slurm would kill the rest of the group at once. SIGTERM may come at any moment, also before
+# the script waits for its command: so all that is then to be done is done where it is trapped.
 _AROUND: Final = """\
 not_there() {{ echo "muster: $1" >&2; kill -s USR2 $$; sleep 5; exit 1; }}
 others() {{
@@ -44,23 +45,32 @@ end_all() {{
     trap '' TERM
     if [ -n "$group" ]; then kill -s TERM 0; kill -s CONT 0; else kill -s TERM $child; fi
 }}
+finish() {{
+    trap '' TERM
+    tenths=0
+    while others; do
+        [ $tenths -lt {grace} ] || kill -s KILL $found 2>/dev/null
+        sleep 0.1
+        tenths=$((tenths + 1))
+    done
+}}
+end_early() {{
+    {on_term}
+    finish
+    wait $child 2>/dev/null; last=$?; [ $last = 127 ] || status=$last
+    exit $status
+}}
 {{ read -r line <"/proc/$$/stat"; }} 2>/dev/null && set -- ${{line##*) }} && group=$3
 [ "$group" = $$ ] || group=
 {prepare}
-ended= child=
-trap '[ -n "$child" ] || exit 143; ended=yes; {on_term}' TERM
+ended= child= status=143
+trap 'ended=yes; [ -z "$child" ] || end_early' TERM
 exec {command} <&9 9<&- &
 child=$!
+[ -z "$ended" ] || end_early
 wait $child; status=$?
-if [ -z "$ended" ]; then others && end_all; fi
-trap '' TERM
-tenths=0
-while others; do
-    [ $tenths -lt {grace} ] || kill -s KILL $found 2>/dev/null
-    sleep 0.1
-    tenths=$((tenths + 1))
-done
-if [ -n "$ended" ]; then wait $child 2>/dev/null; last=$?; [ $last = 127 ] || status=$last; fi
+others && end_all
+finish
 """
 
 # Each end comes through a pipe, and is told to slurmctld in the comment of the job. A controller
