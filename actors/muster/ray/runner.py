@@ -81,7 +81,7 @@ class Asked:
             self.to_end = True
             if self._thread is not None and self._raises:
                 self._raises = False
-                _raise_in(self._thread, KeyboardInterrupt)
+                _interrupt_in(self._thread)
 
     @contextmanager
     def hears(self, *, always: bool) -> Generator[None, None, None]:
@@ -109,7 +109,7 @@ class Asked:
 
     def _interrupt_again(self) -> None:
         if self._is_inside and self._thread is not None:
-            _raise_in(self._thread, KeyboardInterrupt)
+            _interrupt_in(self._thread)
         elif self._is_inside:
             self._raises = True
             _thread.interrupt_main()
@@ -138,14 +138,13 @@ class Asked:
             yield
         finally:
             self._raises = self._is_inside = False
-            if self._thread is not None:
-                _raise_in(self._thread, None)  # what has not come yet would come outside
             sys.unraisablehook = before
 
 
-def _raise_in(thread: int, error: type[BaseException] | None) -> None:
-    """Let a thread raise an error between two instructions; None takes back what it is to raise."""
-    raised = None if error is None else ctypes.py_object(error)
+def _interrupt_in(thread: int) -> None:
+    """Let a thread raise ``KeyboardInterrupt`` between two instructions."""
+    # It is not to be taken back: Python would look for it for ever, before each call.
+    raised = ctypes.py_object(KeyboardInterrupt)
     ctypes.pythonapi.PyThreadState_SetAsyncExc(ctypes.c_ulong(thread), raised)
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pickle
 import threading
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Generator
 from contextlib import contextmanager
 from typing import Any
 
@@ -38,7 +38,7 @@ def call() -> object:
 
 
 @contextmanager
-def begun(function: Callable[..., object], *arguments: object) -> Iterator[runner.Detached]:
+def begun(function: Callable[..., object], *arguments: object) -> Generator[runner.Detached]:
     """Have a detached run, as its actor has it: the work is in a thread of its own."""
     actor = runner.Detached("", job(function, *arguments), {"node": "n"})
     thread = threading.Thread(target=actor.begin, args=(None,), daemon=True)
