@@ -20,7 +20,7 @@ from hypothesis import HealthCheck, settings
 _PATIENT = (HealthCheck.too_slow, HealthCheck.data_too_large)
 
 settings.register_profile(
-    "modest", max_examples=50, derandomize=True, deadline=None, suppress_health_check=_PATIENT
+    "modest", max_examples=36, derandomize=True, deadline=None, suppress_health_check=_PATIENT
 )
 settings.register_profile(
     "thorough",

@@ -114,7 +114,7 @@ def test_wheel_runs_the_first_example(python: Path, folder: Path) -> None:
 @pytest.fixture(scope="module")
 def mypy(python: Path, folder: Path) -> str:
     """Give what mypy says about all programs: one run, as each reads all of Muster."""
-    options = [f"--python-executable={python}", "--no-error-summary", "--cache-dir=cache"]
+    options = [f"--python-executable={python}", "--no-error-summary", "--cache-dir=/dev/null"]
     status, answer = said(sys.executable, "-m", "mypy", *options, ".", cwd=folder)
     assert status == 1, answer  # because of the mistakes without marks
     return answer

@@ -15,6 +15,8 @@ from typing import cast
 import pytest
 
 JOBS = Path(__file__).parents[2] / "examples" / "jobs"
+LONG_S = 120.0
+"""How long to wait for anything, in seconds; only a failing test waits so long."""
 COMMAND = (sys.executable, "-W", "error", str(JOBS / "jobs.py"))
 
 pytestmark = pytest.mark.skipif(sys.platform == "win32", reason="shells and signals")
@@ -22,7 +24,7 @@ pytestmark = pytest.mark.skipif(sys.platform == "win32", reason="shells and sign
 
 def run(file: Path) -> subprocess.CompletedProcess[str]:
     return subprocess.run(
-        [*COMMAND, str(file)], capture_output=True, text=True, check=False, timeout=30
+        [*COMMAND, str(file)], capture_output=True, text=True, check=False, timeout=LONG_S
     )
 
 
@@ -194,6 +196,6 @@ def test_an_interrupt_ends_all_commands(tmp_path: Path) -> None:
         assert process.stdout is not None
         lines = [process.stdout.readline() for _ in range(2)]
         process.send_signal(signal.SIGINT)
-        assert process.wait(timeout=30) == 130
+        assert process.wait(timeout=LONG_S) == 130
     with pytest.raises(ProcessLookupError):
         os.kill(int(lines[1]), 0)

@@ -29,13 +29,13 @@ def service(mode: str) -> Generator[httpx.Client, None, None]:
         text=True,
         env={**os.environ, "MUSTER_MODE": mode},
     )
-    watchdog = Timer(60, process.kill)
+    watchdog = Timer(180, process.kill)
     watchdog.start()
     said: list[str] = []
     with process:
         try:
             assert process.stderr is not None
-            with httpx.Client(base_url=_address(process, said), timeout=30) as client:
+            with httpx.Client(base_url=_address(process, said), timeout=120) as client:
                 yield client
             process.send_signal(signal.SIGTERM)
             said += process.stderr

@@ -31,9 +31,11 @@ class RayBinder:
     status is; ``done`` may judge it. If a callable raises, the bind has failed, and the cause is
     :class:`WorkError`; the same holds if Ray cannot start the work, or loses the worker
     (:class:`RunFailedError`). If the connection to Ray is lost (:class:`RayLostError`), or another
-    member of the gang could not be started, this does not count for ``bind_attempts``. If a node
-    dies, its run waits up to 20 s for :meth:`Cluster.follow` to remove it, so that the
-    allocation ends as ``node_lost``.
+    member of the gang could not be started, this does not count for ``bind_attempts``. A command
+    whose connection is lost may go on until the end of its grace period, and nobody tells when it
+    has ended. So its run comes back after that, and the same ask does not begin again before,
+    except with an endless grace period. If a node dies, its run waits up to 20 s for
+    :meth:`Cluster.follow` to remove it, so that the allocation ends as ``node_lost``.
 
     If the allocation ends before the work, a command and the processes that it has started get
     SIGTERM, a callable is interrupted by KeyboardInterrupt. What still runs after the grace period

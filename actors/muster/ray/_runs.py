@@ -23,6 +23,7 @@ from muster.ray._amounts import Declared
 from muster.ray._errors import NodeGoneError, RayLostError, RunFailedError, WorkError
 from muster.ray._messages import NEVER_S
 from muster.ray._orders import Terms, Work, gate_of, name_of, order, parsed_name, result_of
+from muster.ray.linked.lost import Ending, over_with, over_with_program
 from muster_core.events import Outcome as OutcomeOfWork
 
 if TYPE_CHECKING:
@@ -220,10 +221,12 @@ class Runs:
         self, allocation: Allocation, terms: Terms, started: Callable[[], None]
     ) -> Outcome:
         name = name_of(allocation.app, allocation.ask, allocation.number)
+        over_at = over_with_program(terms.sent_grace_s)
         if not terms.is_detached:
             # The earlier program may have thought otherwise.
             with suppress(RayLostError):
                 await self._end(await self.link.agent(0), name, terms.sent_grace_s)
+            await self._outlast(allocation, terms, over_at)
             msg = "its work has ended with the program that had started it"
             raise NotStartedError(msg)
         agent, run = self._left.pop(name, (None, None))
@@ -231,7 +234,14 @@ class Runs:
             if run.has_started:
                 started()
             return await self._see_through(allocation, agent, run, terms, started, None)
-        return await self._adopt(allocation, name, terms, started)
+        try:
+            return await self._adopt(allocation, name, terms, started)
+        except RayLostError:
+            raise
+        except NotStartedError:
+            # The earlier program may have thought otherwise.
+            await self._outlast(allocation, terms, over_at)
+            raise
 
     async def _adopt(
         self, allocation: Allocation, name: str, terms: Terms, started: Callable[[], None]
@@ -277,6 +287,8 @@ class Runs:
             is_left = terms.is_detached and allocation.kept and allocation.ending == "closing"
             if not is_left:
                 await agent.end_run(run, terms.grace_when(closing=allocation.ending == "closing"))
+                if message is not None and message["do"] == "run" and not terms.is_detached:
+                    await self._outlast(allocation, terms, over_with(agent, run, message))
             raise
         finally:
             if is_left:
@@ -285,6 +297,23 @@ class Runs:
                 agent.close_run(run)
                 if terms.is_detached and not has_ended:
                     await self._drop(name, agent, run, terms.sent_grace_s)
+
+    async def _outlast(
+        self, allocation: Allocation, terms: Terms, over_at: Callable[[], float] | None
+    ) -> None:
+        """Wait until work out of sight has ended, also if this is cancelled."""
+        if over_at is None:
+            return
+        closing_s = terms.grace_when(closing=True)
+        ending = Ending(self.link, over_at, lambda: bool(self._told), closing_s)
+        try:
+            await ending.over()
+        except trio.Cancelled:
+            if allocation.ending == "closing":
+                ending.close()
+            with trio.CancelScope(shield=True):
+                await ending.over()
+            raise
 
     async def _drop(self, name: str, agent: Agent, run: Run, grace_s: float) -> None:
         """See to it that nothing is left of a detached run that was given up."""

@@ -155,6 +155,8 @@ class _Keeper:
             found, _, _ = select.select(sources, [], [], patience)
             if self._leash in found:
                 self._listen()
+            elif self._leash < 0 and self._gone_at is None:
+                self._look_for_daemon()
             if self._wakes in found and signal.SIGTERM in os.read(self._wakes, _CHUNK):
                 self._end(self._job["grace_s"])
             if self._status is None:
@@ -169,12 +171,17 @@ class _Keeper:
             self._end(self._job["grace_s"])
             return
         self._leash = -1
-        # When Ray's daemon has gone as well, its node is lost: the same work may soon begin on
-        # another node, and nobody would wait for the end of this one.
-        parent, at = self._job["parent"], self._job["parent_at"]
-        if started_at(parent) != at:
-            self._kill_at = time.monotonic()
+        self._look_for_daemon()
         self._end(self._job["grace_s"])
+
+    def _look_for_daemon(self) -> None:
+        """Give no more grace when Ray's daemon has gone, after the worker.
+
+        Its node is lost then: the same work may soon begin on another node, and nobody would wait
+        for the end of this one.
+        """
+        if started_at(self._job["parent"]) != self._job["parent_at"]:
+            self._kill_at = time.monotonic()
 
     def _end(self, grace_s: float) -> None:
         """Begin to end the group."""

@@ -9,6 +9,7 @@ from __future__ import annotations
 import json
 import os
 import pickle
+import signal
 import sys
 from pathlib import Path
 from typing import Any
@@ -37,7 +38,10 @@ def main() -> None:
             work(Path(sys.argv[1]), Path(sys.argv[2]))
         finally:
             os._exit(0)
-    os.waitpid(child, 0)
+    _, status = os.waitpid(child, 0)
+    if os.WIFSIGNALED(status):
+        os.close(1)
+        signal.pause()  # the daemon outlives a worker that was killed
 
 
 if __name__ == "__main__":

@@ -238,7 +238,11 @@ async def test_work_that_done_judges_as_failed_has_failed(tmp_path: Path) -> Non
 
 async def test_when_the_agent_dies_all_begins_again(tmp_path: Path) -> None:
     lost: list[str] = []
-    async with scheduled(tmp_path, scheduler={"bind_attempts": 1}) as (scheduler, agent, stage):
+    async with scheduled(tmp_path, grace_period=0, scheduler={"bind_attempts": 1}) as (
+        scheduler,
+        agent,
+        stage,
+    ):
         ask = await asked(scheduler)
         await agent.begin()
         allocation = await ask.bound()
@@ -410,7 +414,10 @@ async def test_a_value_that_cannot_be_unpickled_is_an_error_of_the_work(tmp_path
     assert isinstance(raised.value.__cause__, WorkError)
 
 
-async def test_a_run_without_a_binder_ends_with_its_node(tmp_path: Path) -> None:
+async def test_a_run_without_a_binder_ends_with_its_node(
+    tmp_path: Path, mock_clock: MockClock
+) -> None:
+    mock_clock.rate = 20
     async with (
         connected(tmp_path, node("a1")) as stage,
         muster.open_scheduler() as scheduler,

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import AsyncGenerator
 from contextlib import asynccontextmanager
 from pathlib import Path
-from typing import Any
+from typing import Any, Final
 
 import pytest
 from trio.testing import MockClock
@@ -25,6 +25,9 @@ from tests.actors.ray.puppets import (
 )
 
 pytestmark = pytest.mark.usefixtures("watchdog")
+
+FAST: Final = 20
+"""How many virtual seconds are one second."""
 
 
 def survivor(name: str, **changes: object) -> dict[str, Any]:
@@ -96,12 +99,13 @@ async def test_work_that_was_left_is_adopted_by_its_name(tmp_path: Path) -> None
     assert done == [Result(status=4)]
 
 
-async def test_work_that_is_gone_begins_again(tmp_path: Path) -> None:
+async def test_work_that_is_gone_begins_again(tmp_path: Path, mock_clock: MockClock) -> None:
     name = await leave_running(tmp_path)
     async with connected(tmp_path, node("a1")) as stage, program(tmp_path, stage) as scheduler:
         adopted = await stage.agent.heard("adopt")
         await stage.agent.failed(adopted, "not_started")
         assert (await stage.agent.heard("fetched"))["id"] == adopted["id"]
+        mock_clock.rate = FAST
         again = await stage.agent.begin()
         assert again["name"] != name
         allocation = await scheduler.ask("a", "k").bound()
@@ -109,7 +113,9 @@ async def test_work_that_is_gone_begins_again(tmp_path: Path) -> None:
         assert await allocation.ended() is Reason.COMPLETED
 
 
-async def test_work_of_a_binder_that_is_not_detached_begins_again(tmp_path: Path) -> None:
+async def test_work_of_a_binder_that_is_not_detached_begins_again(
+    tmp_path: Path, mock_clock: MockClock
+) -> None:
     name = await leave_running(tmp_path)
     async with (
         connected(tmp_path, node("a1")) as stage,
@@ -117,6 +123,7 @@ async def test_work_of_a_binder_that_is_not_detached_begins_again(tmp_path: Path
     ):
         ended = await stage.agent.heard("end")
         assert ended["name"] == name, "or it would run twice"
+        mock_clock.rate = FAST
         again = await stage.agent.begin()
         allocation = await scheduler.ask("a", "k").bound()
         await stage.agent.ended(again)

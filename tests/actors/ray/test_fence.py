@@ -59,3 +59,17 @@ def test_stopped_worker_does_not_keep_a_command_when_it_is_killed(tmp_path: Path
         os.kill(running.pid, signal.SIGKILL)
 
         wait_until(lambda: running.left().keys() <= {running.daemon.pid}, "nothing is left")
+
+
+def test_daemon_killed_after_the_worker(tmp_path: Path) -> None:
+    ready = tmp_path / "ready"
+    asked = tmp_path / "asked"
+    deaf = f"trap 'touch {asked}' TERM; touch {ready}; while :; do sleep 0.05; done"
+
+    with worker(tmp_path, command(deaf, grace_s=1000.0)) as running:
+        wait_until(ready.exists, "it listens")
+        os.kill(running.pid, signal.SIGKILL)
+        wait_until(asked.exists, "the keeper has begun to end it")
+        os.kill(running.daemon.pid, signal.SIGKILL)
+
+        wait_until(lambda: running.left() == {}, "nothing is left")

@@ -11,6 +11,7 @@ import attrs
 import pytest
 import trio
 from hypothesis import Phase, given, settings, strategies as st
+from trio.testing import MockClock
 
 import muster
 from muster import NotStartedError
@@ -20,6 +21,8 @@ from tests.actors.ray.puppets import ONE, Puppet, Stage, connected, followed, no
 pytestmark = pytest.mark.usefixtures("watchdog")
 
 RUNS: Final = 3
+FAST: Final = 100
+"""How many virtual seconds are one second, once nothing more is said."""
 ERRORS: Final[dict[str, type[Exception]]] = {
     "work": WorkError,
     "lost": RunFailedError,
@@ -84,9 +87,14 @@ class World:
     """The runs, and the agent that is told what to say of them."""
 
     def __init__(
-        self, stage: Stage, nursery: trio.Nursery, allocations: Sequence[muster.Allocation]
+        self,
+        stage: Stage,
+        nursery: trio.Nursery,
+        allocations: Sequence[muster.Allocation],
+        clock: MockClock,
     ) -> None:
         self.stage = stage
+        self.clock = clock
         self.agent: Puppet = stage.agent
         self.nursery = nursery
         self.runs = [Run(allocation) for allocation in allocations]
@@ -115,6 +123,7 @@ class World:
             case "die":
                 self.is_dead = True
                 self.agent.kill()
+                self.clock.rate = FAST  # a command that was lost has its grace period
                 for one in self.runs:
                     self.end(one, RayLostError)
                 return
@@ -161,10 +170,11 @@ class World:
 @given(st.integers(0, RUNS), steps)
 def test_each_run_comes_back_once_and_as_was_said_first(early: int, plan: list[Step]) -> None:
     with tempfile.TemporaryDirectory() as folder:
-        trio.run(play, Path(folder), early, plan)
+        clock = MockClock()
+        trio.run(play, Path(folder), early, plan, clock, clock=clock)
 
 
-async def play(folder: Path, early: int, plan: list[Step]) -> None:
+async def play(folder: Path, early: int, plan: list[Step], clock: MockClock) -> None:
     begun = [("begin", number, "") for number in range(RUNS)]
     async with (
         connected(folder, node("a1", resources={"CPU": float(RUNS)})) as stage,
@@ -175,7 +185,7 @@ async def play(folder: Path, early: int, plan: list[Step]) -> None:
         app = await scheduler.add_app("a", "q")
         asks = [await app.add_ask(f"k-{number}", ONE) for number in range(RUNS)]
         async with trio.open_nursery() as nursery:
-            world = World(stage, nursery, [await ask.bound() for ask in asks])
+            world = World(stage, nursery, [await ask.bound() for ask in asks], clock)
             for step in begun[:early] + plan:
                 await world.do(step)
             await world.do(("die", 0, ""))

@@ -126,9 +126,10 @@ def main() -> None:
         unpacker.feed(data)
         for message in unpacker:
             hear(message)
-    for command in RUNNING.values():
+    for command in [*RUNNING.values()]:  # a thread may add one, and one may end just now
         if command.poll() is None:
-            os.killpg(command.pid, signal.SIGKILL)
+            with suppress(ProcessLookupError):
+                os.killpg(command.pid, signal.SIGKILL)
 
 
 main()

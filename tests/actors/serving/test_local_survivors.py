@@ -37,6 +37,10 @@ UNTIL = (
     " exit $(cat {0}/go)"
 )
 
+# What is said of a command whose end nobody knows.
+WITH_KEEPER = "LostJobError: its command was ended together with its keeper"
+NOT_THERE = "LostJobError: its command had not started, or the machine has started again since"
+
 
 def serving(folder: Path, *arguments: str, state: bool = True) -> Served:
     """Start a service that runs commands; all of one test have one state."""
@@ -146,7 +150,7 @@ def test_jobs_end_with_the_service_if_that_is_wanted(tmp_path: Path) -> None:
     with serving(tmp_path) as served:
         found = until(served.client, ask="k", kind="released", reason="completed")
 
-    assert ends_of(found, "k") == [("bind_failed", None), ("completed", None)]
+    assert ends_of(found, "k") == [("bind_failed", NOT_THERE), ("completed", None)]
 
 
 @pytest.mark.parametrize("way", ["killed", "ended"])
@@ -175,7 +179,7 @@ def test_a_keeper_that_was_killed(tmp_path: Path) -> None:
         found = until(served.client, ask="k", kind="released", reason="completed")
         assert "began" in output(served.client, "k", attempt=1)
 
-    assert ends_of(found, "k") == [("bind_failed", None), ("completed", None)]
+    assert ends_of(found, "k") == [("bind_failed", WITH_KEEPER), ("completed", None)]
     told = json.loads((tmp_path / "state" / "logs" / "a" / "k" / "1.json").read_text())
     assert told["error"] == "it was ended with its keeper, or with the machine; nobody knows how"
 
@@ -194,7 +198,7 @@ def test_a_keeper_that_was_killed_while_there_was_no_service(tmp_path: Path) -> 
         go(tmp_path, 0)
         found = until(served.client, ask="k", kind="released", reason="completed")
 
-    assert ends_of(found, "k") == [("bind_failed", None), ("completed", None)]
+    assert ends_of(found, "k") == [("bind_failed", WITH_KEEPER), ("completed", None)]
 
 
 def test_a_command_that_could_not_be_started_while_the_service_went(tmp_path: Path) -> None:
@@ -213,7 +217,10 @@ def test_a_command_that_could_not_be_started_while_the_service_went(tmp_path: Pa
     with serving(tmp_path) as served:
         found = until(served.client, ask="k", kind="released", reason="completed")
 
-    assert ends_of(found, "k") == [("bind_failed", None), ("completed", None)]
+    assert ends_of(found, "k") == [
+        ("bind_failed", "LostJobError: no such program"),
+        ("completed", None),
+    ]
 
 
 def test_a_machine_that_has_started_again(tmp_path: Path) -> None:
@@ -231,7 +238,7 @@ def test_a_machine_that_has_started_again(tmp_path: Path) -> None:
     with serving(tmp_path) as served:
         found = until(served.client, ask="k", kind="released", reason="completed")
 
-    assert ends_of(found, "k") == [("bind_failed", None), ("completed", None)]
+    assert ends_of(found, "k") == [("bind_failed", WITH_KEEPER), ("completed", None)]
     patiently(lambda: not runs(first))
 
 

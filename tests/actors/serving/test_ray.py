@@ -272,7 +272,7 @@ def test_nodes_go_when_ray_does_not_come(tmp_path: Path, ray: Path) -> None:
 
 
 def test_the_service_outlives_its_agent(tmp_path: Path, ray: Path) -> None:
-    with Served(tmp_path, *options(ray), config=QUEUES) as served:
+    with Served(tmp_path, *options(ray, "--grace", "1s"), config=QUEUES) as served:
         submit(served.client, APP, job("k", f"until test -f {ray}/go; do sleep 0.05; done"))
         until(served.client, ask="k", kind="bound")
         (agent,) = agents(ray)

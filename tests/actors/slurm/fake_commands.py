@@ -81,17 +81,18 @@ def begin(folder: Path) -> None:
 
 @contextmanager
 def state_in(folder: Path) -> Generator[dict[str, Any], None, None]:
-    """Read the state; at the end of the block write it back, and make the answers."""
-    with (folder / "state.json").open("r+", encoding="utf-8") as opened:
-        fcntl.flock(opened, fcntl.LOCK_EX)
-        state: dict[str, Any] = json.load(opened)
-        before = json.dumps(state)
+    """Read the state; at the end of the block write it back, and make the answers.
+
+    Whoever does this may be killed at any moment, for example when its job has gone.
+    """
+    with (folder / "lock").open("ab") as lock:
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        before = (folder / "state.json").read_text(encoding="utf-8")
+        state: dict[str, Any] = json.loads(before)
         yield state
         after = json.dumps(state)
         if after != before:
-            opened.seek(0)
-            opened.truncate()
-            opened.write(after)
+            _put(folder / "state.json", after)
             _make_answers(folder, state)
 
 

@@ -41,11 +41,23 @@ class State:
     spoilt: str
 
     def put(self, data: bytes) -> None:
-        """Make the directory as it was, but for one file."""
+        """Spoil the file; what a reader has left beside the files is removed."""
+        for path in self.directory.iterdir():
+            if path.name not in self.whole:
+                path.unlink()
+        (self.directory / self.spoilt).write_bytes(data)
+
+    def restore(self) -> None:
+        """Make the directory as it was, after it was written."""
         for path in self.directory.iterdir():
             path.unlink()
-        for name, content in (self.whole | {self.spoilt: data}).items():
+        for name, content in self.whole.items():
             (self.directory / name).write_bytes(content)
+
+    def others(self) -> dict[str, bytes]:
+        """Give the content of the files that are not spoilt."""
+        names = self.whole.keys() - {self.spoilt}
+        return {name: (self.directory / name).read_bytes() for name in names}
 
 
 @pytest.fixture(params=["closed", "killed"])
@@ -101,8 +113,10 @@ def assert_no_wrong_state(state: State, spoilt: Callable[[bytes], Iterator[bytes
             assert batches == FULL[: len(batches)], place
             assert checkpoint is None or checkpoint == parts_of(CHECKPOINT), place
         if place % WRITE_EACH == 0:
+            assert state.others().items() <= state.whole.items(), "nobody has written"
             written = written_on(state.directory)
             assert written is None or written == rows(1, len(written)), place
+            state.restore()
     return opened
 
 

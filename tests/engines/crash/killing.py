@@ -13,6 +13,8 @@ from contextlib import suppress
 from pathlib import Path
 from typing import Final, Literal, final
 
+import attrs
+
 from tests.engines.cluster import Cluster
 from tests.engines.crash.plans import Plan
 from tests.engines.crash.verdict import Kill
@@ -68,12 +70,26 @@ class Service:
 
 
 @final
+@attrs.frozen
+class Pace:
+    """How much is killed.
+
+    Attributes:
+        every_s: How far apart kills are, in seconds; None for what fits.
+        most: How many there are at most; None for no limit.
+    """
+
+    every_s: float | None = None
+    most: int | None = None
+
+
+@final
 class Killer:
     """Kills one thing after the other.
 
     Args:
         what: What is killed each time; drawn from these.
-        every_s: How far apart, in seconds; None for what fits.
+        pace: How much is killed.
         seed: Where all is drawn from.
     """
 
@@ -82,20 +98,20 @@ class Killer:
         cluster: Cluster,
         service: Service,
         what: tuple[What, ...],
-        every_s: float | None,
+        pace: Pace,
         seed: int,
     ) -> None:
         self._cluster = cluster
         self._service = service
         self._what = what
-        self._every_s = every_s
+        self._pace = pace
         self._draw = random.Random(seed)
         self._next_s = time.monotonic() + self._pause_s(what[0])
         self._back: list[tuple[float, str]] = []
         self.kills: list[Kill] = []
 
     def _pause_s(self, what: What) -> float:
-        return KINDS[what] if self._every_s is None else self._every_s
+        return KINDS[what] if self._pace.every_s is None else self._pace.every_s
 
     def turn(self) -> None:
         """Do what is due, without waiting for anything else."""
@@ -103,7 +119,8 @@ class Killer:
         for due in [due for due in self._back if due[0] <= now]:
             self._back.remove(due)
             self._bring_back(due[1])
-        if now >= self._next_s and not self._back:
+        is_enough = self._pace.most is not None and len(self.kills) >= self._pace.most
+        if now >= self._next_s and not self._back and not is_enough:
             what = self._draw.choice(self._what)
             self._next_s = now + self._pause_s(what)
             self._kill(what)

@@ -10,6 +10,8 @@ from typing import Any, Final, Literal, final
 
 import attrs
 
+Way = Literal["call", "command", "deaf"]
+
 QUEUES: Final = """
 partitions:
   - name: default
@@ -19,6 +21,8 @@ partitions:
           - {name: batch}
           - {name: web, properties: {preemption.delay: 0s}}
 """
+
+_WAYS: Final[tuple[Way, ...]] = ("call", "command", "call", "command", "deaf")
 
 URGENT: Final = "urgent"
 """The priority class that preempts others."""
@@ -87,7 +91,7 @@ class Unit:
         size: The number of asks.
         vcore: How many cores each takes.
         seconds: How long each works.
-        way: How it works.
+        way: How it works; ``deaf`` is a command that does not end when it is asked to.
         is_urgent: Whether it preempts others.
         at_s: When it is asked for, in seconds from the start.
     """
@@ -96,7 +100,7 @@ class Unit:
     size: int
     vcore: int
     seconds: float
-    way: Literal["call", "command"]
+    way: Way
     is_urgent: bool
     at_s: float
 
@@ -135,7 +139,7 @@ def units_of(plan: Plan) -> list[Unit]:
                 size=size,
                 vcore=draw.choice((1, 1, 1, 2)) if size < 3 else 1,
                 seconds=round(draw.uniform(0.1, 1.0) ** 2 * 2, 3),
-                way=draw.choice(("call", "command")),
+                way=draw.choice(_WAYS),
                 is_urgent=size == 1 and draw.random() < 0.15,
                 at_s=(plan.tasks - left) / plan.tasks * plan.over_s,
             )

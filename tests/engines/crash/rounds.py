@@ -11,7 +11,7 @@ import attrs
 
 from tests.engines import cluster as clusters
 from tests.engines.cluster import Cluster, ClusterError
-from tests.engines.crash.killing import NODES, Killer, Service, What
+from tests.engines.crash.killing import NODES, Killer, Pace, Service, What
 from tests.engines.crash.plans import Plan
 from tests.engines.crash.verdict import Books, faults_in, read_books
 from tests.engines.scheduled.rig import is_whole
@@ -32,6 +32,7 @@ class Options:
         seed: Where all is drawn from.
         detached: Whether runs outlive the service.
         every_s: How far apart kills are, in seconds; None for what fits.
+        most: How many kills there are at most; None for no limit.
         patience_s: How long it may take beyond that, in seconds.
     """
 
@@ -41,6 +42,7 @@ class Options:
     seed: int
     detached: bool
     every_s: float | None = None
+    most: int | None = None
     patience_s: float = 1200.0
 
 
@@ -81,7 +83,8 @@ def run(options: Options, folder: Path, tell: Callable[[str], None] = lambda _: 
         began_s = time.monotonic()
         service = Service(plan, file)
         try:
-            killer = Killer(running, service, options.what, options.every_s, options.seed)
+            pace = Pace(options.every_s, options.most)
+            killer = Killer(running, service, options.what, pace, options.seed)
             faults = _until_it_ends(options, killer, service, began_s, tell)
             took_s = time.monotonic() - began_s
             faults += _what_is_left(running)

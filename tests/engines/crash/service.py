@@ -21,6 +21,9 @@ from muster.ray import Call, Command, RayBinder
 from tests.engines.crash import work
 from tests.engines.crash.plans import QUEUES, URGENT, Plan, Unit, units_of
 
+GRACE_S: Final = 10.0
+"""How long work may take to end, in seconds: another agent is there sooner."""
+
 _CLASS: Final = {
     "op": "add_priority_class",
     "name": URGENT,
@@ -47,7 +50,8 @@ class Service:
         arguments = (str(self.plan.runs), name, unit.seconds)
         if unit.way == "call":
             return Call(work.work, arguments)
-        return Command([sys.executable, "-I", "-S", work.__file__, *map(str, arguments)])
+        command = [sys.executable, "-I", "-S", work.__file__, *map(str, arguments)]
+        return Command([*command, "deaf"] if unit.way == "deaf" else command)
 
     async def run(self) -> None:
         """Ask for everything, and wait until it is completed."""
@@ -56,7 +60,7 @@ class Service:
             plan.address, python=plan.python, node_name="node_name", warm=1
         ) as ray:
             binder = RayBinder(
-                ray, self.work, detached=plan.detached, grace_period=2.0, adopt_within=20.0
+                ray, self.work, detached=plan.detached, grace_period=GRACE_S, adopt_within=20.0
             )
             async with (
                 muster.open_scheduler(

@@ -88,10 +88,16 @@ def test_gang_that_was_not_bound_as_a_whole_is_found() -> None:
     assert fault == "gang gang-2 began at 20.00 with step 2, in which 1 of 2 were bound"
 
 
-@pytest.mark.parametrize("what", ["raylet", "agent", "service"])
-def test_kills_leave_everything_right(needs_ray: None, tmp_path: Path, what: What) -> None:
+@pytest.mark.parametrize(
+    ("what", "detached"),
+    [("raylet", False), ("agent", False), ("service", True), ("service", False)],
+    ids=["raylet", "agent", "service", "service with its work"],
+)
+def test_kills_leave_everything_right(
+    needs_ray: None, tmp_path: Path, what: What, detached: bool
+) -> None:
     options = Options(
-        (what,), tasks=20, minutes=0.25, seed=1, detached=what == "service", every_s=12.0
+        (what,), tasks=20, minutes=0.25, seed=1, detached=detached, every_s=12.0, most=3
     )
     outcome = run(options, tmp_path)
     assert outcome.faults == (), "\n".join(outcome.faults)

@@ -2,12 +2,14 @@
 
 As a command it needs nothing but the standard library: ``python -I -S work.py FOLDER NAME SECONDS``.
 The file has the time of a clock that all processes of the machine share. A run that is killed
-writes no end, but the last beat says until when it lived.
+writes no end, but the last beat says until when it lived. With ``deaf`` as a fourth argument it lives
+on when it is asked to end, until it is killed.
 """
 
 from __future__ import annotations
 
 import os
+import signal
 import sys
 import time
 
@@ -35,5 +37,11 @@ def work(folder: str, name: str, seconds: float) -> None:
         os.close(file)
 
 
+def be_deaf(folder: str, name: str, seconds: float) -> None:
+    """Work, but do not end once it was asked to: whoever asks has to wait, or to kill."""
+    signal.signal(signal.SIGTERM, lambda _number, _frame: work(folder, name, 3600.0))
+    work(folder, name, seconds)
+
+
 if __name__ == "__main__":
-    work(sys.argv[1], sys.argv[2], float(sys.argv[3]))
+    (be_deaf if "deaf" in sys.argv[4:] else work)(sys.argv[1], sys.argv[2], float(sys.argv[3]))

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import json
 import os
+import random
 import secrets
 import shutil
 import socket
@@ -16,7 +17,7 @@ import sys
 import tempfile
 import time
 from collections.abc import Callable, Generator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from functools import cache
 from pathlib import Path
 from typing import Final, final
@@ -26,6 +27,9 @@ from tests.engines.slurm import daemons
 
 PATIENCE_S: Final = 120.0
 """How long anything may take, in seconds: the machine may be slow, and busy."""
+
+_PORTS: Final = range(15_000, 32_000)
+"""Where the ports of the daemons are; no system gives these to connections."""
 
 _NEEDED: Final = ("munged", "slurmctld", "slurmd", "sbatch", "unshare")
 _SYSTEM: Final = "/usr/sbin:/sbin"
@@ -267,14 +271,19 @@ def wait_until(condition: Callable[[], bool], what: str) -> None:
 
 
 def _free_ports(count: int) -> list[int]:
-    """Return ports on which nobody listens now."""
-    sockets = [socket.socket() for _ in range(count)]
-    for one in sockets:
-        one.bind(("127.0.0.1", 0))
-    ports = [int(one.getsockname()[1]) for one in sockets]
-    for one in sockets:
-        one.close()
-    return ports
+    """Return ports on which nobody listens now.
+
+    They are below those that the system gives to whoever asks for any port, as each connection does:
+    nobody gets one of them between this look and the start of the daemons.
+    """
+    found: list[int] = []
+    for port in random.sample(_PORTS, len(_PORTS)):
+        with socket.socket() as one, suppress(OSError):
+            one.bind(("", port))
+            found.append(port)
+        if len(found) == count:
+            return found
+    raise ClusterError(f"fewer than {count} ports are free")
 
 
 def main(command: list[str]) -> int:

@@ -109,7 +109,7 @@ class Link:
         return next(self._numbers)
 
     async def changed(self) -> None:
-        """Wait until the agent is connected or lost, or has listed other nodes."""
+        """Wait until the agent is connected, lost or at its end, or has listed other nodes."""
         await self._changed.wait()
 
     def notify(self) -> None:
@@ -208,6 +208,7 @@ class Link:
                 nursery.cancel_scope.cancel()
         finally:
             await agent.end()
+            self.notify()
         return agent
 
     def _part_from(self, agent: Agent) -> None:

@@ -7,6 +7,7 @@ import os
 from collections import deque
 from collections.abc import Callable
 from contextlib import suppress
+from math import inf
 from typing import Final, final
 
 import attrs
@@ -145,6 +146,7 @@ class Agent:
         is_connected: Whether it has been connected to Ray.
         refused: Why it could not be connected, if it has said so.
         lost: Why it counts as lost; None while it lives.
+        ended_at: When its process had ended, by trio's clock; infinity before.
         last_lines: The end of its error output.
     """
 
@@ -158,6 +160,7 @@ class Agent:
         self.is_connected = False
         self.refused: Refused | None = None
         self.lost: str | None = None
+        self.ended_at = inf
         self.last_lines: deque[str] = deque(maxlen=20)
 
     # What is said to it
@@ -388,6 +391,7 @@ class Agent:
                 await self._process.wait()
             if self._process.returncode is None:
                 await end_group(self._process.pid, 0, self._reap)
+            self.ended_at = trio.current_time()
             for pipe in (self._process.stdout, self._process.stderr):
                 assert pipe is not None, "it is a pipe"
                 await pipe.aclose()

@@ -32,9 +32,6 @@ _MOST: Final = 10_000
 _LONGEST: Final = 200
 """The longest name of a file; file systems take 255 bytes."""
 
-_FENCE_S: Final = 2.0
-"""How long it takes besides until a command has ended whose service was killed, in seconds."""
-
 # Ray ends what is connected to it when it has been away for a minute. So a run that waits for Ray
 # hears of the lost connection, which is no failed attempt, before its time to start is over.
 _STARTING_S: Final = 90.0
@@ -109,9 +106,6 @@ class RayWork:
             await hold(started)
             return
         cluster = await self.link.cluster()
-        if not self.lasts:
-            # If the service was killed, the command may still be ending.
-            await trio.sleep(self._options.grace_s + _FENCE_S)
         await self._with(cluster).resume(allocation, self._noting(allocation, started))
 
     def _with(self, cluster: Cluster) -> RayBinder:

@@ -131,7 +131,7 @@ def test_an_event_is_given_out_while_its_writer_waits(event: bytes) -> None:
 
     def write() -> None:
         os.write(here, event)
-        answered.wait(10)
+        answered.wait(60)
         os.close(here)
 
     writer = threading.Thread(target=write)

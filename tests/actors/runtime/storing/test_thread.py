@@ -30,7 +30,7 @@ async def test_calls_run_in_one_thread_in_order_and_it_ends_with_the_block() -> 
                 nursery.start_soon(one, number)
                 await trio.testing.wait_all_tasks_blocked()
     assert seen == [(number, thread.ident) for number in range(10)]
-    thread.join(10)
+    thread.join(60)
     assert not thread.is_alive()
 
 
@@ -60,7 +60,7 @@ async def test_a_call_that_has_begun_is_not_given_up() -> None:
         async def call() -> None:
             with trio.CancelScope() as scope:
                 scopes.append(scope)
-                results.append(await run(may_end.wait, 10))
+                results.append(await run(may_end.wait, 60))
 
         scopes: list[trio.CancelScope] = []
         nursery.start_soon(call)
@@ -76,7 +76,7 @@ async def test_a_call_that_has_begun_is_not_given_up() -> None:
 def test_a_run_that_fails_leaves_no_thread_that_waits() -> None:
     for one in threading.enumerate():
         if one.name == "muster store":  # that of an earlier test may still be ending
-            one.join(10)
+            one.join(60)
     before = names()
 
     async def main() -> None:
@@ -88,5 +88,5 @@ def test_a_run_that_fails_leaves_no_thread_that_waits() -> None:
         trio.run(main)
     for one in threading.enumerate():
         if one.name == "muster store":
-            one.join(10)
+            one.join(60)
     assert names().count("muster store") == before.count("muster store") == 0
