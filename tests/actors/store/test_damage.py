@@ -7,7 +7,8 @@ Reading is tried at every place, writing at every 29th; at every place with
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Iterator
+import tempfile
+from collections.abc import Callable, Generator, Iterator
 from pathlib import Path
 
 import attrs
@@ -60,11 +61,22 @@ class State:
         return {name: (self.directory / name).read_bytes() for name in names}
 
 
+@pytest.fixture
+def memory(tmp_path: Path) -> Generator[Path]:
+    """A folder in memory if there is one, as many a thousand files are written."""
+    room = Path("/dev/shm")
+    if not os.access(room, os.W_OK):
+        yield tmp_path
+        return
+    with tempfile.TemporaryDirectory(prefix="muster-damage-", dir=room) as folder:
+        yield Path(folder)
+
+
 @pytest.fixture(params=["closed", "killed"])
-def state(request: pytest.FixtureRequest, tmp_path: Path) -> State:
+def state(request: pytest.FixtureRequest, memory: Path) -> State:
     """A directory that was closed, or one whose process was killed, so that it has a WAL."""
-    directory = tmp_path / "state"
-    copy = tmp_path / "copy"
+    directory = memory / "state"
+    copy = memory / "copy"
     with made(directory, CHECKPOINT, SMALL) as writer:
         put_checkpoint(writer, CHECKPOINT, parts_of(CHECKPOINT))
     with StateWriter.open(directory, durability="process") as writer:
