@@ -8,8 +8,10 @@ and ends with this program.
 from __future__ import annotations
 
 import importlib
+import os
 import subprocess
 import sys
+import tempfile
 from pathlib import Path
 from typing import Any, Final
 
@@ -46,22 +48,29 @@ def main(names: list[str]) -> int:
     except ImportError:
         print("needs Ray: pip install '.[ray]' in a checkout of Muster", file=sys.stderr)
         return 2
-    cluster = start_cluster()
-    status = 0
-    try:
-        for name in names or PROGRAMS:
-            print(f"{PROGRAMS[name]}:", flush=True)
-            for half, called in HALVES.items():
-                command = [sys.executable, str(HERE / f"{name}.py"), half, cluster.address]
-                done = subprocess.run(command, capture_output=True, text=True, check=False)
-                for line in done.stdout.splitlines():
-                    print(f"  {called:11}  {line}", flush=True)
-                if done.returncode != 0:
-                    print(done.stderr, file=sys.stderr)
-                    status = 1
-    finally:
-        cluster.shutdown()
-    return status
+    # Ray notes the address of the last cluster in its folder, for all who connect to "auto".
+    with tempfile.TemporaryDirectory(prefix="ray-", ignore_cleanup_errors=True) as folder:
+        os.environ["RAY_TMPDIR"] = folder
+        cluster = start_cluster()
+        try:
+            return sum(run(name, cluster.address) for name in names or PROGRAMS) and 1
+        finally:
+            cluster.shutdown()
+
+
+def run(name: str, address: str) -> int:
+    """Run both halves of a program; return how many of them have failed."""
+    print(f"{PROGRAMS[name]}:", flush=True)
+    failed = 0
+    for half, called in HALVES.items():
+        command = [sys.executable, str(HERE / f"{name}.py"), half, address]
+        done = subprocess.run(command, capture_output=True, text=True, check=False)
+        for line in done.stdout.splitlines():
+            print(f"  {called:11}  {line}", flush=True)
+        if done.returncode != 0:
+            print(done.stderr, file=sys.stderr)
+            failed += 1
+    return failed
 
 
 if __name__ == "__main__":

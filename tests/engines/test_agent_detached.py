@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import os
 import pickle
+import signal
 import time
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack
@@ -136,6 +138,58 @@ def test_soft_cancel_reaches_a_detached_callable(start: Start, tmp_path: Path) -
 
     assert agent.end_of(run)["say"] == "cancelled"
     assert (tmp_path / "how").read_text() == "interrupted"
+
+
+def _wait_for_the_end() -> None:
+    while True:
+        time.sleep(0.01)
+
+
+def test_soft_cancel_lets_a_detached_callable_save_what_it_has(
+    start: Start, tmp_path: Path
+) -> None:
+    def save(path: str) -> None:
+        try:
+            while True:
+                time.sleep(0.01)
+        except KeyboardInterrupt:
+            for _ in range(200):  # meanwhile the agent asks several times
+                time.sleep(0.01)
+            try:
+                signal.signal(signal.SIGTERM, signal.SIG_DFL)
+            except ValueError:  # it is not in the main thread, as the docs say
+                Path(path).write_text("saved")
+            raise
+
+    agent = start()
+    run = agent.call(agent.node("a"), save, str(tmp_path / "how"), detached=True)
+    agent.wait_for("started", run)
+    agent.cancel(run, grace_s=60.0)
+
+    assert agent.end_of(run)["say"] == "cancelled"
+    assert (tmp_path / "how").read_text() == "saved"
+
+
+def test_survivor_whose_node_is_busy_is_listed_when_it_answers(start: Start) -> None:
+    first = start()
+    node = first.node("a")
+    run = first.call(node, _wait_for_the_end, detached=True, name="a/busy/1")
+    worker = first.wait_for("started", run)["pid"]
+    first.close()
+    again = start()
+    os.kill(worker, signal.SIGSTOP)
+    try:
+        (silent,) = survivors(again)
+        assert (silent["name"], silent["state"], silent["node"]) == ("a/busy/1", "silent", node)
+        again.tell(do="adopt", id=9, name="a/busy/1", grace_s=10.0)
+        waits = "the detached run a/busy/1 does not answer; it is waited for"
+        again.wait(lambda said: said.get("text") == waits)
+    finally:
+        os.kill(worker, signal.SIGCONT)
+
+    again.wait_for("started", 9)
+    again.cancel(9, grace_s=10.0)
+    assert again.end_of(9)["say"] == "cancelled"
 
 
 def test_survivor_that_nobody_adopts_is_ended(cluster: Cluster, start: Start) -> None:

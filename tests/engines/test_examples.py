@@ -23,9 +23,14 @@ def run(cluster: Cluster, *arguments: str) -> subprocess.CompletedProcess[str]:
 
 
 def test_plain_ray_stands_still_and_muster_does_not(cluster: Cluster) -> None:
+    current = cluster.folder / "ray" / "ray_current_cluster"
+    current.parent.mkdir(exist_ok=True)
+    current.write_text("the cluster of somebody else")
     done = run(cluster)
 
     assert done.returncode == 0, done.stderr
+    assert current.read_text() == "the cluster of somebody else"
+    current.unlink()
     gangs, groups, urgent = (
         part.splitlines() for part in re.split(r"\n(?=\w)", done.stdout.strip())
     )

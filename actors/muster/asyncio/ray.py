@@ -181,6 +181,7 @@ async def connect(
     select: Mapping[str, str] = EVERY_NODE,
     resources: Mapping[str, str] = muster.ray.DEFAULT_RESOURCES,
     warm: int = 0,
+    log_to_driver: bool = True,
 ) -> AsyncGenerator[Cluster, None]:
     """Be connected to a cluster of Ray for the time of a block; see :func:`muster.ray.connect`.
 
@@ -192,6 +193,7 @@ async def connect(
         select: As for :func:`muster.ray.connect`.
         resources: As for :func:`muster.ray.connect`.
         warm: As for :func:`muster.ray.connect`.
+        log_to_driver: As for :func:`muster.ray.connect`.
 
     Yields:
         The cluster.
@@ -211,6 +213,7 @@ async def connect(
             select=select,
             resources=resources,
             warm=warm,
+            log_to_driver=log_to_driver,
         )
 
     async with open_bridge(Mode.THREAD, open_block) as (bridge, inner):

@@ -7,10 +7,10 @@ counts ``vcore`` in millicores, and all others in bytes or units.
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from fractions import Fraction
 from types import MappingProxyType
-from typing import Final, final
+from typing import Final, cast, final
 
 import attrs
 
@@ -32,6 +32,9 @@ _LEFT_OUT: Final = re.compile(
     re.DOTALL,
 )
 _HEAD: Final = "node:__internal_head__"
+
+_MUSTERS: Final = frozenset({"vcore", "nvidia.com/gpu"})
+"""What Muster calls resources, and Ray does not."""
 
 _STEPS: Final = 10_000
 """How many steps Ray counts to one."""
@@ -59,10 +62,12 @@ class Amounts:
         names: What the resources of Ray are called in Muster; the others keep their names.
 
     Raises:
-        EventError: If two have the same name, one has none, or one is not given out.
+        EventError: If it is no map of names, or a name is not one of Ray, two have the same name,
+            one has none, or one is not given out.
     """
 
     def __init__(self, names: Mapping[str, str]) -> None:
+        _check_names(names)
         self._to_muster = dict(names)
         self._to_ray = {muster: ray for ray, muster in names.items()}
         if len(self._to_ray) < len(self._to_muster):
@@ -72,6 +77,11 @@ class Amounts:
             if not muster or _LEFT_OUT.fullmatch(ray):
                 msg = f"resources: {ray!r}: {muster!r}: cannot be given out under this name"
                 raise EventError(msg)
+
+    def unknown(self, nodes: Iterable[Mapping[str, float]]) -> list[str]:
+        """Return for which resources names were given, and no node has any; Ray's own ones apart."""
+        there = {name for amounts in nodes for name in amounts}
+        return sorted(self._to_muster.keys() - DEFAULT_RESOURCES.keys() - there)
 
     def capacity(self, amounts: Mapping[str, float]) -> Resources | None:
         """Return the resources of a node that is made of these amounts; what is less than a unit is lost.
@@ -153,6 +163,30 @@ class Amounts:
             msg = f"{name}: {float(exact)}: Ray gives more than one GPU only as a whole number"
             raise EventError(msg)
         return exact
+
+
+def _check_names(names: object) -> None:
+    """Check what the resources of Ray are to be called.
+
+    Raises:
+        EventError: If it is no map of names, or a name is not one of Ray.
+    """
+    right = f"must be a map of Ray's names and Muster's, such as {dict(DEFAULT_RESOURCES)!r}"
+    if not isinstance(names, Mapping):
+        msg = f"resources: {names!r:.100}: {right}"
+        raise EventError(msg)
+    rays = {name.lower(): name for name in _OWN}
+    for ray, muster in cast("Mapping[object, object]", names).items():
+        if not isinstance(ray, str) or not isinstance(muster, str):
+            msg = f"resources: {ray!r:.100}: {muster!r:.100}: {right}"
+            raise EventError(msg)
+        meant = rays.get(ray.lower(), ray)
+        if meant != ray:
+            msg = f"resources: {ray!r}: Ray calls it {meant!r}"
+            raise EventError(msg)
+        if ray in _MUSTERS:
+            msg = f"resources: {ray!r}: {muster!r}: Ray has no {ray!r}; {right}"
+            raise EventError(msg)
 
 
 def _factor(name: str) -> int:

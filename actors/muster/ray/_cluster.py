@@ -7,7 +7,7 @@ import sys
 from collections.abc import AsyncGenerator, Callable, Mapping, Sequence
 from contextlib import asynccontextmanager, suppress
 from types import MappingProxyType
-from typing import TYPE_CHECKING, Final, Literal, Never, final
+from typing import TYPE_CHECKING, Final, Literal, Never, cast, final
 
 import attrs
 import trio
@@ -45,9 +45,10 @@ class Survivor:
         ask: The name of the ask.
         number: The number of the allocation.
         node: The name of its node; None if the node has gone, or is not selected.
-        resources: The resources that it holds.
+        resources: The resources that it holds; none if it does not answer.
         state: Whether it waits for the other members of its gang, runs, or has ended; one that
-            has ended keeps its result.
+            has ended keeps its result. One that is ``silent`` does not answer now, since its node
+            is busy, for example: ask again.
     """
 
     app: str
@@ -55,12 +56,15 @@ class Survivor:
     number: int
     node: str | None
     resources: Resources
-    state: Literal["placed", "running", "ended"]
+    state: Literal["placed", "running", "ended", "silent"]
 
 
 @final
 class Cluster:
-    """A cluster of Ray; :func:`connect` creates it.
+    """A cluster of Ray; :func:`connect` creates it. It serves one scheduler.
+
+    Two schedulers would give away the same nodes, and meet in the names of runs and gangs: connect
+    once for each, with a ``namespace`` of its own, and nodes of its own (``select``).
 
     If the connection is lost, all runs raise :class:`RayLostError`, the followed nodes are
     removed, and the connection is made again: after 1 s, 2 s, 4 s and so on, at most 30 s. Then
@@ -71,6 +75,7 @@ class Cluster:
         # Binders use it; a program has no need for it.
         self.runs = runs
         self._warm = warm
+        self._is_followed = False
 
     @property
     def is_connected(self) -> bool:
@@ -114,14 +119,29 @@ class Cluster:
             task_status: Told when the first nodes are there.
 
         Raises:
-            EventError: If ``every`` is not a number above 0.
+            EventError: If ``every`` is not a number above 0, or another task follows the nodes.
             ClosedSchedulerError: If the scheduler is closed.
         """
         if not (math.isfinite(every) and every > 0):
             msg = f"every: {every!r} seconds: must be a number above 0"
             raise EventError(msg)
+        if self._is_followed:
+            msg = (
+                "scheduler: this connection is followed already, and serves one scheduler: connect "
+                "once for each, with nodes of its own"
+            )
+            raise EventError(msg)
+        self._is_followed = True
+        try:
+            await self._follow(scheduler, every, task_status)
+        finally:
+            self._is_followed = False
+
+    async def _follow(
+        self, scheduler: Books, every_s: float, task_status: trio.TaskStatus[None]
+    ) -> Never:
         link = self.runs.link
-        await link.look(every)
+        await link.look(every_s)
         follower = Follower(scheduler, self.runs.naming)
         seen = None
         try:
@@ -228,6 +248,7 @@ async def connect(
     select: Mapping[str, str] = EVERY_NODE,
     resources: Mapping[str, str] = DEFAULT_RESOURCES,
     warm: int = 0,
+    log_to_driver: bool = True,
 ) -> AsyncGenerator[Cluster, None]:
     """Be connected to a cluster of Ray for the time of an ``async with`` block.
 
@@ -248,6 +269,8 @@ async def connect(
         resources: What the resources of Ray are called in Muster; all others keep their names.
         warm: How many workers Ray starts on each node when it is added: the first runs there need
             not wait for them.
+        log_to_driver: Whether what work prints is logged here as well (``muster.ray``, at the level
+            INFO), and not only among Ray's logs on its node.
 
     Yields:
         The cluster.
@@ -261,8 +284,10 @@ async def connect(
     if type(warm) is not int or warm < 0:
         msg = f"warm: {warm!r}: must be a whole number, 0 or more"
         raise EventError(msg)
+    _check_texts(address=address, namespace=namespace, node_name=node_name)
+    _check_labels(select)
     naming = Naming(node_name, dict(select), Amounts(resources))
-    link = Link(Target(address, namespace, python))
+    link = Link(Target(address, namespace, python, log_to_driver))
     leaving: BaseException | None = None
     try:
         async with trio.open_nursery() as nursery:
@@ -281,6 +306,35 @@ async def connect(
         finally:
             leaving.__context__ = context  # the group that contained it did not cause it
             del leaving
+
+
+def _check_texts(**parameters: object) -> None:
+    """Check parameters that must be texts; only ``node_name`` may be None.
+
+    Raises:
+        EventError: If one is not.
+    """
+    for name, value in parameters.items():
+        is_left_out = value is None and name == "node_name"
+        if not is_left_out and (not isinstance(value, str) or not value):
+            msg = f"{name}: {value!r:.100}: must be a text that is not empty"
+            raise EventError(msg)
+
+
+def _check_labels(select: object) -> None:
+    """Check the labels that nodes must have.
+
+    Raises:
+        EventError: If they are no map of labels and their values.
+    """
+    right = "must be a map of labels and their values, such as {'muster': 'yes'}"
+    if not isinstance(select, Mapping):
+        msg = f"select: {select!r:.100}: {right}"
+        raise EventError(msg)
+    for label, value in cast("Mapping[object, object]", select).items():
+        if not isinstance(label, str) or not isinstance(value, str):
+            msg = f"select: {label!r:.100}: {value!r:.100}: {right}"
+            raise EventError(msg)
 
 
 def _foremost(

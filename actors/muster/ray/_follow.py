@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence, Set
 from typing import Final, Protocol, final
 
 import attrs
 
 from muster.ray._amounts import Amounts
 from muster.ray._messages import NodeMap
-from muster.ray.linked.link import names_of
+from muster.ray.linked.names import Names
 from muster_core.errors import EventError, MusterError, RefusedError
 from muster_core.events import AddNode, Event, RemoveNode, UpdateNode
 from muster_core.resources import Resources
@@ -20,6 +20,8 @@ _LOG: Final = logging.getLogger("muster.ray")
 
 NODE_ID: Final = "ray.io/node-id"
 """The attribute of a node of Muster by which it is a node of Ray."""
+
+_Told = AddNode | UpdateNode | RemoveNode
 
 _SHOWN: Final = 5
 """Of how many nodes the labels are told."""
@@ -38,37 +40,56 @@ class Books(Protocol):
 
 
 @final
-@attrs.frozen
 class Naming:
     """Which nodes of Ray are nodes of Muster, and how they are described.
 
-    Attributes:
+    Args:
         label: The label that has the names; None for the ids of the nodes.
         select: The labels that nodes must have.
         amounts: Translates amounts.
+
+    Attributes:
+        amounts: Translates amounts.
+        names: Gives nodes their names.
     """
 
-    label: str | None
-    select: Mapping[str, str]
-    amounts: Amounts
+    def __init__(self, label: str | None, select: Mapping[str, str], amounts: Amounts) -> None:
+        self._select = select
+        self.amounts: Final = amounts
+        self.names: Final = Names(
+            label, lambda node: amounts.capacity(node["resources"]) is not None
+        )
 
     def selected(self, nodes: tuple[NodeMap, ...]) -> Mapping[str, NodeMap]:
         """Return the nodes that are selected, by name."""
-        wanted = self.select.items()
-        return names_of(tuple(one for one in nodes if wanted <= one["labels"].items()), self.label)
+        return self.names.of(self._with_labels(nodes))
+
+    def doubles(self, nodes: tuple[NodeMap, ...]) -> Iterable[tuple[str, NodeMap, NodeMap]]:
+        """Iterate over the names of several nodes: each with the node that has it, and another."""
+        for name, first, other in self.names.doubles(self._with_labels(nodes)):
+            if self.amounts.capacity(other["resources"]) is not None:
+                yield name, first, other
+
+    def _with_labels(self, nodes: tuple[NodeMap, ...]) -> list[NodeMap]:
+        wanted = self._select.items()
+        return [one for one in nodes if wanted <= one["labels"].items()]
 
     def doubt(self, nodes: tuple[NodeMap, ...]) -> str:
-        """Return what seems wrong with the selection or the label, or an empty text."""
+        """Return what seems wrong with the labels or the names of resources, or an empty text."""
         selected = self.selected(nodes)
         if nodes and not selected:
-            wanted = _labels_text(self.select)
+            wanted = _labels_text(self._select)
             found = sorted({_labels_text(one["labels"]) for one in nodes} - {""})
             there = "; ".join(found[:_SHOWN]) or "no labels"
             return f"no node of Ray has the labels {wanted}; there is {there}"
-        if self.label is not None:
+        unknown = self.amounts.unknown(node["resources"] for node in selected.values())
+        if selected and unknown:
+            return f"resources: {unknown[0]!r}: no node of Ray has a resource of this name now"
+        label = self.names.label
+        if label is not None:
             for name, node in selected.items():
-                if self.label not in node["labels"] and self.amounts.capacity(node["resources"]):
-                    return f"node {name} of Ray has no label {self.label!r}: its id is its name"
+                if label not in node["labels"] and self.amounts.capacity(node["resources"]):
+                    return f"node {name} of Ray has no label {label!r}: its id is its name"
         return ""
 
 
@@ -107,6 +128,8 @@ class Follower:
         #: The last complaint about each name, so that it is logged once.
         self._complaints: dict[str, str] = {}
         self._doubt = ""
+        #: The pairs of nodes with one name of which a warning has told, by their ids.
+        self._doubles: set[tuple[str, str]] = set()
 
     async def find(self, nodes: tuple[NodeMap, ...]) -> None:
         """Take over the nodes that the scheduler has from an earlier program.
@@ -114,11 +137,13 @@ class Follower:
         Args:
             nodes: The nodes of Ray now.
         """
+        before = (await self._books.snapshot()).nodes
+        ours = {name: node for name, node in before.items() if NODE_ID in node.attributes}
+        for name, node in ours.items():
+            self._naming.names.hold(name, node.attributes[NODE_ID])
         wanted = self._wanted(nodes)
-        for name, node in (await self._books.snapshot()).nodes.items():
-            number = node.attributes.get(NODE_ID)
-            if number is None:
-                continue  # somebody else's
+        for name, node in ours.items():
+            number = node.attributes[NODE_ID]
             # If it takes no work although it does not drain, an operator has closed it.
             is_draining = name in wanted and wanted[name].draining and not node.schedulable
             self._held[name] = _Wanted(
@@ -136,7 +161,8 @@ class Follower:
         if doubt not in ("", self._doubt):
             _LOG.warning("%s", doubt)
         self._doubt = doubt
-        events: list[AddNode | UpdateNode | RemoveNode] = []
+        self._tell_doubles(nodes)
+        events: list[_Told] = []
         for name, held in self._held.items():
             if name not in wanted or wanted[name].id != held.id:
                 events.append(RemoveNode(name))
@@ -147,8 +173,9 @@ class Follower:
         added: list[str] = []
         if events:
             refusals = await self._books.submit_many(events)
+            there = await self._still_there(events, refusals)
             for event, refusal in zip(events, refusals, strict=True):
-                self._note(event, refusal, wanted)
+                self._note(event, refusal, wanted, there)
                 if refusal is None and isinstance(event, AddNode):
                     added.append(wanted[event.node].id)
         for name in self._complaints.keys() - wanted.keys():
@@ -175,19 +202,53 @@ class Follower:
 
     def _note(
         self,
-        event: AddNode | UpdateNode | RemoveNode,
+        event: _Told,
         refusal: RefusedError | None,
         wanted: Mapping[str, _Wanted],
+        there: Set[str],
     ) -> None:
-        """Take in what has become of an event."""
+        """Take in what has become of an event.
+
+        Args:
+            event: The event.
+            refusal: Why it was refused, or None.
+            wanted: What the nodes are to be like.
+            there: Of the nodes that were to be changed or removed, and were not, those that the
+                scheduler has. What it has stays held as it was, and is tried again.
+        """
         name = event.node
         if refusal is not None:
             self._complain(name, refusal)
-        if isinstance(event, RemoveNode) or (refusal is not None and isinstance(event, UpdateNode)):
-            self._held.pop(name, None)  # if it was refused, somebody else has removed the node
-        elif refusal is None:
+        if refusal is None and not isinstance(event, RemoveNode):
             self._held[name] = wanted[name]
             self._complaints.pop(name, None)
+        elif not isinstance(event, AddNode) and name not in there:
+            self._held.pop(name, None)  # if it was refused, somebody else has removed the node
+
+    async def _still_there(
+        self, events: Iterable[_Told], refusals: Iterable[RefusedError | None]
+    ) -> Set[str]:
+        """Return the nodes of refused changes and removals that the scheduler has."""
+        refused = {
+            event.node
+            for event, refusal in zip(events, refusals, strict=True)
+            if refusal is not None and not isinstance(event, AddNode)
+        }
+        return refused & (await self._books.snapshot()).nodes.keys() if refused else refused
+
+    def _tell_doubles(self, nodes: tuple[NodeMap, ...]) -> None:
+        """Warn of two nodes with one name, once of each pair."""
+        for name, node, other in self._naming.doubles(nodes):
+            pair = node["id"], other["id"]
+            if pair not in self._doubles:
+                self._doubles.add(pair)
+                _LOG.warning(
+                    "the nodes %s and %s of Ray have the same name %r, by the label %r: the first "
+                    "one has it, the other one is left out",
+                    *pair,
+                    name,
+                    self._naming.names.label,
+                )
 
     def _complain(self, name: str, error: MusterError) -> None:
         text = str(error)

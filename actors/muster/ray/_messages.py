@@ -36,12 +36,20 @@ LARGEST_BYTES = 256 * 1024 * 1024
 # To the agent
 
 
-class Connect(TypedDict):
-    """Connect to Ray; the first message. Answered by ``Connected``, or by ``Refused`` and the end."""
-
+class _Connect(TypedDict):
     do: Literal["connect"]
     address: str
     namespace: str
+
+
+class Connect(_Connect, total=False):
+    """Connect to Ray; the first message. Answered by ``Connected``, or by ``Refused`` and the end.
+
+    ``log_to_driver`` says whether what workers print comes to the agent's standard error, too; it
+    does by default.
+    """
+
+    log_to_driver: bool
 
 
 class Follow(TypedDict):
@@ -129,8 +137,8 @@ class Miss(TypedDict):
 class Adopt(TypedDict):
     """Go on with the detached run of an earlier agent, under a new number.
 
-    It is answered as ``Run`` is: ``Started`` at once if it is there and has begun, then its end,
-    also if it has ended meanwhile. If it is not there, or still at its gate: ``Failed``, as
+    It is answered as ``Run`` is: ``Started`` as soon as it answers, if it has begun, then its end,
+    also if it has ended meanwhile. One that does not answer is waited for until ``Cancel``. If it is not there, or still at its gate: ``Failed``, as
     ``not_started``, and nothing of it is left.
     """
 
@@ -266,11 +274,15 @@ class Cancelled(TypedDict):
 
 
 class SurvivorMap(TypedDict):
-    """A detached run of an earlier agent; the amounts as in ``Run``."""
+    """A detached run of an earlier agent; the amounts as in ``Run``.
+
+    One that is ``silent`` does not answer now, as its node may be busy: its amounts are zero, and
+    its node may be empty.
+    """
 
     name: str
     node: str
-    state: Literal["placed", "running", "ended"]
+    state: Literal["placed", "running", "ended", "silent"]
     cpus: float
     gpus: float
     memory: int

@@ -431,7 +431,7 @@ class Runs:
 
     async def _claim(self, agent: Agent, allocation: Allocation, message: messages.Run) -> bool:
         """Say whether an earlier program has begun the very run of a message; end another one."""
-        listed = self._listed.get((allocation.app, allocation.ask))
+        listed = await self._answering((allocation.app, allocation.ask))
         if listed is None:
             return False
         if listed["name"] not in self._claimed:
@@ -441,6 +441,15 @@ class Runs:
             await self._end(agent, listed["name"], message["grace_s"])
         self._listed.pop((allocation.app, allocation.ask), None)
         return False
+
+    async def _answering(self, key: tuple[str, str]) -> SurvivorMap | None:
+        """Return the listed run of an ask, as soon as it answers how it is; None if there is none."""
+        while (listed := self._listed.get(key)) is not None and listed["state"] == "silent":
+            there = {one["name"] for _, one in await self.survivors()}
+            if listed["name"] not in there:
+                self._listed.pop(key, None)
+            await trio.sleep(_POLL_S)
+        return listed
 
 
 def _both(first: Callable[[], None], second: Callable[[], None]) -> Callable[[], None]:

@@ -77,14 +77,18 @@ class Ray:
         """
         self._ray = importlib.import_module("ray")
 
-    def connect(self, address: str, namespace: str) -> tuple[str, str]:
+    def connect(self, address: str, namespace: str, *, log_to_driver: bool) -> tuple[str, str]:
         """Connect; return the versions of Ray and Python."""
         options: dict[str, Any] = {"include_dashboard": False} if address == "local" else {}
         # The agent is ended by the end of its input; Ray need not care for SIGTERM.
         talks = logging.getLogger("ray._private.worker")
         talks.addFilter(lambda record: "SIGTERM" not in record.getMessage())
         self._ray.init(
-            address=address, namespace=namespace, logging_level=logging.WARNING, **options
+            address=address,
+            namespace=namespace,
+            log_to_driver=log_to_driver,
+            logging_level=logging.WARNING,
+            **options,
         )
         self._ship()
         return self._ray.__version__, platform.python_version()
@@ -262,9 +266,18 @@ class Ray:
 
     def is_pending(self, actor: Any) -> bool:  # noqa: ANN401 - Ray has no types
         """Return whether an actor has not been started yet."""
+        return self._known_of(actor).get("State") in ("DEPENDENCIES_UNREADY", "PENDING_CREATION")
+
+    def node_of(self, actor: Any) -> str:  # noqa: ANN401 - Ray has no types
+        """Return the id of the node of an actor."""
+        node: str = self._known_of(actor)["Address"]["NodeID"]
+        return node
+
+    def _known_of(self, actor: Any) -> dict[str, Any]:  # noqa: ANN401 - Ray has no types
+        """Return what Ray's head knows of an actor."""
         state = importlib.import_module("ray._private.state")
-        found = state.actors(actor.handle._actor_id.hex())  # noqa: SLF001
-        return found.get("State") in ("DEPENDENCIES_UNREADY", "PENDING_CREATION")
+        known: dict[str, Any] = state.actors(actor.handle._actor_id.hex())  # noqa: SLF001
+        return known
 
     def kill(self, actor: Any) -> None:  # noqa: ANN401 - Ray has no types
         """Kill an actor."""

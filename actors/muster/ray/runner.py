@@ -63,16 +63,25 @@ class Asked:
     place, it could lose a process that was just started, or be lost itself: Ray's own code drops
     it. So the runner notes it, and only a callable is interrupted, once. The agent may send it
     several times.
+
+    A callable that runs in another thread, as that of a detached run does, is interrupted there.
     """
 
     def __init__(self) -> None:
         self.to_end = False
         self._raises = False
         self._is_inside = False
+        #: The thread of the callable; None for the main thread.
+        self._thread: int | None = None
+        self._ending = threading.Lock()
 
     def end(self) -> None:
-        """Ask it to end."""
-        self.to_end = True
+        """Ask it to end, from another thread than that of the work."""
+        with self._ending:
+            self.to_end = True
+            if self._thread is not None and self._raises:
+                self._raises = False
+                _interrupt_in(self._thread)
 
     @contextmanager
     def hears(self, *, always: bool) -> Generator[None, None, None]:
@@ -99,7 +108,9 @@ class Asked:
             raise KeyboardInterrupt
 
     def _interrupt_again(self) -> None:
-        if self._is_inside:
+        if self._is_inside and self._thread is not None:
+            _interrupt_in(self._thread)
+        elif self._is_inside:
             self._raises = True
             _thread.interrupt_main()
 
@@ -118,6 +129,8 @@ class Asked:
                 before(what)
 
         sys.unraisablehook = lost
+        is_main = threading.current_thread() is threading.main_thread()
+        self._thread = None if is_main else threading.get_ident()
         self._raises = self._is_inside = True
         try:
             if self.to_end:
@@ -126,6 +139,13 @@ class Asked:
         finally:
             self._raises = self._is_inside = False
             sys.unraisablehook = before
+
+
+def _interrupt_in(thread: int) -> None:
+    """Let a thread raise ``KeyboardInterrupt`` between two instructions."""
+    # It is not to be taken back: Python would look for it for ever, before each call.
+    raised = ctypes.py_object(KeyboardInterrupt)
+    ctypes.pythonapi.PyThreadState_SetAsyncExc(ctypes.c_ulong(thread), raised)
 
 
 def work(
@@ -504,22 +524,21 @@ class Detached:
         self._job = job
         self._about = about
         self._asked = Asked()
-        self._thread = 0
+        self._has_begun = False
         self._items: list[Item] = []
         self._new = threading.Condition()
 
     def begin(self, gate: Handle) -> None:
         """Do the work. It goes on when the program that called this has gone."""
-        if self._items or self._thread or self._asked.to_end:
+        if self._has_begun or self._asked.to_end:
             return
-        self._thread = threading.get_ident()
+        self._has_begun = True
         try:
             for item in work(self._keeper, self._job, gate, self._asked):
                 self._tell(item)
         except KeyboardInterrupt:
             self._tell((FAILED, "KeyboardInterrupt", "KeyboardInterrupt"))
         finally:
-            self._thread = 0
             if not self._items or self._items[-1][0] in (PLACED, STARTED):
                 self._tell((CLOSED, "the run was asked to end", False))
 
@@ -543,7 +562,3 @@ class Detached:
     def end(self) -> None:
         """Ask the work to end."""
         self._asked.end()
-        thread = self._thread
-        if thread and self._job["kind"] == "call":
-            raise_in = ctypes.pythonapi.PyThreadState_SetAsyncExc
-            raise_in(ctypes.c_ulong(thread), ctypes.py_object(KeyboardInterrupt))

@@ -104,6 +104,11 @@ class Gathering:
                 meeting.batch = submit(works)
                 meeting.settled.set()
             await _settle(meeting, may_come)
+        except trio.Cancelled:
+            # If it was submitted meanwhile, its part has to be ended: by the caller, who is
+            # cancelled again when it waits for the job.
+            if meeting.batch is None:
+                raise
         finally:
             if meeting.batch is None:
                 meeting.call_off()

@@ -15,7 +15,7 @@ from muster.slurm._endings import JobResult, end_whole, evict, status_of
 from muster.slurm._errors import JobLostError, SlurmError
 from muster.slurm._follow import Books, Follower
 from muster.slurm._texts.amounts import Amounts
-from muster.slurm._texts.jobs import Phase
+from muster.slurm._texts.jobs import Job, Phase
 from muster.slurm._texts.nodes import fields_of, read_nodes, wanted_nodes
 from muster.slurm._texts.orders import Order, result_file
 from muster.slurm._texts.tags import Tag
@@ -204,7 +204,12 @@ class Slurm:
     # Jobs of earlier programs, and such as nobody knows
 
     def hear(self) -> None:
-        """Look for jobs that are ours by their comments, and that nobody waits for."""
+        """Look for jobs that are ours by their comments, and that nobody waits for.
+
+        As long as jobs may be taken over, they count as those of an earlier program: its last
+        submission may have been on the way when it ended.
+        """
+        own = {batch.tag for batch in self._batches if batch not in self._earlier}
         known = {batch.job for batch in self._batches}
         coming = {batch.tag for batch in self._batches if batch.job is None}
         now = trio.current_time()
@@ -218,6 +223,9 @@ class Slurm:
                 continue
             if comment.tag in coming or now < self._strangers.get(job.id, -inf) + _AGAIN_S:
                 continue
+            if not self._settled.is_set() and comment.tag not in own:
+                self._note_earlier(job, comment.tag)
+                continue
             self._strangers[job.id] = now
             _LOG.warning("job %s (%s) is nobody's, and is ended", job.id, job.comment)
             self._nursery.start_soon(self._ground.try_run, "scancel", str(job.id))
@@ -228,12 +236,15 @@ class Slurm:
             comment = self._ground.comment_of(job)
             if comment is None or comment.tag.namespace != self.namespace:
                 continue
-            self._ground.foreign.add(job.id)
-            if job.offset == 0:
-                batch = Batch(self._ground, comment.tag, None, job)
-                self._earlier[batch] = set()
-                self._batches.add(batch)
-                self._nursery.start_soon(self._conduct, batch)
+            self._note_earlier(job, comment.tag)
+
+    def _note_earlier(self, job: Job, tag: Tag) -> None:
+        self._ground.foreign.add(job.id)
+        if job.offset == 0:
+            batch = Batch(self._ground, tag, None, job)
+            self._earlier[batch] = set()
+            self._batches.add(batch)
+            self._nursery.start_soon(self._conduct, batch)
 
     async def end_orphans(self) -> None:
         """End what nobody takes over in time of the jobs of an earlier program."""

@@ -243,7 +243,7 @@ def _parse_amount(text: str, *, cores: bool) -> int:
     amount = _exact(whole, fraction, exponent) * unit
     # QUANTITY-14
     if amount.denominator != 1:
-        base = "millicores" if cores else "base units"
+        base = "millicores" if cores else "base units: only vcore has parts of a unit"
         msg = f"{shown(text)} is not a whole number of {base}"
         raise QuantityError(msg)
     # QUANTITY-15

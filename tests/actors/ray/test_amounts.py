@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import pytest
 from hypothesis import given, strategies as st
 
@@ -76,8 +78,20 @@ def test_part_of_one_gpu_can_be_given() -> None:
 
 
 @pytest.mark.parametrize(
-    "names", [{"CPU": "x", "GPU": "x"}, {"object_store_memory": "x"}, {"CPU": ""}]
+    ("names", "message"),
+    [
+        ({"CPU": "x", "GPU": "x"}, "two resources of Ray have the same name"),
+        ({"object_store_memory": "x"}, "'object_store_memory': 'x': cannot be given out"),
+        ({"CPU": ""}, "'CPU': '': cannot be given out"),
+        ({"cpu": "vcore"}, "'cpu': Ray calls it 'CPU'"),
+        ({"Memory": "memory"}, "'Memory': Ray calls it 'memory'"),
+        ({"vcore": "CPU"}, "'vcore': 'CPU': Ray has no 'vcore'; must be a map of Ray's names"),
+        ({"CPU": 3}, "'CPU': 3: must be a map of Ray's names"),
+        ("CPU=vcore", "'CPU=vcore': must be a map of Ray's names"),
+    ],
 )
-def test_names_are_checked(names: dict[str, str]) -> None:
-    with pytest.raises(EventError, match="resources: "):
+def test_names_are_checked(names: Any, message: str) -> None:  # noqa: ANN401 - also wrong ones
+    with pytest.raises(EventError) as raised:
         Amounts(names)
+    assert str(raised.value).startswith("resources: ")
+    assert message in str(raised.value)

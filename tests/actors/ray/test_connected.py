@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import os
 import threading
-from collections.abc import AsyncIterator, Awaitable, Callable, Coroutine
+from collections.abc import AsyncIterator, Awaitable, Callable, Coroutine, Sequence
 from typing import Any
 
 import msgpack
@@ -13,7 +13,7 @@ import pytest
 
 from muster.ray._messages import LARGEST_BYTES, GateOf, NodeMap
 from muster.ray.connected.runs import Runs
-from muster.ray.connected.talk import Talk, open_output
+from muster.ray.connected.talk import Talk, in_a_line, open_output
 from muster.ray.runner import ENDED, FAILED, PLACED, STARTED, Item
 
 LONG_S = 60.0
@@ -71,6 +71,9 @@ class Actor:
 
     def __init__(self) -> None:
         self.state = "running"
+        self.may_answer = asyncio.Event()
+        self.may_answer.set()
+        self.error: Exception | None = None
         self.was_asked_to_end = asyncio.Event()
         self.may_end = asyncio.Event()
         self.may_end.set()
@@ -79,6 +82,9 @@ class Actor:
         self.end = Method(self._end)
 
     async def _about(self) -> dict[str, Any]:
+        await self.may_answer.wait()
+        if self.error is not None:
+            raise self.error
         amounts: dict[str, Any] = {"cpus": 1.0, "gpus": 0.0, "memory": 0, "resources": {}}
         return {"node": "n", "state": self.state, "kind": "call", "group": None, **amounts}
 
@@ -106,6 +112,9 @@ class FakeRay:
         self.names_may_come.set()
         self.is_asked_for_names = False
         self.small_raises = False
+        #: The runs for which room was reserved, and in which place of it each run was submitted.
+        self.reserved: list[int] = []
+        self.places: dict[int, int | None] = {}
 
     def nodes(self) -> list[NodeMap]:
         return [{"id": "n", "labels": {}, "resources": {"CPU": 1.0}, "draining": False}]
@@ -115,7 +124,8 @@ class FakeRay:
         return False
 
     def submit(self, run: dict[str, Any], gate: Any, group: Any) -> Items:  # noqa: ANN401
-        del gate, group
+        del gate
+        self.places[run["id"]] = None if group is None else group[1]
         items = self.tasks[run["name"]] = Items()
         return items
 
@@ -128,6 +138,17 @@ class FakeRay:
         if self.small_raises:
             raise ValueError("the node has gone")
         return _now(True)
+
+    def reserve(self, runs: Sequence[dict[str, Any]], name: str | None) -> str:
+        self.reserved += [run["id"] for run in runs]
+        return name or "group"
+
+    def is_reserved(self, group: str, within_s: float) -> bool:
+        del group, within_s
+        return True
+
+    def remove_group(self, group: str) -> None:
+        del group
 
     def gates(self) -> GateActor:
         return self.gate
@@ -156,9 +177,15 @@ class FakeRay:
             if one is actor:
                 del self.actors[name]
 
+    def is_pending(self, actor: Actor) -> bool:
+        return actor.state == "pending"
+
+    def node_of(self, actor: Actor) -> str:
+        del actor
+        return "n"
+
     def is_away(self, error: BaseException) -> bool:
-        del error
-        return False
+        return isinstance(error, ConnectionError)
 
     def how(self, error: BaseException) -> tuple[str, str, str]:
         return "lost", str(error), str(error)
@@ -169,7 +196,7 @@ class Puppet:
 
     def __init__(self, talk: Talk, heard: asyncio.StreamReader) -> None:
         self.ray = FakeRay()
-        self.runs = Runs(self.ray, talk)  # type: ignore[arg-type]  # it has what is used
+        self.runs = Runs(self.ray, talk, 0.05)  # type: ignore[arg-type]  # it has what is used
         self._unpacker = msgpack.Unpacker(max_buffer_size=0)
         self._heard = heard
 
@@ -190,6 +217,10 @@ class Puppet:
             "grace_s": 1.0,
             "gate": gate,
             "detached": False,
+            "cpus": 1.0,
+            "gpus": 0.0,
+            "memory": 0,
+            "resources": {},
         }
         self.runs.run({**message, **more})
 
@@ -258,6 +289,17 @@ def test_text_of_any_kind_is_said(text: str) -> None:
     play(body)
 
 
+@pytest.mark.parametrize(
+    ("error", "line"),
+    [
+        (ValueError("\n  first\nTraceback:\n"), "ValueError: first"),
+        (KeyError(), "KeyError"),
+    ],
+)
+def test_an_error_is_a_line(error: Exception, line: str) -> None:
+    assert in_a_line(error) == line
+
+
 # Losses
 
 
@@ -275,8 +317,25 @@ def test_end_is_said_when_the_node_cannot_be_asked_any_more() -> None:
 # Gangs
 
 
-def gate(peers: int) -> GateOf:
-    return {"name": "g/1", "peers": peers, "reserve": False}
+def gate(peers: int, *, reserve: bool = False) -> GateOf:
+    return {"name": "g/1", "peers": peers, "reserve": reserve}
+
+
+@pytest.mark.parametrize("needs", [{2, 3}, set[int]()])
+def test_member_without_amounts_needs_no_room(needs: set[int]) -> None:
+    async def body(agent: Puppet) -> None:
+        for number in (1, 2, 3):
+            cpus = float(number in needs)
+            agent.run(number, gate(3, reserve=True), cpus=cpus, resources={"licence": 0.0})
+        for number in (1, 2, 3):
+            await agent.task(number)
+        assert agent.ray.reserved == sorted(needs)
+        assert agent.ray.places == {1: None, 2: 0 if needs else None, 3: 1 if needs else None}
+        for number in (1, 2, 3):
+            agent.runs.cancel(number, 1.0)
+            assert (await agent.said())["say"] in {"cancelled", "failed"}
+
+    play(body)
 
 
 @pytest.mark.parametrize("is_first", [True, False])
@@ -394,5 +453,99 @@ def test_run_that_begins_while_survivors_are_listed_is_none() -> None:
         while said["say"] != "survivors":
             said = await agent.said()
         assert [one["name"] for one in said["survivors"]] == ["a/old/1"]
+
+    play(body)
+
+
+async def survivors(agent: Puppet) -> list[tuple[str, str]]:
+    """List the detached runs of earlier agents: their names and states."""
+    asking = asyncio.ensure_future(agent.runs.survivors())
+    while (said := await agent.said())["say"] != "survivors":
+        assert said["say"] == "warning"
+    await asking
+    return [(one["name"], one["state"]) for one in said["survivors"]]
+
+
+def test_survivor_that_does_not_answer_is_listed_as_silent_until_it_does() -> None:
+    async def body(agent: Puppet) -> None:
+        actor = agent.ray.actors["a/k/1"] = Actor()
+        actor.may_answer.clear()
+        agent.ray.actors["a/k/2"] = Actor()
+        for _ in range(2):
+            assert await survivors(agent) == [("a/k/1", "silent"), ("a/k/2", "running")]
+        actor.may_answer.set()
+        assert await survivors(agent) == [("a/k/1", "running"), ("a/k/2", "running")]
+        assert not actor.was_asked_to_end.is_set()
+
+    play(body)
+
+
+@pytest.mark.parametrize(
+    ("error", "found"),
+    [(ConnectionError("unavailable"), [("a/k/1", "silent")]), (ValueError("it is dead"), [])],
+)
+def test_survivor_that_cannot_answer_may_live(
+    error: Exception, found: list[tuple[str, str]]
+) -> None:
+    async def body(agent: Puppet) -> None:
+        actor = agent.ray.actors["a/k/1"] = Actor()
+        actor.error = error
+        assert await survivors(agent) == found
+        actor.error = None
+        assert await survivors(agent) == [("a/k/1", "running")]
+
+    play(body)
+
+
+def test_survivor_that_was_never_begun_is_ended() -> None:
+    async def body(agent: Puppet) -> None:
+        actor = agent.ray.actors["a/k/1"] = Actor()
+        actor.state = "pending"
+        actor.may_answer.clear()
+        assert await survivors(agent) == []
+        assert agent.ray.actors == {}
+
+    play(body)
+
+
+def test_adoption_waits_for_an_answer() -> None:
+    async def body(agent: Puppet) -> None:
+        actor = agent.ray.actors["a/k/1"] = Actor()
+        actor.may_answer.clear()
+        agent.runs.adopt(5, "a/k/1", 1.0)
+        warning = await agent.said()
+        assert warning["text"] == "the detached run a/k/1 does not answer; it is waited for"
+        assert await survivors(agent) == []  # it is the program's own now
+        actor.may_answer.set()
+        assert await agent.said() == {"say": "started", "id": 5, "pid": 7}
+        assert not actor.was_asked_to_end.is_set()
+
+    play(body)
+
+
+def test_adoption_ends_with_the_death_of_what_does_not_answer() -> None:
+    async def body(agent: Puppet) -> None:
+        actor = agent.ray.actors["a/k/1"] = Actor()
+        actor.error = ConnectionError("unavailable")
+        agent.runs.adopt(5, "a/k/1", 1.0)
+        assert (await agent.said())["say"] == "warning"
+        actor.error = ValueError("it is dead")
+        failed = await agent.said()
+        assert (failed["id"], failed["how"]) == (5, "not_started")
+
+    play(body)
+
+
+def test_adoption_of_what_does_not_answer_can_be_cancelled() -> None:
+    async def body(agent: Puppet) -> None:
+        actor = agent.ray.actors["a/k/1"] = Actor()
+        actor.may_answer.clear()
+        agent.runs.adopt(5, "a/k/1", 1.0)
+        assert (await agent.said())["say"] == "warning"
+        agent.runs.cancel(5, 30.0)
+        await actor.was_asked_to_end.wait()
+        actor.may_answer.set()
+        assert await agent.said() == {"say": "cancelled", "id": 5, "gone": True}
+        assert not agent.ray.actors
 
     play(body)

@@ -299,6 +299,35 @@ async def test_an_ask_on_the_same_node_goes_on_with_the_work(tmp_path: Path) -> 
             assert await allocation.ended() is Reason.COMPLETED
 
 
+async def test_work_that_does_not_answer_is_waited_for(tmp_path: Path) -> None:
+    silent = survivor("a/k/77", state="silent", node="", cpus=0.0)
+    async with connected(tmp_path, node("a1")) as stage:
+        await stage.agent.leave(silent)
+        async with scheduled_on(stage) as scheduler:
+            (found,) = await stage.ray.survivors()
+            assert (found.state, found.node, found.resources) == ("silent", None, Resources())
+            await scheduler.apply(POD)
+            await stage.agent.order(survivors=[survivor("a/k/77")])
+            adopted = await stage.agent.heard("adopt")
+            assert adopted["name"] == "a/k/77"
+            await stage.agent.started(adopted)
+            allocation = await scheduler.ask("a", "k").bound()
+            await stage.agent.ended(adopted)
+            assert await allocation.ended() is Reason.COMPLETED
+
+
+async def test_work_that_did_not_answer_and_is_gone_begins_anew(tmp_path: Path) -> None:
+    async with connected(tmp_path, node("a1")) as stage:
+        await stage.agent.leave(survivor("a/k/77", state="silent"))
+        async with scheduled_on(stage) as scheduler:
+            await stage.ray.survivors()
+            await stage.agent.order(survivors=[])
+            await scheduler.apply(POD)
+            run = await stage.agent.begin()
+            assert run["name"] != "a/k/77"
+            await stage.agent.ended(run)
+
+
 @pytest.mark.parametrize(
     "changes", [{"node": "a2"}, {"cpus": 2.0}, {"state": "placed"}], ids=["node", "amounts", "gate"]
 )

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncGenerator, Mapping
+from collections.abc import AsyncGenerator, Iterable, Mapping
 from contextlib import asynccontextmanager
 from math import inf, nan
 from pathlib import Path
@@ -13,6 +13,7 @@ import trio
 
 import muster
 from muster import Reason
+from muster_core.events import Event
 from muster_core.snapshots import NodeSnapshot
 from tests.actors.ray.puppets import ONE, Stage, connected, followed, node
 
@@ -120,6 +121,53 @@ async def test_of_two_nodes_with_one_name_one_counts_whatever_the_order(tmp_path
         assert allocation.ending is None
 
 
+async def test_a_name_stays_with_the_node_that_has_it(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    one, two, three = (node(number, labels={"name": "n"}) for number in ("a1", "a2", "a3"))
+    async with following(tmp_path, two, node_name="name") as (scheduler, stage):
+        ask = await (await scheduler.add_app("a", "q")).add_ask("k", ONE)
+        allocation = await ask.bound()
+        for listed in ((one, two), (two, one), (two, node("b1"), one)):
+            await relist(stage, *listed)
+            assert (await nodes(scheduler))["n"].attributes["ray.io/node-id"] == "a2"
+        assert allocation.ending is None
+        (told,) = [text for text in caplog.messages if "same name" in text]
+        assert told == (
+            "the nodes a2 and a1 of Ray have the same name 'n', by the label 'name': "
+            "the first one has it, the other one is left out"
+        )
+
+        await relist(stage, three, one)
+        assert await allocation.ended() is Reason.NODE_LOST
+        assert (await nodes(scheduler))["n"].attributes["ray.io/node-id"] == "a1"
+        assert sum("same name" in text for text in caplog.messages) == 2
+
+
+async def test_a_name_stays_with_the_node_of_a_store(tmp_path: Path) -> None:
+    store = tmp_path / "state"
+    one, two = (node(number, labels={"name": "n"}) for number in ("a1", "a2"))
+    for number, listed in enumerate(((two,), (one, two))):
+        (folder := tmp_path / str(number)).mkdir()
+        async with (
+            connected(folder, *listed, node_name="name") as stage,
+            muster.open_scheduler(store=store) as scheduler,
+            followed(stage.ray, scheduler),
+        ):
+            assert (await nodes(scheduler))["n"].attributes["ray.io/node-id"] == "a2"
+
+
+async def test_a_head_without_cores_leaves_its_name_to_a_node(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    head = node("a0", resources=HEAD, labels={"name": "n"})
+    one = node("a1", labels={"name": "n"})
+    async with following(tmp_path, head, node_name="name") as (scheduler, stage):
+        await relist(stage, head, one)
+        assert (await nodes(scheduler))["n"].attributes["ray.io/node-id"] == "a1"
+    assert not [text for text in caplog.messages if "same name" in text]
+
+
 async def test_only_selected_nodes_are_followed(tmp_path: Path) -> None:
     listed = [node("a1", labels={"muster": "yes", "x": "y"}), node("a2"), node("a3", labels={})]
     async with following(tmp_path, *listed, select={"muster": "yes"}) as (scheduler, _):
@@ -218,6 +266,48 @@ async def test_a_node_that_somebody_has_removed_comes_again_with_the_next_change
         await relist(stage, node("a1", resources={"CPU": 3.0}))
         await relist(stage, node("a1", resources={"CPU": 4.0}))
         assert (await nodes(scheduler))["a1"].capacity == {"vcore": 4000}
+
+
+class Reluctant:
+    """A scheduler that refuses what is said of nodes, as often as a test says."""
+
+    def __init__(self, scheduler: muster.Scheduler) -> None:
+        self.snapshot = scheduler.snapshot
+        self._scheduler = scheduler
+        self.refusals = 0
+
+    async def submit_many(self, events: Iterable[Event]) -> tuple[muster.RefusedError | None, ...]:
+        if not self.refusals:
+            return await self._scheduler.submit_many(events)
+        self.refusals -= 1
+        return tuple(muster.RefusedError("not now") for _ in events)
+
+
+async def test_a_change_that_is_refused_is_tried_again(tmp_path: Path) -> None:
+    async with (
+        connected(tmp_path, node("a1"), node("a2")) as stage,
+        muster.open_scheduler() as scheduler,
+        trio.open_nursery() as nursery,
+    ):
+        books = Reluctant(scheduler)
+        await nursery.start(stage.ray.follow, books)
+        ask = await (await scheduler.add_app("a", "q")).add_ask("k", ONE, node="a1")
+        allocation = await ask.bound()
+        books.refusals = 1
+        await relist(stage, node("a1", resources={"CPU": 3.0}), node("a2"))
+        assert (await nodes(scheduler))["a1"].capacity == {"vcore": 2000, "memory": 1000}
+
+        await relist(stage, node("a1", resources={"CPU": 3.0}), node("a2", draining=True))
+        assert (await nodes(scheduler))["a1"].capacity == {"vcore": 3000}
+        assert allocation.ending is None
+
+        # It is removed when it goes, also if that was refused once.
+        books.refusals = 1
+        await relist(stage, node("a2"))
+        await relist(stage, node("a2", draining=True))
+        assert await allocation.ended() is Reason.NODE_LOST
+        assert set(await nodes(scheduler)) == {"a2"}
+        nursery.cancel_scope.cancel()
 
 
 async def test_all_nodes_go_in_one_batch_when_the_agent_is_lost(tmp_path: Path) -> None:
@@ -332,6 +422,29 @@ async def test_a_selection_of_no_node_is_told_once(
         assert set(await nodes(scheduler)) == {"a3"}
         await relist(stage, node("a1", labels=made))
         assert caplog.messages.count(said) == 2
+
+
+async def test_a_resource_that_no_node_has_is_told_once(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    said = "resources: 'licence': no node of Ray has a resource of this name now"
+    names = {"CPU": "vcore", "licence": "seats"}
+    rich = node("a2", resources={"CPU": 1.0, "licence": 3.0})
+    async with following(tmp_path, node("a1"), resources=names) as (scheduler, stage):
+        await relist(stage, node("a1", draining=True))
+        assert caplog.messages.count(said) == 1
+        await relist(stage, node("a1"), rich)
+        assert (await nodes(scheduler))["a2"].capacity == {"vcore": 1000, "seats": 3}
+    assert caplog.messages.count(said) == 1
+
+
+async def test_a_cluster_serves_one_scheduler(tmp_path: Path) -> None:
+    async with following(tmp_path, node("a1")) as (scheduler, stage):
+        async with muster.open_scheduler() as other:
+            with pytest.raises(muster.EventError, match="this connection is followed already"):
+                await stage.ray.follow(other)
+            assert await nodes(other) == {}
+        assert set(await nodes(scheduler)) == {"a1"}
 
 
 async def test_a_node_without_the_label_of_its_name_is_told(

@@ -113,14 +113,43 @@ async def test_connecting_can_be_cancelled(tmp_path: Path) -> None:
     assert not is_running(agent.pid)
 
 
+_LABELS = "must be a map of labels and their values, such as {'muster': 'yes'}"
+
+
 @pytest.mark.parametrize(
-    "options",
-    [{"warm": -1}, {"warm": 1.5}, {"resources": {"CPU": "x", "GPU": "x"}}],
+    ("options", "message"),
+    [
+        ({"warm": -1}, "warm: -1: must be a whole number"),
+        ({"warm": 1.5}, "warm: 1.5: must be a whole number"),
+        ({"resources": {"CPU": "x", "GPU": "x"}}, "resources: {"),
+        ({"select": "a=b"}, f"select: 'a=b': {_LABELS}"),
+        ({"select": {"a": 1}}, f"select: 'a': 1: {_LABELS}"),
+        ({"node_name": ""}, "node_name: '': must be a text that is not empty"),
+        ({"namespace": None}, "namespace: None: must be a text that is not empty"),
+        ({"address": 6379}, "address: 6379: must be a text that is not empty"),
+    ],
 )
-async def test_arguments_are_checked(options: dict[str, Any]) -> None:
-    with pytest.raises(muster.EventError, match=next(iter(options))):
-        async with connect("nowhere", **options):
+async def test_arguments_are_checked(options: dict[str, Any], message: str) -> None:
+    given: dict[str, Any] = {"address": "nowhere"} | options
+    with pytest.raises(muster.EventError) as raised:
+        async with connect(**given):
             pytest.fail("there is nothing")
+    assert str(raised.value).startswith(message)
+
+
+@pytest.mark.parametrize("is_logged", [True, False])
+async def test_the_agent_hears_whether_output_is_logged(tmp_path: Path, is_logged: bool) -> None:
+    async with agents(tmp_path) as them, trio.open_nursery() as nursery:
+
+        async def greet() -> None:
+            agent = await them.next()
+            connecting = await agent.heard("connect")
+            assert connecting["log_to_driver"] is is_logged
+            await agent.say("connected", ray="2.0", python="3.11")
+
+        nursery.start_soon(greet)
+        async with connect(them.address, python=them.python, log_to_driver=is_logged):
+            pass
 
 
 async def test_the_error_of_the_block_is_raised_as_it_is(tmp_path: Path) -> None:

@@ -125,6 +125,27 @@ async def test_nobody_starts_if_one_has_left(autojump_clock: MockClock) -> None:
     assert members.gathering.is_empty
 
 
+async def test_one_that_is_cancelled_when_the_job_is_submitted_still_has_to_end_its_part(
+    autojump_clock: MockClock,
+) -> None:
+    members = Members()
+    scope = trio.CancelScope()
+
+    async def leave() -> None:
+        with scope:
+            await members.join(7)
+
+    async with trio.open_nursery() as nursery:
+        nursery.start_soon(leave)
+        nursery.start_soon(members.join, 8)
+        await trio.testing.wait_all_tasks_blocked()
+        scope.cancel()
+        await members.join(9)  # before the first one hears of it
+    assert members.submitted == [(7, 8, 9)]
+    assert sorted(members.came) == [7, 8, 9]
+    assert autojump_clock.current_time() == 0
+
+
 async def test_nothing_stays_behind_if_all_leave(autojump_clock: MockClock) -> None:
     members = Members()
     with trio.move_on_after(1):

@@ -115,6 +115,36 @@ async def test_of_two_jobs_of_a_run_the_one_that_runs_is_taken_over(
     assert len(fake.jobs) == 4
 
 
+async def test_job_that_was_being_submitted_when_the_program_ended_is_taken_over(
+    fake: FakeSlurm, tmp_path: Path
+) -> None:
+    told: list[tuple[str, int]] = []
+    with trio.fail_after(3 * PATIENCE_S):
+        async with (
+            muster.slurm.connect(every=0.05) as slurm,
+            scheduled(slurm, tmp_path / "store") as scheduler,
+        ):
+            await start_one(fake, scheduler)
+        (job,) = fake.jobs
+        fake.forget(1)
+
+        async def arrive() -> None:
+            asked = len(fake.calls("squeue"))
+            await fake.until(lambda: len(fake.calls("squeue")) > asked + 2)
+            fake.add(**job)
+            fake.set(away=False)
+
+        async with muster.slurm.connect(every=0.05) as slurm, trio.open_nursery() as nursery:
+            fake.set(away=True)
+            nursery.start_soon(arrive)
+            async with scheduled(slurm, tmp_path / "store", told) as scheduler:
+                await scheduler.app("a").ask("x").bound()
+                fake.job(1, job_state="FAILED", exit_code=6 << 8)
+                assert await ended(scheduler) is Reason.COMPLETED
+    assert told == [("x", 6)]
+    assert fake.calls("scancel") == []
+
+
 async def test_run_that_was_never_submitted_is_no_attempt(fake: FakeSlurm, tmp_path: Path) -> None:
     with trio.fail_after(2 * PATIENCE_S):
         async with (

@@ -99,6 +99,11 @@ def test_anything_else_is_refused(written: object) -> None:
         ("vcore", -2, "'-2' is negative"),
         ("vcore", "0.0001", "'0.0001' is not a whole number of millicores"),
         ("memory", "1.5", "'1.5' is not a whole number of base units"),
+        (
+            "nvidia.com/gpu",
+            "1.5",
+            "'1.5' is not a whole number of base units: only vcore has parts of a unit",
+        ),
         ("memory", "8Ei", "'8Ei' is too large: the most is 9223372036854775807 base units"),
         ("memory", "much", "'much' is not a quantity: write a number, alone or with one of k, M"),
         ("vcore", "1x", "alone or with one of m, k"),

@@ -1,7 +1,8 @@
 """A program with a store, which the tests kill: ``python service.py FOLDER SECONDS [ASK …]``.
 
 It adds the asks that it is told, each of which appends a line at its begin and at its end to the
-file ``ran``, and appends to ``told`` what it hears. It ends when nothing is left to do.
+file ``ran``, and appends to ``told`` what it hears. It ends when nothing is left to do. With ``gate``
+for the seconds, each waits for the file ``go``.
 """
 
 from __future__ import annotations
@@ -20,7 +21,10 @@ async def main(folder: Path, seconds: str, asks: list[str]) -> None:
     """Run asks until all have ended."""
 
     def work(held: muster.Allocation) -> Command:
-        line = f'echo "begin $MUSTER_RUN"; sleep {seconds}; echo "end $MUSTER_RUN"; exit 5'
+        pause = f"sleep {seconds}"
+        if seconds == "gate":
+            pause = f"until [ -e '{folder}/go' ]; do sleep 0.1; done"
+        line = f'echo "begin $MUSTER_RUN"; {pause}; echo "end $MUSTER_RUN"; exit 5'
         return Command(line, stdout=folder / "ran")
 
     def done(held: muster.Allocation, result: JobResult) -> None:

@@ -81,22 +81,25 @@ async def test_drained_node_takes_no_more_work(own: Cluster) -> None:
 
 async def test_nothing_is_released_while_the_controller_is_away(own: Cluster) -> None:
     out = own.folder / "work" / "away"
+    go = own.folder / "work" / "go"
 
     def work(held: muster.Allocation) -> Command:
-        return Command(f"echo begin $MUSTER_RUN; sleep {held.ask[1:]}", stdout=out)
+        pause = {"long": "sleep 1000", "short": f"until [ -e {go} ]; do sleep 0.1; done"}
+        return Command(f"echo begin $MUSTER_RUN; {pause.get(held.ask, 'true')}", stdout=out)
 
     async with opened(work) as (scheduler, _):
         app = await scheduler.add_app("a", "root.q")
-        long = await (await app.add_ask("x1000", ONE)).bound()
-        short = await (await app.add_ask("x15", ONE)).bound()
+        long = await (await app.add_ask("long", ONE)).bound()
+        short = await (await app.add_ask("short", ONE)).bound()
         await lines_in(out, 2)
         # A controller that is killed forgets what it has not written down yet.
         saved = own.folder / "state" / "job_state"
-        await until(lambda: saved.exists() and b"muster:a/x15/2" in saved.read_bytes())
+        await until(lambda: saved.exists() and b"muster:a/short/2" in saved.read_bytes())
         await in_thread(own.kill_controller)
-        fresh = await app.add_ask("x0", ONE)
+        fresh = await app.add_ask("fresh", ONE)
         await scheduler.settle()
-        await until(lambda: len(processes_of("a/x15/2")) == 0)
+        go.touch()
+        await until(lambda: len(processes_of("a/short/2")) == 0)
         assert (long.ending, short.ending) == (None, None)
         assert len((await scheduler.snapshot()).nodes) == 3
         await in_thread(own.start_controller)
@@ -105,9 +108,9 @@ async def test_nothing_is_released_while_the_controller_is_away(own: Cluster) ->
         assert await held.ended() is muster.Reason.COMPLETED
         assert long.ending is None
         assert sorted(out.read_text("utf-8").splitlines()) == [
-            "begin a/x0/3",
-            "begin a/x1000/1",
-            "begin a/x15/2",
+            "begin a/fresh/3",
+            "begin a/long/1",
+            "begin a/short/2",
         ]
 
 
@@ -125,7 +128,7 @@ async def test_connect_says_why_it_cannot(own: Cluster, monkeypatch: pytest.Monk
             pass
 
 
-def run_service(folder: Path, seconds: int, *asks: str) -> subprocess.Popen[bytes]:
+def run_service(folder: Path, seconds: int | str, *asks: str) -> subprocess.Popen[bytes]:
     return subprocess.Popen([sys.executable, service.__file__, str(folder), str(seconds), *asks])
 
 
@@ -155,10 +158,12 @@ def test_killed_program_finds_its_jobs_again(own: Cluster, pause: str) -> None:
 
 def test_jobs_are_left_alone_by_a_program_that_closes_if_it_says_so(own: Cluster) -> None:
     folder = own.folder / "work"
-    with run_service(folder, 6, "x0", "--detached", "--leave") as first:
+    with run_service(folder, "gate", "x0", "--detached", "--leave") as first:
         assert first.wait(PATIENCE_S) == 0
     assert len(own.jobs()) == 1
     with run_service(folder, 0) as second:
+        wait_until(lambda: told(folder).count("bound") == 2, "the next program has it")
+        (folder / "go").touch()
         assert second.wait(PATIENCE_S) == 0
     assert told(folder) == ["bound", "bound", "done x0 5", "over"]
     assert len((folder / "ran").read_text("utf-8").splitlines()) == 2

@@ -21,7 +21,7 @@ RunMap = dict[str, Any]
 class Engine(Protocol):
     """Ray. What may block is to be called in a thread, unless it says otherwise."""
 
-    def connect(self, address: str, namespace: str) -> tuple[str, str]:
+    def connect(self, address: str, namespace: str, *, log_to_driver: bool) -> tuple[str, str]:
         """Connect; return the versions of Ray and Python."""
         ...
 
@@ -101,6 +101,10 @@ class Engine(Protocol):
 
     def is_pending(self, actor: Handle) -> bool:
         """Return whether an actor has not been started yet."""
+        ...
+
+    def node_of(self, actor: Handle) -> str:
+        """Return the id of the node of an actor."""
         ...
 
     def kill(self, actor: Handle) -> None:

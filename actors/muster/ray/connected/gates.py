@@ -111,11 +111,12 @@ class Gates:
                 self._actor = await asyncio.to_thread(self._engine.gates)
             return self._actor
 
-    async def reserved(self, gate: Gate, member: Member) -> tuple[Group, int]:
+    async def reserved(self, gate: Gate, member: Member) -> tuple[Group, int] | None:
         """Wait until Ray has reserved the room of a gang.
 
         Returns:
-            The group, and the place of the member in it.
+            The group, and the place of the member in it; None if the member needs no room: Ray
+            refuses an empty bundle.
 
         Raises:
             GateClosedError: If Ray does not reserve it in time.
@@ -123,6 +124,8 @@ class Gates:
         await gate.complete.wait()
         if gate.closed is not None:
             raise GateClosedError(gate.closed)
+        if not _needs_room(member):
+            return None
         if gate.reserving is None:
             gate.reserving = asyncio.ensure_future(self._reserve(gate))
             gate.reserving.add_done_callback(_heard)
@@ -131,10 +134,10 @@ class Gates:
         closing.cancel()
         if gate.closed is not None:
             raise GateClosedError(gate.closed)
-        return gate.reserving.result(), gate.came.index(member)
+        return gate.reserving.result(), _in_need(gate).index(member)
 
     async def _reserve(self, gate: Gate) -> Group:
-        members = [each.message for each in gate.came]
+        members = [each.message for each in _in_need(gate)]
         detached = any(message["detached"] for message in members)
         gate.keeps_group = detached
         name = group_name(gate.name) if detached else None
@@ -217,6 +220,17 @@ class Gates:
                 del self._closed[next(iter(self._closed))]
         if self._actor is not None:
             self._actor.forget.remote(gate.name)
+
+
+def _in_need(gate: Gate) -> list[Member]:
+    """Return the members of a gang that need room."""
+    return [each for each in gate.came if _needs_room(each)]
+
+
+def _needs_room(member: Member) -> bool:
+    run = member.message
+    amounts = (run["cpus"], run["gpus"], run["memory"], *run["resources"].values())
+    return any(amount > 0 for amount in amounts)
 
 
 def _heard(reserving: asyncio.Task[Group]) -> None:

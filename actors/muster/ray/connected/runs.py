@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any, Final, cast
 from muster.ray._messages import LARGEST_BYTES
 from muster.ray.connected.engine import Engine, Group, Handle, RunMap
 from muster.ray.connected.gates import Gate, GateClosedError, Gates, Member
+from muster.ray.connected.talk import in_a_line
 from muster.ray.connected.works import Detached, Task, end_detached, remove_unused_groups
 from muster.ray.runner import CLOSED, ENDED, FAILED, PLACED, STARTED, Item
 
@@ -46,7 +47,16 @@ _SOON_S: Final = 0.05
 """How often it is looked whether an earlier run has ended, in seconds."""
 
 _ASK_S: Final = 5.0
-"""How long to wait for the answer to whether a run has gone, in seconds."""
+"""How long to wait for the answer to whether a run has gone, or how it is, in seconds."""
+
+_SILENT: Final[dict[str, Any]] = {
+    "state": "silent",
+    "cpus": 0.0,
+    "gpus": 0.0,
+    "memory": 0,
+    "resources": {},
+}
+"""What is told of a detached run that does not answer now, beside its name and its node."""
 
 
 class Run:
@@ -98,11 +108,20 @@ class Run:
 
 
 class Runs:
-    """All runs of an agent that are not over."""
+    """All runs of an agent that are not over.
 
-    def __init__(self, engine: Engine, talk: Talk) -> None:
+    Args:
+        engine: Ray.
+        talk: Tells the program what becomes of them.
+        ask_s: How long detached runs of earlier agents have to answer how they are, in seconds.
+    """
+
+    def __init__(self, engine: Engine, talk: Talk, ask_s: float = _ASK_S) -> None:
         self._engine = engine
         self._talk = talk
+        self._ask_s = ask_s
+        #: The questions to detached runs of earlier agents that are not answered, by their names.
+        self._asking: dict[str, asyncio.Future[object]] = {}
         self._runs: dict[int, Run] = {}
         self._tasks: set[asyncio.Future[Any]] = set()
         self._gates = Gates(engine, self.spawn)
@@ -118,8 +137,9 @@ class Runs:
 
     def _spawned(self, task: asyncio.Future[Any]) -> None:
         self._tasks.discard(task)
-        if not task.cancelled() and task.exception() is not None:
-            sys.stderr.write(f"muster: {task.exception()!r}\n")
+        error = None if task.cancelled() else task.exception()
+        if error is not None:
+            sys.stderr.write(f"muster: {in_a_line(error)}\n")
 
     def run(self, message: RunMap) -> None:
         """Run something."""
@@ -166,8 +186,9 @@ class Runs:
         mine = {run.message["name"] for run in self._runs.values()}
         mine |= {work.name for work in self._ended.values()}
         found = await asyncio.gather(*(self._survivor(name) for name in names if name not in mine))
-        await self._quietly(remove_unused_groups(self._engine))
         there = cast("list[SurvivorMap]", [one for one in found if one is not None])
+        if all(one["state"] != "silent" for one in there):
+            await self._quietly(remove_unused_groups(self._engine))
         self._talk.say({"say": "survivors", "survivors": there})
 
     async def _names(self) -> list[str]:
@@ -176,28 +197,68 @@ class Runs:
             try:
                 return await asyncio.to_thread(self._engine.names_of_detached)
             except Exception as error:  # noqa: BLE001 - the head is away, for example
-                sys.stderr.write(f"muster: detached runs are not known yet: {error}\n")
+                sys.stderr.write(f"muster: detached runs are not known yet: {in_a_line(error)}\n")
                 await asyncio.sleep(_AGAIN_S)
 
     async def _survivor(self, name: str) -> dict[str, Any] | None:
         actor = await asyncio.to_thread(self._engine.detached, name)
         if actor is None:
             return None
-        about = await self._about(actor)
-        if about is not None:
-            return {**{key: about[key] for key in _SURVIVOR}, "name": name}
+        asked = self._ask(name, actor)
+        await asyncio.wait({asked}, timeout=self._ask_s)
+        if asked.done():
+            about = self._answered(name, asked)
+            if about is not None:
+                return {**{key: about[key] for key in _SURVIVOR}, "name": name}
+            if not self._is_silent(asked):
+                return None
+        return await self._silent(name, actor)
+
+    async def _silent(self, name: str, actor: Handle) -> dict[str, Any] | None:
+        """Return what is told of a detached run that does not answer: its node may be busy."""
         with suppress(Exception):
             if await asyncio.to_thread(self._engine.is_pending, actor):
                 await asyncio.to_thread(self._engine.kill, actor)  # nothing of it has begun
-            elif await asyncio.to_thread(self._engine.detached, name) is not None:
-                text = f"the detached run {name} does not answer; it is left as it is"
-                self._talk.say({"say": "warning", "text": text})
-        return None
+                return None
+            if await asyncio.to_thread(self._engine.detached, name) is None:
+                return None
+            node = await asyncio.to_thread(self._engine.node_of, actor)
+            return {**_SILENT, "node": node, "name": name}
+        return {**_SILENT, "node": "", "name": name}
 
-    async def _about(self, actor: Handle) -> dict[str, Any] | None:
-        with suppress(Exception):
-            about = await asyncio.wait_for(_answer(actor.about.remote()), _ASK_S)
-            return cast("dict[str, Any]", about)
+    def _ask(self, name: str, actor: Handle) -> asyncio.Future[object]:
+        """Ask a detached run how it is, unless it still owes an answer."""
+        if name not in self._asking:
+            self._asking[name] = asyncio.ensure_future(_answer(actor.about.remote()))
+        return self._asking[name]
+
+    def _answered(self, name: str, asked: asyncio.Future[object]) -> dict[str, Any] | None:
+        """Return what a detached run has answered; None if it cannot answer."""
+        if self._asking.get(name) is asked:
+            del self._asking[name]
+        return None if asked.exception() else cast("dict[str, Any]", asked.result())
+
+    def _is_silent(self, asked: asyncio.Future[object]) -> bool:
+        """Return whether a detached run that could not answer may live."""
+        error = asked.exception()
+        return error is not None and self._engine.is_away(error)
+
+    async def _about(self, run: Run, name: str, actor: Handle) -> dict[str, Any] | None:
+        """Return how a detached run is, as soon as it answers; None if it is dead, or to end."""
+        loop = asyncio.get_running_loop()
+        told_at: float | None = loop.time() + self._ask_s
+        while not run.ending:
+            asked = self._ask(name, actor)
+            await asyncio.wait({asked}, timeout=_SOON_S)
+            if asked.done():
+                about = self._answered(name, asked)
+                if about is not None or not self._is_silent(asked):
+                    return about
+                await asyncio.sleep(_SOON_S)
+            if told_at is not None and loop.time() >= told_at:
+                told_at = None
+                text = f"the detached run {name} does not answer; it is waited for"
+                self._talk.say({"say": "warning", "text": text})
         return None
 
     def adopt(self, number: int, name: str, grace_s: float) -> None:
@@ -210,14 +271,14 @@ class Runs:
     async def _find(self, run: Run, work: Detached) -> None:
         """Find a detached run of an earlier agent, and hear its items until the last one."""
         actor = await self._actor(work.name)
-        about = None if actor is None else await self._about(actor)
+        about = None if actor is None else await self._about(run, work.name, actor)
+        if run.ending and actor is not None:  # meanwhile
+            await self._quietly(end_detached(self._engine, actor, run.message["grace_s"]))
+            return
         if actor is None or about is None or about["state"] == "placed":
             if actor is not None:
                 await self._quietly(end_detached(self._engine, actor, run.message["grace_s"]))
             run.absent = f"the detached run {work.name} is not there, or has not begun"
-            return
-        if run.ending:  # meanwhile
-            await self._quietly(end_detached(self._engine, actor, run.message["grace_s"]))
             return
         run.message |= {**about, "work": {"kind": about["kind"]}}
         work.found(actor, about.get("group"))
@@ -229,7 +290,7 @@ class Runs:
             try:
                 return await asyncio.to_thread(self._engine.detached, name)
             except Exception as error:  # noqa: BLE001 - the head is away, for example
-                sys.stderr.write(f"muster: {name} is not known yet: {error}\n")
+                sys.stderr.write(f"muster: {name} is not known yet: {in_a_line(error)}\n")
                 await asyncio.sleep(_AGAIN_S)
 
     def end_survivor(self, name: str, grace_s: float) -> None:
@@ -249,7 +310,7 @@ class Runs:
             try:
                 await end_detached(self._engine, actor, grace_s)
             except Exception as error:  # noqa: BLE001 - the head is away, for example
-                sys.stderr.write(f"muster: {name} is not ended yet: {error}\n")
+                sys.stderr.write(f"muster: {name} is not ended yet: {in_a_line(error)}\n")
                 await asyncio.sleep(_AGAIN_S)
             else:
                 await self._quietly(remove_unused_groups(self._engine))
@@ -447,7 +508,7 @@ class Runs:
         try:
             await work
         except Exception as error:  # noqa: BLE001 - whatever Ray raises
-            sys.stderr.write(f"muster: {error!r}\n")
+            sys.stderr.write(f"muster: {in_a_line(error)}\n")
 
 
 def _ask_of(name: str) -> str:

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, Final, Literal, NoReturn, Protocol, cast
 from muster.ray._messages import BEAT_S
 from muster.ray.connected.engine import Engine, Handle
 from muster.ray.connected.runs import Runs
-from muster.ray.connected.talk import Talk, listen, open_output, own_output
+from muster.ray.connected.talk import Talk, in_a_line, listen, open_output, own_output
 
 if TYPE_CHECKING:
     from muster.ray._messages import NodeMap
@@ -107,14 +107,19 @@ class _Serving:
             return
         try:
             await _check_listens(address)
-            connecting = asyncio.to_thread(self._engine.connect, address, message["namespace"])
+            connecting = asyncio.to_thread(
+                self._engine.connect,
+                address,
+                message["namespace"],
+                log_to_driver=message.get("log_to_driver", True),
+            )
             ray, python = await asyncio.wait_for(connecting, _CONNECT_S)
         except asyncio.TimeoutError:  # noqa: UP041 - not the same in Python 3.10
             self._refuse("connect", f"{address} has not answered within {_CONNECT_S:g} s")
             return
         except Exception as error:  # noqa: BLE001 - whatever Ray raises
             differs = "Version mismatch" in str(error)
-            self._refuse("python" if differs else "connect", str(error))
+            self._refuse("python" if differs else "connect", " ".join(str(error).split()))
             return
         self.is_connected = True
         self._talk.say({"say": "connected", "ray": ray, "python": python})
@@ -149,7 +154,7 @@ class _Serving:
             try:
                 nodes = await asyncio.to_thread(self._engine.nodes)
             except Exception as error:  # noqa: BLE001 - the cluster is away, for example
-                sys.stderr.write(f"muster: the nodes of Ray are not known: {error}\n")
+                sys.stderr.write(f"muster: the nodes of Ray are not known: {in_a_line(error)}\n")
             else:
                 if nodes != self._nodes:
                     self._nodes = nodes

@@ -78,3 +78,9 @@ async def listen(source: BinaryIO, told: Callable[[dict[str, Any]], None]) -> No
         unpacker.feed(data)
         for message in unpacker:
             told(message)
+
+
+def in_a_line(error: BaseException) -> str:
+    """Return an error as a line: Ray puts whole remote tracebacks into the texts of errors."""
+    first = next((line for line in str(error).splitlines() if line.strip()), "").strip()
+    return f"{type(error).__name__}: {first}" if first else type(error).__name__

@@ -187,8 +187,15 @@ async def remove_unused_groups(engine: Engine, only: str | None = None) -> None:
     used = set[str | None]()
     for name in await asyncio.to_thread(engine.names_of_detached):
         actor = await asyncio.to_thread(engine.detached, name)
-        with suppress(Exception):
+        if actor is None:
+            continue
+        try:
             used.add((await asyncio.wait_for(_about(actor), _HEARD_S)).get("group"))
+        except asyncio.TimeoutError:  # noqa: UP041 - not the same in Python 3.10
+            return  # its room may be in any of them
+        except Exception as error:  # noqa: BLE001 - whatever Ray raises
+            if engine.is_away(error):
+                return
     for name in names:
         if name not in used:
             await asyncio.to_thread(engine.remove_group_named, name)

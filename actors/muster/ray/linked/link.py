@@ -4,9 +4,8 @@ from __future__ import annotations
 
 import logging
 import subprocess
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from itertools import count
-from operator import itemgetter
 from pathlib import Path
 from typing import Final, Never, NoReturn, final
 
@@ -49,11 +48,13 @@ class Target:
         address: The address of Ray.
         namespace: The namespace of detached runs.
         python: The interpreter of the agent.
+        log_to_driver: Whether what workers print is logged here, too.
     """
 
     address: str
     namespace: str
     python: str
+    log_to_driver: bool
 
 
 @final
@@ -241,9 +242,16 @@ class Link:
 
     async def _greet(self, agent: Agent, connected: trio.Event) -> None:
         """Say what each new agent has to know."""
-        address, namespace = self._target.address, self._target.namespace
+        target = self._target
         try:
-            await agent.send({"do": "connect", "address": address, "namespace": namespace})
+            await agent.send(
+                {
+                    "do": "connect",
+                    "address": target.address,
+                    "namespace": target.namespace,
+                    "log_to_driver": target.log_to_driver,
+                }
+            )
             await connected.wait()
             for name, grace_s in tuple(self.to_end.items()):
                 await agent.send({"do": "end", "name": name, "grace_s": grace_s})
@@ -283,15 +291,3 @@ def _has_lasted(agent: Agent, began_at: float) -> bool:
 def _why(agent: Agent) -> str | None:
     """Return why the agent is not connected any more, or was not."""
     return agent.lost if agent.refused is None else agent.refused["text"]
-
-
-def names_of(nodes: tuple[NodeMap, ...], label: str | None) -> Mapping[str, NodeMap]:
-    """Return nodes by their names in Muster: a label, or else their ids.
-
-    If several have the same name, it is that of the first id, whatever the order of the list.
-    """
-    found: dict[str, NodeMap] = {}
-    for node in sorted(nodes, key=itemgetter("id")):
-        name = node["id"] if label is None else node["labels"].get(label, node["id"])
-        found.setdefault(name, node)
-    return found

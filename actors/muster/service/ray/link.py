@@ -109,6 +109,7 @@ class RayLink:
             node_name=options.node_name,
             select=dict(options.select),
             warm=options.warm,
+            log_to_driver=False,  # it is the output of all commands
         ) as cluster:
             self._cluster = cluster
             self._connected.set()

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 from typing import Final
 
 import pytest
@@ -80,3 +81,13 @@ async def test_another_error_means_that_it_was_not_started(
 
 async def test_returning_is_completing(worker: Worker) -> None:
     assert await said(worker, None) == Release("a", "k")
+
+
+async def test_the_log_has_a_line_of_it(worker: Worker, caplog: pytest.LogCaptureFixture) -> None:
+    caplog.set_level(logging.DEBUG, "muster.binder")
+    await said(worker, muster.MusterError("ValueError: boom\nTraceback (most recent call last):"))
+
+    told, details = [one for one in caplog.records if "could not be started" in one.message]
+    assert told.message == "the work of a/k could not be started: ValueError: boom"
+    assert (told.levelno, told.exc_info) == (logging.WARNING, None)
+    assert (details.levelno, details.exc_info is not None) == (logging.DEBUG, True)
