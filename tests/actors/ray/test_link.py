@@ -345,7 +345,6 @@ async def test_an_agent_that_lies_counts_as_lost(
         assert await allocation.ended() in {Reason.BIND_FAILED, Reason.NODE_LOST}
         mock_clock.rate = FAST
         again = await stage.agents.next()
-        mock_clock.rate = 0
         await again.greet(node("a1"))
         run = await again.begin()
         await again.ended(run)
@@ -376,7 +375,6 @@ async def test_a_lost_agent_is_started_again(
 
         assert await allocation.ended() in {Reason.BIND_FAILED, Reason.NODE_LOST}
         again = await stage.agents.next()
-        mock_clock.rate = 0
         assert not is_running(agent.pid)
         assert (await scheduler.snapshot()).nodes == {}
         await again.greet(node("a2"))
