@@ -143,7 +143,7 @@ class Agents:
 
     async def next(self) -> Puppet:
         """Wait for the next one."""
-        with trio.fail_after(60):
+        with trio.fail_after(1200):  # of a clock that may be fast; the watchdog has another one
             puppet = Puppet(await self._listener.accept())
             self._puppets.append(puppet)
             puppet.pid = (await puppet.next())["pid"]

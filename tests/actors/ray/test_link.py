@@ -344,7 +344,6 @@ async def test_an_agent_that_lies_counts_as_lost(
 
         assert await allocation.ended() in {Reason.BIND_FAILED, Reason.NODE_LOST}
         mock_clock.rate = FAST
-        await skip_pause(mock_clock, caplog, 1)
         again = await stage.agents.next()
         await again.greet(node("a1"))
         run = await again.begin()
@@ -357,7 +356,7 @@ async def test_an_agent_that_lies_counts_as_lost(
 
 @pytest.mark.parametrize("how", ["exit", "closed", "killed", "stopped", "silent"])
 async def test_a_lost_agent_is_started_again(
-    tmp_path: Path, mock_clock: MockClock, caplog: pytest.LogCaptureFixture, how: str
+    tmp_path: Path, mock_clock: MockClock, how: str
 ) -> None:
     async with scheduled(tmp_path) as (scheduler, agent, stage):
         allocation = await running(scheduler, agent)
@@ -375,7 +374,6 @@ async def test_a_lost_agent_is_started_again(
         mock_clock.rate = FAST
 
         assert await allocation.ended() in {Reason.BIND_FAILED, Reason.NODE_LOST}
-        await skip_pause(mock_clock, caplog, 1)
         again = await stage.agents.next()
         assert not is_running(agent.pid)
         assert (await scheduler.snapshot()).nodes == {}
