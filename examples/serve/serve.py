@@ -25,7 +25,8 @@ PATIENCE_S: Final = 60.0
 MUSTER: Final = (sys.executable, "-m", "muster")
 
 TOLD: Final = """
-Muster runs at {url}, and two queues of it have a few jobs. In another terminal:
+Muster runs at {url}, and two queues of it have a few jobs.
+Open this address in a browser, or in another terminal:
 
 {export}    {cli} get asks                          # all jobs: which run, which wait
     {cli} why waiting/large                 # why one waits
