@@ -30,7 +30,7 @@ html_title: Final = f"Muster {__version__}"
 html_static_path: Final = ["_static"]
 
 myst_enable_extensions: Final = ["colon_fence", "deflist", "fieldlist"]
-myst_heading_anchors: Final = 3
+myst_heading_anchors: Final = 4
 
 autodoc_member_order: Final = "bysource"
 autodoc_typehints: Final = "signature"
