@@ -69,7 +69,8 @@ def test_a_quota_is_raised_safely(browser: Browser, served: Served) -> None:
         shown.check()
         shown.page.get_by_role("button", name="Apply").click()
         shown.page.locator("#config-applied", has_text="It is in force").wait_for()
-        verdict(shown, "says what is in force")
+        verdict(shown, "no different from what is in force")
+        assert shown.page.locator("#config-compared").inner_text() == ""
         assert shown.page.get_by_role("button", name="Apply").is_disabled()
         assert shown.page.locator("#config-state").inner_text() == ""
         shown.check()

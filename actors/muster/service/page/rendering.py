@@ -119,6 +119,13 @@ def _environment() -> Environment:
 _TEMPLATES: Final = _environment()
 
 
+def _ago(ago_us: int) -> str:
+    """Return in words how long ago something was; parts of a second tell nobody anything."""
+    if ago_us <= -1_000_000:
+        return f"in {duration(-ago_us)}"
+    return "just now" if ago_us < 1_000_000 else f"{duration(ago_us)} ago"
+
+
 def shown(
     viewed: Viewed,
     template: str,
@@ -161,7 +168,7 @@ def shown(
             return Markup("")
         iso = as_iso(service.unix_us(at_us))
         ago_us = viewed.moment.now_us() - at_us
-        ago = f"{duration(ago_us)} ago" if ago_us >= 0 else f"in {duration(-ago_us)}"
+        ago = _ago(ago_us)
         short = iso[:19].replace("T", " ")
         return Markup('<time datetime="{}">{}</time> <span class="ago">{}</span>').format(
             iso, short, ago

@@ -95,6 +95,8 @@
       document.getElementById("config-seen").value = applied.dataset.applied;
       document.getElementById("config-state").setAttribute("hx-get", `/config/state?seen=${applied.dataset.applied}`);
       text.defaultValue = text.value;
+      // What it would have changed was said of a configuration that was not in force yet.
+      document.getElementById("config-compared").replaceChildren();
       htmx.process(document.getElementById("config-state"));
       htmx.trigger(text, "input");
     }

@@ -54,7 +54,7 @@
 
   const tell = () => {
     away.hidden = lost === null;
-    away.textContent = lost === null ? "" : `The service does not answer since ${lost.toLocaleTimeString()}: this is the state of then.`;
+    away.textContent = lost === null ? "" : `The service does not answer. You see its state of ${lost.toISOString().slice(11, 19)} UTC; the page goes on when the service is back.`;
     document.body.classList.toggle("is-away", lost !== null);
   };
 
