@@ -128,7 +128,7 @@ class Ray:
 
     # Tasks
 
-    def submit(self, run: dict[str, Any], gate: Any, group: Any) -> Any:  # noqa: ANN401
+    def submit(self, run: dict[str, Any], gate: Any, group: Any) -> Any:  # noqa: ANN401 - Ray has no types
         """Submit the task of a run; return its items, to be read by ``async for``."""
         work = run["work"]
         given: dict[str, Any] = work.get("options") or {}
@@ -177,7 +177,7 @@ class Ray:
         """Cancel a task."""
         self._ray.cancel(items, force=force)
 
-    def small(self, node: str, name: str, *arguments: object) -> Any:  # noqa: ANN401
+    def small(self, node: str, name: str, *arguments: object) -> Any:  # noqa: ANN401 - Ray has no types
         """Call a function of the runner on a node, without resources."""
         if name not in self._small:
             self._small[name] = self._ray.remote(num_cpus=0, max_retries=0)(
@@ -202,7 +202,7 @@ class Ray:
         actor = self._ray.remote(num_cpus=0, max_concurrency=100_000)(self._runner.Gates)
         return actor.options(scheduling_strategy=near).remote()
 
-    def reserve(self, runs: Sequence[dict[str, Any]], name: str | None) -> Any:  # noqa: ANN401
+    def reserve(self, runs: Sequence[dict[str, Any]], name: str | None) -> Any:  # noqa: ANN401 - Ray has no types
         """Begin to reserve room for several runs, each on its node."""
         groups = importlib.import_module("ray.util.placement_group")
         return groups.placement_group(
@@ -237,7 +237,7 @@ class Ray:
 
     # Detached runs
 
-    def start_detached(self, run: dict[str, Any], group: Any) -> Any:  # noqa: ANN401
+    def start_detached(self, run: dict[str, Any], group: Any) -> Any:  # noqa: ANN401 - Ray has no types
         """Start the actor of a detached run; it does not begin yet."""
         about = {name: run[name] for name in _ABOUT} | {"kind": run["work"]["kind"]}
         io = {"concurrency_groups": {"io": 8}}
@@ -276,7 +276,7 @@ class Ray:
     def _known_of(self, actor: Any) -> dict[str, Any]:  # noqa: ANN401 - Ray has no types
         """Return what Ray's head knows of an actor."""
         state = importlib.import_module("ray._private.state")
-        known: dict[str, Any] = state.actors(actor.handle._actor_id.hex())  # noqa: SLF001
+        known: dict[str, Any] = state.actors(actor.handle._actor_id.hex())  # noqa: SLF001 - no other way
         return known
 
     def kill(self, actor: Any) -> None:  # noqa: ANN401 - Ray has no types

@@ -45,7 +45,7 @@ class Talk:
         """Wait until the program has read everything, but no longer than this."""
         self.flush()
         until = self._loop.time() + within_s
-        while self._out.get_write_buffer_size() and self._loop.time() < until:  # noqa: ASYNC110
+        while self._out.get_write_buffer_size() and self._loop.time() < until:  # noqa: ASYNC110 - nobody tells
             await asyncio.sleep(_POLL_S)
 
 
