@@ -29,6 +29,7 @@ _OFFLINE: Final = (
     "compare",
     "validate",
     "convert",
+    "import",
     "store",
     "serve",
     "token",

@@ -1,0 +1,196 @@
+"""The mapping file: which queue the jobs of an account, a partition, a namespace or a user get."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Collection, Iterable, Mapping
+from fnmatch import fnmatchcase
+from functools import partial
+from pathlib import Path
+from typing import Final, final
+
+import attrs
+
+from muster.config_files import parse_document
+from muster.importing.workload.texts import queue_name_of
+from muster_core.config.document import Listing, Node, Scalar, Table, describe
+from muster_core.config.names import canonical_path
+from muster_core.errors import ConfigError, Problem
+from muster_core.values.nearest import did_you_mean
+
+QUEUE: Final = "queue"
+_RULES: Final = "queues"
+_OTHERS: Final = "others"
+_PLACE: Final = re.compile(r"\{([^{}]*)\}")
+_WILD: Final = re.compile(r"[*?\[]")
+
+
+@final
+@attrs.frozen
+class Rule:
+    """One rule: jobs whose fields match go to a queue.
+
+    Attributes:
+        patterns: For each field that is looked at its pattern, in which ``*``, ``?`` and ``[…]``
+            are wildcards.
+        path: The path of the queue, with ``{field}`` where the value of a field stands.
+    """
+
+    patterns: tuple[tuple[str, str], ...]
+    path: str
+
+    def matches(self, fields: Mapping[str, str]) -> bool:
+        """Return whether all fields match."""
+        for name, pattern in self.patterns:
+            value = fields.get(name, "")
+            if value != pattern and not (_WILD.search(pattern) and fnmatchcase(value, pattern)):
+                return False
+        return True
+
+
+@final
+class Queues:
+    """Chooses the queue of a job by its fields; the first rule that matches wins.
+
+    Args:
+        rules: The rules, in order.
+        names: The fields that jobs have.
+    """
+
+    def __init__(self, rules: Iterable[Rule], names: Collection[str]) -> None:
+        self._rules = tuple(rules)
+        self._names = tuple(names)
+        self._known: dict[tuple[str, ...], str | None] = {}
+
+    def of(self, fields: Mapping[str, str]) -> str | None:
+        """Return the path of the queue of a job, in lower case; None if no rule matches."""
+        key = tuple([fields.get(name, "") for name in self._names])
+        if key not in self._known:
+            self._known[key] = self._chosen(fields)
+        return self._known[key]
+
+    def _chosen(self, fields: Mapping[str, str]) -> str | None:
+        rule = next((rule for rule in self._rules if rule.matches(fields)), None)
+        return None if rule is None else filled(rule.path, fields)
+
+
+def filled(path: str, fields: Mapping[str, str]) -> str | None:
+    """Return a path with the values of fields; None if one of its names is empty then.
+
+    A value becomes one name of a queue: a dot or a blank in it becomes ``-``.
+    """
+    text = _PLACE.sub(lambda match: queue_name_of(fields.get(match[1], "")), path)
+    try:
+        return canonical_path(text)
+    except ValueError:
+        return None
+
+
+def default_queues(paths: Iterable[str], names: Collection[str]) -> Queues:
+    """Return the rules where there is no mapping file: the first path whose fields have values.
+
+    Args:
+        paths: Paths with ``{field}``; one without a field matches every job.
+        names: The fields that jobs have.
+    """
+    rules = [Rule(tuple((name, "?*") for name in _PLACE.findall(path)), path) for path in paths]
+    return Queues(rules, names)
+
+
+def read_queues(file: str, names: Collection[str]) -> Queues:
+    """Read a mapping file.
+
+    It is YAML: under ``queues`` a list of rules, each with a ``queue`` and patterns for fields;
+    under ``others`` the queue of jobs that no rule matches, which are left out without it.
+
+    Args:
+        file: Its name.
+        names: The fields that jobs have, such as ``account``.
+
+    Raises:
+        ConfigError: If it cannot be read, or is no such file; with the lines.
+    """
+    try:
+        text = Path(file).read_bytes()
+    except OSError as error:
+        message = f"cannot be read: {error.strerror}"
+        raise ConfigError([Problem(path="", message=message, file=file)]) from None
+    document = parse_document(text, file=file)
+    problems: list[Problem] = []
+    rules = _rules(document, names, partial(_complain, problems, file))
+    if problems:
+        raise ConfigError(problems)
+    return Queues(rules, names)
+
+
+_Complain = Callable[[Node, str, str], None]
+
+
+def _complain(problems: list[Problem], file: str, node: Node, path: str, message: str) -> None:
+    problems.append(Problem(path=path, message=message, line=node.line, file=file))
+
+
+def _rules(document: Node, names: Collection[str], complain: _Complain) -> list[Rule]:
+    rules: list[Rule] = []
+    others: list[Rule] = []
+    if not isinstance(document, Table) or not document.entries:
+        complain(document, "", f"{describe(document)} is not a map with `{_RULES}`")
+        return rules
+    for key, value in document.entries:
+        name = key.text if isinstance(key, Scalar) else ""
+        if name == _RULES and isinstance(value, Listing):
+            for number, item in enumerate(value.items):
+                rule = _rule(item, f"{_RULES}[{number}]", names, complain)
+                rules += [] if rule is None else [rule]
+        elif name == _OTHERS:
+            path = _path(value, _OTHERS, names, complain)
+            others += [] if path is None else [Rule((), path)]
+        elif name == _RULES:
+            complain(value, name, f"{describe(value)} is not a list of rules")
+        else:
+            hint = did_you_mean(name, (_RULES, _OTHERS))
+            complain(key, name, f"is unknown: `{_RULES}` and `{_OTHERS}` can stand here{hint}")
+    return rules + others
+
+
+def _rule(item: Node, where: str, names: Collection[str], complain: _Complain) -> Rule | None:
+    if not isinstance(item, Table):
+        complain(item, where, f"{describe(item)} is not a map with `{QUEUE}`")
+        return None
+    patterns: list[tuple[str, str]] = []
+    path: str | None = None
+    has_queue = False
+    for key, value in item.entries:
+        name = key.text if isinstance(key, Scalar) else ""
+        place = f"{where}.{name}"
+        if name == QUEUE and not has_queue:
+            has_queue = True
+            path = _path(value, place, names, complain)
+        elif name not in names:
+            hint = did_you_mean(name, names)
+            complain(key, place, f"is no field of these jobs: {', '.join(names)}{hint}")
+        elif not isinstance(value, Scalar):
+            complain(value, place, f"{describe(value)} is not a text")
+        else:
+            patterns.append((name, value.text))
+    if not has_queue:
+        complain(item, where, f"has no `{QUEUE}`")
+    return None if path is None else Rule(tuple(patterns), path)
+
+
+def _path(value: Node, where: str, names: Collection[str], complain: _Complain) -> str | None:
+    if not isinstance(value, Scalar):
+        complain(value, where, f"{describe(value)} is not the path of a queue")
+        return None
+    unknown = [name for name in _PLACE.findall(value.text) if name not in names]
+    if unknown:
+        hint = did_you_mean(unknown[0], names)
+        known = ", ".join(f"{{{name}}}" for name in names)
+        complain(value, where, f"{{{unknown[0]}}} is no field of these jobs: {known}{hint}")
+        return None
+    try:
+        canonical_path(_PLACE.sub("x", value.text))
+    except ValueError as error:
+        complain(value, where, str(error))
+        return None
+    return value.text

@@ -1,0 +1,64 @@
+"""Texts of a dump as names in a feed, and instants as a feed writes them."""
+
+from __future__ import annotations
+
+import re
+from datetime import UTC, datetime, timedelta
+from typing import Final
+from zlib import crc32
+
+from muster_core.decisions import MICROSECONDS, seconds
+
+_EPOCH: Final = datetime(1970, 1, 1, tzinfo=UTC)
+_MICROSECOND: Final = timedelta(microseconds=1)
+_NO_NAME: Final = re.compile(r"[\x00-\x1f\x7f/]+")
+_NO_QUEUE: Final = re.compile(r"[^a-zA-Z0-9_:#@-]+")
+_NO_GANG: Final = re.compile(r"[^a-z0-9]+")
+LONGEST_QUEUE: Final = 64
+"""The longest name of a queue, in characters."""
+
+
+def name_of(text: str) -> str:
+    """Return a text as the name of an application, ask or node; ``-`` stands for what it may not have."""
+    return _NO_NAME.sub("-", text)
+
+
+def queue_name_of(text: str) -> str:
+    """Return a text as the name of one queue, in lower case; may be empty.
+
+    Other characters than ``a-z 0-9 _ : # @ -`` become ``-``; it is cut after 64 characters.
+    """
+    return _NO_QUEUE.sub("-", text.strip())[:LONGEST_QUEUE].lower()
+
+
+def gang_name_of(app: str) -> str:
+    """Return the name of the gang of an application, as Kubernetes names objects.
+
+    A name with other characters than ``a-z 0-9`` gets a checksum, so that two stay two.
+    """
+    name = _NO_GANG.sub("-", app.lower()).strip("-")[:150]
+    return f"job-{name}" if name == app else f"job-{name}-{crc32(app.encode()):08x}"
+
+
+def instant_of(text: str) -> int:
+    """Return an ISO date and time in microseconds since 1970 in UTC; without an offset it is in UTC.
+
+    Raises:
+        ValueError: If it is none.
+    """
+    date = datetime.fromisoformat(text)
+    if date.tzinfo is None:
+        date = date.replace(tzinfo=UTC)
+    return (date - _EPOCH) // _MICROSECOND
+
+
+def date_of(at_us: int) -> str:
+    """Return an instant in microseconds since 1970 as an ISO date and time in UTC."""
+    whole, part = divmod(at_us, MICROSECONDS)
+    text = (_EPOCH + timedelta(seconds=whole)).strftime("%Y-%m-%dT%H:%M:%S")
+    return f"{text}.{part:06d}".rstrip("0") + "Z" if part else f"{text}Z"
+
+
+def seconds_of(at_us: int) -> int | float:
+    """Return microseconds as seconds, as a feed writes them."""
+    return seconds(at_us)

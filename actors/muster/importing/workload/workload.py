@@ -1,0 +1,276 @@
+"""A workload on its way into a feed: importers put jobs in, and a feed comes out in order."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping, Sequence
+from types import TracebackType
+from typing import Any, Final, Self, final
+
+import attrs
+
+from muster.feeds._convert import target_encoding_of
+from muster.feeds._encodings.encode import ENCODERS, to_json_line
+from muster.feeds._encodings.raw import Encoding
+from muster.feeds._encodings.target import Output, Target
+from muster.importing.workload.account import Account
+from muster.importing.workload.jobs import Job
+from muster.importing.workload.nodes import NodeFields
+from muster.importing.workload.spool import Spool
+from muster.importing.workload.texts import date_of, gang_name_of, seconds_of
+from muster_core.values.application_states import TIMERS_US, AppState
+
+Event = Mapping[str, object]
+
+_COMPLETED_AFTER_US: Final = TIMERS_US[AppState.COMPLETING]
+
+_APP: Final = "\x00"
+_GANG: Final = "\x01"
+_APP_BYTES: Final = b'"\\u0000"'
+_GANG_BYTES: Final = b'"\\u0001"'
+"""What stands in the events of a job for names that are known only when all jobs are in order."""
+
+_encoded: Final = json.JSONEncoder(ensure_ascii=False, allow_nan=False).encode
+
+
+@final
+@attrs.frozen
+class Written:
+    """What is in a feed that was written.
+
+    Attributes:
+        events: How many events.
+        apps: How many applications.
+        asks: How many asks.
+        gangs: How many gangs.
+        nodes: How many nodes.
+        first_us: When the first job came, in microseconds; None if there is no job.
+        last_us: When the last job came.
+        is_dated: Whether these are dates, in microseconds since 1970.
+        queues: The paths of the queues, in order.
+    """
+
+    events: int
+    apps: int
+    asks: int
+    gangs: int
+    nodes: int
+    first_us: int | None
+    last_us: int | None
+    is_dated: bool
+    queues: tuple[str, ...]
+
+
+@final
+class Workload:
+    """Jobs and nodes on their way into a feed.
+
+    Attributes:
+        account: What became of everything that was read.
+        is_dated: Whether instants are microseconds since 1970 in UTC, and not since the start.
+        since_us: Jobs before this instant are not wanted; None for all.
+        until_us: Jobs after this instant are not wanted; None for all.
+        nodes: The nodes with which the feed begins.
+        head: Other events with which it begins, after the nodes, such as priority classes.
+    """
+
+    def __init__(self) -> None:
+        self.account = Account()
+        self.is_dated = True
+        self.since_us: int | None = None
+        self.until_us: int | None = None
+        self.nodes: list[NodeFields] = []
+        self.head: list[Event] = []
+        self._spool = Spool()
+        self._queues: set[str] = set()
+
+    def __enter__(self) -> Self:
+        self._spool.__enter__()
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        self._spool.__exit__(kind, error, trace)
+
+    @property
+    def queues(self) -> tuple[str, ...]:
+        """The paths of the queues of all jobs, in order."""
+        return tuple(sorted(self._queues))
+
+    def is_wanted(self, at_us: int) -> bool:
+        """Return whether a job that came at an instant is wanted; one that is not is left out."""
+        return (self.since_us is None or at_us >= self.since_us) and (
+            self.until_us is None or at_us <= self.until_us
+        )
+
+    def submit(self, job: Job) -> None:
+        """Put in a job.
+
+        An application that all its asks may have left before this job comes has completed in a
+        replay. Then the job becomes an application of its own: ``app.2``, ``app.3`` and so on.
+        """
+        self._queues.add(job.queue)
+        app = job.app if job.is_alone else _APP
+        gang = None
+        events: list[bytes] = []
+        if job.is_gang:
+            gang = gang_name_of(job.app) if job.is_alone else _GANG
+            members = sum(part.count for part in job.parts)
+            event = {"op": "add_gang", "gang": gang, "min_member": members}
+            events.append(_encoded(event).encode())
+        events += [_encoded(part.event(app, gang)).encode() for part in job.parts]
+        asks = sum(part.count for part in job.parts)
+        head = _encoded(job.app_event(app)).encode()
+        name = None if job.is_alone else job.app
+        self._spool.add(job.at_us, (head, name, job.ends_us, events, asks))
+
+    def event(self, at_us: int, event: Event) -> None:
+        """Put in any other event, such as a node that comes later."""
+        self._spool.add(at_us, (None, None, None, [_encoded(event).encode()], 0))
+
+    def write(
+        self,
+        target: Target,
+        configuration: Mapping[str, object],
+        encoding: Encoding | None = None,
+    ) -> Written:
+        """Write the feed; to be called once.
+
+        Args:
+            target: A path, ``-`` for standard output, or a stream of bytes.
+            configuration: The fields of the event ``configure`` with which the feed begins:
+                ``file``, or ``config``.
+            encoding: The encoding; None to take it from the name of the target.
+
+        Raises:
+            FeedError: If it cannot be written; an existing file is then unchanged.
+        """
+        self._spool.finish()
+        with Output(target, whole=True) as output:
+            feed = _Feed(output, encoding or target_encoding_of(target), is_dated=self.is_dated)
+            start_us = self._spool.first_us or 0
+            feed.event(start_us, _encoded({"op": "configure", **configuration}).encode())
+            for node in self.nodes:
+                feed.event(start_us, _encoded(node.event()).encode())
+            for event in self.head:
+                feed.event(start_us, _encoded(event).encode())
+            self._write_jobs(feed)
+        return Written(
+            events=feed.events,
+            apps=feed.apps,
+            asks=feed.asks,
+            gangs=feed.gangs,
+            nodes=len(self.nodes),
+            first_us=self._spool.first_us,
+            last_us=self._spool.last_us,
+            is_dated=self.is_dated,
+            queues=self.queues,
+        )
+
+    def _write_jobs(self, feed: _Feed) -> None:
+        for at_us, (head, name, ends_us, events, asks) in self._spool.in_order():
+            feed.asks += asks
+            if head is None or name is None:
+                feed.alone(at_us, head, events)
+            else:
+                feed.shared(at_us, name, ends_us, (head, *events))
+
+
+@final
+class _Feed:
+    """A feed that is being written, and the applications in it that have several jobs."""
+
+    def __init__(self, output: Output, encoding: Encoding, *, is_dated: bool) -> None:
+        self.events = 0
+        self.apps = 0
+        self.asks = 0
+        self.gangs = 0
+        self._output = output
+        self._encode = ENCODERS[encoding]
+        self._is_lines = encoding is Encoding.JSON_LINES
+        self._is_dated = is_dated
+        self._at_us: int | None = None
+        #: Of each application: how many there were by its name, when the last one is completed
+        #: at the earliest (None: never), and how many gangs it has.
+        self._known: dict[str, tuple[int, int | None, int]] = {}
+
+    def event(self, at_us: int, event: bytes) -> None:
+        """Write an event, given as a JSON map without ``at``."""
+        if at_us != self._at_us:
+            self._at_us = at_us
+            event = b'{"at": ' + self._instant(at_us) + b", " + event[1:]
+        self.events += 1
+        if self._is_lines:
+            self._output.write(event + b"\n")
+        else:
+            self._output.write(self._encode(json.loads(event)))
+
+    def _instant(self, at_us: int) -> bytes:
+        if self._is_dated:
+            return f'"{date_of(at_us)}"'.encode()
+        return to_json_line(seconds_of(at_us)).rstrip()
+
+    def alone(self, at_us: int, head: bytes | None, events: Sequence[bytes]) -> None:
+        """Write the events of a job whose application no other job has, or other events."""
+        if head is not None:
+            self.apps += 1
+            self.event(at_us, head)
+        for event in events:
+            self.gangs += event.startswith(b'{"op": "add_gang"')
+            self.event(at_us, event)
+
+    def shared(self, at_us: int, name: str, ends_us: int | None, events: Sequence[bytes]) -> None:
+        """Write the events of a job whose application others may have, too."""
+        times, over_us, gangs = self._known.get(name, (0, 0, 0))
+        is_new = times == 0 or (over_us is not None and at_us >= over_us)
+        times += is_new
+        app = name if times == 1 else f"{name}.{times}"
+        head, *others = events
+        if is_new:
+            self.apps += 1
+            self.event(at_us, head.replace(_APP_BYTES, _encoded(app).encode()))
+            over_us = 0
+        if others and others[0].startswith(b'{"op": "add_gang"'):
+            gangs += 1
+            self.gangs += 1
+        gang = gang_name_of(name) + ("" if gangs <= 1 else f"-{gangs}")
+        for event in others:
+            named = event.replace(_APP_BYTES, _encoded(app).encode())
+            self.event(at_us, named.replace(_GANG_BYTES, _encoded(gang).encode()))
+        if over_us is not None:
+            over_us = None if ends_us is None else max(over_us, ends_us + _COMPLETED_AFTER_US)
+        self._known[name] = (times, over_us, gangs)
+
+
+def parents_with_jobs(queues: Sequence[str]) -> list[tuple[str, str]]:
+    """Return each queue that would have both jobs and a queue below it, with that queue."""
+    known = set(queues)
+    found: list[tuple[str, str]] = []
+    for path in queues:
+        names = path.split(".")
+        above = (".".join(names[:number]) for number in range(1, len(names)))
+        found += [(parent, path) for parent in above if parent in known]
+    return found
+
+
+def configuration_of(queues: Sequence[str]) -> dict[str, Any]:
+    """Return a configuration that has queues, without limits, each submitted to by everybody.
+
+    Args:
+        queues: Their paths.
+    """
+    root: dict[str, Any] = {"name": "root", "submitacl": "*"}
+    for path in queues:
+        below = root
+        for name in path.split(".")[1:]:
+            children: list[dict[str, Any]] = below.setdefault("queues", [])
+            found = next((child for child in children if child["name"] == name), None)
+            if found is None:
+                found = {"name": name}
+                children.append(found)
+            below = found
+    return {"partitions": [{"name": "default", "queues": [root]}]}
