@@ -13,7 +13,16 @@ from rich.live import Live
 from rich.progress_bar import ProgressBar
 from rich.table import Table
 
-from muster.feeds import FeedItem, RawEvent, parse, read_feed, read_raw
+from muster.feeds import (
+    FeedItem,
+    FeedOrigin,
+    RawEvent,
+    date_text,
+    parse,
+    read_feed,
+    read_raw,
+)
+from muster_core.decisions import MICROSECONDS
 
 NARROW: Final = 72
 """The width in columns below which a terminal has no room for the bar."""
@@ -27,6 +36,16 @@ def clock(seconds: float) -> str:
     hours, minutes = divmod(minutes, 60)
     days, hours = divmod(hours, 24)
     return f"{f'{days}d ' if days else ''}{hours:02}:{minutes:02}:{whole_seconds:02}"
+
+
+def instant(at_us: int, origin_us: int | None) -> str:
+    """Return the text of an instant: a date if the origin of time is known.
+
+    Args:
+        at_us: The instant, in microseconds since the start.
+        origin_us: When that was, in microseconds since 1970 in UTC, or None.
+    """
+    return clock(at_us / MICROSECONDS) if origin_us is None else date_text(origin_us + at_us)
 
 
 class _Readable(Protocol):
@@ -118,11 +137,16 @@ class Progress:
             redirect_stderr=False,
         )
 
-    def read(self, feed: str) -> Iterator[FeedItem]:
-        """Read a feed, and show on the line how much of it is read."""
+    def read(self, feed: str, origin: FeedOrigin) -> Iterator[FeedItem]:
+        """Read a feed, and show on the line how much of it is read.
+
+        Args:
+            feed: Its name.
+            origin: Gets the origin of its time.
+        """
         if self._measures(feed):
-            return parse(self.read_raw(feed), base=Path(feed).parent)
-        return read_feed(feed)
+            return parse(self.read_raw(feed), base=Path(feed).parent, origin=origin)
+        return read_feed(feed, origin=origin)
 
     def read_raw(self, file: str) -> Iterator[RawEvent]:
         """Read the raw events of a feed or a log, likewise."""

@@ -2,17 +2,26 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Callable, Generator, Iterator
 from contextlib import contextmanager
-from datetime import UTC, datetime, timedelta
+from itertools import chain, pairwise
 from typing import TYPE_CHECKING, Final, TypeVar, final
 
 import attrs
 import click
 
 from muster.cli._options import as_instant
-from muster.feeds import FeedItem, KeptFeed, is_directory, origin_of, read_feed
+from muster.feeds import (
+    FeedItem,
+    FeedOrigin,
+    KeptFeed,
+    date_text,
+    is_directory,
+    is_like_date,
+    origin_of,
+    parse_date,
+    read_feed,
+)
 from muster_core.decisions import seconds
 
 LARGEST_INT64: Final = 2**63 - 1
@@ -22,10 +31,6 @@ if TYPE_CHECKING:
     from muster_core.facts import Facts
 
 Function = TypeVar("Function", bound=Callable[..., object])
-
-_DATE: Final = re.compile(r"[0-9]{4}-")
-_EPOCH: Final = datetime(1970, 1, 1, tzinfo=UTC)
-_MICROSECOND: Final = timedelta(microseconds=1)
 
 
 @final
@@ -49,17 +54,17 @@ class Instant:
             option: The option that has it, for messages.
 
         Raises:
-            click.UsageError: If it is a date, and no state directory says when the start was; or
-                it is a date before the start.
+            click.UsageError: If it is a date, and nothing says when the start was; or it is a date
+                before the start.
         """
         if not self.is_date:
             return self.us
         if origin_us is None:
-            msg = f"{option}: only a state directory knows dates: give a time since the start"
+            msg = f"{option}: the feed has no dates: give a time since the start"
             raise click.UsageError(msg)
         if self.us < origin_us:
-            origin = (_EPOCH + origin_us * _MICROSECOND).isoformat()
-            raise click.UsageError(f"{option}: is before the start of the directory, {origin}")
+            date, start = date_text(self.us), date_text(origin_us)
+            raise click.UsageError(f"{option}: {date} is before the start, {start}")
         return self.us - origin_us
 
 
@@ -74,17 +79,13 @@ def as_time(
     Raises:
         click.BadParameter: If it is none of these.
     """
-    if value is None or not _DATE.match(value.strip()):
+    if value is None or not is_like_date(value):
         at_us = as_instant(context, parameter, value)
         return None if at_us is None else Instant(at_us)
     try:
-        date = datetime.fromisoformat(value.strip())
-    except ValueError:
-        msg = f"{value!r} is no date: write it like 2026-01-31 or 2026-01-31T18:30:00Z"
-        raise click.BadParameter(msg) from None
-    if date.tzinfo is None:
-        date = date.replace(tzinfo=UTC)
-    return Instant((date - _EPOCH) // _MICROSECOND, is_date=True)
+        return Instant(parse_date(value), is_date=True)
+    except ValueError as error:
+        raise click.BadParameter(f"{value!r} {error}") from None
 
 
 # COMMAND-14
@@ -103,10 +104,24 @@ def span_of(
     """
     since_us = None if since is None else since.since(origin_us, "--since")
     until_us = None if until is None else until.since(origin_us, "--until")
-    if since_us is not None and until_us is not None and until_us < since_us:
-        msg = f"--until: {seconds(until_us)} s is before --since, {seconds(since_us)} s"
-        raise click.UsageError(msg)
+    check_order(("--since", since_us), ("--until", until_us))
     return since_us, until_us
+
+
+def check_order(*instants: tuple[str, int | None]) -> None:
+    """Make sure that no instant is before one that stands before it.
+
+    Args:
+        *instants: The options, each with its instant in microseconds since the start, or None.
+
+    Raises:
+        click.UsageError: If one is.
+    """
+    given = [(option, at_us) for option, at_us in instants if at_us is not None]
+    for (first, first_us), (second, second_us) in pairwise(given):
+        if second_us < first_us:
+            msg = f"{second}: {seconds(second_us)} s is before {first}, {seconds(first_us)} s"
+            raise click.UsageError(msg)
 
 
 def since_option(help_text: str) -> Callable[[Function], Function]:
@@ -121,33 +136,60 @@ def since_option(help_text: str) -> Callable[[Function], Function]:
 
 
 @final
-@attrs.frozen
+@attrs.define
 class Source:
     """A feed that is open, or a state directory as one.
 
     Attributes:
         items: What is in it.
+        origin: The origin of time. That of a feed is known when its first date has been read.
         facts: The state with which it begins, or None.
-        origin_us: The origin of time, in microseconds since 1970 in UTC; None if it is not known.
         kept: The state directory, or None.
     """
 
     items: Iterator[FeedItem]
+    origin: FeedOrigin
     facts: Facts | None = None
-    origin_us: int | None = None
     kept: KeptFeed | None = None
 
     def us(self, instant: Instant | None, option: str) -> int | None:
-        """Return an instant in microseconds since the start; None for None."""
-        return None if instant is None else instant.since(self.origin_us, option)
+        """Return an instant in microseconds since the start; None for None.
+
+        For a date, it reads ahead up to the first date of a feed: all of that is at the start.
+
+        Raises:
+            FeedError: If the feed cannot be read.
+            click.UsageError: See :meth:`Instant.since`.
+        """
+        if instant is None:
+            return None
+        if instant.is_date:
+            self._read_origin()
+        return instant.since(self.origin.us, option)
+
+    # FEED-86
+    def _read_origin(self) -> None:
+        """Read ahead until the origin is known, or it is certain that there is none."""
+        ahead: list[FeedItem] = []
+        while self.origin.us is None and not (ahead and ahead[-1].at_us):
+            item = next(self.items, None)
+            if item is None:
+                break
+            ahead.append(item)
+        self.items = chain(ahead, self.items)
+
+
+def _read(name: str, origin: FeedOrigin) -> Iterator[FeedItem]:
+    return read_feed(name, origin=origin)
 
 
 # COMMAND-12, COMMAND-14
 @contextmanager
 def opened(
     name: str,
-    read: Callable[[str], Iterator[FeedItem]] = read_feed,
+    read: Callable[[str, FeedOrigin], Iterator[FeedItem]] = _read,
     *,
+    origin: FeedOrigin | None = None,
     since: Instant | None = None,
     until: Instant | None = None,
     exact: bool = True,
@@ -156,7 +198,8 @@ def opened(
 
     Args:
         name: Its name.
-        read: Reads a feed.
+        read: Reads a feed, and notes its origin.
+        origin: Gets the origin of time, or None.
         since: Where to begin; only in a state directory.
         until: Where to end, likewise.
         exact: See :class:`muster.feeds.KeptFeed`.
@@ -165,17 +208,18 @@ def opened(
         FeedError: If a state directory cannot be read.
         click.UsageError: If a feed is to begin or to end somewhere.
     """
+    origin = FeedOrigin() if origin is None else origin
     if not is_directory(name):
         given = [option for option, one in (("--since", since), ("--until", until)) if one]
         if given:
             msg = f"{given[0]} needs a state directory: a feed has no state to begin or end with"
             raise click.UsageError(msg)
-        yield Source(read(name))
+        yield Source(read(name, origin), origin)
         return
-    origin_us = origin_of(name)
-    since_us, until_us = span_of(since, until, origin_us)
+    origin.us = origin_of(name)
+    since_us, until_us = span_of(since, until, origin.us)
     with KeptFeed(name, since_us=since_us, until_us=until_us, exact=exact) as kept:
-        yield Source(kept.items(), kept.facts, origin_us, kept)
+        yield Source(kept.items(), origin, kept.facts, kept)
 
 
 @contextmanager
@@ -191,9 +235,10 @@ def opened_at(name: str, at: Instant | None) -> Generator[Source]:
         click.UsageError: If the instant is not possible.
     """
     if not is_directory(name):
-        yield Source(read_feed(name))
+        with opened(name) as source:
+            yield source
         return
-    origin_us = origin_of(name)
-    at_us = LARGEST_INT64 - 1 if at is None else at.since(origin_us, "--at")
+    origin = FeedOrigin(origin_of(name))
+    at_us = LARGEST_INT64 - 1 if at is None else at.since(origin.us, "--at")
     with KeptFeed(name, since_us=min(at_us, LARGEST_INT64 - 1) + 1, exact=False) as kept:
-        yield Source(kept.items(), kept.facts, origin_us, kept)
+        yield Source(kept.items(), origin, kept.facts, kept)

@@ -7,6 +7,7 @@ becomes a :class:`Refused` item; bytes that cannot be read raise :class:`FeedErr
 from __future__ import annotations
 
 from muster.feeds._convert import convert
+from muster.feeds._dates import date_text, is_like_date, parse_date
 from muster.feeds._encodings.raw import Encoding, Plain, Raw, RawEvent
 from muster.feeds._encodings.read import read_raw
 from muster.feeds._encodings.target import Output
@@ -27,6 +28,7 @@ from muster.feeds._items import Content, FeedItem, Refused, Settle
 from muster.feeds._kept import KeptFeed, is_directory, origin_of, run_again
 from muster.feeds._log import DecisionLog
 from muster.feeds._ops import AT, OPS, Op
+from muster.feeds._origin import FeedOrigin
 from muster.feeds._parse import parse, read_feed
 from muster.feeds._written.events import write_event
 
@@ -46,6 +48,7 @@ __all__ = [
     "ExpectedQueue",
     "FeedError",
     "FeedItem",
+    "FeedOrigin",
     "Field",
     "KeptFeed",
     "Op",
@@ -57,9 +60,12 @@ __all__ = [
     "Settle",
     "Unset",
     "convert",
+    "date_text",
     "is_directory",
+    "is_like_date",
     "origin_of",
     "parse",
+    "parse_date",
     "read_feed",
     "read_raw",
     "run_again",

@@ -15,7 +15,8 @@ from muster.feeds._expect import EXPECT_FIELDS, Expect
 from muster.feeds._fields.collections import NAMES, RESOURCES, SOME_RESOURCES, WORDS
 from muster.feeds._fields.commands import COMMAND, ENV, WORK_FIELDS, WORKDIR, work_of
 from muster.feeds._fields.gangs import GANG, GROUPS, MEMBERS, MODE
-from muster.feeds._fields.numbers import BOOLEAN, COUNT, DURATION, INSTANT, INT32, TALLY, integer
+from muster.feeds._fields.instants import INSTANT
+from muster.feeds._fields.numbers import BOOLEAN, COUNT, DURATION, INT32, TALLY, integer
 from muster.feeds._fields.outcomes import OUTCOME
 from muster.feeds._fields.priority_classes import CLASS_NAME, CLASS_PREEMPTS, CLASS_VALUE
 from muster.feeds._fields.table import Field, field
@@ -113,7 +114,8 @@ OP: Final = field("op", NAME, "the operation", required=True)
 AT: Final = field(
     "at",
     INSTANT,
-    "when it happens, since the start, to 1 µs; default: the instant of the event before it",
+    "when it happens, to 1 µs: since the start, or a date; default: the instant of the event "
+    "before it",
 )
 """The fields that every event may have."""
 

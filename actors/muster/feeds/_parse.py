@@ -8,20 +8,23 @@ from pathlib import Path
 from typing import Final
 
 from muster.feeds._configure import Origin
-from muster.feeds._encodings.raw import Encoding, Raw, RawEvent, is_null
+from muster.feeds._encodings.raw import Encoding, Raw, RawEvent
 from muster.feeds._encodings.read import read_input
 from muster.feeds._encodings.source import Input, Source
 from muster.feeds._fields.kinds import FieldError, told
 from muster.feeds._fields.table import guessed, parse_fields
 from muster.feeds._items import Content, FeedItem, Refused
 from muster.feeds._kept import is_directory, read_kept
-from muster.feeds._ops import AT, OP, OPS, Op
+from muster.feeds._ops import OP, OPS, Op
+from muster.feeds._origin import FeedOrigin, Instants
 
 _MOST_PROBLEMS: Final = 10
 """How many problems of one event its message names."""
 
 
-def read_feed(source: Source, *, encoding: Encoding | None = None) -> Iterator[FeedItem]:
+def read_feed(
+    source: Source, *, encoding: Encoding | None = None, origin: FeedOrigin | None = None
+) -> Iterator[FeedItem]:
     """Read a feed lazily, item by item.
 
     A state directory is read from its first batch on, with a ``settle`` after each batch. If its
@@ -33,6 +36,8 @@ def read_feed(source: Source, *, encoding: Encoding | None = None) -> Iterator[F
         source: A path, ``-`` for standard input, a stream of bytes, which stays open, or the path
             of a state directory.
         encoding: Its encoding; None to detect it from its name and its first bytes.
+        origin: Gets the date of its start when the first ``at`` that is a date is read; of a state
+            directory, :func:`origin_of` returns it. None if nobody wants to know.
 
     Yields:
         Each event, refused ones included.
@@ -45,51 +50,30 @@ def read_feed(source: Source, *, encoding: Encoding | None = None) -> Iterator[F
         return
     feed = Input(source)
     try:
-        yield from parse(read_input(feed, encoding), base=feed.base)
+        yield from parse(read_input(feed, encoding), base=feed.base, origin=origin)
     finally:
         feed.close()
 
 
-def parse(raws: Iterable[RawEvent], *, base: Path | None = None) -> Iterator[FeedItem]:
+def parse(
+    raws: Iterable[RawEvent], *, base: Path | None = None, origin: FeedOrigin | None = None
+) -> Iterator[FeedItem]:
     """Parse raw events into items.
 
     Args:
         raws: The raw events, in order.
         base: The folder to which ``file`` in a ``configure`` event is relative; None for
             the working folder.
+        origin: Gets the date of the start, as for :func:`read_feed`.
 
     Yields:
         One item for each raw event.
     """
-    # FEED-8
-    now_us = 0
+    instants = Instants(FeedOrigin() if origin is None else origin)
     for raw in raws:
         problems: list[FieldError] = []
-        now_us = _instant(raw.value, now_us, problems)
-        yield FeedItem(raw.index, raw.line, now_us, _content(raw, problems, base or Path()))
-
-
-# FEED-10
-def _instant(value: Raw, now_us: int, problems: list[FieldError]) -> int:
-    """Return the instant of an event: its ``at`` if that is valid, else ``now_us``."""
-    written = value.get(AT.name) if isinstance(value, dict) else None
-    # FEED-8
-    if is_null(written):
-        return now_us
-    try:
-        at_us = AT.kind.parse(written)
-    except FieldError as error:
-        problems.append(error.inside(AT.name))
-        return now_us
-    assert isinstance(at_us, int)
-    # FEED-9
-    if at_us < now_us:
-        message = (
-            f"{told(written)} is before the event before it, which is at {now_us / 1e6:.15g} s"
-        )
-        problems.append(FieldError(message, AT.name))
-        return now_us
-    return at_us
+        at_us = instants.of(raw.value, problems)
+        yield FeedItem(raw.index, raw.line, at_us, _content(raw, problems, base or Path()))
 
 
 # FEED-1

@@ -68,7 +68,8 @@ def _parse_boolean(value: Raw) -> bool:
 BOOLEAN: Final = Kind("boolean", _parse_boolean, _boolean_normal)
 
 
-def _seconds_normal(value: Raw) -> Raw:
+def seconds_normal(value: Raw) -> Raw:
+    """Return a time in seconds in the form that every encoding can write; see :class:`Kind`."""
     text = value.strip() if isinstance(value, Plain) else ""
     if len(text) > _LONGEST or not _SECONDS.fullmatch(text):
         return as_written(value)
@@ -87,7 +88,12 @@ def _seconds_normal(value: Raw) -> Raw:
 
 
 # FEED-6, FEED-7
-def _parse_seconds(value: Raw) -> int:
+def parse_seconds(value: Raw) -> int:
+    """Return a time, in seconds or as a duration, in microseconds.
+
+    Raises:
+        FieldError: If it is none.
+    """
     if type(value) is int and 0 <= value <= MAX_INT32:
         return value * MICROSECONDS  # the usual case, for which exact fractions would be slow
     if isinstance(value, str) and not isinstance(value, Plain) and _NUMBER.fullmatch(value.strip()):
@@ -103,7 +109,7 @@ def _parse_seconds(value: Raw) -> int:
 
 
 def _parse_positive_seconds(value: Raw) -> int:
-    return long_enough(value, _parse_seconds(value))
+    return long_enough(value, parse_seconds(value))
 
 
 def long_enough(value: Raw, duration_us: int) -> int:
@@ -117,9 +123,8 @@ def long_enough(value: Raw, duration_us: int) -> int:
     return duration_us
 
 
-INSTANT: Final = Kind("seconds or duration", _parse_seconds, _seconds_normal)
 # FEED-6
-DURATION: Final = Kind("seconds or duration, above 0", _parse_positive_seconds, _seconds_normal)
+DURATION: Final = Kind("seconds or duration, above 0", _parse_positive_seconds, seconds_normal)
 
 
 def _parse_share(value: Raw) -> float:
