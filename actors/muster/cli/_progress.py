@@ -137,12 +137,12 @@ class Progress:
             redirect_stderr=False,
         )
 
-    def read(self, feed: str, origin: FeedOrigin) -> Iterator[FeedItem]:
+    def read(self, feed: str, origin: FeedOrigin | None = None) -> Iterator[FeedItem]:
         """Read a feed, and show on the line how much of it is read.
 
         Args:
             feed: Its name.
-            origin: Gets the origin of its time.
+            origin: Gets the origin of its time, or None.
         """
         if self._measures(feed):
             return parse(self.read_raw(feed), base=Path(feed).parent, origin=origin)

@@ -48,11 +48,21 @@ def as_map(
     sides: tuple[str, str],
     left_out: Iterable[LeftOut],
     warnings: Iterable[Warned],
+    origin: str | None = None,
 ) -> dict[str, object]:
-    """Return the whole result of a comparison."""
+    """Return the whole result of a comparison.
+
+    Args:
+        compared: The result.
+        sides: The names of the two sides.
+        left_out: The ``configure`` events that are left out.
+        warnings: The warnings about the configurations.
+        origin: The date from which instants count, or None.
+    """
     return {
         "same": compared.same,
         "sides": {"a": sides[0], "b": sides[1]},
+        "origin": origin,
         "warnings": [attrs.asdict(warned) for warned in warnings],
         "left_out": [attrs.asdict(event) for event in left_out],
         "decisions": compared.decisions,

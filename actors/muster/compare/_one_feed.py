@@ -11,7 +11,7 @@ import attrs
 
 from muster.compare._readable import events_of
 from muster.compare._sides import FeedSide
-from muster.feeds import FeedItem, KeptFeed, RawEvent, parse
+from muster.feeds import FeedItem, FeedOrigin, KeptFeed, RawEvent, parse
 from muster_core.config.model import Configuration
 from muster_core.events import Configure
 
@@ -39,6 +39,7 @@ def sides_of(
     name: str = "the feed",
     base: Path | None = None,
     left_out: list[LeftOut] | None = None,
+    origin: FeedOrigin | None = None,
 ) -> tuple[FeedSide, FeedSide]:
     """Return the two sides of one feed under two configurations.
 
@@ -54,9 +55,10 @@ def sides_of(
         base: The folder to which ``file`` in a ``configure`` event is relative; None for the
             working folder.
         left_out: Gets the events that are left out.
+        origin: Gets the origin of time of the feed, or None.
     """
     noted: list[LeftOut] = [] if left_out is None else left_out
-    mine, theirs = tee(_marked(raws, name, base, noted))
+    mine, theirs = tee(_marked(raws, name, base, noted, origin))
     before, after = configurations
     return (
         FeedSide((item for item, marked in mine if before is None or not marked), before),
@@ -102,7 +104,11 @@ def _others(items: Iterable[FeedItem]) -> Iterator[FeedItem]:
 
 
 def _marked(
-    raws: Iterable[RawEvent], name: str, base: Path | None, noted: list[LeftOut]
+    raws: Iterable[RawEvent],
+    name: str,
+    base: Path | None,
+    noted: list[LeftOut],
+    origin: FeedOrigin | None,
 ) -> Iterator[tuple[FeedItem, bool]]:
     """Parse a feed; yield each item, and whether it is a ``configure``."""
 
@@ -115,5 +121,5 @@ def _marked(
                 noted.append(LeftOut(raw.index, raw.line, named))
             yield raw
 
-    for item in events_of(parse(seen(), base=base), name):
+    for item in events_of(parse(seen(), base=base, origin=origin), name):
         yield item, bool(noted) and noted[-1].index == item.index

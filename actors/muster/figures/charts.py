@@ -8,7 +8,15 @@ from typing import Final, TypeAlias, final
 import attrs
 
 from muster.figures.frame import HIGH, WIDE, Frame
-from muster.figures.text import date_ticks, level_ticks, minus, number, safe, time_ticks
+from muster.figures.text import (
+    date_ticks,
+    level_ticks,
+    minus,
+    number,
+    safe,
+    time_ticks,
+    whole_date_ticks,
+)
 
 MOST_TICKS: Final = 12
 """The most ticks of a time axis, if there is room for them."""
@@ -180,6 +188,8 @@ def time_axis(frame: Frame) -> str:
     """Return the labels of a time axis as HTML; without enough room, finer ones are hidden."""
     marks = list(_marks(frame))
     long = " long" if any(len(label) > SHORT_LABEL for _, _, label in marks) else ""
+    if frame.origin_us is not None:
+        long = " dates"
     written = "".join(
         f'<span{fine} style="left:{place:.2f}%">{label}</span>' for fine, place, label in marks
     )
@@ -188,10 +198,17 @@ def time_axis(frame: Frame) -> str:
 
 def _marks(frame: Frame) -> Iterator[tuple[str, float, str]]:
     """Yield the marks of a time axis: how fine they are, where they are in percent, their text."""
-    ticks = date_ticks if frame.has_dates else time_ticks
-    for index, (at_us, label) in enumerate(ticks(frame.begin_us, frame.end_us, MOST_TICKS)):
+    for index, (at_us, label) in enumerate(_ticks(frame)):
         fine = "" if index % 4 == 0 else ' class="t2"' if index % 2 == 0 else ' class="t1"'
         yield fine, frame.x(at_us) * 100 / WIDE, label
+
+
+def _ticks(frame: Frame) -> Iterator[tuple[int, str]]:
+    """Return the ticks of a time axis with their labels."""
+    begin_us, end_us = frame.begin_us, frame.end_us
+    if frame.origin_us is not None:
+        return whole_date_ticks(begin_us, end_us, MOST_TICKS, frame.origin_us)
+    return (date_ticks if frame.has_dates else time_ticks)(begin_us, end_us, MOST_TICKS)
 
 
 def legend(entries: Sequence[tuple[str, str]]) -> str:

@@ -46,12 +46,15 @@ class Frame:
         end_us: Its last instant, likewise.
         width_us: The length of a bucket, in microseconds.
         has_dates: Whether labels of its axis are the time of day and dates in UTC.
+        origin_us: The date of the start of the feed, in microseconds since 1970 in UTC: labels of
+            its axis are then whole dates; None for labels as the others say.
     """
 
     begin_us: int
     end_us: int
     width_us: int
     has_dates: bool = False
+    origin_us: int | None = None
 
     @property
     def span_us(self) -> int:

@@ -13,7 +13,7 @@ import attrs
 
 from muster.figures.charts import Chart, Json, Stroke, Told, legend, plain_value
 from muster.figures.frame import Frame, step_area, step_line
-from muster.figures.text import DAY, MINUTE, NOTHING, SECOND, Unit, date_text, instant
+from muster.figures.text import DAY, MINUTE, NOTHING, SECOND, Unit, date_text, instant, whole_date
 
 COUNT: Final = Unit(1, "")
 """The unit of plain counts."""
@@ -161,6 +161,8 @@ class Plot:
         """Return the end of a bucket as text."""
         frame = self.frame
         at_us = min(frame.begin_us + (bucket + 1) * frame.width_us, frame.end_us)
+        if frame.origin_us is not None:
+            return whole_date(frame.origin_us + at_us, frame.width_us)
         if not frame.has_dates:
             return instant(at_us, frame.width_us)
         return f"{date_text(at_us // DAY * DAY, DAY)}, {date_text(at_us + 1, MINUTE)}"

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta
 from html import escape
 from typing import Final, final
 
@@ -22,6 +22,8 @@ LONGEST_NAME: Final = 80
 
 LONGEST_SENTENCE: Final = 600
 """The most characters of a sentence that are shown."""
+
+_EPOCH: Final = datetime(1970, 1, 1, tzinfo=UTC)
 
 SECOND: Final = MICROSECONDS
 MINUTE: Final = 60 * SECOND
@@ -197,6 +199,40 @@ def date_text(at_us: int, step_us: int) -> str:
     if step_us >= DAY or at_us % DAY == 0:
         return f"{instant:%b} {instant.day}"
     return f"{instant:%H:%M}" if step_us >= MINUTE else f"{instant:%H:%M:%S}"
+
+
+def whole_date(at_us: int, step_us: int) -> str:
+    """Return an instant since 1970 in UTC with its day, as precise as an axis step.
+
+    The texts are ``2017-10-03``, ``2017-10-03 12:00`` and ``2017-10-03 12:00:30.5``.
+    """
+    days, rest = divmod(at_us, DAY)
+    try:
+        day = (_EPOCH + timedelta(days=days)).strftime("%Y-%m-%d").zfill(10)
+    except OverflowError:
+        return instant(at_us, step_us)
+    if step_us >= DAY:
+        return day
+    minutes, rest = divmod(rest, MINUTE)
+    clock = f"{day} {minutes // 60:02}:{minutes % 60:02}"
+    return clock if step_us >= MINUTE else f"{clock}:{_seconds(rest, step_us, pad=True)}"
+
+
+def whole_date_ticks(
+    begin_us: int, end_us: int, most: int, origin_us: int
+) -> Iterator[tuple[int, str]]:
+    """Yield the ticks of a time axis with whole dates.
+
+    Args:
+        begin_us: Its first instant, in microseconds since the origin.
+        end_us: Its last instant, likewise.
+        most: About how many ticks there may be.
+        origin_us: The origin, in microseconds since 1970 in UTC.
+    """
+    step_us = time_step(max(end_us - begin_us, 1), most)
+    first_us = -(-(begin_us + origin_us) // step_us) * step_us
+    for date_us in range(first_us, end_us + origin_us + 1, step_us):
+        yield date_us - origin_us, whole_date(date_us, step_us)
 
 
 def level_ticks(low: float, high: float, most: int, *, whole: bool) -> list[float]:

@@ -13,6 +13,7 @@ from muster.replay._check import Check
 from muster.replay._driver import Watcher, replay
 from muster.replay._expect import Difference, Found, Value
 from muster.replay._reading import FeedWarning
+from muster.replay._starting import begun_at
 from muster.replay._summary import QueueSummary, Remark, Summary
 from muster.replay._tally import Tally
 from muster.replay._waits import Waits, WaitSummary
@@ -38,6 +39,7 @@ __all__ = [
     "Waits",
     "Watcher",
     "beginning_of",
+    "begun_at",
     "event_of",
     "replay",
 ]

@@ -148,6 +148,7 @@ class Tally:
 
     Attributes:
         events: How many events were read.
+        began_us: The instant at which it begins, in microseconds since the start.
         at_us: The instant of the last item or batch, in microseconds since the start.
         decisions: How many decisions were announced.
         refused: How many events were refused.
@@ -158,7 +159,7 @@ class Tally:
         self._counts_settles = counts_settles
         self.events = 0
         self.at_us = 0
-        self._began_us = 0
+        self.began_us = 0
         self.decisions = 0
         self._first_refusals: list[Remark] = []
         self._first_warnings: list[FeedWarning] = []
@@ -198,7 +199,7 @@ class Tally:
 
         Asks that were bound before do not count as bound.
         """
-        self.at_us = self._began_us = beginning.at_us
+        self.at_us = self.began_us = beginning.at_us
         self._reading.begin(beginning)
         self._census.begin(beginning)
 
@@ -276,7 +277,7 @@ class Tally:
             gangs_satisfied=self._kinds[Kind.GANG_SATISFIED],
             gangs_timed_out=self._kinds[Kind.GANG_TIMED_OUT],
             decisions=self.decisions,
-            virtual_s=(self.at_us - self._began_us) / MICROSECONDS,
+            virtual_s=(self.at_us - self.began_us) / MICROSECONDS,
             real_s=self.took_s,
             wait=everything.summary(),
             queues=tuple(

@@ -134,6 +134,14 @@ class PlainScheduler:
         self._end()
         self._run_timers(until_us)
 
+    def advance(self, at_us: int) -> None:
+        """Close the batch and let time pass up to an instant that comes later.
+
+        Args:
+            at_us: The instant, in microseconds; its timers are still due.
+        """
+        self._advance(at_us)
+
     def free(self) -> Steps[None]:
         """Free the memory in pieces; nothing may follow."""
         for owners in (self._apps, self._queues, self._gangs):

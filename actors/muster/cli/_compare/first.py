@@ -5,13 +5,17 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from muster.cli._options import counted
-from muster.cli._progress import clock
+from muster.cli._progress import instant
 from muster.compare import Elsewhere, FirstDifference, Version
 from muster_core.decisions import Decision, Kind
 
 
 def words_of(
-    what: str, counts: str, first: FirstDifference, names: tuple[str, str]
+    what: str,
+    counts: str,
+    first: FirstDifference,
+    names: tuple[str, str],
+    origin_us: int | None,
 ) -> Iterator[str]:
     """Yield the lines that describe a first difference.
 
@@ -20,8 +24,9 @@ def words_of(
         counts: The noun for the equal decisions before it.
         first: The first difference.
         names: The names of the feeds or logs of both sides.
+        origin_us: The origin of time, in microseconds since 1970 in UTC, or None.
     """
-    yield f"{what} from {clock(first.at_us / 1e6)} on, after {counted(first.same, counts)}:"
+    yield f"{what} from {instant(first.at_us, origin_us)} on, after {counted(first.same, counts)}:"
     yield ""
     for side, other, version, name in (
         ("A", "B", first.a, names[0]),

@@ -46,7 +46,15 @@ from muster.compare import (
     sides_of_kept,
 )
 from muster.config_files import parse_configuration
-from muster.feeds import FeedError, KeptFeed, RawEvent, is_directory, parse
+from muster.feeds import (
+    FeedError,
+    FeedOrigin,
+    KeptFeed,
+    RawEvent,
+    date_text,
+    is_directory,
+    parse,
+)
 from muster_core.config.model import Configuration
 from muster_core.errors import ConfigError, RefusedError
 
@@ -168,14 +176,15 @@ def command(
     left_out: list[LeftOut] = []
     warnings: list[Warned] = []
     try:
-        compared = _run(arguments, left_out, warnings)
+        compared, origin_us = _run(arguments, left_out, warnings)
     except FeedError as error:
         complain(str(error))
         if output is Format.JSON:
             print_json({"error": error_map(error)})
         context.exit(UNUSABLE)
     if output is Format.JSON:
-        print_json(as_map(compared, arguments.sides, left_out, warnings))
+        origin = None if origin_us is None else date_text(origin_us)
+        print_json(as_map(compared, arguments.sides, left_out, warnings, origin))
     else:
         for warned in warnings:
             place = warned.file if warned.line is None else f"{warned.file}:{warned.line}"
@@ -183,7 +192,7 @@ def command(
             click.echo(": ".join(part for part in parts if part), err=True)
         _tell(arguments.inputs[0], left_out)
         tell_refused(compared.refusals, [name_of(name) for name in arguments.inputs])
-        print_compared(compared, arguments.sides, arguments.inputs)
+        print_compared(compared, arguments.sides, arguments.inputs, origin_us)
     context.exit(0 if compared.same else DIFFERENT)
 
 
@@ -211,8 +220,10 @@ def _check(arguments: Arguments) -> None:
     raise click.UsageError(msg)
 
 
-def _run(arguments: Arguments, left_out: list[LeftOut], warnings: list[Warned]) -> Compared:
-    """Open the files, and compare.
+def _run(
+    arguments: Arguments, left_out: list[LeftOut], warnings: list[Warned]
+) -> tuple[Compared, int | None]:
+    """Open the files, and compare; also return the origin of time of both sides, if they share it.
 
     Raises:
         FeedError: If a file cannot be used.
@@ -233,7 +244,7 @@ def _run(arguments: Arguments, left_out: list[LeftOut], warnings: list[Warned]) 
             comparison = _of_two(opening)
         meter.comparison = comparison
         with progress.line():
-            return comparison.run()
+            return comparison.run(), opening.shared_origin_us()
 
 
 @final
@@ -245,11 +256,23 @@ class Opening:
         arguments: The arguments.
         progress: Shows how much was read.
         stack: Closes what was opened.
+        origins: The origins of the inputs that are no logs.
     """
 
     arguments: Arguments
     progress: Progress
     stack: ExitStack
+    origins: list[FeedOrigin] = attrs.field(factory=list[FeedOrigin])
+
+    def shared_origin_us(self) -> int | None:
+        """Return the origin of all inputs, in microseconds since 1970; None if they differ."""
+        found = {origin.us for origin in self.origins}
+        return found.pop() if len(found) == 1 else None
+
+    def origin(self) -> FeedOrigin:
+        """Return what gets the origin of an input."""
+        self.origins.append(FeedOrigin())
+        return self.origins[-1]
 
     def kept(self, name: str) -> KeptFeed | None:
         """Open a state directory; return None for a file.
@@ -260,7 +283,9 @@ class Opening:
         since, until = self.arguments.since, self.arguments.until
         if not is_directory(name) and since is None and until is None:
             return None
-        return self.stack.enter_context(opened(name, since=since, until=until)).kept
+        source = self.stack.enter_context(opened(name, since=since, until=until))
+        self.origins.append(source.origin)
+        return source.kept
 
 
 def _configuration(name: str, partition: str | None) -> Configuration:
@@ -292,7 +317,14 @@ def _of_configurations(
     first, raws = _begun(opening.progress.read_raw(feed))
     if first is not None and is_decision(first):
         raise FeedError(name_of(feed), "is a decision log: a configuration cannot change it")
-    sides = sides_of(raws, both, name=name_of(feed), base=_base(feed), left_out=left_out)
+    sides = sides_of(
+        raws,
+        both,
+        name=name_of(feed),
+        base=_base(feed),
+        left_out=left_out,
+        origin=opening.origin(),
+    )
     return Comparison(*sides, in_step=True)
 
 
@@ -321,7 +353,7 @@ def _of_two(opening: Opening) -> Comparison:
             )
         )
     a, b = (
-        FeedSide(events_of(parse(raws, base=_base(name)), name_of(name)))
+        FeedSide(events_of(parse(raws, base=_base(name), origin=opening.origin()), name_of(name)))
         if one is None
         else FeedSide(one.items(), facts=one.facts)
         for name, (_, raws), one in zip(names, begun, kept, strict=True)

@@ -19,6 +19,8 @@ from muster.compare import (
     JobChanges,
     Movement,
 )
+from muster.feeds import date_text
+from muster_core.decisions import MICROSECONDS
 
 _LONG_S: Final = 1000
 """The time in seconds from which fractions are not shown."""
@@ -29,25 +31,36 @@ _SAME: Final = "="
 Number: TypeAlias = "int | float | None"
 
 
-def print_compared(compared: Compared, sides: tuple[str, str], inputs: Sequence[str]) -> None:
+def print_compared(
+    compared: Compared,
+    sides: tuple[str, str],
+    inputs: Sequence[str],
+    origin_us: int | None = None,
+) -> None:
     """Print the result of a comparison.
 
     Args:
         compared: The result.
         sides: The names of the two sides.
         inputs: The names of the feeds or logs; one name if both sides have the same feed.
+        origin_us: The origin of time of both sides, in microseconds since 1970 in UTC; None if it
+            is not known, or they have not the same.
     """
     console = console_of()
     # rich exits by itself if a pipe is closed, so it only renders and click prints.
     with console.capture() as capture:
-        for part in _parts(console, compared, sides, inputs):
+        for part in _parts(console, compared, sides, inputs, origin_us):
             console.print(part, soft_wrap=isinstance(part, str), crop=False)
     text = "".join(f"{line.rstrip()}\n" for line in capture.get().splitlines())
     click.echo(text, nl=False, color=True)
 
 
 def _parts(
-    console: Console, compared: Compared, sides: tuple[str, str], inputs: Sequence[str]
+    console: Console,
+    compared: Compared,
+    sides: tuple[str, str],
+    inputs: Sequence[str],
+    origin_us: int | None,
 ) -> Iterator[RenderableType]:
     names = (name_of(inputs[0]), name_of(inputs[-1]))
     yield f"A  {sides[0]}"
@@ -56,11 +69,12 @@ def _parts(
     if compared.same:
         yield f"Both decide the same: {counted(compared.decisions, 'decision')}.\n"
     if first is not None:
-        yield "\n".join(words_of("The decisions differ", "equal decision", first, names)) + "\n"
+        what = "The decisions differ"
+        yield "\n".join(words_of(what, "equal decision", first, names, origin_us)) + "\n"
     # A later difference is probably a consequence of the first one.
     if priority is not None and (first is None or priority.at_us < first.at_us):
         what = "The priorities of queues differ"
-        yield "\n".join(words_of(what, "equal change", priority, names)) + "\n"
+        yield "\n".join(words_of(what, "equal change", priority, names, origin_us)) + "\n"
     yield from words_of_refused(compared.refusals, names)
     yield from _whole(console, compared.a, compared.b)
     if compared.same:
@@ -73,7 +87,7 @@ def _parts(
     if compared.priorities:
         rows = [(_range(row.lowest, row.highest), row.a, row.b) for row in compared.priorities]
         yield from _groups(console, "priority", rows)
-    yield from _jobs(console, compared.jobs)
+    yield from _jobs(console, compared.jobs, origin_us)
 
 
 # Figures
@@ -224,7 +238,7 @@ def _range(lowest: int, highest: int) -> str:
 # Jobs
 
 
-def _jobs(console: Console, jobs: JobChanges) -> Iterator[RenderableType]:
+def _jobs(console: Console, jobs: JobChanges, origin_us: int | None) -> Iterator[RenderableType]:
     alike = jobs.wait == jobs.end
     movements = (("wait", "less", "longer", jobs.wait), ("end", "earlier", "later", jobs.end))
     for what, less, more, movement in movements[: 1 if alike else 2]:
@@ -235,7 +249,7 @@ def _jobs(console: Console, jobs: JobChanges) -> Iterator[RenderableType]:
             f"Of {counted(jobs.compared, 'job')}, {movement.gained:,} {what} {less} in B and "
             f"{movement.lost:,} {what} {more}.{also}\n"
         )
-        yield from _movement(console, what, less, more, movement)
+        yield from _movement(console, (what, less, more), movement, origin_us)
     for side, other, number, refused in (
         ("A", "B", jobs.only_a, jobs.refused_a),
         ("B", "A", jobs.only_b, jobs.refused_b),
@@ -252,8 +266,9 @@ def _of_these(refused: int, number: int) -> str:
 
 
 def _movement(
-    console: Console, what: str, less: str, more: str, movement: Movement
+    console: Console, words: tuple[str, str, str], movement: Movement, origin_us: int | None
 ) -> Iterator[RenderableType]:
+    what, less, more = words
     nothing: _Three = ("", "", "")
     rows: list[tuple[str, _Three, _Three]] = []
     for title, changes in (
@@ -262,13 +277,21 @@ def _movement(
     ):
         if changes:
             rows.append((f"{title}:", nothing, nothing))
-            rows += [(f"  {change.app}", *_times(change)) for change in changes]
+            rows += [(f"  {change.app}", *_times(change, origin_us)) for change in changes]
     waits = _unit(("wait (s): A", "B", "B - A"), [wait for _, wait, _ in rows])
-    ends = _unit(("end (s): A", "B", "B - A"), [end for *_, end in rows])
+    titles = ("end (s): A", "B", "B - A") if origin_us is None else ("end: A", "B", "B - A (s)")
+    ends = _unit(titles, [end for *_, end in rows])
     names = Column("job", [name for name, *_ in rows], folds=True)
     return tables_of(console, [names], [waits, ends])
 
 
-def _times(change: JobChange) -> tuple[_Three, _Three]:
+def _times(change: JobChange, origin_us: int | None) -> tuple[_Three, _Three]:
     a, b = change.a, change.b
-    return _three(a.wait_s, b.wait_s, _time), _three(a.end_s, b.end_s, _time)
+    wait, end = _three(a.wait_s, b.wait_s, _time), _three(a.end_s, b.end_s, _time)
+    if origin_us is None:
+        return wait, end
+    dates = [
+        _NONE if end_s is None else date_text(origin_us + round(end_s * MICROSECONDS))
+        for end_s in (a.end_s, b.end_s)
+    ]
+    return wait, (dates[0], dates[1], end[2])

@@ -23,7 +23,7 @@ from muster.cli._options import (
 from muster.cli._sources import Instant, as_time, opened_at
 from muster.explain import Answer, Fate, Hold, Overview, RefusedSoFar, explain, explain_all
 from muster.explain._maps import explanation_map, remedy_map
-from muster.feeds import FeedError
+from muster.feeds import FeedError, date_text
 from muster_core.decisions import seconds
 
 
@@ -61,7 +61,7 @@ def _as_ask(
     callback=as_time,
     metavar="TIME",
     help="The instant since the start, in seconds, like 1h30m or 01:30:00; its events are included. "
-    "In a state directory it may be a date. [default: the instant of the last event]",
+    "It may be a date such as 2026-01-31T18:30:00Z. [default: the instant of the last event]",
 )
 @click.option(
     "--ask",
@@ -118,7 +118,7 @@ def command(
             if ask is None:
                 overview = explain_all(source.items, at_us=at_us, kept=source.kept)
                 _tell_refusals(feed, overview.refusals)
-                _tell_all(feed, overview, output)
+                _tell_all(feed, overview, output, source.origin.us)
                 context.exit(DIFFERENT if overview.refusals.all else 0)
             answer = explain(
                 source.items,
@@ -134,10 +134,11 @@ def command(
             print_json({"error": error_map(error)})
         context.exit(UNUSABLE)
     _tell_refusals(feed, answer.refusals)
+    origin_us = source.origin.us
     if output is Format.JSON:
-        print_json({"feed": name_of(feed), **_answer_map(answer)})
+        print_json({**_head(feed, origin_us), **_answer_map(answer)})
     else:
-        print_answer(answer, searched=not why_only)
+        print_answer(answer, origin_us, searched=not why_only)
     if answer.whereabouts.fate is Fate.UNKNOWN:
         complain(f"{name_of(feed)}: {answer.app}/{answer.ask}: {answer.whereabouts.message}")
         context.exit(DIFFERENT)
@@ -156,11 +157,16 @@ def _tell_refusals(feed: str, refusals: RefusedSoFar) -> None:
         complain(f"{name_of(feed)}: every event was refused: is it a feed?")
 
 
-def _tell_all(feed: str, overview: Overview, output: Format) -> None:
+def _tell_all(feed: str, overview: Overview, output: Format, origin_us: int | None) -> None:
     if output is Format.JSON:
-        print_json({"feed": name_of(feed), **_overview_map(overview)})
+        print_json({**_head(feed, origin_us), **_overview_map(overview)})
     else:
-        print_overview(overview)
+        print_overview(overview, origin_us)
+
+
+def _head(feed: str, origin_us: int | None) -> dict[str, object]:
+    origin = None if origin_us is None else date_text(origin_us)
+    return {"feed": name_of(feed), "origin": origin}
 
 
 def _at(at_us: int | None) -> int | float | None:

@@ -11,7 +11,7 @@ from rich.console import Console, RenderableType
 from rich.table import Table
 
 from muster.cli._options import counted
-from muster.cli._progress import clock
+from muster.cli._progress import clock, instant
 from muster.explain import Answer, Fate, Hold, Overview, Remedy, RemedyKind
 from muster.feeds import FeedItem
 from muster.feeds._encodings.encode import to_yaml_item
@@ -26,16 +26,17 @@ _MOST_QUEUES: Final = 3
 _MOST_EVICTED: Final = 5
 
 
-def print_answer(answer: Answer, *, searched: bool) -> None:
+def print_answer(answer: Answer, origin_us: int | None, *, searched: bool) -> None:
     """Print the answer for one ask.
 
     Args:
         answer: The answer.
+        origin_us: The origin of time, in microseconds since 1970 in UTC, or None.
         searched: Whether the search for remedies ran.
     """
-    click.echo(_headline(answer))
+    click.echo(_headline(answer, origin_us))
     if answer.whereabouts.before is not None:
-        click.echo(_before(answer.whereabouts.before))
+        click.echo(_before(answer.whereabouts.before, origin_us))
     explanation = answer.explanation
     if explanation is None:
         return
@@ -51,12 +52,13 @@ def print_answer(answer: Answer, *, searched: bool) -> None:
         _print_remedies(answer)
 
 
-def _headline(answer: Answer) -> str:
+def _headline(answer: Answer, origin_us: int | None) -> str:
     where = answer.whereabouts
-    name, at = f"{answer.app}/{answer.ask}", _clock(answer.at_us)
+    name, at = f"{answer.app}/{answer.ask}", _instant(answer.at_us, origin_us)
     since_us = 0 if where.since_us is None else where.since_us
     known = where.since_us is not None
-    since = f"since {_clock(since_us)}" if known else "since before what is kept"
+    then = _instant(since_us, origin_us)
+    since = f"since {then}" if known else "since before what is kept"
     place = "" if where.line is None else f" (line {where.line})"
     match where.fate:
         case Fate.PENDING | Fate.PARKED:
@@ -70,12 +72,12 @@ def _headline(answer: Answer) -> str:
             held = "" if where.node is None else f"; it held {where.node}"
             how = f" {where.message}" if where.message else ""
             by = "" if where.ended_by is None else _line(where.ended_by)
-            return f"{at}: {name} is over, {where.fate} at {_clock(since_us)}{how}{by}{held}"
+            return f"{at}: {name} is over, {where.fate} at {then}{how}{by}{held}"
         case Fate.REFUSED:
             code = "" if where.code is None else f"{where.code}: "
-            return f"{at}: {name} was refused at {_clock(since_us)}{place}: {code}{where.message}"
+            return f"{at}: {name} was refused at {then}{place}: {code}{where.message}"
         case Fate.LATER:
-            return f"{at}: {name} does not exist yet: it is added at {_clock(since_us)}{place}"
+            return f"{at}: {name} does not exist yet: it is added at {then}{place}"
         case Fate.UNKNOWN:
             return f"{at}: {name} is unknown"
 
@@ -84,17 +86,22 @@ def _line(item: FeedItem) -> str:
     return f" (event {item.index})" if item.line is None else f" (line {item.line})"
 
 
-def _before(hold: Hold) -> str:
+def _before(hold: Hold, origin_us: int | None) -> str:
     """Return the node that an ask held before, and why it lost the node, as text."""
     did = "It waited" if hold.waiting else "It ran"
     why = hold.reason.value.replace("_", " ")
     more = "" if hold.message is None else f" {hold.message}"
-    from_us, until_us = _clock(hold.from_us), _clock(hold.until_us)
-    return f"{did} on {hold.node} from {from_us} to {until_us}: {why}{more}"
+    begin, end = _instant(hold.from_us, origin_us), _instant(hold.until_us, origin_us)
+    return f"{did} on {hold.node} from {begin} to {end}: {why}{more}"
+
+
+def _instant(at_us: int, origin_us: int | None) -> str:
+    """Return the exact text of an instant."""
+    return _clock(at_us) if origin_us is None else instant(at_us, origin_us)
 
 
 def _clock(at_us: int) -> str:
-    """Return the exact text of an instant or a duration."""
+    """Return the exact text of a time since the start, or of a duration."""
     whole, rest = divmod(at_us, MICROSECONDS)
     fraction = f".{rest:06}".rstrip("0") if rest else ""
     return f"{whole}{fraction} s" if whole < 60 else f"{clock(whole)}{fraction}"
@@ -155,10 +162,15 @@ def _proof(remedy: Remedy) -> str:
             return " Less is not enough."
 
 
-def print_overview(overview: Overview) -> None:
-    """Print the overview of all asks that are not running."""
+def print_overview(overview: Overview, origin_us: int | None) -> None:
+    """Print the overview of all asks that are not running.
+
+    Args:
+        overview: The overview.
+        origin_us: The origin of time, in microseconds since 1970 in UTC, or None.
+    """
     number = counted(overview.count, "ask")
-    click.echo(f"{_clock(overview.at_us)}: {number} not running")
+    click.echo(f"{_instant(overview.at_us, origin_us)}: {number} not running")
     if not overview.groups:
         return
     table = Table(box=box.SIMPLE_HEAD, pad_edge=False)

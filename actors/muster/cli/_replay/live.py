@@ -10,9 +10,9 @@ from rich.progress_bar import ProgressBar
 from rich.table import Table
 from rich.text import Text
 
-from muster.cli._progress import clock
+from muster.cli._progress import instant
+from muster.feeds import FeedOrigin
 from muster.report import Board, QueueNow, as_words
-from muster_core.decisions import MICROSECONDS
 
 WIDE: Final = 88
 """The width in columns from which there is room for bars."""
@@ -21,23 +21,25 @@ NARROW: Final = 56
 """The width in columns below which there is room only for running and pending asks."""
 
 
-def moment(board: Board, console: Console) -> tuple[int, RenderableType]:
+def moment(board: Board, origin: FeedOrigin, console: Console) -> tuple[int, RenderableType]:
     """Draw the view of one moment; also return its instant, in microseconds.
 
     Args:
         board: The board to show; it does not change meanwhile.
+        origin: The origin of time, as far as it is known.
         console: The terminal, as for :func:`drawn`.
     """
     with board.at_rest():
-        return board.at_us, drawn(board, console)
+        return board.at_us, drawn(board, console, origin.us)
 
 
-def drawn(board: Board, console: Console) -> RenderableType:
+def drawn(board: Board, console: Console, origin_us: int | None = None) -> RenderableType:
     """Draw the view, as large as the terminal allows.
 
     Args:
         board: The board to show.
         console: The terminal; one line below the view and two lines above it stay free.
+        origin_us: The origin of time, in microseconds since 1970 in UTC, or None.
     """
     rows = max(console.height - 3, 3)
     recent = list(board.recent)[-max(min(rows // 4, 6), 1) :] if rows > 6 else []
@@ -46,7 +48,7 @@ def drawn(board: Board, console: Console) -> RenderableType:
     if recent:
         parts.append(Text(""))
         for announced in recent:
-            when = clock(announced.at_us / MICROSECONDS)
+            when = instant(announced.at_us, origin_us)
             line = Text(f"{when}  ", style="dim", no_wrap=True, overflow="ellipsis")
             line.append(plain(as_words(announced.as_map())), style="default not dim")
             parts.append(line)

@@ -48,13 +48,28 @@ def opened(report: str) -> AbstractContextManager[Output]:
     return Output(report, whole=True)
 
 
-def write(output: Output, feed: str, recorder: Recorder, tally: Tally, ending: Ending) -> None:
+def write(
+    output: Output,
+    feed: str,
+    recorder: Recorder,
+    tally: Tally,
+    ending: Ending,
+    origin_us: int | None,
+) -> None:
     """Write a report.
+
+    Args:
+        output: Where to.
+        feed: The name of the feed.
+        recorder: The recorder of the replay.
+        tally: What was counted.
+        ending: Why the replay ended.
+        origin_us: The origin of time, in microseconds since 1970 in UTC, or None.
 
     Raises:
         FeedError: If it cannot be written.
     """
     recorder.close(tally.at_us)
     name = name_of(feed) if feed == STDIN else Path(feed).name
-    content = Content(recorder, tally.summary(), name, ending)
+    content = Content(recorder, tally.summary(), name, ending, origin_us)
     output.write(page(content).encode("utf-8"))

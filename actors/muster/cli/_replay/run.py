@@ -34,9 +34,9 @@ from muster.cli._replay.interrupt import Interrupt
 from muster.cli._replay.live import moment
 from muster.cli._replay.report import check_apart, opened as opened_report, write
 from muster.cli._replay.summary import as_map, print_summary
-from muster.cli._sources import Instant, Source, as_time, opened, since_option, span_of
-from muster.feeds import DecisionLog, FeedError, is_directory
-from muster.replay import Tally, Watcher, replay
+from muster.cli._sources import Instant, Source, as_time, check_order, opened, since_option
+from muster.feeds import DecisionLog, FeedError, FeedOrigin, date_text, is_directory
+from muster.replay import Tally, Watcher, begun_at, replay
 from muster.report import Board, Ending, Recorder
 
 T = TypeVar("T")
@@ -53,6 +53,7 @@ class Arguments:
         report: The name of the report, or None.
         live: Whether to show the queues while the replay runs.
         since: Where to begin, or None.
+        start: From when on to count, or None.
         until: When to end, or None.
         strict: Whether to stop at the first refusal.
     """
@@ -62,6 +63,7 @@ class Arguments:
     report: str | None
     live: bool
     since: Instant | None
+    start: Instant | None
     until: Instant | None
     strict: bool
 
@@ -110,11 +112,18 @@ class Arguments:
 )
 @since_option("Begin with the state at this time.")
 @click.option(
+    "--start",
+    callback=as_time,
+    metavar="TIME",
+    help="Count from this time on: what comes before is replayed, and is in no figure, log or "
+    "report. A time since the start, or a date.",
+)
+@click.option(
     "--until",
     callback=as_time,
     metavar="TIME",
-    help="End at this time since the start, in seconds or like 1h30m; of a state directory, it may "
-    "be a date. [default: when the feed has ended and no timer is left]",
+    help="End at this time since the start, in seconds or like 1h30m, or at a date such as "
+    "2026-01-31T18:30:00Z. [default: when the feed has ended and no timer is left]",
 )
 @click.option("--strict", is_flag=True, help="Stop at the first refused event.")
 @format_option
@@ -127,6 +136,7 @@ def command(
     report: str | None,
     live: bool,
     since: Instant | None,
+    start: Instant | None,
     until: Instant | None,
     strict: bool,
     output: Format,
@@ -142,13 +152,13 @@ def command(
     Exit status: 0 if there was no error, 1 if an event was refused, 2 if the feed cannot be
     read, or the log or the report cannot be written, 130 after Ctrl-C.
     """
-    arguments = Arguments(feed, decisions, report, live, since, until, strict)
+    arguments = Arguments(feed, decisions, report, live, since, start, until, strict)
     arguments.check()
-    tally = Tally(counts_settles=not is_directory(feed))
+    tally, origin = Tally(counts_settles=not is_directory(feed)), FeedOrigin()
     interrupt = Interrupt()
     report_written = False
     try:
-        _run(arguments, tally, interrupt)
+        _run(arguments, tally, origin, interrupt)
         report_written = report is not None
     except KeyboardInterrupt:  # before anything was read
         pass
@@ -157,11 +167,12 @@ def command(
         if output is Format.JSON:
             print_json({"error": error_map(error)}, err=arguments.takes_stdout)
         context.exit(UNUSABLE)
-    _report(arguments, tally, interrupt, output, report if report_written else None)
+    told = Told(tally, origin, output, report if report_written else None)
+    _report(arguments, told, interrupted=interrupt.hit)
     context.exit(INTERRUPTED if interrupt.hit else DIFFERENT if tally.refused else 0)
 
 
-def _run(arguments: Arguments, tally: Tally, interrupt: Interrupt) -> None:
+def _run(arguments: Arguments, tally: Tally, origin: FeedOrigin, interrupt: Interrupt) -> None:
     """Open the files, replay the feed, and write the report.
 
     Raises:
@@ -170,16 +181,16 @@ def _run(arguments: Arguments, tally: Tally, interrupt: Interrupt) -> None:
     """
     terminal_is_taken = arguments.takes_stdout and sys.stdout.isatty()
     board = Board() if arguments.live else None
-    below = None if board is None else partial(moment, board)
+    below = None if board is None else partial(moment, board, origin)
     progress = Progress(tally, shown=not terminal_is_taken, below=below)
     with ExitStack() as stack:
         stack.enter_context(interrupt)
         # Read before the log is opened: a feed that cannot be read must not empty an older log.
-        source = stack.enter_context(opened(arguments.feed, progress.read, since=arguments.since))
-        since_us, until_us = span_of(arguments.since, arguments.until, source.origin_us)
-        if source.kept is not None:
-            source.kept.check_span(since_us, until_us)
-        items = _begun(interrupt.reads(source.items))
+        source = stack.enter_context(
+            opened(arguments.feed, progress.read, origin=origin, since=arguments.since)
+        )
+        source.items = iter(_begun(interrupt.reads(source.items)))
+        start_us, until_us = _span(arguments, source)
         check_apart(arguments.feed, arguments.decisions, arguments.report)
         report = None
         if arguments.report is not None:
@@ -192,14 +203,44 @@ def _run(arguments: Arguments, tally: Tally, interrupt: Interrupt) -> None:
             ending = _ending(
                 arguments,
                 interrupt,
-                attrs.evolve(source, items=iter(items)),
+                _started(source, start_us),
                 until_us,
                 journals=journals,
                 watchers=[watcher for watcher in (recorder, board) if watcher is not None],
                 tally=tally,
             )
         if report is not None and recorder is not None:
-            write(report, arguments.feed, recorder, tally, ending)
+            write(report, arguments.feed, recorder, tally, ending, origin.us)
+
+
+def _span(arguments: Arguments, source: Source) -> tuple[int | None, int | None]:
+    """Return from when on to count, and when to end, in microseconds since the start, or None.
+
+    Raises:
+        FeedError: If the source cannot be read, or what came then was removed.
+        click.UsageError: If an instant is not possible.
+    """
+    since_us = source.us(arguments.since, "--since")
+    start_us = source.us(arguments.start, "--start")
+    until_us = source.us(arguments.until, "--until")
+    check_order(("--since", since_us), ("--start", start_us), ("--until", until_us))
+    if source.kept is not None:
+        source.kept.check_span(since_us, until_us)
+        source.kept.check_span(start_us, None)
+    return start_us, until_us
+
+
+# COMMAND-16
+def _started(source: Source, start_us: int | None) -> Source:
+    """Return the source from an instant on, with the state there.
+
+    Raises:
+        FeedError: If it cannot be read up to there.
+    """
+    if start_us is None:
+        return source
+    facts, items = begun_at(source.items, start_us, source.facts)
+    return attrs.evolve(source, items=items, facts=facts)
 
 
 def _ending(
@@ -249,14 +290,38 @@ def _begun(items: Iterator[T]) -> Iterable[T]:
     return ()
 
 
-def _report(
-    arguments: Arguments, tally: Tally, interrupt: Interrupt, output: Format, report: str | None
-) -> None:
-    """Print the summary; ``report`` is the name of the report that was written, or None."""
-    summary = tally.summary()
+@final
+@attrs.frozen
+class Told:
+    """What a replay tells.
+
+    Attributes:
+        tally: What it has counted.
+        origin: The origin of its time.
+        output: The format.
+        report: The name of the report that was written, or None.
+    """
+
+    tally: Tally
+    origin: FeedOrigin
+    output: Format
+    report: str | None
+
+    def dates(self) -> tuple[str, str] | None:
+        """Return the dates of the beginning and of the end, or None if they are not known."""
+        if self.origin.us is None:
+            return None
+        tally = self.tally
+        return date_text(self.origin.us + tally.began_us), date_text(self.origin.us + tally.at_us)
+
+
+def _report(arguments: Arguments, told: Told, *, interrupted: bool) -> None:
+    """Print the summary."""
+    summary, report = told.tally.summary(), told.report
     err = arguments.takes_stdout
-    if output is Format.JSON:
-        print_json({**as_map(summary, interrupted=interrupt.hit), "report": report}, err=err)
+    if told.output is Format.JSON:
+        shown = as_map(summary, told.origin.us, interrupted=interrupted)
+        print_json({**shown, "report": report}, err=err)
         return
     feed = name_of(arguments.feed)
     for warning in summary.first_warnings:
@@ -266,7 +331,7 @@ def _report(
         place = f"event {remark.index}" if remark.line is None else remark.line
         click.echo(f"{feed}:{place}: refused: {remark.message}", err=True)
     _tell_number(feed, "refused", len(summary.first_refusals), summary.refused)
-    print_summary(summary, interrupted=interrupt.hit, err=err)
+    print_summary(summary, told.dates(), interrupted=interrupted, err=err)
     if report is not None and report != STDOUT:
         click.echo(f"Report written to {click.format_filename(report)}", err=err)
 

@@ -12,30 +12,41 @@ from rich.table import Table
 from muster.cli._options import counted
 from muster.cli._progress import clock
 from muster.cli._tables import Column, console_of, tables_of
+from muster.feeds import date_text
 from muster.replay import Summary, WaitSummary
 
 
-def as_map(summary: Summary, *, interrupted: bool) -> dict[str, object]:
-    """Return a summary for JSON."""
+def as_map(summary: Summary, origin_us: int | None, *, interrupted: bool) -> dict[str, object]:
+    """Return a summary for JSON.
+
+    Args:
+        summary: The summary.
+        origin_us: The origin of time, in microseconds since 1970 in UTC, or None.
+        interrupted: Whether Ctrl-C ended the replay.
+    """
     return {
+        "origin": None if origin_us is None else date_text(origin_us),
         **attrs.asdict(summary),
         "decisions_per_s": summary.decisions_per_s,
         "interrupted": interrupted,
     }
 
 
-def print_summary(summary: Summary, *, interrupted: bool, err: bool) -> None:
+def print_summary(
+    summary: Summary, dates: tuple[str, str] | None, *, interrupted: bool, err: bool
+) -> None:
     """Print a summary as text.
 
     Args:
         summary: The summary.
+        dates: The dates of the beginning and of the end, or None if they are not known.
         interrupted: Whether Ctrl-C ended the replay.
         err: Whether to print to standard error.
     """
     console = console_of(err=err)
     # rich exits by itself if a pipe is closed, so it only renders and click prints.
     with console.capture() as capture:
-        console.print(_headline(summary, interrupted=interrupted))
+        console.print(_headline(summary, dates, interrupted=interrupted))
         console.print(_counts(summary))
         if summary.queues:
             for table in _waits(console, summary):
@@ -47,11 +58,12 @@ def print_summary(summary: Summary, *, interrupted: bool, err: bool) -> None:
     click.echo(text, nl=False, err=err, color=True)
 
 
-def _headline(summary: Summary, *, interrupted: bool) -> str:
+def _headline(summary: Summary, dates: tuple[str, str] | None, *, interrupted: bool) -> str:
     events, decisions = counted(summary.events, "event"), counted(summary.decisions, "decision")
+    span = "" if dates is None else f" from {dates[0]} to {dates[1]}"
     return (
         f"{'Interrupted after' if interrupted else 'Replayed'} {events}, "
-        f"{clock(summary.virtual_s)} of virtual time: {decisions} in {summary.real_s:,.3g} s "
+        f"{clock(summary.virtual_s)} of virtual time{span}: {decisions} in {summary.real_s:,.3g} s "
         f"({summary.decisions_per_s:,.0f} a second)\n"
     )
 

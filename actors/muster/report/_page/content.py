@@ -10,6 +10,7 @@ from typing import Final, final
 import attrs
 
 from muster.figures.frame import Frame
+from muster.figures.text import HOUR, MINUTE, SECOND, instant, whole_date
 from muster.replay import Summary
 from muster.report._recording.queues import OTHERS, QueueRecord
 from muster.report._recording.recorder import Recorder
@@ -41,18 +42,30 @@ class Content:
         summary: The summary of the replay.
         feed: The name of the feed.
         ending: Why the replay ended.
+        origin_us: The origin of time, in microseconds since 1970 in UTC: instants are then shown as
+            dates; None if it is not known.
     """
 
     recorder: Recorder
     summary: Summary
     feed: str
     ending: Ending
+    origin_us: int | None = None
 
     @cached_property
     def frame(self) -> Frame:
         """The time that the page shows: from the first ask to the end."""
         timeline = self.recorder.timeline
-        return Frame(timeline.origin_us or 0, self.recorder.end_us, timeline.width_us)
+        begin_us, end_us = timeline.origin_us or 0, self.recorder.end_us
+        return Frame(begin_us, end_us, timeline.width_us, origin_us=self.origin_us)
+
+    def instant(self, at_us: int) -> str:
+        """Return an instant of the replay as text, to the minute, or to the second if it was short."""
+        fine = (self.frame.end_us if self.origin_us is None else self.frame.span_us) < HOUR
+        step_us = SECOND if fine else MINUTE
+        if self.origin_us is not None:
+            return whole_date(self.origin_us + at_us, step_us)
+        return instant(at_us // step_us * step_us, step_us)
 
     @cached_property
     def kinds(self) -> Sequence[str]:

@@ -13,7 +13,6 @@ from muster.figures.text import (
     NOTHING,
     SECOND,
     duration,
-    instant,
     safe,
     safe_long,
 )
@@ -204,14 +203,9 @@ def _wait(content: Content, wait: Wait, highest_us: int) -> str:
         f'<td data-l="queue">{safe(wait.queue)}</td>'
         f'<td data-l="waited" class="num"><i class="meter"><i '
         f'style="width:{wait.wait_us / highest_us * 100:.1f}%"></i></i>{duration(wait.wait_us)} {state}'
-        f'</td><td data-l="since" class="num">{_since(content, wait.came_us)}</td>'
+        f'</td><td data-l="since" class="num">{content.instant(wait.came_us)}</td>'
         f'<td data-l="why">{_why(content, wait)}</td></tr>'
     )
-
-
-def _since(content: Content, at_us: int) -> str:
-    step_us = SECOND if content.frame.end_us < HOUR else MINUTE
-    return instant(at_us // step_us * step_us, step_us)
 
 
 def _why(content: Content, wait: Wait) -> str:

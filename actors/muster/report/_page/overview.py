@@ -31,24 +31,32 @@ def head(content: Content) -> str:
     note = ""
     match content.ending:
         case Ending.INTERRUPTED:
-            note = f"Interrupted after {duration(frame.end_us)}: what follows is not told here."
+            note = f"Interrupted after {_end(content)}: what follows is not told here."
         case Ending.STOPPED:
             first = summary.first_refusals[0] if summary.first_refusals else None
             why = "" if first is None else f": {first.message}"
             place = "" if first is None else f" ({place_of(first)})"
             note = f"Stopped at the first event that was refused{place}{why}"
         case Ending.UNTIL:
-            note = f"Ended at {duration(frame.end_us)}, as was asked for."
+            note = f"Ended at {_end(content)}, as was asked for."
         case Ending.COMPLETE:
             pass
     shown = f'<p class="note">{safe_long(note)}</p>' if note else ""
     began = f", from {duration(frame.begin_us)} on" if frame.begin_us else ""
+    if content.origin_us is not None:
+        began = f", from {content.instant(frame.begin_us)} to {content.instant(frame.end_us)}"
     return (
         f"<header><h1>{safe(content.feed)}</h1>"
         f"<p>{duration(frame.span_us)} of virtual time{began}; "
         f"{counted(summary.events, 'event')}, {counted(summary.decisions, 'decision')}</p>"
         f"{shown}</header>"
     )
+
+
+def _end(content: Content) -> str:
+    """Return the end of the replay as text."""
+    end_us = content.frame.end_us
+    return duration(end_us) if content.origin_us is None else content.instant(end_us)
 
 
 def tiles(content: Content) -> str:

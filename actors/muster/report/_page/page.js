@@ -14,7 +14,15 @@
 
   // Times, as on the axes.
   const two = (value) => String(value).padStart(2, "0");
+  const origin = data.origin;
+  const date = (at, step) => {
+    const text = new Date(Math.floor(at / 1e3)).toISOString();
+    if (step >= D) return text.slice(0, 10);
+    const digits = step >= S ? 0 : step >= 1e5 ? 1 : step >= 1e4 ? 2 : 3;
+    return text.slice(0, 10) + " " + text.slice(11, step >= MIN ? 16 : digits ? 20 + digits : 19);
+  };
   const instant = (at, step) => {
+    if (origin !== null) return date(origin + at, step);
     const days = Math.floor(at / D), day = days ? days + " d " : "";
     if (step >= D) return days + " d";
     const hours = Math.floor(at % D / H), minutes = Math.floor(at % H / MIN);
@@ -59,7 +67,8 @@
       axis.textContent = "";
       axis.classList.remove("long");
       let place = 0;
-      for (let at = Math.ceil(from / step) * step; at <= to; at += step, place++) {
+      const zero = origin === null ? 0 : origin;
+      for (let at = Math.ceil((from + zero) / step) * step - zero; at <= to; at += step, place++) {
         const mark = document.createElement("span");
         mark.textContent = instant(at, step);
         if (mark.textContent.length > 6) axis.classList.add("long");

@@ -67,9 +67,13 @@ def _written(content: Content) -> str:
         "begin": frame.begin_us,
         "end": frame.begin_us + frame.span_us,
         "width": frame.width_us,
+        "origin": content.origin_us,
         "charts": data.charts,
         "bars": bars,
     }
+    times = "Times are counted from the start of the feed."
+    if content.origin_us is not None:
+        times = "Times are in UTC."
     return (
         '<!DOCTYPE html>\n<html lang="en"><head><meta charset="utf-8">\n'
         f'<meta http-equiv="Content-Security-Policy" content="{_POLICY}">\n'
@@ -81,7 +85,7 @@ def _written(content: Content) -> str:
         '<span class="tools" hidden><input type="search" id="filter" placeholder="Filter by name" '
         'aria-label="Filter by name"><button type="button" id="reset" hidden>Whole time</button>'
         f"</span></nav>\n<main>{tiles(content)}\n{sections}</main>\n"
-        f"<footer>Muster {__version__}. Times are counted from the start of the feed.</footer>\n"
+        f"<footer>Muster {__version__}. {times}</footer>\n"
         f'<script type="application/json" id="data">{_as_json(known)}</script>\n'
         f"<script>\n{_resource('page.js')}</script>\n</body></html>\n"
     )
