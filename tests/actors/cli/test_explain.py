@@ -82,6 +82,7 @@ def test_a_pending_ask_for_programs() -> None:
     assert answer.pop("trials") > 0
     assert answer == {
         "feed": "standard input",
+        "origin": None,
         "at": 6,
         "app": "a",
         "ask": "x-2",

@@ -19,7 +19,7 @@ from rich.console import Console
 
 from muster.cli._progress import Progress
 from muster.cli._replay.live import drawn, moment
-from muster.feeds import FeedItem
+from muster.feeds import FeedItem, FeedOrigin
 from muster.replay import Tally, replay
 from muster.report import Board
 from tests.actors.cli.helpers import ASK, COMMAND, LONGEST_S, SETUP, run, written
@@ -159,7 +159,7 @@ def test_the_line_tells_the_instant_of_the_latest_decision(monkeypatch: pytest.M
         for number in range(50)
     )
     board, tally = Board(), Tally()
-    progress = Progress(tally, shown=True, below=partial(moment, board))
+    progress = Progress(tally, shown=True, below=partial(moment, board, FeedOrigin()))
     frames: list[tuple[int, list[str]]] = []
 
     def watched() -> Iterator[FeedItem]:

@@ -141,6 +141,7 @@ def test_json() -> None:
     assert status == 0
     assert said.pop("decisions_per_s") == 8 / real_s
     assert said == {
+        "origin": None,
         "events": 3,
         "refused": 0,
         "first_refusals": [],
@@ -301,7 +302,7 @@ def test_ctrl_c_ends_with_what_was_done(most: int) -> None:
 
 
 def test_ctrl_c_while_the_feed_is_read(monkeypatch: pytest.MonkeyPatch) -> None:
-    def feed(_name: str) -> Iterator[FeedItem]:
+    def feed(_name: str, **_: object) -> Iterator[FeedItem]:
         yield from read_feed(io.BytesIO(FEED.encode()))
         signal.raise_signal(signal.SIGINT)
 

@@ -17,6 +17,8 @@ from muster.figures.text import (
     percent,
     safe,
     time_ticks,
+    whole_date,
+    whole_date_ticks,
 )
 
 
@@ -73,6 +75,34 @@ def test_durations(span_us: int, text: str) -> None:
 )
 def test_time_axes(begin_us: int, end_us: int, labels: list[str]) -> None:
     assert [label for _, label in time_ticks(begin_us, end_us, 4)] == labels
+
+
+NOON = 1_507_032_000 * SECOND
+"""2017-10-03 12:00 in UTC."""
+
+
+@pytest.mark.parametrize(
+    ("at_us", "step_us", "text"),
+    [
+        (NOON, 2 * DAY, "2017-10-03"),
+        (NOON, HOUR, "2017-10-03 12:00"),
+        (NOON + 90 * SECOND, MINUTE, "2017-10-03 12:01"),
+        (NOON + 90 * SECOND, 10 * SECOND, "2017-10-03 12:01:30"),
+        (NOON + 1_500_000, 500_000, "2017-10-03 12:00:01.5"),
+        (-DAY, DAY, "1969-12-31"),
+        (3_000_000 * DAY, DAY, "3000000 d"),
+    ],
+)
+def test_whole_dates(at_us: int, step_us: int, text: str) -> None:
+    assert whole_date(at_us, step_us) == text
+
+
+def test_an_axis_of_dates_has_round_ticks() -> None:
+    origin_us = NOON + 25 * MINUTE
+    ticks = list(whole_date_ticks(5 * MINUTE, 4 * HOUR, 4, origin_us))
+
+    assert ticks[0] == (35 * MINUTE, "2017-10-03 13:00")
+    assert [label[-5:] for _, label in ticks] == ["13:00", "14:00", "15:00", "16:00"]
 
 
 @pytest.mark.parametrize(

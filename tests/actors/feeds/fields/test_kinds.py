@@ -7,8 +7,8 @@ import pytest
 from hypothesis import given, strategies as st
 
 from muster.feeds import AT, OPS, Plain, Raw
-from muster.feeds._fields.kinds import FieldError, Kind, as_written, told
 from muster.feeds._fields.instants import INSTANT
+from muster.feeds._fields.kinds import FieldError, Kind, as_written, told
 from muster.feeds._fields.numbers import BOOLEAN, COUNT, DURATION, INT32, SHARE
 from muster.feeds._fields.texts import ASK, TEXT, WORD
 from muster.feeds._objects.gang_marks import MEMBER_MARKS, OBJECT_MARKS
