@@ -60,11 +60,12 @@ def print_summary(
 
 def _headline(summary: Summary, dates: tuple[str, str] | None, *, interrupted: bool) -> str:
     events, decisions = counted(summary.events, "event"), counted(summary.decisions, "decision")
-    span = "" if dates is None else f" from {dates[0]} to {dates[1]}"
+    span = "" if dates is None else f"From {dates[0]} to {dates[1]}\n"
     return (
         f"{'Interrupted after' if interrupted else 'Replayed'} {events}, "
-        f"{clock(summary.virtual_s)} of virtual time{span}: {decisions} in {summary.real_s:,.3g} s "
+        f"{clock(summary.virtual_s)} of virtual time: {decisions} in {summary.real_s:,.3g} s "
         f"({summary.decisions_per_s:,.0f} a second)\n"
+        f"{span}"
     )
 
 
