@@ -2,16 +2,18 @@
 
 from __future__ import annotations
 
-from typing import final
+from typing import Final, final
 
 import attrs
 
 from muster.feeds._dates import date_text
 from muster.feeds._encodings.raw import Raw, is_null
-from muster.feeds._fields.instants import Date, Instant
+from muster.feeds._fields.instants import Date
 from muster.feeds._fields.kinds import FieldError, told
 from muster.feeds._ops import AT
 from muster_core.decisions import MICROSECONDS
+
+_PARSE: Final = AT.kind.parse
 
 
 @final
@@ -53,20 +55,23 @@ class Instants:
         if is_null(written):
             return self._now_us
         try:
-            at = AT.kind.parse(written)
-            assert isinstance(at, int | Date)
-            self._now_us = self._valid_us(at, written)
+            at = _PARSE(written)
+            if type(at) is int and at >= self._now_us:  # the usual case
+                self._now_us = at
+            else:
+                self._now_us = self._valid_us(at, written)
         except FieldError as error:
             problems.append(error.inside(AT.name))
         return self._now_us
 
     # FEED-9
-    def _valid_us(self, at: Instant, written: Raw) -> int:
+    def _valid_us(self, at: object, written: Raw) -> int:
         """Return an instant in microseconds since the start.
 
         Raises:
             FieldError: If it cannot follow what was before it.
         """
+        assert isinstance(at, int | Date)
         at_us = self._since_origin(at, written) if isinstance(at, Date) else at
         if at_us >= self._now_us:
             return at_us

@@ -10,6 +10,8 @@ from muster.feeds._dates import date_text, is_like_date, parse_date
 from muster.feeds._encodings.raw import Raw
 from muster.feeds._fields.kinds import FieldError, Kind, refused
 from muster.feeds._fields.numbers import parse_seconds, seconds_normal
+from muster_core.decisions import MICROSECONDS
+from muster_core.values.quantities import MAX_INT32
 
 _NO_DURATION: Final = " is not a duration: "
 
@@ -32,7 +34,8 @@ Instant: TypeAlias = int | Date
 
 # FEED-7
 def _parse(value: Raw) -> Instant:
-    # The fifth character tells a date from a duration, and is quick to look at.
+    if type(value) is int and 0 <= value <= MAX_INT32:
+        return value * MICROSECONDS  # the usual case
     if isinstance(value, str) and "-" in value and is_like_date(value):
         return _parse_date(value)
     try:
