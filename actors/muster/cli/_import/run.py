@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Collection, Iterator, Sequence
+from collections.abc import Callable, Collection, Generator, Iterator, Sequence
+from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Protocol, final
 
@@ -60,16 +61,20 @@ class Kind:
 # COMMAND-17
 def run(request: Request, kind: Kind) -> None:
     """Import dumps as the user asked; exit with 2 if that cannot be done."""
-    context = click.get_current_context()
+    with said(request), Workload() as workload:
+        _import(request, kind, workload)
+
+
+@contextmanager
+def said(request: Request) -> Generator[None]:
+    """Say why files cannot be used, and exit with 2."""
     to_stdout = request.target == STDOUT
     try:
-        with Workload() as workload:
-            _import(request, kind, workload)
+        yield
     except FeedError as error:
         complain(str(error))
         if request.output is Format.JSON:
             print_json({"error": error_map(error)}, err=to_stdout)
-        context.exit(UNUSABLE)
     except ConfigError as error:
         for problem in error.problems:
             complain(str(problem))
@@ -79,7 +84,9 @@ def run(request: Request, kind: Kind) -> None:
                 for one in error.problems
             ]
             print_json({"problems": told}, err=to_stdout)
-        context.exit(UNUSABLE)
+    else:
+        return
+    click.get_current_context().exit(UNUSABLE)
 
 
 def _import(request: Request, kind: Kind, workload: Workload) -> None:

@@ -18,6 +18,7 @@ from muster_core.values.nearest import did_you_mean
 
 _COUNTED: Final = re.compile(r"\s*([1-9][0-9]{0,6})\s*[x*:]\s*(\S.*)", re.DOTALL)
 _FIELDS: Final = ("node", "count", "capacity", "attributes")
+_BEGUN: Final = re.compile(r"\s*[0-9]+\s*[x*:]")
 MAX_NODES: Final = 1_000_000
 """The most nodes that one entry makes; more are surely a mistake."""
 
@@ -96,7 +97,9 @@ def _checked(written: Raw) -> dict[str, int | float | str]:
     normal = RESOURCES.normal(written)
     assert isinstance(normal, dict)
     return {
-        name: amount for name, amount in normal.items() if isinstance(amount, int | float | str)
+        name: int(amount) if isinstance(amount, str) and amount.isdigit() else amount
+        for name, amount in normal.items()
+        if isinstance(amount, int | float | str)
     }
 
 
@@ -174,6 +177,4 @@ def nodes_of(text: str) -> list[NodeFields]:
         FeedError: If the file cannot be used.
         ValueError: If the text cannot be used.
     """
-    if Path(text).exists() or not _COUNTED.match(text):
-        return read_nodes(text)
-    return parse_nodes(text)
+    return parse_nodes(text) if _BEGUN.match(text) and not Path(text).exists() else read_nodes(text)

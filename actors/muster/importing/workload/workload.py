@@ -83,6 +83,10 @@ class Workload:
         self.head: list[Event] = []
         self._spool = Spool()
         self._queues: set[str] = set()
+        #: Hashes of the names of applications, and of those that came more than once: a million
+        #: names themselves would take too much memory. Two names of one hash do no harm.
+        self._names: set[int] = set()
+        self._repeated: set[int] = set()
 
     def __enter__(self) -> Self:
         self._spool.__enter__()
@@ -115,6 +119,9 @@ class Workload:
         """
         self._queues.add(job.queue)
         app = job.app if job.is_alone else _APP
+        if not job.is_alone:
+            known = hash(job.app)
+            (self._repeated if known in self._names else self._names).add(known)
         gang = None
         events: list[bytes] = []
         if job.is_gang:
@@ -177,7 +184,8 @@ class Workload:
             if head is None or name is None:
                 feed.alone(at_us, head, events)
             else:
-                feed.shared(at_us, name, ends_us, (head, *events))
+                is_repeated = hash(name) in self._repeated
+                feed.named(at_us, name, ends_us, (head, *events), is_repeated=is_repeated)
 
 
 @final
@@ -223,7 +231,15 @@ class _Feed:
             self.gangs += event.startswith(b'{"op": "add_gang"')
             self.event(at_us, event)
 
-    def shared(self, at_us: int, name: str, ends_us: int | None, events: Sequence[bytes]) -> None:
+    def named(
+        self,
+        at_us: int,
+        name: str,
+        ends_us: int | None,
+        events: Sequence[bytes],
+        *,
+        is_repeated: bool,
+    ) -> None:
         """Write the events of a job whose application others may have, too."""
         times, over_us, gangs = self._known.get(name, (0, 0, 0))
         is_new = times == 0 or (over_us is not None and at_us >= over_us)
@@ -243,7 +259,8 @@ class _Feed:
             self.event(at_us, named.replace(_GANG_BYTES, _encoded(gang).encode()))
         if over_us is not None:
             over_us = None if ends_us is None else max(over_us, ends_us + _COMPLETED_AFTER_US)
-        self._known[name] = (times, over_us, gangs)
+        if is_repeated:
+            self._known[name] = (times, over_us, gangs)
 
 
 def parents_with_jobs(queues: Sequence[str]) -> list[tuple[str, str]]:

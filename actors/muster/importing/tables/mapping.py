@@ -1,0 +1,320 @@
+"""The mapping file: what the columns of a table of jobs mean."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Collection, Mapping
+from pathlib import Path
+from typing import Final, Literal, cast, final, get_args
+
+import attrs
+
+from muster.config_files import parse_document
+from muster.importing.tables.fields import Reader
+from muster.importing.tables.times import UNITS, Clock
+from muster.importing.workload.texts import instant_of
+from muster_core.config.document import Node, Scalar
+from muster_core.config.names import canonical_path
+from muster_core.errors import ConfigError, Problem, QuantityError
+from muster_core.values.quantities import parse_quantity
+
+Wide = Literal["gang", "split", "skip"]
+"""What becomes of a job of several asks: all or nothing; one by one; it is left out."""
+
+_PLACE: Final = re.compile(r"\{([^{}]*)\}")
+_FIELDS: Final = (
+    "job", "submit", "start", "end", "duration", "user", "group", "resources", "tasks", "amounts",
+    "per_node", "wide", "priority", "selector", "queue", "fields", "missing", "where", "time",
+    "nodes", "delimiter",
+)  # fmt: skip
+
+
+@final
+@attrs.frozen
+class Amount:
+    """A column with an amount of a resource.
+
+    Attributes:
+        column: The column.
+        unit: What stands behind the number, such as ``Mi``.
+        default: The amount where the cell is empty; None if such a row is left out.
+    """
+
+    column: str
+    unit: str = ""
+    default: str | None = None
+
+
+@final
+@attrs.frozen
+class TableOfNodes:
+    """What the columns of a table of nodes mean.
+
+    Attributes:
+        name: The name of a node, with ``{column}`` for values.
+        count: The column with the number of such nodes, or None.
+        capacity: Its resources.
+        attributes: The column of each attribute.
+    """
+
+    name: str
+    count: str | None
+    capacity: Mapping[str, Amount]
+    attributes: Mapping[str, str]
+
+
+@final
+@attrs.frozen(kw_only=True)
+class Mapped:
+    """What the columns of a table mean.
+
+    Attributes:
+        file: The name of the mapping file.
+        job: The column with the name of the job, or None for the number of the row.
+        submit: The column with the instant at which it was submitted.
+        start: The column with the instant at which it started, or None.
+        end: The column with the instant at which it ended, or None.
+        duration: The column with the time that it ran, or None.
+        user: The column with its user, or None.
+        group: The column with the group of the user, or None.
+        resources: The columns with what it needs.
+        tasks: The column with the number of its asks, or None.
+        is_total: Whether amounts are those of the whole job, not of each ask.
+        per_node: The most that one ask has of a type: a larger job becomes several asks.
+        wide: What becomes of jobs of several asks.
+        priority: The column whose value is the priority, or None.
+        factor: What that value is multiplied with.
+        selector: The column of each attribute that the node must have.
+        queue: The path of the queue, with ``{column}`` for values.
+        names: All columns that are named.
+        missing: What stands for an empty cell, by column.
+        where: The patterns of columns that rows must have, one of each column.
+        clock: How instants and times are written.
+        nodes: What a table of nodes means, or None.
+        delimiter: What parts the cells.
+    """
+
+    file: str
+    job: str | None
+    submit: str
+    start: str | None
+    end: str | None
+    duration: str | None
+    user: str | None
+    group: str | None
+    resources: Mapping[str, Amount]
+    tasks: str | None
+    is_total: bool
+    per_node: Mapping[str, int]
+    wide: Wide
+    priority: str | None
+    factor: float
+    selector: Mapping[str, str]
+    queue: str
+    names: tuple[str, ...]
+    missing: Mapping[str, str]
+    where: Mapping[str, tuple[str, ...]]
+    clock: Clock
+    nodes: TableOfNodes | None
+    delimiter: str
+
+
+def read_mapping(file: str) -> Mapped:
+    """Read a mapping file.
+
+    Raises:
+        ConfigError: If it cannot be read, or something in it is wrong; with the lines.
+    """
+    try:
+        text = Path(file).read_bytes()
+    except OSError as error:
+        message = f"cannot be read: {error.strerror}"
+        raise ConfigError([Problem(message, file=file)]) from None
+    reader = Reader(file)
+    mapped = _mapped(parse_document(text, file=file), reader)
+    if mapped is None or reader.problems:
+        raise ConfigError(reader.problems)
+    return mapped
+
+
+def _mapped(document: Node, reader: Reader) -> Mapped | None:
+    if isinstance(document, Scalar) and document.is_null:
+        reader.refuse(document, "", "is empty: it needs `submit`, `duration` and `resources`")
+        return None
+    entries = reader.table(document, "", _FIELDS)
+    if not entries:
+        return None
+    columns = {
+        name: reader.text(entries[name], name) if name in entries else None
+        for name in ("job", "submit", "start", "end", "duration", "user", "group", "tasks")
+    }
+    _check_times(columns, document, reader)
+    resources = _amounts(entries.get("resources"), "resources", reader)
+    if not resources and not reader.problems:
+        reader.refuse(document, "resources", "is missing: what a job needs, such as {vcore: cpus}")
+    priority, factor = _priority(entries.get("priority"), reader)
+    selector = _texts(entries.get("selector"), "selector", reader)
+    where = reader.table(entries["where"], "where", None) if "where" in entries else {}
+    queue = _queue(entries.get("queue"), reader)
+    names = [
+        *(column for column in columns.values() if column),
+        *(amount.column for amount in resources.values()),
+        *([priority] if priority else []),
+        *selector.values(),
+        *where,
+        *_PLACE.findall(queue),
+        *reader.texts(entries.get("fields"), "fields"),
+    ]
+    return Mapped(
+        file=reader.file,
+        job=columns["job"],
+        submit=columns["submit"] or "",
+        start=columns["start"],
+        end=columns["end"],
+        duration=columns["duration"],
+        user=columns["user"],
+        group=columns["group"],
+        resources=resources,
+        tasks=columns["tasks"],
+        is_total=reader.choice(
+            entries.get("amounts"), "amounts", ("per_task", "per_job"), "per_task"
+        )
+        == "per_job",
+        per_node=_limits(entries.get("per_node"), resources, reader),
+        wide=cast("Wide", reader.choice(entries.get("wide"), "wide", get_args(Wide), "gang")),
+        priority=priority,
+        factor=factor,
+        selector=selector,
+        queue=queue,
+        names=tuple(dict.fromkeys(names)),
+        missing=_texts(entries.get("missing"), "missing", reader),
+        where={name: reader.texts(node, f"where.{name}") for name, node in where.items()},
+        clock=_clock(entries.get("time"), reader),
+        nodes=_nodes(entries.get("nodes"), reader),
+        delimiter=_delimiter(entries.get("delimiter"), reader),
+    )
+
+
+def _check_times(columns: Mapping[str, str | None], document: Node, reader: Reader) -> None:
+    if columns["submit"] is None:
+        reader.refuse(document, "submit", "is missing: the column that says when a job came")
+    if columns["duration"] is None and (columns["start"] is None or columns["end"] is None):
+        message = "is missing: the column that says how long a job ran; or give `start` and `end`"
+        reader.refuse(document, "duration", message)
+
+
+def _amounts(node: Node | None, path: str, reader: Reader) -> dict[str, Amount]:
+    if node is None:
+        return {}
+    amounts: dict[str, Amount] = {}
+    for name, value in reader.table(node, path, None).items():
+        place = f"{path}.{name}"
+        if isinstance(value, Scalar):
+            amounts[name] = Amount(reader.text(value, place))
+            continue
+        entries = reader.table(value, place, ("column", "unit", "default"))
+        if "column" not in entries:
+            reader.refuse(value, place, "has no `column`")
+        amount = Amount(
+            reader.text(entries.get("column"), f"{place}.column"),
+            reader.text(entries.get("unit"), f"{place}.unit"),
+            reader.text(entries["default"], f"{place}.default") if "default" in entries else None,
+        )
+        for key, written in (("unit", f"1{amount.unit}"), ("default", amount.default)):
+            if written is not None and key in entries:
+                _quantity(name, written, entries[key], f"{place}.{key}", reader)
+        amounts[name] = amount
+    return amounts
+
+
+def _quantity(name: str, written: str, node: Node, path: str, reader: Reader) -> int:
+    try:
+        return parse_quantity(name, written)
+    except QuantityError as error:
+        reader.refuse(node, path, str(error))
+        return 0
+
+
+def _limits(node: Node | None, resources: Collection[str], reader: Reader) -> dict[str, int]:
+    limits: dict[str, int] = {}
+    for name, value in (reader.table(node, "per_node", resources) if node else {}).items():
+        path = f"per_node.{name}"
+        limit = _quantity(name, reader.text(value, path), value, path, reader)
+        if limit <= 0:
+            reader.refuse(value, path, "is not above 0")
+        limits[name] = limit
+    return limits
+
+
+def _priority(node: Node | None, reader: Reader) -> tuple[str | None, float]:
+    if node is None:
+        return None, 1
+    if isinstance(node, Scalar):
+        return reader.text(node, "priority"), 1
+    entries = reader.table(node, "priority", ("column", "times"))
+    if "column" not in entries:
+        reader.refuse(node, "priority", "has no `column`")
+    column = reader.text(entries.get("column"), "priority.column")
+    return column, reader.number(entries.get("times"), "priority.times", 1)
+
+
+def _texts(node: Node | None, path: str, reader: Reader) -> dict[str, str]:
+    if node is None:
+        return {}
+    entries = reader.table(node, path, None)
+    return {name: reader.text(value, f"{path}.{name}") for name, value in entries.items()}
+
+
+def _queue(node: Node | None, reader: Reader) -> str:
+    path = reader.text(node, "queue", "root.default")
+    try:
+        canonical_path(_PLACE.sub("x", path))
+    except ValueError as error:
+        assert node is not None
+        reader.refuse(node, "queue", str(error))
+    return path
+
+
+def _clock(node: Node | None, reader: Reader) -> Clock:
+    if node is None:
+        return Clock()
+    entries = reader.table(node, "time", ("unit", "format", "zone", "origin"))
+    unit = reader.choice(entries.get("unit"), "time.unit", tuple(UNITS), "s")
+    zone = reader.text(entries.get("zone"), "time.zone", "UTC")
+    form = reader.text(entries.get("format"), "time.format")
+    origin_us = None
+    try:
+        if "origin" in entries:
+            origin_us = instant_of(reader.text(entries["origin"], "time.origin"))
+    except ValueError:
+        right = "write it like 2026-01-31T18:30:00Z"
+        reader.refuse(entries["origin"], "time.origin", f"is no date: {right}")
+    clock = Clock(UNITS[unit], form, origin_us, zone)
+    if not clock.has_zone():
+        reader.refuse(entries.get("zone", node), "time.zone", f"{zone!r} is no time zone")
+    return clock
+
+
+def _nodes(node: Node | None, reader: Reader) -> TableOfNodes | None:
+    if node is None:
+        return None
+    entries = reader.table(node, "nodes", ("name", "count", "capacity", "attributes"))
+    capacity = _amounts(entries.get("capacity"), "nodes.capacity", reader)
+    if not capacity:
+        reader.refuse(node, "nodes.capacity", "is missing: what a node has")
+    return TableOfNodes(
+        reader.text(entries.get("name"), "nodes.name", "node"),
+        reader.text(entries["count"], "nodes.count") if "count" in entries else None,
+        capacity,
+        _texts(entries.get("attributes"), "nodes.attributes", reader),
+    )
+
+
+def _delimiter(node: Node | None, reader: Reader) -> str:
+    text = reader.text(node, "delimiter", ",")
+    text = "\t" if text in {"tab", "\\t"} else text
+    if len(text) != 1:
+        assert node is not None
+        reader.refuse(node, "delimiter", f"{text!r} is not one character, or `tab`")
+        return ","
+    return text

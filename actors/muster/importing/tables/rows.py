@@ -1,0 +1,309 @@
+"""The jobs of a table."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping, Sequence
+from decimal import Decimal, InvalidOperation
+from fnmatch import fnmatchcase
+from typing import Final, final
+
+import attrs
+
+from muster.feeds import FeedError
+from muster.importing.tables.cells import rows_of
+from muster.importing.tables.mapping import Amount, Mapped, Wide
+from muster.importing.workload.jobs import Job, Part
+from muster.importing.workload.queues import Queues
+from muster.importing.workload.reading import Opener, opened
+from muster.importing.workload.texts import name_of
+from muster.importing.workload.workload import Workload
+from muster_core.errors import QuantityError
+from muster_core.values.event_fields import PRIORITIES
+from muster_core.values.quantities import format_quantity, parse_quantity
+
+_ROW: Final = "row"
+_SECOND: Final = 1_000_000
+_MOST_TASKS: Final = 1_000_000
+_WHOLE: Final = re.compile("[0-9]{1,15}", re.ASCII)
+
+
+@final
+@attrs.frozen
+class Choice:
+    """What the user chose besides the mapping file.
+
+    Attributes:
+        wide: What becomes of jobs of several asks; None for what the mapping says.
+        priority: Whether the priority of the mapping counts.
+        where: Further patterns that columns must match.
+    """
+
+    wide: Wide | None = None
+    priority: bool = True
+    where: Mapping[str, Sequence[str]] = attrs.Factory(dict[str, Sequence[str]])
+
+
+class _LeftOutError(Exception):
+    """A row cannot be taken.
+
+    Attributes:
+        cause: Why.
+        example: The value.
+    """
+
+    def __init__(self, cause: str, example: str = "") -> None:
+        super().__init__(cause)
+        self.cause = cause
+        self.example = example
+
+
+def read_table(
+    files: Sequence[str],
+    workload: Workload,
+    queues: Queues,
+    *,
+    opener: Opener = str,
+    mapped: Mapped,
+    choice: Choice,
+) -> None:
+    """Put the jobs of tables into a workload.
+
+    Args:
+        files: The names of the tables.
+        workload: Where the jobs go.
+        queues: Chooses the queues.
+        opener: Opens a file.
+        mapped: What the columns mean.
+        choice: What the user chose besides.
+
+    Raises:
+        FeedError: If a file cannot be read, lacks a column, or has numbers for instants where
+            other rows have dates.
+    """
+    rows = _Rows(workload, queues, mapped, choice)
+    for file in files:
+        with opened(file, opener) as source:
+            needed = dict.fromkeys((*mapped.names, *choice.where))
+            columns, cells = rows_of(source, mapped.delimiter, needed, mapped.file)
+            for line, row in cells:
+                rows.read(file, line, dict(zip(columns, row, strict=False)), len(row), len(columns))
+
+
+@final
+class _Rows:
+    """Reads rows."""
+
+    def __init__(self, workload: Workload, queues: Queues, mapped: Mapped, choice: Choice) -> None:
+        self._workload = workload
+        self._account = workload.account
+        self._queues = queues
+        self._mapped = mapped
+        self._wide = choice.wide or mapped.wide
+        self._priority = mapped.priority if choice.priority else None
+        self._where = [*mapped.where.items(), *choice.where.items()]
+        self._is_dated: bool | None = None
+        #: The values of attributes that nodes have, of those that jobs may select.
+        self._attributes: dict[str, set[str]] = {name: set() for name in mapped.selector}
+        for node in workload.nodes:
+            for name in mapped.selector.keys() & node.attributes.keys():
+                self._attributes[name].add(node.attributes[name])
+
+    def read(self, file: str, line: int, row: dict[str, str], cells: int, columns: int) -> None:
+        """Read a row."""
+        self._account.read[_ROW] += 1
+        place = f"{file}:{line}"
+        try:
+            if cells != columns:
+                msg = f"not {columns} cells, as the first line has"
+                raise _LeftOutError(msg, f"{cells} cells")
+            job = self._job(row, place)
+        except _LeftOutError as error:
+            self._account.leave_out(_ROW, error.cause, place, error.example[:80])
+            return
+        self._account.taken[_ROW] += 1
+        self._workload.submit(job)
+
+    def _job(self, row: dict[str, str], place: str) -> Job:
+        mapped = self._mapped
+        for column, instead in mapped.missing.items():
+            if not row.get(column, "").strip():
+                row[column] = instead
+        for column, patterns in self._where:
+            value = row[column].strip()
+            if not any(fnmatchcase(value, pattern) for pattern in patterns):
+                raise _LeftOutError(f"{column} is not {' or '.join(patterns)}", value)
+        at_us = self._instant(row, mapped.submit, place)
+        if not self._workload.is_wanted(at_us):
+            raise _LeftOutError("outside --since and --until", row[mapped.submit])
+        queue = self._queues.of({name: row[name].strip() for name in mapped.names})
+        if queue is None:
+            named = {name: row[name].strip() for name in mapped.names[:4]}
+            said = ", ".join(f"{name} {value}" for name, value in named.items() if value)
+            raise _LeftOutError("no queue for it: see --queues", said)
+        parts = self._parts(row, self._run_us(row, place), place)
+        tasks = sum(part.count for part in parts)
+        if tasks > 1 and self._wide == "skip":
+            raise _LeftOutError("of several asks (see --wide)", f"{tasks} asks")
+        if tasks > 1 and self._wide == "split":
+            self._account.note(_ROW, "of several asks, which start one by one", place)
+        group = row[mapped.group].strip() if mapped.group else ""
+        return Job(
+            at_us=at_us,
+            app=self._name(row, place),
+            queue=queue,
+            parts=parts,
+            user=row[mapped.user].strip() if mapped.user else "",
+            groups=(group,) if group else (),
+            is_gang=tasks > 1 and self._wide == "gang",
+        )
+
+    def _name(self, row: Mapping[str, str], place: str) -> str:
+        name = row[self._mapped.job].strip() if self._mapped.job else ""
+        return name_of(name) or f"row-{place.rpartition(':')[2]}"
+
+    def _instant(self, row: Mapping[str, str], column: str, place: str) -> int:
+        text = row[column].strip()
+        found = self._mapped.clock.instant(text)
+        if found is None:
+            raise _LeftOutError(f"{column} is no instant", text)
+        at_us, is_dated = found
+        if self._is_dated is None:
+            self._is_dated = self._workload.is_dated = is_dated
+        elif self._is_dated is not is_dated:
+            kinds = ("a number", "a date") if is_dated else ("a date", "a number")
+            msg = f"{column} is {kinds[1]}, {text!r}, but {kinds[0]} in the rows before"
+            file, _, line = place.rpartition(":")
+            raise FeedError(file, msg, int(line))
+        return at_us
+
+    def _run_us(self, row: Mapping[str, str], place: str) -> int:
+        mapped = self._mapped
+        if mapped.duration is not None:
+            text = row[mapped.duration].strip()
+            run_us = mapped.clock.time(text)
+            if run_us is None or run_us < 0:
+                raise _LeftOutError(f"{mapped.duration} is no length of time", text)
+        else:
+            assert mapped.start is not None
+            assert mapped.end is not None
+            start, end = (
+                self._instant(row, column, place) for column in (mapped.start, mapped.end)
+            )
+            run_us = end - start
+            if run_us < 0:
+                said = f"{row[mapped.start]} to {row[mapped.end]}"
+                raise _LeftOutError("it ended before it started", said)
+        if run_us < _SECOND:
+            self._account.note(_ROW, "shorter than 1 s, which it runs in the feed", place)
+        return max(run_us, _SECOND)
+
+    def _parts(self, row: Mapping[str, str], run_us: int, place: str) -> list[Part]:
+        mapped = self._mapped
+        amounts = {
+            name: self._amount(row, name, amount) for name, amount in mapped.resources.items()
+        }
+        amounts = {name: amount for name, amount in amounts.items() if amount}
+        if not amounts:
+            raise _LeftOutError("it needs nothing", "")
+        tasks = self._tasks(row)
+        sizes: list[tuple[Mapping[str, int], int]]
+        if mapped.is_total and tasks > 1:
+            sizes = _even(amounts, tasks)
+        else:
+            sizes = [(size, count * tasks) for size, count in _within(amounts, mapped.per_node)]
+        selector = self._selector(row)
+        priority = self._value(row)
+        names = ("task",) if len(sizes) == 1 else ("worker", "rest")
+        return [
+            Part(
+                ask=name,
+                resources={kind: _written(kind, amount) for kind, amount in size.items()},
+                count=count,
+                selector=selector,
+                run_us=run_us,
+                priority=priority,
+            )
+            for name, (size, count) in zip(names, sizes, strict=True)
+        ]
+
+    def _selector(self, row: Mapping[str, str]) -> dict[str, str]:
+        """Return the attributes that the nodes must have; those that no node has do not count."""
+        selector: dict[str, str] = {}
+        for name, column in self._mapped.selector.items():
+            known, value = self._attributes[name], row[column].strip()
+            if known and value not in known:
+                raise _LeftOutError(f"no node has this {name}", value)
+            if known:
+                selector[name] = value
+        return selector
+
+    def _tasks(self, row: Mapping[str, str]) -> int:
+        if self._mapped.tasks is None:
+            return 1
+        text = row[self._mapped.tasks].strip()
+        if not _WHOLE.fullmatch(text) or not 1 <= int(text) <= _MOST_TASKS:
+            raise _LeftOutError(f"{self._mapped.tasks} is no number of tasks", text)
+        return int(text)
+
+    def _amount(self, row: Mapping[str, str], name: str, amount: Amount) -> int:
+        text = row[amount.column].strip()
+        written = f"{text}{amount.unit}" if text else amount.default
+        if written is None:
+            raise _LeftOutError(f"{amount.column} is empty", "")
+        try:
+            return parse_quantity(name, written)
+        except QuantityError:
+            raise _LeftOutError(f"{amount.column} is no amount", text) from None
+
+    def _value(self, row: Mapping[str, str]) -> int:
+        if self._priority is None:
+            return 0
+        text = row[self._priority].strip()
+        try:
+            value = int(Decimal(text) * Decimal(str(self._mapped.factor)))
+        except (InvalidOperation, ValueError, OverflowError):
+            raise _LeftOutError(f"{self._priority} is no number", text) from None
+        least, most = PRIORITIES
+        return min(max(value, least), most)
+
+
+def _written(kind: str, amount: int) -> int | str:
+    """Return an amount as a feed writes it."""
+    text = format_quantity(kind, amount)
+    return int(text) if text.isdigit() else text
+
+
+def _even(amounts: Mapping[str, int], tasks: int) -> list[tuple[Mapping[str, int], int]]:
+    """Divide amounts among tasks; those that get one more of something are the first."""
+    shares = {name: divmod(amount, tasks) for name, amount in amounts.items()}
+    more = max(rest for _, rest in shares.values())
+    if not more:
+        return [({name: least for name, (least, _) in shares.items()}, tasks)]
+    large = {name: least + (rest > 0) for name, (least, rest) in shares.items()}
+    small = {name: least for name, (least, _) in shares.items() if least}
+    return [(large, more), (small, tasks - more)] if small else [(large, more)]
+
+
+def _within(
+    amounts: Mapping[str, int], limits: Mapping[str, int]
+) -> list[tuple[Mapping[str, int], int]]:
+    """Divide amounts so that none is above its limit: full ones, then one with the rest.
+
+    What is not limited is divided evenly.
+    """
+    members = max(
+        [-(-amounts[name] // limit) for name, limit in limits.items() if name in amounts] or [1]
+    )
+    if members == 1:
+        return [(amounts, 1)]
+    full: dict[str, int] = {}
+    rest: dict[str, int] = {}
+    for name, amount in amounts.items():
+        limit = limits.get(name)
+        is_binding = limit is not None and -(-amount // limit) == members
+        full[name] = limit if is_binding and limit is not None else -(-amount // members)
+        rest[name] = max(amount - full[name] * (members - 1), 0)
+    if rest == full:
+        return [(full, members)]
+    return [(full, members - 1), ({name: left for name, left in rest.items() if left}, 1)]

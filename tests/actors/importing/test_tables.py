@@ -1,0 +1,310 @@
+"""``muster import csv``: tables of jobs, with a mapping file."""
+
+from __future__ import annotations
+
+import gzip
+from pathlib import Path
+
+import pytest
+
+from tests.actors.cli.helpers import run
+from tests.actors.importing.helpers import imported, of, refusal, written
+
+NODES = "2x vcore=8,memory=64Gi,nvidia.com/gpu=8"
+PLAIN = """\
+job: id
+submit: submitted
+duration: took
+resources: {vcore: cpus}
+"""
+TABLE = "id,submitted,took,cpus,team,kind\na,5,60,4,red,x\nb,0,90,2,blue,y\n"
+
+
+def options(folder: Path, mapping: str = PLAIN, *more: object) -> tuple[object, ...]:
+    return "--mapping", written(folder / "mapping.yaml", mapping), "--nodes", NODES, *more
+
+
+def test_a_row_is_an_application_with_an_ask(tmp_path: Path) -> None:
+    events, summary = imported("csv", written(tmp_path / "a.csv", TABLE), *options(tmp_path))
+
+    assert of(events, "add_app") == [
+        {"at": 5, "app": "a", "queue": "root.default"}
+        if app == "a"
+        else {"app": "b", "queue": "root.default"}
+        for app in ("b", "a")
+    ]
+    assert of(events, "add_ask")[1] == {
+        "app": "a",
+        "ask": "task",
+        "resources": {"vcore": 4},
+        "run_for": 60,
+    }
+    assert (summary["read"], summary["taken"]) == ({"row": 2}, {"row": 2})
+
+
+def test_columns_say_the_queue_the_user_the_priority_and_the_nodes(tmp_path: Path) -> None:
+    mapping = (
+        PLAIN
+        + """\
+user: kind
+group: team
+queue: root.{team}.{kind}
+priority: {column: took, times: -1}
+selector: {rack: team}
+"""
+    )
+    nodes = written(tmp_path / "nodes.yaml", "- {capacity: {vcore: 8}, attributes: {rack: red}}\n")
+    path = written(tmp_path / "a.csv", TABLE)
+    events, summary = imported("csv", path, *options(tmp_path, mapping), "--nodes", nodes)
+
+    assert of(events, "add_app") == [
+        {"app": "a", "queue": "root.red.x", "user": "x", "groups": ["red"]}
+    ]
+    assert [(ask["priority"], ask["selector"]) for ask in of(events, "add_ask")] == [
+        (-60, {"rack": "red"})
+    ]
+    assert summary["left_out"][0]["cause"] == "no node has this rack"
+    assert summary["left_out"][0]["example"] == "blue"
+
+    events, _ = imported("csv", path, *options(tmp_path, mapping, "--no-priority"))
+    assert all("priority" not in ask and "selector" not in ask for ask in of(events, "add_ask"))
+
+
+@pytest.mark.parametrize(
+    ("clock", "cells", "instants"),
+    [
+        ("{unit: ms}", ("1500", "2000"), [1.5, 2]),
+        (
+            "{origin: 2026-01-01T00:00:00Z, unit: h}",
+            ("1.5", "2"),
+            ["2026-01-01T01:30:00Z", "2026-01-01T02:00:00Z"],
+        ),
+        (
+            "{zone: Europe/Berlin}",
+            ("2026-07-01 12:00", "2026-12-01T12:00:00+00:00"),
+            ["2026-07-01T10:00:00Z", "2026-12-01T12:00:00Z"],
+        ),
+        (
+            "{format: '%d.%m.%Y %H:%M'}",
+            ("31.1.2026 18:30", "1.2.2026 00:00"),
+            ["2026-01-31T18:30:00Z", "2026-02-01T00:00:00Z"],
+        ),
+    ],
+)
+def test_instants_are_written_in_many_ways(
+    tmp_path: Path, clock: str, cells: tuple[str, str], instants: list[object]
+) -> None:
+    table = "id,submitted,took,cpus\n" + "".join(f"{cell},{cell},60,1\n" for cell in cells)
+    mapping = PLAIN + f"time: {clock}\n"
+    events, _ = imported("csv", written(tmp_path / "a.csv", table), *options(tmp_path, mapping))
+
+    assert [event["at"] for event in events if "at" in event] == instants
+
+
+def test_a_job_runs_from_its_start_to_its_end_or_for_a_time(tmp_path: Path) -> None:
+    mapping = "submit: came\nstart: began\nend: ended\nresources: {vcore: cpus}\n"
+    table = (
+        "came,began,ended,cpus\n"
+        "2026-01-01,2026-01-02,2026-01-02 01:00,1\n"
+        "2026-01-01,2026-01-02,2026-01-01,1\n"
+        "2026-01-01,,,1\n"
+    )
+    path = written(tmp_path / "a.csv", table)
+    events, summary = imported("csv", path, *options(tmp_path, mapping))
+
+    assert [ask["run_for"] for ask in of(events, "add_ask")] == [3600]
+    assert {cause["cause"] for cause in summary["left_out"]} == {
+        "it ended before it started",
+        "began is no instant",
+    }
+    table = "id,submitted,took,cpus\na,0,1-00:00:10,1\nb,0,90:00.5,1\nc,0,00:00:01.5,1\n"
+    events, _ = imported("csv", written(tmp_path / "b.csv", table), *options(tmp_path))
+    assert [ask["run_for"] for ask in of(events, "add_ask")] == [86410, 1.5]
+
+
+def test_amounts_have_units_and_defaults(tmp_path: Path) -> None:
+    mapping = """\
+submit: t
+duration: d
+resources:
+  vcore: {column: cpus, default: "1"}
+  memory: {column: mib, unit: Mi}
+  nvidia.com/gpu: gpus
+"""
+    table = "t,d,cpus,mib,gpus\n0,1,,512,0\n1,1,0.5,1,2\n2,1,1,,0\n3,1,x,1,1\n"
+    path = written(tmp_path / "a.csv", table)
+    events, summary = imported("csv", path, *options(tmp_path, mapping))
+
+    assert [ask["resources"] for ask in of(events, "add_ask")] == [
+        {"vcore": 1, "memory": "512Mi"},
+        {"vcore": "500m", "memory": "1Mi", "nvidia.com/gpu": 2},
+    ]
+    assert [app["app"] for app in of(events, "add_app")] == ["row-2", "row-3"]
+    assert {(cause["cause"], cause["example"]) for cause in summary["left_out"]} == {
+        ("mib is empty", ""),
+        ("cpus is no amount", "x"),
+    }
+
+
+@pytest.mark.parametrize(
+    ("mapping", "cells", "asks"),
+    [
+        ("tasks: n\n", "4,3", [({"vcore": 4}, 3)]),
+        (
+            "tasks: n\namounts: per_job\n",
+            "8,3",
+            [({"vcore": "2667m"}, 2), ({"vcore": "2666m"}, 1)],
+        ),
+        ("tasks: n\namounts: per_job\n", "9,3", [({"vcore": 3}, 3)]),
+        ("per_node: {vcore: 8}\n", "20,0", [({"vcore": 8}, 2), ({"vcore": 4}, 1)]),
+        ("per_node: {vcore: 8}\n", "16,0", [({"vcore": 8}, 2)]),
+        ("per_node: {vcore: 8}\n", "8,0", [({"vcore": 8}, 1)]),
+    ],
+)
+def test_a_job_of_several_asks_is_a_gang(
+    tmp_path: Path, mapping: str, cells: str, asks: list[object]
+) -> None:
+    path = written(tmp_path / "a.csv", f"id,submitted,took,cpus,n\na,0,60,{cells}\n")
+    events, _ = imported("csv", path, *options(tmp_path, PLAIN + mapping))
+    found = of(events, "add_ask")
+    members = sum(ask.get("count", 1) for ask in found)
+
+    assert [(ask["resources"], ask.get("count", 1)) for ask in found] == asks
+    assert [gang["min_member"] for gang in of(events, "add_gang")] == (
+        [members] if members > 1 else []
+    )
+
+
+def test_jobs_of_several_asks_can_be_split_or_skipped(tmp_path: Path) -> None:
+    path = written(tmp_path / "a.csv", "id,submitted,took,cpus\na,0,60,20\nb,0,60,1\n")
+    given = options(tmp_path, PLAIN + "per_node: {vcore: 8}\n")
+    events, summary = imported("csv", path, *given, "--wide", "split")
+
+    assert not of(events, "add_gang")
+    assert summary["not_in_feed"][0]["count"] == 1
+    events, summary = imported("csv", path, *given, "--wide", "skip")
+    assert [app["app"] for app in of(events, "add_app")] == ["b"]
+    assert summary["left_out"][0]["cause"] == "of several asks (see --wide)"
+
+
+def test_rows_can_be_chosen(tmp_path: Path) -> None:
+    path = written(tmp_path / "a.csv", TABLE)
+    events, summary = imported("csv", path, *options(tmp_path), "--where", "team=r*")
+
+    assert [app["app"] for app in of(events, "add_app")] == ["a"]
+    assert summary["left_out"][0]["cause"] == "team is not r*"
+    mapping = PLAIN + "where: {kind: [y, z]}\n"
+    events, _ = imported("csv", path, *options(tmp_path, mapping))
+    assert [app["app"] for app in of(events, "add_app")] == ["b"]
+
+
+def test_empty_cells_can_stand_for_something(tmp_path: Path) -> None:
+    path = written(tmp_path / "a.csv", "id,submitted,took,cpus,team\na,0,1,1,\n")
+    given = options(tmp_path, PLAIN + "queue: root.{team}\nmissing: {team: unknown}\n")
+    events, _ = imported("csv", path, *given)
+
+    assert of(events, "add_app")[0]["queue"] == "root.unknown"
+
+
+def test_a_table_of_nodes(tmp_path: Path) -> None:
+    mapping = (
+        PLAIN
+        + """\
+nodes:
+  name: "{team}-node"
+  count: nodes
+  capacity: {vcore: {column: cores}}
+  attributes: {rack: team}
+"""
+    )
+    nodes = written(tmp_path / "nodes.csv", "team,nodes,cores\nred,2,64\n")
+    path = written(tmp_path / "a.csv", TABLE)
+    events, _ = imported("csv", path, *options(tmp_path, mapping), "--nodes", nodes)
+
+    assert of(events, "add_node") == [
+        {"node": f"red-node-000{number}", "capacity": {"vcore": 64}, "attributes": {"rack": "red"}}
+        for number in range(2)
+    ]
+
+
+def test_a_table_may_be_compressed_quoted_and_parted_by_tabs(tmp_path: Path) -> None:
+    path = tmp_path / "a.tsv.gz"
+    path.write_bytes(
+        gzip.compress(b'\xef\xbb\xbfid\tsubmitted\ttook\tcpus\r\n"a\n/b"\t0\t1\t1\r\n')
+    )
+    events, _ = imported("csv", path, *options(tmp_path, PLAIN + "delimiter: tab\n"))
+
+    assert [app["app"] for app in of(events, "add_app")] == ["a-b"]
+
+
+def test_a_row_that_is_too_short_is_counted(tmp_path: Path) -> None:
+    path = written(tmp_path / "a.csv", TABLE + "c,1\n\n")
+    _, summary = imported("csv", path, *options(tmp_path))
+
+    assert summary["left_out"] == [
+        {
+            "what": "row",
+            "cause": "not 6 cells, as the first line has",
+            "count": 1,
+            "first": f"{path}:4",
+            "example": "2 cells",
+        }
+    ]
+
+
+@pytest.mark.parametrize(
+    ("mapping", "problem"),
+    [
+        ("", "is empty: it needs `submit`, `duration` and `resources`"),
+        ("a: b\n", "1: a: is unknown"),
+        ("submit: a\n", "duration: is missing"),
+        ("submit: a\nduration: b\n", "resources: is missing"),
+        (PLAIN + "wide: gangs\n", "5: wide: 'gangs' is none of gang, split, skip"),
+        (PLAIN + "time: {zone: Nowhere/Else}\n", "time.zone: 'Nowhere/Else' is no time zone"),
+        (PLAIN + "time: {origin: soon}\n", "time.origin: is no date"),
+        (PLAIN + "per_node: {memory: 1Gi}\n", "per_node.memory: is unknown"),
+        (PLAIN + "per_node: {vcore: 0}\n", "per_node.vcore: is not above 0"),
+        (PLAIN + "queue: a b\n", "queue: 'a b' is not a name of a queue"),
+        (PLAIN + "delimiter: ab\n", "delimiter: 'ab' is not one character"),
+        (PLAIN + "priority: {times: 2}\n", "priority: has no `column`"),
+        (PLAIN + "job: other\n", "job: stands here twice"),
+    ],
+)
+def test_a_mapping_file_that_is_wrong(tmp_path: Path, mapping: str, problem: str) -> None:
+    path = written(tmp_path / "a.csv", TABLE)
+    said = refusal("csv", path, *options(tmp_path, mapping))
+
+    assert f"{tmp_path / 'mapping.yaml'}" in said
+    assert problem in said
+
+
+@pytest.mark.parametrize(
+    ("table", "problem"),
+    [
+        ("", "is empty: its first line has to name the columns"),
+        ("id,submitted,took\n", "1: has no column 'cpus'"),
+        (TABLE.replace("0,90", "2026-01-01,90"), "3: submitted is a date, '2026-01-01', but a n"),
+        ("id,submitted,took,cpus\n", "has no job that a feed can have"),
+    ],
+)
+def test_a_table_that_cannot_be_used(tmp_path: Path, table: str, problem: str) -> None:
+    assert problem in refusal("csv", written(tmp_path / "a.csv", table), *options(tmp_path))
+
+
+def test_a_configuration_of_ones_own(tmp_path: Path) -> None:
+    path = written(tmp_path / "a.csv", TABLE)
+    config = "partitions: [{name: default, queues: [{name: root, queues: [{name: other}]}]}]\n"
+    (tmp_path / "own").mkdir()
+    own = written(tmp_path / "own" / "queues.yaml", config)
+    given = [str(option) for option in options(tmp_path)]
+    result = run("import", "csv", path, "-o", tmp_path / "f.jsonl", *given, "--config", own)
+
+    assert result.exit_code == 0
+    assert f"{own}: warning: has no queue root.default, to which jobs go" in result.stderr
+    assert '"file": "own/queues.yaml"' in (tmp_path / "f.jsonl").read_text()
+
+    made = tmp_path / "made.yaml"
+    result = run("import", "csv", path, "-o", tmp_path / "f.jsonl", *given, "--make-config", made)
+    assert result.exit_code == 0
+    assert run("validate", made).exit_code == 0
+    assert run("replay", tmp_path / "f.jsonl", "--strict").exit_code == 0
