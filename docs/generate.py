@@ -6,7 +6,8 @@
 The state diagrams come from the tables in the core, the pictures of the packages from the imports, and
 the fields of events from the table of operations. In the pages, a block of code below a comment with the name of a file holds that file,
 and what stands below ``$ muster …`` is what the command says, run in ``docs/feeds``; a program
-(``$ python …``) is run in the main folder.
+(``$ python …``) is run in the main folder. The commands of pages that write files (``WRITING``) are
+run one after the other in an empty folder that has ``examples``.
 """
 
 from __future__ import annotations
@@ -16,6 +17,7 @@ import re
 import runpy
 import subprocess
 import sys
+import tempfile
 from collections.abc import Mapping
 from contextlib import chdir, redirect_stderr, redirect_stdout
 from dataclasses import dataclass
@@ -55,6 +57,12 @@ PAGES = (
     DOCS / "reference" / "metrics.md",
     DOCS / "reference" / "python.md",
 )
+WRITING = (
+    DOCS / "importing" / "index.md",
+    DOCS / "importing" / "csv.md",
+)
+"""Pages whose commands write files; each is run by itself, in the order of the page."""
+
 SPEED = re.compile(r"in [\d.]+ s \([\d,]+ a second\)")
 METRIC_ROWS = re.compile(r"(<!-- metrics -->\n)(?:\|[^\n]*\n)*")
 FIELDS = re.compile(r"(<!-- fields of (\w+) -->\n)(?:\|[^\n]*\n)*")
@@ -351,23 +359,28 @@ def metric_rows() -> str:
 @cache
 def output(command: str) -> str:
     """Give what a command says where it belongs, run by this Python."""
+    return output_in(None, command)
+
+
+def output_in(folder: Path | None, command: str) -> str:
+    """Give what a command says in a folder; None for where it belongs."""
     name, *words = command.split()
     if FOR_SHELL & set(command):
-        said = output_of_shell(command)
+        said = output_of_shell(command, folder)
     elif name == "muster":
-        said = output_of_muster(words)
+        said = output_of_muster(words, folder)
     elif name == "python":
         said = output_of_program(*words)
     else:
-        said = output_of_shell(command)
+        said = output_of_shell(command, folder)
     if any(sign in said for sign in ("Traceback", "not found", "No module named")):
         sys.exit(f"{command}\n{said}")
     return "".join(f"{line.rstrip()}\n" for line in said.strip("\n").splitlines())
 
 
-def output_of_muster(words: list[str]) -> str:
+def output_of_muster(words: list[str], folder: Path | None) -> str:
     """Give what the command says, run in this process."""
-    with chdir(DOCS / "feeds"):
+    with chdir(folder or DOCS / "feeds"):
         # For a help the runner of click would not look at the environment; 2 are a margin.
         return (
             CliRunner()
@@ -388,12 +401,12 @@ def output_of_program(name: str, *arguments: str) -> str:
     return said.getvalue()
 
 
-def output_of_shell(command: str) -> str:
+def output_of_shell(command: str, folder: Path | None) -> str:
     """Give what a line of a shell says."""
     done = subprocess.run(
         f'python() {{ "{sys.executable}" "$@"; }}; muster() {{ python -m muster "$@"; }}; {command}',
         shell=True,
-        cwd=PROJECT if command.startswith("python ") else DOCS / "feeds",
+        cwd=folder or (PROJECT if command.startswith("python ") else DOCS / "feeds"),
         env={**os.environ, **ENVIRONMENT},
         stdin=subprocess.DEVNULL,
         stdout=subprocess.PIPE,
@@ -406,20 +419,34 @@ def output_of_shell(command: str) -> str:
     return done.stdout
 
 
-def rerun(found: re.Match[str]) -> str:
+def rerun(found: re.Match[str], folder: Path | None) -> str:
     """Give a command with its output as it is now, but for how fast it was."""
-    text, then = output(found[2]), SPEED.search(found[0])
+    text = output(found[2]) if folder is None else output_in(folder, found[2])
+    then = SPEED.search(found[0])
     return found[1] + (text if then is None else SPEED.sub(then[0], text))
 
 
-def refreshed(page: str) -> str:
-    """Give a page with its tables, quoted files and outputs of commands as they are now."""
+def refreshed(page: str, folder: Path | None = None) -> str:
+    """Give a page with its tables, quoted files and outputs of commands as they are now.
+
+    Args:
+        page: The text of the page.
+        folder: Where its commands are run, one after the other; None for where each belongs.
+    """
     page = METRIC_ROWS.sub(lambda found: found[1] + metric_rows(), page)
     page = FIELDS.sub(lambda found: found[1] + fields_of(found[2]), page)
     page = QUOTED_FILE.sub(
         lambda found: found[1] + (PROJECT / found[2]).read_text(encoding="utf-8"), page
     )
-    return COMMAND.sub(rerun, page)
+    return COMMAND.sub(lambda found: rerun(found, folder), page)
+
+
+def refreshed_alone(page: str) -> str:
+    """Give a page whose commands write files, in a folder of its own."""
+    with tempfile.TemporaryDirectory() as name:
+        folder = Path(name)
+        (folder / "examples").symlink_to(PROJECT / "examples")
+        return refreshed(page, folder)
 
 
 def files() -> dict[Path, str]:
@@ -435,6 +462,7 @@ def files() -> dict[Path, str]:
             DOCS / "_static" / name: packages.picture(plan) for name, plan in packages.PLANS.items()
         },
         **{page: refreshed(page.read_text(encoding="utf-8")) for page in PAGES},
+        **{page: refreshed_alone(page.read_text(encoding="utf-8")) for page in WRITING},
     }
 
 

@@ -58,7 +58,7 @@ class Kind:
     nodes: Callable[[str], list[NodeFields]] = nodes_of
 
 
-# COMMAND-17
+# IMPORT-1
 def run(request: Request, kind: Kind) -> None:
     """Import dumps as the user asked; exit with 2 if that cannot be done."""
     with said(request), Workload() as workload:
@@ -150,6 +150,7 @@ def _check_instant(option: str, instant: Instant | None, workload: Workload) -> 
         raise click.UsageError(msg)
 
 
+# IMPORT-5
 def _configuration(request: Request, workload: Workload) -> dict[str, object]:
     """Return the fields of the event that loads the configuration."""
     if request.config is not None and request.make_config is not None:

@@ -37,6 +37,7 @@ _RESERVED: Final = 1000
 """Millicores of a core."""
 
 
+# IMPORT-8
 def read_swf(
     files: Sequence[str], workload: Workload, queues: Queues, *, opener: Opener = str
 ) -> None:

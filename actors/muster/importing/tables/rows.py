@@ -58,6 +58,7 @@ class _LeftOutError(Exception):
         self.example = example
 
 
+# IMPORT-9
 def read_table(
     files: Sequence[str],
     workload: Workload,

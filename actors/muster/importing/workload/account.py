@@ -28,6 +28,7 @@ class Cause:
     example: str = ""
 
 
+# IMPORT-2
 @final
 class Account:
     """Counts what is read, what becomes part of the feed, and what is left out, by cause.

@@ -170,6 +170,7 @@ def _words(written: Raw) -> dict[str, str]:
     return {str(name): str(value) for name, value in parsed.items()}
 
 
+# IMPORT-6
 def nodes_of(text: str) -> list[NodeFields]:
     """Return the nodes that ``--nodes`` means: a file if there is one of this name, else a text.
 

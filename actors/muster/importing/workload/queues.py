@@ -48,6 +48,7 @@ class Rule:
         return True
 
 
+# IMPORT-4
 @final
 class Queues:
     """Chooses the queue of a job by its fields; the first rule that matches wins.

@@ -105,6 +105,7 @@ class Workload:
         """The paths of the queues of all jobs, in order."""
         return tuple(sorted(self._queues))
 
+    # IMPORT-3
     def is_wanted(self, at_us: int) -> bool:
         """Return whether a job that came at an instant is wanted; one that is not is left out."""
         return (self.since_us is None or at_us >= self.since_us) and (
@@ -231,6 +232,7 @@ class _Feed:
             self.gangs += event.startswith(b'{"op": "add_gang"')
             self.event(at_us, event)
 
+    # IMPORT-7
     def named(
         self,
         at_us: int,
