@@ -21,7 +21,10 @@ PHILLY: Final = PROJECT / "examples" / "philly"
 SHIPPED: Final = (("0e4a51", 32, "fifo"), ("0e4a51", 32, "sjf"), ("2869ce", 16, "fifo"))
 """Virtual clusters, each with its number of nodes and its policy."""
 
-WHOLE: Final = ("--nodes", 352, "--wide", "gang", "--config", PHILLY / "clusters.yaml")
+WHOLE: Final = ("--no-priority", "--config", PHILLY / "clusters.yaml")
+"""How the whole trace is imported, on nodes that all virtual clusters share."""
+
+WHOLE_NODES: Final = 352
 
 
 def measure(scale: float) -> list[Figure]:
@@ -30,8 +33,7 @@ def measure(scale: float) -> list[Figure]:
     for name, nodes, policy in SHIPPED:
         with tempfile.TemporaryDirectory() as folder:
             table = _some(PHILLY / f"jobs-{name}.csv", Path(folder), scale)
-            options = ("--nodes", nodes, "--priority", "sjf", "--wide", "gang")
-            found = _replay(table, *options, "--config", PHILLY / f"{policy}.yaml")
+            found = _replay(table, nodes, "--config", PHILLY / f"{policy}.yaml")
             figures.append(_figure(f"cluster {name}, {policy}", *found))
     return figures
 
@@ -39,7 +41,8 @@ def measure(scale: float) -> list[Figure]:
 def whole(table: str, scale: float) -> list[Figure]:
     """Replay the whole trace, from a table that is not in the repository."""
     with tempfile.TemporaryDirectory() as folder:
-        return [_figure("whole trace", *_replay(_some(Path(table), Path(folder), scale), *WHOLE))]
+        jobs = _some(Path(table), Path(folder), scale)
+        return [_figure("whole trace", *_replay(jobs, WHOLE_NODES, *WHOLE))]
 
 
 def _figure(what: str, jobs: int, took_s: float) -> Figure:
@@ -58,10 +61,11 @@ def _some(table: Path, folder: Path, scale: float) -> Path:
     return found
 
 
-def _replay(table: Path, *options: object) -> tuple[int, float]:
+def _replay(table: Path, nodes: int, *options: object) -> tuple[int, float]:
     """Create and replay the feed; return the number of jobs and the processor time in seconds."""
     feed = table.with_suffix(".jsonl")
-    python(PHILLY / "to_feed.py", table, *options, "--out", feed)
+    given = ("--mapping", PHILLY / "philly.yaml", "--nodes", f"{nodes}x nvidia.com/gpu=8")
+    python("-m", "muster", "import", "csv", table, *given, *options, "-o", feed)
     decisions = table.with_suffix(".decisions.jsonl")
     cost = python("-m", "muster", "replay", feed, "--decisions", decisions, "--format", "json")
     with io.StringIO(table.read_text(encoding="utf-8")) as stream:

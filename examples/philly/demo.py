@@ -3,7 +3,7 @@
 
 The jobs are those of virtual clusters 0e4a51 and 2869ce of the Philly trace, on 32 and on
 16 nodes of 8 GPUs. Jobs of more than 8 GPUs are gangs. Each replay is what a user would
-type: ``to_feed.py`` makes the feed, ``muster replay`` runs it. Queueing delays are
+type: ``muster import csv`` makes the feed, ``muster replay`` runs it. Queueing delays are
 computed from the decision log and the table of jobs alone.
 """
 
@@ -42,6 +42,11 @@ class Cluster:
 
     name: str
     nodes: int
+
+    @property
+    def nodes_text(self) -> str:
+        """Its nodes, for ``--nodes``."""
+        return f"{self.nodes}x nvidia.com/gpu={GPUS_PER_NODE}"
 
     @property
     def jobs(self) -> Path:
@@ -199,8 +204,8 @@ def replay(experiment: Experiment, folder: Path, reports: Path | None) -> Outcom
     feed = folder / f"{cluster.name}-{config.stem}.jsonl"
     decisions = feed.with_suffix(".decisions.jsonl")
     # Both policies get the priorities: what differs is the configuration, and that alone.
-    options = ("--nodes", cluster.nodes, "--priority", "sjf", "--wide", "gang")
-    run(HERE / "to_feed.py", cluster.jobs, *options, "--config", config, "--out", feed)
+    options = ("--mapping", HERE / "philly.yaml", "--nodes", cluster.nodes_text, "--config", config)
+    run("-m", "muster", "import", "csv", cluster.jobs, *options, "-o", feed)
     report = () if reports is None else ("--report", reports / f"{feed.stem}.html")
     start = time.perf_counter()
     run(

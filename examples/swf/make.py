@@ -29,7 +29,7 @@ WEEK_S = 7 * DAY_S
 
 def main() -> None:
     """Write the file."""
-    chance = random.Random(2026)  # noqa: S311 - an example
+    chance = random.Random(2026)
     submits = sorted(chance.randrange(WEEK_S) for _ in range(6 * JOBS))
     submits = [at for at in submits if chance.random() < (0.9 if _is_day(at) else 0.1)]
     submits = sorted(chance.sample(submits, JOBS))
@@ -43,7 +43,7 @@ def _is_day(at_s: int) -> bool:
 
 
 def _line(number: int, at_s: int, chance: random.Random) -> str:
-    is_short = chance.random() < 0.7  # noqa: PLR2004 - an example
+    is_short = chance.random() < 0.7
     if is_short:
         user, queue = chance.choice((1, 2)), 1
         processors = chance.choice((1, 2, 4, 8, 16))
@@ -52,8 +52,8 @@ def _line(number: int, at_s: int, chance: random.Random) -> str:
         user, queue = chance.choice((3, 4, 5)), 2
         processors = chance.choice((16, 32, 48, 64, 96))
         run_s = int(chance.lognormvariate(9.3, 0.6))
-    is_cancelled = chance.random() < 0.02  # noqa: PLR2004 - an example
-    run, status = (-1, 5) if is_cancelled else (run_s, 0 if chance.random() < 0.1 else 1)  # noqa: PLR2004
+    is_cancelled = chance.random() < 0.02
+    run, status = (-1, 5) if is_cancelled else (run_s, 0 if chance.random() < 0.1 else 1)
     values = (number, at_s, -1, run, processors, -1, -1, processors, 2 * run_s, -1, status, user,
               1, -1, queue, -1, -1, -1)  # fmt: skip
     return " ".join(str(value) for value in values) + "\n"

@@ -3,11 +3,9 @@
 from __future__ import annotations
 
 import json
-import runpy
 from pathlib import Path
-from typing import Any, cast
+from typing import Any
 
-import click
 import pytest
 from click.testing import CliRunner
 
@@ -19,9 +17,9 @@ PHILLY = Path(__file__).parents[2] / "examples" / "philly"
 @pytest.fixture(scope="module")
 def compared(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Any]:
     feed = str(tmp_path_factory.mktemp("philly") / "feed.jsonl.gz")
-    to_feed = cast(click.Command, runpy.run_path(str(PHILLY / "to_feed.py"))["main"])
-    words = ["--nodes", "16", "--wide", "gang", "--priority", "sjf", "-o", feed]
-    assert CliRunner().invoke(to_feed, [str(PHILLY / "jobs-2869ce.csv"), *words]).exit_code == 0
+    words = ["import", "csv", str(PHILLY / "jobs-2869ce.csv"), "-o", feed]
+    words += ["--mapping", str(PHILLY / "philly.yaml"), "--nodes", "16x nvidia.com/gpu=8"]
+    assert CliRunner().invoke(muster, words).exit_code == 0
     configs = [str(PHILLY / name) for name in ("fifo.yaml", "sjf.yaml")]
     words = ["--config", configs[0], "--config", configs[1], "--format", "json"]
     result = CliRunner().invoke(muster, ["compare", feed, *words])

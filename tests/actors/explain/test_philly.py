@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import subprocess
-import sys
 from pathlib import Path
 
 import pytest
@@ -11,6 +9,7 @@ import pytest
 from muster.explain import RemedyKind, explain, explain_all
 from muster.feeds import FeedItem
 from muster_core.reasons import Code
+from tests.actors.cli.helpers import run
 from tests.actors.explain.helpers import helps, read
 
 PHILLY = Path(__file__).parents[3] / "examples" / "philly"
@@ -20,9 +19,11 @@ AT_US = 6_000_000 * 1_000_000
 @pytest.fixture(scope="module")
 def items(tmp_path_factory: pytest.TempPathFactory) -> list[FeedItem]:
     feed = tmp_path_factory.mktemp("philly") / "feed.jsonl"
-    options = ["--nodes", "32", "--priority", "sjf", "--config", f"{PHILLY}/fifo.yaml"]
-    command = [sys.executable, f"{PHILLY}/to_feed.py", f"{PHILLY}/jobs-0e4a51.csv"]
-    subprocess.run([*command, *options, "--out", f"{feed}"], check=True, capture_output=True)
+    result = run(
+        *("import", "csv", PHILLY / "jobs-0e4a51.csv", "--mapping", PHILLY / "philly.yaml"),
+        *("--nodes", "32x nvidia.com/gpu=8", "--config", PHILLY / "fifo.yaml", "-o", feed),
+    )
+    assert result.exit_code == 0, result.output
     return read(feed)
 
 
@@ -37,7 +38,7 @@ def test_all_jobs_that_wait(items: list[FeedItem]) -> None:
 
 @pytest.mark.parametrize(("job", "gpus"), [("54535", 4), ("54538", 16)])
 def test_the_smallest_node_for_a_job(items: list[FeedItem], job: str, gpus: int) -> None:
-    answer = explain(items, job, "gpus", at_us=AT_US)
+    answer = explain(items, job, "task", at_us=AT_US)
     node = next(one for one in answer.remedies if one.kind is RemedyKind.NODE)
 
     assert node.smallest == {"nvidia.com/gpu": gpus}
