@@ -27,6 +27,7 @@ from tests.engines.crash.rounds import Options, run
 @click.option("--tasks", type=int, default=1000, show_default=True, help="How many asks.")
 @click.option("--minutes", type=float, default=5, show_default=True, help="Over how long.")
 @click.option("--every", "every_s", type=float, help="The seconds between kills.")
+@click.option("--most", type=int, help="How many kills at most. [default: until all has ended]")
 @click.option("--seed", type=int, default=1, show_default=True, help="The seed.")
 @click.option("--detached/--no-detached", default=None, help="Default: if the service is killed.")
 def main(
@@ -34,6 +35,7 @@ def main(
     tasks: int,
     minutes: float,
     every_s: float | None,
+    most: int | None,
     seed: int,
     detached: bool | None,
 ) -> None:
@@ -42,7 +44,7 @@ def main(
     if reason is not None:
         raise click.ClickException(reason)
     outlives = "service" in what if detached is None else detached
-    options = Options(what, tasks, minutes, seed, detached=outlives, every_s=every_s)
+    options = Options(what, tasks, minutes, seed, detached=outlives, every_s=every_s, most=most)
     folder = Path(tempfile.mkdtemp(prefix="muster-crash-ray-"))
     outcome = run(options, folder, click.echo)
     for fault in outcome.faults:
