@@ -30,7 +30,7 @@ from tests.engines.crash.rounds import Options, run
 @click.option("--most", type=int, help="How many kills at most. [default: until all has ended]")
 @click.option("--seed", type=int, default=1, show_default=True, help="The seed.")
 @click.option("--detached/--no-detached", default=None, help="Default: if the service is killed.")
-def main(
+def main(  # noqa: PLR0917 - click passes every option by its name
     what: tuple[What, ...],
     tasks: int,
     minutes: float,
