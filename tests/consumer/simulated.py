@@ -11,7 +11,7 @@ import trio
 import muster
 from muster.config_files import parse_configuration
 from muster.explain import Answer, Fate, Overview, Remedy, RemedyKind, explain, explain_all
-from muster.feeds import read_feed
+from muster.feeds import FeedOrigin, date_text, parse_date, read_feed
 from muster.replay import Check, Tally, replay
 from muster.report import Board, Content, Ending, QueueNow, Recorder, as_words, page
 from muster.testing import Recording, check
@@ -46,7 +46,10 @@ async def main() -> None:
             await simulation.request(RemoveNode("b"))
     assert_type(log.decisions, list[muster.Announced])
     checked = Check()
-    await checked.run(read_feed("first.yaml"))
+    origin = FeedOrigin()
+    await checked.run(read_feed("first.yaml", origin=origin))
+    assert_type(origin.us, int | None)
+    assert_type(date_text(parse_date("2026-01-31")), str)
     answer = explain(read_feed("first.yaml"), "report", "part-4", at_us=1_000_000)
     assert_type(answer, Answer)
     assert_type(answer.whereabouts.fate, Fate)
