@@ -28,6 +28,13 @@ from tests.engines.crash.rounds import Options, run
 @click.option("--minutes", type=float, default=5, show_default=True, help="Over how long.")
 @click.option("--every", "every_s", type=float, help="The seconds between kills.")
 @click.option("--most", type=int, help="How many kills at most. [default: until all has ended]")
+@click.option(
+    "--patience",
+    type=float,
+    default=20,
+    show_default=True,
+    help="The minutes that it may take beyond.",
+)
 @click.option("--seed", type=int, default=1, show_default=True, help="The seed.")
 @click.option("--detached/--no-detached", default=None, help="Default: if the service is killed.")
 def main(  # noqa: PLR0917 - click passes every option by its name
@@ -36,6 +43,7 @@ def main(  # noqa: PLR0917 - click passes every option by its name
     minutes: float,
     every_s: float | None,
     most: int | None,
+    patience: float,
     seed: int,
     detached: bool | None,
 ) -> None:
@@ -44,7 +52,16 @@ def main(  # noqa: PLR0917 - click passes every option by its name
     if reason is not None:
         raise click.ClickException(reason)
     outlives = "service" in what if detached is None else detached
-    options = Options(what, tasks, minutes, seed, detached=outlives, every_s=every_s, most=most)
+    options = Options(
+        what,
+        tasks,
+        minutes,
+        seed,
+        detached=outlives,
+        every_s=every_s,
+        most=most,
+        patience_s=60 * patience,
+    )
     folder = Path(tempfile.mkdtemp(prefix="muster-crash-ray-"))
     outcome = run(options, folder, click.echo)
     for fault in outcome.faults:
