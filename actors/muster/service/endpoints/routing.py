@@ -3,23 +3,20 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable, Iterable, Mapping
-from typing import TYPE_CHECKING, Final, final
-
-import attrs
-from starlette.requests import Request
-from starlette.routing import BaseRoute, Route
+from collections.abc import Callable, Iterable
+from typing import TYPE_CHECKING, Final
 
 from muster._errors import BrokenSchedulerError, ClosedSchedulerError, StoreError
 from muster.service.access.who import NOBODY, WHO, Role
+from muster.service.endpoints.paths import routes_by_path
 from muster.service.endpoints.table import Asked, Endpoint
-from muster.service.limits.requests import ROUTE
 from muster.service.problems import Problem
 from muster_core.errors import ConfigError, EventError, MusterError, RefusedError
 
 if TYPE_CHECKING:
+    from starlette.requests import Request
     from starlette.responses import Response
-    from starlette.types import Receive, Scope, Send
+    from starlette.routing import BaseRoute
 
     from muster.service.state import Service
 
@@ -33,31 +30,7 @@ def routes_of(service: Callable[[], Service], endpoints: Iterable[Endpoint]) -> 
         service: Returns the running service.
         endpoints: The end points.
     """
-    by_path: dict[str, dict[str, Endpoint]] = {}
-    for endpoint in endpoints:
-        by_path.setdefault(endpoint.path, {})[endpoint.method] = endpoint
-    return [
-        Route(path, _Resource(service, of_path), methods=[*of_path])
-        # A path whose last part may have slashes comes after those that it would hide.
-        for path, of_path in sorted(by_path.items(), key=lambda one: one[0].endswith(":path}"))
-    ]
-
-
-@final
-@attrs.frozen
-class _Resource:
-    """What stands at one path: an end point for each method."""
-
-    service: Callable[[], Service]
-    by_method: Mapping[str, Endpoint]
-
-    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        request = Request(scope, receive, send)
-        method = "GET" if request.method == "HEAD" else request.method
-        endpoint = self.by_method[method]
-        scope[ROUTE] = endpoint.path
-        response = await answered(self.service(), endpoint, request)
-        await response(scope, receive, send)
+    return routes_by_path(service, endpoints, answered)
 
 
 async def answered(service: Service, endpoint: Endpoint, request: Request) -> Response:

@@ -8,11 +8,12 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Final, final
 
 import trio
-from starlette.responses import Response
 from typing_extensions import override
 
+from muster.service.streaming.open_ended import OpenEnded
+
 if TYPE_CHECKING:
-    from starlette.types import Receive, Scope, Send
+    from starlette.types import Send
 
     from muster.service.streaming.broadcast import Broadcast
 
@@ -30,7 +31,7 @@ _PART: Final = 256 * 1024
 
 # LOCAL-10
 @final
-class Output(Response):
+class Output(OpenEnded):
     """The output of one start of an ask, or of all of them.
 
     Args:
@@ -47,30 +48,14 @@ class Output(Response):
         headers = {
             "Cache-Control": "no-cache, no-store",
             "Muster-Attempt": str(number),
-            "X-Accel-Buffering": "no",
         }
-        super().__init__(None, 200, headers, media_type=TEXT)
-        del self.headers["content-length"]
+        super().__init__(broadcast, TEXT, headers)
         self._file = file
-        self._broadcast = broadcast
         self._is_over = is_over
 
     @override
-    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """Send the output until there is no more, or the client leaves."""
-        await send(
-            {"type": "http.response.start", "status": self.status_code, "headers": self.raw_headers}
-        )
-        if scope["method"] == "HEAD":
-            await send({"type": "http.response.body", "body": b"", "more_body": False})
-            return
-        with self._broadcast.one_more():
-            async with trio.open_nursery() as nursery:
-                nursery.start_soon(_until_left, receive, nursery.cancel_scope)
-                await self._run(send)
-                nursery.cancel_scope.cancel()
-
-    async def _run(self, send: Send) -> None:
+    async def _follow(self, send: Send) -> bytes:
+        """Send the output until there is no more."""
         position = 0
         while True:
             # In this order: what was written before the end is read after it.
@@ -78,13 +63,11 @@ class Output(Response):
             part = await trio.to_thread.run_sync(self._read, position)
             if part:
                 position += len(part)
-                if not await self._push(send, part):
-                    return
+                await self._push(send, part)
             elif is_last:
-                break
+                return b""
             else:
                 await trio.sleep(_LOOKS_S)
-        await send({"type": "http.response.body", "body": b"", "more_body": False})
 
     def _read(self, position: int) -> bytes:
         try:
@@ -95,18 +78,3 @@ class Output(Response):
             return os.pread(file, _PART, position)
         finally:
             os.close(file)
-
-    async def _push(self, send: Send, part: bytes) -> bool:
-        """Send a part; return whether it was read in time."""
-        with trio.move_on_after(self._broadcast.patience_s) as pushing:
-            await send({"type": "http.response.body", "body": part, "more_body": True})
-        if pushing.cancelled_caught:
-            self._broadcast.stalled += 1
-        return not pushing.cancelled_caught
-
-
-async def _until_left(receive: Receive, scope: trio.CancelScope) -> None:
-    """Cancel a response when its client has left."""
-    while (await receive())["type"] != "http.disconnect":
-        pass
-    scope.cancel()

@@ -5,27 +5,25 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Final, final
 
 import trio
-from starlette.responses import Response
 from typing_extensions import override
 
 from muster.service.access.who import Role
 from muster.service.page.viewed import Page, Viewed
+from muster.service.streaming.open_ended import EVENT_STREAM, HEARTBEAT_S, OpenEnded
 
 if TYPE_CHECKING:
-    from starlette.types import Receive, Scope, Send
+    from starlette.responses import Response
+    from starlette.types import Send
 
     from muster.service.streaming.broadcast import Broadcast
 
 PAUSE_S: Final = 0.5
 """How often a page is told at most, in seconds."""
 
-HEARTBEAT_S: Final = 15.0
-"""After how long without news it is told that the service is there, in seconds."""
-
 
 # PAGE-4
 @final
-class Live(Response):
+class Live(OpenEnded):
     """The response that tells whenever there are new decisions: server-sent events, without an end.
 
     It says only how far the batches have come; a page then fetches itself again.
@@ -35,43 +33,18 @@ class Live(Response):
     """
 
     def __init__(self, broadcast: Broadcast) -> None:
-        headers = {"Cache-Control": "no-store", "X-Accel-Buffering": "no"}
-        super().__init__(None, 200, headers, media_type="text/event-stream")
-        del self.headers["content-length"]
-        self._broadcast = broadcast
+        super().__init__(broadcast, EVENT_STREAM, {"Cache-Control": "no-store"})
 
     @override
-    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """Tell until the browser leaves, or the service ends."""
-        start = {
-            "type": "http.response.start",
-            "status": self.status_code,
-            "headers": self.raw_headers,
-        }
-        if scope["method"] == "HEAD":
-            await send(start)
-            await send({"type": "http.response.body", "body": b"", "more_body": False})
-            return
-        with self._broadcast.one_more():
-            await send(start)
-            async with trio.open_nursery() as nursery:
-                nursery.start_soon(_until_left, receive, nursery.cancel_scope)
-                await self._run(send)
-                nursery.cancel_scope.cancel()
-
-    async def _run(self, send: Send) -> None:
+    async def _follow(self, send: Send) -> bytes:
+        """Tell until the service ends."""
         tail = self._broadcast.tail
         while not tail.is_over:
             batch, told_at = tail.batch, trio.current_time()
-            text = f"event: decided\ndata: {batch}\n\n"
-            with trio.move_on_after(self._broadcast.patience_s) as sending:
-                await send({"type": "http.response.body", "body": text.encode(), "more_body": True})
-            if sending.cancelled_caught:
-                self._broadcast.stalled += 1
-                return
+            await self._push(send, f"event: decided\ndata: {batch}\n\n".encode())
             await self._wait(batch, told_at + HEARTBEAT_S)
             await trio.sleep_until(told_at + PAUSE_S)
-        await send({"type": "http.response.body", "body": b"", "more_body": False})
+        return b""
 
     async def _wait(self, batch: int, until: float) -> None:
         """Wait for another batch, until some time at most.
@@ -82,12 +55,6 @@ class Live(Response):
         while tail.batch == batch and not tail.is_over and trio.current_time() < until:
             with trio.move_on_after(PAUSE_S):
                 await tail.wait(tail.last)
-
-
-async def _until_left(receive: Receive, scope: trio.CancelScope) -> None:
-    while (await receive())["type"] != "http.disconnect":
-        pass
-    scope.cancel()
 
 
 async def _live(viewed: Viewed) -> Response:

@@ -3,17 +3,14 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable, Iterable, Mapping
-from typing import TYPE_CHECKING, Final, final
+from typing import TYPE_CHECKING, Final
 
 import attrs
-from starlette.requests import Request
-from starlette.routing import BaseRoute, Route
 
 from muster.service.access.sessions import Session, Sessions
 from muster.service.access.who import NOBODY, WHO, OpenAccess, Role
+from muster.service.endpoints.paths import routes_by_path
 from muster.service.endpoints.routing import problem_of
-from muster.service.limits.requests import ROUTE
 from muster.service.page.files import FILES
 from muster.service.page.live import LIVE
 from muster.service.page.login import LOGIN
@@ -25,8 +22,11 @@ from muster.service.problems import Problem
 from muster_core.errors import MusterError
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from starlette.requests import Request
     from starlette.responses import Response
-    from starlette.types import Receive, Scope, Send
+    from starlette.routing import BaseRoute
 
     from muster.service.access.who import Who
     from muster.service.state import Service
@@ -43,36 +43,7 @@ def page_routes(service: Callable[[], Service]) -> list[BaseRoute]:
     Args:
         service: Returns the running service.
     """
-    by_path: dict[str, dict[str, Page]] = {}
-    for page in PAGES:
-        by_path.setdefault(page.path, {})[page.method] = page
-    return [
-        Route(path, _Resource(service, of_path), methods=[*of_path])
-        for path, of_path in _in_order(by_path.items())
-    ]
-
-
-def _in_order(
-    paths: Iterable[tuple[str, dict[str, Page]]],
-) -> list[tuple[str, dict[str, Page]]]:
-    """Put a path whose last part may have slashes behind those that it would hide."""
-    return sorted(paths, key=lambda one: ":path}" in one[0])
-
-
-@final
-@attrs.frozen
-class _Resource:
-    """What stands at one path: a page for each method."""
-
-    service: Callable[[], Service]
-    by_method: Mapping[str, Page]
-
-    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        request = Request(scope, receive, send)
-        page = self.by_method["GET" if request.method == "HEAD" else request.method]
-        scope[ROUTE] = page.path
-        response = await _answered(self.service(), page, request)
-        await response(scope, receive, send)
+    return routes_by_path(service, PAGES, _answered)
 
 
 async def _answered(service: Service, page: Page, request: Request) -> Response:

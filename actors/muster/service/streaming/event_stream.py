@@ -6,22 +6,17 @@ import json
 from typing import TYPE_CHECKING, Final, final
 
 import trio
-from starlette.responses import Response
 from typing_extensions import override
 
 from muster.service.streaming.cursor import Lagged
 from muster.service.streaming.history import Gone
+from muster.service.streaming.open_ended import EVENT_STREAM, HEARTBEAT_S, OpenEnded
 
 if TYPE_CHECKING:
-    from starlette.types import Receive, Scope, Send
+    from starlette.types import Send
 
     from muster._runtime.clients.observers import Filter
     from muster.service.streaming.broadcast import Broadcast
-
-EVENT_STREAM: Final = "text/event-stream"
-
-HEARTBEAT_S: Final = 15.0
-"""After how long a stream without news sends something, in seconds."""
 
 _RETRY: Final = b"retry: 2000\n\n"
 """When a client shall connect again that was cut off, in milliseconds."""
@@ -33,12 +28,8 @@ _SKIP: Final = 10_000
 """After how many decisions that a filter did not let through the client learns where it is."""
 
 
-class _StalledError(Exception):
-    """Nothing was read for too long."""
-
-
 @final
-class EventStream(Response):
+class EventStream(OpenEnded):
     """The response with the decisions that follow a number, without an end.
 
     Args:
@@ -57,48 +48,23 @@ class EventStream(Response):
         until: int | None,
         limit: int | None,
     ) -> None:
-        headers = {"Cache-Control": "no-cache, no-store", "X-Accel-Buffering": "no"}
-        super().__init__(None, 200, headers, media_type=EVENT_STREAM)
-        del self.headers["content-length"]
-        self._broadcast = broadcast
+        cursor = broadcast.cursor(after, lags=True)
+        super().__init__(
+            broadcast, EVENT_STREAM, {"Cache-Control": "no-cache, no-store"}, held=cursor
+        )
         self._tail = broadcast.tail
-        self._cursor = broadcast.cursor(after, lags=True)
+        self._cursor = cursor
         self._wanted = wanted
         self._until = until
         self._left = limit
         #: The number that the client knows to be the last one it has got or need not get.
         self._told = after
 
-    @override
-    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """Send decisions until the client leaves, or none follow."""
-        start = {
-            "type": "http.response.start",
-            "status": self.status_code,
-            "headers": self.raw_headers,
-        }
-        if scope["method"] == "HEAD":
-            await send(start)
-            await send({"type": "http.response.body", "body": b"", "more_body": False})
-            return
-        with self._broadcast.one_more(), self._cursor:
-            await send(start)
-            async with trio.open_nursery() as nursery:
-                nursery.start_soon(_until_left, receive, nursery.cancel_scope)
-                await self._run(send)
-                nursery.cancel_scope.cancel()
-
-    async def _run(self, send: Send) -> None:
-        try:
-            await self._push(send, _RETRY)
-            last = await self._follow(send)
-            await send({"type": "http.response.body", "body": last, "more_body": False})
-        except _StalledError:
-            self._broadcast.stalled += 1
-
     # STREAM-3, STREAM-5
+    @override
     async def _follow(self, send: Send) -> bytes:
         """Send decisions until there is a reason to end; return what tells the client of it."""
+        await self._push(send, _RETRY)
         while not self._is_complete():
             try:
                 part = await self._gather()
@@ -160,17 +126,3 @@ class EventStream(Response):
     def _farewell(self, event: str, first: int) -> bytes:
         data = json.dumps({"after": self._cursor.position, "first": first})
         return self._advance() + f"event: {event}\ndata: {data}\n\n".encode()
-
-    # STREAM-6
-    async def _push(self, send: Send, part: bytes) -> None:
-        with trio.move_on_after(self._broadcast.patience_s) as pushing:
-            await send({"type": "http.response.body", "body": part, "more_body": True})
-        if pushing.cancelled_caught:
-            raise _StalledError
-
-
-async def _until_left(receive: Receive, scope: trio.CancelScope) -> None:
-    """Cancel a stream when its client has left."""
-    while (await receive())["type"] != "http.disconnect":
-        pass
-    scope.cancel()

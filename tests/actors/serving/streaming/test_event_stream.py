@@ -10,7 +10,8 @@ from trio.testing import MockClock, wait_all_tasks_blocked
 
 from muster._runtime.clients.observers import Filter
 from muster.service.streaming.broadcast import Broadcast
-from muster.service.streaming.event_stream import HEARTBEAT_S, EventStream
+from muster.service.streaming.event_stream import EventStream
+from muster.service.streaming.open_ended import HEARTBEAT_S
 from muster.service.streaming.tail import MOST
 from muster_core.decisions import Kind
 from tests.actors.serving.streaming.announcing import Following, new_broadcast, tell
