@@ -13,8 +13,8 @@ from muster.service.endpoints.kinds import TEXT, Kind as KindOf, header, integer
 from muster.service.endpoints.table import Answer, Asked, Endpoint
 from muster.service.streaming.broadcast import gone
 from muster.service.streaming.event_stream import EventStream
-from muster.service.streaming.open_ended import EVENT_STREAM
 from muster.service.streaming.history import Gone
+from muster.service.streaming.open_ended import EVENT_STREAM
 from muster.service.streaming.page import read_page
 from muster_core.decisions import Kind
 from muster_core.values.gang_names import canonical_gang
