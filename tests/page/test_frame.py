@@ -2,17 +2,20 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+import re
+from collections.abc import Generator, Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Final
 
 import pytest
-from playwright.sync_api import Browser
+from playwright.sync_api import Browser, Route
 
 from muster.service.access.who import Role
+from muster.service.page.pace import PAUSE
 from tests.actors.serving.served import Served
 from tests.actors.serving.test_tokens import SECRETS, line_of
-from tests.page.browsing import window
+from tests.page.browsing import Window, window
 
 NODE: Final = {"op": "add_node", "node": "n1", "capacity": {"vcore": 8}}
 
@@ -21,6 +24,13 @@ NODE: Final = {"op": "add_node", "node": "n1", "capacity": {"vcore": 8}}
 def served(tmp_path: Path) -> Iterator[Served]:
     with Served(tmp_path) as served:
         yield served
+
+
+@contextmanager
+def window_on(browser: Browser, folder: Path, *options: str) -> Generator[tuple[Served, Window]]:
+    """Open a window on a service of its own, which may be killed."""
+    with Served(folder, *options) as served, window(browser, served.urls[0]) as shown:
+        yield served, shown
 
 
 def test_it_follows_what_is_decided(browser: Browser, served: Served) -> None:
@@ -33,12 +43,68 @@ def test_it_follows_what_is_decided(browser: Browser, served: Served) -> None:
         shown.check()
 
 
-def test_it_says_that_the_service_is_away(browser: Browser, tmp_path: Path) -> None:
-    # PAGE-4
-    with Served(tmp_path) as served, window(browser, served.urls[0]) as shown:
+def test_a_page_stays_while_the_service_is_away(browser: Browser, tmp_path: Path) -> None:
+    # PAGE-4, PAGE-68
+    with window_on(browser, tmp_path) as (served, shown):
+        page, away = shown.page, shown.page.locator("#away")
         shown.open()
         served.kill()
-        shown.page.locator("#away", has_text="does not answer").wait_for()
+        away.filter(has_text=re.compile(r"has not answered since \d\d:\d\d:\d\d UTC")).wait_for()
+        page.get_by_role("link", name="Queues", exact=True).click()
+        away.filter(has_text="“Queues” was not opened").wait_for()
+        assert "nodes" in shown.main()
+        with Served(tmp_path, "--listen", served.urls[0].removeprefix("http://")) as again:
+            again.client.post("/api/v1/events", json=[NODE]).raise_for_status()
+            shown.until("1node")
+            away.wait_for(state="hidden")
+            page.get_by_role("link", name="Queues", exact=True).click()
+            page.wait_for_url("**/queues")
+
+
+def test_a_page_of_the_past_stays_as_well(browser: Browser, tmp_path: Path) -> None:
+    # PAGE-68
+    with window_on(browser, tmp_path, "--state", str(tmp_path / "state")) as (served, shown):
+        served.client.post("/api/v1/events", json=[NODE]).raise_for_status()
+        shown.open("/time")
+        shown.page.locator("#happened a").first.click()
+        shown.page.get_by_text("The past:").wait_for()
+        served.kill()
+        for name in ("previous change", "Go there"):
+            shown.page.get_by_role("button", name=name).click()
+            shown.page.get_by_text("This was not opened").wait_for()
+        shown.page.get_by_role("link", name="Back to now").click()
+        shown.page.get_by_text("“Back to now” was not opened").wait_for()
+
+
+def test_a_page_rests_as_long_as_it_is_told(browser: Browser, served: Served) -> None:
+    # PAGE-67
+    with window(browser, served.urls[0]) as shown:
+        page = shown.page
+        page.clock.install()
+        asked: list[float] = []
+
+        def answer(route: Route) -> None:
+            if "hx-request" in route.request.headers:
+                asked.append(page.evaluate("performance.now()"))
+                response = route.fetch()
+                route.fulfill(response=response, headers={**response.headers, PAUSE: "4000"})
+            else:
+                route.continue_()
+
+        page.route(served.urls[0] + "/", answer)
+        shown.open()
+        served.client.post("/api/v1/events", json=[NODE]).raise_for_status()
+        shown.until("1node")
+        page.evaluate(
+            "document.addEventListener('muster:decided', () => { window.isTold = true; })"
+        )
+        served.client.post("/api/v1/events", json=[{**NODE, "node": "n2"}]).raise_for_status()
+        page.wait_for_function("window.isTold")
+        page.clock.run_for(3_900)
+        assert len(asked) == 1
+        page.clock.run_for(300)
+        shown.until("2nodes")
+        assert asked[1] - asked[0] >= 4_000
 
 
 def test_one_logs_in_with_a_token(browser: Browser, tmp_path: Path) -> None:

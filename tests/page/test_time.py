@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from datetime import datetime, timedelta
 from pathlib import Path
 from typing import Final, NamedTuple
 from urllib.parse import urlencode
@@ -80,12 +81,12 @@ def test_one_steps_from_batch_to_batch(browser: Browser, program: Program) -> No
         page = shown.page
         shown.open("/time")
         for number in (3, 2):
-            page.get_by_role("button", name="One batch earlier").click()
+            page.get_by_role("button", name="◀ previous change").click()
             page.get_by_text("The past:").wait_for()
             moment = page.locator(".time-then time").get_attribute("datetime")
             assert moment == program.instants[number - 1]
-        assert page.evaluate("document.activeElement.ariaLabel") == "One batch earlier"
-        page.get_by_role("button", name="One batch later").click()
+        assert page.evaluate("document.activeElement.textContent") == "◀ previous change"
+        page.get_by_role("button", name="next change ▶").click()
         page.locator(f'.time-then time[datetime="{program.instants[2]}"]').wait_for()
         page.get_by_label("UTC", exact=True).fill("2999-01-01T00:00:00")
         page.keyboard.press("Enter")
@@ -103,7 +104,7 @@ def test_a_decision_leads_to_its_moment(
         shown.open("/time")
         shown.check()
         page.get_by_label("bound", exact=True).check()
-        page.locator("#span").get_by_role("button", name="Show").click()
+        page.get_by_role("button", name="Show what happened").click()
         page.wait_for_url("**kind=bound**")
         page.locator("#happened").wait_for()
         assert page.locator("#happened tbody tr").count() == NODES
@@ -118,3 +119,21 @@ def test_a_service_that_keeps_nothing_says_so(browser: Browser, tmp_path: Path) 
         shown.open("/time")
         shown.until("start the service with --state")
         shown.check()
+
+
+def test_now_goes_on_in_the_bar_of_time(browser: Browser, program: Program) -> None:
+    # PAGE-63
+    with window(browser, program.served.urls[0]) as shown:
+        page = shown.page
+        page.clock.install()
+        shown.open("/queues")
+        moment = page.get_by_label("UTC", exact=True)
+        loaded = datetime.fromisoformat(moment.input_value())
+        page.clock.run_for(90_000)
+        gone_on = datetime.fromisoformat(moment.input_value()) - loaded
+        assert timedelta(seconds=88) <= gone_on <= timedelta(seconds=91)
+        assert page.get_by_role("slider").get_attribute("aria-valuetext") == "now"
+        # What somebody has typed stays.
+        moment.fill("2026-01-01T00:00:07")
+        page.clock.run_for(5_000)
+        assert moment.input_value() == "2026-01-01T00:00:07"

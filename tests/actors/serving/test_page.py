@@ -12,6 +12,7 @@ import httpx
 import pytest
 
 from muster.service.access.who import Role
+from muster.service.page.pace import PAUSE, pause_ms
 from tests.actors.serving.served import Served
 from tests.actors.serving.test_tokens import SECRETS, line_of
 
@@ -142,3 +143,18 @@ def test_a_page_is_told_of_an_ask_that_has_to_wait(served: Served) -> None:
         first = next(line for line in lines if line.startswith("data: "))
         served.client.post("/api/v1/events", json=[{**ask, "ask": "y"}])
         assert next(line for line in lines if line.startswith("data: ")) != first
+
+
+# PAGE-67
+@pytest.mark.parametrize(
+    ("took_s", "rests_ms"), [(0, 0), (0.005, 50), (0.24, 2_400), (0.5, 5_000), (60, 5_000)]
+)
+def test_a_page_rests_ten_times_as_long_as_it_took(took_s: float, rests_ms: int) -> None:
+    assert pause_ms(took_s) == rests_ms
+
+
+# PAGE-67
+def test_a_part_that_is_fetched_again_says_how_long_it_rests(served: Served) -> None:
+    assert PAUSE not in served.client.get("/nodes").headers
+    found = served.client.get("/nodes", headers={"HX-Request": "true"}).headers[PAUSE]
+    assert 1 <= int(found) <= 5_000

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+import time
 from typing import TYPE_CHECKING, Final
 
 import attrs
@@ -15,6 +16,7 @@ from muster.service.page.files import FILES
 from muster.service.page.live import LIVE
 from muster.service.page.login import LOGIN
 from muster.service.page.moment import Moment, moment_of, present_of
+from muster.service.page.pace import PAUSE, pause_ms
 from muster.service.page.parts.table import PARTS
 from muster.service.page.rendering import plain_page, shown
 from muster.service.page.viewed import Page, Viewed
@@ -63,7 +65,11 @@ async def _answered(service: Service, page: Page, request: Request) -> Response:
         if page.role is not Role.ANYONE:
             viewed = attrs.evolve(viewed, moment=await present_of(service, request))
             viewed = attrs.evolve(viewed, moment=await moment_of(service, request))
-        return await page.handler(viewed)
+        began_s = time.thread_time()
+        response = await page.handler(viewed)
+        if viewed.is_part:
+            response.headers[PAUSE] = str(pause_ms(time.thread_time() - began_s))
+        return response
     except Problem as problem:
         service.usage.refusals.note(problem)
         return _told(service, viewed, request, problem)

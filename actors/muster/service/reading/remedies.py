@@ -39,6 +39,7 @@ class Found:
 
     Attributes:
         searched: The number of the batch after which the state was searched.
+        searched_us: When that was, in microseconds since the origin.
         remedies: The remedies, each as ``muster explain`` gives it in JSON; without the event that
             closes a batch, as events that are sent have one of their own.
         trials: How many trials were made; None if the search was ended.
@@ -46,6 +47,7 @@ class Found:
     """
 
     searched: int
+    searched_us: int
     remedies: list[dict[str, Any]]
     trials: int | None
     exhausted: bool
@@ -74,10 +76,11 @@ async def search(service: Service, app: str, ask: str) -> Found:
     try:
         call = TakeFacts()
         facts = await service.call(call, call.answer)
-        batch, pace = facts.coordinator.batches, Pace()
+        place = facts.coordinator.batches, facts.coordinator.now_us
+        pace = Pace()
         parts = await pace.take(state_in_parts(facts))
         del facts, call
-        return await _in_child(batch, [_first_line(app, ask), *parts])
+        return await _in_child(place, [_first_line(app, ask), *parts])
     finally:
         _TURN.release()
 
@@ -86,7 +89,7 @@ def _first_line(app: str, ask: str) -> bytes:
     return json.dumps([app, ask]).encode() + b"\n"
 
 
-async def _in_child(batch: int, written: list[bytes]) -> Found:
+async def _in_child(place: tuple[int, int], written: list[bytes]) -> Found:
     """Run the process that searches, and end it when its time is over."""
     lines: list[dict[str, Any]] = []
     async with trio.open_nursery() as nursery:
@@ -108,8 +111,8 @@ async def _in_child(batch: int, written: list[bytes]) -> Found:
     remedies = [_as_sent(line["remedy"]) for line in lines if "remedy" in line]
     end = lines[-1] if lines and "trials" in lines[-1] else None
     if end is None:
-        return Found(batch, remedies, None, exhausted=True)
-    return Found(batch, remedies, end["trials"], exhausted=end["exhausted"])
+        return Found(*place, remedies, None, exhausted=True)
+    return Found(*place, remedies, end["trials"], exhausted=end["exhausted"])
 
 
 async def _talk(process: trio.Process, written: list[bytes], lines: list[dict[str, Any]]) -> None:

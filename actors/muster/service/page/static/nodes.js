@@ -112,7 +112,7 @@
     if (at !== null && (event.pointerType !== "touch" || isAgain)) {
       place(map, at);
       if (event.target.closest(".here") === null) {
-        location.assign(here.getAttribute("href"));
+        muster.leave(here.getAttribute("href"), "The node");
       }
       return;
     }

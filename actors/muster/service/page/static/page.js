@@ -1,11 +1,13 @@
-// Keeps an open page up to date, and says when the service is away.
+// Keeps an open page up to date; see away.js for a service that does not answer.
 "use strict";
 
 (() => {
   const main = document.getElementById("main");
-  const away = document.getElementById("away");
-  let lost = null;
+  const PAUSE = "X-Muster-Pause";
   let wanted = false;
+  let asks = false;
+  let restsUntil = 0;
+  let timer;
   let searching = false;
 
   // What its reader has opened stays open, what was loaded into an element with `data-kept` stays
@@ -41,9 +43,17 @@
     return document.hidden || searching || (writes && main.hasAttribute("hx-get") && at.value !== at.defaultValue);
   };
 
+  // PAGE-67: how long a page rests until it is fetched again depends on what it costs.
   const refresh = () => {
-    if (isBusy()) {
+    const rest = restsUntil - performance.now();
+    if (isBusy() || asks) {
       wanted = true;
+    } else if (rest > 0) {
+      wanted = true;
+      timer ??= setTimeout(() => {
+        timer = undefined;
+        again();
+      }, rest);
     } else {
       wanted = false;
       htmx.trigger(main, "refresh");
@@ -52,30 +62,24 @@
 
   const again = () => wanted && refresh();
 
-  const tell = () => {
-    away.hidden = lost === null;
-    away.textContent = lost === null ? "" : `The service does not answer. You see its state of ${lost.toISOString().slice(11, 19)} UTC; the page goes on when the service is back.`;
-    document.body.classList.toggle("is-away", lost !== null);
-  };
+  document.addEventListener("htmx:beforeRequest", (event) => {
+    asks = asks || event.target === main;
+  });
+  document.addEventListener("htmx:afterRequest", (event) => {
+    if (event.target === main) {
+      asks = false;
+      restsUntil = performance.now() + Number(event.detail.xhr.getResponseHeader(PAUSE) ?? 0);
+      again();
+    }
+  });
 
-  const address = document.body.dataset.live;
-  if (address !== undefined) {
-    const source = new EventSource(address);
+  if (document.body.dataset.live !== undefined) {
     let first = true;
-    source.addEventListener("decided", () => {
-      if (lost !== null) {
-        lost = null;
-        tell();
-        refresh();
-      } else if (!first) {
-        refresh();
-      }
+    document.addEventListener("muster:decided", () => {
+      if (!first) refresh();
       first = false;
     });
-    source.addEventListener("error", () => {
-      lost = lost ?? new Date();
-      tell();
-    });
+    document.addEventListener("muster:back", refresh);
     document.addEventListener("visibilitychange", again);
     document.addEventListener("focusout", () => setTimeout(again));
   }

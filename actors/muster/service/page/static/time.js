@@ -15,6 +15,23 @@
   const SLOW_MS = 800;
   let timer;
 
+  // In the present the right end, and the moment beside it, go on with the time.
+  const when = form.elements.namedItem("when");
+  const began = performance.now();
+  const last = Number(slide.max);
+  // The browser writes a whole minute without its seconds, so it is asked for what it has written.
+  let written = when.value;
+  const goOn = () => {
+    const isTouched = when.value !== written || document.activeElement === when;
+    if (!isNow() || isTouched) return;
+    slide.max = last + (performance.now() - began) / 1000;
+    slide.value = slide.max;
+    const date = new Date(Number(slide.dataset.originMs) + Number(slide.max) * 1000);
+    when.value = date.toISOString().slice(0, 19);
+    written = when.value;
+  };
+  if (document.body.dataset.live !== undefined) setInterval(goOn, 1000);
+
   const isNow = () => Number(slide.value) >= Number(slide.max) - (slide.max - slide.min) * 1e-4;
 
   const text = () => {
@@ -51,12 +68,11 @@
     setTimeout(look, SLOW_MS);
   };
 
-  const go = () => {
+  const go = async () => {
     remember(slide);
     const back = form.elements.namedItem("back").value;
     const query = new URLSearchParams({ by: "slide", slide: Number(slide.value).toFixed(6), back });
-    wait();
-    location.assign(isNow() ? back : `/time/go?${query}`);
+    if (await muster.leave(isNow() ? back : `/time/go?${query}`, "This moment")) wait();
   };
 
   slide.addEventListener("input", () => {
