@@ -55,7 +55,8 @@ async def _answered(service: Service, page: Page, request: Request) -> Response:
         who, session = _session_of(service, page, request)
         request.scope[WHO] = who
         # What is wrong with the moment is told on a page of the present.
-        viewed = Viewed(service, request, who, session, Moment(service, request))
+        moment, batch = Moment(service, request), service.broadcast.tail.batch
+        viewed = Viewed(service, request, who, session, moment, batch)
         if who.role < page.role:
             needed = page.role.name.lower()
             has = f"{who.name!r} has the role {who.role.name.lower()}"

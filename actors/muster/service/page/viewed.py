@@ -35,6 +35,7 @@ class Viewed:
         who: Who looks at it.
         session: Their session.
         moment: The moment whose state is shown.
+        batch: The last batch that was announced when the request came.
     """
 
     service: Service
@@ -42,6 +43,7 @@ class Viewed:
     who: Who
     session: Session
     moment: Moment
+    batch: int
 
     @property
     def is_part(self) -> bool:

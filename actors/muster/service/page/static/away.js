@@ -54,7 +54,10 @@
 
   const listen = () => {
     source = new EventSource(document.body.dataset.live);
-    source.addEventListener("decided", () => (lost === null ? document.dispatchEvent(new CustomEvent("muster:decided")) : find()));
+    source.addEventListener("decided", ({ data }) => {
+      if (lost === null) document.dispatchEvent(new CustomEvent("muster:decided", { detail: data }));
+      else find();
+    });
     source.addEventListener("error", fails);
   };
   // The browser tries again where nobody has answered. It does not where an error was the answer,

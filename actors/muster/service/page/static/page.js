@@ -74,10 +74,11 @@
   });
 
   if (document.body.dataset.live !== undefined) {
-    let first = true;
-    document.addEventListener("muster:decided", () => {
-      if (!first) refresh();
-      first = false;
+    let isFirst = true;
+    document.addEventListener("muster:decided", (event) => {
+      // The first one tells how far the service was when the page began to listen.
+      if (!isFirst || event.detail !== document.body.dataset.batch) refresh();
+      isFirst = false;
     });
     document.addEventListener("muster:back", refresh);
     document.addEventListener("visibilitychange", again);
