@@ -73,11 +73,15 @@ class Comparison:
         """How many events were read, on the side that has read more."""
         return max(side.events for side in self._sides)
 
-    def run(self, *, look: Callable[[], None] | None = None) -> Compared:
+    def run(
+        self, *, look: Callable[[], None] | None = None, until_us: int | None = None
+    ) -> Compared:
         """Advance both sides to their end, until no timer is left.
 
         Args:
             look: Called at each instant; what it raises ends the comparison. None for nothing.
+            until_us: The last instant that counts, in microseconds since the start: timers after
+                it do not fire, and what is held then is held until it. None for no such instant.
 
         Raises:
             FeedError: If a feed or a log cannot be read.
@@ -86,6 +90,8 @@ class Comparison:
             next_us = [side.next_us() for side in self._sides]
             coming = [us for us in next_us if us is not None]
             if not coming:
+                break
+            if until_us is not None and min(coming) > until_us:
                 break
             self.at_us = min(coming)
             if look is not None:
@@ -96,7 +102,7 @@ class Comparison:
                 if side.events != read[number]:
                     self._ends_us[number] = self.at_us
         for account, end_us in zip(self._accounts, self._ends_us, strict=True):
-            account.end(end_us)
+            account.end(end_us if until_us is None else max(end_us, until_us))
         return self._compared()
 
     def _act(self, acts: list[bool]) -> None:

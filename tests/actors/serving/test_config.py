@@ -161,7 +161,25 @@ def test_a_dry_run_says_what_it_would_have_changed(served: Served) -> None:
     assert compared["all"]["a"]["asks_bound"] == 8
     assert compared["all"]["b"]["asks_bound"] == 5
     again = put(served, NEW, dry_run="true", since="2026-01-01T00:00:00Z")["compared"]
-    assert again == compared
+    assert isinstance(again, dict)
+    assert again["since"] == compared["since"] < compared["until"] < again["until"]
+    assert again["first"] == compared["first"]
+
+
+def test_a_comparison_ends_at_the_present(served: Served) -> None:
+    # INPUT-15
+    events = [
+        {"op": "add_node", "node": "n", "capacity": {"vcore": 8}},
+        {"op": "add_app", "app": "a", "queue": "root.prod"},
+        {"op": "add_ask", "app": "a", "ask": "x", "resources": {"vcore": 4}, "run_for": "1h"},
+    ]
+    assert served.client.post("/api/v1/events", json=events).status_code == 200
+
+    found = put(served, NEW, dry_run="true")["compared"]
+
+    assert isinstance(found, dict)
+    # It runs for an hour, and what it holds counts until now, though nothing was decided since.
+    assert found["all"]["a"]["utilisation"]["vcore"] == pytest.approx(0.5, abs=0.01)
 
 
 def test_a_look_back_needs_a_store(tmp_path: Path) -> None:
@@ -188,9 +206,10 @@ def test_a_comparison_ends_when_nobody_waits_for_it(tmp_path: Path) -> None:
     with Served(tmp_path, "--state", str(state)):
         pass
     gone, new = Flag(), parse_configuration(NEW)
-    assert compared(state, DAY, 0, new, gone)["same"] is False
+    now_us = 4_000_000_000_000_000
+    assert compared(state, DAY, now_us, new, gone)["same"] is False
 
     gone.set()
 
     with pytest.raises(GoneError):
-        compared(state, DAY, 0, new, gone)
+        compared(state, DAY, now_us, new, gone)

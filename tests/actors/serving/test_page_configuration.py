@@ -9,6 +9,7 @@ from pathlib import Path
 import httpx
 import pytest
 
+from muster.figures.text import MINUS
 from muster.service.access.who import Role
 from tests.actors.serving.served import Served
 from tests.actors.serving.test_page import log_in, proof
@@ -71,3 +72,27 @@ def test_without_a_store_only_the_present_is_looked_at(served: Served) -> None:
 
     assert "Nothing is kept" in response.text
     assert "root.other" not in served.client.get("/queues").text
+
+
+# PAGE-52
+def test_a_comparison_says_which_span_it_is_of(tmp_path: Path) -> None:
+    with Served(tmp_path, "--state", str(tmp_path / "state")) as served:
+        events = [
+            {"op": "add_node", "node": "n", "capacity": {"vcore": 8}},
+            {"op": "add_app", "app": "a", "queue": "root.dev"},
+            {"op": "add_ask", "app": "a", "ask": "x", "resources": {"vcore": 1}, "count": 4},
+        ]
+        served.client.post("/api/v1/events", json=events).raise_for_status()
+        tight = "{name: dev, resources: {max: {vcore: 2}}}"
+        text = f"partitions: [{{name: default, queues: [{{name: root, queues: [{tight}]}}]}}]"
+        form = written(served.client, text=text)
+        found = served.client.post("/config/compare", data=form, headers=proof(served.client))
+
+    assert "Less history is kept than the last week:</strong> it begins at 20" in found.text
+    assert re.search(r"the span from 20[^<]* until 20[^<]* UTC", found.text)
+    cells = re.search(r"vcore used, on average(.*?)</tr>", found.text, re.DOTALL)
+    assert cells is not None
+    before, after, change = re.findall(r"<td>(.*?)</td>", cells[1])
+    # It is that of the overview, as nothing has changed since; a difference is of points.
+    assert (before, after) == ("50.0 %", "25.0 %")
+    assert change == f"{MINUS}25.0 points"

@@ -103,7 +103,8 @@ _CHANGED: Final[Schema] = {
         },
         "compared": {
             "type": ["object", "null"],
-            "description": "of a dry run: what it would have changed, as muster compare says it",
+            "description": "of a dry run: what it would have changed, as muster compare says it, "
+            "from since until until",
         },
     },
     "required": ["applied", "batch", "partition", "checksum", "warnings", "difference"],

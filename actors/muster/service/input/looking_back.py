@@ -90,7 +90,7 @@ def compared(
     Args:
         directory: The state directory.
         since: Where to begin; if that is before everything that is kept, it begins there.
-        now_us: The present instant, in microseconds since 1970 in UTC.
+        now_us: The present instant, in microseconds since 1970 in UTC, where the comparison ends.
         configuration: The configuration.
         gone: Set when nobody waits for it any more.
 
@@ -107,7 +107,8 @@ def compared(
     try:
         with _opened(directory, since, now_us) as kept:
             sides = sides_of_kept(kept, (None, configuration), left_out)
-            result = Comparison(*sides, in_step=True).run(look=look)
+            end_us = now_us - kept.origin_us
+            result = Comparison(*sides, in_step=True).run(look=look, until_us=end_us)
             names = ("as it was", "with the new configuration")
             begins_us = kept.origin_us + _begin_us(kept)
     except RefusedError as error:
@@ -116,8 +117,12 @@ def compared(
     except FeedError as error:
         raise Problem(409, f"the history cannot be compared: {error.problem}") from None
     warnings = [Warned("", one.line, one.path, one.message) for one in configuration.told]
-    since_text = (_EPOCH + begins_us * _MICROSECOND).isoformat().replace("+00:00", "Z")
-    return {"since": since_text, **as_map(result, names, left_out, warnings)}
+    span = {"since": _date(begins_us), "until": _date(now_us)}
+    return {**span, **as_map(result, names, left_out, warnings)}
+
+
+def _date(unix_us: int) -> str:
+    return (_EPOCH + unix_us * _MICROSECOND).isoformat().replace("+00:00", "Z")
 
 
 def _opened(directory: Path, since: Since, now_us: int) -> KeptFeed:

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from datetime import datetime, timedelta
 from typing import Any, Final, final
 
 import attrs
@@ -61,16 +61,25 @@ class Compared:
 
     Args:
         found: The result.
+        asked_us: How far one wanted to look back, in microseconds.
 
     Attributes:
-        since: From when on history was compared, as a date.
+        since: From when on history was compared, as a date in UTC.
+        until: Until when, likewise.
+        length_us: How long that is, in microseconds.
+        is_short: Whether less history is kept than one wanted to look back.
         is_same: Whether both sides decide the same.
         decisions: How many decisions were compared.
     """
 
-    def __init__(self, found: Mapping[str, Any]) -> None:
+    def __init__(self, found: Mapping[str, Any], asked_us: int) -> None:
         self._found = found
-        self.since: str = _to_the_second(found["since"])
+        self.since: str = found["since"]
+        self.until: str = found["until"]
+        length = datetime.fromisoformat(self.until) - datetime.fromisoformat(self.since)
+        self.length_us = length // timedelta(microseconds=1)
+        # It begins with a whole batch, so that it may be longer by a while.
+        self.is_short = self.length_us < asked_us
         self.is_same: bool = found["same"]
         self.decisions: int = found["decisions"]
 
@@ -80,7 +89,7 @@ class Compared:
         rows = [*_rows(both)]
         for kind in sorted({**both["a"]["utilisation"], **both["b"]["utilisation"]}):
             a, b = both["a"]["utilisation"].get(kind), both["b"]["utilisation"].get(kind)
-            rows.append(_row(f"{kind} used", a, b, percent))
+            rows.append(_row(f"{kind} used, on average", a, b, percent, points))
         return rows
 
     def queues(self) -> Iterator[tuple[str, list[Row]]]:
@@ -112,18 +121,29 @@ def _at(figures: Any, path: Sequence[str]) -> float | None:  # noqa: ANN401 - a 
     return value
 
 
-def _row(name: str, a: float | None, b: float | None, write: _Writer) -> Row:
+def points(share: float) -> str:
+    """Return a difference of two shares, where 1 is everything, in points of percent."""
+    return f"{share * 100:.1f} points"
+
+
+def _row(
+    name: str, a: float | None, b: float | None, write: _Writer, by: _Writer | None = None
+) -> Row:
+    """Return a row.
+
+    Args:
+        name: What it is.
+        a: As it was; None if there is nothing.
+        b: As it would have been, likewise.
+        write: Writes a value.
+        by: Writes a difference; None for ``write``.
+    """
     change = ""
     if a is not None and b is not None and a != b:
         sign = "+" if b > a else MINUS
-        change = f"{sign}{write(abs(b - a))}"
+        change = f"{sign}{(by or write)(abs(b - a))}"
     return Row(name, _text(a, write), _text(b, write), change, a == b)
 
 
 def _text(value: float | None, write: _Writer) -> str:
     return NOTHING if value is None else write(value)
-
-
-def _to_the_second(date: str) -> str:
-    """Return a date without a fraction of a second."""
-    return re.sub(r"\.[0-9]+", "", date)

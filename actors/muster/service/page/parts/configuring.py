@@ -91,9 +91,15 @@ async def _compare(viewed: Viewed) -> Response:
         raise Problem(400, f"since: {written[:100]!r}: must be one of {[one for one, _ in SPANS]}")
     since = since_of(written) if viewed.service.options.state is not None else None
     found = await previewed(viewed.service, viewed.request, new, since)
-    history = None if found["compared"] is None else Compared(found["compared"])
+    history = None
+    if since is not None and since.back_us is not None and found["compared"] is not None:
+        history = Compared(found["compared"], since.back_us)
     return shown(
-        viewed, "config_compared.html", decisions=found["decisions"], history=history, since=written
+        viewed,
+        "config_compared.html",
+        decisions=found["decisions"],
+        history=history,
+        wanted=dict(SPANS)[written],
     )
 
 
