@@ -7,7 +7,7 @@ import re
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any, Final, cast
-from urllib.parse import parse_qs, urlencode, urlsplit
+from urllib.parse import parse_qs, unquote, urlencode, urlsplit
 
 import pytest
 
@@ -226,6 +226,129 @@ def test_a_span_says_what_happened(served: Served) -> None:
     ],
 )
 def test_a_span_that_cannot_be_is_refused(served: Served, query: dict[str, str], told: str) -> None:
-    response = served.client.get("/time", params=query)
+    response = served.client.get("/time", params={**query, "queue": "root.dev"})
 
     assert (response.status_code, told in response.text) == (400, True), response.text
+    # The form is there as it was filled in.
+    assert field(response.text, "queue") == "root.dev"
+    written = query.get("from", "")
+    assert field(response.text, "from") == (f"{written}T00:00:00" if "-" in written else "")
+
+
+def field(text: str, name: str) -> str:
+    """Return what a field of the form has."""
+    found = re.search(rf'name="{name}"(?: step="1")? value="([^"]*)"', text)
+    assert found is not None
+    return found[1]
+
+
+# PAGE-65
+def test_a_span_that_is_not_all_there_is_told(served: Served) -> None:
+    first = post(served, NODE)
+
+    def told(**query: str) -> tuple[str, str]:
+        text = served.client.get("/time", params=query).text
+        notes = re.search(r'class="time-notes".*?</div>', text, re.DOTALL)
+        return text, "" if notes is None else notes[0]
+
+    assert told()[1] == ""
+    text, notes = told(**{"from": "2001-01-01", "until": "2001-01-02"})
+    assert "You asked for 2001-01-01 00:00:00 UTC until 2001-01-02 00:00:00 UTC." in notes
+    assert "history is kept from 20" in notes
+    assert 'id="summary"' not in text
+    assert (field(text, "from"), field(text, "until")) == (
+        "2001-01-01T00:00:00",
+        "2001-01-02T00:00:00",
+    )
+    text, notes = told(**{"from": "2001-01-01"})
+    assert "You asked from 2001-01-01 00:00:00 UTC on. History is kept from 20" in notes
+    assert (field(text, "from"), 'id="summary"' in text) == ("2001-01-01T00:00:00", True)
+    # That is what follows who chooses one of the spans that are offered.
+    preset = re.search(r'href="/time\?from=([^"]+)">last 10 minutes', text)
+    assert preset is not None
+    assert "History is kept from" in told(**{"from": unquote(preset[1])})[1]
+    assert "which lies in the future: it ends at 20" in told(until="2999-01-01")[1]
+    assert "That lies in the future" in told(**{"from": "2999-01-01"})[1]
+    notes = told(queue="root.prdo")[1]
+    assert "There is no queue &#39;root.prdo&#39; now; did you mean" in notes
+    assert "No decision of this span is about the application &#39;x&#39;." in told(app="x")[1]
+    assert told(queue="root.dev", **{"from": first})[1] == ""
+
+
+# PAGE-65
+def test_a_span_begins_with_its_story(served: Served) -> None:
+    tight = {"name": "prod", "resources": {"guaranteed": {"vcore": 4}, "max": {"vcore": 6}}}
+    root = {"name": "root", "submitacl": "*", "queues": [tight, {"name": "new"}]}
+    first = post(served, NODE, APP, ask("one"), ask("two"), ask("three"))
+    config = {"partitions": [{"name": "default", "queues": [root]}]}
+    post(served, {"op": "configure", "config": config}, {"op": "remove_node", "node": "n9"})
+    text = served.client.get("/time", params={"from": first}).text
+    story = text[text.index('class="time-story"') : text.index('class="tiles"')]
+    words = " ".join(re.sub(r"<[^>]*>", "", story).split())
+
+    assert "1 node came: n1." in words
+    assert "1 application came, 1 became Accepted, 1 became Starting" in words
+    assert "2 asks started: 2 of a." in words
+    assert "the configuration changed: root.prod: resources.max.vcore 8 → 6" in words
+    assert "root.dev was removed" in words
+    assert "root.new was added" in words
+    assert "1 event refused" in words
+    assert text.index("time-story") < text.index('id="happened"')
+    # Equal decisions of a moment stand together, and open.
+    group = re.search(r"<summary>bound 2 asks on n1</summary><ul>(.*?)</ul>", text)
+    assert group is not None
+    assert re.findall(r">([^<]+)</a>", group[1]) == ["a/one", "a/two"]
+    assert "the first configuration" in served.client.get("/time").text
+
+
+# PAGE-69
+def test_what_was_not_there_yet_says_when_it_came(served: Served) -> None:
+    begins = post(served, {**NODE, "node": "n9"})
+    gang = {"op": "add_gang", "gang": "g", "min_member": 2}
+    app = {**APP, "queue": "root.new"}
+    asks = ({**ask("one", gang="g"), "app": "a"}, ask("many", count=3))
+    root = {"name": "root", "submitacl": "*", "queues": [{"name": "prod"}, {"name": "new"}]}
+    config = {"partitions": [{"name": "default", "queues": [root]}]}
+    post(served, {"op": "add_node", "node": "n1"})  # Refused: it has no capacity.
+    came = post(served, {"op": "configure", "config": config}, NODE, app, gang, *asks)
+    paths = ("/asks/a/many-2", "/apps/a", "/gangs/default/g", "/nodes/n1", "/queues/root.new")
+    for path in paths:
+        response = served.client.get(path, params={"at": begins})
+        assert response.status_code == 404
+        assert " did not exist at 20" in response.text, path
+        assert f'{path}?{urlencode({"at": came})}">Show it as it was then' in response.text
+        assert served.client.get(path, params={"at": came}).status_code == 200
+
+
+# PAGE-69
+def test_what_is_gone_says_since_when(served: Served) -> None:
+    post(served, NODE)
+    root = {"name": "root", "submitacl": "*", "queues": [{"name": "prod"}]}
+    config = {"partitions": [{"name": "default", "queues": [root]}]}
+    gone = post(served, {"op": "remove_node", "node": "n1"}, {"op": "configure", "config": config})
+    for path in ("/nodes/n1", "/queues/root.dev"):
+        for query in ({}, {"at": gone}):
+            response = served.client.get(path, params=query)
+            assert response.status_code == 404
+            assert f'gone since <time datetime="{gone}">' in response.text, response.text
+            link = re.search(r'href="([^"]+)">Show it as it was before', response.text)
+            assert link is not None
+            assert served.client.get(link[1]).status_code == 200
+    response = served.client.get("/nodes/n2")
+    assert (response.status_code, "gone since" in response.text) == (404, False)
+    assert "there is no node" in response.text
+    post(served, NODE)
+    assert "It came again at" in served.client.get("/nodes/n1", params={"at": gone}).text
+
+
+# PAGE-63
+def test_the_beginning_of_history_is_told(served: Served) -> None:
+    post(served, NODE)
+    query = {"by": "-3600", "back": "/queues"}
+    text = served.client.get("/time/go", params=query, follow_redirects=True).text
+    assert "nothing earlier can be shown" in text
+    assert re.search(r'value="-3600"[^>]* disabled', text)
+    latest = post(served, {**NODE, "node": "n2"})
+    text = served.client.get("/queues", params={"at": latest}).text
+    assert "nothing earlier can be shown" not in text
+    assert not re.search(r'value="-3600"[^>]* disabled', text)

@@ -12,6 +12,7 @@ from muster.service.access.sessions import Session, Sessions
 from muster.service.access.who import NOBODY, WHO, OpenAccess, Role
 from muster.service.endpoints.paths import routes_by_path
 from muster.service.endpoints.routing import problem_of
+from muster.service.page.absent import absent, thing_of
 from muster.service.page.files import FILES
 from muster.service.page.live import LIVE
 from muster.service.page.login import LOGIN
@@ -67,7 +68,7 @@ async def _answered(service: Service, page: Page, request: Request) -> Response:
             viewed = attrs.evolve(viewed, moment=await present_of(service, request))
             viewed = attrs.evolve(viewed, moment=await moment_of(service, request))
         began_s = time.thread_time()
-        response = await page.handler(viewed)
+        response = await _handled(page, viewed)
         if viewed.is_part:
             response.headers[PAUSE] = str(pause_ms(time.thread_time() - began_s))
         return response
@@ -80,6 +81,21 @@ async def _answered(service: Service, page: Page, request: Request) -> Response:
         _LOG.exception("%s %s", request.method, request.url.path)
         bug = Problem(500, "the service has a bug here; its log says more")
         return _told(service, viewed, request, bug)
+
+
+# PAGE-69
+async def _handled(page: Page, viewed: Viewed) -> Response:
+    """Return the page; where what it is about is not there, when it was."""
+    try:
+        return await page.handler(viewed)
+    except Problem as problem:
+        moment, thing = viewed.moment, thing_of(page.path, viewed.request.path_params)
+        # A page that follows what is decided would look through the history again and again.
+        is_asked = moment.kept is not None and (moment.is_past or not viewed.is_part)
+        if problem.status != 404 or thing is None or not is_asked:
+            raise
+        viewed.service.usage.refusals.note(problem)
+        return await absent(viewed, thing, problem)
 
 
 # PAGE-2

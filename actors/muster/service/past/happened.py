@@ -12,6 +12,8 @@ from typing import TYPE_CHECKING, Final, final
 import attrs
 
 from muster.service.input.looking_back import GoneError
+from muster.service.past.changes import Change, Changes
+from muster.service.past.let_in import LetIn
 from muster.store import StateReader
 from muster_core.decisions import Announced, Kind, Reason
 from muster_core.events import AddNode, Delete, ObjectKind, RemoveNode
@@ -31,6 +33,8 @@ _REJECTED: Final = Kind.REJECTED
 _TIMED_OUT: Final = Kind.GANG_TIMED_OUT
 _EVICTED: Final = (Reason.PREEMPTED, Reason.RECLAIMED)
 _CONFIG: Final = Kind.CONFIG
+_BOUND: Final = Kind.BOUND
+_APP_STATE: Final = Kind.APP_STATE
 _RARE: Final = (b"_node", b"delete")
 """What is written in the batches that have an event that is told of."""
 
@@ -59,10 +63,15 @@ class Happened:
         events: How many events were let in.
         kinds: How many decisions of each kind, those that the filter admits.
         reasons: How many releases for each reason, likewise.
+        bound: How many asks of which application were bound, likewise.
+        states: How many applications entered which state, likewise.
+        evictions: The first asks that were evicted, likewise.
+        refusals: The first events that were refused, likewise.
         came: The nodes that were added.
         went: The nodes that were removed.
         gangs: The gangs that timed out.
         configurations: The configurations that came into force.
+        changes: The first ones of them, with how each differs from the one before.
         until_us: The instant up to which it was looked at, if the span has too many decisions.
         decisions: A page of the decisions that the filter admits.
         more: The number of the last decision of the page if there are more, or None.
@@ -72,10 +81,15 @@ class Happened:
     events: int
     kinds: Counter[Kind]
     reasons: Counter[Reason]
+    bound: Counter[str]
+    states: Counter[str]
+    evictions: Sequence[Announced]
+    refusals: Sequence[Announced]
     came: Named
     went: Named
     gangs: Named
     configurations: Named
+    changes: Sequence[Change]
     until_us: int | None
     decisions: Sequence[Announced]
     more: int | None
@@ -157,10 +171,14 @@ class _Counting:
 
     def __init__(self, span: Span, reader: StateReader) -> None:
         self._span = span
-        self._reader = reader
+        self._let_in = LetIn(reader, span.entered)
         self._batches = self._events = 0
         self._kinds: Counter[Kind] = Counter()
         self._reasons: Counter[Reason] = Counter()
+        self._bound, self._states = Counter[str](), Counter[str]()
+        self._evictions: list[Announced] = []
+        self._refusals: list[Announced] = []
+        self._changes = Changes(reader, self._let_in, NAMED)
         self._came, self._went, self._gangs, self._configured = (_List() for _ in range(4))
         self._page: list[Announced] = []
         self._is_more = False
@@ -171,22 +189,15 @@ class _Counting:
         self._batches += 1
         self._events += batch.event_count
         if any(tag in batch.packed_events for tag in _RARE):
-            refused = {one.decision.index for one in decisions if one.decision.kind is _REJECTED}
-            first = self._index_of(batch) if refused else 0
-            for index, event in enumerate(batch.events, first):
-                if index not in refused:
-                    self._take_event(batch.at_us, event)
+            for event in self._let_in.events(batch):
+                self._take_event(batch.at_us, event)
         for one in decisions:
             if one.decision.kind is _TIMED_OUT:
                 self._gangs.add(one.at_us, one.decision.gang or "")
             elif one.decision.kind is _CONFIG:
                 self._configured.add(one.at_us, "")
+        self._changes.take(batch)
         self._count([one for one in decisions if self._span.wanted.wants(one)])
-
-    def _index_of(self, batch: KeptBatch) -> int:
-        """Return the index of the first event of a batch among all that were let in."""
-        number, entered = self._span.entered
-        return entered - self._reader.event_count(batch.number - 1, number)
 
     def _take_event(self, at_us: int, event: Event) -> None:
         match event:
@@ -208,6 +219,7 @@ class _Counting:
             self._kinds[decision.kind] += 1
             if decision.reason is not None:
                 self._reasons[decision.reason] += 1
+            self._note(one)
         if self._is_more or (chosen and chosen[-1].seq <= span.after):
             return
         rest = [one for one in chosen if one.seq > span.after]
@@ -215,18 +227,35 @@ class _Counting:
         self._page += rest[:room]
         self._is_more = len(rest) > room
 
+    def _note(self, one: Announced) -> None:
+        """Note what the story of the span tells of a decision."""
+        decision = one.decision
+        if decision.kind is _BOUND:
+            self._bound[decision.app or ""] += 1
+        elif decision.kind is _APP_STATE:
+            self._states[decision.state or ""] += 1
+        elif decision.kind is _REJECTED and len(self._refusals) < NAMED:
+            self._refusals.append(one)
+        elif decision.reason in _EVICTED and len(self._evictions) < NAMED:
+            self._evictions.append(one)
+
     def end(self, until_us: int | None) -> Happened:
         """Return what was counted."""
         return Happened(
-            self._batches,
-            self._events,
-            self._kinds,
-            self._reasons,
-            self._came.end(),
-            self._went.end(),
-            self._gangs.end(),
-            self._configured.end(),
-            until_us,
-            self._page,
-            self._page[-1].seq if self._is_more else None,
+            batches=self._batches,
+            events=self._events,
+            kinds=self._kinds,
+            reasons=self._reasons,
+            bound=self._bound,
+            states=self._states,
+            evictions=self._evictions,
+            refusals=self._refusals,
+            came=self._came.end(),
+            went=self._went.end(),
+            gangs=self._gangs.end(),
+            configurations=self._configured.end(),
+            changes=self._changes.end(),
+            until_us=until_us,
+            decisions=self._page,
+            more=self._page[-1].seq if self._is_more else None,
         )
