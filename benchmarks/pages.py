@@ -6,6 +6,7 @@ browser does with a page is not measured.
 
 from __future__ import annotations
 
+import json
 import sys
 import tempfile
 import time
@@ -13,6 +14,7 @@ from collections.abc import Iterator, Mapping
 from pathlib import Path
 from statistics import median
 from typing import Final
+from urllib.parse import urlencode
 
 from benchmarks.figures import Figure, cells, with_unit
 from benchmarks.served import Connection, Served, asked
@@ -59,7 +61,36 @@ def measure(scale: float) -> list[Figure]:
             ):
                 served.post(events)
             with served.connect() as connection:
-                return [_timed(served, connection, what, path) for what, path in PAGES.items()]
+                found = [_timed(served, connection, what, path) for what, path in PAGES.items()]
+                instant = _instant(connection)
+        return [*found, *_after_start(place, instant)]
+
+
+def _instant(connection: Connection) -> str:
+    """Return the instant of the last batch, as a page of the past names it."""
+    listed = json.loads(connection.ask(asked("/api/v1/nodes?limit=1")))
+    return str(listed["time"])
+
+
+def _after_start(place: Path, instant: str) -> list[Figure]:
+    """Measure what is asked for the first time after a start, and the past."""
+    past = f"/?{urlencode({'at': instant})}"
+    with Served(place, place / "log") as served, served.connect() as connection:
+        return [
+            _once(served, connection, "asks, the first time after a start", "/asks"),
+            _once(served, connection, "the overview of the past, made again first", past),
+            _timed(served, connection, "the overview of the past, its reasons counted", past),
+        ]
+
+
+def _once(served: Served, connection: Connection, what: str, path: str) -> Figure:
+    """Ask for a page once; return how long it takes."""
+    before, start = served.processor_s(), time.perf_counter()
+    size = len(connection.ask(asked(path)))
+    took_ms = (time.perf_counter() - start) * 1e3
+    used_ms = (served.processor_s() - before) * 1e3
+    note = f"once, {with_unit(used_ms, 'ms')} of the processor, {size / 1e3:,.0f} kB"
+    return Figure("page", what, took_ms, "ms", TARGET_MS, note=note)
 
 
 def nodes(count: int) -> Events:
