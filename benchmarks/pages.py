@@ -43,6 +43,12 @@ PAGES: Final[Mapping[str, str]] = {
     "a node": "/nodes/node-00077",
 }
 
+_FIRST: Final = "asks, the first time after a start"
+_MADE: Final = "the overview of the past, made again first"
+_COUNTED: Final = "the overview of the past, its reasons counted"
+AFTER_START: Final = (_FIRST, _MADE, _COUNTED)
+"""What is measured after the service was started again."""
+
 
 def measure(scale: float) -> list[Figure]:
     """Measure each page.
@@ -77,9 +83,9 @@ def _after_start(place: Path, instant: str) -> list[Figure]:
     past = f"/?{urlencode({'at': instant})}"
     with Served(place, place / "log") as served, served.connect() as connection:
         return [
-            _once(served, connection, "asks, the first time after a start", "/asks"),
-            _once(served, connection, "the overview of the past, made again first", past, None),
-            _timed(served, connection, "the overview of the past, its reasons counted", past),
+            _once(served, connection, _FIRST, "/asks"),
+            _once(served, connection, _MADE, past, None),
+            _timed(served, connection, _COUNTED, past),
         ]
 
 

@@ -154,7 +154,7 @@ def test_service_is_measured_by_its_clients() -> None:
 def test_each_page_is_measured() -> None:
     figures = {figure.what: figure for figure in pages.measure(0.001)}
 
-    assert set(figures) == set(pages.PAGES)
+    assert set(figures) == {*pages.PAGES, *pages.AFTER_START}
     assert all(figure.value > 0 for figure in figures.values())
 
 

@@ -4,16 +4,25 @@ from __future__ import annotations
 
 from pathlib import Path
 from threading import Event as Flag
+from typing import cast
 
 import pytest
 
 from muster._runtime.clients.observers import Filter
+from muster.config_files import parse_configuration
 from muster.service.past.happened import Happened, Span, what_happened
 from muster.service.past.kept import BUCKETS, beside, kept_in
 from muster.store import StateReader
 from muster_core.config import default_configuration
 from muster_core.decisions import Kind, Reason
-from muster_core.events import AddApp, AddAsk, AddNode, Configure, RemoveNode
+from muster_core.events import (
+    AddApp,
+    AddAsk,
+    AddNode,
+    AddPriorityClass,
+    Configure,
+    RemoveNode,
+)
 from tests.actors.kept import ONE, S
 from tests.actors.serving.past.keeping import Live
 
@@ -51,6 +60,9 @@ def test_it_counts_what_happened_in_a_span(live: Live) -> None:
     assert found.reasons == {Reason.COMPLETED: 1}
     assert found.kinds[Kind.REJECTED] == 3
     assert found.configurations.first == [(S, "")]
+    assert [(one.at_us, one.difference, one.is_first) for one in found.changes] == [(S, None, True)]
+    assert (found.bound, found.states["New"]) == ({"a": 2}, 1)
+    assert [one.decision.kind for one in found.refusals] == 3 * [Kind.REJECTED]
     assert [one.seq for one in found.decisions] == list(range(1, len(found.decisions) + 1))
 
 
@@ -129,3 +141,32 @@ def test_after_the_first_batches_were_removed_it_begins_with_a_checkpoint(live: 
     with StateReader(directory) as reader:
         assert beside(reader, 8 * S, -1) == 6 * S
         assert beside(reader, 6 * S, -1) is None
+
+
+# PAGE-65
+def test_a_configuration_says_what_it_has_changed(tmp_path: Path) -> None:
+    live = Live(tmp_path / "state")
+    live.run(S, [Configure(default_configuration())])
+    live.run(2 * S, [AddNode("n", ONE)])
+    queues = "queues: [{name: root, queues: [{name: more}]}]"
+    after = parse_configuration(f"partitions: [{{name: default, {queues}}}]".encode())
+    live.run(3 * S, [RemoveNode("x"), Configure(after)])
+    # The one before came before the span.
+    (change,) = happened(live, 2 * S, 4 * S).changes
+    added = {"queue": "root.more", "change": "added", "fields": []}
+    assert change.difference is not None
+    assert added in cast("list[object]", change.difference["queues"])
+
+
+# PAGE-65
+def test_who_was_evicted_and_why_is_named(tmp_path: Path) -> None:
+    live = Live(tmp_path / "state")
+    live.run(S, [AddNode("n", ONE), AddApp("a", "root.q"), AddAsk("a", "low", ONE, priority=0)])
+    high = AddAsk("a", "high", ONE, priority_class="high")
+    live.run(2 * S, [AddPriorityClass("high", 1000, preempts=True), high])
+    live.run(100 * S, [])
+    found = happened(live, 0, 100 * S)
+    assert [(one.decision.ask, one.decision.reason) for one in found.evictions] == [
+        ("low", Reason.PREEMPTED)
+    ]
+    assert found.evicted == 1
