@@ -21,7 +21,7 @@ PAUSE_S: Final = 0.5
 """How often a page is told at most, in seconds."""
 
 
-# PAGE-4
+# PAGE-4, PAGE-68
 @final
 class Live(OpenEnded):
     """The response that tells whenever there are new decisions: server-sent events, without an end.

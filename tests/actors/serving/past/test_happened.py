@@ -153,7 +153,7 @@ def test_a_configuration_says_what_it_has_changed(tmp_path: Path) -> None:
     live.run(3 * S, [RemoveNode("x"), Configure(after)])
     # The one before came before the span.
     (change,) = happened(live, 2 * S, 4 * S).changes
-    added = {"queue": "root.more", "change": "added", "fields": []}
+    added: object = {"queue": "root.more", "change": "added", "fields": []}
     assert change.difference is not None
     assert added in cast("list[object]", change.difference["queues"])
 
