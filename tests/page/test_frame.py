@@ -75,7 +75,7 @@ def test_a_page_of_the_past_stays_as_well(browser: Browser, tmp_path: Path) -> N
         shown.page.locator("#happened a").first.click()
         shown.page.get_by_text("The past:").wait_for()
         served.kill()
-        for name in ("previous change", "Go there"):
+        for name in ("next change", "Go there"):
             shown.page.get_by_role("button", name=name).click()
             shown.page.get_by_text("This was not opened").wait_for()
         shown.page.get_by_role("link", name="Back to now").click()
