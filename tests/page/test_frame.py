@@ -94,7 +94,7 @@ def test_a_page_rests_as_long_as_it_is_told(browser: Browser, served: Served) ->
             if "hx-request" in route.request.headers:
                 response = route.fetch()
                 route.fulfill(
-                    response=response, headers={**response.headers, PAUSE.lower(): "4000"}
+                    response=response, headers={**response.headers, PAUSE.lower(): "600000"}
                 )
             else:
                 route.continue_()
@@ -106,9 +106,9 @@ def test_a_page_rests_as_long_as_it_is_told(browser: Browser, served: Served) ->
         page.evaluate(TELLS)
         served.client.post("/api/v1/events", json=[{**NODE, "node": "n2"}]).raise_for_status()
         page.evaluate("window.told")
-        page.clock.run_for(3_900)
+        page.clock.run_for(5_000)
         assert len(asked) == 1
-        page.clock.run_for(300)
+        page.clock.fast_forward(600_000)
         shown.until("2nodes")
 
 
