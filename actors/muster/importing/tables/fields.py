@@ -29,14 +29,18 @@ class Reader:
         """Add a problem."""
         self.problems.append(Problem(message, path, self.file, node.line))
 
-    def table(self, node: Node, path: str, known: Collection[str] | None) -> Mapping[str, Node]:
+    def table(
+        self, node: Node | None, path: str, known: Collection[str] | None
+    ) -> Mapping[str, Node]:
         """Return the entries of a map; empty, with a problem, if it is none.
 
         Args:
-            node: The node.
+            node: The node; None for no entry.
             path: Its path.
             known: The keys that it may have; None for any.
         """
+        if node is None:
+            return {}
         if not isinstance(node, Table):
             self.refuse(node, path, f"{describe(node)} is not a map")
             return {}

@@ -154,7 +154,7 @@ def _mapped(document: Node, reader: Reader) -> Mapped | None:
         reader.refuse(document, "resources", "is missing: what a job needs, such as {vcore: cpus}")
     priority, factor = _priority(entries.get("priority"), reader)
     selector = _texts(entries.get("selector"), "selector", reader)
-    where = reader.table(entries["where"], "where", None) if "where" in entries else {}
+    where = reader.table(entries.get("where"), "where", None)
     queue = _queue(entries.get("queue"), reader)
     names = [
         *(column for column in columns.values() if column),
@@ -237,7 +237,7 @@ def _quantity(name: str, written: str, node: Node, path: str, reader: Reader) ->
 
 def _limits(node: Node | None, resources: Collection[str], reader: Reader) -> dict[str, int]:
     limits: dict[str, int] = {}
-    for name, value in (reader.table(node, "per_node", resources) if node else {}).items():
+    for name, value in reader.table(node, "per_node", resources).items():
         path = f"per_node.{name}"
         limit = _quantity(name, reader.text(value, path), value, path, reader)
         if limit <= 0:

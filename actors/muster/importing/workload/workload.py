@@ -284,7 +284,7 @@ def configuration_of(queues: Sequence[str]) -> dict[str, Any]:
     """
     root: dict[str, Any] = {"name": "root", "submitacl": "*"}
     for path in queues:
-        below = root
+        below: dict[str, Any] = root
         for name in path.split(".")[1:]:
             children: list[dict[str, Any]] = below.setdefault("queues", [])
             found = next((child for child in children if child["name"] == name), None)
