@@ -72,10 +72,10 @@ def command(
     IN may be a state directory: what was let in is written as a feed. What the feed cannot say as it
     was is told on standard error; without --since that is nothing.
 
-    The name of OUT determines its encoding: .yaml, .jsonl or .msgpack; add .gz for gzip. `-` is
-    standard input or output. The field `file` of a `configure` event does not change: it is
-    relative to the feed. OUT is replaced when the conversion is complete; after a failure it is
-    unchanged.
+    The name of OUT determines its encoding: .yaml, .json (one list), .jsonl (a line for each event)
+    or .msgpack; add .gz for gzip. `-` is standard input or output. The field `file` of a `configure`
+    event is relative to the feed: it is written anew if OUT is in another folder. OUT is replaced
+    when the conversion is complete; after a failure it is unchanged.
 
     Exit status: 0, or 2 if IN cannot be read or OUT cannot be written.
     """

@@ -14,7 +14,7 @@ from muster.export._expecting import happened, state
 from muster.export._preamble import Preamble, preamble_of
 from muster.feeds import Encoding, FeedError, KeptFeed, Output
 from muster.feeds._convert import target_encoding_of
-from muster.feeds._encodings.encode import ENCODERS
+from muster.feeds._encodings.encode import Encoder
 from muster.feeds._encodings.target import Target
 from muster.feeds._written.amounts import Written, duration
 from muster.feeds._written.events import written_and_read
@@ -70,7 +70,7 @@ def export(
         FeedError: If the directory cannot be read, what it holds cannot be said in a feed, or the
             target cannot be written. An existing file is then unchanged.
     """
-    encode = ENCODERS[encoding or target_encoding_of(target)]
+    encoder = Encoder(encoding or target_encoding_of(target))
     _check_apart(Path(directory), target)
     with KeptFeed(directory, since_us=since_us, until_us=until_us) as feed:
         writing = _Writing(feed, expects=expects)
@@ -79,8 +79,9 @@ def export(
         count = 0
         with Output(target, whole=True) as output:
             for event in () if first is None else chain([first], events):
-                output.write(encode(event))
+                output.write(encoder.event(event))
                 count += 1
+            output.write(encoder.end())
     return Exported(count, tuple(writing.notes))
 
 

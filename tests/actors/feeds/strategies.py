@@ -237,6 +237,8 @@ def write_feed(feed: list[Raw], encoding: Encoding, *, compressed: bool) -> byte
     """Write a feed, without the help of the converter as far as possible."""
     if encoding is Encoding.YAML:
         data = "".join(f"- {plain_yaml(event)}\n" for event in feed).encode()
+    elif encoding is Encoding.JSON:
+        data = json.dumps(feed).encode()
     elif encoding is Encoding.JSON_LINES:
         data = b"".join(json.dumps(event).encode() + b"\n" for event in feed)
     else:

@@ -71,13 +71,13 @@ def test_a_feed_of_the_suite_is_the_same_in_every_encoding(path: Path) -> None:
         data = converted(lines.getvalue(), JSONL, encoding)
         raws = read_raw(io.BytesIO(data), encoding=encoding)
 
-        assert [_told(item) for item in parse(raws, base=path.parent)] == items
+        assert [_told(item) for item in parse(raws)] == items
 
 
 CONVERTED = [
     ("a.yaml", b"- {op: add_app, app: off, queue: 010}\n- op: settle\n"),
     ("a.jsonl", b'{"op": "add_app", "app": "off", "queue": "010"}\n{"op": "settle"}\n'),
-    ("a.json", b'{"op": "add_app", "app": "off", "queue": "010"}\n{"op": "settle"}\n'),
+    ("a.json", b'[{"op": "add_app", "app": "off", "queue": "010"}\n,{"op": "settle"}\n]\n'),
     ("a.msgpack", b"\x83\xa2op\xa7add_app\xa3app\xa3off\xa5queue\xa3010\x81\xa2op\xa6settle"),
 ]
 
@@ -226,3 +226,73 @@ def test_events_are_written_as_they_are_read() -> None:
 
     with pytest.raises(FeedError, match="enough"):
         convert(Endless(), Sink())
+
+
+CONFIGURE = b"- {op: configure, file: queues.yaml}\n- {op: add_app, app: a, queue: root.q}\n"
+QUEUES = "partitions: [{name: default, queues: [{name: root, queues: [{name: q}]}]}]\n"
+
+
+# COMMAND-20: a file that `configure` names is found from the new place, whatever way leads there
+@pytest.mark.parametrize(
+    ("name", "target", "written"),
+    [
+        ("queues.yaml", "from/b.jsonl", "queues.yaml"),
+        ("./queues.yaml", "from/b.jsonl", "./queues.yaml"),
+        ("queues.yaml", "b.jsonl", "from/queues.yaml"),
+        ("queues.yaml", "from/below/b.jsonl", "../queues.yaml"),
+        ("queues.yaml", "to/b.jsonl", "../from/queues.yaml"),
+        ("queues.yaml", "link/b.jsonl", "../../from/queues.yaml"),
+        ("../link/../queues.yaml", "b.jsonl", "far/queues.yaml"),
+    ],
+)
+def test_a_file_is_found_from_another_folder(
+    tmp_path: Path, name: str, target: str, written: str
+) -> None:
+    for folder in ("from/below", "to", "far/away"):
+        (tmp_path / folder).mkdir(parents=True)
+    (tmp_path / "link").symlink_to(tmp_path / "far" / "away")
+    (tmp_path / "from" / "queues.yaml").write_text(QUEUES)
+    (tmp_path / "far" / "queues.yaml").write_text(QUEUES)
+    source = tmp_path / "from" / "a.yaml"
+    source.write_bytes(CONFIGURE.replace(b"queues.yaml", name.encode()))
+    convert(source, tmp_path / target)
+
+    value = next(read_raw(tmp_path / target)).value
+    assert value == {"op": "configure", "file": written}
+    before, after = (
+        [_told(item) for item in read_feed(path)] for path in (source, tmp_path / target)
+    )
+    assert before == after
+    assert Refused not in [told[2] for told in before if isinstance(told, tuple)]
+
+
+def test_a_stream_is_in_the_working_folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (tmp_path / "from").mkdir()
+    (tmp_path / "from" / "a.yaml").write_bytes(CONFIGURE)
+    monkeypatch.chdir(tmp_path)
+    out = io.BytesIO()
+    convert("from/a.yaml", out)
+    convert(io.BytesIO(CONFIGURE), "from/b.jsonl")
+
+    assert json.loads(out.getvalue().splitlines()[0])["file"] == "from/queues.yaml"
+    assert next(read_raw("from/b.jsonl")).value == {"op": "configure", "file": "../queues.yaml"}
+
+
+@pytest.mark.parametrize(
+    ("event", "written"),
+    [
+        ('{"op": "configure", "file": "/etc/queues.yaml"}', "/etc/queues.yaml"),
+        ('{"op": "configure", "file": ["a"]}', ["a"]),
+        ('{"op": "configure", "file": ""}', ""),
+        ('{"op": "configure", "file": "a\\u0000/b"}', "a\0/b"),
+        ('{"op": "settle", "file": "queues.yaml"}', "queues.yaml"),
+    ],
+)
+def test_what_is_not_relative_to_the_feed_stays(
+    tmp_path: Path, event: str, written: object
+) -> None:
+    (tmp_path / "below").mkdir()
+    (tmp_path / "a.jsonl").write_text(event)
+    convert(tmp_path / "a.jsonl", tmp_path / "below" / "b.jsonl")
+
+    assert json.loads((tmp_path / "below" / "b.jsonl").read_text())["file"] == written

@@ -1,6 +1,7 @@
 """Encoders: write a value that every encoding supports as the bytes of one event.
 
-The bytes of consecutive events form a feed: nothing is needed between them.
+The bytes of consecutive events form a feed, and nothing is needed between them; but in JSON they
+are the items of a list. :class:`Encoder` writes what stands around them.
 """
 
 from __future__ import annotations
@@ -8,7 +9,7 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Callable, Mapping
-from typing import Final
+from typing import Final, final
 
 import msgpack
 
@@ -74,6 +75,39 @@ def _escape(match: re.Match[str]) -> str:
 
 ENCODERS: Final[Mapping[Encoding, Callable[[Raw], bytes]]] = {
     Encoding.YAML: to_yaml_item,
+    Encoding.JSON: to_json_line,
     Encoding.JSON_LINES: to_json_line,
     Encoding.MSGPACK: to_msgpack,
 }
+"""How the bytes of one event are written, for each encoding."""
+
+
+# FEED-90
+@final
+class Encoder:
+    """Writes the events of one feed, one after the other.
+
+    Args:
+        encoding: The encoding.
+    """
+
+    def __init__(self, encoding: Encoding) -> None:
+        self._encode = ENCODERS[encoding]
+        self._is_list = encoding is Encoding.JSON
+        self._has_begun = False
+
+    def event(self, value: Raw) -> bytes:
+        """Return the bytes of the next event, with those that stand before it."""
+        data = self._encode(value)
+        if not self._is_list:
+            return data
+        # The first event stands on the line of the bracket: that line tells what the feed is.
+        before = b"," if self._has_begun else b"["
+        self._has_begun = True
+        return before + data
+
+    def end(self) -> bytes:
+        """Return the bytes that stand after the last event."""
+        if not self._is_list:
+            return b""
+        return b"]\n" if self._has_begun else b"[]\n"

@@ -62,15 +62,15 @@ def decode(line: bytes) -> tuple[Raw, str | None]:
 
 
 def _decoded(line: bytes) -> tuple[Raw, str | None]:
-    maps = _Maps()
+    maps = Maps()
     value: Raw = json.loads(
         line.decode().rstrip("\r\n"),
         object_pairs_hook=maps.made,
         parse_constant=_no_number,
-        parse_float=_finite,
+        parse_float=finite,
     )
     if maps.repeated:
-        return value, _stands_twice(maps.repeated[0])
+        return value, stands_twice(maps.repeated[0])
     return value, _trouble(line, value)
 
 
@@ -83,9 +83,9 @@ def read_listed(text: str) -> Iterator[tuple[Raw, str | None]]:
     Raises:
         ValueError: If it is not JSON.
     """
-    maps = _Maps()
+    maps = Maps()
     reader = json.JSONDecoder(
-        object_pairs_hook=maps.made, parse_constant=_no_number, parse_float=_finite
+        object_pairs_hook=maps.made, parse_constant=_no_number, parse_float=finite
     )
     at = _after_space(text, 0)
     is_list = text.startswith("[", at)
@@ -102,7 +102,7 @@ def read_listed(text: str) -> Iterator[tuple[Raw, str | None]]:
                 yield None, TOO_DEEP
                 return
             twice = maps.repeated
-            yield value, _stands_twice(twice[0]) if twice else trouble(value)
+            yield value, stands_twice(twice[0]) if twice else trouble(value)
             at = _after_space(text, at)
             more = is_list and text.startswith(",", at)
             if is_list and not more and not text.startswith("]", at):
@@ -120,13 +120,18 @@ def _after_space(text: str, at: int) -> int:
 
 
 @final
-class _Maps:
-    """Makes maps, and notes the keys that stand twice in one."""
+class Maps:
+    """Makes maps, and notes the keys that stand twice in one.
+
+    Attributes:
+        repeated: These keys.
+    """
 
     def __init__(self) -> None:
         self.repeated: list[str] = []
 
     def made(self, pairs: list[tuple[str, Raw]]) -> dict[str, Raw]:
+        """Return a map without the keys that stand twice."""
         made = dict(pairs)
         if len(made) != len(pairs):
             keys = Counter(key for key, _ in pairs)
@@ -137,7 +142,8 @@ class _Maps:
         return made
 
 
-def _stands_twice(key: str) -> str:
+def stands_twice(key: str) -> str:
+    """Return the problem of a map in which a key stands twice."""
     return f"the key {key[:80]!r} stands twice"
 
 
@@ -153,7 +159,12 @@ def _no_number(constant: str) -> NoReturn:
     raise _NumberError(msg)
 
 
-def _finite(text: str) -> float:
+def finite(text: str) -> float:
+    """Return a number with a fraction or an exponent.
+
+    Raises:
+        ValueError: If it does not fit a float.
+    """
     number = float(text)
     if number in {float("inf"), float("-inf")}:
         msg = f"{text[:40]} is too large"

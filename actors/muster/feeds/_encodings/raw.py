@@ -1,6 +1,6 @@
 """Raw events: the events of a feed as written, before they are interpreted.
 
-The three encodings say different things about a scalar. JSON and msgpack say whether it is
+The encodings say different things about a scalar. JSON and msgpack say whether it is
 a number. YAML does not, for a scalar without quotes: ``12:30``, ``off`` and ``010`` are
 names in one field and something else in another. So a plain YAML scalar stays the text as
 written, marked as :class:`Plain`, and the field decides.
@@ -34,6 +34,7 @@ class Encoding(StrEnum):
     """The encoding of a feed."""
 
     YAML = "yaml"
+    JSON = "json"
     JSON_LINES = "jsonl"
     MSGPACK = "msgpack"
 

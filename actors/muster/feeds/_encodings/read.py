@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Callable, Iterator, Mapping
 from pathlib import PurePath
 from typing import BinaryIO, Final
 
+from muster.feeds._encodings.json_list import is_json_list, read_json_list
 from muster.feeds._encodings.jsonl import read_jsonl
 from muster.feeds._encodings.msgpack import read_msgpack
 from muster.feeds._encodings.raw import Encoding, RawEvent
@@ -24,15 +26,18 @@ SUFFIXES: Final[Mapping[str, Encoding]] = {
 }
 """The file name suffixes that tell the encoding of a feed; ``.gz`` may follow.
 
-``.json`` is not among them: such a file may hold JSON Lines, or one list, which is YAML.
+``.json`` is not among them: such a file may hold a list, or JSON Lines.
 """
 
 # FEED-2
 _READERS: Final[Mapping[Encoding, Callable[[BinaryIO, str], Iterator[RawEvent]]]] = {
     Encoding.YAML: read_yaml,
+    Encoding.JSON: read_json_list,
     Encoding.JSON_LINES: read_jsonl,
     Encoding.MSGPACK: read_msgpack,
 }
+
+_BRACKET: Final = re.compile(rb"(?:\xef\xbb\xbf)?\s*\[")
 
 
 def read_raw(source: Source, *, encoding: Encoding | None = None) -> Iterator[RawEvent]:
@@ -57,7 +62,11 @@ def read_raw(source: Source, *, encoding: Encoding | None = None) -> Iterator[Ra
 
 def read_input(feed: Input, encoding: Encoding | None = None) -> Iterator[RawEvent]:
     """Read a feed that is already open; see :func:`read_raw`."""
-    return _READERS[encoding or detect(feed.head, feed.name)](feed.stream, feed.name)
+    found = encoding or detect(feed.head, feed.name)
+    # FEED-90
+    if found is Encoding.JSON and not _BRACKET.match(feed.head):
+        found = Encoding.JSON_LINES
+    return _READERS[found](feed.stream, feed.name)
 
 
 def encoding_of(name: str) -> Encoding | None:
@@ -75,15 +84,17 @@ def detect(head: bytes, name: str) -> Encoding:
     """Detect the encoding of a feed.
 
     It is msgpack if it starts with a byte with which no text and nearly every msgpack value
-    starts. Otherwise the name decides. Otherwise it is JSON Lines if the first line is a
-    complete JSON object, or looks like the broken start of one. Everything else is YAML, JSON
-    lists included.
+    starts. Otherwise the name decides. Otherwise it is JSON if it starts like a list of JSON
+    objects, and JSON Lines if the first line is a complete JSON object, or looks like the broken
+    start of one. Everything else is YAML.
     """
     if head and (0x80 <= head[0] <= 0xC0 or head[0] in {0xDE, 0xDF}):
         return Encoding.MSGPACK
     named = encoding_of(name)
     if named is not None:
         return named
+    if is_json_list(head):
+        return Encoding.JSON
     line = head.lstrip().split(b"\n", 1)[0].strip()
     return Encoding.JSON_LINES if _is_json_line(line) else Encoding.YAML
 

@@ -9,7 +9,12 @@ import pytest
 from muster.feeds import Encoding, RawEvent, read_raw
 from muster.feeds._encodings.read import detect, encoding_of
 
-YAML, JSONL, MSGPACK = Encoding.YAML, Encoding.JSON_LINES, Encoding.MSGPACK
+YAML, JSON, JSONL, MSGPACK = (
+    Encoding.YAML,
+    Encoding.JSON,
+    Encoding.JSON_LINES,
+    Encoding.MSGPACK,
+)
 
 
 @pytest.mark.parametrize(
@@ -40,7 +45,12 @@ def test_what_a_name_says(name: str, encoding: Encoding | None) -> None:
         (b"# a comment\n---\n", YAML),
         (b"op: settle\n", YAML),
         (b"{op: settle}\n", YAML),
-        (b'[{"op": "settle"},\n', YAML),
+        (b'[{"op": "settle"},\n', JSON),
+        (b'\xef\xbb\xbf\n[\n  {\n    "op": "settle"', JSON),
+        (b"[]", JSON),
+        (b"[\n", YAML),
+        (b"[{op: settle}]", YAML),
+        (b"[settle]", YAML),
         (b'{\n  "op": "settle"\n}\n', YAML),
         (b"{" * 100_000, YAML),
         ("op: settle".encode("utf-16"), YAML),
@@ -93,3 +103,12 @@ def test_the_encoding_may_be_said(tmp_path: Path) -> None:
     path.write_bytes(b'{"op": "settle"}\n{"op": "settle"}\n')
 
     assert list(read_raw(path, encoding=JSONL))[1] == RawEvent(1, 2, {"op": "settle"})
+
+
+# FEED-90: a `.json` file holds a list or lines
+def test_lines_where_a_list_may_stand(tmp_path: Path) -> None:
+    path = tmp_path / "a.json"
+    path.write_bytes(b'{"op": "settle"}\n{"op": "settle"}\n')
+
+    assert list(read_raw(path)) == list(read_raw(path, encoding=JSON))
+    assert [event.line for event in read_raw(path)] == [1, 2]
