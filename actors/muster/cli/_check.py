@@ -16,7 +16,6 @@ from muster.cli._options import (
     UNUSABLE,
     Format,
     complain,
-    counted,
     error_map,
     example,
     format_option,
@@ -25,6 +24,7 @@ from muster.cli._options import (
     warning_text,
 )
 from muster.feeds import FeedError, KeptFeed, is_directory, read_feed
+from muster.figures.text import counted
 from muster.replay import Check, Difference, Value
 
 _MOST_SHOWN: Final = 20
@@ -101,7 +101,7 @@ def _verdict(feed: str, strict: bool) -> Verdict:
             with KeptFeed(feed) as kept:
                 check.run_again(kept)
         else:
-            trio.run(check.run, read_feed(feed))
+            trio.run(check.run, read_feed(feed, only_feeds=True))
     except FeedError as unreadable:
         error = unreadable
     except KeyboardInterrupt:
@@ -121,7 +121,7 @@ def _print(verdict: Verdict) -> None:
     found = counted(len(check.differences), "difference") if check.differences else "ok"
     events, expects = counted(check.events, "event"), counted(check.expects, "expect")
     if is_directory(verdict.name):
-        expects = f"{check.batches:,} {'batch' if check.batches == 1 else 'batches'}"
+        expects = counted(check.batches, "batch", "batches")
     so_far = ", interrupted" if verdict.interrupted else ""
     click.echo(f"{verdict.name}: {found} ({events}, {expects}{so_far})")
 

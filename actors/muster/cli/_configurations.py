@@ -8,6 +8,7 @@ from typing import TextIO
 
 from muster.cli._options import STDIN
 from muster.config_files import read_content
+from muster.feeds import is_feed, word_of
 
 
 def read_configuration_text(source: str) -> bytes | None:
@@ -21,3 +22,16 @@ def read_configuration_text(source: str) -> bytes | None:
             return read_content(file)
     stream: TextIO | None = sys.stdin
     return None if stream is None else read_content(stream.buffer)
+
+
+# COMMAND-21
+def told_as_feed(name: str, content: bytes) -> str | None:
+    """Return what to say of a file that is no configuration because it is a feed, or None.
+
+    Args:
+        name: Its name for messages.
+        content: Its content.
+    """
+    if not is_feed(content):
+        return None
+    return f"is a feed, not a configuration: run it with `muster replay {word_of(name)}`"

@@ -10,7 +10,6 @@ from muster.cli._options import (
     UNUSABLE,
     Format,
     complain,
-    counted,
     error_map,
     example,
     format_option,
@@ -20,6 +19,7 @@ from muster.cli._options import (
 from muster.cli._sources import Instant, as_time, since_option, span_of
 from muster.export import Exported, export
 from muster.feeds import Encoding, FeedError, convert, is_directory, origin_of
+from muster.figures.text import counted
 
 ENCODING = click.Choice([encoding.value for encoding in Encoding])
 
@@ -91,7 +91,9 @@ def command(
         else:
             _check(since, until, expects=expects)
             given = None if source_encoding is None else Encoding(source_encoding)
-            events = convert(source, target, source_encoding=given, target_encoding=to)
+            events = convert(
+                source, target, source_encoding=given, target_encoding=to, only_feeds=True
+            )
     except FeedError as error:
         complain(str(error))
         if output is Format.JSON:

@@ -115,11 +115,6 @@ def name_of(source: str) -> str:
     return "standard input" if source == STDIN else source
 
 
-def counted(number: int, what: str) -> str:
-    """Return a count with its noun, in the plural if needed."""
-    return f"{number:,} {what}{'' if number == 1 else 's'}"
-
-
 def print_json(value: object, *, err: bool = False) -> None:
     """Print a value as one line of JSON."""
     click.echo(json.dumps(value, allow_nan=False), err=err)

@@ -19,9 +19,10 @@ from muster.feeds import (
     RawEvent,
     date_text,
     parse,
+    read_events,
     read_feed,
-    read_raw,
 )
+from muster.figures.text import counted, measured
 from muster_core.decisions import MICROSECONDS
 
 NARROW: Final = 72
@@ -146,18 +147,20 @@ class Progress:
         """
         if self._measures(feed):
             return parse(self.read_raw(feed), base=Path(feed).parent, origin=origin)
-        return read_feed(feed, origin=origin)
+        return read_feed(feed, origin=origin, only_feeds=True)
 
-    def read_raw(self, file: str) -> Iterator[RawEvent]:
-        """Read the raw events of a feed or a log, likewise."""
+    def read_raw(self, file: str, *, logs: bool = False) -> Iterator[RawEvent]:
+        """Read the raw events of a feed, or with ``logs`` of a decision log, likewise."""
         if not self._measures(file):
-            yield from read_raw(file)  # also raises the error if the file cannot be read
+            yield from read_events(
+                file, logs=logs
+            )  # also raises the error if the file cannot be read
             return
         path = Path(file)
         with path.open("rb") as stream:
             measured = Measured(file, stream, path.stat().st_size)
             self._files.append(measured)
-            yield from read_raw(measured)
+            yield from read_events(measured, logs=logs)
 
     def _measures(self, file: str) -> bool:
         path = Path(file)
@@ -174,9 +177,9 @@ class Progress:
         speed = counters.decisions / counters.took_s
         line = Table.grid(padding=(0, 2))
         cells = (
-            f"{counters.events:,} events",
+            counted(counters.events, "event"),
             clock(at_us / 1e6),
-            f"{speed:,.0f} decisions/s",
+            f"{measured(speed)} decisions/s",
         )
         files = list(self._files)
         size = sum(measured.size for measured in files)

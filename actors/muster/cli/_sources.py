@@ -180,7 +180,7 @@ class Source:
 
 
 def _read(name: str, origin: FeedOrigin) -> Iterator[FeedItem]:
-    return read_feed(name, origin=origin)
+    return read_feed(name, origin=origin, only_feeds=True)
 
 
 # COMMAND-12, COMMAND-14

@@ -15,7 +15,6 @@ from muster.cli._options import (
     UNUSABLE,
     Format,
     complain,
-    counted,
     example,
     format_option,
     print_json,
@@ -23,6 +22,7 @@ from muster.cli._options import (
 from muster.cli._progress import clock
 from muster.cli._tables import Column, console_of, tables_of
 from muster.feeds import FeedError, KeptFeed
+from muster.figures.text import counted
 from muster.replay import Check
 from muster.store import Checkpoint, StateReader, Summary
 from muster.store._meta import iso
@@ -82,7 +82,7 @@ def command(
             click.echo(problem)
         if verifies:
             found = counted(len(problems), "problem") if problems else "ok"
-            batches = f"{summary.batches:,} {'batch' if summary.batches == 1 else 'batches'}"
+            batches = counted(summary.batches, "batch", "batches")
             click.echo(f"{directory}: {found} ({batches})")
     context.exit(DIFFERENT if problems else 0)
 

@@ -36,12 +36,14 @@ class Column:
         cells: Its cells.
         footer: Its footer.
         folds: Whether it has names, which may be folded, not numbers, which may not.
+        alone: Its title if it is parted from the columns of its unit; empty for the same.
     """
 
     title: str
     cells: Sequence[str]
     footer: str = ""
     folds: bool = False
+    alone: str = ""
 
     @property
     def least(self) -> int:
@@ -58,7 +60,7 @@ class Column:
 
 
 Unit: TypeAlias = Sequence[Column]
-"""Columns that stay in one table."""
+"""Columns that stay in one table, if it has room for them."""
 
 
 def console_of(*, err: bool = False) -> Console:
@@ -83,13 +85,22 @@ def tables_of(console: Console, names: Unit, units: Sequence[Unit]) -> Iterator[
         units: The columns of numbers; those that do not fit go to the next table.
     """
     columns, beside = [*names], False
-    for unit in units:
+    for unit in (part for whole in units for part in _parted(console.width, names, whole)):
         if beside and _taken([column.least for column in (*columns, *unit)]) > console.width:
             yield _table(console.width, columns)
             columns = [*names]
         columns += unit
         beside = True
     yield _table(console.width, columns)
+
+
+def _parted(width: int, names: Unit, unit: Unit) -> Iterator[Unit]:
+    """Yield a unit, or its columns one by one if a table has no room for all of them."""
+    if len(unit) == 1 or _taken([column.least for column in (*names, *unit)]) <= width:
+        yield unit
+    else:
+        for column in unit:
+            yield [attrs.evolve(column, title=column.alone or column.title)]
 
 
 def _taken(widths: Sequence[int]) -> int:

@@ -7,20 +7,20 @@ from typing import final
 import attrs
 import click
 
-from muster.cli._configurations import read_configuration_text
+from muster.cli._configurations import read_configuration_text, told_as_feed
 from muster.cli._options import (
     DIFFERENT,
     FILE,
     UNUSABLE,
     Format,
     complain,
-    counted,
     example,
     format_option,
     name_of,
     print_json,
 )
 from muster.config_files import parse_configuration
+from muster.figures.text import counted
 from muster_core.config.model import Configuration, QueueConfig
 from muster_core.errors import ConfigError, Problem
 
@@ -95,7 +95,7 @@ def command(
 
 
 def _verdict(config: str, partition: str | None, *, strict: bool) -> Verdict:
-    name = name_of(config)
+    name, text = name_of(config), None
     try:
         text = read_configuration_text(config)
         if text is None:
@@ -103,7 +103,8 @@ def _verdict(config: str, partition: str | None, *, strict: bool) -> Verdict:
         configuration = parse_configuration(text, file=name, partition=partition)
         return Verdict(name, configuration, strict=strict)
     except ConfigError as error:
-        return Verdict(name, problems=error.problems)
+        told = None if text is None else told_as_feed(name, text)
+        return Verdict(name, problems=() if told else error.problems, unreadable=told)
     except OSError as error:
         return Verdict(name, unreadable=error.strerror or str(error))
 

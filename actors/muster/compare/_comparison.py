@@ -53,8 +53,8 @@ class Comparison:
         self._sides = (a, b)
         self._matches = Matches()
         self._accounts = (
-            Account(a.machine, partial(self._matches.closed, 0)),
-            Account(b.machine, partial(self._matches.closed, 1)),
+            Account(a.machine, partial(self._matches.closed, 0), a.costs),
+            Account(b.machine, partial(self._matches.closed, 1), b.costs),
         )
         self._streams = Streams()
         self._refusals = RefusalBook(in_step=in_step)
@@ -101,8 +101,10 @@ class Comparison:
             for number, side in enumerate(self._sides):
                 if side.events != read[number]:
                     self._ends_us[number] = self.at_us
-        for account, end_us in zip(self._accounts, self._ends_us, strict=True):
-            account.end(end_us if until_us is None else max(end_us, until_us))
+        for side, account, last_us in zip(self._sides, self._accounts, self._ends_us, strict=True):
+            end_us = last_us if until_us is None else max(last_us, until_us)
+            side.end(end_us)
+            account.end(end_us)
         return self._compared()
 
     def _act(self, acts: list[bool]) -> None:

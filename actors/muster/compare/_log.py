@@ -7,7 +7,7 @@ from typing import Final, final
 
 import attrs
 
-from muster.feeds import FeedError, Raw, RawEvent
+from muster.feeds import FeedError, Raw, RawEvent, is_decision_map
 from muster_core.decisions import MICROSECONDS, Announced, Decision, Kind, Reason
 
 _TEXTS: Final = ("app", "ask", "node", "queue", "gang", "state", "message")
@@ -43,8 +43,7 @@ class Logged:
 
 def is_decision(raw: RawEvent) -> bool:
     """Return whether a raw value is a decision of a log, not an event of a feed."""
-    value = raw.value
-    return isinstance(value, dict) and "op" not in value and {"seq", "kind"} <= value.keys()
+    return is_decision_map(raw.value)
 
 
 def read_decisions(raws: Iterable[RawEvent], name: str) -> Iterator[Logged]:

@@ -106,7 +106,23 @@ def both(a: Figures, b: Figures) -> dict[str, object]:
     """Return the figures of both sides, and the second minus the first."""
     of_a: dict[str, Tree] = attrs.asdict(a)
     of_b: dict[str, Tree] = attrs.asdict(b)
+    of_a["lost"], of_b["lost"] = _alike(of_a["lost"], of_b["lost"])
     return {"a": of_a, "b": of_b, "difference": difference(of_a, of_b)}
+
+
+def _alike(a: Tree, b: Tree) -> tuple[Tree, Tree]:
+    """Return two maps of sums with the same keys: what one side does not name is zero."""
+    if not (isinstance(a, Mapping) and isinstance(b, Mapping)):
+        return a, b
+    keys = {**a, **b}
+    pairs = {key: _alike(a.get(key, _none(b, key)), b.get(key, _none(a, key))) for key in keys}
+    return {key: pair[0] for key, pair in pairs.items()}, {
+        key: pair[1] for key, pair in pairs.items()
+    }
+
+
+def _none(there: Mapping[str, Tree], key: str) -> Tree:
+    return {} if isinstance(there.get(key), Mapping) else 0
 
 
 def difference(a: Tree, b: Tree) -> Tree:

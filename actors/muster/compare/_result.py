@@ -7,7 +7,7 @@ from typing import Final, final
 
 import attrs
 
-from muster.replay import Remark, WaitSummary
+from muster.replay import Fairness, LostRuns, Remark, WaitSummary
 from muster_core.decisions import Announced
 from muster_core.snapshots import AskPlace
 
@@ -106,6 +106,10 @@ class Figures:
         makespan_s: The time from the first submission of an application to the last bind or
             release of an ask, in seconds; None if there was none, and for priorities.
         events_refused: How many events were refused; None for a leaf and for priorities.
+        lost: The runs that were cut short and have to be run again, by the reason of the release;
+            None for a log and for priorities.
+        fairness: How even the shares of queues and users were; None for a log, a leaf and
+            priorities.
     """
 
     jobs: int
@@ -118,6 +122,8 @@ class Figures:
     utilisation: Mapping[str, float | None] = attrs.field(factory=dict[str, "float | None"])
     makespan_s: float | None = None
     events_refused: int | None = None
+    lost: Mapping[str, LostRuns] | None = None
+    fairness: Fairness | None = None
 
 
 @final

@@ -12,7 +12,7 @@ from muster.compare._log import Logged
 from muster.compare._result import Elsewhere
 from muster.compare._turns import why_first
 from muster.feeds import Expect, FeedItem, Refused, Settle
-from muster.replay import Beginning, beginning_of
+from muster.replay import Beginning, Census, Costs, beginning_of
 from muster.replay._plainly import let_in_plainly
 from muster_core.config.model import Configuration
 from muster_core.coordinator.coordinator import CoordinatorMachine
@@ -43,6 +43,15 @@ class Side(Protocol):
     @property
     def beginning(self) -> Beginning | None:
         """The state with which it begins, or None if it begins with nothing."""
+        ...
+
+    @property
+    def costs(self) -> Costs | None:
+        """What evictions cost, and how even the shares are; None if that is not known."""
+        ...
+
+    def end(self, now_us: int, /) -> None:
+        """Record that nothing comes any more, at ``now_us`` in microseconds."""
         ...
 
     def next_us(self) -> int | None:
@@ -110,10 +119,13 @@ class FeedSide:
         self._next = next(self._items, None)
         self._scheduler = PlainScheduler(configuration, facts)
         self._beginning: Beginning | None = None
+        self._costs = Costs()
+        self._census = Census(self._costs)
         #: Whether a batch of the configuration is open, before all items.
         self._is_configuring = False
         if facts is not None and facts.has_begun:
             self._beginning = beginning_of(facts, self._scheduler.snapshot())
+            self._census.begin(self._beginning)
             if configuration is not None:
                 self._configure(configuration)
         self._batch: list[Announced] = []
@@ -139,6 +151,16 @@ class FeedSide:
     def beginning(self) -> Beginning | None:
         """The state with which it begins, or None."""
         return self._beginning
+
+    @property
+    def costs(self) -> Costs:
+        """What evictions cost, and how even the shares are."""
+        return self._costs
+
+    def end(self, now_us: int, /) -> None:
+        """Record that nothing comes any more."""
+        self._census.catch_up(now_us)
+        self._costs.pass_to(now_us)
 
     @property
     def machine(self) -> CoordinatorMachine:
@@ -178,6 +200,7 @@ class FeedSide:
 
     def _let_in(self, item: FeedItem) -> bool:
         """Submit an item to the scheduler; return whether it has closed the batch."""
+        self._census.saw(item)
         let_in_plainly(self._scheduler, item)
         if isinstance(item.content, Settle | Expect):
             return True
@@ -196,6 +219,8 @@ class FeedSide:
         self._batch, self._scheduler.announced = self._scheduler.announced, []
         self._brought, self._bringing = self._bringing, {}
         self._ended, self._ending = self._ending, set()
+        if self._batch:
+            self._census.write(self._batch)
         return self._batch
 
     def place_of(self, announced: Announced) -> _Place:
@@ -292,6 +317,14 @@ class LogSide:
     def beginning(self) -> None:
         """None: a log does not know the state."""
         return
+
+    @property
+    def costs(self) -> None:
+        """None: a log does not know what asks hold."""
+        return
+
+    def end(self, _now_us: int, /) -> None:
+        """Do nothing, likewise."""
 
     def next_us(self) -> int | None:
         """Return the instant of the next decision, in microseconds, or None."""

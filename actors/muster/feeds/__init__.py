@@ -29,6 +29,7 @@ from muster.feeds._kept import KeptFeed, is_directory, origin_of, run_again
 from muster.feeds._log import DecisionLog
 from muster.feeds._ops import AT, OPS, Op
 from muster.feeds._origin import FeedOrigin
+from muster.feeds._other_files import is_decision_map, is_feed, read_events, word_of
 from muster.feeds._parse import parse, read_feed
 from muster.feeds._written.events import write_event
 
@@ -61,13 +62,17 @@ __all__ = [
     "Unset",
     "convert",
     "date_text",
+    "is_decision_map",
     "is_directory",
+    "is_feed",
     "is_like_date",
     "origin_of",
     "parse",
     "parse_date",
+    "read_events",
     "read_feed",
     "read_raw",
     "run_again",
+    "word_of",
     "write_event",
 ]

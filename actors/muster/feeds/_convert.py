@@ -24,6 +24,7 @@ from muster.feeds._errors import FeedError
 from muster.feeds._fields.kinds import FieldError, as_written
 from muster.feeds._fields.table import normal_fields
 from muster.feeds._ops import AT, OP, OPS
+from muster.feeds._other_files import read_events
 
 _COMMON: Final = {OP.name: OP, AT.name: AT}
 
@@ -34,6 +35,7 @@ def convert(
     *,
     source_encoding: Encoding | None = None,
     target_encoding: Encoding | None = None,
+    only_feeds: bool = False,
 ) -> int:
     """Write a feed in another encoding.
 
@@ -44,6 +46,7 @@ def convert(
         source_encoding: The encoding of the source; None to detect it.
         target_encoding: The encoding to write; None to take it from the name of the target,
             or JSON Lines if the target has no name.
+        only_feeds: See :func:`muster.feeds.read_feed`.
 
     Returns:
         The number of events.
@@ -56,7 +59,7 @@ def convert(
     _check_apart(source, target)
     moved = _Moved.between(source, target)
     events = 0
-    raws = read_raw(source, encoding=source_encoding)
+    raws = (read_events if only_feeds else read_raw)(source, encoding=source_encoding)
     first = next(raws, None)  # before the target is opened: a missing source must not empty it
     with Output(target, whole=True) as output:
         for raw in () if first is None else chain([first], raws):

@@ -17,13 +17,18 @@ from muster.feeds._items import Content, FeedItem, Refused
 from muster.feeds._kept import is_directory, read_kept
 from muster.feeds._ops import OP, OPS, Op
 from muster.feeds._origin import FeedOrigin, Instants
+from muster.feeds._other_files import only_events
 
 _MOST_PROBLEMS: Final = 10
 """How many problems of one event its message names."""
 
 
 def read_feed(
-    source: Source, *, encoding: Encoding | None = None, origin: FeedOrigin | None = None
+    source: Source,
+    *,
+    encoding: Encoding | None = None,
+    origin: FeedOrigin | None = None,
+    only_feeds: bool = False,
 ) -> Iterator[FeedItem]:
     """Read a feed lazily, item by item.
 
@@ -38,19 +43,23 @@ def read_feed(
         encoding: Its encoding; None to detect it from its name and its first bytes.
         origin: Gets the date of its start when the first ``at`` that is a date is read; of a state
             directory, :func:`origin_of` returns it. None if nobody wants to know.
+        only_feeds: Whether a file of another kind is an error, which says what it is. If not, each
+            value in it is an event that is refused.
 
     Yields:
         Each event, refused ones included.
 
     Raises:
-        FeedError: If the feed cannot be opened, or a later part of it cannot be read.
+        FeedError: If the feed cannot be opened, if a later part of it cannot be read, or if
+            it is a file of another kind and only feeds are read.
     """
     if isinstance(source, (str, os.PathLike)) and is_directory(source):
         yield from read_kept(source)
         return
     feed = Input(source)
     try:
-        yield from parse(read_input(feed, encoding), base=feed.base, origin=origin)
+        read = only_events if only_feeds else read_input
+        yield from parse(read(feed, encoding), base=feed.base, origin=origin)
     finally:
         feed.close()
 

@@ -117,9 +117,51 @@ def amount_text(kind: str, amount: int) -> str:
     return Unit.of(kind, amount).text(amount)
 
 
-def counted(count: int, what: str) -> str:
-    """Return a count with its noun, in the plural if needed."""
-    return f"{count:,} {what}{'' if count == 1 else 's'}"
+def counted(count: int, what: str, many: str = "") -> str:
+    """Return a count with its noun, in the plural if needed.
+
+    Args:
+        count: The count.
+        what: The noun in the singular.
+        many: The noun in the plural; by default with an ``s``.
+    """
+    return f"{count:,} {what if count == 1 else many or f'{what}s'}"
+
+
+# COMMAND-24
+def measured(value: float) -> str:
+    """Return a number with no more than three digits that matter: ``0.017``, ``28.3``, ``2,040``."""
+    rounded = float(f"{value:.3g}")
+    return f"{rounded:,.0f}" if abs(rounded) >= 100 else f"{rounded:g}"
+
+
+# COMMAND-24
+def seconds_text(span_s: float) -> str:
+    """Return a time in seconds, from an hour on with the hours: ``28.3 s``, ``12,960 s (3.6 h)``."""
+    text = f"{span_s:,.0f}" if abs(span_s) >= 1000 else measured(span_s)
+    hours = f" ({measured(span_s / 3600)} h)" if abs(span_s) >= 3600 else ""
+    return f"{text} s{hours}"
+
+
+# COMMAND-24
+def points(share: float) -> str:
+    """Return the difference of two shares, where 1 is everything, in points of percent."""
+    return f"{share * 100:.1f} points"
+
+
+def resource_time(kind: str, amount_s: float) -> str:
+    """Return an amount times the time for which it was held: ``1.5 core h``, ``12 GiB h``, ``3 h``.
+
+    Args:
+        kind: The resource type.
+        amount_s: Cores of ``vcore``, bytes of ``memory`` or units, times seconds.
+    """
+    hours = amount_s / 3600
+    if kind == VCORE:
+        return f"{measured(hours)} core h"
+    if kind == MEMORY:
+        return f"{measured(hours / 1024**3)} GiB h"
+    return f"{measured(hours)} h"
 
 
 def percent(share: float | None) -> str:

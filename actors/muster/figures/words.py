@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Final
 
+from muster_core.decisions import Reason
 from muster_core.reasons import Code
 
 REASONS: Final[Mapping[Code, str]] = {
@@ -33,6 +34,20 @@ REASONS: Final[Mapping[Code, str]] = {
     Code.USER_NOT_ALLOWED: "the configuration admits its user no more",
 }
 """Each reason why an ask is not running, in a few words."""
+
+CAUSES: Final[Mapping[str, str]] = {
+    Reason.PREEMPTED: "preempted",
+    Reason.RECLAIMED: "reclaimed",
+    Reason.NODE_LOST: "node lost",
+    Reason.BIND_FAILED: "bind failed",
+    Reason.FAILED: "work failed",
+}
+"""Each common reason why a run is cut short and run again, in a few words."""
+
+
+def cause(reason: str) -> str:
+    """Return why a run was cut short, in a few words."""
+    return CAUSES.get(reason, reason.replace("_", " "))
 
 
 def as_words(decision: Mapping[str, object]) -> str:

@@ -10,6 +10,7 @@ from __future__ import annotations
 from muster.replay._beginning import Beginning, OldAsk, beginning_of, event_of
 from muster.replay._census import GONE, Census, Key, Listener, LiveAsk
 from muster.replay._check import Check
+from muster.replay._costs import Costs, Fairness, LostRuns
 from muster.replay._driver import Watcher, replay
 from muster.replay._expect import Difference, Found, Value
 from muster.replay._reading import FeedWarning
@@ -23,12 +24,15 @@ __all__ = [
     "Beginning",
     "Census",
     "Check",
+    "Costs",
     "Difference",
+    "Fairness",
     "FeedWarning",
     "Found",
     "Key",
     "Listener",
     "LiveAsk",
+    "LostRuns",
     "OldAsk",
     "QueueSummary",
     "Remark",

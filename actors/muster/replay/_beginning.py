@@ -46,6 +46,7 @@ class Beginning:
         has_rules: Whether placement rules choose the queues of applications.
         nodes: The capacity of each node.
         apps: The path of the queue of each application.
+        users: The user of each application, or None.
         asks: All asks.
         priorities: The ``currentPriority`` of each queue that has one, by path.
     """
@@ -54,6 +55,7 @@ class Beginning:
     has_rules: bool
     nodes: Mapping[str, Resources]
     apps: Mapping[str, str]
+    users: Mapping[str, str | None]
     asks: tuple[OldAsk, ...]
     priorities: Mapping[str, int]
 
@@ -72,6 +74,7 @@ def beginning_of(facts: Facts, snapshot: Snapshot) -> Beginning:
         bool(facts.configuration.placement_rules),
         {node.name: Resources(dict(node.capacity)) for node in own.view.nodes},
         {app.identity.name: app.identity.path for app in facts.apps},
+        {app.identity.name: app.identity.user[0] for app in facts.apps},
         tuple(ask for app in facts.apps for ask in _asks(app, lost)),
         {
             path: queue.priority

@@ -16,6 +16,7 @@ from muster.feeds import FeedItem
 from muster.replay._beginning import Beginning, OldAsk
 from muster_core.decisions import Announced, Decision, Kind, Reason
 from muster_core.events import (
+    AddApp,
     AddAsk,
     AddNode,
     Apply,
@@ -29,7 +30,7 @@ from muster_core.events import (
 from muster_core.resources import Resources
 from muster_core.values.application_states import AppState
 
-_Counted: TypeAlias = AddAsk | AddNode | UpdateNode | RemoveNode | Apply | Delete
+_Counted: TypeAlias = AddAsk | AddApp | AddNode | UpdateNode | RemoveNode | Apply | Delete
 Key: TypeAlias = tuple[str, str]
 """The names of an application and of an ask of it."""
 
@@ -52,6 +53,7 @@ class LiveAsk:
         held_us: When it got the node, in microseconds.
         bound_us: When it was bound there, in microseconds, or None.
         retries: How often it is still tried again after its work has failed.
+        user: The user of its application, or None.
     """
 
     key: Key
@@ -63,6 +65,7 @@ class LiveAsk:
     held_us: int = 0
     bound_us: int | None = None
     retries: int = 0
+    user: str | None = None
 
 
 # Looking up a member of an enum takes ten times as long, and this is done for each decision.
@@ -131,6 +134,8 @@ class Census:
         self._pods: dict[Key, Resources] = {}
         #: The queue of each application that has not completed.
         self._queues: dict[str, str] = {}
+        #: The user of each application, likewise.
+        self._users: dict[str, str | None] = {}
 
     def begin(self, beginning: Beginning) -> None:
         """Begin with a state instead of with nothing; before anything else.
@@ -141,6 +146,7 @@ class Census:
         for name, capacity in beginning.nodes.items():
             self._listener.node(at_us, name, capacity)
         self._queues |= beginning.apps
+        self._users |= beginning.users
         for queue in beginning.apps.values():
             self._listener.job(queue)
         for path, priority in beginning.priorities.items():
@@ -153,7 +159,13 @@ class Census:
         came_us = None if old.was_bound else one.came_us
         queue = self._queues[old.app]
         ask = LiveAsk(
-            (old.app, one.name), queue, one.resources, came_us, one.gang, retries=one.retries
+            (old.app, one.name),
+            queue,
+            one.resources,
+            came_us,
+            one.gang,
+            retries=one.retries,
+            user=self._users.get(old.app),
         )
         self._pend(ask, at_us)
         if old.node is None:
@@ -191,12 +203,15 @@ class Census:
             if decision.state == _NEW and decision.app and decision.queue
         }
         self._queues |= new
+        for app in new:
+            self._users.pop(app, None)
         refused = {decision.index for decision in decisions if decision.kind is _REJECTED}
         self.catch_up(at_us, refused)
         for decision in decisions:
             self._follow(decision, at_us)
             if decision.state == _COMPLETED and decision.app not in new:
                 self._queues.pop(decision.app or "", None)
+                self._users.pop(decision.app or "", None)
 
     def catch_up(self, until_us: int, refused: AbstractSet[int | None] = frozenset()) -> None:
         """Apply the events of a batch, and those of earlier batches that led to no decision.
@@ -213,9 +228,9 @@ class Census:
         match event:
             case AddAsk():
                 self._add(event, at_us)
-            case AddNode(node, capacity):
-                self._listener.node(at_us, node, capacity)
-            case UpdateNode(node, capacity):
+            case AddApp(app=app, user=user):
+                self._users[app] = user
+            case AddNode(node, capacity) | UpdateNode(node, capacity):
                 if capacity is not None:
                     self._listener.node(at_us, node, capacity)
             case RemoveNode(node):
@@ -235,7 +250,8 @@ class Census:
                 case NodeObject(node, capacity):
                     if capacity is not None:
                         self._listener.node(at_us, node, capacity)
-                case PodObject(app=app, name=name, ask=AddAsk() as ask):
+                case PodObject(app=app, name=name, ask=AddAsk() as ask, user=user):
+                    self._users.setdefault(app, user)
                     if self._knows((app, name)):
                         # It changes, or ends in this batch and is added again.
                         self._pods[app, name] = ask.resources
@@ -248,10 +264,18 @@ class Census:
         return key in self.unbound or key in self.holding
 
     def _add(self, event: AddAsk, at_us: int) -> None:
-        queue = self._queues.get(event.app, "root")
+        queue, user = self._queues.get(event.app, "root"), self._users.get(event.app)
         for name in event.names():
             key = (event.app, name)
-            ask = LiveAsk(key, queue, event.resources, at_us, event.gang, retries=event.retries)
+            ask = LiveAsk(
+                key,
+                queue,
+                event.resources,
+                at_us,
+                event.gang,
+                retries=event.retries,
+                user=user,
+            )
             if self._knows(key):
                 self._next.setdefault(key, deque()).append(ask)
             else:
@@ -280,7 +304,8 @@ class Census:
         if ask is None:
             ask = self.unbound.pop(key, None)
             if ask is None:  # a new Pod that looked like a change of an existing one
-                ask = LiveAsk(key, decision.queue or "root", self._pods.pop(key), at_us)
+                amounts, user = self._pods.pop(key), self._users.get(key[0])
+                ask = LiveAsk(key, decision.queue or "root", amounts, at_us, user=user)
                 self._listener.pending(at_us, ask)
             self._listener.taken(at_us, ask)
             self.holding[key] = ask

@@ -7,6 +7,7 @@ from typing import Final, final
 
 import attrs
 
+from muster.replay._costs import Fairness, LostRuns
 from muster.replay._reading import FeedWarning
 from muster.replay._waits import WaitSummary
 from muster_core.decisions import Decision
@@ -46,11 +47,17 @@ class QueueSummary:
         queue: Its full path.
         jobs: How many applications were submitted to it.
         wait: How long its bound asks waited.
+        asks_reclaimed: How often an ask of it was evicted by reclaim.
+        asks_preempted: How often an ask of it was evicted by preemption.
+        lost: The runs that were cut short and have to be run again, by the reason of the release.
     """
 
     queue: str
     jobs: int
     wait: WaitSummary
+    asks_reclaimed: int = 0
+    asks_preempted: int = 0
+    lost: Mapping[str, LostRuns] = attrs.field(factory=dict[str, LostRuns])
 
 
 @final
@@ -80,6 +87,9 @@ class Summary:
         utilisation: For each resource type of the nodes, the share of the capacity that was
             used: the integral of the usage over time divided by that of the capacity. 1 is
             everything; None means that the capacity was 0 all the time.
+        lost: The runs of all queues that were cut short and have to be run again, by the reason of
+            the release.
+        fairness: How even the shares of queues and of users were.
     """
 
     events: int
@@ -101,6 +111,8 @@ class Summary:
     wait: WaitSummary
     queues: tuple[QueueSummary, ...]
     utilisation: Mapping[str, float | None]
+    lost: Mapping[str, LostRuns]
+    fairness: Fairness
 
     @property
     def decisions_per_s(self) -> float:

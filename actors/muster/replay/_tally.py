@@ -14,6 +14,7 @@ from typing import Final, final
 from muster.feeds import FeedItem, Settle
 from muster.replay._beginning import Beginning
 from muster.replay._census import Census, LiveAsk
+from muster.replay._costs import Costs
 from muster.replay._reading import FeedWarning, Reading
 from muster.replay._summary import MOST_REMARKS, QueueSummary, Remark, Summary
 from muster.replay._waits import Waits
@@ -96,6 +97,7 @@ class _Counts:
 
     def __init__(self) -> None:
         self.usage = _Usage()
+        self.costs = Costs()
         self.waits: dict[str, Waits] = defaultdict(Waits)
         self.jobs: dict[str, int] = defaultdict(int)
         self.asks_bound = 0
@@ -104,6 +106,7 @@ class _Counts:
         """Record the capacity of a node."""
         self.usage.pass_to(at_us)
         self.usage.set_node(name, capacity)
+        self.costs.node(at_us, name, capacity)
 
     def job(self, queue: str) -> None:
         """Count an application."""
@@ -113,6 +116,7 @@ class _Counts:
         """Add the resources of an ask to the usage."""
         self.usage.pass_to(at_us)
         self.usage.take(ask.resources)
+        self.costs.held(at_us, ask)
 
     def bound(self, _: int, ask: LiveAsk, wait_us: int | None) -> None:
         """Count an ask that is bound for the first time."""
@@ -120,16 +124,19 @@ class _Counts:
             self.asks_bound += 1
             self.waits[ask.queue].add(wait_us)
 
-    def left(self, at_us: int, ask: LiveAsk, _: Reason | None) -> None:
+    def left(self, at_us: int, ask: LiveAsk, reason: Reason | None) -> None:
         """Subtract the resources of an ask from the usage."""
         self.usage.pass_to(at_us)
         self.usage.give_back(ask.resources)
+        self.costs.left(at_us, ask, reason)
 
     def pending(self, at_us: int, ask: LiveAsk) -> None:
-        """Do nothing: the census knows the pending asks."""
+        """Count an ask that wants a node."""
+        self.costs.pending(at_us, ask)
 
     def taken(self, at_us: int, ask: LiveAsk) -> None:
-        """Do nothing, likewise."""
+        """Count it no more."""
+        self.costs.taken(at_us, ask)
 
     def priority(self, at_us: int, queue: str, value: int | None) -> None:
         """Do nothing: a summary has no priorities."""
@@ -245,12 +252,14 @@ class Tally:
         self.at_us = max(self.at_us, until_us or 0)
         self._census.catch_up(self.at_us)
         self._counts.usage.pass_to(self.at_us)
+        self._counts.costs.pass_to(self.at_us)
 
     def check(self) -> None:
         """Assert the invariants; for tests."""
         self._census.check()
         # All and only the waiting and bound asks use resources.
         self._counts.usage.check(ask.resources for ask in self._census.holding.values())
+        self._counts.costs.check()
 
     # Results
 
@@ -260,7 +269,7 @@ class Tally:
         everything = Waits()
         for waits in counts.waits.values():
             everything.extend(waits)
-        queues = sorted(counts.jobs.keys() | counts.waits.keys())
+        queues = sorted(counts.jobs.keys() | counts.waits.keys() | counts.costs.evicted.keys())
         running = sum(ask.bound_us is not None for ask in holding)
         return Summary(
             events=self.events,
@@ -281,8 +290,17 @@ class Tally:
             real_s=self.took_s,
             wait=everything.summary(),
             queues=tuple(
-                QueueSummary(queue, counts.jobs.get(queue, 0), counts.waits[queue].summary())
+                QueueSummary(
+                    queue,
+                    counts.jobs.get(queue, 0),
+                    counts.waits[queue].summary(),
+                    counts.costs.evictions(queue, Reason.RECLAIMED),
+                    counts.costs.evictions(queue, Reason.PREEMPTED),
+                    counts.costs.lost([queue]),
+                )
                 for queue in queues
             ),
             utilisation=counts.usage.utilisation(),
+            lost=counts.costs.lost(),
+            fairness=counts.costs.fairness(),
         )

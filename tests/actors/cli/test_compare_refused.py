@@ -74,7 +74,7 @@ def test_standard_input_that_is_closed(files: dict[str, Path]) -> None:
 
 
 def test_what_is_no_feed(files: dict[str, Path], tmp_path: Path) -> None:
-    problem = f"{files['a']}:1: op: is missing; nothing in it can be read as an event\n"
+    problem = f"{files['a']}: is a configuration, not a feed: check it with `muster validate {files['a']}`\n"
     lines = written(tmp_path / "lines.jsonl", '{"op": "bogus"}\n{}\n')
 
     for arguments in (

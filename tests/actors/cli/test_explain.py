@@ -415,7 +415,7 @@ def test_all_that_do_not_run_for_programs() -> None:
 
 
 def test_nothing_that_does_not_run() -> None:
-    result = run("explain", "-", "--all", given="")
+    result = run("explain", "-", "--all", given="[]")
 
     assert (result.exit_code, result.stdout) == (0, "0 s: 0 asks not running\n")
 
@@ -538,12 +538,11 @@ def test_who_has_to_go_for_a_remedy() -> None:
 
 
 @pytest.mark.parametrize("what", [("--all",), ("--ask", "a/x")])
-def test_what_is_no_feed_is_said_to_be_none(what: tuple[str, ...]) -> None:
-    given = "partitions: [{name: default, queues: [{name: root}]}]\n"
-    result = run("explain", "-", *what, given=given)
+def test_a_feed_of_refused_events_is_asked_about(what: tuple[str, ...]) -> None:
+    result = run("explain", "-", *what, given="- {op: bogus}\n")
 
     assert result.exit_code == 1
-    assert "standard input:1: refused: op: is missing" in result.stderr
+    assert "standard input:1: refused: op: 'bogus' is no operation" in result.stderr
     assert "standard input: every event was refused: is it a feed?\n" in result.stderr
 
 
@@ -574,7 +573,7 @@ def test_the_first_ten_refusals_are_told() -> None:
     ],
 )
 def test_an_instant_may_be_written_as_it_is_shown(at: str, us: int) -> None:
-    status, answer = explained("--all", "--at", at, feed="")
+    status, answer = explained("--all", "--at", at, feed="[]")
 
     assert (status, answer["at"]) == (0, us / 1_000_000)
 

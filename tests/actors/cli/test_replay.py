@@ -52,14 +52,14 @@ asks bound               1
 asks pending at the end  0
 events refused           0
 
- queue    jobs   asks bound   mean wait (s)   median    95 %   longest
- ─────────────────────────────────────────────────────────────────────
- root.q      1            1           0.000    0.000   0.000     0.000
+ queue    jobs   asks bound   mean wait   median   95 %   longest
+ ────────────────────────────────────────────────────────────────
+ root.q      1            1         0 s      0 s    0 s       0 s
 
 
- resource    used
- ────────────────
- vcore      12.5%
+ resource     used
+ ─────────────────
+ vcore      12.5 %
 
 """
     )
@@ -74,22 +74,23 @@ def test_the_summary_of_several_queues() -> None:
     lines = run("replay", "-", given=FEED + more).stdout.splitlines()
 
     assert lines[0].startswith("Replayed 6 events, 00:34:00 of virtual time: ")
-    assert lines[8:] == [
-        " root.other      2            1           0.000       0.000       0.000       0.000",
-        " root.q          1            1       2,000.000   2,000.000   2,000.000   2,000.000",
+    assert lines[5] == "fairness of queues       0.5"
+    assert lines[9:] == [
+        " root.other      2            1         0 s       0 s       0 s       0 s",
+        " root.q          1            1     2,000 s   2,000 s   2,000 s   2,000 s",
         "",
-        " all             3            2       1,000.000   1,000.000   2,000.000   2,000.000",
+        " all             3            2     1,000 s   1,000 s   2,000 s   2,000 s",
         "",
         "",
-        " resource    used",
-        " ────────────────",
-        " vcore      98.3%",
+        " resource     used",
+        " ─────────────────",
+        " vcore      98.3 %",
         "",
     ]
 
 
 def test_the_summary_of_nothing() -> None:
-    result = run("replay", "-", given="")
+    result = run("replay", "-", given="[]")
 
     assert result.exit_code == 0
     assert result.stdout.startswith("Replayed 0 events, 0 s of virtual time: 0 decisions in ")
@@ -158,8 +159,19 @@ def test_json() -> None:
         "decisions": 8,
         "virtual_s": 40,
         "wait": wait,
-        "queues": [{"queue": "root.q", "jobs": 1, "wait": wait}],
+        "queues": [
+            {
+                "queue": "root.q",
+                "jobs": 1,
+                "wait": wait,
+                "asks_reclaimed": 0,
+                "asks_preempted": 0,
+                "lost": {},
+            }
+        ],
         "utilisation": {"vcore": 0.125},
+        "lost": {},
+        "fairness": {"queues": None, "queues_s": 0, "users": None, "users_s": 0},
         "interrupted": False,
         "report": None,
     }

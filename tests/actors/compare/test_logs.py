@@ -60,7 +60,9 @@ def compare_logs(
 
 def without_asks(figures: Figures) -> Figures:
     """Give what of the figures a log can tell."""
-    return attrs.evolve(figures, asks_pending=None, wait=None, utilisation={})
+    return attrs.evolve(
+        figures, asks_pending=None, wait=None, utilisation={}, lost=None, fairness=None
+    )
 
 
 def waits(movement: Movement) -> Movement:

@@ -13,7 +13,8 @@ from muster.cli._clients.completion import Completed
 from muster.cli._clients.kinds import ask_path
 from muster.cli._clients.options import Address, ending, server_options
 from muster.cli._clients.output import printable
-from muster.cli._options import DIFFERENT, complain, counted, example
+from muster.cli._options import DIFFERENT, complain, example
+from muster.figures.text import counted
 
 if TYPE_CHECKING:
     from muster.client import Server

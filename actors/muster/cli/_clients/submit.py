@@ -23,13 +23,13 @@ from muster.cli._options import (
     UNUSABLE,
     Format,
     complain,
-    counted,
     example,
     format_option,
     name_of,
     print_json,
 )
 from muster.feeds import Expect, FeedError, FeedItem, Refused, Settle, read_feed, write_event
+from muster.figures.text import counted
 
 if TYPE_CHECKING:
     from muster.client import Server
@@ -152,7 +152,7 @@ def _lines(feed: str, skip: int, tally: Tally) -> Iterator[Line]:
     Raises:
         FeedError: If the feed cannot be read.
     """
-    for item in islice(read_feed(feed), skip, None):
+    for item in islice(read_feed(feed, only_feeds=True), skip, None):
         if isinstance(item.content, (Settle, Expect)):
             tally.skipped += 1
         else:
@@ -214,7 +214,7 @@ class Sending:
         console = Console(stderr=True)
         if not console.is_terminal or feed == "-":
             return nullcontext()
-        total = sum(1 for _ in read_feed(feed))
+        total = sum(1 for _ in read_feed(feed, only_feeds=True))
         self._bar = Progress(
             TextColumn("{task.description}"),
             BarColumn(),
@@ -289,7 +289,7 @@ class Sending:
 
 def _say_how_to_resume(feed: str, tally: Tally, run: str) -> None:
     complain(
-        f"{tally.position:,} events of {name_of(feed)} are done. To go on after them: "
+        f"{counted(tally.position, 'event')} of {name_of(feed)} {'is' if tally.position == 1 else 'are'} done. To go on after them: "
         f"muster submit {feed} --skip {tally.position} --run {run}"
     )
 

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from muster.cli._options import counted
 from muster.cli._progress import instant
 from muster.compare import Elsewhere, FirstDifference, Version
+from muster.figures.text import counted
 from muster_core.decisions import Decision, Kind
 
 

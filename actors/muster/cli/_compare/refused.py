@@ -6,8 +6,8 @@ from collections.abc import Iterator, Sequence
 
 import click
 
-from muster.cli._options import counted
 from muster.compare import Refusals
+from muster.figures.text import counted
 from muster.replay import Remark
 
 

@@ -14,7 +14,7 @@ import click
 
 from muster.cli._compare.refused import tell_refused
 from muster.cli._compare.text import print_compared
-from muster.cli._configurations import read_configuration_text
+from muster.cli._configurations import read_configuration_text, told_as_feed
 from muster.cli._options import (
     DIFFERENT,
     FILE,
@@ -22,7 +22,6 @@ from muster.cli._options import (
     UNUSABLE,
     Format,
     complain,
-    counted,
     error_map,
     example,
     format_option,
@@ -55,6 +54,7 @@ from muster.feeds import (
     is_directory,
     parse,
 )
+from muster.figures.text import counted
 from muster_core.config.model import Configuration
 from muster_core.errors import ConfigError, RefusedError
 
@@ -289,13 +289,16 @@ class Opening:
 
 
 def _configuration(name: str, partition: str | None) -> Configuration:
-    shown = name_of(name)
+    shown, text = name_of(name), None
     try:
         text = read_configuration_text(name)
         if text is None:
             raise FeedError(shown, "cannot be read: it is closed")
         return parse_configuration(text, file=shown, partition=partition)
     except ConfigError as error:
+        feed = None if text is None else told_as_feed(shown, text)
+        if feed is not None:
+            raise FeedError(shown, feed) from error
         first, *others = error.problems
         told = "; ".join(map(str, [attrs.evolve(first, file=None, line=None), *others]))
         raise FeedError(shown, told, first.line) from error
@@ -314,7 +317,7 @@ def _of_configurations(
             return Comparison(*sides_of_kept(kept, both, left_out), in_step=True)
         except RefusedError as error:
             raise FeedError(feed, f"no configuration given can come into force: {error}") from error
-    first, raws = _begun(opening.progress.read_raw(feed))
+    first, raws = _begun(opening.progress.read_raw(feed, logs=True))
     if first is not None and is_decision(first):
         raise FeedError(name_of(feed), "is a decision log: a configuration cannot change it")
     sides = sides_of(
@@ -332,7 +335,7 @@ def _of_two(opening: Opening) -> Comparison:
     names = opening.arguments.inputs
     kept = [opening.kept(name) for name in names]
     begun = [
-        (None, iter(())) if one is not None else _begun(opening.progress.read_raw(name))
+        (None, iter(())) if one is not None else _begun(opening.progress.read_raw(name, logs=True))
         for name, one in zip(names, kept, strict=True)
     ]
     # An empty file may be a feed or a log.

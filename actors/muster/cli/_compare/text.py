@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
+from functools import partial
 from typing import Final, TypeAlias
 
 import click
@@ -10,7 +11,7 @@ from rich.console import Console, RenderableType
 
 from muster.cli._compare.first import words_of
 from muster.cli._compare.refused import words_of_refused
-from muster.cli._options import counted, name_of
+from muster.cli._options import name_of
 from muster.cli._tables import Column, Unit, console_of, tables_of
 from muster.compare import (
     Compared,
@@ -20,10 +21,10 @@ from muster.compare import (
     Movement,
 )
 from muster.feeds import date_text
+from muster.figures.text import counted, measured, percent, points, resource_time, seconds_text
+from muster.figures.words import cause
+from muster.replay import LostRuns
 from muster_core.decisions import MICROSECONDS
-
-_LONG_S: Final = 1000
-"""The time in seconds from which fractions are not shown."""
 
 _NONE: Final = "-"
 _SAME: Final = "="
@@ -84,6 +85,8 @@ def _parts(
         yield from _groups(console, "queue", queues)
         if any(row.a.utilisation or row.b.utilisation for row in compared.queues):
             yield from _utilisation(console, compared)
+        if compared.a.lost or compared.b.lost:
+            yield from _lost(console, compared)
     if compared.priorities:
         rows = [(_range(row.lowest, row.highest), row.a, row.b) for row in compared.priorities]
         yield from _groups(console, "priority", rows)
@@ -106,14 +109,6 @@ _Three: TypeAlias = tuple[str, str, str]
 
 def _count(value: float) -> str:
     return f"{value:,.0f}"
-
-
-def _time(value: float) -> str:
-    return f"{value:,.3f}" if abs(value) < _LONG_S else f"{value:,.0f}"
-
-
-def _percent(value: float) -> str:
-    return f"{value * 100:,.1f}"
 
 
 def _wait(part: str) -> _Reader:
@@ -142,10 +137,10 @@ def _waits(figures: Figures) -> list[_Figure]:
     """Return the figures of waits."""
     of_jobs = " of jobs" if figures.wait is None else ""
     return [
-        (f"mean wait{of_jobs} (s)", _wait("mean_s"), _time),
-        ("median", _wait("median_s"), _time),
-        ("95 %", _wait("p95_s"), _time),
-        ("longest", _wait("longest_s"), _time),
+        (f"mean wait{of_jobs}", _wait("mean_s"), seconds_text),
+        ("median", _wait("median_s"), seconds_text),
+        ("95 %", _wait("p95_s"), seconds_text),
+        ("longest", _wait("longest_s"), seconds_text),
     ]
 
 
@@ -165,8 +160,9 @@ def _more(by: float, write: _Writer) -> str:
 
 def _unit(titles: _Three, cells: Sequence[_Three]) -> Unit:
     """Return columns that stay in one table."""
+    what = titles[0].removesuffix("A")
     return [
-        Column(title, column)
+        Column(title, column, alone=f"{what}{title.removeprefix(what)}")
         for title, column in zip(titles, zip(*cells, strict=True), strict=True)
     ]
 
@@ -177,13 +173,56 @@ def _whole(console: Console, a: Figures, b: Figures) -> Iterator[RenderableType]
         if name in _ALWAYS or read(a) is not None or read(b) is not None:
             rows.append((name, _three(read(a), read(b), write)))
     if a.wait is not None:
-        rows.append(("mean wait of jobs (s)", _three(_mean_of_jobs(a), _mean_of_jobs(b), _time)))
-    rows.append(("makespan (s)", _three(a.makespan_s, b.makespan_s, _time)))
+        rows.append(("mean wait of jobs", _three(_mean_of_jobs(a), _mean_of_jobs(b), seconds_text)))
+    rows.append(("makespan", _three(a.makespan_s, b.makespan_s, seconds_text)))
     for kind in sorted({*a.utilisation, *b.utilisation}):
-        used = _three(a.utilisation.get(kind), b.utilisation.get(kind), _percent)
-        rows.append((f"{kind} used (%)", used))
+        used = _shares(a.utilisation.get(kind), b.utilisation.get(kind))
+        rows.append((f"{kind} used", used))
+    rows += _losses(a, b)
+    if a.fairness is not None and b.fairness is not None:
+        for what, one, other in (
+            ("queues", a.fairness.queues, b.fairness.queues),
+            ("users", a.fairness.users, b.fairness.users),
+        ):
+            if one is not None or other is not None:
+                rows.append((f"fairness of {what}", _three(one, other, measured)))
     names = Column("all", [name for name, _ in rows], folds=True)
     return tables_of(console, [names], [_unit(("A", "B", "B - A"), [three for _, three in rows])])
+
+
+# COMMAND-22
+def _losses(a: Figures, b: Figures) -> Iterator[tuple[str, _Three]]:
+    """Yield the runs that were cut short: how many for each cause, and what was lost by type."""
+    lost_a, lost_b = a.lost or {}, b.lost or {}
+    for why in sorted({*lost_a, *lost_b}):
+        runs = _three(_runs(lost_a.get(why)), _runs(lost_b.get(why)), _count)
+        yield f"runs lost: {cause(why)}", runs
+    for kind in sorted({*_held_of(a), *_held_of(b)}):
+        yield f"{kind} lost", _lost_of(a, b, kind)
+
+
+def _runs(lost: LostRuns | None) -> int:
+    return 0 if lost is None else lost.runs
+
+
+def _held_of(figures: Figures) -> dict[str, float]:
+    """Return what lost runs held, for all causes together, times its time."""
+    held: dict[str, float] = {}
+    for lost in (figures.lost or {}).values():
+        for kind, amount_s in lost.resource_s.items():
+            held[kind] = held.get(kind, 0.0) + amount_s
+    return held
+
+
+def _lost_of(a: Figures, b: Figures, kind: str) -> _Three:
+    write = partial(resource_time, kind)
+    return _three(_held_of(a).get(kind, 0.0), _held_of(b).get(kind, 0.0), write)
+
+
+def _shares(a: float | None, b: float | None) -> _Three:
+    """Return a share of both sides in percent, and the difference in points."""
+    of_a, of_b, _ = _three(a, b, percent)
+    return of_a, of_b, _three(a, b, points)[2]
 
 
 def _mean_of_jobs(figures: Figures) -> Number:
@@ -223,11 +262,23 @@ def _utilisation(console: Console, compared: Compared) -> Iterator[RenderableTyp
     units: list[Unit] = []
     for kind in sorted({*compared.a.utilisation, *compared.b.utilisation}):
         cells = [
-            _three(row.a.utilisation.get(kind), row.b.utilisation.get(kind), _percent)
+            _shares(row.a.utilisation.get(kind), row.b.utilisation.get(kind))
             for row in compared.queues
         ]
-        units.append(_unit((f"{kind} used (%): A", "B", "B - A"), cells))
+        units.append(_unit((f"{kind} used: A", "B", "B - A"), cells))
     names = Column("queue", [row.queue for row in compared.queues], folds=True)
+    return tables_of(console, [names], units)
+
+
+# COMMAND-22
+def _lost(console: Console, compared: Compared) -> Iterator[RenderableType]:
+    """Return a table of what lost runs had held, for each queue that lost any."""
+    rows = [row for row in compared.queues if row.a.lost or row.b.lost]
+    units: list[Unit] = []
+    for kind in sorted({*_held_of(compared.a), *_held_of(compared.b)}):
+        cells = [_lost_of(row.a, row.b, kind) for row in rows]
+        units.append(_unit((f"{kind} lost: A", "B", "B - A"), cells))
+    names = Column("queue", [row.queue for row in rows], folds=True)
     return tables_of(console, [names], units)
 
 
@@ -245,9 +296,10 @@ def _jobs(console: Console, jobs: JobChanges, origin_us: int | None) -> Iterator
         if not (movement.gained or movement.lost):
             continue
         also = " Their ends change in the same way." if alike else ""
+        gained = counted(movement.gained, f"{what}s", what)
+        lost = counted(movement.lost, f"{what}s", what)
         yield (
-            f"Of {counted(jobs.compared, 'job')}, {movement.gained:,} {what} {less} in B and "
-            f"{movement.lost:,} {what} {more}.{also}\n"
+            f"Of {counted(jobs.compared, 'job')}, {gained} {less} in B and {lost} {more}.{also}\n"
         )
         yield from _movement(console, (what, less, more), movement, origin_us)
     for side, other, number, refused in (
@@ -278,16 +330,16 @@ def _movement(
         if changes:
             rows.append((f"{title}:", nothing, nothing))
             rows += [(f"  {change.app}", *_times(change, origin_us)) for change in changes]
-    waits = _unit(("wait (s): A", "B", "B - A"), [wait for _, wait, _ in rows])
-    titles = ("end (s): A", "B", "B - A") if origin_us is None else ("end: A", "B", "B - A (s)")
-    ends = _unit(titles, [end for *_, end in rows])
+    waits = _unit(("wait: A", "B", "B - A"), [wait for _, wait, _ in rows])
+    ends = _unit(("end: A", "B", "B - A"), [end for *_, end in rows])
     names = Column("job", [name for name, *_ in rows], folds=True)
     return tables_of(console, [names], [waits, ends])
 
 
 def _times(change: JobChange, origin_us: int | None) -> tuple[_Three, _Three]:
     a, b = change.a, change.b
-    wait, end = _three(a.wait_s, b.wait_s, _time), _three(a.end_s, b.end_s, _time)
+    wait = _three(a.wait_s, b.wait_s, seconds_text)
+    end = _three(a.end_s, b.end_s, seconds_text)
     if origin_us is None:
         return wait, end
     dates = [

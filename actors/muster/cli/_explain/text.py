@@ -10,11 +10,11 @@ from rich import box
 from rich.console import Console, RenderableType
 from rich.table import Table
 
-from muster.cli._options import counted
 from muster.cli._progress import clock, instant
 from muster.explain import Answer, Fate, Hold, Overview, Remedy, RemedyKind
 from muster.feeds import FeedItem
 from muster.feeds._encodings.encode import to_yaml_item
+from muster.figures.text import counted
 from muster_core.decisions import MICROSECONDS
 from muster_core.reasons import Explanation
 

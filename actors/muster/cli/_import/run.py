@@ -14,10 +14,11 @@ import yaml
 
 from muster.cli._import.progress import Reading
 from muster.cli._import.summary import as_map, lines
-from muster.cli._options import STDOUT, UNUSABLE, Format, complain, counted, error_map, print_json
+from muster.cli._options import STDOUT, UNUSABLE, Format, complain, error_map, print_json
 from muster.config_files import read_configuration
 from muster.feeds import FeedError, Output
 from muster.feeds._convert import target_encoding_of
+from muster.figures.text import counted
 from muster.importing import Queues, Workload, Written, default_queues, read_queues
 from muster.importing.workload.nodes import NodeFields, nodes_of
 from muster.importing.workload.reading import Opener

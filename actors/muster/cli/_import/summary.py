@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from muster.cli._options import STDOUT, counted
+from muster.cli._options import STDOUT
+from muster.figures.text import counted
 from muster.importing import Account, Cause, Written
 from muster.importing.workload.texts import date_of, seconds_of
 

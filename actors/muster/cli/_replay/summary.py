@@ -9,11 +9,12 @@ import click
 from rich.console import Console
 from rich.table import Table
 
-from muster.cli._options import counted
 from muster.cli._progress import clock
-from muster.cli._tables import Column, console_of, tables_of
+from muster.cli._tables import Column, Unit, console_of, tables_of
 from muster.feeds import date_text
-from muster.replay import Summary, WaitSummary
+from muster.figures.text import counted, measured, percent, resource_time, seconds_text
+from muster.figures.words import cause
+from muster.replay import LostRuns, Summary, WaitSummary
 
 
 def as_map(summary: Summary, origin_us: int | None, *, interrupted: bool) -> dict[str, object]:
@@ -51,6 +52,9 @@ def print_summary(
         if summary.queues:
             for table in _waits(console, summary):
                 console.print(table, crop=False)
+        if summary.lost:
+            for table in _lost(console, summary):
+                console.print(table, crop=False)
         if summary.utilisation:
             for table in _utilisation(console, summary):
                 console.print(table, crop=False)
@@ -63,8 +67,8 @@ def _headline(summary: Summary, dates: tuple[str, str] | None, *, interrupted: b
     span = "" if dates is None else f"From {dates[0]} to {dates[1]}\n"
     return (
         f"{'Interrupted after' if interrupted else 'Replayed'} {events}, "
-        f"{clock(summary.virtual_s)} of virtual time: {decisions} in {summary.real_s:,.3g} s "
-        f"({summary.decisions_per_s:,.0f} a second)\n"
+        f"{clock(summary.virtual_s)} of virtual time: {decisions} in "
+        f"{measured(summary.real_s)} s ({measured(summary.decisions_per_s)} a second)\n"
         f"{span}"
     )
 
@@ -83,20 +87,36 @@ def _counts(summary: Summary) -> Table:
         table.add_row("gangs satisfied", f"{summary.gangs_satisfied:,}")
         table.add_row("gangs timed out", f"{summary.gangs_timed_out:,}")
     table.add_row("events refused", f"{summary.refused:,}")
+    fairness = summary.fairness
+    for what, index in (("queues", fairness.queues), ("users", fairness.users)):
+        if index is not None:
+            table.add_row(f"fairness of {what}", measured(index))
     return table
 
 
 def _waits(console: Console, summary: Summary) -> Iterator[Table]:
     names = [queue.queue for queue in summary.queues]
-    rows = [(f"{queue.jobs:,}", *_of(queue.wait)) for queue in summary.queues]
+    rows = [
+        (
+            f"{queue.jobs:,}",
+            *_of(queue.wait),
+            f"{queue.asks_reclaimed:,}",
+            f"{queue.asks_preempted:,}",
+        )
+        for queue in summary.queues
+    ]
     jobs = sum(queue.jobs for queue in summary.queues)
-    footers = (f"{jobs:,}", *_of(summary.wait))
+    evicted = (f"{summary.asks_reclaimed:,}", f"{summary.asks_preempted:,}")
+    footers = (f"{jobs:,}", *_of(summary.wait), *evicted)
     if len(rows) == 1:
         footers = ("",) * len(footers)
-    titles = ("jobs", "asks bound", "mean wait (s)", "median", "95 %", "longest")
+    titles = ["jobs", "asks bound", "mean wait", "median", "95 %", "longest"]
+    titles.append("reclaimed" if summary.asks_reclaimed else "")
+    titles.append("preempted" if summary.asks_preempted else "")
     units = [
         [Column(title, cells, footer)]
         for title, footer, cells in zip(titles, footers, zip(*rows, strict=True), strict=True)
+        if title
     ]
     of_all = "all" if len(rows) > 1 else ""
     return tables_of(console, [Column("queue", names, of_all, folds=True)], units)
@@ -105,11 +125,41 @@ def _waits(console: Console, summary: Summary) -> Iterator[Table]:
 def _of(wait: WaitSummary) -> tuple[str, ...]:
     """Return the cells for how many asks were bound and how long they waited."""
     times_s = (wait.mean_s, wait.median_s, wait.p95_s, wait.longest_s)
-    times = ("-" if time_s is None else f"{time_s:,.3f}" for time_s in times_s)
+    times = ("-" if time_s is None else seconds_text(time_s) for time_s in times_s)
     return (f"{wait.count:,}", *times)
 
 
 def _utilisation(console: Console, summary: Summary) -> Iterator[Table]:
-    used = ["-" if used is None else f"{used:.1%}" for used in summary.utilisation.values()]
+    used = ["-" if used is None else percent(used) for used in summary.utilisation.values()]
     names = Column("resource", list(summary.utilisation), folds=True)
     return tables_of(console, [names], [[Column("used", used)]])
+
+
+# COMMAND-22
+def _lost(console: Console, summary: Summary) -> Iterator[Table]:
+    """Yield tables of the runs that were cut short and have to be run again."""
+    rows = [
+        (queue.queue, why, lost) for queue in summary.queues for why, lost in queue.lost.items()
+    ]
+    several = len(rows) > 1
+    if several:
+        rows += [("all", *one) for one in summary.lost.items()]
+    runs = [lost for *_, lost in rows]
+    names = [
+        Column("queue", [queue for queue, *_ in rows], folds=True),
+        Column("cut short", [cause(why) for _, why, _ in rows], folds=True),
+    ]
+    units: list[Unit] = [
+        [Column("runs", [f"{lost.runs:,}" for lost in runs])],
+        [Column("lost run time", [seconds_text(lost.run_s) for lost in runs])],
+    ]
+    units += [
+        [Column(kind, [_held(lost, kind) for lost in runs])]
+        for kind in sorted({kind for lost in runs for kind in lost.resource_s})
+    ]
+    return tables_of(console, names, units)
+
+
+def _held(lost: LostRuns, kind: str) -> str:
+    held = lost.resource_s.get(kind)
+    return "-" if held is None else resource_time(kind, held)

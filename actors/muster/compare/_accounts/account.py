@@ -12,7 +12,7 @@ from muster.compare._accounts.jobs import Job, JobHistory
 from muster.compare._accounts.usage import Usage
 from muster.compare._asks import find_ask
 from muster.compare._result import Figures
-from muster.replay import Beginning, Waits
+from muster.replay import Beginning, Costs, Waits
 from muster_core.coordinator.coordinator import CoordinatorMachine
 from muster_core.decisions import MICROSECONDS, Announced, Decision, Kind, Reason
 from muster_core.owners.messages.asks import Ask
@@ -117,10 +117,17 @@ class Account:
     Args:
         machine: The machine of that scheduler, or None if there are only decisions.
         closed: Called with each application once it can no longer change.
+        costs: What evictions cost on that side, or None if that is not known.
     """
 
-    def __init__(self, machine: CoordinatorMachine | None, closed: Callable[[Job], None]) -> None:
+    def __init__(
+        self,
+        machine: CoordinatorMachine | None,
+        closed: Callable[[Job], None],
+        costs: Costs | None = None,
+    ) -> None:
         self._machine = machine
+        self._costs = costs
         self._jobs = JobHistory(closed)
         self._usage = Usage()
         self._queues: dict[str, Count] = defaultdict(Count)
@@ -287,7 +294,9 @@ class Account:
 
     def all(self) -> Figures:
         """Return the figures of all asks and applications."""
-        return self._told(total(self._queues.values()), self._queues)
+        figures = self._told(total(self._queues.values()), self._queues)
+        fairness = None if self._costs is None else self._costs.fairness()
+        return attrs.evolve(figures, fairness=fairness)
 
     def queues(self) -> set[str]:
         """Return the paths of the leaves that were used."""
@@ -309,7 +318,7 @@ class Account:
             count for priority, count in self._priorities.items() if lowest <= priority <= highest
         ]
         return attrs.evolve(
-            self._told(total(counts), ()), job_wait=None, utilisation={}, makespan_s=None
+            self._told(total(counts), ()), job_wait=None, utilisation={}, makespan_s=None, lost=None
         )
 
     def _told(self, count: Count, queues: Iterable[str]) -> Figures:
@@ -324,4 +333,5 @@ class Account:
             job_wait=count.job_waits.summary(),
             utilisation=self._usage.shares(queues),
             makespan_s=count.makespan_s,
+            lost=None if self._costs is None else self._costs.lost(queues),
         )

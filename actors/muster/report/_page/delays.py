@@ -12,7 +12,9 @@ from muster.figures.text import (
     MINUTE,
     NOTHING,
     SECOND,
+    counted,
     duration,
+    percent,
     safe,
     safe_long,
 )
@@ -120,7 +122,7 @@ def _row(
             said = f"{duration(EDGES_US[number - 1])} to {duration(_edge(number))}"
             columns.append(_column(left, width, counts[number], highest, total, said))
     rules = ""
-    told = f"{total:,} asks"
+    told = counted(total, "ask")
     if wait is not None and wait.median_s is not None and wait.p95_s is not None:
         for style, value_s in (("median", wait.median_s), ("p95", wait.p95_s)):
             value_us = value_s * MICROSECONDS
@@ -145,7 +147,7 @@ def _part(count: int, total: int) -> str:
 
 def _column(left: float, width: float, count: int, highest: int, total: int, said: str) -> str:
     height = max(count / highest * 100, 2)
-    title = f"{said}: {count:,} asks, {count / total:.1%}"
+    title = f"{said}: {counted(count, 'ask')}, {percent(count / total)}"
     return (
         f'<i class="bin" style="left:{left:.2f}%;width:{width:.2f}%;height:{height:.1f}%" '
         f'title="{title}"></i>'

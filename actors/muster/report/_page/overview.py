@@ -12,6 +12,7 @@ from muster.figures.text import (
     Unit,
     counted,
     duration,
+    measured,
     minus,
     number,
     percent,
@@ -97,6 +98,13 @@ def _tiles(content: Content) -> Iterator[str]:
             f"{summary.asks_reclaimed + summary.asks_preempted:,}",
             "asks evicted",
             f"{summary.asks_reclaimed:,} reclaimed, {summary.asks_preempted:,} preempted",
+        )
+    fairness = summary.fairness
+    if fairness.queues is not None or fairness.users is not None:
+        yield _tile(
+            NOTHING if fairness.queues is None else measured(fairness.queues),
+            "fairness of queues",
+            f"of users {NOTHING if fairness.users is None else measured(fairness.users)}",
         )
     if summary.refused or summary.warnings:
         yield _tile(f"{summary.refused:,}", "events refused", counted(summary.warnings, "warning"))

@@ -14,6 +14,7 @@ from muster.figures.text import safe
 from muster.report._page.content import Content
 from muster.report._page.delays import distributions, longest
 from muster.report._page.gantt import gantt
+from muster.report._page.losses import losses
 from muster.report._page.overview import cluster, head, tiles
 from muster.report._page.remarks import remarks
 from muster.report._page.tree import tree
@@ -30,6 +31,7 @@ _SECTIONS: Final = (
     ("queues", "Queues"),
     ("waits", "Waits"),
     ("longest", "Longest waits"),
+    ("losses", "Lost runs"),
     ("remarks", "Refusals and warnings"),
 )
 
@@ -56,6 +58,7 @@ def _written(content: Content) -> str:
             tree(content, data),
             distributions(content),
             longest(content),
+            losses(content),
             remarks(content),
         ]
     )

@@ -6,7 +6,7 @@ import tracemalloc
 from itertools import chain, repeat
 
 import pytest
-from hypothesis import given, settings, strategies as st
+from hypothesis import given, strategies as st
 
 from muster.feeds import Encoding, FeedError, RawEvent, convert, read_raw
 from muster.feeds._encodings import json_list
@@ -31,7 +31,6 @@ def test_a_list_without_events(text: str) -> None:
     assert read(text) == []
 
 
-@settings(max_examples=30)
 @given(st.lists(VALUES, max_size=5), st.integers(1, 30), st.sampled_from([None, 1]), st.booleans())
 def test_it_does_not_matter_where_the_text_is_cut(
     values: list[object], size: int, indent: int | None, ascii_only: bool
@@ -118,7 +117,6 @@ def test_a_list_of_any_length_is_converted_in_little_memory() -> None:
     assert peak_bytes < 2_000_000
 
 
-@settings(max_examples=30)
 @given(st.lists(VALUES, max_size=4))
 def test_what_is_written_is_one_list_of_the_same(values: list[object]) -> None:
     lines = b"".join(json.dumps(value).encode() + b"\n" for value in values)

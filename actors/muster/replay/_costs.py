@@ -1,0 +1,307 @@
+"""What evictions cost, and how even the shares are: runs that were lost, and Jain's index.
+
+Both follow from what a census reports, at the instants at which it happens. Sums are whole numbers,
+so they do not depend on the order within an instant, nor on what else happens in between.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from typing import Final, final
+
+import attrs
+
+from muster.replay._census import GONE, LiveAsk
+from muster_core.decisions import MICROSECONDS, Reason
+from muster_core.resources import Resources
+from muster_core.structures.totals import add_to, take_from
+from muster_core.values.quantities import VCORE
+
+_MILLI: Final = 1000
+"""The base units of one ``vcore``."""
+
+_ONE: Final = 2**40
+"""The number that stands for a share, or an index, of 1."""
+
+# Looking up a member of an enum takes ten times as long, and this is done for each decision.
+_COMPLETED: Final = Reason.COMPLETED
+_FAILED: Final = Reason.FAILED
+_EVICTIONS: Final = frozenset({Reason.RECLAIMED, Reason.PREEMPTED})
+
+
+@final
+@attrs.frozen
+class LostRuns:
+    """Runs that were cut short and have to be run again.
+
+    Attributes:
+        runs: How many there were.
+        run_s: How long they had run together, in seconds.
+        resource_s: For each resource type, the amount times the seconds for which it was held:
+            cores of ``vcore``, bytes of ``memory``.
+    """
+
+    runs: int = 0
+    run_s: float = 0.0
+    resource_s: Mapping[str, float] = attrs.field(factory=dict[str, float])
+
+
+@final
+@attrs.frozen
+class Fairness:
+    """How even the dominant shares are, over time: Jain's index, from 0 to 1.
+
+    Attributes:
+        queues: The mean of the index of leaf queues, weighted by time, over the time at which two
+            or more have or want something and one of them has something; None if there was none.
+        queues_s: This time, in seconds.
+        users: The same, of users.
+        users_s: The same, of users.
+    """
+
+    queues: float | None = None
+    queues_s: float = 0.0
+    users: float | None = None
+    users_s: float = 0.0
+
+
+@final
+@attrs.define
+class _Lost:
+    """The sums of :class:`LostRuns`, in microseconds and base units times microseconds."""
+
+    runs: int = 0
+    run_us: int = 0
+    areas: dict[str, int] = attrs.field(factory=dict[str, int])
+
+    def add(self, other: _Lost) -> None:
+        self.runs += other.runs
+        self.run_us += other.run_us
+        add_to(self.areas, other.areas)
+
+    def told(self) -> LostRuns:
+        return LostRuns(
+            self.runs,
+            self.run_us / MICROSECONDS,
+            {
+                kind: area / (MICROSECONDS * (_MILLI if kind == VCORE else 1))
+                for kind, area in sorted(self.areas.items())
+            },
+        )
+
+
+@final
+@attrs.define(eq=False)
+class _Party:
+    """A queue or a user.
+
+    Attributes:
+        asks: How many asks it has, with and without a node.
+        amounts: What they hold.
+        share: Its dominant share that counts now, where :data:`_ONE` is 1.
+    """
+
+    asks: int = 0
+    amounts: dict[str, int] = attrs.field(factory=dict[str, int])
+    share: int = 0
+
+
+# COMMAND-23
+@final
+class _Parties:
+    """The queues, or the users, with their shares over time."""
+
+    def __init__(self) -> None:
+        self._parties: dict[str | None, _Party] = {}
+        #: Those whose share may have changed at this instant.
+        self._stale: dict[_Party, None] = {}
+        self._all_are_stale = False
+        #: How many have an ask, the sum of their shares, and that of the squares of these.
+        self._count = self._sum = self._squares = 0
+        #: The integral of the index over time, and the time.
+        self._area = self._time_us = 0
+
+    def wants(self, name: str | None, by: int) -> None:
+        """Change the number of asks of a party by 1 or -1."""
+        party = self._parties.get(name)
+        if party is None:
+            party = self._parties[name] = _Party()
+        if by > 0:
+            self._count += not party.asks
+            party.asks += 1
+        else:
+            party.asks -= 1
+            self._count -= not party.asks
+
+    def take(self, name: str | None, amounts: Resources) -> None:
+        """Add what an ask of a party holds."""
+        party = self._parties[name]
+        add_to(party.amounts, amounts)
+        self._stale[party] = None
+
+    def give_back(self, name: str | None, amounts: Resources) -> None:
+        """Subtract what an ask of a party held."""
+        party = self._parties[name]
+        take_from(party.amounts, amounts)
+        self._stale[party] = None
+
+    def spoil(self) -> None:
+        """Record that the capacity has changed."""
+        self._all_are_stale = True
+
+    def stay(self, for_us: int, capacity: Mapping[str, int]) -> None:
+        """Let time pass in which nothing changes."""
+        if self._stale or self._all_are_stale:
+            for party in self._parties.values() if self._all_are_stale else self._stale:
+                self._weigh(party, capacity)
+            self._stale.clear()
+            self._all_are_stale = False
+        if self._count > 1 and self._sum:
+            index = self._sum * self._sum * _ONE // (self._count * self._squares)
+            self._area += index * for_us
+            self._time_us += for_us
+
+    def _weigh(self, party: _Party, capacity: Mapping[str, int]) -> None:
+        share = 0
+        for kind, amount in party.amounts.items():
+            there = capacity.get(kind)
+            if there:
+                share = max(share, amount * _ONE // there)
+        before = party.share
+        if share != before:
+            self._sum += share - before
+            self._squares += share * share - before * before
+            party.share = share
+
+    @property
+    def mean(self) -> tuple[float | None, float]:
+        """The mean of the index, and the time over which it is one, in seconds."""
+        time_us = self._time_us
+        index = self._area / (_ONE * time_us) if time_us else None
+        return index, time_us / MICROSECONDS
+
+    def check(self) -> None:
+        """Assert the invariants; for tests."""
+        parties = self._parties.values()
+        assert self._count == sum(party.asks > 0 for party in parties)
+        assert self._sum == sum(party.share for party in parties)
+        assert self._squares == sum(party.share**2 for party in parties)
+        # Who holds something has an ask.
+        assert all(party.asks or not party.amounts for party in parties)
+
+
+@final
+class Costs:
+    """A listener of a census that adds up lost runs and evictions, and weighs shares.
+
+    Attributes:
+        evicted: How often an ask was evicted, by queue and reason.
+    """
+
+    def __init__(self) -> None:
+        self.evicted: dict[str, dict[Reason, int]] = {}
+        self._lost: dict[str, dict[Reason, _Lost]] = {}
+        self._now_us = 0
+        self._nodes: dict[str, Resources] = {}
+        self._capacity: dict[str, int] = {}
+        self._queues = _Parties()
+        self._users = _Parties()
+
+    def pass_to(self, at_us: int) -> None:
+        """Advance to an instant, in microseconds."""
+        passed_us = at_us - self._now_us
+        if passed_us > 0:
+            self._now_us = at_us
+            self._queues.stay(passed_us, self._capacity)
+            self._users.stay(passed_us, self._capacity)
+
+    # A listener
+
+    def node(self, at_us: int, name: str, capacity: Resources | None) -> None:
+        """Record the capacity of a node."""
+        self.pass_to(at_us)
+        before = self._nodes.pop(name, None)
+        if before is not None:
+            take_from(self._capacity, before)
+        if capacity is not None:
+            self._nodes[name] = capacity
+            add_to(self._capacity, capacity)
+        self._queues.spoil()
+        self._users.spoil()
+
+    def job(self, queue: str) -> None:
+        """Do nothing: an application without asks wants nothing."""
+
+    def pending(self, at_us: int, ask: LiveAsk) -> None:
+        """Count an ask that wants a node."""
+        if at_us > self._now_us:
+            self.pass_to(at_us)
+        self._queues.wants(ask.queue, 1)
+        self._users.wants(ask.user, 1)
+
+    def taken(self, at_us: int, ask: LiveAsk) -> None:
+        """Count an ask no more, or until it holds its node."""
+        if at_us > self._now_us:
+            self.pass_to(at_us)
+        self._queues.wants(ask.queue, -1)
+        self._users.wants(ask.user, -1)
+
+    def held(self, at_us: int, ask: LiveAsk) -> None:
+        """Count an ask that has a node."""
+        self.pending(at_us, ask)
+        self._queues.take(ask.queue, ask.resources)
+        self._users.take(ask.user, ask.resources)
+
+    def bound(self, at_us: int, ask: LiveAsk, wait_us: int | None) -> None:
+        """Do nothing: it held its node already."""
+
+    def left(self, at_us: int, ask: LiveAsk, reason: Reason | None) -> None:
+        """Count what an ask has lost with its node."""
+        self.taken(at_us, ask)
+        self._queues.give_back(ask.queue, ask.resources)
+        self._users.give_back(ask.user, ask.resources)
+        if reason is not _COMPLETED and reason is not None:
+            self._ended(at_us, ask, reason)
+
+    def priority(self, at_us: int, queue: str, value: int | None) -> None:
+        """Do nothing: what it costs shows in the decisions."""
+
+    # COMMAND-22
+    def _ended(self, at_us: int, ask: LiveAsk, reason: Reason) -> None:
+        if reason in _EVICTIONS:
+            evicted = self.evicted.setdefault(ask.queue, {})
+            evicted[reason] = evicted.get(reason, 0) + 1
+        is_over = reason in GONE and not (reason is _FAILED and ask.retries > 0)
+        if is_over or ask.bound_us is None:
+            return
+        run_us = at_us - ask.bound_us
+        areas = {kind: amount * run_us for kind, amount in ask.resources.items()}
+        lost = self._lost.setdefault(ask.queue, {}).setdefault(reason, _Lost())
+        lost.add(_Lost(1, run_us, areas))
+
+    def check(self) -> None:
+        """Assert the invariants; for tests."""
+        self._queues.check()
+        self._users.check()
+
+    # Results
+
+    def lost(self, queues: Iterable[str] | None = None) -> dict[str, LostRuns]:
+        """Return the runs that were lost, by the reason of the release.
+
+        Args:
+            queues: The queues that count; None for all.
+        """
+        found: dict[Reason, _Lost] = {}
+        for queue in self._lost if queues is None else queues:
+            for reason, lost in self._lost.get(queue, {}).items():
+                found.setdefault(reason, _Lost()).add(lost)
+        return {str(reason): found[reason].told() for reason in Reason if reason in found}
+
+    def evictions(self, queue: str, reason: Reason) -> int:
+        """Return how often asks of a queue were evicted for a reason."""
+        return self.evicted.get(queue, {}).get(reason, 0)
+
+    def fairness(self) -> Fairness:
+        """Return how even the shares were until now."""
+        return Fairness(*self._queues.mean, *self._users.mean)
