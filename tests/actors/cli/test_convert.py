@@ -2,6 +2,7 @@ from __future__ import annotations
 
 import gzip
 import io
+import json
 from pathlib import Path
 
 import msgpack
@@ -76,3 +77,38 @@ def test_json_leaves_standard_output_to_the_feed() -> None:
 
     assert result.stdout == LINES
     assert result.stderr == '{"in": "standard input", "out": "-", "events": 2}\n'
+
+
+# COMMAND-6, COMMAND-20: a feed that is converted elsewhere replays the same
+def test_a_feed_with_its_file_elsewhere(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    for folder in ("from", "to"):
+        (tmp_path / folder).mkdir()
+    limited = "{name: q, resources: {max: {vcore: 1}}}"
+    queues = f"partitions: [{{name: default, queues: [{{name: root, queues: [{limited}]}}]}}]\n"
+    written(tmp_path / "from" / "queues.yaml", queues)
+    feed = (
+        "- {op: configure, file: queues.yaml}\n"
+        "- {op: add_node, node: n, capacity: {vcore: 9}}\n"
+        "- {op: add_app, app: a, queue: root.q}\n"
+        "- {op: add_ask, app: a, ask: x, resources: {vcore: 1}, count: 3, run_for: 5}\n"
+    )
+    source = written(tmp_path / "from" / "a.yaml", feed)
+    monkeypatch.chdir(tmp_path / "to")
+    assert run("convert", source, "b.json").exit_code == 0
+    lines = run("convert", source, "-").stdout
+    decided = run("replay", source, "--decisions", "-").stdout
+
+    assert (
+        json.loads(Path("b.json").read_text(encoding="utf-8"))[0]["file"] == "../from/queues.yaml"
+    )
+    assert decided.count('"bound"') == 3
+    for result in (
+        run("replay", "b.json", "--decisions", "-"),
+        run("replay", "-", "--decisions", "-", given=lines),
+    ):
+        assert result.exit_code == 0
+        assert _without_places(result.stdout) == _without_places(decided)
+
+
+def _without_places(decided: str) -> list[object]:
+    return [{**json.loads(line), "line": None} for line in decided.splitlines()]
