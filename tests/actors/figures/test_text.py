@@ -12,10 +12,14 @@ from muster.figures.text import (
     counted,
     duration,
     level_ticks,
+    measured,
     minus,
     number,
     percent,
+    points,
+    resource_time,
     safe,
+    seconds_text,
     time_ticks,
     whole_date,
     whole_date_ticks,
@@ -138,3 +142,54 @@ def test_what_is_safe() -> None:
     assert safe("a\x00b\x1b[31m\u2028\ud800") == "a\ufffdb\ufffd[31m\ufffd\ufffd"
     assert safe("ö 漢 😀") == "ö 漢 😀"
     assert len(safe("x" * 1_000)) == 80
+
+
+# COMMAND-24: three digits that matter, hours beside seconds, whole seconds whole
+@pytest.mark.parametrize(
+    ("span_s", "text"),
+    [
+        (0, "0 s"),
+        (0.01716, "0.0172 s"),
+        (28.3333, "28.3 s"),
+        (999.9, "1,000 s"),
+        (3599, "3,599 s"),
+        (3600, "3,600 s (1 h)"),
+        (12960, "12,960 s (3.6 h)"),
+        (5_081_796.4, "5,081,796 s (1,410 h)"),
+        (-13_903, "-13,903 s (-3.86 h)"),
+    ],
+)
+def test_seconds(span_s: float, text: str) -> None:
+    assert seconds_text(span_s) == text
+
+
+@pytest.mark.parametrize(
+    ("value", "text"),
+    [(0, "0"), (0.77272, "0.773"), (2036.9, "2,040"), (99.96, "100"), (-0.0545, "-0.0545")],
+)
+def test_what_is_measured(value: float, text: str) -> None:
+    assert measured(value) == text
+
+
+# COMMAND-24: percentages differ in points
+def test_points() -> None:
+    assert points(0.0321) == "3.2 points"
+
+
+@pytest.mark.parametrize(
+    ("kind", "amount_s", "text"),
+    [
+        ("vcore", 4 * 1800, "2 core h"),
+        ("memory", 16 * 2**30 * 1800, "8 GiB h"),
+        ("nvidia.com/gpu", 3 * 3600, "3 h"),
+    ],
+)
+def test_resources_over_time(kind: str, amount_s: float, text: str) -> None:
+    assert resource_time(kind, amount_s) == text
+
+
+@pytest.mark.parametrize(
+    ("count", "text"), [(0, "0 batches"), (1, "1 batch"), (2000, "2,000 batches")]
+)
+def test_singular_and_plural(count: int, text: str) -> None:
+    assert counted(count, "batch", "batches") == text
