@@ -79,7 +79,7 @@ def test_json_leaves_standard_output_to_the_feed() -> None:
     assert result.stderr == '{"in": "standard input", "out": "-", "events": 2}\n'
 
 
-# COMMAND-6, COMMAND-20: a feed that is converted elsewhere replays the same
+# COMMAND-20: a feed that is converted elsewhere replays the same
 def test_a_feed_with_its_file_elsewhere(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     for folder in ("from", "to"):
         (tmp_path / folder).mkdir()
