@@ -47,7 +47,9 @@ _SWF: Final = (
 _SACCT: Final = (
     "is output of sacct, not a feed: make one of it with `muster import slurm {file} -o FEED`"
 )
-_CSV: Final = "is CSV, not a feed: make one of it with `muster import csv {file} -o FEED`"
+_CSV: Final = (
+    "is CSV, not a feed: make one of it with `muster import csv {file} --mapping MAPPING -o FEED`"
+)
 
 _HAS_OP: Final = re.compile(rb"""(?:^|[\s{,"'-])op["']?\s*:|\xa2op""", re.MULTILINE)
 _CONTROL: Final = re.compile(rb"[\x00-\x08\x0e-\x1a\x1c-\x1f]")

@@ -228,7 +228,9 @@ def test_compare_ends_of_jobs(tmp_path: Path) -> None:
 
     titles = r"end: A +B +B - A"
     assert re.search(titles, result.stdout)
-    assert re.search(r"a .* 2026-01-31T13:00:00Z +2026-01-31T14:00:00Z +\+3,600 s \(1 h\)\n", result.stdout)
+    assert re.search(
+        r"a .* 2026-01-31T13:00:00Z +2026-01-31T14:00:00Z +\+3,600 s \(1 h\)\n", result.stdout
+    )
 
 
 def test_compare_feeds_that_begin_at_different_dates(feed: Path, tmp_path: Path) -> None:
