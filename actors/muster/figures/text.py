@@ -15,6 +15,9 @@ from muster_core.values.quantities import MEMORY, VCORE
 NOTHING: Final = "\N{EN DASH}"
 """The text for a figure that does not exist."""
 
+_CORES: Final = "cores"
+_CORE: Final = "core"
+
 MINUS: Final = "\N{MINUS SIGN}"
 
 LONGEST_NAME: Final = 80
@@ -102,14 +105,15 @@ class Unit:
     def of(cls, kind: str, highest: float) -> Unit:
         """Return the unit for a resource type and its highest amount, in base units."""
         if kind == VCORE:
-            return cls(1000, "cores")
+            return cls(1000, _CORES)
         if kind != MEMORY:
             return cls(1, "")
         return next((cls(*unit) for unit in _BINARY if highest >= unit[0]), cls(1, "B"))
 
     def text(self, amount: float) -> str:
         """Return an amount, given in base units, with the unit."""
-        return f"{number(amount / self.scale)} {self.name}".rstrip()
+        text = number(amount / self.scale)
+        return f"{text} {_CORE if (text, self.name) == ('1', _CORES) else self.name}".rstrip()
 
 
 def amount_text(kind: str, amount: int) -> str:

@@ -77,7 +77,7 @@ def test_a_table_says_the_same() -> None:
 
     assert names == ["there", "root.a", "root.b"]
     assert rows == [
-        ("Oct 4, 12:01", ["\N{EN DASH}", "1 cores", "1 cores"]),
+        ("Oct 4, 12:01", ["\N{EN DASH}", "1 core", "1 core"]),
         ("Oct 4, 12:02", ["4 cores", "2 cores", "0 cores"]),
         ("Oct 4, 12:03", ["4 cores", "0 cores", "3 cores"]),
     ]

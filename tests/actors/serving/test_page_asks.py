@@ -14,6 +14,7 @@ import pytest
 
 from muster.figures.words import REASONS
 from muster.service.access.who import Role
+from muster.service.page.rendering import sentence
 from muster_core.reasons import Code
 from tests.actors.serving.here import Here
 from tests.actors.serving.served import Served, until
@@ -139,7 +140,7 @@ def test_every_reason_has_words(here: Here) -> None:
     assert set(REASONS) == set(Code)
     options = here.client.get("/asks").text
     for code, words in REASONS.items():
-        assert f'<option value="{code.value}">{code.value}: {words}</option>' in options
+        assert f'<option value="{code.value}">{words} ({code.value})</option>' in options
 
 
 # PAGE-41, PAGE-42
@@ -159,7 +160,7 @@ def test_all_reasons_are_told(here: Here, name: str) -> None:
 
     why = here.get(f"/api/v1/asks/{name}/why")["item"]
     for reason in why["reasons"]:
-        assert f"{reason['code']} {reason['message']}" in said
+        assert f"{sentence(reason['message'])} {reason['code']}" in said
         assert f"rules {', '.join(reason['rules'])}" in said
     assert f"The next round tries {why['first']} first." in said
     assert why["levels"] != [] or name == "shop/cart-7"
@@ -337,7 +338,7 @@ def test_a_gang_sums_up_why_it_does_not_start(here: Here) -> None:
     assert "Needs 3 members with a node before any of them is bound" in said
     assert "Missing 3 members with a node" in said
     assert "Cycle not valid" in said
-    assert f"GangCycleInvalid 3 members : {REASONS[Code.GANG_CYCLE_INVALID]}" in said
+    assert f"3 members : {REASONS[Code.GANG_CYCLE_INVALID]} GangCycleInvalid" in said
     message = here.get("/api/v1/asks/train/worker-0")["item"]["message"]
     assert f"train/worker-0 : {message}" in said
     assert 'hx-get="/asks/train/worker-0/helps"' in here.client.get("/gangs/ml/bert").text

@@ -54,6 +54,13 @@ def amounts_text(amounts: Mapping[str, int]) -> str:
     return ", ".join(text if kind == "vcore" else f"{text} {kind}" for kind, text in shown)
 
 
+def sentence(text: str) -> str:
+    """Return a message of the scheduler as a sentence; a name that it begins with stays as it is."""
+    first = text.partition(" ")[0]
+    begin = text[:1].upper() if first.isalpha() and first != "root" else text[:1]
+    return f"{begin}{text[1:]}{'' if text.endswith('.') else '.'}"
+
+
 def _as_json(value: object) -> str:
     """Return a value as JSON for readers."""
     return json.dumps(value, indent=2, ensure_ascii=False)
@@ -101,6 +108,7 @@ def _environment() -> Environment:
         "number": number,
         "percent": percent,
         "segment": segment,
+        "sentence": sentence,
         "shortened": shortened,
         "value": _value,
     }

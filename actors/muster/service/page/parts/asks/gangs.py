@@ -40,8 +40,8 @@ STATES: Final[Mapping[GangState, str]] = {
     GangState.PLACEHOLDER: "not defined",
     GangState.GATHERING: "does not hold nodes yet",
     GangState.WAITING: "members wait on their nodes for the rest",
-    GangState.SATISFIED: "satisfied: its members run",
-    GangState.TIMED_OUT: "timed out: its members are parked",
+    GangState.SATISFIED: "its members run",
+    GangState.TIMED_OUT: "its members are parked",
 }
 """Each state of a gang in words."""
 
@@ -94,6 +94,11 @@ def missing_members(gang: ViewGang) -> Iterator[tuple[int, str]]:
         for name in slot.members:
             yield key, name
     yield from chain(gang.backing_off, gang.parked, gang.waiting)
+
+
+def each_member(gang: ViewGang) -> Iterator[tuple[int, str]]:
+    """Yield all members of a gang."""
+    return chain(missing_members(gang), gang.bound)
 
 
 def _why(looking: Looking, gang: ViewGang) -> str:

@@ -13,6 +13,7 @@ from muster.service.access.who import Role
 from muster.service.api.lists import app_of, what_ask
 from muster.service.endpoints.columns import row_of
 from muster.service.page.parts.asks.rights import refusal_of
+from muster.service.page.parts.asks.shortage import lack_of_ask
 from muster.service.page.parts.asks.told import Subject, earlier, lately
 from muster.service.page.rendering import shown
 from muster.service.page.viewed import Page, Viewed
@@ -42,6 +43,7 @@ class AskSeen:
         item: Its columns; None if it is not there.
         instants: Its instants by name, in microseconds since the origin.
         why: Why it is not running, as a map; without reasons if it is bound.
+        lack: What no node has enough of for it, even an empty one; empty if one has.
         begin_us: Since when its history may go, in microseconds since the origin, or None.
         unknown: What may have been meant, if it is not there.
         last_seq: The number of the last decision then.
@@ -59,6 +61,7 @@ class AskSeen:
     cancel: Sequence[Mapping[str, Raw]] = ()
     refused: str = ""
     has_command: bool = False
+    lack: str = ""
 
 
 def _read(viewed: Viewed, app_name: str, name: str, looking: Looking) -> Steps[AskSeen]:
@@ -73,6 +76,7 @@ def _read(viewed: Viewed, app_name: str, name: str, looking: Looking) -> Steps[A
         return AskSeen(None, {}, explanation_map(None), begin_us, unknown, seq)
     yield from looking.view.prepare_to_explain()
     why = explanation_map(looking.machine.explain(app_name, name))
+    lack = (yield from lack_of_ask(looking, row.ask)) if row.allocation is None else ""
     cancel = _cancel(row)
     refused = refusal_of(viewed, looking, cancel)
     return AskSeen(
@@ -85,6 +89,7 @@ def _read(viewed: Viewed, app_name: str, name: str, looking: Looking) -> Steps[A
         cancel=cancel,
         refused=refused,
         has_command=row.command() is not None,
+        lack=lack,
     )
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final
 
+from muster.figures.words import REASONS
 from muster.service.access.who import Role
 from muster.service.page.parts.overview.charts import drawn
 from muster.service.page.parts.overview.latest import latest_decisions, reasons
@@ -50,6 +51,7 @@ async def _overview(viewed: Viewed) -> Response:
         decisions=await latest_decisions(viewed, state.last),
         period=period,
         periods=PERIODS,
+        words=REASONS,
         figures=drawn(state.samples, period, viewed.service.unix_us(0)),
         now_us=now_us,
     )
