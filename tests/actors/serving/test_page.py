@@ -123,13 +123,13 @@ def test_a_proof_lasts_while_others_come_and_go(served: Served) -> None:
 def test_events_are_tried_and_applied(served: Served) -> None:
     headers = proof(served.client)
     wrong = {"op": "drain_node", "node": "n1"}
-    form = {"events": json.dumps([NODE, wrong])}
+    form = {"events": json.dumps([NODE, wrong]), "what": "Add n1"}
     tried = served.client.post("/events/try", data=form, headers=headers)
     assert "This would be refused" in tried.text
     assert served.client.get("/api/v1/nodes").json()["items"] == []
 
     applied = served.client.post("/events", data=form, headers=headers)
-    assert "Refused in part" in applied.text
+    assert "Add n1: refused in part" in applied.text
     assert [one["node"] for one in served.client.get("/api/v1/nodes").json()["items"]] == ["n1"]
 
 

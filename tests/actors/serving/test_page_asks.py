@@ -188,6 +188,19 @@ def test_what_would_help_comes_with_its_events(here: Here) -> None:
         assert "there is nothing to help" in found(here.client, path)
 
 
+# PAGE-49
+def test_what_would_help_a_gang_is_said_of_the_gang(here: Here) -> None:
+    helps = "/asks/train/worker-0/helps"
+    said = found(here.client, helps, whole="yes")
+
+    assert "Each of these changes alone lets the gang start at once" in said
+    assert "train/worker-0" not in said.replace('"ask": "train/worker-0"', "")
+    assert "bound on" not in said
+    assert said.count("only if there really is such a machine") == 1
+    own = found(here.client, helps)
+    assert "gets train/worker-0 bound at once, as its gang can start then" in own
+
+
 # PAGE-42, PAGE-44
 def test_an_ask_that_is_over_keeps_its_page(tmp_path: Path) -> None:
     with Here(config=write_config(tmp_path)) as here:
@@ -341,5 +354,5 @@ def test_a_gang_sums_up_why_it_does_not_start(here: Here) -> None:
     assert f"3 members : {REASONS[Code.GANG_CYCLE_INVALID]} GangCycleInvalid" in said
     message = here.get("/api/v1/asks/train/worker-0")["item"]["message"]
     assert f"train/worker-0 : {message}" in said
-    assert 'hx-get="/asks/train/worker-0/helps"' in here.client.get("/gangs/ml/bert").text
+    assert 'hx-get="/asks/train/worker-0/helps?whole=yes"' in here.client.get("/gangs/ml/bert").text
     assert here.client.get("/gangs/ml/none").status_code == 404

@@ -96,3 +96,36 @@ def test_a_comparison_says_which_span_it_is_of(tmp_path: Path) -> None:
     # It is that of the overview, as nothing has changed since; a difference is of points.
     assert (before, after) == ("50.0 %", "25.0 %")
     assert change == f"{MINUS}25.0 points"
+
+
+# PAGE-54
+@pytest.mark.parametrize(
+    ("wanted", "told", "begin"),
+    [
+        ("root.prod", "The lines of root.prod are", "- name: prod"),
+        (
+            "root.dev.new",
+            "root.dev.new is not in the configuration. It is below root.dev",
+            "- name: dev",
+        ),
+        ("nowhere", None, None),
+    ],
+)
+def test_a_queue_leads_to_its_lines(
+    served: Served, wanted: str, told: str | None, begin: str | None
+) -> None:
+    log_in(served.client, Role.ADMIN)
+    page = served.client.get("/config", params={"queue": wanted}).text
+    text = re.search(r"<textarea[^>]*>\n(.*?)</textarea>", page, re.DOTALL)
+    lines = re.search(r'data-first="(\d+)" data-last="(\d+)"', page)
+    assert text is not None
+
+    if told is None or begin is None:
+        assert lines is None
+    else:
+        assert lines is not None
+        assert told in re.sub(r"<[^>]*>", "", page)
+        first, last = int(lines[1]), int(lines[2])
+        shown = text[1].splitlines()[first - 1 : last]
+        assert shown[0].strip() == begin
+        assert sum("name:" in one for one in shown) == 1

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, Any, Final
 from urllib.parse import quote, urlencode
 
@@ -12,7 +12,7 @@ from markupsafe import Markup
 from starlette.responses import HTMLResponse
 
 from muster._version import __version__
-from muster.figures.text import amount_text, counted, duration, number, percent, shortened
+from muster.figures.text import SECOND, amount_text, counted, duration, number, percent, shortened
 from muster.figures.words import as_words
 from muster.service.access.who import Role
 from muster.service.page.assets import static
@@ -129,9 +129,26 @@ _TEMPLATES: Final = _environment()
 
 def _ago(ago_us: int) -> str:
     """Return in words how long ago something was; parts of a second tell nobody anything."""
-    if ago_us <= -1_000_000:
-        return f"in {duration(-ago_us)}"
-    return "just now" if ago_us < 1_000_000 else f"{duration(ago_us)} ago"
+    if ago_us <= -SECOND:
+        return f"in {_whole(-ago_us)}"
+    return "just now" if ago_us < SECOND else f"{_whole(ago_us)} ago"
+
+
+def _lasting(span_us: int) -> str:
+    """Return in words how long something has lasted, or will last."""
+    return "less than 1 s" if span_us < SECOND else _whole(span_us)
+
+
+def _whole(span_us: int) -> str:
+    return duration(span_us // SECOND * SECOND)
+
+
+_AGES: Final[Mapping[str, Callable[[int], str]]] = {
+    "ago": _ago,
+    "for": _lasting,
+    "left": lambda span_us: _lasting(-span_us),
+}
+"""How the time since an instant is told; ages.js does the same."""
 
 
 def shown(
@@ -170,17 +187,27 @@ def shown(
         """Return the address of a page at another moment; None for the present."""
         return path if at_us is None else f"{path}?{urlencode({'at': moment_text(at_us)})}"
 
+    # PAGE-4
+    def age(at_us: int, form: str = "ago") -> Markup:
+        """Return how long ago an instant was; the page counts on by itself.
+
+        Args:
+            at_us: The instant, in microseconds since the origin.
+            form: ``ago`` for how long ago it was, ``for`` for how long something has lasted since
+                then, ``left`` for how long it lasts until then.
+        """
+        told = _AGES[form](viewed.moment.now_us() - at_us)
+        unix_ms = service.unix_us(at_us) // 1000
+        text = '<span class="{}" data-at="{}" data-form="{}">{}</span>'
+        return Markup(text).format("ago" if form == "ago" else "age", unix_ms, form, told)
+
     def when(at_us: int | None) -> Markup:
         """Return an instant of the scheduler with how long ago it was."""
         if at_us is None:
             return Markup("")
         iso = as_iso(service.unix_us(at_us))
-        ago_us = viewed.moment.now_us() - at_us
-        ago = _ago(ago_us)
         short = iso[:19].replace("T", " ")
-        return Markup('<time datetime="{}">{}</time> <span class="ago">{}</span>').format(
-            iso, short, ago
-        )
+        return Markup('<time datetime="{}">{}</time> {}').format(iso, short, age(at_us))
 
     text = _TEMPLATES.get_template(template).render(
         viewed=viewed,
@@ -193,6 +220,8 @@ def shown(
         url_at=url_at,
         slider=slider_of(viewed.moment, viewed.request),
         date=moment_text,
+        now_ms=service.unix_us(viewed.moment.now_us()) // 1000,
+        age=age,
         when=when,
         **context,
     )

@@ -103,13 +103,17 @@ class Form:
 
     _fields: Mapping[str, str]
 
-    def text(self, name: str) -> str:
+    def text(self, name: str, default: str | None = None) -> str:
         """Return a field.
 
+        Args:
+            name: Its name.
+            default: What to return if it is missing.
+
         Raises:
-            Problem: 400 if it is missing.
+            Problem: 400 if it is missing, and there is no default.
         """
-        found = self._fields.get(name)
+        found = self._fields.get(name, default)
         if found is None:
             raise Problem(400, f"{name}: is missing in the form")
         return found

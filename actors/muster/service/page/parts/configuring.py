@@ -17,6 +17,7 @@ from muster.service.input.configuring import (
 from muster.service.input.differing import difference_of
 from muster.service.input.looking_back import since_of
 from muster.service.page.parts.comparing import Compared
+from muster.service.page.parts.queue_lines import lines_of
 from muster.service.page.rendering import shown
 from muster.service.page.viewed import Form, Page, Viewed
 from muster.service.problems import Problem
@@ -43,11 +44,14 @@ async def _edit(viewed: Viewed) -> Response:
         return looking.machine.configuration
 
     found = await viewed.moment.seen(read)
+    config, wanted = as_shown(found.value), viewed.text("queue").lower()
     return shown(
         viewed,
         "config.html",
         found=found,
-        config=as_shown(found.value),
+        config=config,
+        wanted=wanted,
+        lines=lines_of(wanted, config.as_yaml()) if wanted else None,
         warnings=warnings_of(found.value),
         spans=SPANS,
         usual=_USUAL,

@@ -48,7 +48,20 @@
     text.scrollTop = Math.max(0, (line - 4) * 20);
   };
 
+  // Somebody has come for a part of it: its lines are marked, and the cursor stands before them.
+  const open = () => {
+    const first = Number(text.dataset.first);
+    for (const one of [...lines.children].slice(first - 1, Number(text.dataset.last))) {
+      one.classList.add("here");
+    }
+    go(first);
+    text.setSelectionRange(text.selectionStart, text.selectionStart);
+  };
+
   number();
+  if (text.dataset.first !== undefined) {
+    open();
+  }
   follow();
   text.addEventListener("scroll", follow);
   if (checked === null) {
@@ -95,6 +108,8 @@
       document.getElementById("config-seen").value = applied.dataset.applied;
       document.getElementById("config-state").setAttribute("hx-get", `/config/state?seen=${applied.dataset.applied}`);
       text.defaultValue = text.value;
+      // The button that was pressed can be used no more.
+      applied.parentElement.focus();
       // What it would have changed was said of a configuration that was not in force yet.
       document.getElementById("config-compared").replaceChildren();
       htmx.process(document.getElementById("config-state"));

@@ -85,6 +85,38 @@
     document.addEventListener("focusout", () => setTimeout(again));
   }
 
+  // What became of a button's events stays until its reader closes it, or does the next thing.
+  const answer = document.getElementById("answer");
+  const told = document.getElementById("told");
+  document.addEventListener("htmx:beforeRequest", (event) => {
+    if (event.detail.target === answer) {
+      told.replaceChildren();
+    }
+  });
+  document.addEventListener("click", (event) => {
+    if (event.target.closest("[data-close]") !== null) {
+      answer.replaceChildren();
+      main.focus({ preventScroll: true });
+    }
+  });
+
+  // Whoever was at something that a change takes away is not sent back to the top of the page.
+  let had = false;
+  document.addEventListener("htmx:beforeSwap", (event) => {
+    had = event.detail.target.contains(document.activeElement);
+  });
+  document.addEventListener("htmx:afterSwap", (event) => {
+    if (!had || (document.activeElement !== null && document.activeElement !== document.body)) {
+      return;
+    }
+    let place = event.target;
+    if (event.detail.target === main) {
+      place = answer.childElementCount > 0 ? answer : main;
+    }
+    place.tabIndex = -1;
+    place.focus({ preventScroll: true });
+  });
+
   // A session that has ended: the page that asks for the token.
   document.addEventListener("htmx:beforeSwap", (event) => {
     if (event.detail.xhr.status === 401) {

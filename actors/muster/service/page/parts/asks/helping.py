@@ -1,4 +1,4 @@
-"""What would help an ask: changes that were tried on a copy of the state."""
+"""What would help an ask or its gang: changes that were tried on a copy of the state."""
 
 from __future__ import annotations
 
@@ -22,6 +22,7 @@ if TYPE_CHECKING:
 
     from muster.service.reading.looking import Looking
     from muster_core.structures.steps import Steps
+    from muster_core.view.gangs.gang import ViewGang
 
 _EXACT: Final = {
     RemedyKind.PRIORITY: "A lower priority is not enough.",
@@ -30,8 +31,40 @@ _EXACT: Final = {
 }
 _LESS: Final = "Less is not enough."
 
+_FEWER: Final = frozenset({RemedyKind.MIN_MEMBER, RemedyKind.DEFINE_GANG})
+"""The changes that say themselves how many members a gang then needs."""
+
 _MOST_EVICTED: Final = 5
 """How many asks that lose their node are named."""
+
+
+@final
+@attrs.frozen
+class Helped:
+    """Whom a change would help.
+
+    Attributes:
+        gang: The gang that it lets start, or None: the ask is in none, or its gang has started.
+        then: With how many members it starts, in words; may be empty.
+    """
+
+    gang: str | None
+    then: str
+
+    @classmethod
+    def of(cls, gang: ViewGang | None) -> Helped:
+        """Return whom a change would help that gets a member of a gang bound.
+
+        A gang starts as a whole: as many of its members as it needs hold a node then.
+        """
+        if gang is None or gang.satisfied:
+            return cls(None, "")
+        least = 0 if gang.definition is None else gang.definition.min_member
+        if least < 2 or gang.children < least:
+            return cls(gang.name, "")
+        if gang.children == least:
+            return cls(gang.name, f"with all {least:,} members")
+        return cls(gang.name, f"with at least {least:,} of its {gang.children:,} members")
 
 
 @final
@@ -44,6 +77,8 @@ class Help:
         node: The node on which the ask would be bound.
         evicted: The first asks that would lose their node.
         more_evicted: How many more would.
+        is_fewer: Whether the gang then needs fewer members.
+        is_machine: Whether it says that a machine is there, or is larger.
         proof: Why it is no smaller, in words; may be empty.
         events: The events that make it.
         refused: Why whoever looks may not send them; empty if they may.
@@ -53,6 +88,8 @@ class Help:
     node: str
     evicted: tuple[str, ...]
     more_evicted: int
+    is_fewer: bool
+    is_machine: bool
     proof: str
     events: list[dict[str, Any]]
     refused: str
@@ -60,17 +97,24 @@ class Help:
     @classmethod
     def of(cls, remedy: dict[str, Any], refused: str) -> Help:
         """Return a remedy as it is shown."""
-        proof = _EXACT.get(RemedyKind(remedy["kind"]), _LESS) if remedy["smallest"] else ""
+        kind = RemedyKind(remedy["kind"])
+        proof = _EXACT.get(kind, _LESS) if remedy["smallest"] else ""
         evicted = tuple(remedy["evicted"])
         return cls(
             remedy["text"],
             remedy["node"],
             evicted[:_MOST_EVICTED],
             max(len(evicted) - _MOST_EVICTED, 0),
+            kind in _FEWER,
+            any(_is_machine(one) for one in remedy["events"]),
             proof,
             remedy["events"],
             refused,
         )
+
+
+def _is_machine(event: dict[str, Any]) -> bool:
+    return event["op"] == "add_node" or (event["op"] == "update_node" and "capacity" in event)
 
 
 # PAGE-43
@@ -80,19 +124,24 @@ async def _helps(viewed: Viewed) -> Response:
     if viewed.moment.is_past:
         raise Problem(409, "what would help is searched for in the present only")
 
-    def is_meant(looking: Looking) -> Steps[bool]:
+    def look(looking: Looking) -> Steps[Helped | None]:
         yield
         owner = app_of(looking, app)
         row = None if owner is None else row_of_ask(looking, owner, name)
-        return row is not None and row.place is not AskPlace.BOUND
+        if row is None or row.place is AskPlace.BOUND:
+            return None
+        return Helped.of(None if row.ask.gang is None else looking.view.gangs[row.ask.gang])
 
-    if not (await viewed.moment.seen(is_meant)).value:
+    helped = (await viewed.moment.seen(look)).value
+    context: dict[str, Any] = {"app": app, "name": name, "helped": helped}
+    context["whole"] = viewed.text("whole")
+    if helped is None:
         told = f"{app}/{name} runs, or is over: there is nothing to help"
-        return shown(viewed, "helps.html", app=app, name=name, told=told, found=None)
+        return shown(viewed, "helps.html", told=told, found=None, **context)
     try:
         found = await search(viewed.service, app, name)
     except Problem as problem:
-        return shown(viewed, "helps.html", app=app, name=name, told=problem.detail, found=None)
+        return shown(viewed, "helps.html", told=problem.detail, found=None, **context)
 
     def read(looking: Looking) -> Steps[list[Help]]:
         helps: list[Help] = []
@@ -102,7 +151,7 @@ async def _helps(viewed: Viewed) -> Response:
         return helps
 
     helps = await viewed.moment.seen(read)
-    return shown(viewed, "helps.html", app=app, name=name, told="", found=found, helps=helps.value)
+    return shown(viewed, "helps.html", told="", found=found, helps=helps.value, **context)
 
 
 PAGES: Final = (Page("GET", "/asks/{app}/{ask}/helps", Role.READER, _helps),)

@@ -15,7 +15,7 @@ from muster.service.endpoints.columns import row_of
 from muster.service.page.parts.places import place_of
 from muster.service.page.parts.queues.settings import Setting, settings_of, written
 from muster.service.page.parts.queues.tree import Branch, branch_of, pending_asks
-from muster.service.page.rendering import shown
+from muster.service.page.rendering import segment, shown
 from muster.service.page.viewed import Page, Viewed
 from muster.service.problems import Problem
 from muster.service.reading.apps import APPS, AppFilter, AppRow, row_of_app, select_apps
@@ -231,7 +231,9 @@ async def _queue(viewed: Viewed) -> Response:
     found = await viewed.moment.seen(read)
     if isinstance(found.value, str):
         raise Problem(404, found.value)
-    return shown(viewed, "queue.html", found=found, queue=found.value)
+    above = [(f"/queues/{segment(one)}", one.split(".")[-1]) for one in found.value.above]
+    links = [("/queues", "Queues"), *above]
+    return shown(viewed, "queue.html", found=found, queue=found.value, above=links)
 
 
 PAGES: Final = (Page("GET", "/queues/{path:path}", Role.READER, _queue),)
