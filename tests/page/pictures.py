@@ -1,6 +1,6 @@
 """Pictures of every page, to be looked at: ``python -m tests.page.pictures FOLDER``.
 
-Each page is taken with no data, with a little, and with much, at three widths, light and dark.
+Each page is taken with no data, with a little, and with much, at four widths, light and dark.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from tests.page.browsing import NO_BROWSER, Window, program, start, window
 
 Event = dict[str, Any]
 
-SIZES: Final = ((360, 740), (1280, 800), (3840, 2160))
+SIZES: Final = ((360, 740), (1000, 800), (1280, 800), (3840, 2160))
 PAGES: Final = {
     "overview": "/",
     "queues": "/queues",

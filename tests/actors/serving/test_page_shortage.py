@@ -101,6 +101,7 @@ def test_a_gang_that_could_have_room_is_not_told_so(here: Here) -> None:
         ("both", "No node has more than 4 big or more than 1 core; it asks for 8 big and 2 cores."),
         ("picky", "No node that it may use has more than 4 big; it asks for 5."),
         ("closed", "No node has more than 4 drained; it asks for 6."),
+        ("whole-0", "The gang needs 12 whole in all; all nodes together have 8."),
     ],
 )
 def test_an_ask_that_no_node_could_hold_says_so_first(here: Here, name: str, told: str) -> None:

@@ -13,7 +13,7 @@ from muster.service.access.who import Role
 from muster.service.api.lists import app_of, what_ask
 from muster.service.endpoints.columns import row_of
 from muster.service.page.parts.asks.rights import refusal_of
-from muster.service.page.parts.asks.shortage import lack_of_ask
+from muster.service.page.parts.asks.shortage import lack_of_ask, lack_of_gang
 from muster.service.page.parts.asks.told import Subject, earlier, lately
 from muster.service.page.rendering import shown
 from muster.service.page.viewed import Page, Viewed
@@ -26,6 +26,7 @@ if TYPE_CHECKING:
     from muster.feeds import Raw
     from muster.service.api.answering import Unknown
     from muster.service.reading.looking import Looking
+    from muster_core.owners.messages.asks import Ask
     from muster_core.reasons import Fact
     from muster_core.structures.steps import Steps
 
@@ -76,7 +77,7 @@ def _read(viewed: Viewed, app_name: str, name: str, looking: Looking) -> Steps[A
         return AskSeen(None, {}, explanation_map(None), begin_us, unknown, seq)
     yield from looking.view.prepare_to_explain()
     why = explanation_map(looking.machine.explain(app_name, name))
-    lack = (yield from lack_of_ask(looking, row.ask)) if row.allocation is None else ""
+    lack = "" if row.allocation is not None else (yield from _lack(looking, row.ask))
     cancel = _cancel(row)
     refused = refusal_of(viewed, looking, cancel)
     return AskSeen(
@@ -91,6 +92,15 @@ def _read(viewed: Viewed, app_name: str, name: str, looking: Looking) -> Steps[A
         has_command=row.command() is not None,
         lack=lack,
     )
+
+
+# PAGE-42
+def _lack(looking: Looking, ask: Ask) -> Steps[str]:
+    """Say what the nodes have too little of for an ask, or for the gang that it starts with."""
+    lack = yield from lack_of_ask(looking, ask)
+    if lack or ask.gang is None:
+        return lack
+    return (yield from lack_of_gang(looking, looking.view.gangs[ask.gang]))
 
 
 def _instants(row: AskRow) -> dict[str, int | None]:
