@@ -7,15 +7,21 @@ from collections.abc import Generator, Sequence
 from contextlib import contextmanager
 from functools import lru_cache
 from importlib.resources import files
+from pathlib import Path
 from typing import Final, final
 
 import attrs
-from playwright.sync_api import Browser, ConsoleMessage, Page, Playwright, Request
+from playwright.sync_api import Browser, ConsoleMessage, Locator, Page, Playwright, Request
+
+from tests.actors.serving.served import CONFIG, Served
 
 PROGRAMS: Final = ("chromium", "chromium-browser", "google-chrome")
 
 PATIENCE_S: Final = 60.0
 """How long anything is waited for, in seconds; it is never reached on a machine that works."""
+
+MOST_TABS: Final = 150
+"""How often Tab is pressed at most to reach an element."""
 
 NO_BROWSER: Final = "no Chromium here: install it, for example with apt-get install chromium"
 
@@ -29,6 +35,23 @@ def program() -> str | None:
 def axe() -> str:
     """Return the script of axe-core, which looks for what somebody could not use."""
     return files("axe_playwright_python").joinpath("axe.min.js").read_text(encoding="utf-8")
+
+
+@contextmanager
+def serving(
+    folder: Path, events: Sequence[object], *arguments: str, config: str = CONFIG
+) -> Generator[Served]:
+    """Run a service in which some events have happened.
+
+    Args:
+        folder: Where its files are.
+        events: The events.
+        *arguments: Further arguments of the command.
+        config: The configuration.
+    """
+    with Served(folder, *arguments, config=config) as served:
+        served.client.post("/api/v1/events", json=list(events)).raise_for_status()
+        yield served
 
 
 def start(playwright: Playwright) -> Browser:
@@ -64,6 +87,24 @@ class Window:
         """Wait until the content has a text."""
         self.page.locator("#main", has_text=text).wait_for()
 
+    def tab_to(self, wanted: Locator) -> None:
+        """Press Tab until an element has the focus, as somebody without a mouse does."""
+        for _ in range(MOST_TABS):
+            self.page.keyboard.press("Tab")
+            if wanted.evaluate("one => one === document.activeElement"):
+                return
+        raise AssertionError(f"{wanted} is not reached with Tab")
+
+    def follow(self, name: str) -> None:
+        """Go to a link with Tab, and follow it with Enter."""
+        self.tab_to(self.page.get_by_role("link", name=name, exact=True).first)
+        self.page.keyboard.press("Enter")
+
+    def check_width(self) -> None:
+        """Fail if one would have to scroll sideways."""
+        beyond = self.page.evaluate("document.documentElement.scrollWidth - innerWidth")
+        assert beyond <= 0, self.page.url
+
     def check(self, *, but: Sequence[str] = ()) -> None:
         """Fail if anything is on the console, or anybody could not use this page.
 
@@ -75,7 +116,7 @@ class Window:
         self.page.evaluate(axe())
         found = self.page.evaluate("axe.run().then(found => found.violations)")
         told = [(one["id"], one["help"], [node["html"] for node in one["nodes"]]) for one in found]
-        assert told == []
+        assert told == [], told
 
 
 @contextmanager
@@ -124,3 +165,14 @@ def window(
 def _check_origin(request: Request, url: str, said: list[str]) -> None:
     if not request.url.startswith((url, "data:")):
         said.append(f"{request.url}: is at another address")
+
+
+def check_all(
+    browser: Browser, url: str, paths: Sequence[str], *, width: int, is_dark: bool
+) -> None:
+    """Fail if anybody could not use one of some pages, or would have to scroll sideways."""
+    with window(browser, url, size=(width, 800), is_dark=is_dark) as shown:
+        for path in paths:
+            shown.open(path)
+            shown.check()
+            shown.check_width()

@@ -10,7 +10,7 @@ from playwright.sync_api import Browser, expect
 
 from tests.actors.serving.served import Served
 from tests.actors.serving.test_page_asks import CONFIG, EVENTS, release
-from tests.page.browsing import PATIENCE_S, Window, window
+from tests.page.browsing import PATIENCE_S, Window, serving, window
 
 WAIT_MS = PATIENCE_S * 1e3
 
@@ -18,15 +18,14 @@ WAIT_MS = PATIENCE_S * 1e3
 @pytest.fixture(scope="module")
 def standing(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Served]:
     """Give a service that no test changes."""
-    with Served(tmp_path_factory.mktemp("asks"), config=CONFIG) as served:
-        served.client.post("/api/v1/events", json=EVENTS)
+    with serving(tmp_path_factory.mktemp("asks"), EVENTS, config=CONFIG) as served:
         yield served
 
 
 @pytest.fixture
 def served(tmp_path: Path) -> Iterator[Served]:
-    with Served(tmp_path, "--state", str(tmp_path / "state"), config=CONFIG) as served:
-        served.client.post("/api/v1/events", json=EVENTS)
+    state = ("--state", str(tmp_path / "state"))
+    with serving(tmp_path, EVENTS, *state, config=CONFIG) as served:
         yield served
 
 
@@ -47,8 +46,7 @@ def test_everybody_can_use_each_page(
         shown.open(path)
         expect(shown.page.locator(".searching")).to_have_count(0, timeout=WAIT_MS)
         shown.check()
-        width = shown.page.evaluate("document.documentElement.scrollWidth")
-        assert width <= size[0]
+        shown.check_width()
 
 
 # PAGE-40
@@ -108,24 +106,6 @@ def test_one_finds_why_a_gang_does_not_start_and_mends_it(browser: Browser, serv
         shown.page.get_by_role("link", name="ml/bert").click()
         shown.until("its members run")
         shown.check()
-
-
-# PAGE-41
-def test_the_keyboard_is_enough(browser: Browser, served: Served) -> None:
-    with window(browser, served.urls[0]) as shown:
-        shown.open("/asks?name=cart-7")
-        shown.page.locator("#main tbody").get_by_role("link", name="shop/cart-7").focus()
-        shown.page.keyboard.press("Enter")
-        cancel = shown.page.locator("summary", has_text="Cancel this ask")
-        cancel.focus()
-        shown.page.keyboard.press("Enter")
-        for _ in range(3):
-            shown.page.keyboard.press("Tab")
-        focused = shown.page.locator(":focus")
-        expect(focused).to_have_text("Apply")
-        shown.page.keyboard.press("Enter")
-        expect(shown.page.locator("h1")).to_contain_text("over", timeout=WAIT_MS)
-        shown.until("released (removed)")
 
 
 # PAGE-44

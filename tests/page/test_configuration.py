@@ -10,7 +10,7 @@ import pytest
 from playwright.sync_api import Browser
 
 from tests.actors.serving.served import Served
-from tests.page.browsing import Window, window
+from tests.page.browsing import Window, serving, window
 
 HISTORY: Final = [
     {"op": "add_node", "node": "n1", "capacity": {"vcore": 8}},
@@ -21,8 +21,7 @@ HISTORY: Final = [
 
 @pytest.fixture
 def served(tmp_path: Path) -> Iterator[Served]:
-    with Served(tmp_path, "--state", str(tmp_path / "state")) as served:
-        served.client.post("/api/v1/events", json=HISTORY)
+    with serving(tmp_path, HISTORY, "--state", str(tmp_path / "state")) as served:
         yield served
 
 

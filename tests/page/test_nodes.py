@@ -4,24 +4,19 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Final
 
 import pytest
 from playwright.sync_api import Browser
 
 from tests.actors.serving.served import Served
 from tests.actors.serving.test_page_nodes import EVENTS
-from tests.page.browsing import window
+from tests.page.browsing import check_all, serving, window
 
 
 @pytest.fixture(scope="module")
 def served(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Served]:
-    with Served(tmp_path_factory.mktemp("served")) as served:
-        served.client.post("/api/v1/events", json=EVENTS)
+    with serving(tmp_path_factory.mktemp("served"), EVENTS) as served:
         yield served
-
-
-BEYOND: Final = "document.documentElement.scrollWidth - innerWidth"
 
 
 # PAGE-31
@@ -58,8 +53,7 @@ def test_a_click_opens_the_node_below_the_pointer(browser: Browser, served: Serv
 
 # PAGE-31
 def test_the_focus_stays_on_its_node_while_others_come(browser: Browser, tmp_path: Path) -> None:
-    with Served(tmp_path) as served, window(browser, served.urls[0]) as shown:
-        served.client.post("/api/v1/events", json=EVENTS)
+    with serving(tmp_path, EVENTS) as served, window(browser, served.urls[0]) as shown:
         shown.open("/nodes")
         shown.page.locator(".here[data-name=a1]").focus()
         shown.page.keyboard.press("ArrowRight")
@@ -70,29 +64,13 @@ def test_the_focus_stays_on_its_node_while_others_come(browser: Browser, tmp_pat
         assert shown.page.evaluate("document.activeElement.dataset.name") == "a2"
 
 
-# PAGE-36
-def test_a_node_is_drained(browser: Browser, tmp_path: Path) -> None:
-    with Served(tmp_path) as served, window(browser, served.urls[0]) as shown:
-        served.client.post("/api/v1/events", json=EVENTS)
-        shown.open("/nodes/b1")
-        shown.page.get_by_text("Drain it").click()
-        assert '"schedulable": false' in shown.main()
-        shown.page.get_by_role("button", name="Apply").click()
-        shown.page.get_by_text("Let it take asks again").wait_for()
-        assert served.client.get("/api/v1/nodes/b1").json()["item"]["schedulable"] is False
-        shown.check()
-
-
 # PAGE-30, PAGE-32, PAGE-35
 @pytest.mark.parametrize(("width", "is_dark"), [(360, True), (1280, False)])
 def test_everybody_can_use_them(
     browser: Browser, served: Served, width: int, *, is_dark: bool
 ) -> None:
-    with window(browser, served.urls[0], size=(width, 800), is_dark=is_dark) as shown:
-        for path in ("/nodes", "/nodes?group=zone&color=queue", "/nodes?name=none", "/nodes/b1"):
-            shown.open(path)
-            shown.check()
-            assert shown.page.evaluate(BEYOND) <= 0, path
+    paths = ("/nodes", "/nodes?group=zone&color=queue", "/nodes?name=none", "/nodes/b1")
+    check_all(browser, served.urls[0], paths, width=width, is_dark=is_dark)
 
 
 # PAGE-30
@@ -101,4 +79,4 @@ def test_without_nodes_it_says_how_one_comes(browser: Browser, tmp_path: Path) -
         shown.open("/nodes")
         shown.until("There are no nodes")
         shown.check()
-        assert shown.page.evaluate(BEYOND) <= 0
+        shown.check_width()

@@ -10,7 +10,7 @@ from playwright.sync_api import Browser, expect
 
 from tests.actors.serving.served import Served
 from tests.actors.serving.test_page_overview import EVENTS
-from tests.page.browsing import window
+from tests.page.browsing import serving, window
 
 MORE: Final = {"op": "add_ask", "app": "a b", "ask": "more", "resources": {"vcore": 5}}
 
@@ -23,8 +23,7 @@ def served(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Served]:
 
 @pytest.fixture(scope="module")
 def filled(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Served]:
-    with Served(tmp_path_factory.mktemp("overview")) as served:
-        served.client.post("/api/v1/events", json=EVENTS)
+    with serving(tmp_path_factory.mktemp("overview"), EVENTS) as served:
         yield served
 
 
@@ -38,8 +37,7 @@ def test_anybody_can_use_it(
             shown.open("/?period=6h")
             shown.page.locator(".drawn canvas").first.wait_for()
             shown.check()
-            wide = shown.page.evaluate("document.documentElement.scrollWidth")
-            assert wide <= width
+            shown.check_width()
 
 
 def test_figures_are_drawn_anew_and_read_as_tables(browser: Browser, filled: Served) -> None:

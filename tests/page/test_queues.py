@@ -9,13 +9,12 @@ from playwright.sync_api import Browser, Page
 
 from tests.actors.serving.served import Served
 from tests.actors.serving.test_page_queues import CONFIG, EVENTS
-from tests.page.browsing import window
+from tests.page.browsing import check_all, serving, window
 
 
 @pytest.fixture(scope="module")
 def served(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Served]:
-    with Served(tmp_path_factory.mktemp("served"), config=CONFIG) as served:
-        served.client.post("/api/v1/events", json=EVENTS)
+    with serving(tmp_path_factory.mktemp("served"), EVENTS, config=CONFIG) as served:
         yield served
 
 
@@ -75,9 +74,5 @@ def test_queues_are_found_while_one_types(browser: Browser, served: Served) -> N
 def test_everybody_can_use_them(
     browser: Browser, served: Served, width: int, *, is_dark: bool
 ) -> None:
-    with window(browser, served.urls[0], size=(width, 800), is_dark=is_dark) as shown:
-        for path in ("/queues", "/queues?name=nothing", "/queues/root.prod", "/queues/root.dev"):
-            shown.open(path)
-            shown.check()
-            beyond = "document.documentElement.scrollWidth - innerWidth"
-            assert shown.page.evaluate(beyond) <= 0, path
+    paths = ("/queues", "/queues?name=nothing", "/queues/root.prod", "/queues/root.dev")
+    check_all(browser, served.urls[0], paths, width=width, is_dark=is_dark)
