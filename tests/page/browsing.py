@@ -105,6 +105,13 @@ class Window:
         beyond = self.page.evaluate("document.documentElement.scrollWidth - innerWidth")
         assert beyond <= 0, self.page.url
 
+    def check_words(self, selector: str) -> None:
+        """Fail if a text that has no blanks does not stand in one line."""
+        lines = "all => all.map(one => [one.textContent, one.getClientRects().length])"
+        found = self.page.locator(selector).evaluate_all(lines)
+        assert found
+        assert [text for text, count in found if " " not in text and count > 1] == []
+
     def check(self, *, but: Sequence[str] = ()) -> None:
         """Fail if anything is on the console, or anybody could not use this page.
 

@@ -80,3 +80,14 @@ def test_without_nodes_it_says_how_one_comes(browser: Browser, tmp_path: Path) -
         shown.until("There are no nodes")
         shown.check()
         shown.check_width()
+
+
+# PAGE-34, PAGE-35
+@pytest.mark.parametrize("width", [360, 1000])
+def test_words_are_not_broken_where_it_is_narrow(
+    browser: Browser, served: Served, width: int
+) -> None:
+    with window(browser, served.urls[0], size=(width, 800)) as shown:
+        for path in ("/nodes", "/nodes/b1"):
+            shown.open(path)
+            shown.check_words("table a")

@@ -76,3 +76,16 @@ def test_everybody_can_use_them(
 ) -> None:
     paths = ("/queues", "/queues?name=nothing", "/queues/root.prod", "/queues/root.dev")
     check_all(browser, served.urls[0], paths, width=width, is_dark=is_dark)
+
+
+# PAGE-23, PAGE-24
+@pytest.mark.parametrize("width", [360, 1000])
+def test_words_are_not_broken_where_it_is_narrow(
+    browser: Browser, served: Served, width: int
+) -> None:
+    with window(browser, served.urls[0], size=(width, 800)) as shown:
+        shown.open("/queues/root.prod")
+        for selector in ("th code", "table th a", "td > .amounts .kind"):
+            shown.check_words(selector)
+        shown.open("/queues")
+        shown.check_words("table th a")

@@ -10,9 +10,10 @@ import attrs
 from muster.service.access.who import Role
 from muster.service.api.lists import app_of, what_app
 from muster.service.endpoints.columns import row_of
+from muster.service.page.parts.asks.history import further, history
 from muster.service.page.parts.asks.listing import AskLine, lines_of
 from muster.service.page.parts.asks.rights import refusal_of
-from muster.service.page.parts.asks.told import Subject, earlier, lately
+from muster.service.page.parts.asks.told import Subject
 from muster.service.page.rendering import shown
 from muster.service.page.viewed import Page, Viewed
 from muster.service.reading.apps import APPS, row_of_app
@@ -112,10 +113,10 @@ async def _app(viewed: Viewed) -> Response:
 
     found = await viewed.moment.seen(read)
     seen = found.value
-    told = await lately(viewed, Subject("app", name, None), seen.last_seq, seen.came_us)
-    problem = None if seen.unknown is None else await seen.unknown.problem("app", name)
-    if problem is not None and seen.ended is None and not (told.lines or told.before):
-        raise problem
+    subject, is_known = Subject("app", name, None), seen.ended is not None
+    told, problem = await history(
+        viewed, subject, seen.last_seq, seen.came_us, seen.unknown, is_known=is_known
+    )
     return shown(
         viewed,
         "app.html",
@@ -124,7 +125,7 @@ async def _app(viewed: Viewed) -> Response:
         seen=seen,
         item=seen.item,
         told=told,
-        problem="" if problem is None else problem.detail,
+        problem=problem,
         about="app",
     )
 
@@ -133,15 +134,11 @@ async def _app(viewed: Viewed) -> Response:
 async def _earlier(viewed: Viewed) -> Response:
     name = viewed.in_path("app")
 
-    def read(looking: Looking) -> Steps[int | None]:
-        yield
+    def begin_us(looking: Looking) -> int | None:
         entry = looking.ledger.app(name) or looking.ledger.completed.get(name)
         return None if entry is None else entry.came_us
 
-    found = await viewed.moment.seen(read)
-    before = viewed.number("before", 0, 0, 2**63 - 1)
-    told = await earlier(viewed, Subject("app", name, None), before, found.value)
-    return shown(viewed, "earlier.html", told=told, about="app")
+    return await further(viewed, Subject("app", name, None), begin_us)
 
 
 PAGES: Final = (

@@ -1,14 +1,13 @@
-"""What lists of the page are asked for: filters, and behind which item they begin."""
+"""What lists of the page are asked for: filters."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from enum import StrEnum
-from typing import TYPE_CHECKING, Any, TypeVar, cast
+from typing import TYPE_CHECKING, TypeVar
 
 from muster._runtime.clients.observers import path_of
 from muster.service.problems import Problem
-from muster.service.reading.cursors import cursors
 
 if TYPE_CHECKING:
     from muster.service.page.viewed import Viewed
@@ -35,22 +34,6 @@ def queue_of(viewed: Viewed) -> str | None:
     """Return the path of the queue that is asked for, in lower case, or None."""
     written = viewed.text("queue")
     return path_of(written) if written else None
-
-
-def place_of(viewed: Viewed, listed: str, *types: type) -> tuple[Any, ...] | None:
-    """Return behind which place a list is to begin, or None.
-
-    Raises:
-        Problem: 400 if it is no cursor of this list.
-    """
-    written = viewed.text("after")
-    if not written:
-        return None
-    try:
-        found = cast("tuple[Any, ...]", cursors(listed, *types).read(written))
-    except ValueError as error:
-        raise Problem(400, f"after: {error}") from None
-    return found
 
 
 def filters_of(viewed: Viewed, *names: str) -> Mapping[str, str]:

@@ -12,9 +12,10 @@ from muster.figures.words import REASONS
 from muster.service.access.who import Role
 from muster.service.api.answering import Unknown
 from muster.service.page.parts.asks.gangs import STATES, GangLine, missing_members
+from muster.service.page.parts.asks.history import further, history
 from muster.service.page.parts.asks.listing import AskLine, full_gang, lines_of
 from muster.service.page.parts.asks.shortage import lack_of_gang
-from muster.service.page.parts.asks.told import Subject, Told, earlier, lately
+from muster.service.page.parts.asks.told import Subject
 from muster.service.page.rendering import shown
 from muster.service.page.viewed import Page, Viewed
 from muster.service.reading.gangs import GangRow
@@ -132,19 +133,16 @@ def _sums(looking: Looking, gang: ViewGang) -> Steps[Sequence[Sum]]:
 
 async def _gang(viewed: Viewed) -> Response:
     name = full_gang(viewed.in_path("name"))
+    subject = Subject("gang", None, name)
     if viewed.text("before"):
-        told = await earlier(viewed, _subject(name), viewed.number("before", 0, 0, 2**63 - 1), None)
-        return shown(viewed, "earlier.html", told=told, about="gang")
+        return await further(viewed, subject, lambda _: None)
 
     def read(looking: Looking) -> Steps[GangSeen]:
         return _read(name, looking)
 
     found = await viewed.moment.seen(read)
     seen = found.value
-    told = await _told(viewed, name, seen)
-    problem = None if seen.unknown is None else await seen.unknown.problem("gang", name)
-    if problem is not None and not (told.lines or told.before):
-        raise problem
+    told, problem = await history(viewed, subject, seen.last_seq, None, seen.unknown)
     return shown(
         viewed,
         "gang.html",
@@ -153,18 +151,10 @@ async def _gang(viewed: Viewed) -> Response:
         seen=seen,
         line=seen.line,
         told=told,
-        problem="" if problem is None else problem.detail,
+        problem=problem,
         about="gang",
         states=_words(),
     )
-
-
-def _subject(name: str) -> Subject:
-    return Subject("gang", None, name)
-
-
-async def _told(viewed: Viewed, name: str, seen: GangSeen) -> Told:
-    return await lately(viewed, _subject(name), seen.last_seq, None)
 
 
 def _words() -> Mapping[str, str]:

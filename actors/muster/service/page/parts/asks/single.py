@@ -12,9 +12,10 @@ from muster.figures.text import amount_text
 from muster.service.access.who import Role
 from muster.service.api.lists import app_of, what_ask
 from muster.service.endpoints.columns import row_of
+from muster.service.page.parts.asks.history import further, history
 from muster.service.page.parts.asks.rights import refusal_of
 from muster.service.page.parts.asks.shortage import lack_of_ask, lack_of_gang
-from muster.service.page.parts.asks.told import Subject, earlier, lately
+from muster.service.page.parts.asks.told import Subject
 from muster.service.page.rendering import shown
 from muster.service.page.viewed import Page, Viewed
 from muster.service.reading.asks import ASKS, AskRow, row_of_ask
@@ -133,10 +134,7 @@ async def _ask(viewed: Viewed) -> Response:
     found = await viewed.moment.seen(read)
     seen = found.value
     subject = Subject("ask", app, name)
-    told = await lately(viewed, subject, seen.last_seq, seen.begin_us)
-    problem = None if seen.unknown is None else await seen.unknown.problem("ask", f"{app}/{name}")
-    if problem is not None and not (told.lines or told.before):
-        raise problem
+    told, problem = await history(viewed, subject, seen.last_seq, seen.begin_us, seen.unknown)
     return shown(
         viewed,
         "ask.html",
@@ -146,7 +144,7 @@ async def _ask(viewed: Viewed) -> Response:
         seen=seen,
         item=seen.item,
         told=told,
-        problem="" if problem is None else problem.detail,
+        problem=problem,
         about="ask",
         facts=facts_of,
         runs_commands=viewed.service.local is not None or viewed.service.ray is not None,
@@ -187,18 +185,14 @@ def _amount(name: str, key: str, amount: int) -> str:
 async def _earlier(viewed: Viewed) -> Response:
     app, name = viewed.in_path("app"), viewed.in_path("ask")
 
-    def read(looking: Looking) -> Steps[int | None]:
-        yield
+    def begin_us(looking: Looking) -> int | None:
         owner = looking.ledger.app(app) or looking.ledger.completed.get(app)
         entry = looking.ledger.ask(app, name)
         if entry is not None and entry.came_us is not None:
             return entry.came_us
         return None if owner is None else owner.came_us
 
-    found = await viewed.moment.seen(read)
-    before = viewed.number("before", 0, 0, 2**63 - 1)
-    told = await earlier(viewed, Subject("ask", app, name), before, found.value)
-    return shown(viewed, "earlier.html", told=told, about="ask")
+    return await further(viewed, Subject("ask", app, name), begin_us)
 
 
 PAGES: Final = (
