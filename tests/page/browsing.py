@@ -110,7 +110,8 @@ class Window:
         lines = "all => all.map(one => [one.textContent, one.getClientRects().length])"
         found = self.page.locator(selector).evaluate_all(lines)
         assert found
-        assert [text for text, count in found if " " not in text and count > 1] == []
+        broken = [text for text, count in found if " " not in text and count > 1]
+        assert broken == [], broken
 
     def check(self, *, but: Sequence[str] = ()) -> None:
         """Fail if anything is on the console, or anybody could not use this page.

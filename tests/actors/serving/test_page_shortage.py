@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from typing import Final
 
 import pytest
@@ -16,11 +16,13 @@ Event = dict[str, object]
 KINDS: Final = ("whole", "half", "split", "big", "pair", "drained", "mixed", "absent")
 
 
-def gang(name: str, count: int, amount: int, *, kind: str = "", **more: object) -> list[Event]:
+def gang(
+    name: str, count: int, amount: int, *, kind: str = "", groups: Sequence[str] = ()
+) -> list[Event]:
     """Return the events that add a gang and as many equal members as it needs."""
-    member = {"op": "add_ask", "app": "a", "count": count, "ask": name, "gang": f"ns/{name}"}
+    member: Event = {"op": "add_ask", "app": "a", "count": count, "ask": name, "gang": f"ns/{name}"}
     return [
-        {"op": "add_gang", "gang": f"ns/{name}", "min_member": count, **more},
+        {"op": "add_gang", "gang": f"ns/{name}", "min_member": count, "groups": [*groups]},
         {**member, "resources": {kind or name: amount}},
     ]
 
@@ -29,13 +31,16 @@ def ask(name: str, resources: dict[str, object], **more: object) -> Event:
     return {"op": "add_ask", "app": "a", "ask": name, "resources": resources, **more}
 
 
-PAIR: Final = {"groups": ["ns/pair", "ns/other"]}
+def node(name: str) -> Event:
+    capacity = {"vcore": 1, **dict.fromkeys(KINDS[:-1], 4)}
+    return {"op": "add_node", "node": name, "capacity": capacity}
 
-EVENTS: Final = [
-    *(
-        {"op": "add_node", "node": name, "capacity": {"vcore": 1, **dict.fromkeys(KINDS[:-1], 4)}}
-        for name in ("n1", "n2")
-    ),
+
+PAIR: Final = ("ns/pair", "ns/other")
+
+EVENTS: Final[list[Event]] = [
+    node("n1"),
+    node("n2"),
     {"op": "add_node", "node": "n3", "capacity": {"drained": 4}, "schedulable": False},
     {"op": "update_node", "node": "n1", "attributes": {"zone": "a"}},
     {"op": "add_app", "app": "a", "queue": "root.x"},
@@ -43,8 +48,8 @@ EVENTS: Final = [
     *gang("half", 4, 2),
     *gang("split", 2, 6),
     *gang("big", 1, 5),
-    *gang("pair", 2, 4, **PAIR),
-    *gang("other", 2, 3, kind="pair", **PAIR),
+    *gang("pair", 2, 4, groups=PAIR),
+    *gang("other", 2, 3, kind="pair", groups=PAIR),
     *gang("drained", 3, 3),
     *gang("absent", 2, 1),
     {"op": "add_gang", "gang": "ns/mixed", "min_member": 3, "total": 5},
