@@ -28,12 +28,13 @@ SMALL: Final = 80 << 20  # of memory for Ray's objects, on each node
 def start_cluster() -> Any:  # noqa: ANN401 - Ray has no types where it is not installed
     """Start a head and two nodes with two CPUs each. They end with this program."""
     utils: Any = importlib.import_module("ray.cluster_utils")
-    here = {"node_ip_address": "127.0.0.1", "object_store_memory": SMALL}
+    # Ray chooses the address itself, so that drivers and nodes of this machine choose the same one.
     cluster = utils.Cluster(
-        initialize_head=True, head_node_args={"num_cpus": 0, "include_dashboard": False, **here}
+        initialize_head=True,
+        head_node_args={"num_cpus": 0, "include_dashboard": False, "object_store_memory": SMALL},
     )
     for name in ("left", "right"):
-        cluster.add_node(num_cpus=2, labels={"node_name": name}, **here)
+        cluster.add_node(num_cpus=2, labels={"node_name": name}, object_store_memory=SMALL)
     return cluster
 
 
