@@ -1,0 +1,1 @@
+"""Tests of the importer of the Standard Workload Format."""
