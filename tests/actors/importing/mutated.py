@@ -98,7 +98,7 @@ def _replay(feed: bytes) -> None:
         return await replay(read_feed(io.BytesIO(feed)), tally=tally, strict=True)
 
     if not trio.run(run):
-        refused = "; ".join(str(remark) for remark in tally.summary().refusals)
+        refused = "; ".join(remark.message for remark in tally.summary().first_refusals)
         raise FaultError(f"the replay refuses an event: {refused}\n{feed.decode()[:4000]}")
 
 
