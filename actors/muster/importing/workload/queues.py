@@ -21,6 +21,7 @@ from muster_core.values.nearest import did_you_mean
 QUEUE: Final = "queue"
 _RULES: Final = "queues"
 _OTHERS: Final = "others"
+_PATH: Final = "_path"
 _PLACE: Final = re.compile(r"\{([^{}]*)\}")
 _WILD: Final = re.compile(r"[*?\[]")
 
@@ -38,6 +39,11 @@ class Rule:
 
     patterns: tuple[tuple[str, str], ...]
     path: str
+
+    @property
+    def fields(self) -> Iterable[str]:
+        """The fields that decide whether it matches, and to which queue jobs go."""
+        return [*(name for name, _ in self.patterns), *_PLACE.findall(self.path)]
 
     def matches(self, fields: Mapping[str, str]) -> bool:
         """Return whether all fields match."""
@@ -60,7 +66,9 @@ class Queues:
 
     def __init__(self, rules: Iterable[Rule], names: Collection[str]) -> None:
         self._rules = tuple(rules)
-        self._names = tuple(names)
+        # Of all the fields only those that a rule looks at: names of jobs are all different.
+        looked_at = {name for rule in self._rules for name in rule.fields}
+        self._names = tuple(name for name in names if name in looked_at)
         self._known: dict[tuple[str, ...], str | None] = {}
 
     def of(self, fields: Mapping[str, str]) -> str | None:
@@ -78,13 +86,20 @@ class Queues:
 def filled(path: str, fields: Mapping[str, str]) -> str | None:
     """Return a path with the values of fields; None if one of its names is empty then.
 
-    A value becomes one name of a queue: a dot or a blank in it becomes ``-``.
+    A value becomes one name of a queue: a dot or a blank in it becomes ``-``. A field whose name
+    ends in ``_path`` has several names, separated by dots.
     """
-    text = _PLACE.sub(lambda match: queue_name_of(fields.get(match[1], "")), path)
+    text = _PLACE.sub(lambda match: _name(match[1], fields.get(match[1], "")), path)
     try:
         return canonical_path(text)
     except ValueError:
         return None
+
+
+def _name(field: str, value: str) -> str:
+    if field.endswith(_PATH):
+        return ".".join(map(queue_name_of, value.split(".")))
+    return queue_name_of(value)
 
 
 def default_queues(paths: Iterable[str], names: Collection[str]) -> Queues:

@@ -108,7 +108,7 @@ def read_nodes(printed: str) -> tuple[Node, ...]:
     Raises:
         SlurmError: If it has no nodes: a Slurm without nodes does not run.
     """
-    found = (_node(fields_of(line)) for line in printed.splitlines() if "NodeName=" in line)
+    found = (node_of(fields_of(line)) for line in printed.splitlines() if "NodeName=" in line)
     nodes = tuple(node for node in found if node is not None)
     if not nodes:
         msg = f"scontrol: expected nodes, one in a line, but got {printed[:60]!r}"
@@ -149,7 +149,8 @@ def wanted_nodes(
     return found
 
 
-def _node(fields: Mapping[str, str]) -> Node | None:
+def node_of(fields: Mapping[str, str]) -> Node | None:
+    """Return the node that the fields of ``scontrol show node`` describe; None if they do not."""
     name = fields.get("NodeName", "")
     cpus = _int(fields.get("CPUEfctv", "")) or _int(fields.get("CPUTot", ""))
     if not name or not cpus:
@@ -160,7 +161,7 @@ def _node(fields: Mapping[str, str]) -> Node | None:
         states=frozenset(fields.get("State", "UNKNOWN").replace("*", "+NOT_RESPONDING").split("+")),
         cpus=cpus,
         memory_mib=max(memory, 0),
-        gres=_gres(fields.get("Gres", "")),
+        gres=gres_of(fields.get("Gres", "")),
         features=tuple(_listed(fields.get("ActiveFeatures", ""))),
         partitions=frozenset(_listed(fields.get("Partitions", ""))),
     )
@@ -174,7 +175,7 @@ def _listed(text: str) -> list[str]:
     return [part for part in text.split(",") if part and part != "(null)"]
 
 
-def _gres(text: str) -> dict[str, int]:
+def gres_of(text: str) -> dict[str, int]:
     """Read ``gpu:a100:2(S:0-1),fpga:1``."""
     found: dict[str, int] = {}
     for part in re.split(r",(?![^(]*\))", text):

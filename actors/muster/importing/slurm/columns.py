@@ -1,0 +1,172 @@
+"""The columns of ``sacct --parsable2``: their names, and where the ones that count are."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Sequence
+from operator import itemgetter
+from typing import Final, final
+
+from muster.feeds import FeedError
+
+RIGHT: Final = (
+    "sacct --parsable2 --duplicates --allusers --starttime=2026-01-01 "
+    "--format=JobID,JobName,User,Group,Account,Partition,QOS,Submit,Eligible,Start,End,ElapsedRaw,"
+    "State,ReqTRES,AllocTRES,NNodes,Constraints,Priority"
+)
+"""A command that prints all that is needed."""
+
+_USED: Final[Sequence[tuple[str, ...]]] = (
+    ("jobid", "jobidraw"),
+    ("cluster",),
+    ("state",),
+    ("submit",),
+    ("eligible",),
+    ("start",),
+    ("end",),
+    ("elapsedraw",),
+    ("elapsed",),
+    ("suspended",),
+    ("reqtres",),
+    ("alloctres",),
+    ("reqmem",),
+    ("reqcpus",),
+    ("alloccpus", "ncpus"),
+    ("allocnodes", "nnodes", "reqnodes"),
+    ("partition",),
+    ("constraints",),
+    ("user",),
+    ("group",),
+    ("account",),
+    ("qos",),
+    ("jobname",),
+    ("reservation",),
+    ("wckey",),
+    ("priority",),
+)
+"""The columns that are read, in the order of :meth:`Columns.values`; the first name that is there."""
+
+_FREE: Final = frozenset(
+    {"jobname", "comment", "admincomment", "systemcomment", "submitline", "workdir", "wckey"}
+)
+"""The columns in which users may write anything, also what parts the columns."""
+
+# The fields of sacct 22.05 to 25.05 that say nothing for a feed.
+_OTHERS: Final = (
+    "allocgres associd avecpu avecpufreq avediskread avediskwrite avepages averss avevmsize "
+    "blockid consumedenergy consumedenergyraw container cputime cputimeraw dbindex "
+    "derivedexitcode exitcode extra failednode flags gid layout licenses maxdiskread "
+    "maxdiskreadnode maxdiskreadtask maxdiskwrite maxdiskwritenode maxdiskwritetask maxpages "
+    "maxpagesnode maxpagestask maxrss maxrssnode maxrsstask maxvmsize maxvmsizenode "
+    "maxvmsizetask mcslabel mincpu mincpunode mincputask nodelist ntasks planned plannedcpu "
+    "plannedcpuraw qosraw qosreq reason reqcpufreq reqcpufreqgov reqcpufreqmax reqcpufreqmin "
+    "reqgres requeued reserved reservationid resvcpu resvcpuraw restarts sluid stderr stdin "
+    "stdout "
+    "segmentsize systemcpu timelimit timelimitraw totalcpu tresusageinave tresusageinmax "
+    "tresusageinmaxnode tresusageinmaxtask tresusageinmin tresusageinminnode "
+    "tresusageinmintask tresusageintot tresusageoutave tresusageoutmax tresusageoutmaxnode "
+    "tresusageoutmaxtask tresusageoutmin tresusageoutminnode tresusageoutmintask "
+    "tresusageouttot uid usercpu wckeyid"
+)
+_KNOWN: Final = frozenset(_OTHERS.split())
+
+_NAME: Final = re.compile(r"[A-Za-z]+")
+_HEAD: Final = re.compile(r"\s*(JobID(?:Raw)?)\b", re.IGNORECASE)
+_DASHES: Final = re.compile(r"[-\s]+")
+
+
+@final
+class Columns:
+    """Where the columns of a dump are.
+
+    Attributes:
+        unknown: The names of columns that sacct does not have.
+    """
+
+    def __init__(self, names: Sequence[str], delimiter: str) -> None:
+        self._delimiter = delimiter
+        places: dict[str, int] = {}
+        for place, name in enumerate(names):
+            places.setdefault(name.strip().lower(), place)
+        self._count = len(names)
+        used = [_place(places, choice, self._count) for choice in _USED]
+        self._pick: Callable[[Sequence[str]], tuple[str, ...]] = itemgetter(*used)
+        self.job_place = used[0]
+        self.has_end = "end" in places
+        free = [place for name, place in places.items() if name in _FREE]
+        self._free = free[0] if len(free) == 1 else None
+        known = {name for choice in _USED for name in choice} | _KNOWN | _FREE | {""}
+        self.unknown = tuple(name for name in names if name.strip().lower() not in known)
+        self.names = frozenset(places)
+
+    def values(self, line: str) -> tuple[str, ...] | None:
+        """Return the values of the columns that are read; None if their number is not right.
+
+        A name of a job may have in it what parts the columns.
+        """
+        values = line.split(self._delimiter)
+        more = len(values) - self._count
+        if more == 1 and not values[-1]:  # sacct --parsable ends lines so
+            values.pop()
+        elif more > 0 and self._free is not None:
+            more -= not values[-1] and more > 1
+            end = self._free + more + 1
+            values[self._free : end] = [self._delimiter.join(values[self._free : end])]
+            del values[self._count :]
+        elif more:
+            return None
+        values.append("")
+        return self._pick(values)
+
+
+def _place(places: dict[str, int], choice: Sequence[str], absent: int) -> int:
+    return next((places[name] for name in choice if name in places), absent)
+
+
+def columns_of(line: str, file: str, number: int) -> Columns:
+    """Return the columns that a header names.
+
+    Raises:
+        FeedError: If it is no header, or does not name what is needed.
+    """
+    names, delimiter = _names(line, file, number)
+    columns = Columns(names, delimiter)
+    lacks = [
+        " or ".join(choice)
+        for choice in (("Submit", "Eligible"), ("ElapsedRaw", "Elapsed", "End"), ("State",))
+        if not any(name.lower() in columns.names for name in choice)
+    ]
+    if lacks:
+        msg = f"has no column {', and no column '.join(lacks)}: make it with {RIGHT}"
+        raise FeedError(file, msg, number)
+    return columns
+
+
+def _names(line: str, file: str, number: int) -> tuple[list[str], str]:
+    text = line.strip()
+    first = _NAME.match(text)
+    rest = text[first.end() :] if first else ""
+    delimiter = re.match(r"[^A-Za-z0-9\s]+|\t", rest)
+    known = {name for choice in _USED for name in choice} | _KNOWN | _FREE
+    if delimiter is None or first is None or first[0].lower() not in known:
+        if _HEAD.match(text) or _looks_padded(text):
+            msg = f"its columns are padded with blanks: make it with {RIGHT}"
+        else:
+            msg = (
+                "does not begin with a line that names the columns: leave out --noheader; "
+                f"make it with {RIGHT}"
+            )
+        raise FeedError(file, msg, number)
+    names = text.split(delimiter[0])
+    if not names[-1]:
+        names.pop()
+    if not {"jobid", "jobidraw"} & {name.strip().lower() for name in names}:
+        msg = f"has no column JobID: make it with {RIGHT}"
+        raise FeedError(file, msg, number)
+    return names, delimiter[0]
+
+
+def _looks_padded(text: str) -> bool:
+    names = text.split()
+    known = {name for choice in _USED for name in choice} | _KNOWN | _FREE
+    return len(names) > 1 and all(name.lower() in known for name in names)

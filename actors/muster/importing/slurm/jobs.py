@@ -1,0 +1,287 @@
+"""Records of ``sacct`` as jobs of a feed."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from typing import Final, final
+
+import attrs
+
+from muster.importing.slurm.lines import JOB
+from muster.importing.slurm.records import WAITING, JobId, Record, id_of
+from muster.importing.slurm.seen import Seen
+from muster.importing.slurm.shapes import Shape, Shapes
+from muster.importing.workload.jobs import Job, Part
+from muster.importing.workload.queues import Queues
+from muster.importing.workload.texts import name_of, queue_name_of
+from muster.importing.workload.workload import Workload
+from muster_core.decisions import MICROSECONDS
+
+FIELDS: Final = (
+    "account",
+    "account_path",
+    "partition",
+    "qos",
+    "user",
+    "group",
+    "name",
+    "reservation",
+    "wckey",
+    "cluster",
+)
+"""The fields that a mapping file can look at."""
+
+QUEUES: Final = ("root.{account_path}", "root.{partition}", "root.default")
+"""The queues of jobs where there is no mapping file."""
+
+Priority = Callable[[Record], int]
+"""Gives the priority of a job."""
+
+_CANCELLED: Final = "CANCELLED"
+
+
+@final
+class Jobs:
+    """Puts the jobs of records into a workload.
+
+    Args:
+        workload: Where they go; it has its nodes.
+        queues: Chooses their queues.
+        shapes: Says what they ask for.
+        priority: Gives their priorities.
+        paths: Of each account with others above it: the names of all of them.
+    """
+
+    def __init__(
+        self,
+        workload: Workload,
+        queues: Queues,
+        shapes: Shapes,
+        priority: Priority,
+        paths: Mapping[str, str],
+    ) -> None:
+        self._workload = workload
+        self._account = workload.account
+        self._queues = queues
+        self._shapes = shapes
+        self._priority = priority
+        self._paths = paths
+        self._seen = Seen()
+        self._names = _Names(self._seen)
+        #: Components that start together, of one run of one job: its name, and their jobs.
+        self._coupled: tuple[str, list[Job]] | None = None
+
+    def take(self, record: Record, place: str) -> None:
+        """Put a job in, or count why not."""
+        found = id_of(record.job)
+        cause = self._why_not(record, found)
+        if cause is not None or found is None:
+            text, example = cause or ("no number of a job", record.job)
+            self._account.leave_out(JOB, text, place, example)
+            return
+        at_us = _instant(record)
+        if not self._workload.is_wanted(at_us):
+            self._account.leave_out(JOB, "outside --since and --until", place)
+            return
+        fields = self._fields(record)
+        queue = self._queues.of(fields)
+        if queue is None:
+            said = ", ".join(f"{name} {value}" for name, value in fields.items() if value)
+            self._account.leave_out(JOB, "no queue for it: see --queues", place, said)
+            return
+        shape = self._shapes.of(record.wants)
+        if shape.problem is not None:
+            self._account.leave_out(JOB, shape.problem[0], place, shape.problem[1])
+            return
+        run = self._names.run(record, found)
+        if not run:
+            self._account.leave_out(JOB, "there already: the first record counts", place)
+            return
+        self._account.taken[JOB] += 1
+        self._note(record, shape, run, place)
+        self._submit(record, found, run, shape, queue)
+
+    def finish(self) -> None:
+        """Put in what waits for more of its kind."""
+        if self._coupled is not None:
+            _, jobs = self._coupled
+            self._coupled = None
+            self._workload.submit(
+                attrs.evolve(
+                    jobs[0],
+                    at_us=max(job.at_us for job in jobs),
+                    parts=[part for job in jobs for part in job.parts],
+                    is_gang=sum(part.count for job in jobs for part in job.parts) > 1,
+                )
+            )
+
+    def _why_not(self, record: Record, found: JobId | None) -> tuple[str, str] | None:
+        """Return why a job cannot be taken, with the value, or None."""
+        if found is None:
+            return "no number of a job", record.job[:80]
+        if record.state in WAITING:
+            return "waited when the dump was made", record.job
+        if record.start_us is None and not record.run_s:
+            when = "was cancelled" if record.state == _CANCELLED else "ended"
+            return f"{when} before it started", record.state
+        if record.state == _CANCELLED and not record.run_s:
+            return "was cancelled before it started", record.state
+        if record.submit_us is None and record.eligible_us is None:
+            return "it is not known when it was submitted", f"Submit {record.submit!r}"
+        if record.run_s is None and record.is_over:
+            return "it is not known how long it ran", record.job
+        if record.job.endswith("]"):
+            return "no single task of its array", record.job[:80]
+        return None
+
+    def _fields(self, record: Record) -> dict[str, str]:
+        return {
+            "account": record.account,
+            "account_path": self._path(record.account),
+            "partition": record.wants.partition,
+            "qos": record.qos,
+            "user": record.user,
+            "group": record.group,
+            "name": record.name,
+            "reservation": record.reservation,
+            "wckey": record.wckey,
+            "cluster": record.cluster,
+        }
+
+    def _path(self, account: str) -> str:
+        path = self._paths.get(account)
+        return queue_name_of(account) if path is None else path
+
+    def _note(self, record: Record, shape: Shape, run: int, place: str) -> None:
+        note = self._account.note
+        if (
+            record.submit_us is not None
+            and record.eligible_us is not None
+            and record.eligible_us > record.submit_us
+        ):
+            note(JOB, "could start later than it was submitted, and comes then", place, record.job)
+        if not record.is_over:
+            note(JOB, "had not ended: it holds its room to the end", place, record.job)
+        if record.suspended_s:
+            text = "was suspended: it holds its room meanwhile"
+            note(JOB, text, place, f"{record.suspended_s} s")
+        if record.reservation:
+            note(JOB, "ran in a reservation, which the feed has not", place, record.reservation)
+        if run > 1:
+            note(JOB, "a further run of a job, as a job of its own", place, record.job)
+        for text, example in shape.notes:
+            note(JOB, text, place, example)
+
+    def _submit(self, record: Record, found: JobId, run: int, shape: Shape, queue: str) -> None:
+        is_plain = found.task is None and found.component is None
+        again = f"-run-{run}" if run > 1 else ""
+        if found.task is not None:
+            app, first = self._names.group(record, found), f"{found.task}{again}"
+        else:
+            app, first = self._names.job(record, found) + again, ""
+        if found.component is not None:
+            first = f"{first}+{found.component}" if first else str(found.component)
+        job = Job(
+            at_us=_instant(record),
+            app=app,
+            queue=queue,
+            parts=self._parts(record, shape, first),
+            user=name_of(record.user),
+            groups=(name_of(record.group),) if record.group else (),
+            is_gang=shape.count > 1,
+            is_alone=is_plain,
+        )
+        if self._coupled is not None and self._coupled[0] != app:
+            self.finish()
+        if found.component is None:
+            self._workload.submit(job)
+        elif self._coupled is None:
+            self._coupled = (app, [job])
+        else:
+            self._coupled[1].append(job)
+
+    def _parts(self, record: Record, shape: Shape, first: str) -> Sequence[Part]:
+        """Return the asks of a job; of a task or a component their names begin with its number."""
+        run_us = record.run_s * MICROSECONDS if record.run_s is not None else 0
+        priority = self._priority(record)
+        return [
+            Part(
+                ask=ask,
+                resources=resources,
+                count=count,
+                selector=shape.selector,
+                run_us=run_us if record.is_over else None,
+                priority=priority,
+            )
+            for ask, (resources, count) in zip(
+                _asks(first, len(shape.members)), shape.members, strict=True
+            )
+        ]
+
+
+def _asks(first: str, count: int) -> Sequence[str]:
+    """Return the names of the asks of a job whose members are of so many sizes."""
+    if count == 1:
+        return (first or "task",)
+    sizes = (
+        ("large", "task") if count == 2 else [f"size-{number}" for number in range(1, count + 1)]
+    )
+    return [f"{first}-{size}" if first else size for size in sizes]
+
+
+def _instant(record: Record) -> int:
+    """Return when a job comes: when it was submitted, or could start, if that was later."""
+    submit_us, eligible_us = record.submit_us, record.eligible_us
+    if submit_us is None or eligible_us is None or eligible_us <= submit_us:
+        return submit_us if submit_us is not None else eligible_us or 0
+    if record.start_us is not None and submit_us <= record.start_us < eligible_us:
+        return record.start_us
+    return eligible_us
+
+
+@final
+class _Names:
+    """The names of applications: numbers of jobs, of arrays, and of jobs that start together."""
+
+    def __init__(self, seen: Seen) -> None:
+        self._seen = seen
+        self._clusters: dict[str, int] = {}
+        self._groups: dict[tuple[int, int], str] = {}
+
+    def run(self, record: Record, found: JobId) -> int:
+        """Return which run of a job a record is, from 1; 0 if it is one that was there before."""
+        cluster = self._cluster(record)
+        what = f"{record.submit_us} {record.start_us}"
+        if found.task is not None:
+            group = (cluster, found.base, found.component)
+            return self._seen.add(group, found.task, what)
+        if found.component is not None:
+            return self._seen.add((cluster, found.base), found.component, what)
+        return self._seen.add(cluster, found.base, what)
+
+    def job(self, record: Record, found: JobId) -> str:
+        """Return the name of the application of a job; of components the one that they share."""
+        if found.component is not None:
+            return self.group(record, found)
+        cluster = self._cluster(record)
+        name = self._named(record, str(found.base))
+        return f"{name}-job" if (cluster, found.base) in self._groups else name
+
+    def group(self, record: Record, found: JobId) -> str:
+        """Return the name of an application that several records have."""
+        key = (self._cluster(record), found.base)
+        name = self._groups.get(key)
+        if name is None:
+            name = self._named(record, str(found.base))
+            if self._seen.has(key[0], found.base):
+                name += "-tasks"  # the same number cannot be that of a job; here it is
+            self._groups[key] = name
+        return name
+
+    def _cluster(self, record: Record) -> int:
+        return self._clusters.setdefault(record.cluster, len(self._clusters))
+
+    def _named(self, record: Record, number: str) -> str:
+        """Return a number with its cluster, if that is not the first one."""
+        place = self._cluster(record)
+        return number if not place else f"{name_of(record.cluster)}-{place}-{number}"
