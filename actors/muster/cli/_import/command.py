@@ -10,7 +10,7 @@ from typing_extensions import override
 
 from muster.cli._options import example
 
-_KINDS: Final = ("swf", "csv")
+_KINDS: Final = ("csv", "slurm", "swf")
 
 
 @final

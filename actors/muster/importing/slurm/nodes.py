@@ -15,7 +15,8 @@ from muster.importing.workload.nodes import NodeFields, nodes_of
 from muster.importing.workload.texts import name_of
 from muster.slurm._texts.nodes import Node, fields_of, node_of
 
-_SHOWN: Final = re.compile(r"^\s*NodeName=\S+\s(?:.*\s)?(?:Arch|CPUAlloc|CoresPerSocket)=", re.MULTILINE)
+_SHOWN: Final = re.compile(r"^\s*NodeName=\S+\s[^=]*=", re.MULTILINE)
+_CPUS: Final = "CPUTot="
 _CONF: Final = re.compile(
     r"^\s*(?:NodeName|PartitionName|ClusterName|SlurmctldHost|ControlMachine|Include|NodeSet)\s*[=\s]",
     re.MULTILINE | re.IGNORECASE,
@@ -41,7 +42,7 @@ def nodes_of_slurm(text: str) -> list[NodeFields]:
         written = file.read_bytes().decode("utf-8", "backslashreplace")
     except OSError as error:
         raise FeedError(text, f"cannot be read: {error.strerror}") from None
-    if _SHOWN.search(written):
+    if _CPUS in written and _SHOWN.search(written):
         return _made(text, _shown(written))
     if _CONF.search(written):
         return _made(text, read_conf(text))

@@ -4,12 +4,16 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from datetime import UTC, tzinfo
-from typing import Final
+from typing import Final, final
+
+import attrs
 
 from muster.feeds import FeedError
+from muster.importing.slurm.accounts import read_accounts
 from muster.importing.slurm.documents import is_document, read_documents
 from muster.importing.slurm.jobs import Jobs, Priority
 from muster.importing.slurm.lines import read_lines
+from muster.importing.slurm.qos import read_qos
 from muster.importing.slurm.records import Record
 from muster.importing.slurm.shapes import Shapes
 from muster.importing.slurm.values import Times
@@ -18,36 +22,34 @@ from muster.importing.workload.reading import Opener, opened
 from muster.importing.workload.workload import Workload
 
 _LARGEST: Final = 2**31 - 1
-_NO_PATHS: Final[Mapping[str, str]] = {}
+_NOTHING: Final[Mapping[str, str]] = {}
 
 
-def no_priority(record: Record) -> int:
-    """Return 0: the priorities of Slurm change all the time."""
-    del record
-    return 0
+@final
+@attrs.frozen(kw_only=True)
+class Sources:
+    """What else says how jobs become asks.
+
+    Attributes:
+        zone: The time zone of times without an offset.
+        by_job: Whether the priority of a job is what sacct says; else it is 0.
+        qos: A file with the priorities of qualities of service, which jobs get then, or None.
+        accounts: A file with the tree of accounts, or None.
+    """
+
+    zone: tzinfo = UTC
+    by_job: bool = False
+    qos: str | None = None
+    accounts: str | None = None
 
 
-def priority_of_job(record: Record) -> int:
-    """Return the priority that a job had when it started, or at last."""
-    text = record.priority
-    is_number = text.isdecimal() and text.isascii() and len(text) < 20
-    return min(int(text), _LARGEST) if is_number else 0
-
-
-def priority_of_qos(priorities: Mapping[str, int]) -> Priority:
-    """Return what gives jobs the priority of their quality of service."""
-    return lambda record: priorities.get(record.qos, 0)
-
-
-def read_sacct(
+def read_slurm(
     files: Sequence[str],
     workload: Workload,
     queues: Queues,
     *,
     opener: Opener = str,
-    zone: tzinfo = UTC,
-    priority: Priority = no_priority,
-    paths: Mapping[str, str] = _NO_PATHS,
+    sources: Sources,
 ) -> None:
     """Put the jobs of dumps of sacct into a workload: lines or JSON.
 
@@ -56,20 +58,23 @@ def read_sacct(
         workload: Where the jobs go; it has its nodes.
         queues: Chooses their queues.
         opener: Opens a dump.
-        zone: The time zone of times without an offset.
-        priority: Gives their priorities.
-        paths: Of each account with others above it: the names of all of them, as a path.
+        sources: What else is needed.
 
     Raises:
-        FeedError: If a dump cannot be read or is none, or there are no nodes with vcores.
+        FeedError: If a file cannot be read or is none such, or no node has vcores.
     """
+    paths = _NOTHING
+    if sources.accounts is not None:
+        tree = read_accounts(sources.accounts, workload.account)
+        paths, workload.limits = tree.paths, tree.limits
+    priority = _priority(sources)
     shapes = Shapes(workload.nodes)
     if not shapes.cores:
         msg = "sacct does not say which nodes there are: give --nodes, such as what "
         msg += "`scontrol show node` prints, a slurm.conf, or '32x vcore=64,memory=256Gi'"
         raise FeedError(files[0], msg)
     jobs = Jobs(workload, queues, shapes, priority, paths)
-    times = Times(zone)
+    times = Times(sources.zone)
     for file in files:
         with opened(file, opener) as source:
             records = (
@@ -80,3 +85,23 @@ def read_sacct(
             for record, line in records:
                 jobs.take(record, f"{file}:{line}")
     jobs.finish()
+
+
+def _priority(sources: Sources) -> Priority:
+    if sources.qos is not None:
+        priorities = read_qos(sources.qos)
+        return lambda record: priorities.get(record.qos, 0)
+    return _of_job if sources.by_job else _none
+
+
+def _none(record: Record) -> int:
+    """Return 0: the priorities of Slurm change all the time."""
+    del record
+    return 0
+
+
+def _of_job(record: Record) -> int:
+    """Return the priority that a job had when it started, or at last."""
+    text = record.priority
+    is_number = text.isdecimal() and text.isascii() and len(text) < 20
+    return min(int(text), _LARGEST) if is_number else 0

@@ -10,7 +10,7 @@ from typing import Any, Final, Self, final
 import attrs
 
 from muster.feeds._convert import target_encoding_of
-from muster.feeds._encodings.encode import Encoder, to_json_line
+from muster.feeds._encodings.encode import ENCODERS, to_json_line
 from muster.feeds._encodings.raw import Encoding
 from muster.feeds._encodings.target import Output, Target
 from muster.importing.workload.account import Account
@@ -71,6 +71,7 @@ class Workload:
         since_us: Jobs before this instant are not wanted; None for all.
         until_us: Jobs after this instant are not wanted; None for all.
         nodes: The nodes with which the feed begins.
+        limits: The ``max`` of queues, by path, for a configuration that is made for them.
         head: Other events with which it begins, after the nodes, such as priority classes.
     """
 
@@ -80,6 +81,7 @@ class Workload:
         self.since_us: int | None = None
         self.until_us: int | None = None
         self.nodes: list[NodeFields] = []
+        self.limits: Mapping[str, Mapping[str, int]] = {}
         self.head: list[Event] = []
         self._spool = Spool()
         self._queues: set[str] = set()
@@ -167,7 +169,6 @@ class Workload:
             for event in self.head:
                 feed.event(start_us, _encoded(event).encode())
             self._write_jobs(feed)
-            feed.end()
         return Written(
             events=feed.events,
             apps=feed.apps,
@@ -200,7 +201,7 @@ class _Feed:
         self.asks = 0
         self.gangs = 0
         self._output = output
-        self._encoder = Encoder(encoding)
+        self._encode = ENCODERS[encoding]
         self._is_lines = encoding is Encoding.JSON_LINES
         self._is_dated = is_dated
         self._at_us: int | None = None
@@ -217,11 +218,7 @@ class _Feed:
         if self._is_lines:
             self._output.write(event + b"\n")
         else:
-            self._output.write(self._encoder.event(json.loads(event)))
-
-    def end(self) -> None:
-        """Write what stands after the last event."""
-        self._output.write(self._encoder.end())
+            self._output.write(self._encode(json.loads(event)))
 
     def _instant(self, at_us: int) -> bytes:
         if self._is_dated:
@@ -281,20 +278,40 @@ def parents_with_jobs(queues: Sequence[str]) -> list[tuple[str, str]]:
     return found
 
 
-def configuration_of(queues: Sequence[str]) -> dict[str, Any]:
-    """Return a configuration that has queues, without limits, each submitted to by everybody.
+def configuration_of(
+    queues: Sequence[str], limits: Mapping[str, Mapping[str, int]] | None = None
+) -> dict[str, Any]:
+    """Return a configuration that has queues, each submitted to by everybody.
 
     Args:
         queues: Their paths.
+        limits: The ``max`` of some of them, and of queues above them; a queue gets no more than
+            the queues above it.
     """
     root: dict[str, Any] = {"name": "root", "submitacl": "*"}
-    for path in queues:
-        below: dict[str, Any] = root
-        for name in path.split(".")[1:]:
-            children: list[dict[str, Any]] = below.setdefault("queues", [])
-            found = next((child for child in children if child["name"] == name), None)
-            if found is None:
-                found = {"name": name}
-                children.append(found)
-            below = found
+    made = {"root": root}
+    most: dict[str, Mapping[str, int]] = {"root": {}}
+    for leaf in queues:
+        names = leaf.split(".")
+        for depth in range(2, len(names) + 1):
+            path, above = ".".join(names[:depth]), ".".join(names[: depth - 1])
+            if path in made:
+                continue
+            queue: dict[str, Any] = {"name": names[depth - 1]}
+            made[above].setdefault("queues", []).append(queue)
+            made[path] = queue
+            own = (limits or {}).get(path, {})
+            own = {name: min(own[name], most[above].get(name, own[name])) for name in own}
+            most[path] = {**most[above], **own}
+            if own:
+                queue["resources"] = {"max": {name: _quantity(name, own[name]) for name in own}}
     return {"partitions": [{"name": "default", "queues": [root]}]}
+
+
+def _quantity(name: str, amount: int) -> int | str:
+    """Return an amount as people write it: memory in GiB or MiB where that is exact."""
+    if name == "memory":
+        for suffix, factor in (("Gi", 1 << 30), ("Mi", 1 << 20)):
+            if amount and not amount % factor:
+                return f"{amount // factor}{suffix}"
+    return amount

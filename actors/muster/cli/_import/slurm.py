@@ -1,0 +1,88 @@
+"""``muster import slurm``: what sacct prints."""
+
+from __future__ import annotations
+
+from functools import partial
+from typing import Final
+from zoneinfo import ZoneInfo
+
+import click
+
+from muster.cli._import.request import Request, import_options
+from muster.cli._import.run import Kind, run
+from muster.cli._options import FILE, example
+from muster.importing.slurm import FIELDS, QUEUES, Sources, nodes_of_slurm, read_slurm
+
+_PRIORITIES: Final = ("none", "job", "qos")
+
+
+def _zone(context: click.Context, parameter: click.Parameter, value: str) -> ZoneInfo:
+    del context, parameter
+    try:
+        return ZoneInfo(value)
+    except (ValueError, OSError):  # ZoneInfoNotFoundError is a KeyError
+        pass
+    except KeyError:
+        pass
+    msg = f"{value!r} is no time zone, such as Europe/Berlin or UTC"
+    raise click.BadParameter(msg)
+
+
+@click.command(
+    "slurm", epilog=example("muster import slurm sacct.txt --nodes slurm.conf -o feed.jsonl")
+)
+@import_options
+@click.option(
+    "--accounts",
+    type=FILE,
+    metavar="FILE",
+    help="The tree of accounts, which become queues: what `sacctmgr --parsable2 show "
+    "associations tree` prints, or a file of `sacctmgr dump`.",
+)
+@click.option(
+    "--priority",
+    type=click.Choice(_PRIORITIES),
+    default="none",
+    show_default=True,
+    help="Where the priorities of asks come from: nowhere, the column Priority, or the QOS.",
+)
+@click.option(
+    "--qos",
+    type=FILE,
+    metavar="FILE",
+    help="The priorities of QOSes, for --priority qos: what `sacctmgr --parsable2 show qos` "
+    "prints.",
+)
+@click.option(
+    "--timezone",
+    "zone",
+    default="UTC",
+    show_default=True,
+    metavar="NAME",
+    callback=_zone,
+    help="The time zone of times without an offset.",
+)
+def command(
+    request: Request, accounts: str | None, priority: str, qos: str | None, zone: ZoneInfo
+) -> None:
+    """Make a feed of the jobs that sacct prints.
+
+    FILE is the output of `sacct --parsable2` with any columns in any order, or of `sacct --json`.
+    It needs at least JobID, Submit, Start, ElapsedRaw, State, ReqTRES and NNodes; with
+    --duplicates each run of a requeued job is there. --nodes may also name a slurm.conf, or a file
+    with what `scontrol show node` prints: then jobs stay in their partitions, and on nodes with
+    the features that they asked for.
+
+    A job of several nodes becomes a gang with a member for each, an array an application with an
+    ask for each task. Steps are parts of their jobs.
+
+    Fields for --queues: account, account_path (with the accounts above it, see --accounts),
+    partition, qos, user, group, name, reservation, wckey, cluster.
+
+    Exit status: 0, or 2 if a file cannot be used.
+    """
+    if (priority == "qos") is not (qos is not None):
+        msg = "--priority qos and --qos FILE go together"
+        raise click.UsageError(msg)
+    sources = Sources(zone=zone, by_job=priority == "job", qos=qos, accounts=accounts)
+    run(request, Kind(partial(read_slurm, sources=sources), FIELDS, QUEUES, nodes_of_slurm))
