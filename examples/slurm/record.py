@@ -111,6 +111,7 @@ NODES: Final = ("c1", "c2", "c3", "g1")
 
 AT_FIRST_LONG: Final = '[ "$SLURM_RESTART_COUNT" ] && exec sleep 3; sleep 200'
 
+STATES: Final = "BF,CA,CD,DL,F,NF,OOM,PD,PR,R,RQ,RS,RV,S,TO"
 COLUMNS: Final = (
     "JobID,JobName,User,Group,Account,Partition,QOS,Submit,Eligible,Start,End,ElapsedRaw,State,"
     "ReqTRES,AllocTRES,NNodes,Constraints,Priority"
@@ -291,7 +292,7 @@ def everyday(chance: random.Random) -> None:
 def leave_some() -> None:
     """Leave some jobs that have not ended when the dumps are made."""
     submit("alice", "sleep 300", "-J", "long", "-N3", "--ntasks-per-node=2", "--mem=2G")
-    submit("dan", "sleep 20", "-J", "later", "--array=0-20%2", "-c4")
+    submit("dan", "sleep 20", "-J", "later", "--array=0-20", "-c4")
     submit("bob", "sleep 10", "-J", "held", "--hold")
     time.sleep(6)
 
@@ -299,7 +300,8 @@ def leave_some() -> None:
 def record() -> None:
     """Write down what Slurm says."""
     HERE.mkdir(exist_ok=True)
-    since = ("--allusers", "--starttime=2020-01-01")
+    # Without --state, sacct leaves out what was cancelled while it could not start.
+    since = ("--allusers", "--starttime=2020-01-01", "--endtime=now", f"--state={STATES}")
     made = {
         "sacct.txt": ("sacct", "-P", "--duplicates", *since, f"--format={COLUMNS}"),
         "sacct.json": ("sacct", "--json", "--duplicates", *since, "--name=prepare,train,coupled,again,broken"),

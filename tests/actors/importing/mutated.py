@@ -27,7 +27,7 @@ from muster.importing.workload.workload import configuration_of, parents_with_jo
 from muster.replay import Tally, replay
 from muster_core.errors import ConfigError
 
-KINDS: Final = ("swf",)
+KINDS: Final = ("slurm", "swf")
 """The kinds of dumps that have samples; a new kind is added here."""
 
 UNUSABLE: Final = "said to be unusable"
@@ -148,7 +148,7 @@ def _moved(kind: Kind, dump: bytes, chance: random.Random) -> bytes:
 
 def _without_column(kind: Kind, dump: bytes, chance: random.Random) -> bytes:
     """Drop a column, of one line or of all lines."""
-    if not kind.parts:
+    if not kind.parts or kind.parts not in dump:
         return _cut(kind, dump, chance)
     lines = [line.split(kind.parts) for line in dump.split(b"\n")]
     number = chance.randrange(max(map(len, lines)))
@@ -163,9 +163,10 @@ def _worded(kind: Kind, dump: bytes, chance: random.Random) -> bytes:
     """Put a value that means something in the place of another one."""
     lines = dump.split(b"\n")
     number = chance.randrange(len(lines))
-    words = lines[number].split(kind.parts) if kind.parts else lines[number].split(b" ")
+    parts = kind.parts if kind.parts and kind.parts in lines[number] else b" "
+    words = lines[number].split(parts)
     words[chance.randrange(len(words))] = chance.choice((*_WORDS, *kind.words))
-    lines[number] = (kind.parts or b" ").join(words)
+    lines[number] = parts.join(words)
     return b"\n".join(lines)
 
 

@@ -160,7 +160,7 @@ def _configuration(request: Request, workload: Workload) -> dict[str, object]:
     if request.config is not None:
         _look_for_queues(request.config, workload)
         return {"file": _from_feed(request.config, request.target)}
-    made = configuration_of(workload.queues, workload.limits)
+    made = configuration_of(workload.queues, workload.settings)
     if request.make_config is None:
         return {"config": made}
     text = yaml.safe_dump(made, sort_keys=False, allow_unicode=True)

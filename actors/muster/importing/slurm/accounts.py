@@ -50,11 +50,11 @@ class Tree:
 
     Attributes:
         paths: Of each account the path of the queue of its jobs, without ``root``.
-        limits: Of each queue with a limit its ``max``, by path.
+        settings: What the configuration says of the queues of accounts, by path.
     """
 
     paths: Mapping[str, str]
-    limits: Mapping[str, Mapping[str, int]]
+    settings: Mapping[str, Mapping[str, object]]
 
 
 def read_accounts(file: str, account: Account) -> Tree:
@@ -84,14 +84,34 @@ def read_accounts(file: str, account: Account) -> Tree:
     parents = {entry.parent for entry in entries}
     paths: dict[str, str] = {}
     limits: dict[str, Mapping[str, int]] = {}
-    for entry in entries:
+    for entry in known.values():
         path = _path(entry, known, file)
         name = path.rpartition(".")[2]
         paths[entry.name] = f"{path}.{name}" if entry.name in parents else path
-        limit = _limit(entry, file, account)
-        if limit:
-            limits[f"root.{path}"] = limit
-    return Tree(paths, limits)
+        limits[f"root.{path}"] = _limit(entry, file, account)
+    settings = {path: _setting(path, limits) for path, limit in limits.items() if limit}
+    return Tree(paths, settings)
+
+
+def _setting(path: str, limits: Mapping[str, Mapping[str, int]]) -> Mapping[str, object]:
+    """Return what the configuration says of a queue: it gets no more than the queues above it."""
+    most = dict(limits[path])
+    above = path
+    while "." in above:
+        above = above.rpartition(".")[0]
+        for name, amount in limits.get(above, {}).items():
+            if name in most:
+                most[name] = min(amount, most[name])
+    return {"resources": {"max": {name: _written(name, most[name]) for name in most}}}
+
+
+def _written(name: str, amount: int) -> int | str:
+    """Return an amount as people write it: memory in GiB or MiB where that is exact."""
+    if name == MEMORY and amount:
+        for suffix, factor in (("Gi", 1 << 30), ("Mi", 1 << 20)):
+            if not amount % factor:
+                return f"{amount // factor}{suffix}"
+    return amount
 
 
 def _path(entry: Entry, known: Mapping[str, Entry], file: str) -> str:

@@ -112,6 +112,8 @@ class _Lines:
         assert self._columns is not None
         word = state.partition(" ")[0].rstrip("+").upper()
         time = self._times.of
+        submit_us = time(submit)
+        eligible_us = submit_us if eligible == submit else time(eligible)
         start_us = time(start)
         end_us = time(end)
         run_s = duration_s(elapsed_raw or elapsed)
@@ -124,7 +126,7 @@ class _Lines:
                 self._wants.clear()
             wants = self._wants[key] = Wants(*key)
         return Record(
-            job, cluster, word, time(submit), time(eligible), start_us,
+            job, cluster, word, submit_us, eligible_us, start_us,
             end_us is not None or (not self._columns.has_end and word not in RUNNING),
             run_s, duration_s(suspended) or 0 if suspended else 0,
             wants, user, group, account, qos, name, reservation, wckey, priority, submit,

@@ -66,7 +66,8 @@ def read_slurm(
     paths = _NOTHING
     if sources.accounts is not None:
         tree = read_accounts(sources.accounts, workload.account)
-        paths, workload.limits = tree.paths, tree.limits
+        paths = tree.paths
+        workload.settings |= tree.settings
     priority = _priority(sources)
     shapes = Shapes(workload.nodes)
     if not shapes.cores:

@@ -54,7 +54,8 @@ class Times:
 
     def __init__(self, zone: tzinfo = UTC) -> None:
         self._zone = zone
-        self._known: dict[tuple[str, str | None], int] = {}
+        #: When the ten minutes begin whose times begin so.
+        self._usual: dict[str, int] = {}
 
     def of(self, text: str) -> int | None:
         """Return a time in microseconds since 1970 in UTC.
@@ -64,18 +65,25 @@ class Times:
         Returns:
             None for ``Unknown``, ``None``, nothing, and what is no time.
         """
+        begin = self._usual.get(text[:15])
+        if begin is not None and len(text) == 19 and text[16] == ":":
+            rest = text[15] + text[17:]
+            if rest.isdecimal():
+                return (begin + int(rest[0]) * 60 + int(rest[1:])) * MICROSECONDS
         match = _ISO.fullmatch(text)
         if match is None:
             is_number = text.isdecimal() and text.isascii() and len(text) < 13
             second = int(text) if is_number else 0
             return second * MICROSECONDS if 0 < second < _LATEST_S else None
-        start, minute, second_text, offset = match.groups()
-        begin = self._known.get((start, offset))
+        start, minute, seconds_text, offset = match.groups()
+        begin = self._begin(start, offset)
         if begin is None:
-            begin = self._begin(start, offset)
-            if begin is None:
-                return None
-        seconds = begin + int(minute) * 60 + (int(second_text) if second_text else 0)
+            return None
+        if offset is None and begin >= 0:
+            if len(self._usual) > _MOST_KNOWN:
+                self._usual.clear()
+            self._usual[start] = begin
+        seconds = begin + int(minute) * 60 + int(seconds_text or 0)
         return seconds * MICROSECONDS if seconds >= 0 else None
 
     def _begin(self, start: str, offset: str | None) -> int | None:
@@ -84,13 +92,9 @@ class Times:
             date = datetime.fromisoformat(f"{start}0{offset or ''}")
             if date.tzinfo is None:
                 date = date.replace(tzinfo=self._zone)
-            begin = (date - _EPOCH) // _SECOND
+            return (date - _EPOCH) // _SECOND
         except (ValueError, OverflowError):
             return None
-        if len(self._known) > _MOST_KNOWN:
-            self._known.clear()
-        self._known[start, offset] = begin
-        return begin
 
 
 def duration_s(text: str) -> int | None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from datetime import UTC, datetime, timedelta
+from functools import lru_cache
 from typing import Final
 from zlib import crc32
 
@@ -55,8 +56,15 @@ def instant_of(text: str) -> int:
 def date_of(at_us: int) -> str:
     """Return an instant in microseconds since 1970 as an ISO date and time in UTC."""
     whole, part = divmod(at_us, MICROSECONDS)
-    text = (_EPOCH + timedelta(seconds=whole)).strftime("%Y-%m-%dT%H:%M:%S")
+    minute, second = divmod(whole, 60)
+    text = f"{_minute(minute)}{second:02d}"
     return f"{text}.{part:06d}".rstrip("0") + "Z" if part else f"{text}Z"
+
+
+@lru_cache(maxsize=10_000)
+def _minute(minute: int) -> str:
+    """Return the beginning of the dates in a minute, which is given by its number since 1970."""
+    return (_EPOCH + timedelta(minutes=minute)).strftime("%Y-%m-%dT%H:%M:")
 
 
 def seconds_of(at_us: int) -> int | float:

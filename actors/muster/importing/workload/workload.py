@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping, Sequence
-from types import TracebackType
+from types import MappingProxyType, TracebackType
 from typing import Any, Final, Self, final
 
 import attrs
@@ -71,7 +71,7 @@ class Workload:
         since_us: Jobs before this instant are not wanted; None for all.
         until_us: Jobs after this instant are not wanted; None for all.
         nodes: The nodes with which the feed begins.
-        limits: The ``max`` of queues, by path, for a configuration that is made for them.
+        settings: What a made configuration says of queues, by their paths, beside their names.
         head: Other events with which it begins, after the nodes, such as priority classes.
     """
 
@@ -81,7 +81,7 @@ class Workload:
         self.since_us: int | None = None
         self.until_us: int | None = None
         self.nodes: list[NodeFields] = []
-        self.limits: Mapping[str, Mapping[str, int]] = {}
+        self.settings: dict[str, Mapping[str, object]] = {}
         self.head: list[Event] = []
         self._spool = Spool()
         self._queues: set[str] = set()
@@ -279,39 +279,21 @@ def parents_with_jobs(queues: Sequence[str]) -> list[tuple[str, str]]:
 
 
 def configuration_of(
-    queues: Sequence[str], limits: Mapping[str, Mapping[str, int]] | None = None
+    queues: Sequence[str], settings: Mapping[str, Mapping[str, object]] = MappingProxyType({})
 ) -> dict[str, Any]:
     """Return a configuration that has queues, each submitted to by everybody.
 
     Args:
         queues: Their paths.
-        limits: The ``max`` of some of them, and of queues above them; a queue gets no more than
-            the queues above it.
+        settings: What it says of queues, by their paths; these queues are in it, too.
     """
-    root: dict[str, Any] = {"name": "root", "submitacl": "*"}
+    root: dict[str, Any] = {"name": "root", "submitacl": "*", **settings.get("root", {})}
     made = {"root": root}
-    most: dict[str, Mapping[str, int]] = {"root": {}}
-    for leaf in queues:
+    for leaf in sorted({*queues, *settings}):
         names = leaf.split(".")
         for depth in range(2, len(names) + 1):
             path, above = ".".join(names[:depth]), ".".join(names[: depth - 1])
-            if path in made:
-                continue
-            queue: dict[str, Any] = {"name": names[depth - 1]}
-            made[above].setdefault("queues", []).append(queue)
-            made[path] = queue
-            own = (limits or {}).get(path, {})
-            own = {name: min(own[name], most[above].get(name, own[name])) for name in own}
-            most[path] = {**most[above], **own}
-            if own:
-                queue["resources"] = {"max": {name: _quantity(name, own[name]) for name in own}}
+            if path not in made:
+                made[path] = {"name": names[depth - 1], **settings.get(path, {})}
+                made[above].setdefault("queues", []).append(made[path])
     return {"partitions": [{"name": "default", "queues": [root]}]}
-
-
-def _quantity(name: str, amount: int) -> int | str:
-    """Return an amount as people write it: memory in GiB or MiB where that is exact."""
-    if name == "memory":
-        for suffix, factor in (("Gi", 1 << 30), ("Mi", 1 << 20)):
-            if amount and not amount % factor:
-                return f"{amount // factor}{suffix}"
-    return amount
