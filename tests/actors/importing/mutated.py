@@ -11,6 +11,7 @@ from __future__ import annotations
 import importlib
 import io
 import random
+import re
 import time
 import traceback
 from collections import Counter
@@ -18,13 +19,14 @@ from collections.abc import Callable, Mapping
 from typing import Final, final
 
 import attrs
-import trio
 
 from muster.feeds import FeedError, read_feed
 from muster.feeds._encodings.raw import Encoding
 from muster.importing import Workload
 from muster.importing.workload.workload import configuration_of, parents_with_jobs
-from muster.replay import Tally, replay
+from muster.replay._plainly import let_in_plainly
+from muster_core.coordinator.plain import PlainScheduler
+from muster_core.decisions import Kind as DecisionKind
 from muster_core.errors import ConfigError
 
 KINDS: Final = ("slurm", "swf")
@@ -92,20 +94,21 @@ def outcome_of(kind: Kind, sample: str, dump: bytes) -> str:
 
 
 def _replay(feed: bytes) -> None:
-    tally = Tally()
-
-    async def run() -> bool:
-        return await replay(read_feed(io.BytesIO(feed)), tally=tally, strict=True)
-
-    if not trio.run(run):
-        refused = "; ".join(remark.message for remark in tally.summary().first_refusals)
-        raise FaultError(f"the replay refuses an event: {refused}\n{feed.decode()[:4000]}")
+    scheduler = PlainScheduler()
+    for item in read_feed(io.BytesIO(feed)):
+        let_in_plainly(scheduler, item)
+    scheduler.finish()
+    for announced in scheduler.announced:
+        if announced.decision.kind is DecisionKind.REJECTED:
+            said = announced.as_map()
+            raise FaultError(f"the replay refuses an event: {said}\n{feed.decode()[:4000]}")
 
 
 def mutant(kind: Kind, dump: bytes, chance: random.Random) -> bytes:
     """Return a dump with some mistakes."""
+    mistakes = _MISTAKES if dump[:1] not in b"{[" or chance.random() < 0.2 else (_literal,)
     for _ in range(chance.choice((1, 1, 1, 2, 3, 5))):
-        dump = chance.choice(_MISTAKES)(kind, dump, chance)
+        dump = chance.choice(mistakes)(kind, dump, chance)
     return dump
 
 
@@ -170,13 +173,29 @@ def _worded(kind: Kind, dump: bytes, chance: random.Random) -> bytes:
     return b"\n".join(lines)
 
 
+def _literal(kind: Kind, dump: bytes, chance: random.Random) -> bytes:
+    """Put another value in the place of one of JSON, so that it stays JSON."""
+    places = [match.span(1) for match in _VALUE.finditer(dump)]
+    if not places or dump[:1] not in b"{[":
+        return _worded(kind, dump, chance)
+    begin, end = chance.choice(places)
+    return dump[:begin] + chance.choice(_VALUES) + dump[end:]
+
+
+_VALUE: Final = re.compile(rb'[:\[,]\s*("[^"\\]*"|-?[0-9]+|true|false|null|\[\]|\{\})(?=\s*[,}\]])')
+_VALUES: Final = (
+    b"0", b"-1", b"1", b"2.5", b"1e30", b"9" * 30, b"null", b"true", b'""', b'"x"', b"[]", b"{}",
+    b'["RUNNING"]', b'"\\ud800"', b'{"set": true, "infinite": true, "number": 0}',
+)  # fmt: skip
 _CHARACTERS: Final = b"0123456789-:.,|=/[]{}()\"'\\ \t\n\x00_aGKMn\xc3\xa9"
 _WORDS: Final = (
     b"", b"-1", b"0", b"9" * 25, b"1e400", b"nan", b"Infinity", b"null", b"None", b"Unknown",
     b"true", b"..", b"\xff\xfe", "\u2028".encode(), b"0.0000001", b"[]", b"{}",
 )  # fmt: skip
 
-_MISTAKES: Final = (_changed, _changed, _cut, _moved, _without_column, _worded, _worded)
+_MISTAKES: Final = (
+    _changed, _changed, _cut, _moved, _without_column, _worded, _worded, _literal, _literal,
+)  # fmt: skip
 
 
 def attack(

@@ -2,9 +2,23 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 import pytest
 
-from tests.actors.importing.mutated import IMPORTED, KINDS, UNUSABLE, attack, kind_of, outcome_of
+from muster.importing import Workload
+from muster.importing.workload.jobs import Job, Part
+from muster.importing.workload.nodes import parse_nodes
+from tests.actors.importing.mutated import (
+    IMPORTED,
+    KINDS,
+    UNUSABLE,
+    FaultError,
+    Kind,
+    attack,
+    kind_of,
+    outcome_of,
+)
 
 _MUTANTS = 60
 
@@ -22,3 +36,19 @@ def test_the_samples_themselves_are_right(name: str) -> None:
     kind = kind_of(name)
     for sample, dump in kind.samples.items():
         assert outcome_of(kind, sample, dump) == IMPORTED, sample
+
+
+def _twice(sample: str, dump: bytes, workload: Workload) -> None:
+    workload.nodes = parse_nodes("1x vcore=4")
+    for _ in dump.split():
+        workload.submit(Job(0, "a", "root.q", [Part("task", {"vcore": 1})], is_alone=True))
+
+
+def _unaccounted(sample: str, dump: bytes, workload: Workload) -> None:
+    workload.account.read["job"] += 1
+
+
+@pytest.mark.parametrize("read", [_twice, _unaccounted])
+def test_faults_are_found(read: Callable[[str, bytes, Workload], None]) -> None:
+    with pytest.raises(FaultError):
+        outcome_of(Kind({}, read), "sample", b"one other")

@@ -47,7 +47,6 @@ def _read(sample: str, dump: bytes, workload: Workload) -> None:
             opener=lambda _: io.BytesIO(jobs),
             sources=sources,
         )
-    workload.is_dated = False  # instants in seconds
 
 
 _FOLDER: Final = "/dev/shm" if Path("/dev/shm").is_dir() else None
