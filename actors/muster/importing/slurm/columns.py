@@ -46,10 +46,11 @@ _USED: Final[Sequence[tuple[str, ...]]] = (
 )
 """The columns that are read, in the order of :meth:`Columns.values`; the first name that is there."""
 
-_FREE: Final = frozenset(
-    {"jobname", "comment", "admincomment", "systemcomment", "submitline", "workdir", "wckey"}
-)
-"""The columns in which users may write anything, also what parts the columns."""
+_FREE: Final = (
+    "jobname", "constraints", "submitline", "comment", "admincomment", "systemcomment", "workdir",
+    "wckey",
+)  # fmt: skip
+"""The columns that may have in them what parts the columns: ``a100|ib`` is a constraint."""
 
 # The fields of sacct 22.05 to 25.05 that say nothing for a feed.
 _OTHERS: Final = (
@@ -70,9 +71,11 @@ _OTHERS: Final = (
 )
 _KNOWN: Final = frozenset(_OTHERS.split())
 
+_NAMES: Final = {name for choice in _USED for name in choice} | _KNOWN | {*_FREE, ""}
+_STATE: Final = re.compile(r"[A-Z_]+(?: by \d+)?\+?")
+_TIME: Final = re.compile(r"\d{4}|Unknown|None|N/A")
 _NAME: Final = re.compile(r"[A-Za-z]+")
 _HEAD: Final = re.compile(r"\s*(JobID(?:Raw)?)\b", re.IGNORECASE)
-_DASHES: Final = re.compile(r"[-\s]+")
 
 
 @final
@@ -85,6 +88,9 @@ class Columns:
 
     def __init__(self, names: Sequence[str], delimiter: str) -> None:
         self._delimiter = delimiter
+        # sacct --parsable ends each line with what parts columns.
+        self._has_end = len(names) > 1 and not names[-1]
+        names = names[:-1] if self._has_end else names
         places: dict[str, int] = {}
         for place, name in enumerate(names):
             places.setdefault(name.strip().lower(), place)
@@ -93,30 +99,46 @@ class Columns:
         self._pick: Callable[[Sequence[str]], tuple[str, ...]] = itemgetter(*used)
         self.job_place = used[0]
         self.has_end = "end" in places
-        free = [place for name, place in places.items() if name in _FREE]
-        self._free = free[0] if len(free) == 1 else None
-        known = {name for choice in _USED for name in choice} | _KNOWN | _FREE | {""}
-        self.unknown = tuple(name for name in names if name.strip().lower() not in known)
+        self._free = [places[name] for name in _FREE if name in places]
+        self._state = places.get("state", 0)
+        self._submit = _place(places, ("submit", "eligible"), 0)
+        self.unknown = tuple(name for name in names if name.strip().lower() not in _NAMES)
         self.names = frozenset(places)
+
+    def is_header(self, line: str) -> bool:
+        """Return whether a line names columns again: several dumps may stand in one file."""
+        names = line.lower().split(self._delimiter)
+        return "jobid" in names or "jobidraw" in names
 
     def values(self, line: str) -> tuple[str, ...] | None:
         """Return the values of the columns that are read; None if their number is not right.
 
-        A name of a job may have in it what parts the columns.
+        A name of a job, or a constraint, may have in it what parts the columns.
         """
         values = line.split(self._delimiter)
         more = len(values) - self._count
-        if more == 1 and not values[-1]:  # sacct --parsable ends lines so
-            values.pop()
-        elif more > 0 and self._free is not None:
-            more -= not values[-1] and more > 1
-            end = self._free + more + 1
-            values[self._free : end] = [self._delimiter.join(values[self._free : end])]
-            del values[self._count :]
-        elif more:
-            return None
+        if more:
+            if more > 0 and self._has_end and not values[-1]:
+                values.pop()
+                more -= 1
+            joined = self._joined(values, more) if more else values
+            if joined is None:
+                return None
+            values = joined
         values.append("")
         return self._pick(values)
+
+    def _joined(self, values: list[str], more: int) -> list[str] | None:
+        """Join what belongs to one column, so that the others have what they can have."""
+        if more < 0:
+            return None
+        for place in self._free:
+            end = place + more + 1
+            one = self._delimiter.join(values[place:end])
+            joined = [*values[:place], one, *values[end:]]
+            if _STATE.fullmatch(joined[self._state]) and _TIME.match(joined[self._submit]):
+                return joined
+        return None
 
 
 def _place(places: dict[str, int], choice: Sequence[str], absent: int) -> int:
@@ -147,8 +169,7 @@ def _names(line: str, file: str, number: int) -> tuple[list[str], str]:
     first = _NAME.match(text)
     rest = text[first.end() :] if first else ""
     delimiter = re.match(r"[^A-Za-z0-9\s]+|\t", rest)
-    known = {name for choice in _USED for name in choice} | _KNOWN | _FREE
-    if delimiter is None or first is None or first[0].lower() not in known:
+    if delimiter is None or first is None or first[0].lower() not in _NAMES:
         if _HEAD.match(text) or _looks_padded(text):
             msg = f"its columns are padded with blanks: make it with {RIGHT}"
         else:
@@ -158,8 +179,6 @@ def _names(line: str, file: str, number: int) -> tuple[list[str], str]:
             )
         raise FeedError(file, msg, number)
     names = text.split(delimiter[0])
-    if not names[-1]:
-        names.pop()
     if not {"jobid", "jobidraw"} & {name.strip().lower() for name in names}:
         msg = f"has no column JobID: make it with {RIGHT}"
         raise FeedError(file, msg, number)
@@ -168,5 +187,4 @@ def _names(line: str, file: str, number: int) -> tuple[list[str], str]:
 
 def _looks_padded(text: str) -> bool:
     names = text.split()
-    known = {name for choice in _USED for name in choice} | _KNOWN | _FREE
-    return len(names) > 1 and all(name.lower() in known for name in names)
+    return len(names) > 1 and all(name.lower() in _NAMES for name in names)

@@ -68,6 +68,7 @@ class Jobs:
         self._paths = paths
         self._seen = Seen()
         self._names = _Names(self._seen)
+        self._known_paths: dict[str, str] = {}
         #: Components that start together, of one run of one job: its name, and their jobs.
         self._coupled: tuple[str, list[Job]] | None = None
 
@@ -149,8 +150,11 @@ class Jobs:
         }
 
     def _path(self, account: str) -> str:
-        path = self._paths.get(account)
-        return queue_name_of(account) if path is None else path
+        path = self._known_paths.get(account)
+        if path is None:
+            path = self._paths.get(account) or queue_name_of(account)
+            self._known_paths[account] = path
+        return path
 
     def _note(self, record: Record, shape: Shape, run: int, place: str) -> None:
         note = self._account.note
@@ -279,6 +283,9 @@ class _Names:
         return name
 
     def _cluster(self, record: Record) -> int:
+        """Return the number of a cluster; the first one has 0, also where it has no name."""
+        if not record.cluster:
+            return 0
         return self._clusters.setdefault(record.cluster, len(self._clusters))
 
     def _named(self, record: Record, number: str) -> str:

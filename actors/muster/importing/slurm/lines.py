@@ -73,19 +73,15 @@ class _Lines:
                 self._read_header(line, number)
             return None
         values = self._columns.values(line)
-        if values is None:
-            self._broken(number, line)
-            return None
-        job = values[0]
-        if "." in job:
-            self._steps += 1
-            self._first_step = self._first_step or number
-            return None
-        if not job[:1].isdigit():
-            if job.lower() in ("jobid", "jobidraw"):
-                self._read_header(line, number)  # several dumps, one behind the other
+        if values is None or not values[0][:1].isdigit():
+            if self._columns.is_header(line):
+                self._read_header(line, number)
             else:
                 self._broken(number, line)
+            return None
+        if "." in values[0]:
+            self._steps += 1
+            self._first_step = self._first_step or number
             return None
         self._account.read[JOB] += 1
         return self._record(values)

@@ -50,17 +50,14 @@ class Shape:
         selector: The attributes that the nodes must have.
         notes: What the feed does not say, each with an example.
         problem: Why there are no members, with an example; None if there are.
+        count: How many asks they have: as many as nodes.
     """
 
     members: Sequence[tuple[Mapping[str, int], int]] = ()
     selector: Mapping[str, str] = attrs.Factory(dict[str, str])
     notes: Sequence[tuple[str, str]] = ()
     problem: tuple[str, str] | None = None
-
-    @property
-    def count(self) -> int:
-        """How many asks they have: as many as nodes."""
-        return sum(count for _, count in self.members)
+    count: int = 0
 
 
 @final
@@ -132,7 +129,7 @@ class Shapes:
         members = tuple(_divided(kept, nodes))
         selector = dict(self._selector(wants, types, notes))
         notes += self._too_large(members[0][0])
-        return Shape(members, selector, tuple(notes))
+        return Shape(members, selector, tuple(notes), count=nodes)
 
     def _has(self, name: str) -> bool:
         return self._largest.get(name, 0) > 0
