@@ -9,7 +9,7 @@ from tests.actors.importing.helpers import Event, imported, of
 
 NODES = "4x vcore=8,memory=16Gi"
 COLUMNS = (
-    "JobID", "Submit", "Eligible", "Start", "End", "ElapsedRaw", "State", "ReqTRES", "AllocTRES",
+    "JobID", "JobName", "Submit", "Eligible", "Start", "End", "ElapsedRaw", "State", "ReqTRES", "AllocTRES",
     "NNodes", "Account", "User",
 )  # fmt: skip
 USUAL = {
