@@ -109,6 +109,7 @@ def parts(scale: float, trace: Path | None = None) -> list[Part]:
         _ray(),
         _module("philly", "replaying two clusters of the Philly trace"),
         _whole_trace(trace),
+        _imports(),
         _module("startup", "starting the command"),
         attrs.evolve(_module("bridge", "the scheduler in an asyncio program"), is_long=True),
         _instructions(),
@@ -272,6 +273,12 @@ def _ray() -> Part:
     about = "running asks on Ray, beside plain Ray"
     figures = partial(_as_they_are, "ray")
     return Part("ray", about, (contender,), figures, most=1, is_long=True, missing=why_not())
+
+
+def _imports() -> Part:
+    contender = Contender("import", "benchmarks.imports:measure")
+    about = "importing a million jobs of Slurm"
+    return Part("import", about, (contender,), partial(_as_they_are, "import"), most=1)
 
 
 def _service(name: str, about: str) -> Part:
