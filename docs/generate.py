@@ -60,6 +60,7 @@ PAGES = (
 WRITING = (
     DOCS / "importing" / "index.md",
     DOCS / "importing" / "csv.md",
+    DOCS / "coming-from-slurm.md",
 )
 """Pages whose commands write files; each is run by itself, in the order of the page."""
 

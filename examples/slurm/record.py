@@ -172,15 +172,35 @@ def prepare() -> None:
 def start_database() -> None:
     """Start MariaDB with an empty database."""
     data, socket = FOLDER / "db" / "data", FOLDER / "db" / "socket"
-    run("mariadb-install-db", "--no-defaults", f"--datadir={data}", "--user=root",
-        "--auth-root-authentication-method=normal", "--skip-test-db")
-    daemon("mariadbd", "--no-defaults", f"--datadir={data}", f"--socket={socket}", "--user=root",
-           "--bind-address=127.0.0.1", "--port=26820", "--innodb-buffer-pool-size=64M")
+    run(
+        "mariadb-install-db",
+        "--no-defaults",
+        f"--datadir={data}",
+        "--user=root",
+        "--auth-root-authentication-method=normal",
+        "--skip-test-db",
+    )
+    daemon(
+        "mariadbd",
+        "--no-defaults",
+        f"--datadir={data}",
+        f"--socket={socket}",
+        "--user=root",
+        "--bind-address=127.0.0.1",
+        "--port=26820",
+        "--innodb-buffer-pool-size=64M",
+    )
     wait_until(socket.exists, "MariaDB answers")
-    run("mariadb", "--no-defaults", f"--socket={socket}", "--user=root", "-e",
+    run(
+        "mariadb",
+        "--no-defaults",
+        f"--socket={socket}",
+        "--user=root",
+        "-e",
         "create database slurm; create user slurm@localhost identified by 'slurm'; "
         "create user slurm@'127.0.0.1' identified by 'slurm'; "
-        "grant all on slurm.* to slurm@localhost; grant all on slurm.* to slurm@'127.0.0.1'")
+        "grant all on slurm.* to slurm@localhost; grant all on slurm.* to slurm@'127.0.0.1'",
+    )
 
 
 def start_node(name: str) -> subprocess.Popen[bytes]:
@@ -192,8 +212,12 @@ def start() -> dict[str, subprocess.Popen[bytes]]:
     """Start everything, and return the nodes."""
     parts = {"key-file": "munge.key", "socket": "munge.sock", "pid-file": "munged.pid"}
     parts |= {"log-file": "log/munged.log", "seed-file": "munged.seed"}
-    daemon("munged", "--foreground", "--force",
-           *(f"--{option}={FOLDER / file}" for option, file in parts.items()))
+    daemon(
+        "munged",
+        "--foreground",
+        "--force",
+        *(f"--{option}={FOLDER / file}" for option, file in parts.items()),
+    )
     wait_until((FOLDER / "munge.sock").exists, "munged answers")
     start_database()
     daemon("slurmdbd", "-D")
@@ -211,21 +235,66 @@ def start() -> dict[str, subprocess.Popen[bytes]]:
 def manage() -> None:
     """Make the accounts: physics and chemistry below science, which has jobs, too."""
     run("sacctmgr", "-i", "add", "qos", "urgent", "Priority=100")
-    run("sacctmgr", "-i", "add", "account", "science", "Cluster=example", "Fairshare=10",
-        "GrpTRES=cpu=28,node=4")
-    run("sacctmgr", "-i", "add", "account", "physics", "parent=science", "Cluster=example",
-        "Fairshare=6", "GrpTRES=gres/gpu=2")
-    run("sacctmgr", "-i", "add", "account", "chemistry", "parent=science", "Cluster=example",
-        "Fairshare=4", "GrpTRES=cpu=12,mem=24G", "MaxJobs=40")
+    run(
+        "sacctmgr",
+        "-i",
+        "add",
+        "account",
+        "science",
+        "Cluster=example",
+        "Fairshare=10",
+        "GrpTRES=cpu=28,node=4",
+    )
+    run(
+        "sacctmgr",
+        "-i",
+        "add",
+        "account",
+        "physics",
+        "parent=science",
+        "Cluster=example",
+        "Fairshare=6",
+        "GrpTRES=gres/gpu=2",
+    )
+    run(
+        "sacctmgr",
+        "-i",
+        "add",
+        "account",
+        "chemistry",
+        "parent=science",
+        "Cluster=example",
+        "Fairshare=4",
+        "GrpTRES=cpu=12,mem=24G",
+        "MaxJobs=40",
+    )
     for user, account in ACCOUNT_OF.items():
-        run("sacctmgr", "-i", "add", "user", user, f"Account={account}", "Cluster=example",
-            "QOS=normal,urgent", "DefaultQOS=normal")
+        run(
+            "sacctmgr",
+            "-i",
+            "add",
+            "user",
+            user,
+            f"Account={account}",
+            "Cluster=example",
+            "QOS=normal,urgent",
+            "DefaultQOS=normal",
+        )
 
 
 def submit(user: str, script: str, *options: str) -> str:
     """Submit a job, and return its number."""
-    return run("sbatch", "--parsable", f"--uid={user}", f"--gid={user}", "--chdir=/",
-               "--output=/dev/null", *options, "--wrap", script).strip()
+    return run(
+        "sbatch",
+        "--parsable",
+        f"--uid={user}",
+        f"--gid={user}",
+        "--chdir=/",
+        "--output=/dev/null",
+        *options,
+        "--wrap",
+        script,
+    ).strip()
 
 
 def state_of(job: str) -> str:
@@ -236,8 +305,18 @@ def state_of(job: str) -> str:
 def special(nodes: dict[str, subprocess.Popen[bytes]]) -> None:
     """Run what is not an everyday job: it ends in every way that is there."""
     first = submit("alice", "sleep 4", "-J", "prepare")
-    submit("alice", "sleep 2", "-J", "train", f"--dependency=afterok:{first}", "-p", "gpu",
-           "--gpus=a100:1", "--mem=4G", "-c2")
+    submit(
+        "alice",
+        "sleep 2",
+        "-J",
+        "train",
+        f"--dependency=afterok:{first}",
+        "-p",
+        "gpu",
+        "--gpus=a100:1",
+        "--mem=4G",
+        "-c2",
+    )
     submit("carol", "sleep 2", "-J", "nightly", "--begin=now+25")
     submit("bob", "exit 3", "-J", "broken")
     submit("bob", "sleep 300", "-J", "endless", "--time=1", "--mem=100M")
@@ -245,8 +324,22 @@ def special(nodes: dict[str, subprocess.Popen[bytes]]) -> None:
     killed = submit("carol", "sleep 300", "-J", "killed")
     submit("dan", "sleep 5", "-J", "whole node", "--exclusive")
     submit("dan", "sleep 1", "-J", "a|b")
-    run("sbatch", "--parsable", "--uid=alice", "--gid=alice", "--chdir=/", "-J", "coupled",
-        "--output=/dev/null", "-n2", "--mem=1G", ":", "-n1", "--mem=4G", str(FOLDER / "het.sh"))
+    run(
+        "sbatch",
+        "--parsable",
+        "--uid=alice",
+        "--gid=alice",
+        "--chdir=/",
+        "-J",
+        "coupled",
+        "--output=/dev/null",
+        "-n2",
+        "--mem=1G",
+        ":",
+        "-n1",
+        "--mem=4G",
+        str(FOLDER / "het.sh"),
+    )
     again = submit("bob", "sleep 6", "-J", "again")
     wait_until(lambda: state_of(again) == state_of(killed) == "RUNNING", "they run")
     run("scontrol", "requeue", again)
@@ -275,17 +368,46 @@ def everyday(chance: random.Random) -> None:
             size = chance.choice((1, 1, 1, 2, 4))
             memory = chance.choice((500, 1000, 2000))
             extra = ["-C", "ib"] if chance.random() < 0.1 else []
-            submit(user, f"sleep {chance.randint(1, 12)}", "-J", f"step-{size}",
-                   f"-c{size}", f"--mem={memory}M", *extra)
+            submit(
+                user,
+                f"sleep {chance.randint(1, 12)}",
+                "-J",
+                f"step-{size}",
+                f"-c{size}",
+                f"--mem={memory}M",
+                *extra,
+            )
         if batch % 4 == 0:
-            submit(user, f"srun sleep {chance.randint(2, 8)}", "-J", "wide", "-N2", "-n6",
-                   "--mem-per-cpu=500M")
+            submit(
+                user,
+                f"srun sleep {chance.randint(2, 8)}",
+                "-J",
+                "wide",
+                "-N2",
+                "-n6",
+                "--mem-per-cpu=500M",
+            )
         if batch % 4 == 1:
-            submit(user, f"sleep {chance.randint(1, 6)}", "-J", "sweep",
-                   f"--array=0-{chance.randint(7, 15)}%6", "--mem=1G")
+            submit(
+                user,
+                f"sleep {chance.randint(1, 6)}",
+                "-J",
+                "sweep",
+                f"--array=0-{chance.randint(7, 15)}%6",
+                "--mem=1G",
+            )
         if batch % 4 == 2:
-            submit("alice", f"sleep {chance.randint(2, 9)}", "-J", "infer", "-p", "gpu",
-                   f"--gres=gpu:{chance.randint(1, 2)}", "-c2", "--mem=8G")
+            submit(
+                "alice",
+                f"sleep {chance.randint(2, 9)}",
+                "-J",
+                "infer",
+                "-p",
+                "gpu",
+                f"--gres=gpu:{chance.randint(1, 2)}",
+                "-c2",
+                "--mem=8G",
+            )
         time.sleep(chance.uniform(0.5, 4.0))
 
 
@@ -304,7 +426,13 @@ def record() -> None:
     since = ("--allusers", "--starttime=2020-01-01", "--endtime=now", f"--state={STATES}")
     made = {
         "sacct.txt": ("sacct", "-P", "--duplicates", *since, f"--format={COLUMNS}"),
-        "sacct.json": ("sacct", "--json", "--duplicates", *since, "--name=prepare,train,coupled,again,broken"),
+        "sacct.json": (
+            "sacct",
+            "--json",
+            "--duplicates",
+            *since,
+            "--name=prepare,train,coupled,again,broken",
+        ),
         "nodes.txt": ("scontrol", "show", "node"),
         "associations.txt": ("sacctmgr", "-P", "show", "associations", "tree"),
         "qos.txt": ("sacctmgr", "-P", "show", "qos"),

@@ -40,6 +40,7 @@ Priority = Callable[[Record], int]
 _CANCELLED: Final = "CANCELLED"
 
 
+# IMPORT-10
 @final
 class Jobs:
     """Puts the jobs of records into a workload.

@@ -9,11 +9,11 @@ from typing import Final, final
 import attrs
 
 from muster.feeds import FeedError
-from muster.importing.slurm.accounts import read_accounts
+from muster.importing.slurm.cluster.accounts import read_accounts
+from muster.importing.slurm.cluster.qos import read_qos
 from muster.importing.slurm.documents import is_document, read_documents
 from muster.importing.slurm.jobs import Jobs, Priority
 from muster.importing.slurm.lines import read_lines
-from muster.importing.slurm.qos import read_qos
 from muster.importing.slurm.records import Record
 from muster.importing.slurm.shapes import Shapes
 from muster.importing.slurm.values import Times

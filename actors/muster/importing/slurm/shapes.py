@@ -60,6 +60,7 @@ class Shape:
     count: int = 0
 
 
+# IMPORT-11
 @final
 class Shapes:
     """Makes shapes for nodes: asks get only resources and selectors that some node has.

@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Final
 
 from muster.feeds import FeedError
-from muster.importing.slurm.conf import read_conf
+from muster.importing.slurm.cluster.conf import read_conf
 from muster.importing.slurm.shapes import FEATURE, GPU, GPU_TYPE, MEMORY, PARTITION, VCORE, YES
 from muster.importing.slurm.values import MIB
 from muster.importing.workload.nodes import NodeFields, nodes_of

@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Final, final
 
 from muster.feeds import FeedError
-from muster.importing.slurm.hostlists import names_of
+from muster.importing.slurm.cluster.hostlists import names_of
 from muster.slurm._texts.nodes import Node, gres_of
 from muster_core.values.nearest import did_you_mean
 

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from typing import Final
 
 from muster.feeds import FeedError
-from muster.importing.slurm.tables import rows_of, text_of
+from muster.importing.slurm.cluster.tables import rows_of, text_of
 
 _RIGHT: Final = "sacctmgr --parsable2 show qos"
 _LARGEST: Final = 2**31 - 1

@@ -9,8 +9,8 @@ from typing import Final, final
 import attrs
 
 from muster.feeds import FeedError
+from muster.importing.slurm.cluster.tables import rows_of, text_of
 from muster.importing.slurm.shapes import GPU, MEMORY, VCORE
-from muster.importing.slurm.tables import rows_of, text_of
 from muster.importing.slurm.values import tres_of
 from muster.importing.workload.account import Account
 from muster.importing.workload.texts import name_of, queue_name_of
@@ -57,6 +57,7 @@ class Tree:
     settings: Mapping[str, Mapping[str, object]]
 
 
+# IMPORT-12
 def read_accounts(file: str, account: Account) -> Tree:
     """Read a tree of accounts; what a configuration does not have is noted.
 

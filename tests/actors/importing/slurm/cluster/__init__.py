@@ -1,0 +1,1 @@
+"""Tests of nodes and accounts of Slurm."""
