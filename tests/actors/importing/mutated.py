@@ -97,7 +97,7 @@ def _replay(feed: bytes) -> None:
     scheduler = PlainScheduler()
     for item in read_feed(io.BytesIO(feed)):
         let_in_plainly(scheduler, item)
-    scheduler.finish()
+    scheduler.settle()
     for announced in scheduler.announced:
         if announced.decision.kind is DecisionKind.REJECTED:
             said = announced.as_map()
