@@ -20,12 +20,9 @@ def _zone(context: click.Context, parameter: click.Parameter, value: str) -> Zon
     del context, parameter
     try:
         return ZoneInfo(value)
-    except (ValueError, OSError):  # ZoneInfoNotFoundError is a KeyError
-        pass
-    except KeyError:
-        pass
-    msg = f"{value!r} is no time zone, such as Europe/Berlin or UTC"
-    raise click.BadParameter(msg)
+    except (KeyError, OSError, ValueError):  # no such name; a folder; a path that leads elsewhere
+        msg = f"{value!r} is no time zone, such as Europe/Berlin or UTC"
+        raise click.BadParameter(msg) from None
 
 
 @click.command(

@@ -10,7 +10,7 @@ from typing import Any, Final, Self, final
 import attrs
 
 from muster.feeds._convert import target_encoding_of
-from muster.feeds._encodings.encode import ENCODERS, to_json_line
+from muster.feeds._encodings.encode import Encoder, to_json_line
 from muster.feeds._encodings.raw import Encoding
 from muster.feeds._encodings.target import Output, Target
 from muster.importing.workload.account import Account
@@ -169,6 +169,7 @@ class Workload:
             for event in self.head:
                 feed.event(start_us, _encoded(event).encode())
             self._write_jobs(feed)
+            feed.end()
         return Written(
             events=feed.events,
             apps=feed.apps,
@@ -201,7 +202,7 @@ class _Feed:
         self.asks = 0
         self.gangs = 0
         self._output = output
-        self._encode = ENCODERS[encoding]
+        self._encoder = Encoder(encoding)
         self._is_lines = encoding is Encoding.JSON_LINES
         self._is_dated = is_dated
         self._at_us: int | None = None
@@ -218,7 +219,11 @@ class _Feed:
         if self._is_lines:
             self._output.write(event + b"\n")
         else:
-            self._output.write(self._encode(json.loads(event)))
+            self._output.write(self._encoder.event(json.loads(event)))
+
+    def end(self) -> None:
+        """Write what stands after the last event."""
+        self._output.write(self._encoder.end())
 
     def _instant(self, at_us: int) -> bytes:
         if self._is_dated:
