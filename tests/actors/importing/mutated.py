@@ -88,7 +88,9 @@ def outcome_of(kind: Kind, sample: str, dump: bytes) -> str:
         if not (queues and workload.nodes) or parents_with_jobs(queues):
             return UNUSABLE
         feed = io.BytesIO()
-        workload.write(feed, {"config": configuration_of(queues)}, Encoding.JSON_LINES)
+        workload.write(
+            feed, {"config": configuration_of(queues, workload.settings)}, Encoding.JSON_LINES
+        )
     _replay(feed.getvalue())
     return IMPORTED
 

@@ -86,6 +86,16 @@ def read_slurm(
             for record, line in records:
                 jobs.take(record, f"{file}:{line}")
     jobs.finish()
+    paths_of_jobs = {above for path in workload.queues for above in _with_above(path)}
+    workload.settings = {
+        path: setting for path, setting in workload.settings.items() if path in paths_of_jobs
+    }
+
+
+def _with_above(path: str) -> Sequence[str]:
+    """Return the path of a queue, and those of the queues above it."""
+    names = path.split(".")
+    return [".".join(names[:depth]) for depth in range(1, len(names) + 1)]
 
 
 def _priority(sources: Sources) -> Priority:

@@ -22,12 +22,14 @@ example|phys||science|gres/gpu=2
 def test_accounts_become_queues_with_their_limits(tmp_path: Path, text: str) -> None:
     tree = written(tmp_path / "tree.txt", text)
     rows = [row(1, Account="phys"), row(2, Account="science"), row(3, Account="other")]
+    rows.append(row(4, Account="chem"))
     events, _ = of_rows(tmp_path, *rows, options=("--accounts", tree))
 
     assert [app["queue"] for app in of(events, "add_app")] == [
         "root.science.phys",
         "root.science.science",
         "root.other",
+        "root.science.chem",
     ]
     (configuration,) = of(events, "configure")
     (partition,) = configuration["config"]["partitions"]
@@ -50,6 +52,18 @@ def test_what_queues_do_not_have_is_noted(tmp_path: Path) -> None:
         "has a limit other than GrpTRES, which its queue does not get": 1,
         "limits node in its GrpTRES, which its queue does not": 1,
     }
+
+
+def test_accounts_without_jobs_are_not_in_the_way_of_a_mapping_file(tmp_path: Path) -> None:
+    tree = written(tmp_path / "tree.txt", TREE)
+    mapping = written(tmp_path / "queues.yaml", "queues: [{queue: 'root.{account}'}]\n")
+    options = ("--accounts", tree, "--queues", mapping)
+    events, _ = of_rows(tmp_path, row(1, Account="science"), options=options)
+    (configuration,) = of(events, "configure")
+    (partition,) = configuration["config"]["partitions"]
+    assert partition["queues"][0]["queues"] == [
+        {"name": "science", "resources": {"max": {"vcore": 28}}}
+    ]
 
 
 @pytest.mark.parametrize(
