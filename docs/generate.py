@@ -64,7 +64,7 @@ WRITING = (
 )
 """Pages whose commands write files; each is run by itself, in the order of the page."""
 
-SPEED = re.compile(r"in [\d.]+ s \([\d,]+ a second\)")
+SPEED = re.compile(r"in [\d.]+ s\s\([\d,]+\sa\ssecond\)")
 METRIC_ROWS = re.compile(r"(<!-- metrics -->\n)(?:\|[^\n]*\n)*")
 FIELDS = re.compile(r"(<!-- fields of (\w+) -->\n)(?:\|[^\n]*\n)*")
 QUOTED_FILE = re.compile(r"(<!-- ([\w./-]+) -->\n```\w*\n).*?(?=^```$)", re.DOTALL | re.MULTILINE)
