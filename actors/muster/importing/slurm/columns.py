@@ -98,7 +98,6 @@ class Columns:
         used = [_place(places, choice, self._count) for choice in _USED]
         self._pick: Callable[[Sequence[str]], tuple[str, ...]] = itemgetter(*used)
         self.job_place = used[0]
-        self.has_end = "end" in places
         self._free = [places[name] for name in _FREE if name in places]
         self._state = places.get("state", 0)
         self._submit = _place(places, ("submit", "eligible"), 0)

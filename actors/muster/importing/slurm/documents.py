@@ -51,7 +51,6 @@ def read_documents(source: Input, account: Account) -> Iterator[tuple[Record, in
 def _record(job: Mapping[str, Any]) -> Record:
     times = _map(job, "time")
     state = _state(_map(job, "state").get("current", job.get("state")))
-    end_us = _instant(times.get("end"))
     return Record(
         job=_job_id(job),
         cluster=_text(job.get("cluster")),
@@ -59,7 +58,7 @@ def _record(job: Mapping[str, Any]) -> Record:
         submit_us=_instant(times.get("submission")),
         eligible_us=_instant(times.get("eligible")),
         start_us=_instant(times.get("start")),
-        is_over=end_us is not None and state not in RUNNING,
+        is_over=state not in RUNNING,
         run_s=_seconds(times.get("elapsed")),
         suspended_s=_seconds(times.get("suspended")) or 0,
         wants=_wants(job),

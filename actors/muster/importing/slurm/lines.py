@@ -105,7 +105,6 @@ class _Lines:
             req_tres, alloc_tres, memory, req_cpus, alloc_cpus, nodes, partition, constraints,
             user, group, account, qos, name, reservation, wckey, priority,
         ) = values  # fmt: skip
-        assert self._columns is not None
         word = state.partition(" ")[0].rstrip("+").upper()
         time = self._times.of
         submit_us = time(submit)
@@ -123,7 +122,7 @@ class _Lines:
             wants = self._wants[key] = Wants(*key)
         return Record(
             job, cluster, word, submit_us, eligible_us, start_us,
-            end_us is not None or (not self._columns.has_end and word not in RUNNING),
+            word not in RUNNING,
             run_s, duration_s(suspended) or 0 if suspended else 0,
             wants, user, group, account, qos, name, reservation, wckey, priority, submit,
         )  # fmt: skip

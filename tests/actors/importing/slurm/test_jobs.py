@@ -68,6 +68,10 @@ def test_a_job_that_has_not_ended_holds_its_room(tmp_path: Path) -> None:
     assert causes(summary, "not_in_feed") == {"had not ended: it holds its room to the end": 1}
 
 
+def test_a_job_that_has_ended_ends_even_if_its_end_is_not_known(tmp_path: Path) -> None:
+    assert ask_of(tmp_path, State="FAILED", End="Unknown")["run_for"] == 100
+
+
 def test_each_run_of_a_job_is_a_job(tmp_path: Path) -> None:
     first = row(7, State="REQUEUED", ElapsedRaw="10")
     second = row(7, Submit="2026-01-31T10:00:15", Start="2026-01-31T10:02:15", Eligible="")
