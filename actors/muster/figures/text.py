@@ -127,9 +127,10 @@ def counted(count: int, what: str, many: str = "") -> str:
     Args:
         count: The count.
         what: The noun in the singular.
-        many: The noun in the plural; by default with an ``s``.
+        many: The noun in the plural; by default with an ``s``, or ``es`` after an ``s``.
     """
-    return f"{count:,} {what if count == 1 else many or f'{what}s'}"
+    ending = "es" if what.endswith("s") else "s"
+    return f"{count:,} {what if count == 1 else many or f'{what}{ending}'}"
 
 
 # COMMAND-24

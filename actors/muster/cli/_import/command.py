@@ -10,7 +10,7 @@ from typing_extensions import override
 
 from muster.cli._options import example
 
-_KINDS: Final = ("csv", "slurm", "swf")
+_KINDS: Final = ("csv", "kubernetes", "slurm", "swf")
 
 
 @final

@@ -68,6 +68,24 @@ def read_yaml(stream: BinaryIO, name: str) -> Iterator[RawEvent]:
             index += 1
 
 
+def read_objects(stream: BinaryIO, name: str) -> Iterator[tuple[RawEvent, str]]:
+    """Read Kubernetes objects one by one: each document, or each item of a List, with its kind.
+
+    The kind is what is known of it outside the object: the kind of a List that names that of
+    its items before them, such as ``PodList``, or an empty text.
+
+    Raises:
+        FeedError: If the stream is not YAML, or not text.
+    """
+    tokens = read_tokens(stream, name)
+    builder = _Builder(tokens, name)
+    index = 0
+    for token in tokens:
+        for (line, value, problem), kind in builder.objects(token):
+            yield RawEvent(index, line, value, problem), kind
+            index += 1
+
+
 @final
 @attrs.frozen
 class _Measure:
@@ -140,6 +158,33 @@ class _Builder:
             # A `---` at the end of the feed leaves an empty document, which is no event.
             if problem is not None or not is_null(value):
                 yield found
+
+    def objects(self, first: Token) -> Iterator[tuple[_Found, str]]:
+        """Yield the objects of the document whose start, or whose only node, is ``first``."""
+        if first.sign is not _MAP:
+            for found in self.document(first):
+                yield found, ""
+            return
+        whole = Block(first.line)
+        has_items, problem = False, None
+        for token in self._tokens:
+            if token.sign is _END:
+                break
+            _, key, wrong = self._event(token)
+            value_token = next(self._tokens)
+            if key == "items" and value_token.sign is _LIST:
+                has_items = True
+                for item in self._tokens:
+                    if item.sign is _END:
+                        break
+                    yield self._event(item), str(whole.get("kind", ""))
+                continue
+            _, value, worse = self._event(value_token)
+            problem = problem or wrong or worse
+            if isinstance(key, str):
+                whole[key] = value
+        if not has_items:
+            yield (first.line, whole, problem), ""
 
     def _event(self, first: Token) -> _Found:
         """Build the whole node that starts with ``first``."""

@@ -84,10 +84,12 @@ class Part:
         Raises:
             FieldError: If the value is invalid, or the field is required and missing.
         """
-        if self.required and name not in holder:
-            msg = "is missing"
-            raise FieldError(msg)
-        if self.required or not is_null(holder.get(name)):
+        if name not in holder:
+            if self.required:
+                msg = "is missing"
+                raise FieldError(msg)
+            return
+        if self.required or not is_null(holder[name]):
             values[self.attribute] = self.kind.parse(holder[name])
 
     def normal(self, value: Raw) -> Raw:
@@ -103,9 +105,15 @@ class Shape:
 
     Attributes:
         fields: The fields that matter, by name.
+        required: Whether one of them is required.
     """
 
     fields: Mapping[str, Part | Shape]
+    required: bool = attrs.field(init=False)
+
+    @required.default
+    def _needs_a_field(self) -> bool:
+        return any(field.required for field in self.fields.values())
 
     def parse(self, written: Raw) -> dict[str, object]:
         """Return the typed values by attribute, with those of nested shapes.
@@ -119,7 +127,8 @@ class Shape:
 
     def read(self, holder: Mapping[str, Raw], name: str, values: dict[str, object]) -> None:
         """Add the typed values of this shape, which is the field ``name`` of another."""
-        self._fill(holder.get(name), values)
+        if self.required or name in holder:
+            self._fill(holder.get(name), values)
 
     def _fill(self, written: Raw, values: dict[str, object]) -> None:
         if is_null(written):

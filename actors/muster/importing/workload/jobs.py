@@ -26,6 +26,7 @@ class Part:
         node: The only node on which they may run, or None.
         run_us: How long each runs, in microseconds; None if it holds its room to the end.
         priority: Its priority.
+        priority_class: Its priority class, which says its priority then, or None.
         retries: How often it is tried again after its work has failed.
     """
 
@@ -36,6 +37,7 @@ class Part:
     node: str | None = None
     run_us: int | None = None
     priority: int = 0
+    priority_class: str | None = None
     retries: int = 0
 
     def event(self, app: str, gang: str | None) -> dict[str, object]:
@@ -51,7 +53,9 @@ class Part:
             "ask": self.ask,
             "resources": self.resources,
         }
-        if self.priority:
+        if self.priority_class is not None:
+            event["priority_class"] = self.priority_class
+        elif self.priority:
             event["priority"] = self.priority
         if self.count > 1:
             event["count"] = self.count
@@ -88,6 +92,7 @@ class Job:
         user: Who submitted it; empty if nobody is known.
         groups: The groups of the user.
         is_gang: Whether all its asks start together or not at all.
+        gang: The gang of its asks that another event defines, or None.
         is_alone: Whether no other job has the same application.
     """
 
@@ -98,6 +103,7 @@ class Job:
     user: str = ""
     groups: Sequence[str] = ()
     is_gang: bool = False
+    gang: str | None = None
     is_alone: bool = False
 
     def app_event(self, app: str) -> dict[str, object]:

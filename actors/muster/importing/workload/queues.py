@@ -62,18 +62,21 @@ class Queues:
     Args:
         rules: The rules, in order.
         names: The fields that jobs have.
+
+    Attributes:
+        fields: The fields that the rules look at.
     """
 
     def __init__(self, rules: Iterable[Rule], names: Collection[str]) -> None:
         self._rules = tuple(rules)
         # Of all the fields only those that a rule looks at: names of jobs are all different.
-        looked_at = {name for rule in self._rules for name in rule.fields}
-        self._names = tuple(name for name in names if name in looked_at)
+        looked_at = dict.fromkeys(name for rule in self._rules for name in rule.fields)
+        self.fields: Final = tuple(name for name in looked_at if _is_field(name, names))
         self._known: dict[tuple[str, ...], str | None] = {}
 
     def of(self, fields: Mapping[str, str]) -> str | None:
         """Return the path of the queue of a job, in lower case; None if no rule matches."""
-        key = tuple([fields.get(name, "") for name in self._names])
+        key = tuple([fields.get(name, "") for name in self.fields])
         if key not in self._known:
             self._known[key] = self._chosen(fields)
         return self._known[key]
@@ -182,7 +185,7 @@ def _rule(item: Node, where: str, names: Collection[str], complain: _Complain) -
         if name == QUEUE and not has_queue:
             has_queue = True
             path = _path(value, place, names, complain)
-        elif name not in names:
+        elif not _is_field(name, names):
             hint = did_you_mean(name, names)
             complain(key, place, f"is no field of these jobs: {', '.join(names)}{hint}")
         elif not isinstance(value, Scalar):
@@ -194,11 +197,17 @@ def _rule(item: Node, where: str, names: Collection[str], complain: _Complain) -
     return None if path is None else Rule(tuple(patterns), path)
 
 
+def _is_field(name: str, names: Collection[str]) -> bool:
+    """Return whether jobs have a field; ``label:*`` stands for all names that begin so."""
+    prefix, colon, rest = name.partition(":")
+    return name in names or (bool(colon and rest) and f"{prefix}:*" in names)
+
+
 def _path(value: Node, where: str, names: Collection[str], complain: _Complain) -> str | None:
     if not isinstance(value, Scalar):
         complain(value, where, f"{describe(value)} is not the path of a queue")
         return None
-    unknown = [name for name in _PLACE.findall(value.text) if name not in names]
+    unknown = [name for name in _PLACE.findall(value.text) if not _is_field(name, names)]
     if unknown:
         hint = did_you_mean(unknown[0], names)
         known = ", ".join(f"{{{name}}}" for name in names)

@@ -18,6 +18,9 @@ import msgpack
 FULL_BYTES: Final = 16 << 20
 """How much of the records waits in memory to be sorted."""
 
+_BEFORE: Final = 1 << 48
+"""What is taken from the number of a record that stands before others of its instant."""
+
 Record = tuple[Any, ...]
 """What msgpack can write."""
 
@@ -26,7 +29,7 @@ _Entry = tuple[int, int, bytes]
 
 @final
 class Spool:
-    """Records with their instants; those of one instant stay in the order of their numbers.
+    """Records with their instants; those of one instant stay in the order in which they came.
 
     Args:
         full_bytes: See :data:`FULL_BYTES`.
@@ -56,16 +59,17 @@ class Spool:
     def __len__(self) -> int:
         return self._last
 
-    def add(self, at_us: int, record: Record) -> None:
+    def add(self, at_us: int, record: Record, *, before: bool = False) -> None:
         """Add a record.
 
         Args:
             at_us: Its instant, in microseconds.
             record: The record.
+            before: Whether it stands before all records of its instant that are not added so.
         """
         packed: bytes = msgpack.packb(record)
         self._last += 1
-        self._waiting.append((at_us, self._last, packed))
+        self._waiting.append((at_us, self._last - (_BEFORE if before else 0), packed))
         self._bytes += len(packed) + 100  # about what Python needs around them
         if self._bytes > self._full:
             self._write()
@@ -75,7 +79,7 @@ class Spool:
         self._waiting.sort()
         first, last = self._waiting[0][0], self._waiting[-1][0]
         self._widen(first, last)
-        if self._runs and self._runs[-1][1] <= first:
+        if self._runs and self._runs[-1][1] < first:
             stream, _ = self._runs.pop()
         else:
             temporary = tempfile.TemporaryFile()  # noqa: SIM115 - closed with the others

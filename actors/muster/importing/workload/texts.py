@@ -32,6 +32,18 @@ def queue_name_of(text: str) -> str:
     return _NO_QUEUE.sub("-", text.strip())[:LONGEST_QUEUE].lower()
 
 
+def queue_path_of(text: str) -> str:
+    """Return a text as the path of a queue, such as ``root.a.b``; empty if it names none.
+
+    A path that does not begin with ``root`` is relative to the root. Other characters than a name
+    may have become ``-``.
+    """
+    names = [name for name in map(queue_name_of, text.split(".")) if name]
+    if names[:1] == ["root"]:
+        del names[0]
+    return ".".join(["root", *names]) if names else ""
+
+
 def gang_name_of(app: str) -> str:
     """Return the name of the gang of an application, as Kubernetes names objects.
 

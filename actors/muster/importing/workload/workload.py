@@ -125,7 +125,7 @@ class Workload:
         if not job.is_alone:
             known = hash(job.app)
             (self._repeated if known in self._names else self._names).add(known)
-        gang = None
+        gang = job.gang
         events: list[bytes] = []
         if job.is_gang:
             gang = gang_name_of(job.app) if job.is_alone else _GANG
@@ -138,9 +138,16 @@ class Workload:
         name = None if job.is_alone else job.app
         self._spool.add(job.at_us, (head, name, job.ends_us, events, asks))
 
-    def event(self, at_us: int, event: Event) -> None:
-        """Put in any other event, such as a node that comes later."""
-        self._spool.add(at_us, (None, None, None, [_encoded(event).encode()], 0))
+    def event(self, at_us: int, event: Event, *, before: bool = False) -> None:
+        """Put in any other event, such as a node that comes later.
+
+        Args:
+            at_us: Its instant, in microseconds.
+            event: The event.
+            before: Whether it stands before all jobs of this instant.
+        """
+        record = (None, None, None, [_encoded(event).encode()], 0)
+        self._spool.add(at_us, record, before=before)
 
     def write(
         self,
@@ -293,7 +300,7 @@ def configuration_of(
         settings: What it says of queues, by their paths; these queues are in it, too.
     """
     root: dict[str, Any] = {"name": "root", "submitacl": "*", **settings.get("root", {})}
-    made = {"root": root}
+    made: dict[str, dict[str, Any]] = {"root": root}
     for leaf in sorted({*queues, *settings}):
         names = leaf.split(".")
         for depth in range(2, len(names) + 1):

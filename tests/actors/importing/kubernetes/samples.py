@@ -1,0 +1,147 @@
+"""Small dumps of a cluster, to be mutated."""
+
+from __future__ import annotations
+
+import io
+import json
+from typing import Any, Final
+
+import yaml
+
+from muster.importing import Workload, default_queues
+from muster.importing.kubernetes import FIELDS, QUEUES, read_kubernetes
+from tests.actors.importing.mutated import Kind
+
+Object = dict[str, Any]
+
+DAY: Final = "2026-03-02T12:"
+
+
+def pod(
+    name: str = "a",
+    *,
+    namespace: str = "default",
+    created: str = "00:00",
+    bound: str | None = "00:10",
+    ended: str | None = "01:10",
+    requests: Object | None = None,
+    labels: Object | None = None,
+    annotations: Object | None = None,
+    owner: tuple[str, str] | None = None,
+    spec: Object | None = None,
+    **metadata: str,
+) -> Object:
+    """Return a pod; times are minutes and seconds after noon."""
+    told: Object = {"creationTimestamp": f"{DAY}{created}Z", "name": name, "namespace": namespace}
+    if labels is not None:
+        told["labels"] = labels
+    if annotations is not None:
+        told["annotations"] = annotations
+    if owner is not None:
+        told["ownerReferences"] = [{"controller": True, "kind": owner[0], "name": owner[1]}]
+    needs = {"cpu": "1", "memory": "1Gi"} if requests is None else requests
+    said: Object = {"containers": [{"name": "main", "resources": {"requests": needs}}]}
+    status: Object = {"phase": "Pending"}
+    if bound is not None:
+        said["nodeName"] = "n1"
+        since = {"lastTransitionTime": f"{DAY}{bound}Z", "status": "True", "type": "PodScheduled"}
+        status = {"conditions": [since], "phase": "Running"}
+        state: Object = {"running": {"startedAt": f"{DAY}{bound}Z"}}
+        if ended is not None:
+            state = {"terminated": {"finishedAt": f"{DAY}{ended}Z", "reason": "Completed"}}
+            status["phase"] = "Succeeded"
+        status["containerStatuses"] = [{"name": "main", "state": state}]
+    return {
+        "apiVersion": "v1",
+        "kind": "Pod",
+        "metadata": told | metadata,
+        "spec": said | (spec or {}),
+        "status": status,
+    }
+
+
+def node(name: str = "n1", labels: Object | None = None, **spec: object) -> Object:
+    """Return a node."""
+    size = {"cpu": "8", "memory": "32Gi", "nvidia.com/gpu": "4", "pods": "110"}
+    return {
+        "apiVersion": "v1",
+        "kind": "Node",
+        "metadata": {
+            "creationTimestamp": "2026-01-02T12:00:00Z",
+            "labels": {"kubernetes.io/hostname": name, **(labels or {})},
+            "name": name,
+        },
+        "spec": spec,
+        "status": {"allocatable": size},
+    }
+
+
+def other(kind: str, name: str, spec: Object | None = None, **more: object) -> Object:
+    """Return any other object."""
+    metadata = {"name": name}
+    if kind == "PodGroup":
+        metadata["namespace"] = "default"
+    return {"kind": kind, "metadata": metadata, **({"spec": spec} if spec else {}), **more}
+
+
+def as_yaml(*objects: Object) -> str:
+    """Return a List as kubectl prints it with ``-o yaml``."""
+    items = [json.loads(json.dumps(one)) for one in objects]
+    whole = {
+        "apiVersion": "v1",
+        "items": items,
+        "kind": "List",
+        "metadata": {"resourceVersion": ""},
+    }
+    return yaml.safe_dump(whole, width=1000)
+
+
+def as_json(*objects: Object) -> str:
+    """Return a List as kubectl prints it with ``-o json``."""
+    whole = {"apiVersion": "v1", "items": objects, "kind": "List"}
+    return json.dumps(whole, indent=4)
+
+
+_TASKS: Final = json.dumps([{"name": "w", "minMember": 2}])
+_OBJECTS: Final = (
+    pod(
+        "a",
+        labels={"applicationId": "app", "queue": "root.x.y"},
+        annotations={"yunikorn.apache.org/user.info": '{"user":"sue","groups":["g"]}'},
+        uid="1",
+    ),
+    pod(
+        "b",
+        created="00:05",
+        ended=None,
+        annotations={
+            "yunikorn.apache.org/task-groups": _TASKS,
+            "yunikorn.apache.org/task-group-name": "w",
+        },
+        owner=("Job", "j"),
+    ),
+    pod("c", bound=None, labels={"volcano.sh/queue-name": "q"}, spec={"tolerations": [{}]}),
+    pod(
+        "d",
+        labels={"pod-group.scheduling.sigs.k8s.io": "g"},
+        spec={"priority": 5, "priorityClassName": "high", "nodeSelector": {"disk": "ssd"}},
+    ),
+    pod("e", labels={"pod-group.scheduling.sigs.k8s.io": "g"}, created="00:03"),
+    node("n1", {"disk": "ssd"}),
+    node("n2", taints=[{"key": "only", "effect": "NoSchedule"}]),
+    other("PodGroup", "g", {"minMember": 2}),
+    other("Queue", "q", {"parent": "p", "capability": {"cpu": 4}, "deserved": {"cpu": 1}}),
+    other("PriorityClass", "high", value=5),
+)
+
+
+def _read(sample: str, dump: bytes, workload: Workload) -> None:
+    queues = default_queues(QUEUES, FIELDS)
+    read_kubernetes(["dump"], workload, queues, opener=lambda _: io.BytesIO(dump), nodes_join=True)
+
+
+KIND: Final = Kind(
+    {"yaml": as_yaml(*_OBJECTS).encode(), "json": as_json(*_OBJECTS).encode()},
+    _read,
+    words=(b'"1e30"', b"{}", b"- a", b"Failed", b"'5m'", b"2026-01-01T00:00:00Z", b'"\\ud800"'),
+)
