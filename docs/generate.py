@@ -61,6 +61,7 @@ WRITING = (
     DOCS / "importing" / "index.md",
     DOCS / "importing" / "csv.md",
     DOCS / "coming-from-slurm.md",
+    DOCS / "importing" / "kubernetes.md",
 )
 """Pages whose commands write files; each is run by itself, in the order of the page."""
 

@@ -98,7 +98,7 @@ class Submitting:
         detail = f"{pod.full_name}: {example}" if example else pod.full_name
         self._account.note(POD, text, pod.place, detail)
 
-    # KUBERNETES-6, IMPORT-K-7, IMPORT-K-8
+    # KUBERNETES-6, KUBERNETES-7, KUBERNETES-8
     def _why_not(self, pod: Pod, at_us: int) -> str | None:
         if pod.is_placeholder:
             return "a placeholder of YuniKorn, which stands for the pods of a gang"
@@ -157,7 +157,7 @@ class Submitting:
         self._note(pod, "it asks for nothing: it has 1m of vcore")
         return _LEAST
 
-    # KUBERNETES-15, IMPORT-K-16
+    # KUBERNETES-15, KUBERNETES-16
     def _selector(self, pod: Pod) -> Mapping[str, str]:
         if pod.is_of_node:
             return {}

@@ -44,7 +44,7 @@ class Times:
     is_deleted: bool = False
 
 
-# KUBERNETES-5, IMPORT-K-6
+# KUBERNETES-5, KUBERNETES-6
 def times_of(values: Values) -> Times:
     """Return the instants of a pod.
 
