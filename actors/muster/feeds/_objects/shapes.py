@@ -97,6 +97,10 @@ class Part:
         return self.kind.normal(value)
 
 
+def _has_required(shape: Shape) -> bool:
+    return any(field.required for field in shape.fields.values())
+
+
 # OBJECT-1
 @final
 @attrs.frozen
@@ -109,11 +113,7 @@ class Shape:
     """
 
     fields: Mapping[str, Part | Shape]
-    required: bool = attrs.field(init=False)
-
-    @required.default
-    def _needs_a_field(self) -> bool:
-        return any(field.required for field in self.fields.values())
+    required: bool = attrs.field(init=False, default=attrs.Factory(_has_required, takes_self=True))
 
     def parse(self, written: Raw) -> dict[str, object]:
         """Return the typed values by attribute, with those of nested shapes.

@@ -5,7 +5,7 @@ from __future__ import annotations
 import io
 import re
 from collections.abc import Iterator
-from typing import Final, final
+from typing import Final, cast, final
 
 from muster.feeds import FeedError
 from muster.feeds._encodings.raw import RawEvent
@@ -34,8 +34,7 @@ def read_yaml(source: Input) -> Iterator[tuple[RawEvent, str]]:
     Raises:
         FeedError: If the stream is not YAML.
     """
-    stream = source.stream
-    assert isinstance(stream, io.BufferedReader)
+    stream = cast("io.BufferedReader", source.stream)  # which is what an Input has
     if _HEAD.match(stream.peek(_HEAD_BYTES)):
         return _Items(stream, source.name).read()
     return read_objects(stream, source.name)

@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given, strategies as st
 
 from muster.feeds import FeedError
-from muster.feeds._encodings.raw import Located, Plain
+from muster.feeds._encodings.raw import Located, Plain, Raw
 from muster.feeds._encodings.yaml import read_objects
 from muster.importing.kubernetes.block_yaml import parse_item
 from tests.actors.importing.kubernetes.samples import KIND
@@ -36,7 +36,7 @@ PLAIN = """\
 """
 
 
-def by_parser(text: str) -> object:
+def by_parser(text: str) -> Raw:
     """Return what a parser reads, or None if it reads no single item."""
     try:
         found = [raw for raw, _ in read_objects(io.BytesIO(text.encode()), "x")]
@@ -45,7 +45,7 @@ def by_parser(text: str) -> object:
     return found[0].value if len(found) == 1 and found[0].problem is None else None
 
 
-def exact(value: object) -> object:
+def exact(value: Raw) -> object:
     """Return a value in which plain and quoted texts differ."""
     match value:
         case dict():
@@ -60,7 +60,7 @@ def exact(value: object) -> object:
             return value
 
 
-def read_here(text: str) -> object:
+def read_here(text: str) -> dict[str, Raw] | None:
     return parse_item(text.removesuffix("\n").split("\n"), 1)
 
 

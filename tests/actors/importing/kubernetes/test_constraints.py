@@ -67,35 +67,31 @@ def test_any_other_affinity_is_noted(spec: Object) -> None:
     assert feed.notes == ["1 pod: a node affinity that is no selector is not modelled"]
 
 
-@pytest.mark.parametrize(
-    ("spec", "note"),
-    [
-        ({"affinity": {"podAffinity": {"a": 1}}}, "affinity to other pods is not modelled"),
-        (
-            {"affinity": {"podAntiAffinity": {"a": 1}}},
-            "anti-affinity to other pods is not modelled",
-        ),
-        (
-            {
-                "affinity": {
-                    "nodeAffinity": {"preferredDuringSchedulingIgnoredDuringExecution": [{}]}
-                }
-            },
-            "a preferred node affinity is not modelled",
-        ),
-        ({"topologySpreadConstraints": [{}]}, "topology spread constraints are not modelled"),
-        ({"runtimeClassName": "kata"}, "a runtime class is not modelled"),
-        (
-            {"volumes": [{"persistentVolumeClaim": {"claimName": "x"}}]},
-            "volume claims are not modelled",
-        ),
-        ({"containers": [{"ports": [{"hostPort": 80}]}]}, "host ports are not modelled"),
-        (
-            {"nodeSelector": {"disk": "tape"}},
-            "no node of the feed is one of those that it may run on",
-        ),
-    ],
-)
+NOT_MODELLED: list[tuple[Object, str]] = [
+    ({"affinity": {"podAffinity": {"a": 1}}}, "affinity to other pods is not modelled"),
+    (
+        {"affinity": {"podAntiAffinity": {"a": 1}}},
+        "anti-affinity to other pods is not modelled",
+    ),
+    (
+        {"affinity": {"nodeAffinity": {"preferredDuringSchedulingIgnoredDuringExecution": [{}]}}},
+        "a preferred node affinity is not modelled",
+    ),
+    ({"topologySpreadConstraints": [{}]}, "topology spread constraints are not modelled"),
+    ({"runtimeClassName": "kata"}, "a runtime class is not modelled"),
+    (
+        {"volumes": [{"persistentVolumeClaim": {"claimName": "x"}}]},
+        "volume claims are not modelled",
+    ),
+    ({"containers": [{"ports": [{"hostPort": 80}]}]}, "host ports are not modelled"),
+    (
+        {"nodeSelector": {"disk": "tape"}},
+        "no node of the feed is one of those that it may run on",
+    ),
+]
+
+
+@pytest.mark.parametrize(("spec", "note"), NOT_MODELLED)
 def test_what_is_not_modelled_is_noted(spec: Object, note: str) -> None:
     feed = fed(pod("a", spec=spec), node())
 
@@ -103,7 +99,7 @@ def test_what_is_not_modelled_is_noted(spec: Object, note: str) -> None:
 
 
 def test_what_is_there_and_empty_is_not_noted() -> None:
-    spec = {"affinity": {}, "topologySpreadConstraints": [], "volumes": [{"emptyDir": {}}]}
+    spec: Object = {"affinity": {}, "topologySpreadConstraints": [], "volumes": [{"emptyDir": {}}]}
 
     assert not fed(pod("a", spec=spec), node()).notes
 

@@ -7,6 +7,7 @@ import json
 
 import pytest
 from hypothesis import given, strategies as st
+from typing_extensions import override
 
 from muster.feeds import FeedError
 from muster.importing.kubernetes.json_objects import LONGEST_VALUE, read_json
@@ -30,9 +31,11 @@ class Slow(io.RawIOBase):
         self._stream = io.BytesIO(data)
         self._size = size
 
+    @override
     def readable(self) -> bool:
         return True
 
+    @override
     def read(self, size: int = -1, /) -> bytes:
         return self._stream.read(self._size)
 

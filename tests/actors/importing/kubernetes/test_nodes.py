@@ -85,7 +85,9 @@ def test_taints_are_modelled_up_to_a_number() -> None:
 
 @pytest.mark.parametrize("field", ["taints", "unschedulable"])
 def test_a_node_with_a_field_of_another_form_is_left_out(field: str) -> None:
-    feed = fed(pod(), node(), node("bad", **{field: 5}))
+    bad = node("bad")
+    bad["spec"] = {field: 5}
+    feed = fed(pod(), node(), bad)
 
     (cause,) = feed.account.left_out
     assert cause.example.startswith(f"bad: spec.{field}: 5 is not ")

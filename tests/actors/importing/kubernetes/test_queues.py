@@ -64,7 +64,7 @@ def test_settings_that_a_configuration_cannot_have_are_noted_and_left_out() -> N
     ]
     assert feed.settings["root.p"] == {"resources": {"max": {"vcore": 4}}}
     made = configuration_of(["root.p.q"], feed.settings)
-    assert parse_configuration(str(made))
+    assert parse_configuration(str(made)).root.name == "root"
 
 
 def test_a_queue_below_one_with_pods_is_left_out() -> None:

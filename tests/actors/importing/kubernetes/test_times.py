@@ -10,8 +10,8 @@ from tests.actors.importing.kubernetes.samples import DAY, Object, node, pod
 ENDS = "it had not ended: it holds its room to the end"
 
 
-def with_status(status: Object, **metadata: str) -> Object:
-    made = pod("a", **metadata)
+def with_status(status: Object) -> Object:
+    made = pod("a")
     made["status"] = status
     return made
 
