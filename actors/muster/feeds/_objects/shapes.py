@@ -84,12 +84,10 @@ class Part:
         Raises:
             FieldError: If the value is invalid, or the field is required and missing.
         """
-        if name not in holder:
-            if self.required:
-                msg = "is missing"
-                raise FieldError(msg)
-            return
-        if self.required or not is_null(holder[name]):
+        if self.required and name not in holder:
+            msg = "is missing"
+            raise FieldError(msg)
+        if self.required or not is_null(holder.get(name)):
             values[self.attribute] = self.kind.parse(holder[name])
 
     def normal(self, value: Raw) -> Raw:
@@ -127,8 +125,7 @@ class Shape:
 
     def read(self, holder: Mapping[str, Raw], name: str, values: dict[str, object]) -> None:
         """Add the typed values of this shape, which is the field ``name`` of another."""
-        if self.required or name in holder:
-            self._fill(holder.get(name), values)
+        self._fill(holder.get(name), values)
 
     def _fill(self, written: Raw, values: dict[str, object]) -> None:
         if is_null(written):
@@ -136,6 +133,8 @@ class Shape:
         if not isinstance(written, dict):
             raise refused(written, "is not a map")
         for name, known in self.fields.items():
+            if name not in written and not known.required:
+                continue
             try:
                 known.read(written, name, values)
             except FieldError as error:

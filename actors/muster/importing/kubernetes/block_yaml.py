@@ -22,6 +22,7 @@ _SINGLE: Final = re.compile(r"'((?:[^']|'')*)'")
 _NULL: Final = Plain("")
 _INDENT: Final = "  "
 _DASH: Final = "- "
+_EMPTY: Final = frozenset({"{}", "[]"})
 
 _Open = tuple[int, dict[str, Raw] | list[Raw]]
 """The column of a map or list that is not complete, and the map or list."""
@@ -71,23 +72,27 @@ class _Reader:
             item: What stands there if no key does.
         """
         column = len(blanks)
-        node = self._place(column, is_list=bool(dashes))
-        if node is None:
-            return False
+        at, node = self._stack[-1]
+        if at != column or dashes or isinstance(node, list):  # else it is the usual case
+            placed = self._place(column, is_list=bool(dashes))
+            if placed is None:
+                return False
+            node = placed
         self._key = None
+        inner: dict[str, Raw] | list[Raw] | None = node
         if isinstance(node, list):
             if key is None:
                 return self._append(node, dashes, item or "")
-            node = self._begin(node, column, dashes)
-        if not isinstance(node, dict) or key is None or key in node:
+            inner = self._begin(node, column, dashes)
+        if not isinstance(inner, dict) or key is None or key in inner:
             return False
         if value is None:
-            node[key] = _NULL
+            inner[key] = _NULL
             self._key = key
             return True
-        found = self._value(value)
+        found = self._empty(value) if value in _EMPTY else _scalar(value)
         if found is not None:
-            node[key] = found
+            inner[key] = found
         return found is not None
 
     def _place(self, column: int, *, is_list: bool) -> dict[str, Raw] | list[Raw] | None:
@@ -126,13 +131,9 @@ class _Reader:
         self._stack.append((column + len(dashes), made))
         return made
 
-    def _value(self, text: str) -> Raw:
-        """Return a value of a map, or None if a parser has to read it."""
-        if text == "{}":
-            return Block(self._line)
-        if text == "[]":
-            return Series(self._line)
-        return _scalar(text)
+    def _empty(self, text: str) -> Raw:
+        """Return an empty map or list."""
+        return Block(self._line) if text == "{}" else Series(self._line)
 
 
 @lru_cache(1 << 14)
