@@ -8,9 +8,9 @@ from typing import Final, cast, final
 from muster.feeds._encodings.raw import Raw
 from muster.feeds._fields.kinds import FieldError
 from muster.feeds._objects.objects import FORMS
+from muster.importing.kubernetes.dumps.objects import Found
 from muster.importing.kubernetes.gangs import Gangs
 from muster.importing.kubernetes.nodes import Node, read_node
-from muster.importing.kubernetes.objects import Found
 from muster.importing.kubernetes.pods import read_pod
 from muster.importing.kubernetes.queues import Queue, Tree, read_queue, read_quota
 from muster.importing.kubernetes.shapes import VOLCANO_GROUP

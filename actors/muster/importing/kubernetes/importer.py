@@ -11,6 +11,7 @@ from itertools import groupby
 from typing import Final, final
 
 from muster.feeds import FeedError
+from muster.importing.kubernetes.dumps.objects import objects_of
 from muster.importing.kubernetes.gangs import NO_WAIT
 from muster.importing.kubernetes.gathering import (
     AGAIN,
@@ -21,7 +22,6 @@ from muster.importing.kubernetes.gathering import (
     Gathering,
 )
 from muster.importing.kubernetes.nodes import MOST_TAINTS, Nodes
-from muster.importing.kubernetes.objects import objects_of
 from muster.importing.kubernetes.pods import LABEL, Pod
 from muster.importing.kubernetes.queues import Queue, Settings, usable
 from muster.importing.kubernetes.submitting import Submitting

@@ -10,7 +10,7 @@ from hypothesis import given, strategies as st
 from typing_extensions import override
 
 from muster.feeds import FeedError
-from muster.importing.kubernetes.json_objects import LONGEST_VALUE, read_json
+from muster.importing.kubernetes.dumps.json_objects import LONGEST_VALUE, read_json
 
 LIST = """\
 {

@@ -10,8 +10,8 @@ import attrs
 from muster.feeds import FeedError
 from muster.feeds._encodings.raw import Raw
 from muster.feeds._encodings.source import Input
-from muster.importing.kubernetes.json_objects import read_json
-from muster.importing.kubernetes.yaml_objects import read_yaml
+from muster.importing.kubernetes.dumps.json_objects import read_json
+from muster.importing.kubernetes.dumps.yaml_objects import read_yaml
 
 _LIST: Final = "List"
 

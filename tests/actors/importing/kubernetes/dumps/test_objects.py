@@ -9,7 +9,7 @@ import pytest
 
 from muster.feeds import FeedError
 from muster.feeds._encodings.source import Input
-from muster.importing.kubernetes.objects import Found, objects_of
+from muster.importing.kubernetes.dumps.objects import Found, objects_of
 from tests.actors.importing.kubernetes.samples import as_json, as_yaml, node, pod
 
 BOTH = (pod("a"), node("n1"))

@@ -11,7 +11,7 @@ from hypothesis import given, strategies as st
 from muster.feeds import FeedError
 from muster.feeds._encodings.raw import Located, Plain, Raw
 from muster.feeds._encodings.yaml import read_objects
-from muster.importing.kubernetes.block_yaml import parse_item
+from muster.importing.kubernetes.dumps.block_yaml import parse_item
 from tests.actors.importing.kubernetes.samples import KIND
 from tests.actors.importing.mutated import mutant
 

@@ -11,7 +11,7 @@ from muster.feeds import FeedError
 from muster.feeds._encodings.raw import RawEvent
 from muster.feeds._encodings.source import Input
 from muster.feeds._encodings.yaml import read_objects
-from muster.importing.kubernetes.block_yaml import parse_item
+from muster.importing.kubernetes.dumps.block_yaml import parse_item
 
 LONGEST_ITEM: Final = 16 << 20
 """The longest text of one object, in bytes; what is longer is no dump."""
