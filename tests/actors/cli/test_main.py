@@ -14,6 +14,9 @@ from tests.actors.cli.helpers import COMMAND, run, started
 
 COMMANDS = ["replay", "check", "validate", "convert", "store"]
 
+FIRST = str(Path(__file__).parents[3] / "docs" / "feeds" / "first.yaml")
+"""A feed without errors."""
+
 
 def test_version() -> None:
     assert run("--version").stdout == f"muster {__version__}\n"
@@ -87,7 +90,7 @@ def test_completion() -> None:
     assert done.stdout.splitlines() == [f"plain,{command}" for command in commands]
 
 
-@pytest.mark.parametrize("arguments", [["--help"], ["check", os.devnull], ["check", "missing"]])
+@pytest.mark.parametrize("arguments", [["--help"], ["check", FIRST], ["check", "missing"]])
 def test_no_colours_where_nobody_sees_them(arguments: list[str]) -> None:
     result = run(*arguments)
 
@@ -96,7 +99,7 @@ def test_no_colours_where_nobody_sees_them(arguments: list[str]) -> None:
 
 def test_status_of_the_process(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     for arguments, status in (
-        (["check", os.devnull], 0),
+        (["check", FIRST], 0),
         (["check", str(tmp_path / "missing")], 2),
         (["--quickly"], 2),
     ):
@@ -107,7 +110,7 @@ def test_status_of_the_process(tmp_path: Path, capsys: pytest.CaptureFixture[str
 
 
 def test_ctrl_c_anywhere(monkeypatch: pytest.MonkeyPatch) -> None:
-    def press(*_arguments: object) -> None:
+    def press(*_arguments: object, **_options: object) -> None:
         raise KeyboardInterrupt
 
     monkeypatch.setattr("muster.cli._check.read_feed", press)
@@ -115,7 +118,7 @@ def test_ctrl_c_anywhere(monkeypatch: pytest.MonkeyPatch) -> None:
     assert run("check", "a").exit_code == 130
 
 
-@pytest.mark.parametrize("arguments", [["check", os.devnull], ["replay", os.devnull]])
+@pytest.mark.parametrize("arguments", [["check", FIRST], ["replay", FIRST]])
 def test_a_closed_pipe_is_quiet(arguments: list[str]) -> None:
     with started(*arguments) as running:
         running.out.close()
@@ -130,13 +133,13 @@ def test_a_closed_pipe_leaves_nothing_to_complain_of(monkeypatch: pytest.MonkeyP
     with os.fdopen(writer, "w", encoding="utf-8") as stream:
         monkeypatch.setattr(sys, "stdout", stream)
         with pytest.raises(SystemExit) as caught:
-            main(["check", os.devnull])
+            main(["check", FIRST])
         stream.flush()
 
     assert caught.value.code == 141
 
 
-@pytest.mark.parametrize("arguments", [["check", os.devnull], ["replay", os.devnull]])
+@pytest.mark.parametrize("arguments", [["check", FIRST], ["replay", FIRST]])
 def test_without_standard_output(arguments: list[str]) -> None:
     words = ["sh", "-c", '"$@" >&-', "sh", *COMMAND, *arguments]
     done = subprocess.run(words, capture_output=True, check=False)
