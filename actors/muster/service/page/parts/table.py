@@ -4,10 +4,11 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final
 
-from muster.service.page.parts import applying, configuring, overview, time
+from muster.service.page.parts import applying, configuring, overview
 from muster.service.page.parts.asks import apps, gang, gangs, helping, listing, output, single
 from muster.service.page.parts.nodes import every as nodes, one as node
 from muster.service.page.parts.queues import one as queue, tree
+from muster.service.page.parts.time import going, page
 
 if TYPE_CHECKING:
     from muster.service.page.viewed import Page
@@ -27,6 +28,7 @@ PARTS: Final[tuple[Page, ...]] = (
     *apps.PAGES,
     *gangs.PAGES,
     *gang.PAGES,
-    *time.PAGES,
+    *page.PAGES,
+    *going.PAGES,
 )
 """All parts."""
