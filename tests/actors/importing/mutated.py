@@ -29,7 +29,7 @@ from muster_core.coordinator.plain import PlainScheduler
 from muster_core.decisions import Kind as DecisionKind
 from muster_core.errors import ConfigError
 
-KINDS: Final = ("kubernetes", "slurm", "swf")
+KINDS: Final = ("csv", "kubernetes", "slurm", "swf")
 """The kinds of dumps that have samples; a new kind is added here."""
 
 UNUSABLE: Final = "said to be unusable"
