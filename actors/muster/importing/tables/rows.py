@@ -142,7 +142,8 @@ class _Rows:
             named = {name: row[name].strip() for name in mapped.names[:4]}
             said = ", ".join(f"{name} {value}" for name, value in named.items() if value)
             raise _LeftOutError("no queue for it: see --queues", said)
-        parts = self._parts(row, self._run_us(row, place), place)
+        app = self._name(row)
+        parts = self._parts(row, self._run_us(row, place), app)
         tasks = sum(part.count for part in parts)
         if tasks > 1 and self._wide == "skip":
             raise _LeftOutError("of several asks (see --wide)", f"{tasks} asks")
@@ -151,7 +152,7 @@ class _Rows:
         group = row[mapped.group].strip() if mapped.group else ""
         return Job(
             at_us=at_us,
-            app=self._name(row, place),
+            app=app,
             queue=queue,
             parts=parts,
             user=row[mapped.user].strip() if mapped.user else "",
@@ -159,9 +160,14 @@ class _Rows:
             is_gang=tasks > 1 and self._wide == "gang",
         )
 
-    def _name(self, row: Mapping[str, str], place: str) -> str:
+    @property
+    def _row(self) -> str:
+        """A name for the row, by its number in all tables."""
+        return f"row-{self._account.read[_ROW]}"
+
+    def _name(self, row: Mapping[str, str]) -> str:
         name = row[self._mapped.job].strip() if self._mapped.job else ""
-        return name_of(name) or f"row-{place.rpartition(':')[2]}"
+        return name_of(name) or self._row
 
     def _instant(self, row: Mapping[str, str], column: str, place: str) -> int:
         text = row[column].strip()
@@ -199,7 +205,7 @@ class _Rows:
             self._account.note(_ROW, "shorter than 1 s, which it runs in the feed", place)
         return max(run_us, _SECOND)
 
-    def _parts(self, row: Mapping[str, str], run_us: int, place: str) -> list[Part]:
+    def _parts(self, row: Mapping[str, str], run_us: int, app: str) -> list[Part]:
         mapped = self._mapped
         amounts = {
             name: self._amount(row, name, amount) for name, amount in mapped.resources.items()
@@ -215,7 +221,9 @@ class _Rows:
             sizes = [(size, count * tasks) for size, count in _within(amounts, mapped.per_node)]
         selector = self._selector(row)
         priority = self._value(row)
-        names = ("task",) if len(sizes) == 1 else ("worker", "rest")
+        names: tuple[str, ...] = ("task",) if len(sizes) == 1 else ("worker", "rest")
+        if self._workload.is_known(app):  # rows of one job: their asks need names of their own
+            names = tuple(f"{self._row}-{name}" for name in names)
         return [
             Part(
                 ask=name,

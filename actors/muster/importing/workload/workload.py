@@ -114,6 +114,10 @@ class Workload:
             self.until_us is None or at_us <= self.until_us
         )
 
+    def is_known(self, app: str) -> bool:
+        """Return whether an earlier job has this application; of a million others one may be said to."""
+        return hash(app) in self._names
+
     def submit(self, job: Job) -> None:
         """Put in a job.
 

@@ -139,7 +139,7 @@ resources:
         {"vcore": 1, "memory": "512Mi"},
         {"vcore": "500m", "memory": "1Mi", "nvidia.com/gpu": 2},
     ]
-    assert [app["app"] for app in of(events, "add_app")] == ["row-2", "row-3"]
+    assert [app["app"] for app in of(events, "add_app")] == ["row-1", "row-2"]
     assert {(cause["cause"], cause["example"]) for cause in summary["left_out"]} == {
         ("mib is empty", ""),
         ("cpus is no amount", "x"),
@@ -235,6 +235,21 @@ def test_a_table_may_be_compressed_quoted_and_parted_by_tabs(tmp_path: Path) -> 
     events, _ = imported("csv", path, *options(tmp_path, PLAIN + "delimiter: tab\n"))
 
     assert [app["app"] for app in of(events, "add_app")] == ["a-b"]
+
+
+def test_rows_of_one_job_are_one_application_and_their_asks_have_names(tmp_path: Path) -> None:
+    path = written(tmp_path / "a.csv", "id,submitted,took,cpus\na,0,60,1\na,5,60,9\nb,5,60,1\n")
+    given = options(tmp_path, PLAIN + "per_node: {vcore: 8}\n")
+    events, _ = imported("csv", path, *given)
+
+    assert [app["app"] for app in of(events, "add_app")] == ["a", "b"]
+    assert [(ask["app"], ask["ask"]) for ask in of(events, "add_ask")] == [
+        ("a", "task"),
+        ("a", "row-2-worker"),
+        ("a", "row-2-rest"),
+        ("b", "task"),
+    ]
+    assert run("replay", tmp_path / "feed.jsonl", "--strict").exit_code == 0
 
 
 def test_a_row_that_is_too_short_is_counted(tmp_path: Path) -> None:
