@@ -19,7 +19,7 @@ def main(kind: str, count: int, seed: int) -> None:
     for outcome, number in sorted(outcomes.items()):
         click.echo(f"{number:9,} × {outcome}")
     click.echo(f"{sum(outcomes.values()) + len(faults):9,} dumps, {len(faults)} faults")
-    for fault in faults[:5]:
+    for fault in faults[:20]:
         click.echo(f"\n{fault}")
     sys.exit(bool(faults))
 

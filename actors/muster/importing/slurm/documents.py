@@ -37,7 +37,7 @@ def read_documents(source: Input, account: Account) -> Iterator[tuple[Record, in
         account.read[JOB] += 1
         if not isinstance(value, dict):
             place = f"{source.name}:{line}"
-            account.leave_out(JOB, "not a map of fields", place, str(value)[:80])
+            account.leave_out(JOB, "not a map of fields", place, repr(value)[:80])
             continue
         job = cast("Mapping[str, Any]", value)
         steps = job.get("steps")
@@ -131,7 +131,10 @@ def _map(job: Mapping[str, Any], name: str) -> Mapping[str, Any]:
 
 
 def _text(value: object) -> str:
-    return value if isinstance(value, str) else ""
+    r"""Return a text; half of a character, which JSON can have, becomes ``\udNNN``."""
+    if not isinstance(value, str):
+        return ""
+    return value if value.isascii() else value.encode("utf-8", "backslashreplace").decode()
 
 
 def _number(value: object) -> int | None:

@@ -117,9 +117,9 @@ def read_nodes(printed: str) -> tuple[Node, ...]:
 
 
 def fields_of(line: str) -> dict[str, str]:
-    """Read a line of ``Key=value Key=value``; values may have blanks."""
+    """Read a line of ``Key=value Key=value``; values may have blanks. Other lines have no fields."""
     keys = list(_FIELD.finditer(line))
-    ends = [key.start() for key in keys[1:]] + [len(line)]
+    ends = [*(key.start() for key in keys[1:]), len(line)] if keys else []
     return {key[1]: line[key.end() : end].strip() for key, end in zip(keys, ends, strict=True)}
 
 

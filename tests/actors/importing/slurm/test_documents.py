@@ -55,6 +55,12 @@ def test_numbers_that_are_not_set_are_not_known(tmp_path: Path) -> None:
     assert causes(summary)["not a map of fields"] == 1
 
 
+def test_half_of_a_character_is_written_as_an_escape(tmp_path: Path) -> None:
+    job = json.loads(NEW_JSON)["jobs"][0] | {"user": "a\ud800"}
+    events, _ = of_text(tmp_path, json.dumps({"jobs": [job, "\ud800"]}))
+    assert of(events, "add_app")[0]["user"] == "a\\ud800"
+
+
 def test_a_document_is_read_in_pieces_however_it_is_laid_out(tmp_path: Path) -> None:
     job = json.loads(NEW_JSON)["jobs"][0]
     jobs = [job | {"job_id": number} for number in range(1, 800)]

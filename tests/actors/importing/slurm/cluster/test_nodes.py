@@ -38,6 +38,14 @@ def test_what_scontrol_shows(tmp_path: Path, text: str) -> None:
     ]
 
 
+def test_what_stands_before_the_first_node_is_passed_over(tmp_path: Path) -> None:
+    text = "slurm_load_node: a warning\n\n" + NODES
+    assert [node.name for node in nodes_of_slurm(str(written(tmp_path / "n", text)))] == [
+        "c1",
+        "g1",
+    ]
+
+
 def test_a_node_of_the_future_is_not_there(tmp_path: Path) -> None:
     text = NODES.replace("State=MIXED", "State=FUTURE")
     assert [node.name for node in nodes_of_slurm(str(written(tmp_path / "n", text)))] == ["g1"]
