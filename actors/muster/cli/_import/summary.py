@@ -5,9 +5,10 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from muster.cli._options import STDOUT
+from muster.feeds import date_text
 from muster.figures.text import counted
 from muster.importing import Account, Cause, Written
-from muster.importing.workload.texts import date_of, seconds_of
+from muster.importing.workload.texts import seconds_of
 
 _MOST_QUEUES = 8
 """The most queues that are named."""
@@ -36,7 +37,7 @@ def lines(account: Account, written: Written, target: str) -> Iterator[str]:
 
 
 def _instant(at_us: int, written: Written) -> str:
-    return date_of(at_us) if written.is_dated else f"{seconds_of(at_us)} s"
+    return date_text(at_us) if written.is_dated else f"{seconds_of(at_us)} s"
 
 
 def _cause(cause: Cause) -> str:
@@ -65,7 +66,7 @@ def as_map(account: Account, written: Written, target: str) -> dict[str, object]
 
 
 def _json_instant(at_us: int, written: Written) -> str | int | float:
-    return date_of(at_us) if written.is_dated else seconds_of(at_us)
+    return date_text(at_us) if written.is_dated else seconds_of(at_us)
 
 
 def _cause_map(cause: Cause) -> dict[str, object]:

@@ -7,12 +7,12 @@ from collections.abc import Mapping
 from fractions import Fraction
 from typing import Final
 
+from muster.feeds import parse_date
 from muster.feeds._encodings.raw import Raw, is_null
 from muster.feeds._fields.collections import listed
 from muster.feeds._fields.kinds import FieldError, Kind, as_written, refused
 from muster.feeds._fields.texts import TEXT
 from muster.feeds._objects.shapes import Shape
-from muster.importing.workload.texts import instant_of
 from muster_core.errors import QuantityError
 from muster_core.values.quantities import VCORE, parse_quantity
 from muster_core.values.resources import MAX_QUANTITY
@@ -62,7 +62,7 @@ def _amount(key: str, written: Raw) -> int:
 def _parse_instant(value: Raw) -> int:
     text = TEXT.parse(value)
     try:
-        at_us = instant_of(text)
+        at_us = parse_date(text)
     except (ValueError, OverflowError):
         at_us = -1
     if at_us < 0:

@@ -10,9 +10,9 @@ from typing import Final, Literal, cast, final, get_args
 import attrs
 
 from muster.config_files import parse_document
+from muster.feeds import parse_date
 from muster.importing.tables.fields import Reader
 from muster.importing.tables.times import UNITS, Clock
-from muster.importing.workload.texts import instant_of
 from muster_core.config.document import Node, Scalar
 from muster_core.config.names import canonical_path
 from muster_core.errors import ConfigError, Problem, QuantityError
@@ -285,7 +285,7 @@ def _clock(node: Node | None, reader: Reader) -> Clock:
     origin_us = None
     try:
         if "origin" in entries:
-            origin_us = instant_of(reader.text(entries["origin"], "time.origin"))
+            origin_us = parse_date(reader.text(entries["origin"], "time.origin"))
     except ValueError:
         right = "write it like 2026-01-31T18:30:00Z"
         reader.refuse(entries["origin"], "time.origin", f"is no date: {right}")

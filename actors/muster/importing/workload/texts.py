@@ -3,15 +3,11 @@
 from __future__ import annotations
 
 import re
-from datetime import UTC, datetime, timedelta
-from functools import lru_cache
 from typing import Final
 from zlib import crc32
 
-from muster_core.decisions import MICROSECONDS, seconds
+from muster_core.decisions import seconds
 
-_EPOCH: Final = datetime(1970, 1, 1, tzinfo=UTC)
-_MICROSECOND: Final = timedelta(microseconds=1)
 _NO_NAME: Final = re.compile(r"[\x00-\x1f\x7f/]+")
 _NO_QUEUE: Final = re.compile(r"[^a-zA-Z0-9_:#@-]+")
 _NO_GANG: Final = re.compile(r"[^a-z0-9]+")
@@ -51,32 +47,6 @@ def gang_name_of(app: str) -> str:
     """
     name = _NO_GANG.sub("-", app.lower()).strip("-")[:150]
     return f"job-{name}" if name == app else f"job-{name}-{crc32(app.encode()):08x}"
-
-
-def instant_of(text: str) -> int:
-    """Return an ISO date and time in microseconds since 1970 in UTC; without an offset it is in UTC.
-
-    Raises:
-        ValueError: If it is none.
-    """
-    date = datetime.fromisoformat(text)
-    if date.tzinfo is None:
-        date = date.replace(tzinfo=UTC)
-    return (date - _EPOCH) // _MICROSECOND
-
-
-def date_of(at_us: int) -> str:
-    """Return an instant in microseconds since 1970 as an ISO date and time in UTC."""
-    whole, part = divmod(at_us, MICROSECONDS)
-    minute, second = divmod(whole, 60)
-    text = f"{_minute(minute)}{second:02d}"
-    return f"{text}.{part:06d}".rstrip("0") + "Z" if part else f"{text}Z"
-
-
-@lru_cache(maxsize=10_000)
-def _minute(minute: int) -> str:
-    """Return the beginning of the dates in a minute, which is given by its number since 1970."""
-    return (_EPOCH + timedelta(minutes=minute)).strftime("%Y-%m-%dT%H:%M:")
 
 
 def seconds_of(at_us: int) -> int | float:

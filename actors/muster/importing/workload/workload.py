@@ -9,6 +9,7 @@ from typing import Any, Final, Self, final
 
 import attrs
 
+from muster.feeds import date_text
 from muster.feeds._convert import target_encoding_of
 from muster.feeds._encodings.encode import Encoder, to_json_line
 from muster.feeds._encodings.raw import Encoding
@@ -17,7 +18,7 @@ from muster.importing.workload.account import Account
 from muster.importing.workload.jobs import Job
 from muster.importing.workload.nodes import NodeFields
 from muster.importing.workload.spool import Spool
-from muster.importing.workload.texts import date_of, gang_name_of, seconds_of
+from muster.importing.workload.texts import gang_name_of, seconds_of
 from muster_core.values.application_states import TIMERS_US, AppState
 
 Event = Mapping[str, object]
@@ -238,7 +239,7 @@ class _Feed:
 
     def _instant(self, at_us: int) -> bytes:
         if self._is_dated:
-            return f'"{date_of(at_us)}"'.encode()
+            return f'"{date_text(at_us)}"'.encode()
         return to_json_line(seconds_of(at_us)).rstrip()
 
     def alone(self, at_us: int, head: bytes | None, events: Sequence[bytes]) -> None:

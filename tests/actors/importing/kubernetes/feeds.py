@@ -9,9 +9,9 @@ from typing import Any, final
 
 import attrs
 
+from muster.feeds import parse_date
 from muster.importing import Account, Cause, Workload, default_queues, read_queues
 from muster.importing.kubernetes import FIELDS, QUEUES, read_kubernetes
-from muster.importing.workload.texts import instant_of
 from tests.actors.importing.kubernetes.samples import Object, as_json
 
 Event = dict[str, Any]
@@ -73,7 +73,7 @@ def fed(
     dump, feed = as_json(*objects).encode(), io.BytesIO()
     rules = default_queues(QUEUES, FIELDS) if queues is None else read_queues(str(queues), FIELDS)
     with Workload() as workload:
-        workload.since_us = None if since is None else instant_of(since)
+        workload.since_us = None if since is None else parse_date(since)
         read_kubernetes(
             ["dump"], workload, rules, opener=lambda _: io.BytesIO(dump), nodes_join=nodes_join
         )

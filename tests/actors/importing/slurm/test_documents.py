@@ -74,9 +74,9 @@ def test_a_document_is_read_in_pieces_however_it_is_laid_out(tmp_path: Path) -> 
 def test_what_is_no_such_document_is_refused_with_its_line(tmp_path: Path) -> None:
     for text, said in (
         ('{"meta": 1}', "has no list under 'jobs'"),
-        ('{"jobs": [\n{"job_id": 1},\n{"job_id": }]}', "sacct.json:3: is no JSON"),
-        ('{"jobs": [\n', "sacct.json:2: is no JSON"),
-        ('{"jobs": [1e5' + "[" * 50_000, "is no JSON"),
+        ('{"jobs": [\n{"job_id": 1},\n{"job_id": }]}', "sacct.json:3: not JSON"),
+        ('{"jobs": [\n', "sacct.json:2: not JSON"),
+        ('{"jobs": [1e5' + "[" * 50_000, "not JSON"),
         ('{"jobs": [NaN]}', "NaN is no number"),
     ):
         message = refusal("slurm", written(tmp_path / "sacct.json", text), "--nodes", NODES)

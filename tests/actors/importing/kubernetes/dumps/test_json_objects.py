@@ -10,7 +10,8 @@ from hypothesis import given, strategies as st
 from typing_extensions import override
 
 from muster.feeds import FeedError
-from muster.importing.kubernetes.dumps.json_objects import LONGEST_VALUE, read_json
+from muster.importing.kubernetes.dumps.json_objects import read_json
+from muster.importing.workload.json_text import LONGEST_VALUE
 
 LIST = """\
 {
