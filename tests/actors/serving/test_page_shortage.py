@@ -119,3 +119,123 @@ def test_an_ask_that_has_to_wait_for_room_is_not_told_so(here: Here) -> None:
 
     assert "Why it is not running" in page
     assert "No node has" not in page
+
+
+# The `max` of queues
+
+QUEUES: Final = """
+partitions:
+  - name: default
+    queues:
+      - name: root
+        submitacl: "*"
+        queues:
+          - name: team
+            resources: {max: {vcore: 10, memory: 8Gi}}
+            queues:
+              - {name: small, resources: {max: {vcore: 4}}}
+              - {name: none, resources: {max: {gpu: 0}}}
+              - {name: other}
+"""
+
+FULL: Final = ("ns/left", "ns/right")
+
+
+def members(name: str, queue: str, amounts: dict[str, object], count: int) -> list[Event]:
+    """Return the events that add an application with members of the gang of its name."""
+    app = f"{name}-{queue}"
+    return [
+        {"op": "add_app", "app": app, "queue": f"root.team.{queue}"},
+        ask("m", amounts, count=count, gang=f"ns/{name}") | {"app": app},
+    ]
+
+
+def define(name: str, least: int, **more: object) -> Event:
+    return {"op": "add_gang", "gang": f"ns/{name}", "min_member": least, **more}
+
+
+LIMITED: Final[list[Event]] = [
+    {"op": "add_node", "node": "n1", "capacity": {"vcore": 64, "memory": "64Gi", "gpu": 8}},
+    define("over", 3),
+    *members("over", "small", {"vcore": 2}, 3),
+    define("above", 6),
+    *members("above", "other", {"vcore": 2, "memory": "2Gi"}, 6),
+    define("none", 2),
+    *members("none", "none", {"gpu": 1}, 2),
+    define("mixed", 2, total=3),
+    *members("mixed", "small", {"vcore": 3}, 2),
+    ask("big", {"vcore": 4}, gang="ns/mixed") | {"app": "mixed-small"},
+    # Two members run elsewhere, so that one in the small queue is enough.
+    define("spread", 3),
+    *members("spread", "small", {"vcore": 3}, 2),
+    *members("spread", "other", {"vcore": 1}, 2),
+    define("left", 2, groups=[*FULL]),
+    *members("left", "other", {"vcore": 3}, 2),
+    define("right", 2, groups=[*FULL]),
+    *members("right", "other", {"vcore": 3}, 2),
+    define("huge", 2),
+    *members("huge", "small", {"vcore": 33}, 2),
+]
+
+
+@pytest.fixture(scope="module")
+def limited(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Here]:
+    config = tmp_path_factory.mktemp("limited") / "queues.yaml"
+    config.write_text(QUEUES, encoding="utf-8")
+    with Here(config=config) as running:
+        running.post(*LIMITED)
+        yield running
+
+
+# PAGE-49
+@pytest.mark.parametrize(
+    ("name", "told"),
+    [
+        ("over", "The gang needs 6 cores in all; its queue root.team.small may have 4 cores."),
+        (
+            "above",
+            (
+                "The gang needs 12 GiB memory and 12 cores in all; "
+                "the queue root.team may have 8 GiB memory and 10 cores."
+            ),
+        ),
+        ("none", "The gang needs 2 gpu in all; its queue root.team.none may have none."),
+        (
+            "mixed",
+            "The gang needs at least 6 cores in all; its queue root.team.small may have 4 cores.",
+        ),
+        (
+            "left",
+            "The group of the gang needs 12 cores in all; the queue root.team may have 10 cores.",
+        ),
+        (
+            "huge",
+            (
+                "The gang needs 66 cores in all; all nodes together have 64 cores. "
+                "The gang needs 66 cores in all; its queue root.team.small may have 4 cores."
+            ),
+        ),
+    ],
+)
+def test_a_gang_that_needs_more_than_its_queue_may_have_says_so_first(
+    limited: Here, name: str, told: str
+) -> None:
+    page = found(limited.client, f"/gangs/ns/{name}")
+
+    assert f"Why it does not start {told} Open this queue" in page
+    assert 'href="/queues/root.team' in limited.client.get(f"/gangs/ns/{name}").text
+
+
+# PAGE-49
+def test_a_gang_whose_members_may_run_in_other_queues_is_not_told_so(limited: Here) -> None:
+    assert "may have" not in found(limited.client, "/gangs/ns/spread")
+
+
+# PAGE-42
+def test_a_member_says_what_keeps_its_gang_from_starting(limited: Here) -> None:
+    page = found(limited.client, "/asks/over-small/m-0")
+
+    assert (
+        "Why it is not running The gang needs 6 cores in all; "
+        "its queue root.team.small may have 4 cores. Open this queue"
+    ) in page

@@ -14,7 +14,7 @@ from muster.service.api.answering import Unknown
 from muster.service.page.parts.asks.gangs import STATES, GangLine, missing_members
 from muster.service.page.parts.asks.history import further, history
 from muster.service.page.parts.asks.listing import AskLine, full_gang, lines_of
-from muster.service.page.parts.asks.shortage import lack_of_gang
+from muster.service.page.parts.asks.quota import Lack, lacks_of_gang
 from muster.service.page.parts.asks.told import Subject
 from muster.service.page.rendering import shown
 from muster.service.page.viewed import Page, Viewed
@@ -74,7 +74,7 @@ class GangSeen:
         last_seq: The number of the last decision then.
         lines: Its first members.
         count: How many members it has.
-        lack: What the nodes have too little of for it, even if they were empty; may be empty.
+        lacks: What keeps it from starting even if all nodes and its queues were empty.
         sums: Why members do not run, the most frequent reason first.
         group: The other gangs of its group, with their states; None for those that are not there.
     """
@@ -84,7 +84,7 @@ class GangSeen:
     last_seq: int
     lines: Sequence[AskLine] = ()
     count: int = 0
-    lack: str = ""
+    lacks: Sequence[Lack] = ()
     sums: Sequence[Sum] = ()
     group: Sequence[tuple[str, str | None]] = ()
 
@@ -98,7 +98,7 @@ def _read(name: str, looking: Looking) -> Steps[GangSeen]:
     yield from looking.view.prepare_to_explain()
     rows = yield from select_asks(looking, AskFilter(gang=name), None, _LIMIT)
     lines = yield from lines_of(looking, rows)
-    lack = yield from lack_of_gang(looking, gang)
+    lacks = yield from lacks_of_gang(looking, gang)
     sums: Sequence[Sum] = ()
     if gang.state is not GangState.SATISFIED:
         sums = yield from _sums(looking, gang)
@@ -107,7 +107,7 @@ def _read(name: str, looking: Looking) -> Steps[GangSeen]:
         (one, gangs[one].state.value if one in gangs else None) for one in names if one != name
     ]
     line = GangLine.of(GangRow(looking, gang))
-    return GangSeen(line, None, seq, lines, gang.children, lack, sums, group)
+    return GangSeen(line, None, seq, lines, gang.children, lacks, sums, group)
 
 
 # PAGE-49

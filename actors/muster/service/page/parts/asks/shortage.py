@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 
 _SATISFIED: Final = GangState.SATISFIED
 
-_MOST_MEMBERS: Final = 100_000
+MOST_MEMBERS: Final = 100_000
 """How many members of a gang are looked at."""
 
 _MOST_SHAPES: Final = 16
@@ -92,7 +92,7 @@ def _need_of(looking: Looking, gang: ViewGang) -> Steps[_Need]:
     apps, nodes = looking.view.apps, looking.view.nodes.nodes
     amounts: dict[str, list[int]] = {}
     count, drained = 0, 0
-    for piece in in_pieces(list(islice(each_member(gang), _MOST_MEMBERS))):
+    for piece in in_pieces(list(islice(each_member(gang), MOST_MEMBERS))):
         yield
         for key, name in piece:
             app = apps[key]
@@ -110,9 +110,7 @@ def _need_of(looking: Looking, gang: ViewGang) -> Steps[_Need]:
     is_exact = gang.definition.min_member - drained == wanted
     for kind, some in amounts.items():
         yield
-        # Members that ask for none of it may be enough, too.
-        found = nsmallest(max(wanted - (count - len(some)), 0), some)
-        least[kind] = sum(found)
+        least[kind] = least_of(some, count, wanted)
         is_exact = is_exact and len(some) == count and (not some or min(some) == max(some))
     return _Need(least, is_exact)
 
@@ -165,14 +163,7 @@ class _Capacity:
         there = {kind: self.open.get(kind, 0) for kind in short}
         is_all = all(self.all.get(kind, 0) == amount for kind, amount in there.items())
         which = "all nodes" if is_all else "all schedulable nodes"
-        needed = listed(_text(kind, amount, there[kind]) for kind, amount in _in_order(short))
-        if not any(there.values()):
-            return f"{begin} {needed} in all; {which} together have none."
-        if len(there) == 1:  # The type was just named.
-            ((kind, amount),) = there.items()
-            had = _plain(kind, amount, short[kind])
-        else:
-            had = listed(_text(kind, amount, short[kind]) for kind, amount in _in_order(there))
+        needed, had = told_amounts(short, there)
         return f"{begin} {needed} in all; {which} together have {had}."
 
 
@@ -182,7 +173,7 @@ def _lack_of_members(looking: Looking, gang: ViewGang) -> Steps[str]:
     apps = looking.view.apps
     counts: dict[Shape, int] = {}
     pending = [(key, name) for key, slot in gang.slots.items() for name in slot.members]
-    for piece in in_pieces(pending[:_MOST_MEMBERS]):
+    for piece in in_pieces(pending[:MOST_MEMBERS]):
         yield
         for key, name in piece:
             ask = apps[key].find(name)
@@ -250,6 +241,35 @@ class _Largest:
 
 
 # Amounts
+
+
+def least_of(amounts: Sequence[int], count: int, wanted: int) -> int:
+    """Return the least that some members may need of a type together, in base units.
+
+    Args:
+        amounts: What those members ask for that ask for any of it.
+        count: How many members there are.
+        wanted: How many of them are needed.
+    """
+    # Members that ask for none of it may be enough, too.
+    return sum(nsmallest(max(wanted - (count - len(amounts)), 0), amounts))
+
+
+def told_amounts(short: Mapping[str, int], there: Mapping[str, int]) -> tuple[str, str]:
+    """Return in words what is needed, and what there is of it.
+
+    Args:
+        short: What is needed of the types of which there is too little, in base units.
+        there: What there is of at least these types, likewise.
+    """
+    needed = listed(_text(kind, amount, there[kind]) for kind, amount in _in_order(short))
+    if not any(there[kind] for kind in short):
+        return needed, "none"
+    if len(short) == 1:  # The type was just named.
+        ((kind, amount),) = short.items()
+        return needed, _plain(kind, there[kind], amount)
+    had = (_text(kind, there[kind], amount) for kind, amount in _in_order(short))
+    return needed, listed(had)
 
 
 def _in_order(amounts: Mapping[str, int]) -> Iterable[tuple[str, int]]:

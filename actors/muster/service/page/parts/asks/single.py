@@ -13,8 +13,9 @@ from muster.service.access.who import Role
 from muster.service.api.lists import app_of, what_ask
 from muster.service.endpoints.columns import row_of
 from muster.service.page.parts.asks.history import further, history
+from muster.service.page.parts.asks.quota import Lack, lacks_of_gang
 from muster.service.page.parts.asks.rights import refusal_of
-from muster.service.page.parts.asks.shortage import lack_of_ask, lack_of_gang
+from muster.service.page.parts.asks.shortage import lack_of_ask
 from muster.service.page.parts.asks.told import Subject
 from muster.service.page.rendering import shown
 from muster.service.page.viewed import Page, Viewed
@@ -63,7 +64,7 @@ class AskSeen:
     cancel: Sequence[Mapping[str, Raw]] = ()
     refused: str = ""
     has_command: bool = False
-    lack: str = ""
+    lacks: Sequence[Lack] = ()
 
 
 def _read(viewed: Viewed, app_name: str, name: str, looking: Looking) -> Steps[AskSeen]:
@@ -78,7 +79,7 @@ def _read(viewed: Viewed, app_name: str, name: str, looking: Looking) -> Steps[A
         return AskSeen(None, {}, explanation_map(None), begin_us, unknown, seq)
     yield from looking.view.prepare_to_explain()
     why = explanation_map(looking.machine.explain(app_name, name))
-    lack = "" if row.allocation is not None else (yield from _lack(looking, row.ask))
+    lacks = () if row.allocation is not None else (yield from _lacks(looking, row.ask))
     cancel = _cancel(row)
     refused = refusal_of(viewed, looking, cancel)
     return AskSeen(
@@ -91,17 +92,17 @@ def _read(viewed: Viewed, app_name: str, name: str, looking: Looking) -> Steps[A
         cancel=cancel,
         refused=refused,
         has_command=row.command() is not None,
-        lack=lack,
+        lacks=lacks,
     )
 
 
 # PAGE-42
-def _lack(looking: Looking, ask: Ask) -> Steps[str]:
-    """Say what the nodes have too little of for an ask, or for the gang that it starts with."""
+def _lacks(looking: Looking, ask: Ask) -> Steps[Sequence[Lack]]:
+    """Say what there is too little of for an ask, or for the gang that it starts with."""
     lack = yield from lack_of_ask(looking, ask)
     if lack or ask.gang is None:
-        return lack
-    return (yield from lack_of_gang(looking, looking.view.gangs[ask.gang]))
+        return [Lack(lack)] if lack else []
+    return (yield from lacks_of_gang(looking, looking.view.gangs[ask.gang]))
 
 
 def _instants(row: AskRow) -> dict[str, int | None]:
