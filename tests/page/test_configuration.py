@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Final
 
 import pytest
-from playwright.sync_api import Browser
+from playwright.sync_api import Browser, expect
 
 from tests.actors.serving.served import Served
 from tests.page.browsing import Window, serving, window
@@ -62,8 +62,11 @@ def test_a_quota_is_raised_safely(browser: Browser, served: Served) -> None:
         verdict(shown, "changes this")
         row = shown.page.locator("#config-checked tbody tr")
         assert row.inner_text().split() == ["root.prod", "resources.max.vcore", "8", "4"]
-        shown.page.get_by_role("button", name="What would it change?").click()
+        compare = shown.page.get_by_role("button", name="What would it change?")
+        compare.focus()
+        shown.page.keyboard.press("Enter")
         shown.page.locator("#config-compared", has_text="asks bound").wait_for()
+        expect(compare).to_be_focused()
         assert "asks bound\t8\t4\t\N{MINUS SIGN}4" in shown.main()
         shown.check()
         shown.page.get_by_role("button", name="Apply").click()

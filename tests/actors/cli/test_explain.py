@@ -50,12 +50,12 @@ NoNodeFits: of 1 node 1 has too little vcore; n1 is the closest and lacks 1 vcor
 
 Each of these changes alone would get it bound at once:
 
-1. vcore 1 more on node n1
+1. 1 vcore more on node n1
    It is then bound on n1. Less is not enough.
    - {op: settle, at: 6}
    - {op: update_node, node: n1, capacity: {vcore: 3}}
 
-2. another node with vcore 1
+2. another node with 1 vcore
    It is then bound on another-node. Less is not enough.
    - {op: settle, at: 6}
    - {op: add_node, node: another-node, capacity: {vcore: 1}}
@@ -105,7 +105,7 @@ def test_a_pending_ask_for_programs() -> None:
     assert reasons[0]["rules"] == ["ORDER-21"]
     assert remedies[1] == {
         "kind": "node",
-        "text": "another node with vcore 1",
+        "text": "another node with 1 vcore",
         "node": "another-node",
         "smallest": {"vcore": 1000},
         "evicted": [],
@@ -191,7 +191,7 @@ def test_an_ask_that_comes_again_is_the_later_one() -> None:
 
     assert status == 0
     assert (answer["fate"], answer["since"], answer["line"]) == ("pending", 10, 4)
-    assert answer["remedies"][0]["text"] == "vcore 1 more on node n1"
+    assert answer["remedies"][0]["text"] == "1 vcore more on node n1"
 
 
 def test_a_pod_that_is_applied_again_is_the_same() -> None:
@@ -207,7 +207,7 @@ def test_a_pod_that_is_applied_again_is_the_same() -> None:
 
     assert status == 0
     assert (answer["fate"], answer["since"], answer["line"]) == ("pending", 0, 1)
-    assert answer["remedies"][0]["text"] == "another node with vcore 2"
+    assert answer["remedies"][0]["text"] == "another node with 2 vcore"
 
 
 @pytest.mark.parametrize(

@@ -94,29 +94,29 @@ def test_a_limit_that_is_in_nobodys_way_is_left_alone(tmp_path: Path) -> None:
     renewed = "gang default/g removed and defined again, which clears the timeout"
 
     assert told("more applications and more room", tmp_path) == {
-        "2 instead of 1 as maxapplications of root.p.q, and another node with vcore 2": {
+        "2 instead of 1 as maxapplications of root.p.q, and another node with 2 vcore": {
             "root.p.q/maxapplications": 2,
             "vcore": 2000,
         }
     }
     assert told("the limit of applications comes next", tmp_path) == {
-        "3 instead of 2 as maxapplications of root.q, and vcore 4 instead of 2 as max of root.q": {
+        "3 instead of 2 as maxapplications of root.q, and 4 vcore instead of 2 as max of root.q": {
             "root.q/maxapplications": 3,
             "root.q/vcore": 4000,
         }
     }
     assert told("a gang that had too little room", tmp_path) == {
-        f"{renewed}, and another node with vcore 2": {"vcore": 2000}
+        f"{renewed}, and another node with 2 vcore": {"vcore": 2000}
     }
     assert told("a gang whose queue is too small", tmp_path) == {
-        f"{renewed}, and vcore 3 instead of 2 as max of root.q": {"root.q/vcore": 3000}
+        f"{renewed}, and 3 vcore instead of 2 as max of root.q": {"root.q/vcore": 3000}
     }
 
 
 def test_what_is_guaranteed_is_of_as_few_types_as_possible(tmp_path: Path) -> None:
     remedies = told("one type is guaranteed", tmp_path)
 
-    assert remedies["gpu 1 guaranteed to root.q, which may then reclaim for it"] == {
+    assert remedies["1 gpu guaranteed to root.q, which may then reclaim for it"] == {
         "root.q/gpu": 1
     }
     assert len([text for text in remedies if "guaranteed" in text]) == 1
@@ -128,7 +128,7 @@ def test_all_that_a_node_is_changed_in_is_said(tmp_path: Path) -> None:
     (remedy,) = answer["remedies"]
 
     assert remedy["text"] == (
-        "vcore 6 instead of 4 as capacity of node n2, and node n2 becomes schedulable again"
+        "6 vcore instead of 4 as capacity of node n2, and node n2 becomes schedulable again"
     )
     changed = {"capacity": {"vcore": 6}, "schedulable": True}
     assert remedy["events"][1:] == [{"op": "update_node", "node": "n2", **changed}]
@@ -136,7 +136,7 @@ def test_all_that_a_node_is_changed_in_is_said(tmp_path: Path) -> None:
 
 def test_a_node_that_comes_has_what_the_selector_asks_for(tmp_path: Path) -> None:
     assert list(told("too large for its queue, and no node matches", tmp_path)) == [
-        "vcore 2 instead of 1 as max of root.q, and another node with vcore 2 and disk=ssd"
+        "2 vcore instead of 1 as max of root.q, and another node with 2 vcore and disk=ssd"
     ]
 
 

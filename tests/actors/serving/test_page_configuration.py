@@ -88,6 +88,9 @@ def test_a_comparison_says_which_span_it_is_of(tmp_path: Path) -> None:
         form = written(served.client, text=text)
         found = served.client.post("/config/compare", data=form, headers=proof(served.client))
 
+    # The four asks keep their nodes, but two of them would not have got one.
+    assert "Nothing would be decided" not in found.text
+    assert "are the same; below is what the rest leads to." in found.text
     assert "Less history is kept than the last week:</strong> it begins at 20" in found.text
     assert re.search(r"the span from 20[^<]* until 20[^<]* UTC", found.text)
     cells = re.search(r"vcore used, on average(.*?)</tr>", found.text, re.DOTALL)

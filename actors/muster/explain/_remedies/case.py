@@ -19,8 +19,8 @@ from muster_core.owners.messages.failed_binds import FailedBinds
 from muster_core.reasons import Explanation
 from muster_core.snapshots import GangSnapshot, Snapshot
 from muster_core.structures.totals import add_to
-from muster_core.values.quantities import format_quantity
 from muster_core.view.gangs.gang import ViewGang
+from muster_core.view.reasons.words import amount as amount_text, listed
 from muster_core.view.tree.queue import ViewQueue
 
 
@@ -236,5 +236,5 @@ class Case:
 
 
 def told(amounts: Mapping[str, int]) -> str:
-    """Return amounts as text for messages."""
-    return ", ".join(f"{name} {format_quantity(name, amount)}" for name, amount in amounts.items())
+    """Return amounts as text for messages: ``8 nvidia.com/gpu and 43 vcore``."""
+    return listed(amount_text(name, number) for name, number in amounts.items())

@@ -12,6 +12,7 @@ from muster.explain._writing import Written, amounts
 from muster_core.nodes.node import Node
 from muster_core.structures.totals import add_to
 from muster_core.values.quantities import format_quantity
+from muster_core.view.reasons.words import listed
 
 # Looking up a member of an enum takes ten times as long.
 _ATTRIBUTES: Final = RemedyKind.ATTRIBUTES
@@ -167,13 +168,18 @@ def room_text(case: Case, room: Mapping[str, int]) -> str:
 
 
 def _wanted(case: Case) -> str:
-    return ", ".join(f"{key}={value}" for key, value in case.event.selector.items())
+    return ", ".join(_marks(case))
+
+
+def _marks(case: Case) -> list[str]:
+    """Return the attributes that the selector requires."""
+    return [f"{key}={value}" for key, value in case.event.selector.items()]
 
 
 def _new_text(case: Case, capacity: Mapping[str, int]) -> str:
     what = "another node" if case.event.node is None else f"a node named {case.event.node}"
-    marked = f" and {_wanted(case)}" if case.event.selector else ""
-    return f"{what} with {told(capacity)}{marked}"
+    sizes = (told({name: amount}) for name, amount in capacity.items())
+    return f"{what} with {listed([*sizes, *_marks(case)])}"
 
 
 def new_node(case: Case, capacity: Mapping[str, int]) -> Written:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, Any, Final
 from urllib.parse import quote, urlencode
@@ -47,6 +48,9 @@ SECTIONS: Final = (
 )
 """The parts of the page, with their addresses."""
 
+_FINE_TIME: Final = re.compile(r"(?<![\w.])(\d{1,12}\.\d{1,6}) s\b")
+"""A time in seconds with parts of a second, as the scheduler writes it in a message."""
+
 
 def amounts_text(amounts: Mapping[str, int]) -> str:
     """Return amounts of several types in the units that suit them: ``2 cores, 4 GiB memory``."""
@@ -54,8 +58,14 @@ def amounts_text(amounts: Mapping[str, int]) -> str:
     return ", ".join(text if kind == "vcore" else f"{text} {kind}" for kind, text in shown)
 
 
+def rounded(text: str) -> str:
+    """Return a message with the times in it that have parts of a second as short as readers want."""
+    return _FINE_TIME.sub(lambda found: duration(round(float(found[1]) * SECOND)), text)
+
+
 def sentence(text: str) -> str:
     """Return a message of the scheduler as a sentence; a name that it begins with stays as it is."""
+    text = rounded(text)
     first = text.partition(" ")[0]
     begin = text[:1].upper() if first.isalpha() and first != "root" else text[:1]
     return f"{begin}{text[1:]}{'' if text.endswith('.') else '.'}"
@@ -107,6 +117,7 @@ def _environment() -> Environment:
         "moment": moment_words,
         "number": number,
         "percent": percent,
+        "rounded": rounded,
         "segment": segment,
         "sentence": sentence,
         "shortened": shortened,

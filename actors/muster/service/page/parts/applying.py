@@ -10,6 +10,7 @@ from muster.service.input.rights import guard_of
 from muster.service.input.submitting import results_of, submit
 from muster.service.input.trying import try_events
 from muster.service.input.written import JSON, raw_events
+from muster.service.page.parts.following import Following
 from muster.service.page.rendering import shown
 from muster.service.page.viewed import Form, Page, Viewed
 from muster.service.problems import Problem
@@ -50,7 +51,8 @@ async def _try(viewed: Viewed) -> Response:
     dry_runs = viewed.service.intake.dry_runs
     tried = await try_events(viewed.service, dry_runs, events, guard_of(viewed.who))
     results = await viewed.service.client.pace.take(results_of(made, tried.errors))
-    return shown(viewed, "tried.html", results=results, decisions=tried.decisions)
+    following = Following.of(tried.decisions)
+    return shown(viewed, "tried.html", results=results, following=following)
 
 
 PAGES: Final = (

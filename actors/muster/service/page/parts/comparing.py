@@ -69,7 +69,7 @@ class Compared:
         length_us: How long that is, in microseconds.
         is_short: Whether less history is kept than one wanted to look back.
         is_same: Whether both sides decide the same.
-        decisions: How many decisions were compared.
+        decisions: How many decisions are the same before the first that differs.
     """
 
     def __init__(self, found: Mapping[str, Any], asked_us: int) -> None:

@@ -17,6 +17,7 @@ from muster.service.input.configuring import (
 from muster.service.input.differing import difference_of
 from muster.service.input.looking_back import since_of
 from muster.service.page.parts.comparing import Compared
+from muster.service.page.parts.following import Following
 from muster.service.page.parts.queue_lines import lines_of
 from muster.service.page.rendering import shown
 from muster.service.page.viewed import Form, Page, Viewed
@@ -101,7 +102,7 @@ async def _compare(viewed: Viewed) -> Response:
     return shown(
         viewed,
         "config_compared.html",
-        decisions=found["decisions"],
+        following=Following.of(found["decisions"]),
         history=history,
         wanted=dict(SPANS)[written],
     )

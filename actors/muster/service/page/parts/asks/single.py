@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, Final, final
 import attrs
 
 from muster.explain._maps import explanation_map
-from muster.figures.text import amount_text
+from muster.figures.text import amount_text, duration
 from muster.service.access.who import Role
 from muster.service.api.lists import app_of, what_ask
 from muster.service.endpoints.columns import row_of
@@ -154,7 +154,13 @@ async def _ask(viewed: Viewed) -> Response:
 
 def facts_of(facts: Mapping[str, Fact]) -> list[tuple[str, str]]:
     """Return the facts of a reason in words, each with its name."""
-    return [(name.replace("_", " "), _fact(name, fact)) for name, fact in facts.items()]
+    return [_named(name, fact) for name, fact in facts.items()]
+
+
+def _named(name: str, fact: Fact) -> tuple[str, str]:
+    if isinstance(fact, int) and name == "left_us":
+        return "left", duration(fact)
+    return name.replace("_", " "), _fact(name, fact)
 
 
 def _fact(name: str, fact: Fact) -> str:
