@@ -21,6 +21,12 @@
     return `${two(at.getUTCHours())}:${two(at.getUTCMinutes())}`;
   };
   const number = (value) => value.toLocaleString("en", { maximumSignificantDigits: 4 });
+  // Beside an axis there is room for few digits: 300 k, 1.2 M.
+  const UNITS = [[1e12, 1e12, "T"], [1e9, 1e9, "G"], [1e6, 1e6, "M"], [1e4, 1e3, "k"]];
+  const short = (value) => {
+    const unit = UNITS.find(([from]) => Math.abs(value) >= from);
+    return unit === undefined ? number(value) : `${number(value / unit[1])} ${unit[2]}`;
+  };
 
   // The colour of a class, as the sheet has it: lighter in the dark.
   const colour = (style, where) => {
@@ -91,7 +97,7 @@
       scales: { x: { time: true, range: (_, low, high) => [low, high] }, y: { range: () => [0, charts.get(drawing).plot.high] } },
       axes: [
         { ...axis, space: 64, values: [[86400, "{MMM} {D}", null, null, null, null, null, null, 1], [60, "{HH}:{mm}", "\n{MMM} {D}", null, null, null, null, null, 1], [1, "{HH}:{mm}:{ss}", null, null, null, null, null, null, 1]] },
-        { ...axis, size: 56, values: (_, ticks) => ticks.map(number) },
+        { ...axis, size: 56, values: (_, ticks) => ticks.map(short) },
       ],
       series: [{}, ...shapes(plot).map((row) => {
         const stroke = colour(row.style, drawing);
