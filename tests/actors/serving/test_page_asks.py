@@ -18,7 +18,7 @@ from muster.service.page.rendering import sentence
 from muster_core.reasons import Code
 from tests.actors.serving.here import Here
 from tests.actors.serving.served import Served, until
-from tests.actors.serving.test_page import log_in
+from tests.actors.serving.test_page import log_in, proof
 from tests.actors.serving.test_tokens import SECRETS, line_of
 
 CONFIG: Final = """
@@ -184,8 +184,42 @@ def test_what_would_help_comes_with_its_events(here: Here) -> None:
     assert [json.loads(unescape(one)) for one in forms] == [one["events"] for one in remedies]
     for one in remedies:
         assert one["text"] in text_of(response)
+    # A quota may be tried on the history first.
+    assert 'href="/config?queue=root.web">the editor' in response.text
     for path in ("/asks/shop/front/helps", "/asks/no/one/helps"):
         assert "there is nothing to help" in found(here.client, path)
+
+
+# PAGE-5
+def test_what_a_button_would_lead_to_is_summed_up(tmp_path: Path) -> None:
+    with Here(config=write_config(tmp_path)) as here:
+        here.post(*EVENTS)
+        events: list[dict[str, object]] = [
+            {"op": "remove_node", "node": "n1"},
+            {"op": "add_node", "node": "n2", "capacity": {"vcore": 32}},
+        ]
+        form = {"events": json.dumps(events)}
+        tried = here.client.post("/events/try", data=form, headers=proof(here.client))
+
+        assert "4 asks would be bound, and 1 ask would lose its node." in text_of(tried)
+        assert "shop/front is released (node lost) from n1" in text_of(tried)
+        form = {"events": json.dumps(events[:1])}
+        tried = here.client.post("/events/try", data=form, headers=proof(here.client))
+        assert "No ask would be bound, and 1 ask would lose its node." in text_of(tried)
+
+
+# PAGE-42
+@pytest.mark.parametrize(
+    ("message", "told"),
+    [
+        ("in 14.439512 s it may reclaim", "In 14.4 s it may reclaim."),
+        ("in 754.4 s it may reclaim", "In 12 min 34 s it may reclaim."),
+        ("in 20 s it may reclaim", "In 20 s it may reclaim."),
+        ("root.a has 2.5 vcore of 3.25", "root.a has 2.5 vcore of 3.25."),
+    ],
+)
+def test_a_reason_says_times_with_the_digits_that_matter(message: str, told: str) -> None:
+    assert sentence(message) == told
 
 
 # PAGE-49

@@ -13,7 +13,7 @@ import pytest
 
 from muster.service.reading.looking import as_iso
 from muster.store import StateReader
-from tests.actors.serving.served import Served
+from tests.actors.serving.served import Served, until
 from tests.actors.serving.test_page import proof
 
 NODE: Final = {"op": "add_node", "node": "n1", "capacity": {"vcore": 8}}
@@ -198,7 +198,6 @@ def test_it_says_how_much_of_a_past_state_is_made(served: Served) -> None:
 def test_a_span_says_what_happened(served: Served) -> None:
     first = post(served, NODE, APP, ask("one"))
     second = post(served, ask("two"), ask("three"), {"op": "remove_node", "node": "n9"})
-    post(served, {"op": "remove_node", "node": "n1"})
     span = {"from": first, "until": second}
 
     def tiles(**query: str) -> dict[str, str]:
@@ -276,9 +275,29 @@ def test_a_span_that_is_not_all_there_is_told(served: Served) -> None:
 
 
 # PAGE-65
+def test_an_eviction_is_told_once(served: Served) -> None:
+    claim: dict[str, object] = {"name": "prod", "resources": {"guaranteed": {"vcore": 4}}}
+    claim["properties"] = {"preemption.delay": "1ms"}
+    root = {"name": "root", "submitacl": "*", "queues": [claim, {"name": "dev"}]}
+    config = {"partitions": [{"name": "default", "queues": [root]}]}
+    other = {"op": "add_app", "app": "b", "queue": "root.dev"}
+    low = {"op": "add_ask", "app": "b", "ask": "low", "resources": {"vcore": 8}}
+    first = post(served, {"op": "configure", "config": config}, NODE, other, low)
+    post(served, APP, ask("one"))
+
+    def words() -> str:
+        text = served.client.get("/time", params={"from": first}).text
+        return " ".join(re.sub(r"<[^>]*>", "", text).split())
+
+    until(lambda: "1 ask evicted" in words())
+    assert "b/low: released (reclaimed) on n1 for a/one: root.prod is below" in words()
+
+
+# PAGE-65
 def test_a_span_begins_with_its_story(served: Served) -> None:
+    more = [{"name": f"z{number:02}"} for number in range(20)]
     tight = {"name": "prod", "resources": {"guaranteed": {"vcore": 4}, "max": {"vcore": 6}}}
-    root = {"name": "root", "submitacl": "*", "queues": [tight, {"name": "new"}]}
+    root = {"name": "root", "submitacl": "*", "queues": [tight, {"name": "new"}, *more]}
     first = post(served, NODE, APP, ask("one"), ask("two"), ask("three"))
     config = {"partitions": [{"name": "default", "queues": [root]}]}
     post(served, {"op": "configure", "config": config}, {"op": "remove_node", "node": "n9"})
@@ -290,8 +309,10 @@ def test_a_span_begins_with_its_story(served: Served) -> None:
     assert "1 application came, 1 became Accepted, 1 became Starting" in words
     assert "2 asks started: 2 of a." in words
     assert "the configuration changed: root.prod: resources.max.vcore 8 → 6" in words
-    assert "root.dev was removed" in words
     assert "root.new was added" in words
+    # What comes after the first twenty queues is counted only.
+    assert "and 3 other queues: 2 added, 1 removed" in words
+    assert "root.z18" not in words
     assert "1 event refused" in words
     assert text.index("time-story") < text.index('id="happened"')
     # Equal decisions of a moment stand together, and open.
@@ -336,7 +357,8 @@ def test_what_is_gone_says_since_when(served: Served) -> None:
             assert served.client.get(link[1]).status_code == 200
     response = served.client.get("/nodes/n2")
     assert (response.status_code, "gone since" in response.text) == (404, False)
-    assert "there is no node" in response.text
+    assert "There is no node" in response.text
+    assert 'href="/nodes">All nodes</a>' in response.text
     post(served, NODE)
     assert "It came again at" in served.client.get("/nodes/n1", params={"at": gone}).text
 

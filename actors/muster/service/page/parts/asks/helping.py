@@ -18,6 +18,8 @@ from muster.service.reading.remedies import search
 from muster_core.snapshots import AskPlace
 
 if TYPE_CHECKING:
+    from collections.abc import Container
+
     from starlette.responses import Response
 
     from muster.service.reading.looking import Looking
@@ -79,6 +81,8 @@ class Help:
         more_evicted: How many more would.
         is_fewer: Whether the gang then needs fewer members.
         is_machine: Whether it says that a machine is there, or is larger.
+        changes_config: Whether it puts another configuration in force.
+        queue: The path of the queue that this configuration changes, if it is known; or empty.
         proof: Why it is no smaller, in words; may be empty.
         events: The events that make it.
         refused: Why whoever looks may not send them; empty if they may.
@@ -90,13 +94,21 @@ class Help:
     more_evicted: int
     is_fewer: bool
     is_machine: bool
+    changes_config: bool
+    queue: str
     proof: str
     events: list[dict[str, Any]]
     refused: str
 
     @classmethod
-    def of(cls, remedy: dict[str, Any], refused: str) -> Help:
-        """Return a remedy as it is shown."""
+    def of(cls, remedy: dict[str, Any], refused: str, queues: Container[str]) -> Help:
+        """Return a remedy as it is shown.
+
+        Args:
+            remedy: The remedy, as the API has it.
+            refused: Why whoever looks may not apply it; empty if they may.
+            queues: The paths of all queues.
+        """
         kind = RemedyKind(remedy["kind"])
         proof = _EXACT.get(kind, _LESS) if remedy["smallest"] else ""
         evicted = tuple(remedy["evicted"])
@@ -107,10 +119,17 @@ class Help:
             max(len(evicted) - _MOST_EVICTED, 0),
             kind in _FEWER,
             any(_is_machine(one) for one in remedy["events"]),
+            any(one["op"] == "configure" for one in remedy["events"]),
+            next((one for one in map(_path_of, remedy["smallest"] or ()) if one in queues), ""),
             proof,
             remedy["events"],
             refused,
         )
+
+
+def _path_of(amount: str) -> str:
+    """Return what stands before the slash in the name of an amount: its queue, if it is of one."""
+    return amount.partition("/")[0]
 
 
 def _is_machine(event: dict[str, Any]) -> bool:
@@ -145,9 +164,10 @@ async def _helps(viewed: Viewed) -> Response:
 
     def read(looking: Looking) -> Steps[list[Help]]:
         helps: list[Help] = []
+        queues = looking.machine.registry.queues
         for remedy in found.remedies:
             yield
-            helps.append(Help.of(remedy, refusal_of(viewed, looking, remedy["events"])))
+            helps.append(Help.of(remedy, refusal_of(viewed, looking, remedy["events"]), queues))
         return helps
 
     helps = await viewed.moment.seen(read)

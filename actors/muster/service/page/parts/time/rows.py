@@ -45,6 +45,18 @@ class Row:
         path, about = _page_of(announced)
         return cls(announced.seq, announced.at_us, as_words(announced.as_map()), path, about)
 
+    @classmethod
+    def of_eviction(cls, announced: Announced) -> Row:
+        """Return an eviction as it is shown behind the name of its ask: why, and from which node."""
+        path, about = _page_of(announced)
+        said = announced.as_map()
+        own: dict[str, object] = {
+            name: said[name] for name in ("reason", "node", "message") if name in said
+        }
+        return cls(
+            announced.seq, announced.at_us, as_words({"kind": "released", **own}), path, about
+        )
+
 
 # PAGE-66
 def _page_of(announced: Announced) -> tuple[str, str]:
