@@ -82,6 +82,7 @@ def a_little() -> Iterator[list[Event]]:
 def much() -> Iterator[list[Event]]:
     """Yield what happens on a large cluster."""
     queues = [{"name": f"team-{number:03}", "queues": [{"name": "a"}]} for number in range(500)]
+    queues.append({"name": "research", "queues": [{"name": "language"}]})
     root = {"name": "root", "submitacl": "*", "queues": queues}
     yield [{"op": "configure", "config": {"partitions": [{"name": "default", "queues": [root]}]}}]
     for first in range(0, 10_000, 5_000):
@@ -93,6 +94,15 @@ def much() -> Iterator[list[Event]]:
             app(name, f"root.team-{number * 5:03}.a", f"user-{number % 7}"),
             ask(name, "part", {"vcore": 7 + number % 9, "memory": "16Gi"}, count=1_300),
         ]
+    # What the pages of single things are about.
+    yield [
+        node("gpu-1", 2_000, "2000Gi", "b", gpus=8),
+        app("small", "root.research.language", "cleo"),
+        ask("small", "part", {"vcore": "500m"}, count=3_000, selector={"zone": "b"}),
+        {"op": "add_gang", "gang": "all", "min_member": 2_000, "wait_time": "30m"},
+        app("train", "root.research.language", "dora"),
+        ask("train", "worker", {"vcore": 8, "nvidia.com/gpu": 2}, count=2_000, gang="all"),
+    ]
 
 
 def node(name: str, vcore: int, memory: str, zone: str, *, gpus: int = 0) -> Event:

@@ -112,3 +112,8 @@ def test_the_editor_is_left_by_the_keyboard(browser: Browser, served: Served) ->
         shown.page.keyboard.press("Tab")
         assert shown.page.evaluate("document.activeElement.id") == "config-since"
         shown.check()
+        # PAGE-68
+        served.kill()
+        shown.tab_to(shown.page.get_by_role("button", name="What would it change?"))
+        shown.page.keyboard.press("Enter")
+        shown.page.get_by_text("“What would it change?” was not sent.").wait_for()

@@ -120,8 +120,12 @@
   }, true);
 
   // What htmx could not send, or what a proxy has answered for the service.
-  document.addEventListener("htmx:sendError", () => lose());
-  document.addEventListener("htmx:timeout", () => lose());
+  const unsent = ({ detail }) => {
+    const button = detail.requestConfig?.triggeringEvent?.submitter ?? detail.elt;
+    lose(button.matches("button") ? ` “${button.textContent.trim()}” was not sent.` : "");
+  };
+  document.addEventListener("htmx:sendError", unsent);
+  document.addEventListener("htmx:timeout", unsent);
   document.addEventListener("htmx:beforeSwap", (event) => {
     if ([502, 504].includes(event.detail.xhr.status)) {
       event.preventDefault();
