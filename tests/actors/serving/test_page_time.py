@@ -198,6 +198,7 @@ def test_it_says_how_much_of_a_past_state_is_made(served: Served) -> None:
 def test_a_span_says_what_happened(served: Served) -> None:
     first = post(served, NODE, APP, ask("one"))
     second = post(served, ask("two"), ask("three"), {"op": "remove_node", "node": "n9"})
+    post(served, {"op": "remove_node", "node": "n1"})
     span = {"from": first, "until": second}
 
     def tiles(**query: str) -> dict[str, str]:
