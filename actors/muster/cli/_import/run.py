@@ -132,7 +132,8 @@ def _check(request: Request, workload: Workload) -> None:
     name = " ".join(request.files)
     if not workload.queues:
         causes = "; ".join(
-            f"{counted(cause.count, cause.what)}: {cause.text} ({cause.first})"
+            f"{counted(cause.count, cause.what)}: {cause.text} "
+            f"({cause.first}{f': {cause.example}' if cause.example else ''})"
             for cause in workload.account.left_out[:3]
         )
         raise FeedError(name, f"has no job that a feed can have{f': {causes}' if causes else ''}")

@@ -13,7 +13,7 @@ from muster.feeds._written.amounts import amounts
 from muster.importing.kubernetes.constraints import Taint, Toleration, tolerates
 from muster.importing.kubernetes.kinds import Amounts
 from muster.importing.kubernetes.shapes import NODE
-from muster.importing.workload.nodes import NodeFields
+from muster.importing.workload.nodes import NodeFields, largest_of
 
 Values = Mapping[str, object]
 
@@ -117,6 +117,11 @@ class Nodes:
     def count_pods(self) -> bool:
         """Whether each node says how many pods it takes."""
         return all(PODS in node.capacity for node in self._nodes.values())
+
+    @cached_property
+    def largest(self) -> Mapping[str, int]:
+        """The most that a node has of each resource, in base units."""
+        return largest_of(self._nodes.values())
 
     def has(self, name: str | None) -> bool:
         """Return whether there is a node that accepts pods."""

@@ -11,6 +11,7 @@ from muster.importing.kubernetes.nodes import PODS, Nodes
 from muster.importing.kubernetes.pods import LABEL, Pod
 from muster.importing.kubernetes.times import State
 from muster.importing.workload.jobs import Amounts, Job, Part
+from muster.importing.workload.nodes import TOO_LARGE
 from muster.importing.workload.queues import Queues
 from muster.importing.workload.texts import name_of, queue_path_of
 from muster.importing.workload.workload import Workload
@@ -150,6 +151,11 @@ class Submitting:
     # KUBERNETES-9
     def _resources(self, pod: Pod) -> Amounts:
         written = cast("Amounts", amounts(pod.requests))
+        largest = self._nodes.largest
+        for kind, amount in pod.requests.items():
+            if amount > largest.get(kind, 0) and largest:
+                self._note(pod, TOO_LARGE, f"{kind} {written[kind]}")
+                break
         if self._nodes.count_pods:
             return {**written, PODS: 1}
         if written:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from operator import itemgetter
 from typing import Final, final
 
@@ -46,6 +46,14 @@ _USED: Final[Sequence[tuple[str, ...]]] = (
 )
 """The columns that are read, in the order of :meth:`Columns.values`; the first name that is there."""
 
+_CPUS: Final = ("ReqTRES", "AllocTRES", "ReqCPUS", "AllocCPUS", "NCPUS")
+_MISSING: Final = (
+    (("ReqTRES", "AllocTRES", "ReqMem"), "jobs ask for no memory"),
+    (("AllocTRES", "AllocNodes", "NNodes", "ReqNodes", "ReqTRES"), "each job has one node"),
+    (("User",), "jobs have no user"),
+)
+"""Columns of which one should be there, and what becomes of jobs otherwise."""
+
 _FREE: Final = (
     "jobname", "constraints", "submitline", "comment", "admincomment", "systemcomment", "workdir",
     "wckey",
@@ -84,6 +92,7 @@ class Columns:
 
     Attributes:
         unknown: The names of columns that sacct does not have.
+        names: The names of all columns, in lower case.
     """
 
     def __init__(self, names: Sequence[str], delimiter: str) -> None:
@@ -103,6 +112,12 @@ class Columns:
         self._submit = _place(places, ("submit", "eligible"), 0)
         self.unknown = tuple(name for name in names if name.strip().lower() not in _NAMES)
         self.names = frozenset(places)
+
+    def missing(self) -> Iterator[str]:
+        """Yield what the jobs lack, because no column says it."""
+        for choice, becomes in _MISSING:
+            if not any(name.lower() in self.names for name in choice):
+                yield f"no column {' or '.join(choice)}: {becomes}"
 
     def is_header(self, line: str) -> bool:
         """Return whether a line names columns again: several dumps may stand in one file."""
@@ -154,7 +169,7 @@ def columns_of(line: str, file: str, number: int) -> Columns:
     columns = Columns(names, delimiter)
     lacks = [
         " or ".join(choice)
-        for choice in (("Submit", "Eligible"), ("ElapsedRaw", "Elapsed", "End"), ("State",))
+        for choice in (("Submit", "Eligible"), ("ElapsedRaw", "Elapsed", "End"), ("State",), _CPUS)
         if not any(name.lower() in columns.names for name in choice)
     ]
     if lacks:

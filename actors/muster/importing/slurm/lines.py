@@ -91,6 +91,8 @@ class _Lines:
         for name in self._columns.unknown:
             text = f"no column of sacct that is known here is {name!r}: it is passed over"
             self._account.note("column", text, f"{self._file}:{number}")
+        for text in self._columns.missing():
+            self._account.note("dump", text, f"{self._file}:{number}")
 
     def _broken(self, number: int, line: str) -> None:
         if line.strip():

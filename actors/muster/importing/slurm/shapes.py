@@ -11,9 +11,8 @@ import attrs
 
 from muster.importing.slurm.records import Wants
 from muster.importing.slurm.values import MIB, count_of, memory_of, tres_of
-from muster.importing.workload.nodes import NodeFields
+from muster.importing.workload.nodes import TOO_LARGE, NodeFields, largest_of
 from muster.importing.workload.texts import name_of
-from muster_core.values.quantities import parse_quantity
 
 VCORE: Final = "vcore"
 MEMORY: Final = "memory"
@@ -74,14 +73,7 @@ class Shapes:
         self._attributes = frozenset(key for node in nodes for key in node.attributes)
         self._has_partitions = any(key.startswith(PARTITION) for key in self._attributes)
         self._has_types = any(key.startswith(GPU_TYPE) for key in self._attributes)
-        self._largest: dict[str, int] = {}
-        seen: set[int] = set()
-        for node in nodes:
-            if id(node.capacity) not in seen:  # nodes that are alike may share it
-                seen.add(id(node.capacity))
-                for name, written in node.capacity.items():
-                    amount = parse_quantity(name, written)
-                    self._largest[name] = max(amount, self._largest.get(name, 0))
+        self._largest = largest_of(nodes)
 
     @property
     def cores(self) -> int:
@@ -189,7 +181,7 @@ class Shapes:
         for name, amount in largest.items():
             scale = _MILLI if name == VCORE else 1
             if amount * scale > self._largest[name]:
-                yield "asks for more than any node has: it never starts", f"{name} {amount}"
+                yield TOO_LARGE, f"{name} {amount}"
                 return
 
 

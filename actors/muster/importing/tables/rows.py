@@ -12,8 +12,10 @@ import attrs
 
 from muster.feeds import FeedError
 from muster.importing.tables.cells import rows_of
+from muster.importing.tables.dividing import Sizes, divide_evenly, divide_within
 from muster.importing.tables.mapping import Amount, Mapped, Wide
 from muster.importing.workload.jobs import Job, Part
+from muster.importing.workload.nodes import TOO_LARGE, largest_of
 from muster.importing.workload.queues import Queues
 from muster.importing.workload.reading import Opener, opened
 from muster.importing.workload.texts import name_of
@@ -104,6 +106,7 @@ class _Rows:
         self._priority = mapped.priority if choice.priority else None
         self._where = [*mapped.where.items(), *choice.where.items()]
         self._is_dated: bool | None = None
+        self._largest = largest_of(workload.nodes)
         #: The values of attributes that nodes have, of those that jobs may select.
         self._attributes: dict[str, set[str]] = {name: set() for name in mapped.selector}
         for node in workload.nodes:
@@ -173,7 +176,8 @@ class _Rows:
         text = row[column].strip()
         found = self._mapped.clock.instant(text)
         if found is None:
-            raise _LeftOutError(f"{column} is no instant", text)
+            right = self._mapped.clock.right
+            raise _LeftOutError(f"{column} is no instant: {right}", text)
         at_us, is_dated = found
         if self._is_dated is None:
             self._is_dated = self._workload.is_dated = is_dated
@@ -214,16 +218,23 @@ class _Rows:
         if not amounts:
             raise _LeftOutError("it needs nothing", "")
         tasks = self._tasks(row)
-        sizes: list[tuple[Mapping[str, int], int]]
+        sizes: Sizes
         if mapped.is_total and tasks > 1:
-            sizes = _even(amounts, tasks)
+            sizes = divide_evenly(amounts, tasks)
+            asks = sum(count for _, count in sizes)
+            if asks < tasks:
+                text = "of more tasks than there is to divide: the others would need nothing"
+                self._account.note(_ROW, text, place, f"{asks} of {tasks} tasks")
         else:
-            sizes = [(size, count * tasks) for size, count in _within(amounts, mapped.per_node)]
+            sizes = [
+                (size, count * tasks) for size, count in divide_within(amounts, mapped.per_node)
+            ]
+        self._note_too_large(sizes, place)
         selector = self._selector(row)
         priority = self._value(row)
-        names: tuple[str, ...] = ("task",) if len(sizes) == 1 else ("worker", "rest")
+        names = _names(len(sizes))
         if self._workload.is_known(app):  # rows of one job: their asks need names of their own
-            names = tuple(f"{self._row}-{name}" for name in names)
+            names = [f"{self._row}-{name}" for name in names]
         return [
             Part(
                 ask=name,
@@ -235,6 +246,14 @@ class _Rows:
             )
             for name, (size, count) in zip(names, sizes, strict=True)
         ]
+
+    def _note_too_large(self, sizes: Sizes, place: str) -> None:
+        for size, _ in sizes:
+            for kind, amount in size.items():
+                if self._largest and amount > self._largest.get(kind, 0):
+                    example = f"{kind} {_written(kind, amount)}"
+                    self._account.note(_ROW, TOO_LARGE, place, example)
+                    return
 
     def _selector(self, row: Mapping[str, str]) -> dict[str, str]:
         """Return the attributes that the nodes must have; those that no node has do not count."""
@@ -283,36 +302,8 @@ def _written(kind: str, amount: int) -> int | str:
     return int(text) if text.isdigit() else text
 
 
-def _even(amounts: Mapping[str, int], tasks: int) -> list[tuple[Mapping[str, int], int]]:
-    """Divide amounts among tasks; those that get one more of something are the first."""
-    shares = {name: divmod(amount, tasks) for name, amount in amounts.items()}
-    more = max(rest for _, rest in shares.values())
-    if not more:
-        return [({name: least for name, (least, _) in shares.items()}, tasks)]
-    large = {name: least + (rest > 0) for name, (least, rest) in shares.items()}
-    small = {name: least for name, (least, _) in shares.items() if least}
-    return [(large, more), (small, tasks - more)] if small else [(large, more)]
-
-
-def _within(
-    amounts: Mapping[str, int], limits: Mapping[str, int]
-) -> list[tuple[Mapping[str, int], int]]:
-    """Divide amounts so that none is above its limit: full ones, then one with the rest.
-
-    What is not limited is divided evenly.
-    """
-    members = max(
-        [-(-amounts[name] // limit) for name, limit in limits.items() if name in amounts] or [1]
-    )
-    if members == 1:
-        return [(amounts, 1)]
-    full: dict[str, int] = {}
-    rest: dict[str, int] = {}
-    for name, amount in amounts.items():
-        limit = limits.get(name)
-        is_binding = limit is not None and -(-amount // limit) == members
-        full[name] = limit if is_binding and limit is not None else -(-amount // members)
-        rest[name] = max(amount - full[name] * (members - 1), 0)
-    if rest == full:
-        return [(full, members)]
-    return [(full, members - 1), ({name: left for name, left in rest.items() if left}, 1)]
+def _names(sizes: int) -> Sequence[str]:
+    """Return the names of the asks of a job that are of so many sizes."""
+    if sizes == 1:
+        return ("task",)
+    return ("worker", "rest") if sizes == 2 else [f"size-{number + 1}" for number in range(sizes)]

@@ -50,6 +50,13 @@ class Clock:
             return False
         return True
 
+    @property
+    def right(self) -> str:
+        """What an instant has to look like, for messages."""
+        if self.form:
+            return f"`time.format` of the mapping file says {self.form!r}"
+        return "write 2026-01-31 18:30, a number, or its form as `time: {format: '%d.%m.%Y %H:%M'}`"
+
     def instant(self, text: str) -> tuple[int, bool] | None:
         """Return an instant in microseconds, and whether it is a date; None if it is none."""
         if not self.form and _NUMBER.fullmatch(text):

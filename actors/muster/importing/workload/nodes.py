@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
 from typing import Final, final
 
@@ -15,6 +15,7 @@ from muster.feeds._encodings.read import read_raw
 from muster.feeds._fields.collections import RESOURCES, WORDS
 from muster.feeds._fields.kinds import FieldError
 from muster_core.values.nearest import did_you_mean
+from muster_core.values.quantities import parse_quantity
 
 _COUNTED: Final = re.compile(r"\s*([1-9][0-9]{0,6})\s*[x*:]\s*(\S.*)", re.DOTALL)
 _FIELDS: Final = ("node", "count", "capacity", "attributes")
@@ -54,6 +55,23 @@ class NodeFields:
         if not self.schedulable:
             event["schedulable"] = False
         return event
+
+
+TOO_LARGE: Final = "asks for more than any node has: it never starts"
+"""Why a job that is in the feed waits to the end."""
+
+
+# IMPORT-6
+def largest_of(nodes: Iterable[NodeFields]) -> dict[str, int]:
+    """Return the most that a node has of each resource, in base units."""
+    largest: dict[str, int] = {}
+    seen: set[int] = set()
+    for node in nodes:
+        if id(node.capacity) not in seen:  # nodes that are alike may share it
+            seen.add(id(node.capacity))
+            for name, written in node.capacity.items():
+                largest[name] = max(parse_quantity(name, written), largest.get(name, 0))
+    return largest
 
 
 def parse_nodes(text: str) -> list[NodeFields]:
@@ -139,7 +157,7 @@ def _entry(raw: RawEvent) -> Iterator[NodeFields] | list[NodeFields]:
     if raw.problem is not None:
         raise ValueError(raw.problem)
     if not isinstance(value, dict):
-        msg = "is not a map with `node` and `capacity`"
+        msg = f"{str(value)[:40]!r} is not a map with `node` and `capacity`"
         raise ValueError(msg)
     unknown = [name for name in value if name not in {*_FIELDS, "op", "at", "schedulable", "lease"}]
     if unknown:

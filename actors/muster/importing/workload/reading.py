@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from codecs import BOM_UTF16_BE, BOM_UTF16_LE
 from collections.abc import Callable, Generator, Iterator
 from contextlib import contextmanager
 from typing import Final
@@ -36,7 +37,7 @@ def lines_of(source: Input) -> Iterator[tuple[int, str]]:
     Bytes that are no UTF-8 become ``\xNN``.
 
     Raises:
-        FeedError: If it cannot be read, or a line has no end.
+        FeedError: If it cannot be read, is in UTF-16, or a line has no end.
     """
     number = 0
     while line := source.stream.readline(LONGEST_LINE):
@@ -44,5 +45,7 @@ def lines_of(source: Input) -> Iterator[tuple[int, str]]:
         if len(line) == LONGEST_LINE:
             msg = f"the line is longer than {LONGEST_LINE >> 20} MiB: this is no such dump"
             raise FeedError(source.name, msg, number)
+        if number == 1 and line.startswith((BOM_UTF16_LE, BOM_UTF16_BE)):
+            raise FeedError(source.name, "is in UTF-16: save it in UTF-8", number)
         text = line.decode("utf-8-sig" if number == 1 else "utf-8", "backslashreplace")
         yield number, text.rstrip("\r\n")

@@ -87,3 +87,11 @@ def test_a_sum_that_is_too_large_leaves_the_pod_out() -> None:
     feed = fed(pod("a", spec={"containers": [much, much]}), pod("b"), node())
 
     assert feed.left_out == ["1 pod: a field has another form than Kubernetes gives it"]
+
+
+@pytest.mark.parametrize("requests", [{"cpu": "900"}, {"example.com/fpga": 1}])
+def test_a_pod_that_is_too_large_for_each_node_is_counted(requests: dict[str, object]) -> None:
+    feed = fed(pod("a", requests=requests), pod("b"), node())
+
+    assert len(feed.of("add_ask")) == 2
+    assert feed.notes == ["1 pod: asks for more than any node has: it never starts"]

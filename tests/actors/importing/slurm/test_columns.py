@@ -46,6 +46,18 @@ def test_an_unknown_column_is_named_once(tmp_path: Path) -> None:
     assert "'Colour'" in note["cause"]
 
 
+def test_columns_without_which_jobs_lack_something_are_named(tmp_path: Path) -> None:
+    text = "JobID|State|Submit|Start|Elapsed|NCPUS|User\n"
+    row_of = "7|COMPLETED|2026-01-31T10:00:00|2026-01-31T10:00:00|00:01:00|2|al\n"
+    _, summary = of_text(tmp_path, text + row_of)
+
+    assert summary["taken"] == {"job": 1}
+    assert sorted(note["cause"].partition(": ")[2] for note in summary["not_in_feed"]) == [
+        "each job has one node",
+        "jobs ask for no memory",
+    ]
+
+
 def test_several_dumps_may_stand_in_one_file(tmp_path: Path) -> None:
     other = dump_of({"State": "COMPLETED"} | row(8, QOS="normal"))
     events, summary = of_text(tmp_path, dump_of(row(7)) + other)
@@ -59,6 +71,7 @@ def test_several_dumps_may_stand_in_one_file(tmp_path: Path) -> None:
         ("7|2026-01-31T10:00:00|COMPLETED\n", "leave out --noheader"),
         ("JobID|State\n", "no column Submit or Eligible"),
         ("JobName|State\n", "no column JobID"),
+        ("JobID|State|Submit|Elapsed|User\n", "no column ReqTRES or AllocTRES or ReqCPUS"),
         ("JobID           JobName  Partition\n------------ ---------- ----------\n", "padded"),
         ("\n", "is empty"),
         ("", "is empty"),

@@ -48,7 +48,10 @@ def objects_of(source: Input) -> Iterator[Found]:
         value = raw.value
         if not isinstance(value, dict):
             if not raw.index:
-                msg = "is no Kubernetes object: a map with `kind` and `metadata` should stand here"
+                msg = (
+                    "is no Kubernetes object: a map with `kind` and `metadata` should stand here; "
+                    "print it with kubectl get --output=yaml, or =json"
+                )
                 raise FeedError(source.name, msg, raw.line)
             yield Found("", {}, place, raw.problem or "is not a map")
             continue

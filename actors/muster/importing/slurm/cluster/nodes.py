@@ -46,6 +46,12 @@ def nodes_of_slurm(text: str) -> list[NodeFields]:
         return _made(text, _shown(written))
     if _CONF.search(written):
         return _made(text, read_conf(text))
+    if written.strip() and "capacity" not in written:
+        msg = (
+            f"begins with {written.split()[0][:40]!r}: it is neither what `scontrol show node` "
+            "prints, nor a slurm.conf, nor a list of maps with `node` and `capacity`"
+        )
+        raise FeedError(text, msg, 1)
     return nodes_of(text)
 
 

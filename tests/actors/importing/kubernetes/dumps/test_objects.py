@@ -87,6 +87,10 @@ def test_an_item_that_needs_a_parser_has_its_line() -> None:
         ("apiVersion: v1\nitems:\n- kind: Pod\n  a: [\nkind: List\n", "feed:5: not YAML"),
         ("apiVersion: v1\nitems:\n- kind: Pod\nso: on\n", "feed:4: not YAML: neither an item"),
         ("one two\n", "feed:1: is no Kubernetes object"),
+        (
+            "NAME   READY\nweb   1/1\n",
+            "feed:1: is no Kubernetes object: a map with `kind` and `metadata` should stand here; print",
+        ),
         ("17", "feed:1: is no Kubernetes object"),
         ("[3]", "feed:1: is no Kubernetes object"),
     ],

@@ -62,3 +62,13 @@ def test_what_other_importers_take(tmp_path: Path) -> None:
     assert [node.name for node in nodes_of_slurm(str(file))] == ["n"]
     with pytest.raises(FeedError):
         nodes_of_slurm(str(tmp_path / "missing"))
+
+
+@pytest.mark.parametrize(
+    "text", ["JobID|State\n7|COMPLETED\n", "PARTITION AVAIL\nbatch* up\n", "partitions: []\n"]
+)
+def test_another_file_is_refused_with_what_is_right(tmp_path: Path, text: str) -> None:
+    file = str(written(tmp_path / "nodes.txt", text))
+    with pytest.raises(FeedError, match="neither what `scontrol show node` prints, nor") as caught:
+        nodes_of_slurm(file)
+    assert str(caught.value).startswith(f"{file}:1: begins with {text.split(maxsplit=1)[0]!r}")
