@@ -146,7 +146,7 @@ class _Rows:
             said = ", ".join(f"{name} {value}" for name, value in named.items() if value)
             raise _LeftOutError("no queue for it: see --queues", said)
         app = self._name(row)
-        parts = self._parts(row, self._run_us(row, place), app)
+        parts = self._parts(row, self._run_us(row, place), app, place)
         tasks = sum(part.count for part in parts)
         if tasks > 1 and self._wide == "skip":
             raise _LeftOutError("of several asks (see --wide)", f"{tasks} asks")
@@ -209,7 +209,7 @@ class _Rows:
             self._account.note(_ROW, "shorter than 1 s, which it runs in the feed", place)
         return max(run_us, _SECOND)
 
-    def _parts(self, row: Mapping[str, str], run_us: int, app: str) -> list[Part]:
+    def _parts(self, row: Mapping[str, str], run_us: int, app: str, place: str) -> list[Part]:
         mapped = self._mapped
         amounts = {
             name: self._amount(row, name, amount) for name, amount in mapped.resources.items()
