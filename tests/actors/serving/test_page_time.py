@@ -63,7 +63,7 @@ def content(served: Served, path: str, at: str = "") -> str:
     if response.status_code == 404:
         return "404"
     assert response.status_code == 200, response.text
-    text = re.sub(r'<span class="ago">.*?</span>', "", response.text)
+    text = re.sub(r'<span class="(?:ago|age)" .*?</span>', "", response.text)
     text = re.sub(r"[?&](amp;)?at=[^\"&]*", "", text)
     # Buttons, with what is said of them, are not there in the past; what was decided is in memory,
     # or loaded; and durations go on in the present.
