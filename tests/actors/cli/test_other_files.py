@@ -30,7 +30,9 @@ PROSE = "Dear all,\nplease find the trace: it is attached.\n\n\tAnn\n"
 IMPORT = "make one of it with `muster import {kind} {{file}} -o FEED`"
 SACCT_TOLD = f"is output of sacct, not a feed: {IMPORT.format(kind='slurm')}"
 SWF_TOLD = f"is a workload in SWF, not a feed: {IMPORT.format(kind='swf')}"
-CSV_TOLD = f"is CSV, not a feed: {IMPORT.format(kind='csv')}"
+CSV_TOLD = (
+    "is CSV, not a feed: make one of it with `muster import csv {file} --mapping MAPPING -o FEED`"
+)
 OBJECTS_TOLD = f"has objects of Kubernetes and is not a feed: {IMPORT.format(kind='kubernetes')}"
 CONFIGURATION_TOLD = "is a configuration, not a feed: check it with `muster validate {file}`"
 LOG_TOLD = (

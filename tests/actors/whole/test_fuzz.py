@@ -381,7 +381,7 @@ def test_command_for_programs(tmp_path: Path) -> None:
     assert fine["finding"] is None
     assert fine["programs"] == 20
     # It is that configuration which is used.
-    assert "root.team.dev" in "".join(found["finding"]["program"])
+    assert "{'name': 'team', 'queues': [{'name': 'dev'}]}" in found["finding"]["program"][0]
 
 
 @pytest.mark.parametrize(
