@@ -251,7 +251,8 @@ class _Names:
     def __init__(self, seen: Seen) -> None:
         self._seen = seen
         self._clusters: dict[str, int] = {}
-        self._groups: dict[tuple[int, int], str] = {}
+        #: By the cluster, the number, and whether it is that of an array.
+        self._groups: dict[tuple[int, int, bool], str] = {}
 
     def run(self, record: Record, found: JobId) -> int:
         """Return which run of a job a record is, from 1; 0 if it is one that was there before."""
@@ -268,20 +269,29 @@ class _Names:
         """Return the name of the application of a job; of components the one that they share."""
         if found.component is not None:
             return self.group(record, found)
-        cluster = self._cluster(record)
         name = self._named(record, str(found.base))
-        return f"{name}-job" if (cluster, found.base) in self._groups else name
+        return f"{name}-job" if self._is_group(record, found) else name
 
     def group(self, record: Record, found: JobId) -> str:
-        """Return the name of an application that several records have."""
-        key = (self._cluster(record), found.base)
+        """Return the name of an application that several records have.
+
+        A number is that of a job, of an array or of components. If a dump has it twice, the second
+        one gets another name.
+        """
+        is_array = found.task is not None
+        key = (self._cluster(record), found.base, is_array)
         name = self._groups.get(key)
         if name is None:
             name = self._named(record, str(found.base))
-            if self._seen.has(key[0], found.base):
-                name += "-tasks"  # the same number cannot be that of a job; here it is
+            if self._is_group(record, found) or self._seen.has(key[0], found.base):
+                name += "-tasks" if is_array else "-parts"
             self._groups[key] = name
         return name
+
+    def _is_group(self, record: Record, found: JobId) -> bool:
+        """Return whether there is an array, or are components, with a number."""
+        cluster, base, groups = self._cluster(record), found.base, self._groups
+        return (cluster, base, True) in groups or (cluster, base, False) in groups
 
     def _cluster(self, record: Record) -> int:
         """Return the number of a cluster; the first one has 0, also where it has no name."""

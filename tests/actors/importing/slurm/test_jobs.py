@@ -114,6 +114,19 @@ def test_a_number_that_both_a_job_and_an_array_have_names_two_applications(tmp_p
     assert names == ["5", "5-tasks", "6", "6-job"]
 
 
+def test_a_number_that_both_an_array_and_components_have_names_two_applications(
+    tmp_path: Path,
+) -> None:
+    events, _ = of_rows(tmp_path, row("5_0"), row("5+0"), row("6+0"), row("6_0"), row(5))
+    assert {(ask["app"], ask["ask"]) for ask in of(events, "add_ask")} == {
+        ("5", "0"),
+        ("5-parts", "0"),
+        ("6", "0"),
+        ("6-tasks", "0"),
+        ("5-job", "task"),
+    }
+
+
 def test_jobs_of_two_clusters_may_have_the_same_number(tmp_path: Path) -> None:
     events, _ = of_rows(tmp_path, row(5, Cluster="a"), row(5, Cluster="b"), row(6))
     assert [app["app"] for app in of(events, "add_app")] == ["5", "b-1-5", "6"]
