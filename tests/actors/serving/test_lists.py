@@ -89,7 +89,7 @@ def as_json(value: dict[str, object]) -> Item:
     return found
 
 
-@pytest.mark.parametrize("feed", SOME, ids=lambda feed: feed.stem)
+@pytest.mark.parametrize("feed", SOME, ids=lambda feed: f"{feed.parent.name}/{feed.stem}")
 def test_lists_agree_with_the_snapshot(feed: Path, tmp_path: Path) -> None:
     keeper = fill(tmp_path / "state", feed)
     with Here(tmp_path / "state") as here:

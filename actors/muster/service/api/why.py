@@ -138,6 +138,12 @@ WHY: Final = Table[WhyRow](
             lambda _: None,
         ),
         Column(
+            "searched_us",
+            schemas.maybe(schemas.NUMBER),
+            "when that was, in microseconds since the origin",
+            lambda _: None,
+        ),
+        Column(
             "trials",
             schemas.maybe(schemas.NUMBER),
             "how many trials the search made; null if there was none, or it was ended",
