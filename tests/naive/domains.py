@@ -59,7 +59,9 @@ def domains(picture: Picture, topology: Topology) -> list[str]:
     sign = 1.0 if config.node_sort is NodeSortPolicy.FAIR else -1.0
 
     def key(domain: str) -> tuple[float, str]:
-        inside = [node for node in there if domain_of(node, topology) == domain and node.schedulable]
+        inside = [
+            node for node in there if domain_of(node, topology) == domain and node.schedulable
+        ]
         capacity = total(node.capacity for node in inside)
         used = total(picture.used[node.name] for node in inside)
         return (sign * order.utilisation(capacity, used, dict(config.node_weights)), domain)
