@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from tests.naive import services
+from tests.naive.devices import lacking, room_of
 from tests.naive.picture import Picture
 from tests.naive.state import Ask, Node
 
@@ -20,9 +21,9 @@ def matches(node: Node, ask: Ask) -> bool:
 
 def lacks(picture: Picture, node: Node, ask: Ask) -> set[str]:
     """Give the types of which a node has too little left for an ask."""
-    used = picture.used[node.name]
-    return {
-        name for name, value in ask.wants.items() if used.get(name, 0) + value > node.capacity[name]
+    used, capacity = picture.used[node.name], node.capacity
+    return lacking(room_of(picture, node), ask) | {
+        name for name, value in ask.resources.items() if used.get(name, 0) + value > capacity[name]
     }
 
 

@@ -8,6 +8,8 @@ from collections.abc import Mapping
 from muster_core.config.model import NodeSortPolicy, SortPolicy
 from tests.naive import user_limits
 from tests.naive.back_off import awake
+from tests.naive.devices import after_placing, can_hold, room_of
+from tests.naive.fragmentation import fragmentation, typical_asks
 from tests.naive.picture import Picture, remembered
 from tests.naive.state import ROOT, App, Ask, Node, Queue, lineage
 
@@ -109,21 +111,62 @@ def best_of(picture: Picture, wanted: set[Ask], path: str = ROOT) -> Ask | None:
     return None
 
 
-def nodes(picture: Picture, _: Ask) -> list[Node]:
+def nodes(picture: Picture, ask: Ask) -> list[Node]:
     """Give all nodes, best first for an ask."""
-    config = picture.world.config
+    config, there = picture.world.config, picture.world.nodes.values()
+    if config.node_sort is NodeSortPolicy.FGD:
+
+        def by_step(node: Node) -> tuple[float, float, str]:
+            return (step(picture, node, ask), leftover(picture, node, ask), node.name)
+
+        return sorted(there, key=by_step)
+    if config.node_sort is NodeSortPolicy.BESTFIT:
+        return by_leftover(picture, ask)
     sign = -1.0 if config.node_sort is NodeSortPolicy.BINPACKING else 1.0
     weights = dict(config.node_weights)
 
     def key(node: Node) -> tuple[float, str]:
         return (sign * utilisation(node.capacity, picture.used[node.name], weights), node.name)
 
-    return sorted(picture.world.nodes.values(), key=key)
+    return sorted(there, key=key)
 
 
 def nodes_of_plans(picture: Picture, ask: Ask) -> list[Node]:
     """Give all nodes in the order of section 7."""
+    if picture.world.config.node_sort in {NodeSortPolicy.FGD, NodeSortPolicy.BESTFIT}:
+        return by_leftover(picture, ask)
     return nodes(picture, ask)
+
+
+def by_leftover(picture: Picture, ask: Ask) -> list[Node]:
+    """Give all nodes, the one first that has the least left beside an ask."""
+
+    def key(node: Node) -> tuple[float, str]:
+        return (leftover(picture, node, ask), node.name)
+
+    return sorted(picture.world.nodes.values(), key=key)
+
+
+def leftover(picture: Picture, node: Node, ask: Ask) -> float:
+    """Give the weighted sum of what a node has left beside an ask."""
+    parts: list[float] = []
+    for name, weight in picture.world.config.node_weights:
+        largest = max(one.capacity[name] for one in picture.world.nodes.values())
+        if largest:
+            free = node.capacity[name] - picture.used[node.name].get(name, 0)
+            parts.append(weight * ((free - ask.wants.get(name, 0)) / largest))
+    return math.fsum(parts)
+
+
+def step(picture: Picture, node: Node, ask: Ask) -> float:
+    """Give the step k of a node: by how much an ask there adds to fragmentation; else infinite."""
+    if not can_hold(room_of(picture, node), ask):
+        return math.inf
+    typical = typical_asks(picture.world)
+    before = fragmentation(room_of(picture, node), typical)
+    more = fragmentation(after_placing(picture, node, ask), typical) - before
+    weights = sum(one.weight for one in typical)
+    return -(-more // (40 * weights)) if weights else 0
 
 
 def utilisation(

@@ -11,6 +11,7 @@ from muster_core.snapshots import AskPlace
 from tests.naive import order, permits, services, topology, user_limits
 from tests.naive.back_off import awake
 from tests.naive.filters import takes
+from tests.naive.fragmentation import learn
 from tests.naive.gangs import Group, all_groups, group_of, let_go, members, release, waiting
 from tests.naive.picture import Picture
 from tests.naive.state import ROOT, Ask, Gang, Node, World
@@ -84,6 +85,7 @@ class _Round:
     def _start(self) -> None:
         """Begin new cycles, and bind what may be bound already."""
         world = self._world
+        learn(world)
         services.check(Picture(world), *world.pending())
         for gang in world.gangs.values():
             gang.cycle_valid, gang.failed = True, None

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from tests.naive import domains, user_limits
 from tests.naive.back_off import backs_off
+from tests.naive.devices import empty_room, lacking
 from tests.naive.permits import constrained
 from tests.naive.picture import Picture
 from tests.naive.state import Ask, Node, World
@@ -21,7 +22,8 @@ def lacks_only_room(picture: Picture, ask: Ask) -> bool:
     if node is None or not node.schedulable:
         return False
     selected = all(node.attributes.get(key) == text for key, text in ask.selector.items())
-    large = all(node.capacity[name] >= value for name, value in ask.wants.items())
+    large = all(node.capacity[name] >= value for name, value in ask.resources.items())
+    large = large and not lacking(empty_room(node), ask)
     free = picture.fits_headroom(ask) and not user_limits.over(picture, ask)
     return selected and large and free and domains.lets(picture, node, ask)
 

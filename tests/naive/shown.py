@@ -7,6 +7,7 @@ from typing import final
 
 import attrs
 
+from muster_core.resources import Resources
 from muster_core.snapshots import (
     AppSnapshot,
     AskSnapshot,
@@ -76,7 +77,7 @@ def snapshot_of(model: NaiveScheduler, at_us: int = 0) -> Snapshot:
         shares={path: queue.share for path, queue in states.items()},
         nodes={
             name: NodeSnapshot(
-                name, dict(node.capacity), used[name], node.schedulable, dict(node.attributes)
+                name, dict(node.capacity), used[name], node.schedulable, dict(node.attributes), devices=node.stock
             )
             for name, node in model.world.nodes.items()
         },
@@ -86,7 +87,15 @@ def snapshot_of(model: NaiveScheduler, at_us: int = 0) -> Snapshot:
 
 def _app(app: App, priority: int | None) -> AppSnapshot:
     asks = tuple(
-        AskSnapshot(ask.name, ask.place, ask.priority, ask.resources, ask.node, ask.gang)
+        AskSnapshot(
+            ask.name,
+            ask.place,
+            ask.priority,
+            Resources(ask.wants),
+            ask.node,
+            ask.gang,
+            devices=ask.devices,
+        )
         for ask in app.asks.values()
     )
     return AppSnapshot(app.name, app.queue, AppState(app.state), priority, asks)

@@ -8,6 +8,7 @@ from muster_core.gangs.topology import Topology, TopologyRule
 from muster_core.snapshots import AskPlace
 from tests.naive import order, user_limits
 from tests.naive.back_off import awake
+from tests.naive.devices import taken_by
 from tests.naive.domains import domain_of, domains, homes, lets, topology_of
 from tests.naive.filters import takes
 from tests.naive.gangs import holding, members
@@ -81,10 +82,10 @@ def _others(picture: Picture, ask: Ask) -> list[Ask]:
 def _can_be_placed(picture: Picture, asks: Sequence[Ask], inside: Callable[[Node], bool]) -> bool:
     """Try without effect whether asks can be placed one after another on some nodes."""
     world = picture.world
-    before = [(ask, ask.place, ask.node) for ask in asks]
+    before = [(ask, ask.place, ask.node, ask.devices) for ask in asks]
     fits = all(_is_placed(Picture(world), ask, inside) for ask in asks)
-    for ask, place, node in before:
-        ask.place, ask.node = place, node
+    for ask, place, node, devices in before:
+        ask.place, ask.node, ask.devices = place, node, devices
     return fits
 
 
@@ -95,5 +96,6 @@ def _is_placed(picture: Picture, ask: Ask, inside: Callable[[Node], bool]) -> bo
     found = (node for node in order.nodes(picture, ask) if inside(node))
     node = next((node for node in found if takes(picture, node, ask)), None)
     if node is not None:
+        ask.devices = taken_by(picture, node, ask)
         ask.place, ask.node = AskPlace.WAITING, node.name
     return node is not None
