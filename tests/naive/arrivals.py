@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
 from typing import assert_never
 
 import attrs
@@ -29,7 +28,7 @@ from muster_core.events import (
 from muster_core.snapshots import AskPlace
 from tests.naive import back_off, devices, directory, gangs, lifecycle, placement, user_limits
 from tests.naive.properties import INT32_MAX, INT32_MIN
-from tests.naive.state import App, Ask, AskShape, Node, PriorityClass, World, device_type
+from tests.naive.state import App, Ask, AskShape, Node, PriorityClass, World
 
 MAX_CLASS_VALUE = 1_000_000_000
 
@@ -114,11 +113,6 @@ def _refuse_if(refused: object, message: str) -> None:
         raise RefusedError(message)
 
 
-def _refuse_devices(amounts: Iterable[str], field: str) -> None:
-    named = [name for name in amounts if name.startswith(device_type(""))]
-    _refuse_if(named, f"{field}: {named} are devices")
-
-
 def _configure(world: World, event: Configure) -> None:
     directory.check_replacement(world, event.config)
     directory.replace(world, event.config)
@@ -130,7 +124,6 @@ def _configure(world: World, event: Configure) -> None:
 
 def _add_node(world: World, event: AddNode) -> None:
     _refuse_if(event.node in world.nodes, f"node: {event.node!r} is there already")
-    _refuse_devices(event.capacity, "capacity")
     world.nodes[event.node] = Node(
         event.node, event.capacity, dict(event.attributes), event.schedulable, event.devices
     )
@@ -143,7 +136,6 @@ def _node(world: World, name: str) -> Node:
 
 def _update_node(world: World, event: UpdateNode) -> None:
     node = _node(world, event.node)
-    _refuse_devices(event.capacity or {}, "capacity")
     held = devices.some_held(world.asks(), node)
     _refuse_if(event.devices is not None and held, "devices: one is held")
     if event.devices is not None:
@@ -201,7 +193,6 @@ def add_ask(world: World, event: AddAsk, now_us: int) -> list[Ask]:
     app = _app(world, event.app)
     _refuse_if(app.state == "Completed", f"app: {event.app!r} has completed")
     _refuse_if(not event.resources and not event.devices, "resources: there is nothing in it")
-    _refuse_devices(event.resources, "resources")
     _refuse_if(event.count is not None and event.count < 1, f"count: {event.count}")
     _refuse_if(event.run_for_us is not None and event.run_for_us < 1, "run_for: must be above 0")
     priority = _priority(world, event)

@@ -27,6 +27,7 @@ from muster_core.errors import ConfigError, EventError, Problem
 from muster_core.events import Configure, Event
 from muster_core.resources import Resources
 from muster_core.values.gang_names import canonical_gang
+from muster_core.values.quantities import has_parts
 
 Amounts: TypeAlias = Mapping[str, int | float | str]
 """Amounts by type, as in a feed: ``{"vcore": 2, "memory": "4Gi"}`` is two cores and four
@@ -122,7 +123,7 @@ def _raw(value: object, depth: int = 0) -> object:
     match value:
         case Resources():  # They count vcore in millicores, and a feed in cores.
             return {
-                name: f"{amount}m" if name == "vcore" else amount for name, amount in value.items()
+                name: f"{amount}m" if has_parts(name) else amount for name, amount in value.items()
             }
         case Mapping():
             entries = cast("Mapping[object, object]", value).items()

@@ -10,6 +10,7 @@ import attrs
 
 from muster.feeds._encodings.raw import Raw, is_null
 from muster.feeds._fields.collections import RESOURCES, TEXTS, listed, mapped, set_of
+from muster.feeds._fields.devices import NUMBERS
 from muster.feeds._fields.kinds import Kind
 from muster.feeds._fields.numbers import BOOLEAN, INT32, SHARE, TALLY
 from muster.feeds._fields.table import Field, field, record
@@ -104,6 +105,7 @@ class Expect:
         rejected: A part of the message of each refusal since the last ``expect``, in order.
         warnings: A part of each warning since the last ``expect``, in order.
         reasons: A part of a reason why an ask is pending, for some asks.
+        devices: The numbers of the devices that some asks hold, of all types.
     """
 
     order: tuple[str, ...] | None = None
@@ -120,6 +122,7 @@ class Expect:
     rejected: tuple[str, ...] | None = None
     warnings: tuple[str, ...] | None = None
     reasons: Mapping[str, str] | None = None
+    devices: Mapping[str, Mapping[str, tuple[int, ...]]] | None = None
 
 
 def _parse_priority(value: Raw) -> int | None:
@@ -210,6 +213,11 @@ EXPECT_FIELDS: Final[tuple[Field, ...]] = (
         "reasons",
         mapped(ASK, TEXT, "map from `app/ask` to a text"),
         "a part of one of the reasons for which an ask is pending",
+    ),
+    field(
+        "devices",
+        mapped(ASK, NUMBERS, "map from `app/ask` to devices"),
+        "the numbers of the devices of some asks, by type; only the named asks are compared",
     ),
 )
 """The fields of ``expect``."""

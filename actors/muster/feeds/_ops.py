@@ -12,10 +12,12 @@ import attrs
 
 from muster.feeds._configure import CONFIGURE_FIELDS, Origin, Values, configure
 from muster.feeds._expect import EXPECT_FIELDS, Expect
-from muster.feeds._fields.collections import NAMES, RESOURCES, SOME_RESOURCES, WORDS
+from muster.feeds._fields.collections import NAMES, SOME_RESOURCES, WORDS, WRITTEN_RESOURCES
 from muster.feeds._fields.commands import COMMAND, ENV, WORK_FIELDS, WORKDIR, work_of
+from muster.feeds._fields.devices import NEEDS, STOCKS
 from muster.feeds._fields.gangs import GANG, GROUPS, MEMBERS, MODE
 from muster.feeds._fields.instants import INSTANT
+from muster.feeds._fields.kinds import FieldError
 from muster.feeds._fields.numbers import BOOLEAN, COUNT, DURATION, INT32, TALLY, integer
 from muster.feeds._fields.outcomes import OUTCOME
 from muster.feeds._fields.priority_classes import CLASS_NAME, CLASS_PREEMPTS, CLASS_VALUE
@@ -43,6 +45,7 @@ from muster_core.events import (
     UpdateNode,
 )
 from muster_core.owners.bind_failures import SPOILT_LIMIT
+from muster_core.resources import Resources
 from muster_core.values.event_fields import LEAST
 
 
@@ -89,6 +92,11 @@ _ASIDE: Final = frozenset({"annotations", *WORK_FIELDS})
 
 def _add_ask(values: Values, origin: Origin) -> Content:
     kept = {name: value for name, value in values.items() if name not in _ASIDE}
+    if "devices" in kept:
+        # DEVICE-2
+        if not kept["devices"] and not kept.get("resources"):
+            raise FieldError("nothing: an ask has at least one type above 0", "resources")
+        kept.setdefault("resources", Resources())
     if not _WORK.isdisjoint(values):
         kept["work"] = work_of(values)
     marks, gang = values.get("annotations"), values.get("gang")
@@ -123,6 +131,11 @@ AT: Final = field(
 _NODE: Final = field("node", NAME, "the name of the node", required=True)
 _ATTRIBUTES: Final = field("attributes", WORDS, "attributes for selectors")
 _SCHEDULABLE: Final = field("schedulable", BOOLEAN, "whether it accepts asks; a new node does")
+_DEVICES: Final = field(
+    "devices",
+    STOCKS,
+    "its devices: for each type a number, or a map with `count` and `model`; default: none",
+)
 _GANG: Final = field(
     "gang", GANG, "the name of the gang; without `namespace/`: `default/`", required=True
 )
@@ -137,9 +150,10 @@ _TABLE: Final = (
         "Adds a node.",
         (
             _NODE,
-            field("capacity", RESOURCES, "its resources", required=True),
+            field("capacity", WRITTEN_RESOURCES, "its resources", required=True),
             _ATTRIBUTES,
             _SCHEDULABLE,
+            _DEVICES,
             field(
                 "lease",
                 DURATION,
@@ -152,7 +166,13 @@ _TABLE: Final = (
     _op(
         "update_node",
         "Changes the named fields of a node. No ask is evicted.",
-        (_NODE, field("capacity", RESOURCES, "its resources"), _ATTRIBUTES, _SCHEDULABLE),
+        (
+            _NODE,
+            field("capacity", WRITTEN_RESOURCES, "its resources"),
+            _ATTRIBUTES,
+            _SCHEDULABLE,
+            _DEVICES,
+        ),
         _made(UpdateNode),
     ),
     _op("remove_node", "A node is lost, with everything on it.", (_NODE,), _made(RemoveNode)),
@@ -185,7 +205,19 @@ _TABLE: Final = (
         (
             _APP,
             _ASK,
-            field("resources", SOME_RESOURCES, "what it needs", required=True),
+            field(
+                "resources",
+                SOME_RESOURCES,
+                "what it needs; may be left out beside `devices`",
+                required=True,
+                beside=("devices", WRITTEN_RESOURCES),
+            ),
+            field(
+                "devices",
+                NEEDS,
+                "the devices that it needs: for each type a number of whole ones, or a map with "
+                "`milli` or `count`, and perhaps `models`",
+            ),
             field("priority", INT32, "its priority; default 0"),
             field("priority_class", NAME, "the class that its priority comes from"),
             field("count", COUNT, "the number of asks; their names are `ask-0`, `ask-1`, …"),

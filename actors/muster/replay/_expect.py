@@ -25,7 +25,9 @@ from muster_core.values.quantities import format_quantity
 # Looking up a member of an enum takes ten times as long, and this is done for each application.
 _COMPLETED: Final = AppState.COMPLETED.value
 
-Value: TypeAlias = "bool | int | float | str | list[str] | dict[str, str] | None"
+Value: TypeAlias = (
+    "bool | int | float | str | list[str] | dict[str, str] | dict[str, list[int]] | None"
+)
 """An expected or found value."""
 
 # EXPECT-14
@@ -118,6 +120,23 @@ def compare(expect: Expect, snapshot: Snapshot, record: Record) -> Iterator[Foun
     yield from _in_order("reclaimed", expect.reclaimed, record.reclaimed)
     # EXPECT-10
     yield from _in_parts("warnings", expect.warnings, record.warnings)
+    # DEVICE-13
+    for name, devices in (expect.devices or {}).items():
+        yield from _compare_devices(name, devices, asks)
+
+
+# DEVICE-13
+def _compare_devices(
+    name: str, expected: Mapping[str, tuple[int, ...]], asks: Mapping[str, AskSnapshot]
+) -> Iterator[Found]:
+    ask = asks.get(name)
+    wanted = {kind: [*numbers] for kind, numbers in sorted(expected.items())}
+    if ask is None or ask.node is None:
+        found = place_of(ask) if ask is not None else unknown_ask(name, asks)
+        yield Found(f"devices.{name}", wanted, found)
+    else:
+        held = {kind: [*numbers] for kind, numbers in ask.devices.items()}
+        yield from _same(f"devices.{name}", wanted, held)
 
 
 # EXPECT-9, EXPECT-13

@@ -10,11 +10,14 @@ from __future__ import annotations
 from functools import lru_cache
 from typing import Any, Final
 
+import attrs
+
 from muster.store._msgpack import as_array
 from muster_core.events import Work
 from muster_core.owners.messages.asks import Ask
 from muster_core.resources import Resources
 from muster_core.structures.shapes import Shape
+from muster_core.values.devices import DeviceNeed, DeviceNeeds
 
 _FIELDS: Final = Ask._fields
 _RESOURCES: Final = _FIELDS.index("resources")
@@ -43,7 +46,7 @@ def ask_apart(ask: Ask) -> list[object]:
     values: list[object] = list(ask)
     values[_RESOURCES] = ask.resources.amounts
     shape = ask.shape
-    plain = not shape.is_choosy and shape.resources == ask.resources
+    plain = not (shape.is_choosy or shape.devices) and shape.resources == ask.resources
     values[_SHAPE] = None if plain else _shape_apart(shape)
     if ask.work is not None:
         values[_WORK] = _work_apart(ask.work)
@@ -78,17 +81,21 @@ def ask_together(value: object, _: object) -> Ask:
 
 
 def _shape_apart(shape: Shape) -> list[object]:
-    return [shape.resources.amounts, shape.selector, shape.node, shape.members]
+    parts: list[object] = [shape.resources.amounts, shape.selector, shape.node, shape.members]
+    if shape.devices:
+        parts.append([(kind, *attrs.astuple(need)) for kind, need in shape.devices])
+    return parts
 
 
 def _shape_together(written: list[Any]) -> Shape:
-    amounts, selector, node, members = written
+    amounts, selector, node, members, *rest = written
     if type(members) is not int or not (node is None or type(node) is str):
         msg = f"shape: {ascii(written)[:80]} is none"
         raise ValueError(msg)
     pairs = tuple((str(name), str(text)) for name, text in selector)
     resources, _ = _shared(tuple(amounts.items()))
-    return _shared_shape(resources, pairs, node, members)
+    devices = tuple((str(kind), DeviceNeed(*need)) for kind, *need in rest[0]) if rest else ()
+    return _shared_shape(resources, pairs, node, members, devices)
 
 
 @lru_cache(maxsize=4096)
@@ -99,9 +106,13 @@ def _shared(amounts: tuple[tuple[str, int], ...]) -> tuple[Resources, Shape]:
 
 @lru_cache(maxsize=4096)
 def _shared_shape(
-    resources: Resources, selector: tuple[tuple[str, str], ...], node: str | None, members: int
+    resources: Resources,
+    selector: tuple[tuple[str, str], ...],
+    node: str | None,
+    members: int,
+    devices: DeviceNeeds,
 ) -> Shape:
-    return Shape(resources, selector, node, members)
+    return Shape(resources, selector, node, members, devices)
 
 
 def _work_apart(work: Work) -> list[object]:

@@ -6,7 +6,7 @@ numbers and their instant follow from those of the batch.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from operator import attrgetter
 from typing import Any, Final
 
@@ -16,12 +16,18 @@ from muster.store._msgpack import CodecError, as_array, pack, unpack
 from muster_core.decisions import Announced, Decision, Kind, Reason
 
 _FIELDS: Final = tuple(field.name for field in attrs.fields(Decision))
-_VALUES: Final = attrgetter(*(f"decision.{name}" for name in _FIELDS))
+_OLDEST: Final = _FIELDS.index("line") + 1
+"""How many fields a decision had at first; later ones are written only up to the last that says
+something."""
+
+_VALUES: Final = attrgetter(*(f"decision.{name}" for name in _FIELDS[:_OLDEST]))
 _REASON: Final = _FIELDS.index("reason")
-_NUMBERS: Final = frozenset({"priority", "index", "line"})
-_ALLOWED: Final = tuple(
-    frozenset({int if name in _NUMBERS else str, type(None)}) for name in _FIELDS
-)
+_DEVICES: Final = _FIELDS.index("devices")
+_TYPES: Final[Mapping[str, type]] = {
+    **dict.fromkeys(("priority", "index", "line"), int),
+    "devices": dict,
+}
+_ALLOWED: Final = tuple(frozenset({_TYPES.get(name, str), type(None)}) for name in _FIELDS)
 _KINDS: Final = {str(kind): kind for kind in Kind}
 _REASONS: Final = {str(reason): reason for reason in Reason}
 
@@ -34,7 +40,12 @@ def encode_decisions(decisions: Sequence[Announced]) -> bytes:
         decisions: The decisions: their numbers follow one another, and their instant is that of
             the batch.
     """
-    return pack([_VALUES(decision) for decision in decisions])
+    return pack(
+        [
+            _VALUES(one) if one.decision.devices is None else (*_VALUES(one), one.decision.devices)
+            for one in decisions
+        ]
+    )
 
 
 def decode_decisions(data: bytes, first_seq: int, at_us: int) -> tuple[Announced, ...]:
@@ -59,10 +70,10 @@ def decode_decisions(data: bytes, first_seq: int, at_us: int) -> tuple[Announced
 
 
 def _decision(values: list[Any], seq: int) -> Decision:
-    if len(values) != len(_FIELDS):
+    if not _OLDEST <= len(values) <= len(_FIELDS):
         msg = f"decision {seq} has {len(values)} fields, and this version of Muster knows {len(_FIELDS)}"
         raise CodecError(msg)
-    for name, value, allowed in zip(_FIELDS, values, _ALLOWED, strict=True):
+    for name, value, allowed in zip(_FIELDS, values, _ALLOWED):  # noqa: B905 - may be shorter
         if type(value) not in allowed:
             msg = f"decision {seq}: {name} is {ascii(value)[:80]}"
             raise CodecError(msg)
@@ -75,4 +86,15 @@ def _decision(values: list[Any], seq: int) -> Decision:
         raise CodecError(msg)
     values[0] = _KINDS[str(kind)]
     values[_REASON] = None if reason is None else _REASONS[str(reason)]
+    if len(values) > _DEVICES and values[_DEVICES] is not None:
+        values[_DEVICES] = _numbers(values[_DEVICES], seq)
     return Decision(*values)
+
+
+def _numbers(devices: dict[Any, Any], seq: int) -> dict[str, tuple[int, ...]]:
+    """Return the devices of a decision in the form in which they were decided."""
+    for kind, numbers in devices.items():
+        if type(kind) is not str or {type(number) for number in numbers} != {int}:
+            msg = f"decision {seq}: devices is {ascii(devices)[:80]}"
+            raise CodecError(msg)
+    return {kind: tuple(numbers) for kind, numbers in devices.items()}

@@ -23,8 +23,14 @@ from muster_core.config.placement.rules import read_rules
 from muster_core.config.queues import WrittenQueue, build_queue, read_root
 from muster_core.config.quotas import check_quotas
 from muster_core.config.type_names import warning_about
+from muster_core.config.typical import read_typical
 from muster_core.config.user_limits import check_limits, limits_of_root, read_limits
-from muster_core.values.configuration.partition import Configuration, NamedType, NodeSortPolicy
+from muster_core.values.configuration.partition import (
+    Configuration,
+    NamedType,
+    NodeSortPolicy,
+    TypicalAsk,
+)
 from muster_core.values.errors import ConfigError, Problem
 from muster_core.values.nearest import did_you_mean
 from muster_core.values.quantities import shown
@@ -44,7 +50,7 @@ PARTITION_FIELDS: Final = (
     "placementrules",
     "usergroupresolver",
 )
-NODE_SORT_FIELDS: Final = ("type", "resourceweights")
+NODE_SORT_FIELDS: Final = ("type", "resourceweights", "typical")
 PREEMPTION_FIELDS: Final = ("enabled", "quotapreemptionenabled")
 
 _WEIGHT: Final = re.compile(r"[+-]?(?:[0-9]+(?:\.[0-9]*)?|\.[0-9]+)(?:[eE][+-]?[0-9]+)?", re.ASCII)
@@ -61,6 +67,7 @@ class _Partition:
         field: The field with its name, or the partition.
         node_sort: ``nodesortpolicy.type``.
         node_weights: ``nodesortpolicy.resourceweights``; empty if there are none.
+        typical: ``nodesortpolicy.typical``.
         preemption_enabled: ``preemption.enabled``.
         root: Its queues.
         placement_rules: ``placementrules``.
@@ -71,6 +78,7 @@ class _Partition:
     field: Field
     node_sort: NodeSortPolicy
     node_weights: dict[str, float]
+    typical: tuple[TypicalAsk, ...]
     preemption_enabled: bool
     root: WrittenQueue
     placement_rules: tuple[PlacementRule, ...]
@@ -113,6 +121,7 @@ def load_configuration(
         warnings=tuple(warned.problem.message for warned in warnings),
         told=tuple(_with_guess(warned) for warned in told),
         types=tuple(named for _, named in types),
+        typical=chosen.typical,
     )
     weights = tuple(sorted(chosen.node_weights.items()))
     return attrs.evolve(configuration, node_weights=weights) if weights else configuration
@@ -183,7 +192,7 @@ def _read_partition(field: Field) -> _Partition:
     # CONFIG-10
     named = "name" in fields and not fields["name"].is_null
     name = fields["name"].text() if named else DEFAULT_PARTITION
-    node_sort, weights = _read_node_sort(fields.get("nodesortpolicy"))
+    node_sort, weights, typical = _read_node_sort(fields.get("nodesortpolicy"))
     root = read_root(field, fields.get("queues"))
     check_quotas(root)
     limits = limits_of_root(fields.get("limits"), read_limits(fields.get("limits")), root.limits)
@@ -196,6 +205,7 @@ def _read_partition(field: Field) -> _Partition:
         field=fields.get("name", field),
         node_sort=node_sort,
         node_weights=weights,
+        typical=typical,
         preemption_enabled=_read_preemption(fields.get("preemption")),
         root=root,
         placement_rules=_read_placement_rules(fields.get("placementrules"), root),
@@ -222,7 +232,9 @@ def _read_preemption(field: Field | None) -> bool:
 
 
 # CONFIG-12
-def _read_node_sort(field: Field | None) -> tuple[NodeSortPolicy, dict[str, float]]:
+def _read_node_sort(
+    field: Field | None,
+) -> tuple[NodeSortPolicy, dict[str, float], tuple[TypicalAsk, ...]]:
     """Read the ``nodesortpolicy`` of a partition; the default is fair."""
     fields = {} if field is None else field.fields(NODE_SORT_FIELDS)
     policy = NodeSortPolicy.FAIR
@@ -233,7 +245,11 @@ def _read_node_sort(field: Field | None) -> tuple[NodeSortPolicy, dict[str, floa
             policy = NodeSortPolicy(text.lower())
         except ValueError:
             kind.refuse(f"{shown(text)} is not one of {', '.join(NodeSortPolicy)}")
-    return policy, _read_weights(fields["resourceweights"]) if "resourceweights" in fields else {}
+    weights = _read_weights(fields["resourceweights"]) if "resourceweights" in fields else {}
+    typical = read_typical(fields["typical"]) if "typical" in fields else ()
+    if typical and policy is not NodeSortPolicy.FGD:
+        fields["typical"].warn(f"typical asks do nothing with the type {policy}: fgd uses them")
+    return policy, weights, typical
 
 
 # CONFIG-13

@@ -14,6 +14,7 @@ from muster_core.values.configuration.partition import (
     Settings,
     SortPolicy,
     Template,
+    TypicalAsk,
 )
 from muster_core.values.configuration.placement_rules import (
     PlacementFilter,
@@ -38,4 +39,5 @@ __all__ = [
     "Settings",
     "SortPolicy",
     "Template",
+    "TypicalAsk",
 ]

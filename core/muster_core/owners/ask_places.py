@@ -160,12 +160,12 @@ class AskPlaces:
             in_a_row: The binds that have failed in a row, by the names of their asks.
         """
         asks = [
-            *((ask, _PENDING, None) for ask in self.pending.values()),
-            *((ask, _PARKED, None) for ask in self.parked.values()),
-            *((held.ask, _WAITING, held.node) for held in self.waiting.values()),
-            *((held.ask, _BOUND, held.node) for held in self.bound.values()),
+            *((ask, _PENDING, None, ()) for ask in self.pending.values()),
+            *((ask, _PARKED, None, ()) for ask in self.parked.values()),
+            *((held.ask, _WAITING, held.node, held.devices) for held in self.waiting.values()),
+            *((held.ask, _BOUND, held.node, held.devices) for held in self.bound.values()),
         ]
-        for ask, place, node in asks:
+        for ask, place, node, devices in asks:
             failed = in_a_row.get(ask.name)
             yield AskSnapshot(
                 name=ask.name,
@@ -178,6 +178,7 @@ class AskPlaces:
                 work=ask.work,
                 failed_binds=0 if failed is None else failed.times,
                 last_failed_us=None if failed is None else failed.last_us,
+                devices=dict(devices),
             )
 
     def names(self) -> list[str]:

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Final, TypeVar, cast
 from muster_core.owners.messages.asks import Ask
 from muster_core.structures.shapes import Shape
 from muster_core.structures.steps import PART
+from muster_core.values.devices import DeviceNeeds, with_needs
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
@@ -32,15 +33,24 @@ _make: Final = cast("Callable[[type[Ask], tuple[object, ...]], Ask]", vars(tuple
 
 
 @lru_cache(_SHAPES)
-def _shape(resources: Resources, selector: tuple[tuple[str, str], ...], node: str | None) -> Shape:
-    return Shape(resources, selector, node)
+def _shape(
+    resources: Resources,
+    selector: tuple[tuple[str, str], ...],
+    node: str | None,
+    devices: DeviceNeeds = (),
+) -> Shape:
+    return Shape(resources, selector, node, devices=devices)
 
 
 def asks_of(request: AddAsks | AddPlaced, first: int = 0, end: int | None = None) -> dict[str, Ask]:
     """Create the asks of a request, from one number up to another; return them by name, in order."""
     event, origin, priority = request.event, request.origin, request.priority
     selector = tuple(sorted(event.selector.items())) if event.selector else ()
-    shape = _shape(event.resources, selector, event.node)
+    if event.devices:
+        devices = tuple(sorted(event.devices.items()))
+        shape = _shape(with_needs(event.resources, devices), selector, event.node, devices)
+    else:
+        shape = _shape(event.resources, selector, event.node)
     resources, gang, run_for_us = shape.resources, event.gang, event.run_for_us
     # ORDER-18
     place = (-priority, origin.creation, gang or "", origin.seq)
@@ -76,7 +86,7 @@ def asks_in_steps(request: AddAsks) -> Steps[dict[str, Ask]]:
 def shared(ask: Ask) -> Ask:
     """Return an ask that was loaded, with the one object that equal shapes share."""
     own = ask.shape
-    shape = _shape(own.resources, own.selector, own.node)
+    shape = _shape(own.resources, own.selector, own.node, own.devices)
     if shape is own and ask.resources is shape.resources:
         return ask
     return ask._replace(shape=shape, resources=shape.resources)

@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING, Final, final
 import attrs
 
 from muster_core.structures.rows import Types
+from muster_core.values.devices import DeviceNeeds
 from muster_core.values.resources import Resources
 
 # Checkpoints have shapes: whoever reads and writes them looks up the types of the fields.
@@ -47,12 +48,14 @@ class Shape:
         node: The only node on which it may run, or None.
         members: More than 1 for several members of a gang, whose ``resources`` are the sum of
             theirs (see :mod:`muster_core.view.gangs.gang_shapes`); it never fits a single node.
+        devices: The devices that it needs; ``resources`` contain them as well.
     """
 
     resources: Resources
     selector: tuple[tuple[str, str], ...] = ()
     node: str | None = None
     members: int = 1
+    devices: DeviceNeeds = ()
 
     @property
     def is_choosy(self) -> bool:

@@ -5,7 +5,7 @@ DECISION-1 to DECISION-10. A decision is announced once, in the order of ``seq``
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from enum import StrEnum
 from operator import attrgetter
 from typing import Final, final
@@ -71,6 +71,8 @@ class Decision:
         message: A message for a person.
         index: The index of the event in the feed, from 0.
         line: The line of the event in the feed, from 1, if it is known.
+        devices: In ``assigned``, the numbers of the devices that the ask takes of each type, in
+            the order of the types; None if it takes none.
     """
 
     kind: Kind
@@ -85,6 +87,7 @@ class Decision:
     message: str | None = None
     index: int | None = None
     line: int | None = None
+    devices: Mapping[str, tuple[int, ...]] | None = None
 
 
 _UnfrozenDecision: Final = unfrozen(Decision)
@@ -151,6 +154,9 @@ class Announced:
             line["reason"] = str(decision.reason)
         if decision.priority is None and decision.kind is _QUEUE_PRIORITY:
             line["priority"] = None
+        # DEVICE-12
+        if decision.devices is not None:
+            line["devices"] = {kind: [*numbers] for kind, numbers in decision.devices.items()}
         return line
 
 

@@ -7,10 +7,17 @@ can have when the event is created, before it reaches any state.
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import TYPE_CHECKING, Final, TypeAlias
 
 from muster_core.gangs.definition import NOTHING_SAID, GangFields
 from muster_core.gangs.topology import Topology, TopologyRule
+from muster_core.values.devices import (
+    DeviceNeed,
+    DeviceStock,
+    check_device_type,
+    names_devices,
+)
 from muster_core.values.errors import EventError
 from muster_core.values.gang_names import canonical_gang
 from muster_core.values.priority import HIGHEST_USER_PRIORITY, MAX_PRIORITY, MIN_PRIORITY
@@ -89,11 +96,40 @@ def amounts(_: object, attribute: attrs.Attribute[Resources], value: Resources) 
     _check_resources(attribute.name, value)
 
 
+# DEVICE-5
+def written_amounts(_: object, attribute: attrs.Attribute[Resources], value: Resources) -> None:
+    """Check that a value is an amount of resources that names no devices."""
+    _check_resources(attribute.name, value)
+    _check_names(attribute.name, value)
+
+
+# DEVICE-1
+def stocks(
+    _: object,
+    attribute: attrs.Attribute[Mapping[str, DeviceStock]],
+    value: Mapping[str, DeviceStock],
+) -> None:
+    """Check that a value is the devices of a node."""
+    _check_devices(attribute.name, value, DeviceStock)
+
+
+# DEVICE-2
+def needs(
+    _: object,
+    attribute: attrs.Attribute[Mapping[str, DeviceNeed]],
+    value: Mapping[str, DeviceNeed],
+) -> None:
+    """Check that a value is what an ask needs of devices."""
+    _check_devices(attribute.name, value, DeviceNeed)
+
+
 # QUANTITY-18
-def some_amounts(_: object, attribute: attrs.Attribute[Resources], value: Resources) -> None:
+def some_amounts(event: object, attribute: attrs.Attribute[Resources], value: Resources) -> None:
     """Check that a value is an amount of resources, with at least one type above zero."""
     _check_resources(attribute.name, value)
-    if not value:
+    _check_names(attribute.name, value)
+    # DEVICE-2
+    if not value and not getattr(event, "devices", None):
         _refuse(attribute.name, value, "an amount with at least one type above zero")
 
 
@@ -193,6 +229,25 @@ def _check_text(field: str, value: object) -> None:
 def _check_type(field: str, value: object) -> None:
     if not isinstance(value, GangFields):
         _refuse(field, value, "of the type GangFields")
+
+
+def _check_devices(field: str, value: object, kind: type[object]) -> None:
+    if not isinstance(value, Mapping):
+        _refuse(field, value, "a map from types of devices")
+        return
+    parts: Mapping[object, object] = value
+    for name, part in parts.items():
+        check_device_type(name)
+        if not isinstance(part, kind):
+            _refuse(f"{field}.{name}", part, f"of the type {kind.__name__}")
+
+
+# DEVICE-5
+def _check_names(field: str, value: Resources) -> None:
+    named = names_devices(value)
+    if named is not None:
+        msg = f"{field}.{named}: devices are no resources: name them in 'devices'"
+        raise EventError(msg)
 
 
 def _check_resources(field: str, value: object) -> None:

@@ -17,6 +17,7 @@ import attrs
 from muster_core.gangs.definition import NOTHING_SAID, GangFields
 from muster_core.values.configuration.limits import Limits
 from muster_core.values.configuration.partition import Configuration
+from muster_core.values.devices import NO_NEEDS, NO_STOCKS, DeviceNeed, DeviceStock
 from muster_core.values.errors import EventError
 from muster_core.values.event_fields import (
     A_PRIORITY,
@@ -31,13 +32,17 @@ from muster_core.values.event_fields import (
     a_users_class,
     amounts,
     an_owned_name,
+    needs,
     no_words,
     some_amounts,
+    stocks,
     that_define,
     that_members_say,
     that_runs,
+    written_amounts,
 )
 from muster_core.values.gang_names import DEFAULT_NAMESPACE
+from muster_core.values.quantities import DEVICE_PREFIX
 from muster_core.values.resources import Resources
 from muster_core.values.work import Work
 
@@ -74,14 +79,16 @@ class AddNode:
     Attributes:
         lease_us: How long a service keeps it without a renewal, or None. No decision depends on
             it: a lease that runs out ends with :class:`RemoveNode`.
+        devices: Its devices by type; the capacity does not contain them.
     """
 
     node: str = attrs.field(validator=a_name)
-    capacity: Resources = attrs.field(validator=amounts)
+    capacity: Resources = attrs.field(validator=written_amounts)
     attributes: Mapping[str, str] = attrs.field(factory=no_words)
     schedulable: bool = True
     # FEED-84
     lease_us: int | None = attrs.field(default=None, validator=_optional(AT_LEAST_ONE))
+    devices: Mapping[str, DeviceStock] = attrs.field(default=NO_STOCKS, validator=stocks)
 
 
 @final
@@ -90,9 +97,12 @@ class UpdateNode:
     """Replace the fields of a node that are not None here."""
 
     node: str = attrs.field(validator=a_name)
-    capacity: Resources | None = attrs.field(default=None, validator=_optional(amounts))
+    capacity: Resources | None = attrs.field(default=None, validator=_optional(written_amounts))
     attributes: Mapping[str, str] | None = None
     schedulable: bool | None = None
+    devices: Mapping[str, DeviceStock] | None = attrs.field(
+        default=None, validator=_optional(stocks)
+    )
 
 
 @final
@@ -144,6 +154,7 @@ class AddAsk:
         timed_out: Whether the annotations on the members say that the gang has timed out.
         retries: How often each ask is tried again after its work has failed.
         work: What is to run for each ask, or None if the event does not say it.
+        devices: The devices that each ask needs, by type; the resources do not contain them.
     """
 
     app: str
@@ -160,6 +171,7 @@ class AddAsk:
     timed_out: bool = False
     retries: int = 0
     work: Work | None = None
+    devices: Mapping[str, DeviceNeed] = NO_NEEDS
 
     def __attrs_post_init__(self) -> None:
         """Check the fields.
@@ -185,6 +197,8 @@ class AddAsk:
             and self.says is NOTHING_SAID
             and self.retries == 0
             and self.work is None
+            and not self.devices
+            and DEVICE_PREFIX not in "".join(resources.amounts)
         )
         if not is_plain and not attrs.validators.get_disabled():
             for field in attrs.fields(AddAsk):
@@ -211,6 +225,7 @@ _ASK_CHECKS: Final[Mapping[str, Callable[[object, Any, Any], None]]] = {
     "says": that_members_say,
     "retries": NOT_NEGATIVE,
     "work": _optional(that_runs),
+    "devices": needs,
 }
 
 
@@ -324,7 +339,7 @@ class NodeObject:
     """
 
     node: str = attrs.field(validator=a_name)
-    capacity: Resources | None = attrs.field(default=None, validator=_optional(amounts))
+    capacity: Resources | None = attrs.field(default=None, validator=_optional(written_amounts))
     attributes: Mapping[str, str] = attrs.field(factory=no_words)
     schedulable: bool = True
 

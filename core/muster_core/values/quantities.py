@@ -20,6 +20,9 @@ from muster_core.values.resources import MAX_QUANTITY, Resources
 VCORE: Final = "vcore"
 """The type that is written in cores and counted in millicores."""
 
+DEVICE_PREFIX: Final = "device/"
+"""How the names of resource types begin that stand for devices, which are counted in thousandths."""
+
 MEMORY: Final = "memory"
 """The type that is counted in bytes."""
 
@@ -94,7 +97,16 @@ def parse_quantity(type_name: str, written: object) -> int:
     if text is None:
         msg = f"{shown(written)} is not a quantity: write a number, with a suffix where needed"
         raise QuantityError(msg)
-    return _parse_amount(text, cores=type_name == VCORE)
+    if type_name == VCORE:
+        return _parse_amount(text, parts="millicores")
+    # DEVICE-4
+    parts = "thousandths of a device" if type_name.startswith(DEVICE_PREFIX) else None
+    return _parse_amount(text, parts=parts)
+
+
+def has_parts(type_name: str) -> bool:
+    """Return whether a type is counted in thousandths, and written like ``vcore``."""
+    return type_name == VCORE or type_name.startswith(DEVICE_PREFIX)
 
 
 # QUANTITY-2, QUANTITY-17
@@ -205,7 +217,7 @@ def format_quantity(type_name: str, amount: int) -> str:
         type_name: The type, which decides the base unit; only ``memory`` gets a suffix.
         amount: The amount in base units.
     """
-    if type_name == VCORE:
+    if has_parts(type_name):
         return f"{amount}m" if amount % 1000 else f"{amount // 1000}"
     if type_name != MEMORY or amount == 0:
         return f"{amount}"
@@ -226,39 +238,43 @@ def _as_text(written: object) -> str | None:
 
 
 @lru_cache(maxsize=4096)  # feeds repeat the same few quantities
-def _parse_amount(text: str, *, cores: bool) -> int:
+def _parse_amount(text: str, *, parts: str | None) -> int:
     """Parse one quantity from its text.
+
+    Args:
+        text: The text.
+        parts: What its base unit is called if it is a thousandth of the unit that is written.
 
     Raises:
         QuantityError: If it is invalid.
     """
     match = _QUANTITY.fullmatch(text) if len(text) <= _LONGEST_TEXT else None
     # QUANTITY-9, QUANTITY-13, QUANTITY-16
-    if match is None or (match[3] == "m" and not cores):
-        raise QuantityError(_why_no_quantity(text, cores=cores))
+    if match is None or (match[3] == "m" and not parts):
+        raise QuantityError(_why_no_quantity(text, has_parts=parts is not None))
     whole, fraction, suffix, exponent = match.groups()
     # QUANTITY-5, QUANTITY-7
-    unit = Fraction(1000 if cores else 1)
+    unit = Fraction(1000 if parts else 1)
     unit *= Fraction(1, 1000) if suffix == "m" else _SUFFIXES.get(suffix or "", 1)
     amount = _exact(whole, fraction, exponent) * unit
     # QUANTITY-14
     if amount.denominator != 1:
-        base = "millicores" if cores else "base units: only vcore has parts of a unit"
+        base = parts or "base units: only vcore has parts of a unit"
         msg = f"{shown(text)} is not a whole number of {base}"
         raise QuantityError(msg)
     # QUANTITY-15
     if amount > MAX_QUANTITY:
-        most = f"{MAX_QUANTITY} {'millicores' if cores else 'base units'}"
+        most = f"{MAX_QUANTITY} {parts or 'base units'}"
         msg = f"{shown(text)} is too large: the most is {most}"
         raise QuantityError(msg)
     return amount.numerator
 
 
-def _why_no_quantity(text: str, *, cores: bool) -> str:
+def _why_no_quantity(text: str, *, has_parts: bool) -> str:
     """Return a message that says what is wrong with a text, and what would be valid."""
     if _NEGATIVE.match(text):
         return f"{shown(text)} is negative"
-    suffixes = ", ".join((*(("m",) if cores else ()), *_SUFFIXES))
+    suffixes = ", ".join((*(("m",) if has_parts else ()), *_SUFFIXES))
     return f"{shown(text)} is not a quantity: write a number, alone or with one of {suffixes}"
 
 

@@ -40,6 +40,7 @@ class AskSnapshot:
         failed_binds: How many of its binds have failed in a row.
         last_failed_us: When the last of these failed, in microseconds since the start, or None.
         work: What is to run for it, or None.
+        devices: The numbers of the devices that it holds, by type.
     """
 
     name: str
@@ -52,6 +53,7 @@ class AskSnapshot:
     failed_binds: int = 0
     last_failed_us: int | None = None
     work: Work | None = None
+    devices: Mapping[str, tuple[int, ...]] = attrs.field(factory=dict[str, tuple[int, ...]])
 
 
 @final
@@ -161,6 +163,20 @@ class LimitSnapshot:
 
 @final
 @attrs.frozen
+class DeviceSnapshot:
+    """The devices of one type on a node.
+
+    Attributes:
+        model: Their model, or None.
+        free: The free milli of each device, by number.
+    """
+
+    model: str | None
+    free: tuple[int, ...]
+
+
+@final
+@attrs.frozen
 class NodeSnapshot:
     """A node.
 
@@ -170,6 +186,7 @@ class NodeSnapshot:
         used: The resources of the asks on it.
         schedulable: Whether asks may be placed on it.
         attributes: Its attributes, which selectors of asks name.
+        devices: Its devices, by type.
     """
 
     name: str
@@ -177,6 +194,7 @@ class NodeSnapshot:
     used: Mapping[str, int]
     schedulable: bool
     attributes: Mapping[str, str] = attrs.field(factory=dict[str, str])
+    devices: Mapping[str, DeviceSnapshot] = attrs.field(factory=dict[str, DeviceSnapshot])
 
 
 @final

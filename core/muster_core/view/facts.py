@@ -22,12 +22,14 @@ class NodeFacts:
         capacity: Its capacity, by type.
         attributes: The attributes that selectors refer to.
         schedulable: Whether asks may be placed on it.
+        devices: Its devices by type: how many, and their model. The capacity contains them.
     """
 
     name: str
     capacity: tuple[tuple[str, int], ...]
     attributes: tuple[tuple[str, str], ...]
     schedulable: bool
+    devices: tuple[tuple[str, int, str | None], ...] = ()
 
 
 CompletionFacts = tuple[int, int, int, str]

@@ -10,7 +10,8 @@ from muster.feeds._fields.kinds import FieldError, Kind, as_written, refused, to
 from muster.feeds._fields.texts import NAME, TEXT, WORD
 from muster_core.errors import QuantityError
 from muster_core.resources import Resources
-from muster_core.values.quantities import parse_quantity
+from muster_core.values.devices import names_devices
+from muster_core.values.quantities import DEVICE_PREFIX, parse_quantity
 
 T = TypeVar("T")
 
@@ -87,9 +88,19 @@ def parse_amount(name: str, value: Raw) -> int:
         raise FieldError(str(error), f".{name}") from None
 
 
+# DEVICE-5
+def _parse_written_amounts(value: Raw) -> Resources:
+    amounts = _parse_amounts(value)
+    if DEVICE_PREFIX in "".join(amounts.amounts):
+        named = names_devices(amounts)
+        if named is not None:
+            raise FieldError("devices are no resources: name them in 'devices'", f".{named}")
+    return amounts
+
+
 # QUANTITY-18
 def _parse_some_amounts(value: Raw) -> Resources:
-    amounts = _parse_amounts(value)
+    amounts = _parse_written_amounts(value)
     if not amounts:
         named = ", ".join(
             f"{name} {told(part)}" for name, part in dict(cast("dict[str, Raw]", value)).items()
@@ -103,6 +114,7 @@ def _amounts_normal(value: Raw) -> Raw:
 
 
 RESOURCES: Final = Kind("map of quantities", _parse_amounts, _amounts_normal)
+WRITTEN_RESOURCES: Final = Kind("map of quantities", _parse_written_amounts, _amounts_normal)
 SOME_RESOURCES: Final = Kind("map of quantities, one above 0", _parse_some_amounts, _amounts_normal)
 NAMES: Final = listed(NAME, "list of names")
 TEXTS: Final = listed(TEXT, "list of texts")

@@ -26,6 +26,8 @@ class Field:
         doc: What it means, for the reference.
         required: Whether it is required.
         attribute: The name of the value in the typed event; by default ``name``.
+        beside: The name of another field, beside which this one is optional, and what it then
+            accepts; None if there is no such field.
     """
 
     name: str
@@ -35,14 +37,31 @@ class Field:
     attribute: str = attrs.field(
         default=attrs.Factory(lambda self: self.name, takes_self=True), kw_only=True
     )
+    beside: tuple[str, Kind[object]] | None = None
+
+    def rule(self, written: Mapping[str, Raw]) -> tuple[Kind[object], bool]:
+        """Return what the field accepts in a map, and whether it is required there."""
+        if self.beside is not None and not is_null(written.get(self.beside[0])):
+            return self.beside[1], False
+        return self.kind, self.required
 
 
 def field(
-    name: str, kind: Kind[T], doc: str, *, required: bool = False, attribute: str | None = None
+    name: str,
+    kind: Kind[T],
+    doc: str,
+    *,
+    required: bool = False,
+    attribute: str | None = None,
+    beside: tuple[str, Kind[T]] | None = None,
 ) -> Field:
     """Make a field; the type of its kind is widened to ``Kind[object]``."""
-    general = Kind[object](kind.name, kind.parse, kind.normal)
-    return Field(name, general, doc, required, attribute=attribute or name)
+    other = None if beside is None else (beside[0], _general(beside[1]))
+    return Field(name, _general(kind), doc, required, attribute=attribute or name, beside=other)
+
+
+def _general(kind: Kind[T]) -> Kind[object]:
+    return Kind[object](kind.name, kind.parse, kind.normal)
 
 
 # FEED-14
@@ -69,17 +88,19 @@ def parse_fields(
         known = fields.get(name)
         if known is None:
             problems.append(_unknown(name, value, fields))
-        elif is_null(value) and null_is_absent and not known.required:
             continue
-        else:
+        kind, required = (
+            (known.kind, known.required) if known.beside is None else known.rule(written)
+        )
+        if required or not (is_null(value) and null_is_absent):
             try:
-                values[known.attribute] = known.kind.parse(value)
+                values[known.attribute] = kind.parse(value)
             except FieldError as error:
                 problems.append(error.inside(name))
     problems.extend(
         FieldError("is missing", known.name)
         for known in fields.values()
-        if known.required and known.name not in written
+        if known.required and known.name not in written and known.rule(written)[1]
     )
     return values
 

@@ -10,9 +10,15 @@ import attrs
 
 from muster.feeds._encodings.raw import Raw
 from muster.feeds._written.amounts import Written, amounts, without, words
+from muster.feeds._written.devices import needs
 from muster_core.config.model import Configuration, Limits, QueueConfig
 from muster_core.resources import Resources
-from muster_core.values.configuration.partition import Acl, NodeSortPolicy, Template
+from muster_core.values.configuration.partition import (
+    Acl,
+    NodeSortPolicy,
+    Template,
+    TypicalAsk,
+)
 from muster_core.values.configuration.placement_rules import PlacementRule
 from muster_core.values.configuration.user_limits import LimitEntry
 
@@ -25,6 +31,8 @@ def configuration(config: Configuration) -> Written:
     node_sort: Written = {"type": config.node_sort.value}
     if config.node_weights != attrs.fields(Configuration).node_weights.default:
         node_sort["resourceweights"] = dict(config.node_weights)
+    if config.typical:
+        node_sort["typical"] = [_typical(one) for one in config.typical]
     if len(node_sort) > 1 or config.node_sort is not NodeSortPolicy.FAIR:
         partition["nodesortpolicy"] = node_sort
     if not config.preemption_enabled:
@@ -33,6 +41,11 @@ def configuration(config: Configuration) -> Written:
         partition["placementrules"] = [_rule(rule) for rule in config.placement_rules]
     partition["queues"] = [_queue(config.root)]
     return {"partitions": [partition]}
+
+
+def _typical(one: TypicalAsk) -> Written:
+    more = without({"resources": amounts(one.resources)})
+    return {"devices": needs(one.devices), **more, "weight": one.weight}
 
 
 def _queue(queue: QueueConfig) -> Written:

@@ -11,6 +11,7 @@ from muster.feeds._items import Refused
 from muster.feeds._parse import parse
 from muster.feeds._written.amounts import Written, amounts, duration, without, words
 from muster.feeds._written.configurations import configuration
+from muster.feeds._written.devices import needs, stocks
 from muster.feeds._written.gangs import member_marks
 from muster.feeds._written.objects import applied, deleted
 from muster_core.events import (
@@ -173,6 +174,8 @@ def _node(event: AddNode | UpdateNode) -> Written:
         written["schedulable"] = event.schedulable
     if isinstance(event, AddNode) and event.lease_us is not None:
         written["lease"] = duration(event.lease_us)
+    if event.devices is not None and (event.devices or not is_new):
+        written["devices"] = stocks(event.devices)
     return written
 
 
@@ -187,8 +190,7 @@ def _add_app(event: AddApp) -> Written:
 
 def add_ask(event: AddAsk) -> Written:
     """Return the event that adds an ask."""
-    written: Written = {"op": "add_ask", "app": event.app, "ask": event.ask}
-    written["resources"] = amounts(event.resources)
+    written: Written = {"op": "add_ask", "app": event.app, "ask": event.ask, **_wanted(event)}
     for name in ("priority", "priority_class", "count", "node"):
         value: Raw = getattr(event, name)
         if value is not None:
@@ -207,6 +209,13 @@ def add_ask(event: AddAsk) -> Written:
         if marks:
             written["annotations"] = marks
     return written
+
+
+def _wanted(event: AddAsk) -> Written:
+    if not event.devices:
+        return {"resources": amounts(event.resources)}
+    resources = {"resources": amounts(event.resources)} if event.resources else {}
+    return {**resources, "devices": needs(event.devices.items())}
 
 
 def _work(work: Work) -> Written:

@@ -11,6 +11,7 @@ from collections.abc import Mapping
 from typing import NamedTuple, final
 
 from muster_core.structures.shapes import Shape
+from muster_core.values.devices import TakenDevices
 from muster_core.values.records import record
 from muster_core.values.resources import Resources
 from muster_core.values.work import Work
@@ -116,12 +117,14 @@ class Allocation:
         number: Its place in the order in which asks were bound, or began to wait.
         assigned: Its place in the order in which nodes were chosen: for a bound member of a
             gang, the number with which it began to wait. 0 stands for ``number``.
+        devices: The devices that it holds.
     """
 
     ask: Ask
     node: str
     number: int
     assigned: int = 0
+    devices: TakenDevices = ()
 
     # RECLAIM-11
     @property

@@ -14,6 +14,7 @@ import attrs
 from muster_core.values.configuration.limits import Limits
 from muster_core.values.configuration.placement_rules import PlacementRule
 from muster_core.values.configuration.user_limits import LimitEntry
+from muster_core.values.devices import DeviceNeeds
 from muster_core.values.errors import Problem
 from muster_core.values.resources import Resources
 
@@ -50,6 +51,9 @@ class NodeSortPolicy(StrEnum):
 
     FAIR = "fair"
     BINPACKING = "binpacking"
+    # DEVICE-15, DEVICE-17
+    BESTFIT = "bestfit"
+    FGD = "fgd"
 
 
 # CONFIG-39
@@ -159,6 +163,23 @@ class QueueConfig:
     children: tuple[QueueConfig, ...] = ()
 
 
+# DEVICE-18
+@final
+@attrs.frozen
+class TypicalAsk:
+    """A typical ask of ``nodesortpolicy.typical``, for which ``fgd`` keeps devices usable.
+
+    Attributes:
+        devices: What it needs of each type of devices, in the order of the types.
+        resources: What else it needs.
+        weight: How much it counts, 1 … 1,000,000.
+    """
+
+    devices: DeviceNeeds
+    resources: Resources = Resources()
+    weight: int = 1
+
+
 @final
 @attrs.frozen
 class NamedType:
@@ -193,6 +214,7 @@ class Configuration:
         told: The same warnings with their places, and those about names that look like a slip,
             which are told to the author of the text and not announced.
         types: The resource types that it names, in the order of the text.
+        typical: The typical asks for ``fgd``; empty if they are learned.
     """
 
     partition: str
@@ -206,3 +228,4 @@ class Configuration:
     # Two configurations are the same wherever they stand.
     told: tuple[Problem, ...] = attrs.field(default=(), eq=False)
     types: tuple[NamedType, ...] = attrs.field(default=(), eq=False)
+    typical: tuple[TypicalAsk, ...] = ()

@@ -301,5 +301,5 @@ def test_the_ask_has_every_attribute_that_a_pod_can_give() -> None:
     given = {"app", "ask", "resources", "priority", "priority_class", "selector", "gang", "says"}
 
     assert {attribute.name for attribute in attrs.fields(AddAsk)} - given == {
-        "timed_out", "count", "node", "run_for_us", "retries", "work",
+        "timed_out", "count", "node", "run_for_us", "retries", "work", "devices",
     }  # fmt: skip
