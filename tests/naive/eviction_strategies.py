@@ -231,6 +231,7 @@ def played(
     make: Callable[
         [Theme, GangTheme, EvictionTheme, list[Configuration]], EvictionAssembly
     ] = EvictionAssembly,
+    *,
     nodes: tuple[int, int] = (1, 3),
 ) -> list[Step]:
     """Draw what comes in, under some configurations.

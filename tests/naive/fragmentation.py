@@ -37,7 +37,8 @@ class Typical:
 def typical_asks(world: World) -> tuple[Typical, ...]:
     """Give the typical asks: those that are named, or else those that were learned."""
     named = [
-        Typical(AskShape.of(dict(one.devices), one.resources), one.weight) for one in world.config.typical
+        Typical(AskShape.of(dict(one.devices), one.resources), one.weight)
+        for one in world.config.typical
     ]
     if named:
         return tuple(named)

@@ -11,13 +11,13 @@ from muster_core.resources import Resources
 from muster_core.snapshots import (
     AppSnapshot,
     AskSnapshot,
-    DeviceSnapshot,
     GangSnapshot,
     NodeSnapshot,
     QueueSnapshot,
     Snapshot,
 )
 from muster_core.values.application_states import AppState
+from muster_core.values.snapshots import DeviceSnapshot
 from tests.naive.devices import room_of
 from tests.naive.picture import Picture
 from tests.naive.scheduler import NaiveScheduler, QueueState
@@ -79,7 +79,12 @@ def snapshot_of(model: NaiveScheduler, at_us: int = 0) -> Snapshot:
         shares={path: queue.share for path, queue in states.items()},
         nodes={
             name: NodeSnapshot(
-                name, dict(node.capacity), used[name], node.schedulable, dict(node.attributes), devices=_devices(model, node)
+                name,
+                dict(node.capacity),
+                used[name],
+                node.schedulable,
+                dict(node.attributes),
+                devices=_devices(model, node),
             )
             for name, node in model.world.nodes.items()
         },

@@ -11,7 +11,16 @@ def alike(ask: Ask) -> Alike:
     """Give what asks have in common that differ in their names alone."""
     wants, selector = tuple(sorted(ask.wants.items())), tuple(sorted(ask.selector.items()))
     needs = tuple(sorted(ask.needs.items()))
-    return (ask.app.name, wants, needs, selector, ask.required, ask.priority, ask.preempts, ask.gang)
+    return (
+        ask.app.name,
+        wants,
+        needs,
+        selector,
+        ask.required,
+        ask.priority,
+        ask.preempts,
+        ask.gang,
+    )
 
 
 def forget(world: World) -> None:
