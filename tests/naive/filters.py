@@ -22,9 +22,10 @@ def matches(node: Node, ask: Ask) -> bool:
 def lacks(picture: Picture, node: Node, ask: Ask) -> set[str]:
     """Give the types of which a node has too little left for an ask."""
     used, capacity = picture.used[node.name], node.capacity
-    return lacking(room_of(picture, node), ask) | {
+    types = {
         name for name, value in ask.resources.items() if used.get(name, 0) + value > capacity[name]
     }
+    return types | lacking(room_of(picture, node), ask) if ask.needs else types
 
 
 def takes(picture: Picture, node: Node, ask: Ask) -> bool:

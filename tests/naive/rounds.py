@@ -200,6 +200,14 @@ def first_node(picture: Picture, ask: Ask) -> Node | None:
     return next((node for node in found if takes(picture, node, ask)), None)
 
 
+def fitting_anywhere(picture: Picture, ask: Ask) -> Node | None:
+    """Give the first node for an ask as section 7 sees them: no domain need have room for all."""
+    if not picture.fits_headroom(ask) or user_limits.over(picture, ask):
+        return None
+    found = topology.nodes_of_plans(picture, ask)
+    return next((node for node in found if takes(picture, node, ask)), None)
+
+
 def fitting(picture: Picture, ask: Ask) -> Node | None:
     """Give the first node for an ask that neither a quota nor a limit keeps from it."""
     if not picture.fits_headroom(ask) or user_limits.over(picture, ask):

@@ -6,6 +6,7 @@ the asks, so that nothing here can be stale.
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Collection, Iterable, Mapping
 from functools import cache
 
@@ -259,7 +260,8 @@ class World:
     """Everything that there is, and the log and the instant of the present or last batch.
 
     ``came`` are the shapes of all asks with devices that ever came, and ``learned`` those that
-    are typical as long as no others are named.
+    are typical as long as no others are named. ``reached`` counts how often rules were reached,
+    to tell whether scenarios are about them.
     """
 
     config: Configuration = attrs.field(factory=empty_configuration)
@@ -278,6 +280,7 @@ class World:
     lost: set[object] = attrs.field(factory=set[object])
     came: list[AskShape] = attrs.field(factory=list[AskShape])
     learned: list[AskShape] = attrs.field(factory=list[AskShape])
+    reached: Counter[str] = attrs.field(factory=Counter[str])
 
     @property
     def here(self) -> tuple[int, int]:

@@ -23,9 +23,14 @@ def nodes(picture: Picture, ask: Ask) -> list[Node]:
     if topology is None:
         return found
     allowed = [node for node in found if lets(picture, node, ask)]
-    if topology.rule is TopologyRule.SPREAD or homes(picture, ask):
+    held = homes(picture, ask)
+    if topology.rule is TopologyRule.SPREAD or held:
+        _note(picture, ask, "stays" if len({*held}) < 2 else "differs")
+        if len(allowed) < len(found):
+            _note(picture, ask, "keeps off")
         return _in_order(picture, ask, allowed)
     first = chosen(picture, ask, topology)
+    _note(picture, ask, "none" if first is None else "chosen")
     inside = [node for node in allowed if first is not None and domain_of(node, topology) == first]
     if topology.rule is TopologyRule.SAME:
         return inside
@@ -35,12 +40,16 @@ def nodes(picture: Picture, ask: Ask) -> list[Node]:
 def nodes_of_plans(picture: Picture, ask: Ask) -> list[Node]:
     """Give the nodes in the order in which section 7 looks at them; nothing is tried."""
     found = order.nodes_of_plans(picture, ask)
+    if any(not lets(picture, node, ask) for node in found):
+        _note(picture, ask, "keeps off in a plan")
     return _in_order(picture, ask, [node for node in found if lets(picture, node, ask)])
 
 
 def chosen(picture: Picture, ask: Ask, topology: Topology) -> str | None:
     """Give the first domain in which an ask, then the others that its gang lacks, can be placed."""
     asks = [ask, *_others(picture, ask)]
+    if len({one.app.queue for one in asks}) > 1:
+        _note(picture, ask, "tries asks of several leaves")
     for domain in domains(picture, topology):
 
         def inside(node: Node, domain: str = domain) -> bool:
@@ -60,6 +69,13 @@ def _in_order(picture: Picture, ask: Ask, found: Sequence[Node]) -> list[Node]:
     if topology.rule is TopologyRule.PREFER:
         return sorted(found, key=lambda node: domain_of(node, topology) not in held)
     return sorted(found, key=lambda node: held.count(domain_of(node, topology) or ""))
+
+
+def _note(picture: Picture, ask: Ask, what: str) -> None:
+    """Count that a rule was reached."""
+    topology, gang = topology_of(picture, ask), picture.world.gangs[ask.gang or ""]
+    words = "" if topology is None else f"{topology.rule} "
+    picture.world.reached[f"{words}{what}{', satisfied' * gang.satisfied}"] += 1
 
 
 def _others(picture: Picture, ask: Ask) -> list[Ask]:

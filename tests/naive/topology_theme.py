@@ -27,9 +27,9 @@ _BY_ZONE: Final = Topology(TopologyRule.SAME, "zone")
 
 _KINDS: Final = (
     *("add_members",) * 8,
-    *("add_ask",) * 3,
+    *("add_ask",) * 2,
     *("settle",) * 4,
-    *("release",) * 4,
+    *("release",) * 7,
     *("bind_failed",) * 2,
     *("add_gang", "remove_ask", "fail_bind", "add_node", "update_node"),
 )
@@ -40,9 +40,9 @@ _UPHEAVALS: Final = (
 _CAPACITIES: Final = tuple(
     Resources(capacity)
     for capacity in (
-        {"vcore": 2, "memory": 2},
-        {"vcore": 1, "memory": 1},
         {"vcore": 3, "memory": 3},
+        {"vcore": 2, "memory": 2},
+        {"vcore": 5, "memory": 5},
         {"vcore": 4, "memory": 2},
     )
 )
@@ -99,7 +99,7 @@ def roomy(about: EvictionTheme, choices: Choices) -> EvictionTheme:
     return attrs.evolve(
         about,
         capacities=_CAPACITIES[: choices.of((1, 2, 3, 4))],
-        filled=choices.of((1, 2)) if full else choices.of((0, 1)),
+        filled=choices.of((1, 2)) if full else 0,
         topped=full and choices.one_in(2),
         required=choices.of((100, 100, 12)),
     )
