@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Mapping
 
 from muster_core.config.model import NodeSortPolicy, SortPolicy
-from muster_core.resources import Resources
 from tests.naive import user_limits
 from tests.naive.back_off import awake
 from tests.naive.picture import Picture, remembered
@@ -109,8 +109,8 @@ def best_of(picture: Picture, wanted: set[Ask], path: str = ROOT) -> Ask | None:
     return None
 
 
-def nodes(picture: Picture) -> list[Node]:
-    """Give all nodes, best first."""
+def nodes(picture: Picture, _: Ask) -> list[Node]:
+    """Give all nodes, best first for an ask."""
     config = picture.world.config
     sign = -1.0 if config.node_sort is NodeSortPolicy.BINPACKING else 1.0
     weights = dict(config.node_weights)
@@ -121,7 +121,14 @@ def nodes(picture: Picture) -> list[Node]:
     return sorted(picture.world.nodes.values(), key=key)
 
 
-def utilisation(capacity: Resources, used: dict[str, int], weights: dict[str, float]) -> float:
+def nodes_of_plans(picture: Picture, ask: Ask) -> list[Node]:
+    """Give all nodes in the order of section 7."""
+    return nodes(picture, ask)
+
+
+def utilisation(
+    capacity: Mapping[str, int], used: Mapping[str, int], weights: Mapping[str, float]
+) -> float:
     """Give the weighted average of a node's utilisation."""
     types = [name for name in capacity if name in weights]
     whole = math.fsum(weights[name] for name in types)

@@ -8,8 +8,9 @@ import attrs
 
 from muster_core.decisions import Kind, Reason
 from muster_core.snapshots import AskPlace
-from tests.naive import order, permits, services, user_limits
+from tests.naive import order, permits, services, topology, user_limits
 from tests.naive.back_off import awake
+from tests.naive.filters import takes
 from tests.naive.gangs import Group, all_groups, group_of, let_go, members, release, waiting
 from tests.naive.picture import Picture
 from tests.naive.state import ROOT, Ask, Gang, Node, World
@@ -193,11 +194,8 @@ class _Round:
 
 def first_node(picture: Picture, ask: Ask) -> Node | None:
     """Give the first node in order that is schedulable, open, matches and has room."""
-    for node in order.nodes(picture):
-        fits = matches(node, ask) and not lacks(picture, node, ask)
-        if fits and services.is_open(picture.world, node, ask):
-            return node
-    return None
+    found = topology.nodes(picture, ask)
+    return next((node for node in found if takes(picture, node, ask)), None)
 
 
 def fitting(picture: Picture, ask: Ask) -> Node | None:
@@ -205,22 +203,3 @@ def fitting(picture: Picture, ask: Ask) -> Node | None:
     if not picture.fits_headroom(ask) or user_limits.over(picture, ask):
         return None
     return first_node(picture, ask)
-
-
-def matches(node: Node, ask: Ask) -> bool:
-    """Say whether an ask may be placed on a node, whatever room there is."""
-    return node.schedulable and may_stand(node, ask)
-
-
-def may_stand(node: Node, ask: Ask) -> bool:
-    """Say whether a node is the one that an ask requires, and has what it selects."""
-    selected = all(node.attributes.get(key) == text for key, text in ask.selector.items())
-    return ask.required in {None, node.name} and selected
-
-
-def lacks(picture: Picture, node: Node, ask: Ask) -> set[str]:
-    """Give the types of which a node has too little left for an ask."""
-    used = picture.used[node.name]
-    return {
-        name for name, value in ask.wants.items() if used.get(name, 0) + value > node.capacity[name]
-    }

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from tests.naive import user_limits
+from tests.naive import domains, user_limits
 from tests.naive.back_off import backs_off
 from tests.naive.permits import constrained
 from tests.naive.picture import Picture
@@ -23,7 +23,7 @@ def lacks_only_room(picture: Picture, ask: Ask) -> bool:
     selected = all(node.attributes.get(key) == text for key, text in ask.selector.items())
     large = all(node.capacity[name] >= value for name, value in ask.wants.items())
     free = picture.fits_headroom(ask) and not user_limits.over(picture, ask)
-    return selected and large and free
+    return selected and large and free and domains.lets(picture, node, ask)
 
 
 def keepers(world: World, node: Node) -> list[Ask]:
