@@ -26,7 +26,8 @@ from muster_core.events import (
     UpdateNode,
 )
 from muster_core.snapshots import AskPlace
-from tests.naive import back_off, devices, directory, gangs, lifecycle, placement, user_limits
+from tests.naive import back_off, directory, gangs, lifecycle, placement, user_limits
+from tests.naive.devices.rooms import some_held
 from tests.naive.properties import INT32_MAX, INT32_MIN
 from tests.naive.state import App, Ask, AskShape, Node, PriorityClass, World
 
@@ -136,7 +137,7 @@ def _node(world: World, name: str) -> Node:
 
 def _update_node(world: World, event: UpdateNode) -> None:
     node = _node(world, event.node)
-    held = devices.some_held(world.asks(), node)
+    held = some_held(world.asks(), node)
     _refuse_if(event.devices is not None and held, "devices: one is held")
     if event.devices is not None:
         node.stock = event.devices

@@ -12,9 +12,9 @@ from tests.naive import back_off, claims, lifecycle, order, permits, services, u
 from tests.naive.claims import Claim
 from tests.naive.deadlock import may_be_helped, next_missing
 from tests.naive.gangs import Group, group_of, holding, let_go, members, unsatisfy_if_lost
+from tests.naive.node_choice import fitting, fitting_anywhere
 from tests.naive.picture import Picture
 from tests.naive.plans import Plan, plan_for
-from tests.naive.rounds import fitting, fitting_anywhere
 from tests.naive.state import ROOT, Ask, Gang, World
 from tests.naive.takings import alike, evicted
 from tests.naive.trial import Trial

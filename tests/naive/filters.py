@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from tests.naive import services
-from tests.naive.devices import lacking, room_of
+from tests.naive.devices.rooms import lacking, room_of
 from tests.naive.picture import Picture
 from tests.naive.state import Ask, Node
 

@@ -8,8 +8,8 @@ from collections.abc import Mapping
 from muster_core.config.model import NodeSortPolicy, SortPolicy
 from tests.naive import user_limits
 from tests.naive.back_off import awake
-from tests.naive.devices import after_placing, can_hold, room_of
-from tests.naive.fragmentation import fragmentation, typical_asks
+from tests.naive.devices.fragmentation import fragmentation, typical_asks
+from tests.naive.devices.rooms import after_placing, can_hold, room_of
 from tests.naive.picture import Picture, remembered
 from tests.naive.state import ROOT, App, Ask, Node, Queue, lineage
 

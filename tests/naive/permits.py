@@ -7,7 +7,7 @@ import attrs
 from muster_core.decisions import Decision, Kind, Reason
 from muster_core.snapshots import AskPlace
 from tests.naive import back_off, lifecycle
-from tests.naive.devices import taken_by
+from tests.naive.devices.rooms import taken_by
 from tests.naive.gangs import Group, group_of, holding, let_go, members, unsatisfy_if_lost, waiting
 from tests.naive.picture import Picture
 from tests.naive.state import Ask, Gang, Node, World

@@ -7,7 +7,6 @@ from collections.abc import Sequence
 import attrs
 
 from muster_core.snapshots import AskPlace
-from tests.naive import topology
 from tests.naive.claims import Claim
 from tests.naive.filters import lacks, matches
 from tests.naive.gangs import group_of, members, waiting
@@ -15,6 +14,7 @@ from tests.naive.picture import Picture
 from tests.naive.services import is_open
 from tests.naive.state import Ask, Gang, Node, World, lineage
 from tests.naive.takings import alike
+from tests.naive.topology.choice import nodes_of_plans
 
 Unit = tuple[Ask, ...]
 """What goes together, in the order of victims."""
@@ -38,7 +38,7 @@ class Plan:
 def plan_for(claim: Claim) -> Plan | None:
     """Give the best plan for an ask that fits nowhere, or None if no node works."""
     plans: list[tuple[tuple[object, ...], Plan]] = []
-    for place, node in enumerate(topology.nodes_of_plans(Picture(claim.world), claim.ask)):
+    for place, node in enumerate(nodes_of_plans(Picture(claim.world), claim.ask)):
         may = matches(node, claim.ask) and is_open(claim.world, node, claim.ask)
         lost = (alike(claim.ask), node.name) in claim.world.lost
         units = _taken_on(claim, node) if may and not lost else None

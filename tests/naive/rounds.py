@@ -8,11 +8,11 @@ import attrs
 
 from muster_core.decisions import Kind, Reason
 from muster_core.snapshots import AskPlace
-from tests.naive import order, permits, services, topology, user_limits
+from tests.naive import order, permits, services, user_limits
 from tests.naive.back_off import awake
-from tests.naive.filters import takes
-from tests.naive.fragmentation import learn
+from tests.naive.devices.fragmentation import learn
 from tests.naive.gangs import Group, all_groups, group_of, let_go, members, release, waiting
+from tests.naive.node_choice import first_node
 from tests.naive.picture import Picture
 from tests.naive.state import ROOT, Ask, Gang, Node, World
 
@@ -192,24 +192,3 @@ class _Round:
         pending = [ask for ask in asks if ask.place is AskPlace.PENDING]
         untried = set(awake(world, pending)) - self._tried
         return order.best_of(self._look(), untried) if untried else None
-
-
-def first_node(picture: Picture, ask: Ask) -> Node | None:
-    """Give the first node in order that is schedulable, open, matches and has room."""
-    found = topology.nodes(picture, ask)
-    return next((node for node in found if takes(picture, node, ask)), None)
-
-
-def fitting_anywhere(picture: Picture, ask: Ask) -> Node | None:
-    """Give the first node for an ask as section 7 sees them: no domain need have room for all."""
-    if not picture.fits_headroom(ask) or user_limits.over(picture, ask):
-        return None
-    found = topology.nodes_of_plans(picture, ask)
-    return next((node for node in found if takes(picture, node, ask)), None)
-
-
-def fitting(picture: Picture, ask: Ask) -> Node | None:
-    """Give the first node for an ask that neither a quota nor a limit keeps from it."""
-    if not picture.fits_headroom(ask) or user_limits.over(picture, ask):
-        return None
-    return first_node(picture, ask)

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from tests.naive import domains, user_limits
+from tests.naive import user_limits
 from tests.naive.back_off import backs_off
-from tests.naive.devices import empty_room, lacking
+from tests.naive.devices.rooms import empty_room, lacking
 from tests.naive.permits import constrained
 from tests.naive.picture import Picture
 from tests.naive.state import Ask, Node, World
+from tests.naive.topology.domains import lets
 
 
 def is_service(world: World, ask: Ask) -> bool:
@@ -25,7 +26,7 @@ def lacks_only_room(picture: Picture, ask: Ask) -> bool:
     large = all(node.capacity[name] >= value for name, value in ask.resources.items())
     large = large and not lacking(empty_room(node), ask)
     free = picture.fits_headroom(ask) and not user_limits.over(picture, ask)
-    return selected and large and free and domains.lets(picture, node, ask)
+    return selected and large and free and lets(picture, node, ask)
 
 
 def keepers(world: World, node: Node) -> list[Ask]:

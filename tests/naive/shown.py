@@ -18,7 +18,7 @@ from muster_core.snapshots import (
 )
 from muster_core.values.application_states import AppState
 from muster_core.values.snapshots import DeviceSnapshot
-from tests.naive.devices import room_of
+from tests.naive.devices.rooms import room_of
 from tests.naive.picture import Picture
 from tests.naive.scheduler import NaiveScheduler, QueueState
 from tests.naive.state import App, Node

@@ -8,7 +8,7 @@ import attrs
 
 from muster_core.config.model import NodeSortPolicy
 from muster_core.values.devices import DeviceNeed
-from tests.naive.fragmentation import Room, fits, fits_devices, fragmentation, typical_asks
+from tests.naive.devices.fragmentation import Room, fits, fits_devices, fragmentation, typical_asks
 from tests.naive.picture import Picture
 from tests.naive.state import MILLI, Ask, AskShape, Node, device_type
 

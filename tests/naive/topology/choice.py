@@ -8,12 +8,12 @@ from muster_core.gangs.topology import Topology, TopologyRule
 from muster_core.snapshots import AskPlace
 from tests.naive import order, user_limits
 from tests.naive.back_off import awake
-from tests.naive.devices import taken_by
-from tests.naive.domains import domain_of, domains, homes, lets, topology_of
+from tests.naive.devices.rooms import taken_by
 from tests.naive.filters import takes
 from tests.naive.gangs import holding, members
 from tests.naive.picture import Picture
 from tests.naive.state import Ask, Node
+from tests.naive.topology.domains import domain_of, domains, homes, lets, topology_of
 
 
 def nodes(picture: Picture, ask: Ask) -> list[Node]:
