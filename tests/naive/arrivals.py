@@ -140,9 +140,9 @@ def _update_node(world: World, event: UpdateNode) -> None:
     held = some_held(world.asks(), node)
     _refuse_if(event.devices is not None and held, "devices: one is held")
     if event.devices is not None:
-        node.stock = event.devices
+        node.equip(node.written, event.devices)
     if event.capacity is not None:
-        node.written = event.capacity
+        node.equip(event.capacity, node.stock)
     if event.attributes is not None:
         node.attributes = dict(event.attributes)
     if event.schedulable is not None:

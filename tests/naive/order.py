@@ -8,8 +8,8 @@ from collections.abc import Mapping
 from muster_core.config.model import NodeSortPolicy, SortPolicy
 from tests.naive import user_limits
 from tests.naive.back_off import awake
-from tests.naive.devices.fragmentation import fragmentation, typical_asks
-from tests.naive.devices.rooms import after_placing, can_hold, room_of
+from tests.naive.devices.fragmentation import fragmentation
+from tests.naive.devices.rooms import after_placing, can_hold, room_of, typical_of
 from tests.naive.picture import Picture, remembered
 from tests.naive.state import ROOT, App, Ask, Node, Queue, lineage
 
@@ -162,7 +162,7 @@ def step(picture: Picture, node: Node, ask: Ask) -> float:
     """Give the step k of a node: by how much an ask there adds to fragmentation; else infinite."""
     if not can_hold(room_of(picture, node), ask):
         return math.inf
-    typical = typical_asks(picture.world)
+    typical = typical_of(picture)
     before = fragmentation(room_of(picture, node), typical)
     more = fragmentation(after_placing(picture, node, ask), typical) - before
     weights = sum(one.weight for one in typical)

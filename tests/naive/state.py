@@ -194,7 +194,7 @@ class Queue:
 class Node:
     """One node; what is used on it is the sum of the asks waiting or bound there.
 
-    ``written`` is its capacity without its devices, which are its ``stock``.
+    ``written`` is its ``capacity`` without its devices, which are its ``stock``.
     """
 
     name: str
@@ -202,14 +202,16 @@ class Node:
     attributes: dict[str, str]
     schedulable: bool
     stock: Mapping[str, DeviceStock] = attrs.field(factory=dict[str, DeviceStock])
+    capacity: Resources = attrs.field(init=False)
 
-    @property
-    def capacity(self) -> Resources:
-        """All that it has, devices as a resource type."""
-        if not self.stock:
-            return self.written
+    def __attrs_post_init__(self) -> None:
+        self.equip(self.written, self.stock)
+
+    def equip(self, written: Resources, stock: Mapping[str, DeviceStock]) -> None:
+        """Give it another capacity or other devices, which count as a resource type."""
+        self.written, self.stock = written, stock
         of_devices = {kind: MILLI * stock.count for kind, stock in self.stock.items()}
-        return Resources({**self.written, **as_resources(of_devices)})
+        self.capacity = Resources({**written, **as_resources(of_devices)})
 
 
 @attrs.frozen

@@ -8,11 +8,19 @@ import attrs
 
 from muster_core.config.model import NodeSortPolicy
 from muster_core.values.devices import DeviceNeed
-from tests.naive.devices.fragmentation import Room, fits, fits_devices, fragmentation, typical_asks
-from tests.naive.picture import Picture
+from tests.naive.devices.fragmentation import (
+    Room,
+    Typical,
+    fits,
+    fits_devices,
+    fragmentation,
+    typical_asks,
+)
+from tests.naive.picture import Picture, remembered
 from tests.naive.state import MILLI, Ask, AskShape, Node, device_type
 
 
+@remembered
 def room_of(picture: Picture, node: Node) -> Room:
     """Give what is free on a node."""
     used = picture.used[node.name]
@@ -27,6 +35,16 @@ def room_of(picture: Picture, node: Node) -> Room:
         devices={kind: tuple(free) for kind, free in devices.items()},
         models={kind: stock.model for kind, stock in node.stock.items()},
     )
+
+
+def typical_of(picture: Picture) -> tuple[Typical, ...]:
+    """Give the typical asks, counted once for each picture."""
+    return _typical(picture, None)
+
+
+@remembered
+def _typical(picture: Picture, _: None) -> tuple[Typical, ...]:
+    return typical_asks(picture.world)
 
 
 def empty_room(node: Node) -> Room:
@@ -71,7 +89,7 @@ def _numbers(picture: Picture, room: Room, kind: str, need: DeviceNeed) -> tuple
     config = picture.world.config
     if config.node_sort is not NodeSortPolicy.FGD:
         return (min(fitting, key=lambda number: (free[number], number)),)
-    typical = typical_asks(picture.world)
+    typical = typical_of(picture)
 
     def after(number: int) -> tuple[int, int]:
         left = without_devices(room, kind, need, (number,))
