@@ -15,10 +15,12 @@ from muster_core.view.eviction.search import Search
 from muster_core.view.eviction.victim_choice import VictimChoice
 
 if TYPE_CHECKING:
-    from collections.abc import Collection, Hashable, Iterable, Iterator
+    from collections.abc import Hashable, Iterable, Iterator
 
     from muster_core.nodes.node import Node
+    from muster_core.nodes.node_index import NodeIndex
     from muster_core.structures.ranking import Rank as Place
+    from muster_core.structures.shapes import Shape
     from muster_core.structures.steps import Steps
     from muster_core.view.eviction.eligibility import Eligibility, Rank, Sides
     from muster_core.view.eviction.search import Worth
@@ -28,9 +30,6 @@ if TYPE_CHECKING:
 
 NODES: Final = 8
 """How many nodes' bounds are looked at in one step."""
-
-FEW: Final = 8
-"""If fewer than one node in so many are candidates, these are sorted again."""
 
 RELATIONS: Final = 256
 """For how many preemptors' queues the relations of leaves are kept."""
@@ -62,18 +61,29 @@ class Plan:
 
 @final
 class _Best:
-    """The best plan so far."""
+    """The best plan so far.
 
-    __slots__ = ("plan",)
+    Args:
+        nodes: The nodes, which have an order for each shape.
+        shape: The shape of the ask.
+    """
 
-    def __init__(self) -> None:
+    __slots__ = ("_nodes", "_shape", "plan")
+
+    def __init__(self, nodes: NodeIndex, shape: Shape) -> None:
         self.plan: Plan | None = None
+        self._nodes = nodes
+        self._shape = shape
+
+    def rank(self, node: Node) -> Place:
+        """Return the place of a node in the order."""
+        return self._nodes.rank_for(node, self._shape)
 
     # EVICTION-25
     def is_beaten_by(self, worth: Worth, node: Node) -> bool:
         """Return whether a plan with this cost for a node would be better."""
         plan = self.plan
-        return plan is None or (worth, node.rank) < (plan.worth, plan.node.rank)
+        return plan is None or (worth, self.rank(node)) < (plan.worth, self.rank(plan.node))
 
     def put(self, plan: Plan | None) -> None:
         """Keep a plan, if it is better."""
@@ -111,16 +121,17 @@ class Planner:
         if not (yield from search.begin()):
             self.found_no_victims = not search.sides
             return None
-        best = _Best()
+        nodes, shape = self._state.nodes, eligibility.ask.shape
+        best = _Best(nodes, shape)
         if not search.in_one_order:
-            yield from self._look_at(search, self._state.nodes.in_order(), bit, best)
+            yield from self._look_at(search, nodes.in_order_for(shape), bit, best)
             return best.plan
-        for priority, nodes in self._victim_index.levels():
+        for priority, some in self._victim_index.levels():
             floor = search.rank_of(priority)
             if best.plan is not None and best.plan.rank < floor:
                 break
             search.floor = max(search.floor, floor)
-            yield from self._look_at(search, self._in_order(nodes), bit, best)
+            yield from self._look_at(search, nodes.in_order_for(shape, some), bit, best)
         return best.plan
 
     # SERVICE-7
@@ -136,12 +147,6 @@ class Planner:
         if not (yield from search.begin_on(node)):
             return None
         return (yield from self._plan_on(search, node))
-
-    def _in_order(self, nodes: Collection[Node]) -> Iterable[Node]:
-        """Return some of the nodes in node order."""
-        if len(nodes) * FEW < len(self._state.nodes.nodes):
-            return sorted(nodes, key=_rank)
-        return (node for node in self._state.nodes.in_order() if node in nodes)
 
     def _look_at(self, search: Search, nodes: Iterable[Node], bit: int, best: _Best) -> Steps[None]:
         """Search nodes, given in node order, for a better plan."""
@@ -167,7 +172,7 @@ class Planner:
                 yield from self._victim_index.look()
                 least = search.least()
             if bound > least:
-                left.append((bound, node.rank, node))
+                left.append((bound, best.rank(node), node))
                 continue
             best.put((yield from self._plan_on(search, node)))
         yield from self._look_at_rest(search, left, best)
@@ -229,7 +234,3 @@ class Planner:
             assert side is not None, "a victim that cannot be one"
             ranks.append(eligibility.rank(side, victim))
         return Plan(eligibility, node, victims, max(ranks))
-
-
-def _rank(node: Node) -> Place:
-    return node.rank

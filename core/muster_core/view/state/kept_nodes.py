@@ -118,7 +118,7 @@ class KeptNodes:
         node = self._nodes.nodes.get(ask.shape.node or "")
         if node is None or not node.schedulable or not ask.resources.fits_in(node.capacity):
             return None
-        return node if ask.shape.matches(node.name, node.attributes) else None
+        return node if node.may_take(ask.shape) else None
 
     # SERVICE-10
     def admits(self, node: Node, leaf: LeafView, ask: Ask) -> bool:
