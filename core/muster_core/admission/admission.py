@@ -54,6 +54,7 @@ from muster_core.view.gangs.gang import holds_of
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
+    from muster_core.nodes.node import Node
     from muster_core.owners.messages.gangs import GangFacts
     from muster_core.owners.messages.queues import QueueFacts
     from muster_core.owners.messages.to_applications import AppFacts
@@ -208,13 +209,23 @@ class Admission:
         match event:
             case AddNode():
                 nodes.add(
-                    event.node, event.capacity, event.attributes, schedulable=event.schedulable
+                    event.node,
+                    event.capacity,
+                    event.attributes,
+                    schedulable=event.schedulable,
+                    devices=event.devices,
                 )
                 self.unreported.undoable(partial(nodes.remove, event.node))
             case UpdateNode():
+                if event.devices is not None:
+                    self._check_free(nodes.nodes[event.node])
                 self.unreported.undoable(nodes.save(event.node))
                 nodes.update(
-                    event.node, event.capacity, event.attributes, schedulable=event.schedulable
+                    event.node,
+                    event.capacity,
+                    event.attributes,
+                    schedulable=event.schedulable,
+                    devices=event.devices,
                 )
             case RemoveNode():
                 # FEED-22
@@ -226,6 +237,20 @@ class Admission:
                 for key in sorted({app for app, _ in lost.held}):
                     if self.registry.knows(key):
                         yield TellApp(key, LoseNode(origin, lost.name, timed_out))
+
+    # DEVICE-9
+    def _check_free(self, node: Node) -> None:
+        """Refuse to replace the devices of a node while one of them is held."""
+        holders: list[str] = []
+        for key, ask in node.held:
+            app = self._view.apps[key]
+            found = app.bound.get(ask) or app.waiting.get(ask)
+            if found is not None and found[0].devices:
+                holders.append(f"{app.identity.name}/{ask}")
+        if holders:
+            more = f" and {len(holders) - 1} more" if len(holders) > 1 else ""
+            msg = f"devices: those of {node.name!r} are held by {min(holders)}{more}: release first"
+            raise RefusedError(msg)
 
     def _undo_bind(self, event: BindFailed, origin: Origin) -> TellApp:
         """Undo the bind of an ask; the application checks whether the ask is bound."""

@@ -15,7 +15,7 @@ from muster_core.admission.undo import UndoLog
 from muster_core.owners.messages.gangs import MemberKey
 from muster_core.owners.messages.to_applications import AddAsks, Enlist
 from muster_core.values.errors import RefusedError
-from muster_core.values.events import AddAsk, AddGang, Apply, Delete, RemoveGang
+from muster_core.values.events import AddAsk, AddGang, Apply, Delete, RemoveGang, UpdateNode
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Generator, Iterable
@@ -71,6 +71,8 @@ class Unreported:
                 return event.gang is not None and self.uncertain
             case AddGang():
                 return self.uncertain
+            case UpdateNode():
+                return event.devices is not None and self.uncertain
             case RemoveGang() | Apply() | Delete():
                 return self.uncertain or bool(self.fresh)
             case _:

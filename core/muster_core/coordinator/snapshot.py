@@ -6,11 +6,12 @@ from operator import attrgetter
 from typing import TYPE_CHECKING
 
 from muster_core.structures.steps import PART, in_order, in_pieces
-from muster_core.values.snapshots import NodeSnapshot, Snapshot
+from muster_core.values.snapshots import DeviceSnapshot, NodeSnapshot, Snapshot
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
+    from muster_core.nodes.node import Node
     from muster_core.structures.steps import Steps
     from muster_core.values.snapshots import (
         AppSnapshot,
@@ -50,6 +51,7 @@ def take_snapshot(
                 dict(node.used),
                 node.schedulable,
                 dict(node.attributes),
+                _devices_of(node),
             )
     shares: dict[str, float] = {}
     for queue in queues:
@@ -70,6 +72,16 @@ def take_snapshot(
         gangs={gang.name: gang for gang in sorted(gangs, key=attrgetter("name"))},
         limits=tuple((yield from in_order(view.limits(), _place_of))),
     )
+
+
+def _devices_of(node: Node) -> dict[str, DeviceSnapshot]:
+    there = node.devices
+    if there is None:
+        return {}
+    return {
+        kind: DeviceSnapshot(there.stocks[kind].model, tuple(free))
+        for kind, free in there.free.items()
+    }
 
 
 def _place_of(limit: LimitSnapshot) -> tuple[str, bool, str]:

@@ -8,10 +8,13 @@ import attrs
 
 from muster_core.structures.ranking import Ranked
 from muster_core.structures.shares import Weighing
+from muster_core.values.devices import NO_STOCKS
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
+    from muster_core.nodes.devices import NodeDevices
+    from muster_core.structures.shapes import Shape
 
 Holder = tuple[int, str]
 """The holder of an allocation: the key of the application, and the name of the ask."""
@@ -41,6 +44,7 @@ class Node(Ranked):
         present: Whether it is still in the index.
         version: A number that changes whenever anything about the node changes.
         kept: Whether a node service keeps it, so that nothing else is placed there.
+        devices: Its devices, or None if it has none; the capacity contains them.
     """
 
     name: str
@@ -55,3 +59,9 @@ class Node(Ranked):
     present: bool = True
     version: int = 0
     kept: bool = False
+    devices: NodeDevices | None = None
+
+    def may_take(self, shape: Shape) -> bool:
+        """Return whether a shape may use it, regardless of free resources and of schedulability."""
+        stocks = NO_STOCKS if self.devices is None else self.devices.stocks
+        return shape.matches(self.name, self.attributes, stocks)

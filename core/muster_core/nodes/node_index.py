@@ -10,20 +10,36 @@ The nodes are ranked by score; each has the mask of the shapes that fit on it no
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, final
+from typing import TYPE_CHECKING, Final, final
 
+from muster_core.nodes.by_ask import OrderByAsk
+from muster_core.nodes.devices import NO_USE, NodeDevices
+from muster_core.nodes.fragmentation import Fragmentation
+from muster_core.nodes.leftover import Leftover
+from muster_core.nodes.typical import TypicalAsks
 from muster_core.structures.ranking import Ranking
 from muster_core.structures.shapes import MaskCounts, Shape, ShapeTable, bits_of
 from muster_core.structures.shares import Weighing
 from muster_core.structures.steps import SIZE, in_pieces
-from muster_core.values.configuration.partition import NodeSortPolicy
+from muster_core.values.configuration.partition import NodeSortPolicy, TypicalAsk
+from muster_core.values.devices import NO_STOCKS, with_stocks, without_devices
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Iterator, Mapping
+    from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 
+    from muster_core.nodes.devices import DeviceUse
+    from muster_core.structures.ranking import Rank
     from muster_core.structures.steps import Steps
-    from muster_core.values.resources import Resources
+    from muster_core.values.devices import DeviceStock, TakenDevices
 from muster_core.nodes.node import Holder, Node, Weights
+from muster_core.values.resources import Resources
+
+# Looking up a member of an enum takes ten times as long.
+_BESTFIT: Final = NodeSortPolicy.BESTFIT
+_FGD: Final = NodeSortPolicy.FGD
+
+FEW: Final = 8
+"""If fewer than one node in so many are candidates, these are sorted again."""
 
 
 @final
@@ -38,6 +54,15 @@ class NodeIndex:
         self._shapes = shapes
         self._is_fair = True
         self._weights: Weights = (("memory", 1.0), ("vcore", 1.0))
+        #: The order for the ask at hand, or None if one order serves all asks.
+        self._by_ask: OrderByAsk | None = None
+        self._leftover = Leftover(())
+        #: Whether the largest capacities are known.
+        self._measured = False
+        self._policy = NodeSortPolicy.FAIR
+        #: The typical asks that the configuration names, and those that were learned.
+        self._named: tuple[TypicalAsk, ...] = ()
+        self._learned: tuple[TypicalAsk, ...] = ()
         #: Every node by name.
         self.nodes: dict[str, Node] = {}
         #: The capacity of all nodes, including unschedulable ones.
@@ -71,21 +96,69 @@ class NodeIndex:
         """Whether a node service keeps a node, which need not exist."""
         return bool(self._kept)
 
-    def configure(self, policy: NodeSortPolicy, weights: Weights) -> None:
-        """Set the order of the nodes."""
+    def configure(
+        self, policy: NodeSortPolicy, weights: Weights, typical: tuple[TypicalAsk, ...] = ()
+    ) -> None:
+        """Set the order of the nodes.
+
+        Args:
+            policy: The order.
+            weights: The weight of each type that counts.
+            typical: The typical asks for ``fgd``; empty if they are learned.
+        """
         self._is_fair, self._weights = policy is NodeSortPolicy.FAIR, weights
+        self._policy, self._named = policy, typical
+        self._order_by_ask()
         self.changes += 1
         self._ranking = Ranking()
         for node in sorted(self.nodes.values(), key=lambda node: node.name):
             node.weighing = Weighing(node.capacity, weights)
             self._ranking.add(node, self._rank(node))
 
+    # DEVICE-18
+    def learn(self, typical: tuple[TypicalAsk, ...]) -> None:
+        """Take over what was learned: the asks with devices that came, each with their number."""
+        self._learned = typical
+        if self._policy is _FGD and not self._named:
+            self.changes += 1
+            self._order_by_ask()
+
+    def _order_by_ask(self) -> None:
+        """Make the order for the ask at hand, if the policy is such one."""
+        self._by_ask, self._leftover, self._measured = None, Leftover(self._weights), False
+        if self._policy not in {_BESTFIT, _FGD}:
+            return
+        fragments = None
+        if self._policy is _FGD:
+            fragments = Fragmentation(TypicalAsks(self._named or self._projected()))
+        self._by_ask = OrderByAsk(self._shapes.shapes, self._leftover, fragments)
+        for node in self.nodes.values():
+            self._by_ask.note(node)
+
+    # DEVICE-18
+    def _projected(self) -> Iterator[TypicalAsk]:
+        """Return what was learned, with those resources that have a weight."""
+        names = {name for name, _ in self._weights}
+        for ask in self._learned:
+            amounts = without_devices(ask.resources)
+            kept = {name: amount for name, amount in amounts.items() if name in names}
+            yield TypicalAsk(ask.devices, Resources(kept), ask.weight)
+
     # FEED-19
     def add(
-        self, name: str, capacity: Resources, attributes: Mapping[str, str], *, schedulable: bool
+        self,
+        name: str,
+        capacity: Resources,
+        attributes: Mapping[str, str],
+        *,
+        schedulable: bool,
+        devices: Mapping[str, DeviceStock] = NO_STOCKS,
     ) -> None:
         """Add a node; its name must be free."""
-        self._enter(Node(name, dict(capacity), dict(attributes), schedulable))
+        node = Node(name, with_stocks(capacity, devices), dict(attributes), schedulable)
+        if devices:
+            node.devices = NodeDevices(devices)
+        self._enter(node)
         self.grown += 1
 
     # CHECKPOINT-5
@@ -101,6 +174,8 @@ class NodeIndex:
         self._match(node)
         self._set_mask(node, self._fitting_on(node))
         self._ranking.add(node, self._rank(node))
+        if self._by_ask is not None:
+            self._by_ask.note(node)
         self.touch(node)
 
     # FEED-20, FEED-21
@@ -111,12 +186,20 @@ class NodeIndex:
         attributes: Mapping[str, str] | None,
         *,
         schedulable: bool | None,
+        devices: Mapping[str, DeviceStock] | None = None,
     ) -> None:
-        """Replace the fields of a node that are not None; no ask is evicted."""
+        """Replace the fields of a node that are not None; no ask is evicted.
+
+        Devices are replaced only while none of them is held.
+        """
         node = self.nodes[name]
         self.grown += 1
-        if capacity is not None:
-            self._set_capacity(node, dict(capacity))
+        written = without_devices(node.capacity) if capacity is None else capacity
+        if devices is not None:
+            node.devices = NodeDevices(devices) if devices else None
+        if capacity is not None or devices is not None:
+            stocks = NO_STOCKS if node.devices is None else node.devices.stocks
+            self._set_capacity(node, with_stocks(written, stocks))
         if attributes is not None:
             node.attributes = dict(attributes)
         if schedulable is not None:
@@ -135,6 +218,8 @@ class NodeIndex:
         node = self.nodes.pop(name)
         self._count_capacity(node, -1)
         self._ranking.remove(node)
+        if self._by_ask is not None:
+            self._by_ask.forget(node)
         self._set_mask(node, 0)
         node.present = False
         self.touch(node)
@@ -175,10 +260,10 @@ class NodeIndex:
     def save(self, name: str) -> Callable[[], None]:
         """Return a function that restores the present fields of a node."""
         node = self.nodes[name]
-        before = dict(node.capacity), dict(node.attributes), node.schedulable
+        before = dict(node.capacity), dict(node.attributes), node.schedulable, node.devices
 
         def restore() -> None:
-            capacity, node.attributes, node.schedulable = before
+            capacity, node.attributes, node.schedulable, node.devices = before
             self._set_capacity(node, capacity)
             self._match(node)
             self._moved(node)
@@ -194,14 +279,53 @@ class NodeIndex:
     def find(self, bit: int) -> Node | None:
         """Return the first node on which the shape at ``bit`` fits now, or None."""
         wanted = 1 << bit
-        return self._ranking.first(wanted) if self.fitting & wanted else None
+        if not self.fitting & wanted:
+            return None
+        if self._by_ask is None:
+            return self._ranking.first(wanted)
+        self._measure()
+        return self._by_ask.first(bit)
+
+    # DEVICE-16
+    def _measure(self) -> None:
+        """Find the largest capacities, if they may have changed."""
+        if not self._measured and self._by_ask is not None:
+            self._measured = True
+            if self._leftover.measure(self.nodes.values()):
+                self._by_ask.forget_scores()
+
+    # DEVICE-21
+    def in_order_for(self, shape: Shape, some: Collection[Node] | None = None) -> Iterable[Node]:
+        """Return nodes in the order in which victims are looked for, for an ask of a shape.
+
+        Args:
+            shape: The shape.
+            some: The nodes, or None for all.
+        """
+        if self._by_ask is None and some is None:
+            return self.in_order()
+        if self._by_ask is None and len(some or ()) * FEW >= len(self.nodes):
+            return (node for node in self.in_order() if node in (some or ()))
+        nodes = self.nodes.values() if some is None else some
+        return sorted(nodes, key=lambda node: self.rank_for(node, shape))
+
+    # DEVICE-21
+    def rank_for(self, node: Node, shape: Shape) -> Rank:
+        """Return the place of a node when victims are looked for, for an ask of a shape."""
+        if self._by_ask is None:
+            return node.rank
+        self._measure()
+        return self._by_ask.leftover_rank(node, shape)
 
     def fitting_on(self, bit: int) -> Iterator[Node]:
         """Iterate over the nodes on which the shape at ``bit`` fits now, in order.
 
         Nodes must not change meanwhile.
         """
-        return self._ranking.standing_for(1 << bit)
+        if self._by_ask is None:
+            return self._ranking.standing_for(1 << bit)
+        self._measure()
+        return iter(self._by_ask.in_order(bit))
 
     # ORDER-22, ORDER-23
     def score(self, capacity: Mapping[str, int], used: Mapping[str, int]) -> float:
@@ -224,7 +348,7 @@ class NodeIndex:
         count = 0
         for node in self._ranking.standing_for(1 << bit):
             if not node.kept:
-                count += _how_many(self._shapes.shapes[bit].resources, self._free(node))
+                count += self._how_many(node, self._shapes.shapes[bit])
             if count >= enough:
                 break
         else:
@@ -235,14 +359,36 @@ class NodeIndex:
     def more_room(self, node: Node, shape: Shape, amounts: Mapping[str, int]) -> int:
         """Count how many more asks of a shape would fit on a node with ``amounts`` more free."""
         may = node.present and node.schedulable and not node.kept
-        if not (may and shape.matches(node.name, node.attributes)):
+        if not (may and node.may_take(shape)):
             return 0
         free = self._free(node)
         more = {name: amount + amounts.get(name, 0) for name, amount in free.items()}
-        return _how_many(shape.resources, more) - _how_many(shape.resources, free)
+        # With devices this is at least as many: what is free of them need not be on one.
+        return _how_many(shape.resources, more) - self._how_many(node, shape)
 
-    def take(self, node: Node, resources: Resources, holder: Holder) -> None:
-        """Allocate ``resources`` on a node, on which they must fit, for an ask."""
+    def _how_many(self, node: Node, shape: Shape) -> int:
+        """Count how often a shape fits on a node that it may use."""
+        count = _how_many(shape.resources, self._free(node))
+        if not shape.devices or not count or node.devices is None:
+            return count
+        return min(count, node.devices.how_many(shape.devices) or 0)
+
+    # DEVICE-7, DEVICE-8
+    def devices_for(self, node: Node, shape: Shape) -> TakenDevices:
+        """Return the devices that an ask of a shape takes on a node, on which it fits."""
+        if not shape.devices or node.devices is None:
+            return ()
+        # DEVICE-20
+        if self._by_ask is not None and self._by_ask.fragments is not None:
+            return self._by_ask.fragments.pick(node, shape)
+        return node.devices.pick(shape.devices)
+
+    def take(
+        self, node: Node, resources: Resources, holder: Holder, use: DeviceUse = NO_USE
+    ) -> None:
+        """Allocate ``resources`` and devices on a node, on which they must fit, for an ask."""
+        if use[0] and node.devices is not None:
+            node.devices.take(use)
         held, used = node.held, node.used
         held[holder] = held[holder] + 1 if holder in held else 1
         for name, amount in resources.amounts.items():
@@ -251,9 +397,13 @@ class NodeIndex:
             _note_change(node, node.changed, holder)
         self._moved(node)
 
-    def give_back(self, node: Node, resources: Resources, holder: Holder) -> None:
-        """Release the resources of an ask on a node, which may be removed already."""
+    def give_back(
+        self, node: Node, resources: Resources, holder: Holder, use: DeviceUse = NO_USE
+    ) -> None:
+        """Release what an ask has on a node, which may be removed already."""
         self.grown += 1
+        if use[0] and node.devices is not None:
+            node.devices.give_back(use)
         if node.held[holder] == 1:
             del node.held[holder]
         else:
@@ -297,6 +447,8 @@ class NodeIndex:
         self._counts.keep_only(keep)
         self._room.clear()
         self._counted.clear()
+        if self._by_ask is not None:
+            self._by_ask.forget_shapes(bits)
         for node in self.nodes.values():
             node.matching &= keep
             node.mask &= keep
@@ -308,6 +460,7 @@ class NodeIndex:
 
     # ORDER-26
     def _count_capacity(self, node: Node, sign: int) -> None:
+        self._measured = False
         for name, amount in node.capacity.items():
             total = self.total.get(name, 0) + sign * amount
             if total:
@@ -328,7 +481,7 @@ class NodeIndex:
     def _matching(self, node: Node, bits: Iterable[int]) -> int:
         mask, shapes = 0, self._shapes.shapes
         for bit in bits:
-            if shapes[bit].matches(node.name, node.attributes):
+            if node.may_take(shapes[bit]):
                 mask |= 1 << bit
         return mask
 
@@ -338,8 +491,12 @@ class NodeIndex:
         return {name: amount - used.get(name, 0) for name, amount in node.capacity.items()}
 
     def _fitting_on(self, node: Node) -> int:
-        matching = node.matching
-        return matching and matching & self._shapes.fitting_node(node.capacity, node.used)
+        mask = node.matching
+        if mask:
+            mask &= self._shapes.fitting_node(node.capacity, node.used)
+        if mask and node.devices is not None:
+            mask &= self._shapes.fitting_devices(node.devices.free)
+        return mask
 
     def _set_mask(self, node: Node, mask: int) -> None:
         if self._room:
@@ -350,6 +507,8 @@ class NodeIndex:
 
     # ORDER-23, ORDER-24
     def _rank(self, node: Node) -> tuple[float, str]:
+        if self._by_ask is not None:
+            return (0.0, node.name)
         score = node.weighing.utilisation(node.used)
         return (score if self._is_fair else -score, node.name)
 
@@ -361,8 +520,14 @@ class NodeIndex:
         mask, used = node.matching, node.used
         if mask:
             mask &= self._shapes.fitting_node(node.capacity, used)
+            if mask and node.devices is not None:
+                mask &= self._shapes.fitting_devices(node.devices.free)
         if mask != node.mask or self._room:
             self._set_mask(node, mask)
+        if self._by_ask is not None:
+            self._by_ask.note(node)
+            self._ranking.widen(node)
+            return
         score = node.weighing.utilisation(used)
         # ORDER-23, ORDER-24
         rank = (score if self._is_fair else -score, node.name)
@@ -386,9 +551,10 @@ class NodeIndex:
                 bit
                 for bit, shape in self._shapes.shapes.items()
                 if node.schedulable
-                and shape.matches(node.name, node.attributes)
+                and node.may_take(shape)
                 and (shape.node is not None or not node.kept)
                 and shape.resources.fits_in(free)
+                and (node.devices is None or node.devices.has_room(shape.devices))
             }
             assert set(bits_of(node.mask)) == fresh
         self._counts.check(node.mask for node in order)
@@ -399,6 +565,8 @@ class NodeIndex:
             for name, amount in node.capacity.items():
                 total[name] = total.get(name, 0) + amount
         assert total == self.total
+        if self._by_ask is not None:
+            self._by_ask.check(order)
 
 
 def _note_change(node: Node, changed: dict[Holder, None], holder: Holder) -> None:

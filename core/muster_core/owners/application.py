@@ -273,6 +273,7 @@ class ApplicationMachine:
                 name = next(name for name in asks if places.knows(name))
                 msg = f"ask: {name!r} is already an ask of application {self.identity.name!r}"
                 raise RefusedError(msg)
+        self._moves.count_needs(asks)
         if self._state in _STATES_THAT_ASKS_END:
             self._trigger(_ASK_ADDED, origin)
 
@@ -434,6 +435,7 @@ class ApplicationMachine:
             actions=tuple(self._moves.actions),
             values=self.values(),
             gone=self._gone,
+            came=self._moves.take_needs(),
         )
         self._moves.actions.clear()
         self._credits = 0

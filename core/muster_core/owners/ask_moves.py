@@ -27,6 +27,8 @@ if TYPE_CHECKING:
     from muster_core.owners.messages.asks import Allocation, Ask
     from muster_core.owners.sayings import Sayings
     from muster_core.values.decisions import Reason
+    from muster_core.values.devices import DeviceNeeds
+    from muster_core.values.resources import Resources
 
 # Looking up a member of an enum takes ten times as long.
 _PARKED: Final = AskPlace.PARKED
@@ -46,13 +48,15 @@ class AskMoves:
         actions: The actions since the last report, before those asks.
     """
 
-    __slots__ = ("_places", "_sayings", "actions", "came")
+    __slots__ = ("_needs", "_places", "_sayings", "actions", "came")
 
     def __init__(self, places: AskPlaces, sayings: Sayings) -> None:
         self._places = places
         self._sayings = sayings
         self.came: list[Ask] = []
         self.actions: list[AppAction] = []
+        #: How many asks with devices came since the last report, by what they need; None if none.
+        self._needs: dict[tuple[DeviceNeeds, Resources], int] | None = None
 
     def add(self, asks: Mapping[str, Ask]) -> None:
         """Add new asks, which are pending, to the row."""
@@ -60,6 +64,20 @@ class AskMoves:
         self.came.extend(asks.values())
         if len(self.came) > PART:  # To count very many at once takes long.
             self.end_row()
+
+    # DEVICE-18
+    def count_needs(self, asks: Mapping[str, Ask]) -> None:
+        """Count equal new asks, if they need devices."""
+        first = next(iter(asks.values()))
+        if first.shape.devices:
+            self._needs = {} if self._needs is None else self._needs
+            key = (first.shape.devices, first.resources)
+            self._needs[key] = self._needs.get(key, 0) + len(asks)
+
+    def take_needs(self) -> tuple[tuple[DeviceNeeds, Resources, int], ...]:
+        """Return what :meth:`count_needs` has counted since the last report, and forget it."""
+        needs, self._needs = self._needs, None
+        return () if needs is None else tuple((*key, count) for key, count in needs.items())
 
     def act(self, action: AppAction) -> None:
         """Record an action, after the asks that were added before."""

@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Final, final
 import attrs
 
 from muster_core.structures.rows import Types
-from muster_core.values.devices import DeviceNeeds
+from muster_core.values.devices import NO_STOCKS, WHOLE, DeviceNeeds, DeviceStock
 from muster_core.values.resources import Resources
 
 # Checkpoints have shapes: whoever reads and writes them looks up the types of the fields.
@@ -60,13 +60,35 @@ class Shape:
     @property
     def is_choosy(self) -> bool:
         """Whether it may be unable to use some nodes, even if they are empty."""
-        return bool(self.selector) or self.node is not None or self.members > 1
+        return (
+            bool(self.selector)
+            or self.node is not None
+            or self.members > 1
+            or any(need.models is not None for _, need in self.devices)
+        )
 
     # ORDER-21, FEED-27, FEED-28
-    def matches(self, name: str, attributes: Mapping[str, str]) -> bool:
-        """Return whether the shape may use a node, regardless of its free resources."""
+    def matches(
+        self,
+        name: str,
+        attributes: Mapping[str, str],
+        stocks: Mapping[str, DeviceStock] = NO_STOCKS,
+    ) -> bool:
+        """Return whether the shape may use a node, regardless of its free resources.
+
+        Args:
+            name: The name of the node.
+            attributes: Its attributes.
+            stocks: Its devices, by type.
+        """
         if self.members > 1 or (self.node is not None and self.node != name):
             return False
+        # DEVICE-3
+        for kind, need in self.devices:
+            if need.models is not None and (
+                kind not in stocks or not need.admits(stocks[kind].model)
+            ):
+                return False
         return all(attributes.get(key) == value for key, value in self.selector)
 
 
@@ -147,6 +169,10 @@ class MaskCounts:
             assert count == sum((plane >> bit & 1) << digit for digit, plane in planes)
 
 
+Prefix = tuple[list[int], list[int]]
+"""Sorted amounts, and masks of the shapes that ask for no more than each."""
+
+
 @final
 class ShapeTable:
     """The live shapes and their bits.
@@ -158,6 +184,7 @@ class ShapeTable:
     __slots__ = (
         "_bits",
         "_by_type",
+        "_devices",
         "_free",
         "_idle",
         "_prefixes",
@@ -196,6 +223,9 @@ class ShapeTable:
         #: most each amount; None if they must be computed again. The same by type.
         self._prefixes: list[tuple[str, list[int], list[int]]] | None = None
         self._by_type: dict[str, tuple[list[int], list[int]]] = {}
+        #: For each type of devices, the shares asked for, and masks of the shapes that ask for at
+        #: most each share; and the same of whole ones.
+        self._devices: list[tuple[str, Prefix, Prefix]] = []
 
     def find(self, shape: Shape) -> int | None:
         """Return the bit of a shape, or None if it is not in the table."""
@@ -275,6 +305,26 @@ class ShapeTable:
                 mask &= masks[bisect_right(amounts, room)]
         return mask
 
+    # DEVICE-6
+    def fitting_devices(self, free: Mapping[str, list[int]]) -> int:
+        """Return the shapes whose devices fit; a type that is not there is not looked at.
+
+        Args:
+            free: What is free on each device, for each type.
+
+        Returns:
+            A mask, which may also have bits without a shape.
+        """
+        mask = EVERY_SHAPE
+        if self._prefixes is None:
+            self._prepare()
+        for kind, (shares, of_share), (counts, of_count) in self._devices:
+            there = free.get(kind)
+            if there is not None:
+                mask &= of_share[bisect_right(shares, max(there))]
+                mask &= of_count[bisect_right(counts, there.count(WHOLE))]
+        return mask
+
     def fitting_headroom(self, headroom: Mapping[str, int]) -> int:
         """Return the shapes whose resources fit in ``headroom``; a missing type has no limit.
 
@@ -308,27 +358,22 @@ class ShapeTable:
 
     def _prepare(self) -> list[tuple[str, list[int], list[int]]]:
         names = sorted({name for shape in self.shapes.values() for name in shape.resources})
-        self._by_type = {name: self._prefix(name) for name in names}
+        shapes = self.shapes.items()
+        self._by_type = {
+            name: _prefix({bit: shape.resources[name] for bit, shape in shapes}) for name in names
+        }
+        self._devices = [
+            (
+                kind,
+                _prefix({bit: _share(shape, kind) for bit, shape in shapes}),
+                _prefix({bit: _count(shape, kind) for bit, shape in shapes}),
+            )
+            for kind in sorted(
+                {kind for shape in self.shapes.values() for kind, _ in shape.devices}
+            )
+        ]
         self._prefixes = [(name, *self._by_type[name]) for name in names]
         return self._prefixes
-
-    def _prefix(self, name: str) -> tuple[list[int], list[int]]:
-        """Return the sorted amounts of one type, and masks of the shapes that ask for no more.
-
-        The first mask has the shapes that ask for nothing of the type, and each later one the
-        shapes that ask for at most the amount before it.
-        """
-        by_amount: dict[int, int] = {}
-        for bit, shape in self.shapes.items():
-            amount = shape.resources[name]
-            by_amount[amount] = by_amount.get(amount, 0) | 1 << bit
-        mask = by_amount.pop(0, 0)
-        amounts = sorted(by_amount)
-        masks = [mask]
-        for amount in amounts:
-            mask |= by_amount[amount]
-            masks.append(mask)
-        return amounts, masks
 
     def check(self, pending: Iterable[Shape]) -> None:
         """Assert the invariants, given the shape of each pending ask; for tests."""
@@ -356,3 +401,34 @@ class ShapeTable:
         assert set(bits_of(self.singles)) == singles
         required = {bit for bit, shape in self.shapes.items() if shape.node is not None}
         assert set(bits_of(self.one_node)) == required
+
+
+def _prefix(wanted: Mapping[int, int]) -> Prefix:
+    """Return the sorted amounts of one type, and masks of the shapes that ask for no more.
+
+    The first mask has the shapes that ask for nothing of the type, and each later one the
+    shapes that ask for at most the amount before it.
+
+    Args:
+        wanted: How much each shape asks for, by its bit.
+    """
+    by_amount: dict[int, int] = {}
+    for bit, amount in wanted.items():
+        by_amount[amount] = by_amount.get(amount, 0) | 1 << bit
+    mask = by_amount.pop(0, 0)
+    amounts = sorted(by_amount)
+    masks = [mask]
+    for amount in amounts:
+        mask |= by_amount[amount]
+        masks.append(mask)
+    return amounts, masks
+
+
+def _share(shape: Shape, kind: str) -> int:
+    """Return the milli of one device that a shape asks for; 0 if it asks for no share."""
+    return next((need.milli for name, need in shape.devices if name == kind), 0)
+
+
+def _count(shape: Shape, kind: str) -> int:
+    """Return how many whole devices a shape asks for."""
+    return next((need.count for name, need in shape.devices if name == kind), 0)

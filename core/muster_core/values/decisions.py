@@ -111,9 +111,12 @@ def decision_on_ask(
     gang: str | None,
     *,
     reason: Reason | None = None,
+    devices: Mapping[str, tuple[int, ...]] | None = None,
 ) -> Decision:
     """Create a decision about an ask, faster than ``Decision(…)`` does."""
     filled = _UnfrozenDecision(kind, app, ask, node, queue, gang, reason)
+    if devices is not None:
+        filled.devices = devices
     filled.__class__ = Decision
     decision: Decision = filled
     return decision

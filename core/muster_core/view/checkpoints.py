@@ -11,9 +11,11 @@ from typing import TYPE_CHECKING, final
 
 import attrs
 
+from muster_core.nodes.devices import NodeDevices
 from muster_core.nodes.node import Node
 from muster_core.structures.steps import in_pieces
 from muster_core.structures.totals import add_to
+from muster_core.values.devices import DeviceStock
 from muster_core.view.facts import NodeFacts, ViewFacts
 
 if TYPE_CHECKING:
@@ -56,6 +58,7 @@ class Checkpoints:
             keepers=state.kept_nodes.keepers(),
             history=state.eviction_history.facts(),
             last_round=last_round,
+            learned=state.learned.facts(),
         )
 
     # CHECKPOINT-5
@@ -71,8 +74,7 @@ class Checkpoints:
         for some in in_pieces(facts.nodes):
             yield
             for one in some:
-                capacity, attributes = dict(one.capacity), dict(one.attributes)
-                nodes[one.name] = Node(one.name, capacity, attributes, one.schedulable)
+                nodes[one.name] = _loaded(one)
         # What stands on a node is counted before the node has its place in the order.
         for piece in in_pieces(apps):
             yield
@@ -82,6 +84,8 @@ class Checkpoints:
                     for allocation in held:
                         node, ask = nodes[allocation.node], allocation.ask
                         add_to(node.used, ask.resources.amounts)
+                        if node.devices is not None:
+                            node.devices.take((ask.shape.devices, allocation.devices))
                         node.held[app.identity.key, ask.name] = 1
                         state.placing[allocation.number] = node
         for loaded in in_pieces(nodes.values()):
@@ -98,12 +102,23 @@ class Checkpoints:
         yield from state.timers.load(facts.timers)
         state.eviction_history.load(facts.history)
         self._rounds.steps = facts.steps
+        state.nodes.learn(state.learned.load(facts.learned))
         yield from self._rounds.load(facts.last_round)
         for key, name in facts.keepers:
             app = state.apps[key]
             state.kept_nodes.keep(app, app.pending[name])
 
 
+def _loaded(facts: NodeFacts) -> Node:
+    node = Node(facts.name, dict(facts.capacity), dict(facts.attributes), facts.schedulable)
+    if facts.devices:
+        stocks = {kind: DeviceStock(count, model) for kind, count, model in facts.devices}
+        node.devices = NodeDevices(stocks)
+    return node
+
+
 def _facts_of(node: Node) -> NodeFacts:
     capacity, attributes = tuple(node.capacity.items()), tuple(node.attributes.items())
-    return NodeFacts(node.name, capacity, attributes, node.schedulable)
+    stocks = {} if node.devices is None else node.devices.stocks
+    devices = tuple((kind, stock.count, stock.model) for kind, stock in stocks.items())
+    return NodeFacts(node.name, capacity, attributes, node.schedulable, devices)

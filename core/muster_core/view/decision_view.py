@@ -18,6 +18,7 @@ if TYPE_CHECKING:
     from collections import deque
     from collections.abc import Iterable, Iterator, Mapping
 
+    from muster_core.nodes.devices import DeviceUse
     from muster_core.nodes.node import Holder
     from muster_core.owners.messages.asks import Ask
     from muster_core.owners.messages.gangs import CommitGang, GangReport
@@ -118,7 +119,9 @@ class DecisionView:
 
     def configure(self, configuration: Configuration) -> None:
         """Apply the settings of a configuration that no queue reports."""
-        self.nodes.configure(configuration.node_sort, configuration.node_weights)
+        self.nodes.configure(
+            configuration.node_sort, configuration.node_weights, configuration.typical
+        )
         self.timers.gang_wait_us = configuration.root.settings.gang_wait_us
         self._state.delays.enabled = configuration.preemption_enabled
         self._state.delays.stale = True
@@ -357,6 +360,7 @@ class DecisionView:
         """Assert that nodes hold all and only the existing allocations."""
         used: dict[str, dict[str, int]] = {name: {} for name in self.nodes.nodes}
         held: dict[str, set[Holder]] = {name: set() for name in self.nodes.nodes}
+        uses: dict[str, list[DeviceUse]] = {name: [] for name in self.nodes.nodes}
         for app in self.apps.values():
             allocated: dict[str, int] = {}
             for allocation, node in (*app.waiting.values(), *app.bound.values()):
@@ -364,9 +368,14 @@ class DecisionView:
                 add_to(used[node.name], allocation.ask.resources)
                 add_to(allocated, allocation.ask.resources)
                 held[node.name].add((app.identity.key, allocation.ask.name))
+                if allocation.devices:
+                    uses[node.name].append(allocation.use)
             assert app.allocated == allocated
         for node in self.nodes.nodes.values():
             assert node.used == used[node.name]
             assert node.held == dict.fromkeys(held[node.name], 1)
+            assert bool(uses[node.name]) <= (node.devices is not None)
+            if node.devices is not None:
+                node.devices.check(uses[node.name])
         assert self._state.total == self.nodes.total
         self.nodes.check()

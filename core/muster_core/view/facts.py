@@ -9,7 +9,9 @@ from typing import final
 
 from muster_core.structures.shapes import Shape
 from muster_core.values.application_states import AppState
+from muster_core.values.devices import DeviceNeeds
 from muster_core.values.records import record
+from muster_core.values.resources import Resources
 
 
 @final
@@ -175,6 +177,24 @@ class LastRoundFacts:
 
 @final
 @record
+class LearnedFacts:
+    """Asks with the same needs that came, of which ``fgd`` learns.
+
+    Attributes:
+        devices: The devices that they need.
+        resources: The resources that they need, which contain the devices.
+        came: How many came.
+        taken: How many of them had come when it was last taken what is typical.
+    """
+
+    devices: DeviceNeeds
+    resources: Resources
+    came: int
+    taken: int
+
+
+@final
+@record
 class ViewFacts:
     """What the view owns.
 
@@ -187,6 +207,7 @@ class ViewFacts:
             key of the application, and the name of the ask.
         history: The evictions since something new happened.
         last_round: What the last round leaves.
+        learned: The asks with devices that came.
     """
 
     nodes: tuple[NodeFacts, ...]
@@ -196,3 +217,4 @@ class ViewFacts:
     keepers: tuple[tuple[int, str], ...]
     history: HistoryFacts
     last_round: LastRoundFacts
+    learned: tuple[LearnedFacts, ...] = ()

@@ -178,6 +178,10 @@ class Rounds:
             yield decisions
 
     def _start_round(self) -> None:
+        # DEVICE-18
+        typical = self._state.learned.take()
+        if typical is not None:
+            self._state.nodes.learn(typical)
         self._permits.start_round()
         self._placements.seen_states.start_round()
 
@@ -234,7 +238,8 @@ class Rounds:
             return []
         # ROUND-14
         if app.spoilt and ask.name in app.spoilt:
-            assigned = say(_ASSIGNED, leaf, app, ask, node.name)
+            devices = self._state.nodes.devices_for(node, ask.shape)
+            assigned = say(_ASSIGNED, leaf, app, ask, node.name, devices=devices)
             decisions = [assigned, self._placements.fail(leaf, app, ask, bit, node, now_us)]
         else:
             decisions = self._placements.assign(leaf, app, ask, bit, node, now_us)

@@ -11,7 +11,7 @@ from collections.abc import Mapping
 from typing import NamedTuple, final
 
 from muster_core.structures.shapes import Shape
-from muster_core.values.devices import TakenDevices
+from muster_core.values.devices import DeviceNeeds, TakenDevices
 from muster_core.values.records import record
 from muster_core.values.resources import Resources
 from muster_core.values.work import Work
@@ -131,6 +131,11 @@ class Allocation:
     def age(self) -> int:
         """Its place in the order in which nodes were chosen; the highest is the newest."""
         return self.assigned or self.number
+
+    @property
+    def use(self) -> tuple[DeviceNeeds, TakenDevices]:
+        """What its ask needs of devices, and those that it holds."""
+        return self.ask.shape.devices, self.devices
 
 
 @final

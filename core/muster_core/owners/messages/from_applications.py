@@ -8,7 +8,9 @@ from muster_core.owners.messages.asks import Allocation, AppIdentity, Ask, Origi
 from muster_core.owners.messages.failed_binds import FailedBinds
 from muster_core.values.application_states import AppState
 from muster_core.values.decisions import Decision, Kind
+from muster_core.values.devices import DeviceNeeds
 from muster_core.values.records import record
+from muster_core.values.resources import Resources
 from muster_core.values.snapshots import AskPlace
 
 # Looking up a member of an enum takes ten times as long, and this is done for each refused event.
@@ -216,6 +218,8 @@ class AppReport:
         actions: The actions, in order.
         values: The values that it adds to its queue.
         gone: Whether the application no longer exists.
+        came: The needs of new asks with devices, wherever these are now: their devices, their
+            resources, and how many there were.
     """
 
     identity: AppIdentity
@@ -224,3 +228,4 @@ class AppReport:
     actions: tuple[AppAction, ...]
     values: Values
     gone: bool
+    came: tuple[tuple[DeviceNeeds, Resources, int], ...] = ()

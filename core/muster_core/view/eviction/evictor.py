@@ -179,7 +179,8 @@ class Evictor:
             plan.eligibility.leaf,
         )
         decisions = list(self._evict(plan, now_us))
-        decisions.append(say(_ASSIGNED, leaf, app, ask, plan.node.name))
+        devices = self._state.nodes.devices_for(plan.node, ask.shape)
+        decisions.append(say(_ASSIGNED, leaf, app, ask, plan.node.name, devices=devices))
         if app.spoilt.get(ask.name):
             bit = self._state.bit_of(ask)
             decisions.append(placements.fail(leaf, app, ask, bit, plan.node, now_us))
@@ -207,9 +208,10 @@ class Evictor:
             if step.plan is not None:
                 decisions.extend(self._evict(step.plan, now_us))
             leaf = self._state.leaf_of(step.app)
-            self._placements.hold(leaf, step.app, step.ask, step.node)
+            devices = self._placements.hold(leaf, step.app, step.ask, step.node).devices
             self._state.eviction_history.note_member(step.app.identity.key, step.ask, group.names)
-            decisions.append(say(_ASSIGNED, leaf, step.app, step.ask, step.node.name))
+            name = step.node.name
+            decisions.append(say(_ASSIGNED, leaf, step.app, step.ask, name, devices=devices))
             if number < len(steps):
                 decisions.append(say(_WAITING, leaf, step.app, step.ask, step.node.name))
         decisions.extend(self._permits.bind(group, now_us))

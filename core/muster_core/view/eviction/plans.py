@@ -115,17 +115,19 @@ class Planner:
         if not (yield from search.begin()):
             self.found_no_victims = not search.sides
             return None
-        order = NodeOrder(self._state.nodes, self._standing_of(eligibility.ask))
+        order = NodeOrder(
+            self._state.nodes, eligibility.ask.shape, self._standing_of(eligibility.ask)
+        )
         best = _Best(order)
         if not search.in_one_order:
             yield from self._look_at(search, order, order.every(), bit, best)
             return best.plan
-        for priority, nodes in self._victim_index.levels():
+        for priority, some in self._victim_index.levels():
             floor = search.rank_of(priority)
             if best.plan is not None and best.plan.rank < floor:
                 break
             search.floor = max(search.floor, floor)
-            yield from self._look_at(search, order, order.some(nodes), bit, best)
+            yield from self._look_at(search, order, order.some(some), bit, best)
         return best.plan
 
     # SERVICE-7

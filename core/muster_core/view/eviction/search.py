@@ -10,12 +10,15 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, final
 
+from muster_core.nodes.devices import least_lack
 from muster_core.structures.steps import SIZE
+from muster_core.values.devices import resource_type
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping
 
     from muster_core.nodes.node import Node
+    from muster_core.structures.shapes import Shape
     from muster_core.structures.steps import Steps
     from muster_core.view.eviction.eligibility import Eligibility, Rank, Side
     from muster_core.view.eviction.victim_index import LeafVictims, VictimIndex
@@ -227,7 +230,7 @@ class Search:
 
     def lack(self, node: Node) -> dict[str, int]:
         """Return how much of each type a node lacks for the ask."""
-        return lack_on(node, self.eligibility.ask.resources)
+        return lack_on(node, self.eligibility.ask.shape)
 
     def bound(self, node: Node, lack: Mapping[str, int]) -> Worth | None:
         """Return a lower bound of the cost of a plan for a node that lacks something.
@@ -281,11 +284,18 @@ class Search:
                 yield side, on_node
 
 
-def lack_on(node: Node, resources: Mapping[str, int]) -> dict[str, int]:
-    """Return how much of each type a node lacks for an ask."""
+def lack_on(node: Node, shape: Shape) -> dict[str, int]:
+    """Return how much of each type a node lacks for an ask, of devices at least so much."""
     lack: dict[str, int] = {}
-    for name, amount in resources.items():
+    for name, amount in shape.resources.items():
         free = node.capacity.get(name, 0) - node.used.get(name, 0)
         if amount > free:
             lack[name] = amount - free
+    # DEVICE-10
+    if shape.devices and node.devices is not None:
+        for kind, need in shape.devices:
+            least = least_lack(need, node.devices.free.get(kind, []))
+            if least:
+                name = resource_type(kind)
+                lack[name] = max(least, lack.get(name, 0))
     return lack

@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING, final
 import attrs
 
 from muster_core.structures.steps import SIZE
+from muster_core.view.eviction.devices_after import DevicesAfter
 from muster_core.view.eviction.eligibility import Losses
 from muster_core.view.eviction.units import UnitTracker
 
@@ -86,6 +87,7 @@ class VictimChoice:
         self._lack: dict[str, int] = {}
         for name, amount in search.eligibility.ask.resources.items():
             self._lack[name] = amount - node.capacity.get(name, 0) + node.used.get(name, 0)
+        self._devices = DevicesAfter(search.eligibility.ask.shape, node)
         self._over = {key: dict(names) for key, names in search.over.items()}
         #: The types that are missing, on the node and in the headroom of queues.
         self._lacking: list[str] = []
@@ -118,6 +120,8 @@ class VictimChoice:
 
     def _find_lacking(self) -> None:
         self._lacking = [name for name, amount in self._lack.items() if amount > 0]
+        # DEVICE-10
+        self._lacking += self._devices.lacking()
         if self._over:
             overfull = {
                 key: [name for name, amount in names.items() if amount > 0]
@@ -131,6 +135,7 @@ class VictimChoice:
         if victim.node is self._node:
             for name in self._lack:
                 self._lack[name] += sign * resources[name]
+            self._devices.change(victim.allocation, sign)
         if self._over:
             for key in self._search.helping.get(victim.leaf, ()):
                 names = self._over[key]

@@ -207,7 +207,8 @@ class Deadlocks:
             decisions.extend(self._placements.give_up(hold, _DEADLOCK) for hold in holds)
         for number, hold in enumerate(placed, 1):
             leaf, ask = self._state.leaf_of(hold.app), hold.allocation.ask
-            decisions.append(say(_ASSIGNED, leaf, hold.app, ask, hold.node.name))
+            devices = hold.allocation.devices
+            decisions.append(say(_ASSIGNED, leaf, hold.app, ask, hold.node.name, devices=devices))
             if number < len(placed):
                 decisions.append(say(_WAITING, leaf, hold.app, ask, hold.node.name))
         decisions.extend(self._permits.bind(group, now_us))

@@ -331,8 +331,8 @@ class Permits:
             else:
                 placements.tried(app, ask, bit)
             return
-        placements.hold(leaf, app, ask, node)
-        attempt.decisions.append(say(_ASSIGNED, leaf, app, ask, node.name))
+        devices = placements.hold(leaf, app, ask, node).devices
+        attempt.decisions.append(say(_ASSIGNED, leaf, app, ask, node.name, devices=devices))
         if group.complete():
             attempt.decisions.extend(self.bind(group, now_us))
             attempt.over = True

@@ -24,7 +24,9 @@ if TYPE_CHECKING:
 
     from muster_core.nodes.node import Node
     from muster_core.structures.rows import Numbered
+    from muster_core.values.devices import TakenDevices
     from muster_core.view.gangs.gang import Hold, ViewGang
+    from muster_core.view.placement.seen_states import Place
     from muster_core.view.state.view_state import ViewState
     from muster_core.view.tree.application import ViewApp
     from muster_core.view.tree.leaf import LeafView
@@ -118,14 +120,23 @@ class Placements:
     ) -> list[Decision]:
         """Assign a pending ask, whose shape has ``bit``, to a node, and bind it."""
         state, identity = self._state, app.identity
+        # DEVICE-7, DEVICE-12
+        devices = state.nodes.devices_for(node, ask.shape) if ask.shape.devices else ()
         assigned = decision_on_ask(
-            _ASSIGNED, identity.name, ask.name, node.name, leaf.config.path, ask.gang
+            _ASSIGNED,
+            identity.name,
+            ask.name,
+            node.name,
+            leaf.config.path,
+            ask.gang,
+            devices=dict(devices) if devices else None,
         )
         state.forget_pending(leaf, app, ask, bit)
         state.shapes.release(bit)
-        self._use(leaf, app, ask, node, state.shapes.amounts[bit])
-        self.seen_states.note(identity.key, ask.name, None, (True, node.name))
-        return [assigned, *self._enter_bound(leaf, app, ask, node, now_us)]
+        self._use(leaf, app, ask, node, state.shapes.amounts[bit], devices)
+        place = (True, node.name, devices) if devices else (True, node.name)
+        self.seen_states.note(identity.key, ask.name, None, place)
+        return [assigned, *self._enter_bound(leaf, app, ask, node, now_us, devices=devices)]
 
     def bind(
         self, leaf: LeafView, app: ViewApp, ask: Ask, node: Node, now_us: int
@@ -162,10 +173,11 @@ class Placements:
         now_us: int,
         *,
         assigned: int = 0,
+        devices: TakenDevices = (),
     ) -> list[Decision]:
         state, key, name = self._state, app.identity.key, ask.name
         state.numbers += 1
-        allocation = Allocation(ask, node.name, state.numbers, assigned)
+        allocation = Allocation(ask, node.name, state.numbers, assigned, devices)
         app.bound[name] = (allocation, node)
         if ask.gang is not None:
             state.gangs[ask.gang].bound[key, name] = None
@@ -188,11 +200,23 @@ class Placements:
         self.commits.bound(app, allocation, Advance(before, stay, said))
         return decisions
 
-    def _use(self, leaf: LeafView, app: ViewApp, ask: Ask, node: Node, amounts: Numbered) -> None:
+    def _use(
+        self,
+        leaf: LeafView,
+        app: ViewApp,
+        ask: Ask,
+        node: Node,
+        amounts: Numbered,
+        devices: TakenDevices,
+    ) -> None:
         add_to(app.allocated, ask.resources.amounts)
         if app.limits:
             self._state.user_limits.take(app, ask.resources.amounts)
-        self._state.nodes.take(node, ask.resources, (app.identity.key, ask.name))
+        holder = (app.identity.key, ask.name)
+        if devices:
+            self._state.nodes.take(node, ask.resources, holder, (ask.shape.devices, devices))
+        else:
+            self._state.nodes.take(node, ask.resources, holder)
         for queue in leaf.line:
             pending, allocated = queue.pending, queue.allocated
             for number, amount in amounts:
@@ -206,11 +230,13 @@ class Placements:
     # Members of gangs
 
     # GANG-39
-    def hold(self, leaf: LeafView, app: ViewApp, ask: Ask, node: Node) -> None:
-        """Make a pending member wait on a node."""
+    def hold(self, leaf: LeafView, app: ViewApp, ask: Ask, node: Node) -> Allocation:
+        """Make a pending member wait on a node; return what it holds there."""
         bit = self._state.remove_pending(app, ask)
-        allocation = Allocation(ask, node.name, self._next_number())
+        devices = self._state.nodes.devices_for(node, ask.shape) if ask.shape.devices else ()
+        allocation = Allocation(ask, node.name, self._next_number(), 0, devices)
         self._take(leaf, app, allocation, node, self._state.shapes.amounts[bit])
+        return allocation
 
     # GANG-38
     def _take(
@@ -218,9 +244,10 @@ class Placements:
     ) -> None:
         ask = allocation.ask
         self.commits.touch(app, ask, None)
-        self._use(leaf, app, ask, node, amounts)
+        self._use(leaf, app, ask, node, amounts, allocation.devices)
         self._state.begin_wait(app, allocation, node)
-        self.seen_states.note(app.identity.key, ask.name, None, (False, node.name))
+        held = _held(node, allocation.devices, bound=False)
+        self.seen_states.note(app.identity.key, ask.name, None, held)
         self._unlisted[app.identity.key] = app
 
     # GANG-31
@@ -268,9 +295,10 @@ class Placements:
         self._state.end_wait(app, ask)
         self._state.release_shape(ask)
         self._state.nodes.touch_allocation(node, (app.identity.key, ask.name))
-        self.seen_states.note(app.identity.key, ask.name, (False, node.name), (True, node.name))
-        assigned = hold.allocation.age
-        return self._enter_bound(leaf, app, ask, node, now_us, assigned=assigned)
+        devices, assigned = hold.allocation.devices, hold.allocation.age
+        before, after = (_held(node, devices, bound=bound) for bound in (False, True))
+        self.seen_states.note(app.identity.key, ask.name, before, after)
+        return self._enter_bound(leaf, app, ask, node, now_us, assigned=assigned, devices=devices)
 
     # Releasing nodes, and undoing that
 
@@ -292,10 +320,10 @@ class Placements:
         take_from(app.allocated, ask.resources.amounts)
         if app.limits:
             state.user_limits.give_back(app, ask.resources.amounts)
-        state.nodes.give_back(node, ask.resources, key)
+        state.nodes.give_back(node, ask.resources, key, hold.allocation.use)
         for queue in queues:
             take_from_row(queue.allocated, amounts)
-        self.seen_states.note(*key, (hold.bound, node.name), None)
+        self.seen_states.note(*key, _held(node, hold.allocation.devices, bound=hold.bound), None)
         # EVICTION-41
         if hold.bound and state.is_timed_out(ask):
             state.park(app, ask)
@@ -326,9 +354,10 @@ class Placements:
         if not hold.bound:
             self._take(leaf, app, allocation, hold.node, amounts)
             return
-        self._use(leaf, app, ask, hold.node, amounts)
+        self._use(leaf, app, ask, hold.node, amounts, allocation.devices)
         state.begin_bound(app, allocation, hold.node)
-        self.seen_states.note(app.identity.key, ask.name, None, (True, hold.node.name))
+        held = _held(hold.node, allocation.devices, bound=True)
+        self.seen_states.note(app.identity.key, ask.name, None, held)
         self._unlisted[app.identity.key] = app
 
     def give_up(self, hold: Hold, reason: Reason) -> Decision:
@@ -339,9 +368,27 @@ class Placements:
 
 
 def say(
-    kind: Kind, leaf: LeafView, app: ViewApp, ask: Ask, node: str, reason: Reason | None = None
+    kind: Kind,
+    leaf: LeafView,
+    app: ViewApp,
+    ask: Ask,
+    node: str,
+    reason: Reason | None = None,
+    *,
+    devices: TakenDevices = (),
 ) -> Decision:
-    """Make a decision about an ask."""
+    """Make a decision about an ask; ``assigned`` names the devices that it takes."""
     return decision_on_ask(
-        kind, app.identity.name, ask.name, node, leaf.config.path, ask.gang, reason=reason
+        kind,
+        app.identity.name,
+        ask.name,
+        node,
+        leaf.config.path,
+        ask.gang,
+        reason=reason,
+        devices=dict(devices) if devices else None,
     )
+
+
+def _held(node: Node, devices: TakenDevices, *, bound: bool) -> Place:
+    return (bound, node.name, devices) if devices else (bound, node.name)

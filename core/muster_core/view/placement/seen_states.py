@@ -11,12 +11,13 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, final
 
 from muster_core.structures.steps import PART
+from muster_core.values.devices import TakenDevices
 
 if TYPE_CHECKING:
     from muster_core.structures.steps import Steps
 
-Place = tuple[bool, str] | None
-"""Whether an ask is bound, and its node; None while it is pending."""
+Place = tuple[bool, str] | tuple[bool, str, TakenDevices] | None
+"""Whether an ask is bound, its node, and its devices if it has some; None while it is pending."""
 
 
 @final

@@ -119,7 +119,7 @@ def _room_on_nodes(state: ViewState, shape: Shape) -> int:
             {name: most - node.used.get(name, 0) for name, most in node.capacity.items()},
         )
         for node in state.nodes.nodes.values()
-        if node.schedulable and not node.kept and shape.matches(node.name, node.attributes)
+        if node.schedulable and not node.kept and node.may_take(shape)
     )
 
 

@@ -64,7 +64,7 @@ class Survey:
     def look_at(self, node: Node, shape: Shape, *, service: bool) -> None:
         """Count a node."""
         self.nodes += 1
-        if not shape.matches(node.name, node.attributes):
+        if not node.may_take(shape):
             self.unmatched += 1
             return
         wanted, capacity = shape.resources, node.capacity
@@ -102,7 +102,7 @@ class Survey:
 
 def is_large(node: Node, shape: Shape) -> bool:
     """Return whether a node could hold an ask of a shape if it were empty."""
-    return shape.matches(node.name, node.attributes) and shape.resources.fits_in(node.capacity)
+    return node.may_take(shape) and shape.resources.fits_in(node.capacity)
 
 
 def is_in_parts(ask: Ask, free: Mapping[str, int]) -> bool:

@@ -69,6 +69,7 @@ class Intake:
             report: The report of the root queue.
             now_us: The instant of the batch, in microseconds.
         """
+        self._state.learned.note(needs for app in report.apps for needs in app.came)
         # First the removals, from below: a leaf without applications may now be a parent, and
         # a parent without children a leaf. What came and went in one epoch was never in the view.
         for app in report.apps:
@@ -278,7 +279,8 @@ class Intake:
         take_from(app.allocated, ask.resources.amounts)
         if app.limits:
             self._state.user_limits.give_back(app, ask.resources.amounts)
-        self._state.nodes.give_back(node, ask.resources, (app.identity.key, ask.name))
+        holder = (app.identity.key, ask.name)
+        self._state.nodes.give_back(node, ask.resources, holder, allocation.use)
 
     def _place(self, app: ViewApp, allocation: Allocation) -> None:
         """Apply that an ask arrived bound; its node was updated when the ask was admitted."""

@@ -122,7 +122,7 @@ class KeptNodes:
         node = self._nodes.nodes.get(ask.shape.node or "")
         if node is None or not node.schedulable or not ask.resources.fits_in(node.capacity):
             return None
-        if not ask.shape.matches(node.name, node.attributes):
+        if not node.may_take(ask.shape):
             return None
         # TOPOLOGY-12
         standing = None if ask.gang is None else standing_in(self._gangs[ask.gang], self._apps)

@@ -17,6 +17,7 @@ from muster_core.view.state.back_offs import BackOffs
 from muster_core.view.state.delays import Delays
 from muster_core.view.state.eviction_history import EvictionHistory
 from muster_core.view.state.kept_nodes import KeptNodes
+from muster_core.view.state.learned import Learned
 from muster_core.view.state.timers import Timers
 from muster_core.view.state.user_limits import UserLimits
 from muster_core.view.tree.leaf import LeafView
@@ -79,6 +80,8 @@ class ViewState:
         #: The queues that may reclaim for some shape, by key.
         self.claimants: dict[int, ViewQueue] = {}
         self.delays = Delays(self.queues)
+        #: The asks with devices that came.
+        self.learned = Learned()
         #: Which asks have evicted others.
         self.eviction_history = EvictionHistory()
         #: The allocations of bound asks, by application and name, that are released only to try

@@ -1,0 +1,121 @@
+"""The devices of one node: which are there, what is free on each, and which an ask would take."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Final, final
+
+from muster_core.values.devices import WHOLE
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Mapping, Sequence
+
+    from muster_core.values.devices import DeviceNeed, DeviceNeeds, DeviceStock, TakenDevices
+
+DeviceUse = tuple["DeviceNeeds", "TakenDevices"]
+"""What an allocation needs of devices, and the numbers of those that it holds."""
+
+NO_USE: Final[DeviceUse] = ((), ())
+"""An allocation without devices."""
+
+
+@final
+class NodeDevices:
+    """The devices of a node, which only the index of nodes changes.
+
+    Args:
+        stocks: The devices by type; all are free.
+
+    Attributes:
+        stocks: The devices by type, in the order of the types.
+        free: The free milli of each device by its number, for each type.
+    """
+
+    __slots__ = ("free", "stocks")
+
+    def __init__(self, stocks: Mapping[str, DeviceStock]) -> None:
+        self.stocks = dict(sorted(stocks.items()))
+        self.free = {kind: [WHOLE] * stock.count for kind, stock in self.stocks.items()}
+
+    # DEVICE-6
+    def has_room(self, needs: DeviceNeeds) -> bool:
+        """Return whether these devices fit, apart from their models."""
+        return all(kind in self.free and fits_on(need, self.free[kind]) for kind, need in needs)
+
+    def how_many(self, needs: DeviceNeeds) -> int | None:
+        """Count how many asks with these needs would fit together; None without needs.
+
+        Equal asks fit in the same number, in whichever order and on whichever devices they are
+        placed.
+        """
+        counts = [
+            sum(free // need.milli for free in self.free.get(kind, ()))
+            if need.is_share
+            else self.free.get(kind, []).count(WHOLE) // need.count
+            for kind, need in needs
+        ]
+        return min(counts, default=None)
+
+    # DEVICE-7, DEVICE-8
+    def pick(self, needs: DeviceNeeds) -> TakenDevices:
+        """Return the devices that an ask takes for which there is room."""
+        return tuple(
+            (kind, (fullest(need, self.free[kind]),) if need.is_share else self.lowest(kind, need))
+            for kind, need in needs
+        )
+
+    # DEVICE-7
+    def lowest(self, kind: str, need: DeviceNeed) -> tuple[int, ...]:
+        """Return the lowest numbers of devices that are wholly free."""
+        whole = (number for number, free in enumerate(self.free[kind]) if free == WHOLE)
+        return tuple(number for number, _ in zip(whole, range(need.count)))  # noqa: B905 - the first ones
+
+    # DEVICE-9
+    def take(self, use: DeviceUse) -> None:
+        """Take devices, on which there is room."""
+        self._change(use, -1)
+
+    def give_back(self, use: DeviceUse) -> None:
+        """Release devices that were taken."""
+        self._change(use, 1)
+
+    def _change(self, use: DeviceUse, sign: int) -> None:
+        for (kind, need), (_, numbers) in zip(*use, strict=True):
+            free, change = self.free[kind], sign * need.on_one
+            for number in numbers:
+                free[number] += change
+                assert 0 <= free[number] <= WHOLE, "a device was taken or given back twice"
+
+    def copy_of_free(self) -> dict[str, list[int]]:
+        """Return what is free on each device, to be changed by the caller."""
+        return {kind: list(free) for kind, free in self.free.items()}
+
+    def check(self, uses: Iterable[DeviceUse]) -> None:
+        """Assert that they are as if all allocations took them now; for tests."""
+        fresh = NodeDevices(self.stocks)
+        for use in uses:
+            fresh.take(use)
+        assert fresh.free == self.free
+
+
+# DEVICE-6
+def fits_on(need: DeviceNeed, free: Sequence[int]) -> bool:
+    """Return whether a need fits on devices of which so much is free."""
+    if need.is_share:
+        return max(free) >= need.milli
+    return free.count(WHOLE) >= need.count
+
+
+# DEVICE-8
+def fullest(need: DeviceNeed, free: Sequence[int]) -> int:
+    """Return the device with the least free that suffices for a share, and the lowest number."""
+    _, number = min((amount, number) for number, amount in enumerate(free) if amount >= need.milli)
+    return number
+
+
+# DEVICE-10
+def least_lack(need: DeviceNeed, free: Sequence[int]) -> int:
+    """Return how much must be released at least until a need fits; 0 if it fits."""
+    if need.is_share:
+        return max(0, need.milli - max(free, default=0))
+    used = sorted(WHOLE - amount for amount in free if amount < WHOLE)
+    return sum(used[: max(0, need.count - free.count(WHOLE))])
