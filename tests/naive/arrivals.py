@@ -138,6 +138,8 @@ def _node(world: World, name: str) -> Node:
 def _update_node(world: World, event: UpdateNode) -> None:
     node = _node(world, event.node)
     held = some_held(world.asks(), node)
+    world.reached["devices replaced"] += event.devices is not None and not held
+    world.reached["devices held"] += event.devices is not None and held
     _refuse_if(event.devices is not None and held, "devices: one is held")
     if event.devices is not None:
         node.equip(node.written, event.devices)

@@ -25,7 +25,18 @@ def lacks(picture: Picture, node: Node, ask: Ask) -> set[str]:
     types = {
         name for name, value in ask.resources.items() if used.get(name, 0) + value > capacity[name]
     }
-    return types | lacking(room_of(picture, node), ask) if ask.needs else types
+    if not ask.needs:
+        return types
+    room, reached = room_of(picture, node), picture.world.reached
+    found = lacking(room, ask)
+    reached["enough in all, not on one"] += any(
+        ask.wants[name] <= room.free.get(name, 0) for name in found
+    )
+    reached["another model"] += any(
+        kind in room.models and not need.admits(room.models[kind])
+        for kind, need in ask.needs.items()
+    )
+    return types | found
 
 
 def takes(picture: Picture, node: Node, ask: Ask) -> bool:

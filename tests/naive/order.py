@@ -119,7 +119,9 @@ def nodes(picture: Picture, ask: Ask) -> list[Node]:
         def by_step(node: Node) -> tuple[float, float, str]:
             return (step(picture, node, ask), leftover(picture, node, ask), node.name)
 
-        return sorted(there, key=by_step)
+        found = sorted(there, key=by_step)
+        _note(picture, ask, found)
+        return found
     if config.node_sort is NodeSortPolicy.BESTFIT:
         return by_leftover(picture, ask)
     sign = -1.0 if config.node_sort is NodeSortPolicy.BINPACKING else 1.0
@@ -140,6 +142,7 @@ def nodes_of_plans(picture: Picture, ask: Ask) -> list[Node]:
 
 def by_leftover(picture: Picture, ask: Ask) -> list[Node]:
     """Give all nodes, the one first that has the least left beside an ask."""
+    picture.world.reached["by leftover"] += 1
 
     def key(node: Node) -> tuple[float, str]:
         return (leftover(picture, node, ask), node.name)
@@ -149,6 +152,12 @@ def by_leftover(picture: Picture, ask: Ask) -> list[Node]:
 
 def leftover(picture: Picture, node: Node, ask: Ask) -> float:
     """Give the weighted sum of what a node has left beside an ask."""
+    return _leftover(picture, (node, ask))
+
+
+@remembered
+def _leftover(picture: Picture, both: tuple[Node, Ask]) -> float:
+    node, ask = both
     parts: list[float] = []
     for name, weight in picture.world.config.node_weights:
         largest = max(one.capacity[name] for one in picture.world.nodes.values())
@@ -158,8 +167,28 @@ def leftover(picture: Picture, node: Node, ask: Ask) -> float:
     return math.fsum(parts)
 
 
+def _note(picture: Picture, ask: Ask, found: list[Node]) -> None:
+    """Count what decided between the first two nodes that an ask fits."""
+    first = [node for node in found if step(picture, node, ask) < math.inf][:2]
+    if len(first) < 2:
+        return
+    steps = [step(picture, node, ask) for node in first]
+    left = [leftover(picture, node, ask) for node in first]
+    reached = picture.world.reached
+    reached["step before leftover"] += steps[0] < steps[1] and left[0] > left[1]
+    reached["leftover among equal steps"] += steps[0] == steps[1] and left[0] < left[1]
+    reached["name among equal steps"] += steps[0] == steps[1] and left[0] == left[1]
+    reached["less fragmentation than before"] += steps[0] < 0
+
+
 def step(picture: Picture, node: Node, ask: Ask) -> float:
     """Give the step k of a node: by how much an ask there adds to fragmentation; else infinite."""
+    return _step(picture, (node, ask))
+
+
+@remembered
+def _step(picture: Picture, both: tuple[Node, Ask]) -> float:
+    node, ask = both
     if not can_hold(room_of(picture, node), ask):
         return math.inf
     typical = typical_of(picture)

@@ -45,6 +45,9 @@ def plan_for(claim: Claim) -> Plan | None:
         if units is None:
             continue
         victims = tuple(ask for unit in _spared(claim, node, units) for ask in unit)
+        claim.world.reached["victims by devices"] += any(
+            set(one.devices or ()) & set(claim.ask.needs) for one in victims
+        )
         highest = max(claim.rank(victim) for victim in victims)
         plans.append(((highest, len(victims), place), Plan(claim, node, victims)))
     return min(plans, key=lambda one: one[0])[1] if plans else None

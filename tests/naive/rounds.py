@@ -16,7 +16,7 @@ from tests.naive.node_choice import first_node
 from tests.naive.picture import Picture
 from tests.naive.state import ROOT, Ask, Gang, Node, World
 
-State = frozenset[tuple[str, str, AskPlace, str | None]]
+State = frozenset[tuple[object, ...]]
 
 
 def run_rounds(world: World, now_us: int) -> None:
@@ -31,7 +31,10 @@ def run_rounds(world: World, now_us: int) -> None:
 def state(world: World) -> State:
     """Give the bound, the waiting and the pending asks, to be compared."""
     asks = [ask for ask in world.asks() if ask.place is not AskPlace.PARKED]
-    return frozenset((ask.app.name, ask.name, ask.place, ask.node) for ask in asks)
+    return frozenset(
+        (ask.app.name, ask.name, ask.place, ask.node, *sorted((ask.devices or {}).items()))
+        for ask in asks
+    )
 
 
 class _Outcome(Enum):

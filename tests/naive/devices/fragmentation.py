@@ -53,6 +53,7 @@ def learn(world: World) -> None:
     known, came = len(world.learned), len(world.came)
     if came and came >= 2 * known:
         weighted = dict(world.config.node_weights)
+        world.reached["learned again" if known else "learned"] += 1
         world.learned = [shape.only(weighted) for shape in world.came]
 
 

@@ -83,19 +83,24 @@ def taken_by(picture: Picture, node: Node, ask: Ask) -> dict[str, tuple[int, ...
 def _numbers(picture: Picture, room: Room, kind: str, need: DeviceNeed) -> tuple[int, ...]:
     """Give the devices that are taken of a type: of those that fit, the best."""
     free = room.devices[kind]
+    reached = picture.world.reached
     if need.count:
+        reached["whole ones"] += 1
         return tuple(number for number, left in enumerate(free) if left == MILLI)[: need.count]
     fitting = [number for number, left in enumerate(free) if left >= need.milli]
-    config = picture.world.config
-    if config.node_sort is not NodeSortPolicy.FGD:
-        return (min(fitting, key=lambda number: (free[number], number)),)
+    fullest = min(fitting, key=lambda number: (free[number], number))
+    reached["a share, of several devices"] += fullest != fitting[0]
+    if picture.world.config.node_sort is not NodeSortPolicy.FGD:
+        return (fullest,)
     typical = typical_of(picture)
 
     def after(number: int) -> tuple[int, int]:
         left = without_devices(room, kind, need, (number,))
         return (fragmentation(left, typical), number)
 
-    return (min(fitting, key=after),)
+    best = min(fitting, key=after)
+    reached["a share, by least fragmentation"] += best != fullest
+    return (best,)
 
 
 def without_resources(room: Room, amounts: Mapping[str, int]) -> Room:

@@ -30,6 +30,7 @@ _UPHEAVALS: Final = ("remove_node", "remove_node", "add_node", "update_node", "r
 
 _STOCKS: Final[tuple[tuple[Stocks, ...], ...]] = (
     ({"gpu": DeviceStock(2)}, {"gpu": DeviceStock(1)}, {"gpu": DeviceStock(3)}),
+    ({"gpu": DeviceStock(4)}, {"gpu": DeviceStock(3)}, {"gpu": DeviceStock(5)}),
     ({"gpu": DeviceStock(2)}, {"gpu": DeviceStock(4)}, {}),
     (
         {"gpu": DeviceStock(2, "A")},
@@ -74,6 +75,7 @@ _OF_TWO: Final[tuple[Needs, ...]] = (
 _NEEDS: Final[tuple[tuple[Needs, ...], ...]] = (
     (*_SHARES[:4], *_WHOLE[:2]),
     _SHARES,
+    (*_SHARES, *_WHOLE[:1]),
     _WHOLE,
     (*_SHARES[:3], *_WHOLE[:2], *_OF_MODELS),
     (*_OF_TWO, *_SHARES[:2], *_WHOLE[:1]),
@@ -141,7 +143,7 @@ def device_themed(choices: Choices) -> DeviceTheme:
     number = choices.number(len(_NEEDS))
     two, models = number >= len(_NEEDS) - 2, number == len(_NEEDS) - 3
     return DeviceTheme(
-        stocks=_STOCKS[3] if two else _STOCKS[2] if models else choices.of(_STOCKS),
+        stocks=_STOCKS[-1] if two else _STOCKS[-2] if models else choices.of(_STOCKS),
         needs=_NEEDS[number],
         cores=choices.of(_CORES),
         plain=choices.of((6, 100, 3)),
