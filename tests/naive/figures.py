@@ -8,10 +8,10 @@ from typing import Final
 from muster_core.config.model import PreemptionPolicy
 from muster_core.reasons import Code
 from tests.naive import back_off, claims, order, user_limits
+from tests.naive.filters import lacks
 from tests.naive.gangs import group_of, holding, members
 from tests.naive.moment import Moment, could_hold
 from tests.naive.permits import has_enough
-from tests.naive.rounds import lacks
 from tests.naive.state import App, Ask, Gang, lineage
 from tests.naive.waits import deadline
 

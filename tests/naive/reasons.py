@@ -23,8 +23,8 @@ from tests.naive.directory import check_admitted
 from tests.naive.figures import BACKING_OFF, Figures, figures_of, turn_of
 from tests.naive.gangs import group_of
 from tests.naive.moment import Moment, could_hold, gang_code
+from tests.naive.node_choice import first_node
 from tests.naive.parting import Parting, parting
-from tests.naive.rounds import first_node
 from tests.naive.state import RECOVERY, Ask, World, lineage
 
 

@@ -50,6 +50,7 @@ class NaiveScheduler:
         self.world = World()
         self.world.queues["root"] = configured(self.world.config.root)
         self._announced: dict[str, int | None] = {}
+        self._reserved: dict[Ask, Decision] = {}
         self._now_us = 0
 
     def batch(self, at_us: int, entries: Sequence[tuple[int, Event | str]]) -> list[Decision]:
@@ -97,6 +98,7 @@ class NaiveScheduler:
         self._run(at_us)
         waits.keep_clocks(self.world, at_us)
         self._announce_priorities()
+        self._announce_reservations()
         note_failed_binds(self.world)
         log, self.world.log = self.world.log, []
         return log
@@ -137,6 +139,22 @@ class NaiveScheduler:
             if now[path] != self._announced.get(path):
                 self.world.log.append(Decision(Kind.QUEUE_PRIORITY, queue=path, priority=now[path]))
         self._announced = now
+
+    def _announce_reservations(self) -> None:
+        """Say what the last round left, in order of reservation, where it is new or changed."""
+        now = {
+            ask: Decision(
+                Kind.RESERVED,
+                app=ask.app.name,
+                ask=ask.name,
+                node=node,
+                start_us=reservation.start.start_us,
+            )
+            for reservation in self.world.reserved
+            for ask, node in reservation.nodes
+        }
+        self.world.log += [said for ask, said in now.items() if said != self._reserved.get(ask)]
+        self._reserved = now
 
     @property
     def bound(self) -> list[tuple[str, str]]:
