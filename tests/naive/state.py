@@ -261,7 +261,8 @@ class World:
     """Everything that there is, and the log and the instant of the present or last batch.
 
     The present or last round has ``reserved``, the round before it ``reserved_before``;
-    ``reached`` counts which rules of backfill decided anything, for those who draw feeds.
+    ``reached`` counts which rules of backfill decided anything, for those who draw feeds, and
+    ``preceded`` are those for whom nodes were sought in this batch after others got some.
     """
 
     config: Configuration = attrs.field(factory=empty_configuration)
@@ -280,7 +281,9 @@ class World:
     lost: set[object] = attrs.field(factory=set[object])
     reserved: list[Reservation] = attrs.field(factory=list[Reservation])
     reserved_before: list[Reservation] = attrs.field(factory=list[Reservation])
+    round_began: int = 0
     reached: Counter[str] = attrs.field(factory=Counter[str])
+    preceded: set[Ask] = attrs.field(factory=set[Ask])
 
     @property
     def here(self) -> tuple[int, int]:

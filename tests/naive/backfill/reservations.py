@@ -26,6 +26,7 @@ Nodes = tuple[tuple[Ask, str], ...]
 def begin_round(world: World) -> None:
     """Begin a round, in which nothing is reserved yet."""
     world.reserved_before, world.reserved = world.reserved, []
+    world.round_began = world.moves
 
 
 def undelayed(world: World, ask: Ask) -> Callable[[Node], bool]:
@@ -51,6 +52,8 @@ def seek(world: World, ask: Ask) -> list[tuple[Ask, Node]]:
     party = None if scope is None else party_of(world, ask)
     if scope is None or party is None:
         return []
+    if world.moves > world.round_began:
+        world.preceded |= party.asks
     others = in_force(world, scope.path)
     known = any(party.is_that_of(one) for one in others)
     if known or len(others) >= scope.settings.backfill_depth:

@@ -16,6 +16,7 @@ from typing_extensions import override
 
 from muster_core.config.model import Configuration, QueueConfig, Settings
 from muster_core.events import AddApp, AddAsk, Configure
+from muster_core.resources import Resources
 from tests.naive.backfill.theme import NAMES, ORDER, Plans, mixed, ordered, parties, planned
 from tests.naive.choices import Choices, drawn
 from tests.naive.config_strategies import configurations, settings_of
@@ -27,6 +28,7 @@ from tests.naive.harness import SETTLE, Step, What
 from tests.naive.limit_strategies import ENTRY_BYTES, limited
 from tests.naive.theme import SECOND_US, Theme, themed
 
+_ONE: Final = Resources({"vcore": 1})
 _LENGTH_US: Final = 4 * SECOND_US
 _USERS: Final = ("u1", "u2", None)
 
@@ -58,6 +60,16 @@ class BackfillAssembly(EvictionAssembly):
     def put(self, at_us: int, what: What) -> None:
         """Append a step; an ask says how long it will run."""
         super().put(at_us, self._estimated(what) if isinstance(what, AddAsk) else what)
+
+    @override
+    def add_members(self, choices: Choices) -> What:
+        """Give members of a gang that come, often after a small one that takes its pick first."""
+        what = super().add_members(choices)
+        if not isinstance(what, AddAsk) or not what.count or choices.one_in(3):
+            return what
+        first = attrs.evolve(what, ask=f"{what.ask}-first", count=None, resources=_ONE, node=None)
+        self.put(self.steps[-1].at_us, first)
+        return attrs.evolve(what, count=max(1, what.count - 1))
 
     def _estimated(self, ask: AddAsk) -> AddAsk:
         self._came += 1

@@ -65,6 +65,12 @@ _GANGS: Final = (
     *("settle",) * 3,
     *("release", "add_app", "add_gang", "remove_ask", "bind_failed", "fail_bind"),
 )
+_PARTIES: Final = (
+    *("add_members",) * 8,
+    *("add_ask",) * 3,
+    *("settle",) * 4,
+    *("release", "add_app", "fail_bind"),
+)
 _UPHEAVALS: Final = (
     *("remove_node", "update_node", "update_node", "add_node", "remove_app"),
     *("remove_gang", "apply_gang", "apply_pod", "fail_gang", "refused"),
@@ -128,7 +134,7 @@ def planned(choices: Choices, *, honest: bool = False) -> Plans:
 
 def ordered(theme: Theme, choices: Choices, *, honest: bool = False) -> Theme:
     """Make a theme for evictions one in which queues keep the order of their asks."""
-    kinds = choices.of((_PLAIN, _GANGS, _GANGS, _PLAIN + _UPHEAVALS, _GANGS + _UPHEAVALS))
+    kinds = choices.of((_GANGS, _PLAIN, _PARTIES, _PLAIN + _UPHEAVALS, _GANGS + _UPHEAVALS))
     changes = _CHANGES if choices.one_in(3) else ()
     properties: dict[str, Texts] = {
         **theme.properties,
