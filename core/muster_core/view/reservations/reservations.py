@@ -80,7 +80,7 @@ class Reservations:
         if len(own) >= scope.config.settings.backfill_depth:
             return ()
         party = self.party_of(app, ask)
-        if party is None or any(one.party.keys == party.keys for one in own):
+        if party is None or any(one.party.is_that_of(party) for one in own):
             return ()
         before = self._before.get((scope.key, party.keys))
         if before is not None and party.group:
@@ -106,7 +106,7 @@ class Reservations:
         # BACKFILL-18
         if (
             before is not None
-            and before.start > (False, now_us)
+            and search.is_to_come(before.start)
             and (found is None or found[0] >= before.start)
             and search.still_fits(before, party)
         ):
@@ -135,11 +135,15 @@ class Reservations:
         """Return the nodes that a gang's party had, if it fits them now and delays nobody."""
         state = self._state
         present = Projection(state)
+        reserved = {member.key: name for member, name in before.places}
+        left, order = list(party.members), Order(state, present)
         ahead: dict[int, list[tuple[Reservation, Projection]]] = {}
         found: list[tuple[Member, Node]] = []
-        for member, name in at_present(before, party):
+        while left:
+            member = order.first(left)
+            left.remove(member)
             app, ask = member
-            leaf, node = state.leaf_of(app), state.nodes.nodes.get(name)
+            leaf, node = state.leaf_of(app), state.nodes.nodes.get(reserved[member.key])
             if node is None or not present.has_headroom(app, ask):
                 return None
             if not present.fits_on(node, leaf, ask):
@@ -208,12 +212,13 @@ class Reservations:
         scope = state.scopes.backfill(leaf)
         if scope is None:
             return None
+        group = group_of(state, ask)
         for one in self.in_force:
-            if one.scope is not scope or ask.gang in one.party.group:
+            if one.scope is not scope or (group is not None and ask.gang in one.party.group):
                 continue
             if self._ends_by(leaf, ask, one, now_us):
                 continue
-            projection = self._at_start(one, now_us)
+            projection = self._at_start(one, now_us, without=ask)
             if not (projection.has_headroom(app, ask) and projection.fits_on(node, leaf, ask)):
                 return one
         return None
@@ -228,13 +233,15 @@ class Reservations:
         return (False, now_us + estimate) <= reservation.start
 
     # BACKFILL-23
-    def _at_start(self, reservation: Reservation, now_us: int) -> Projection:
+    def _at_start(
+        self, reservation: Reservation, now_us: int, *, without: Ask | None = None
+    ) -> Projection:
         """Return what the view will be when a reservation starts."""
         search = Search(self._state, now_us, ())
         projection = search.projection(reservation.start, reservation.party.group)
         for other in self.in_force:
             if other.scope is reservation.scope and other.start <= reservation.start:
-                hold_places(self._state, projection, other)
+                hold_places(self._state, projection, other, without=without)
         return projection
 
     # What others see
