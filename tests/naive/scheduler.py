@@ -50,7 +50,6 @@ class NaiveScheduler:
         self.world = World()
         self.world.queues["root"] = configured(self.world.config.root)
         self._announced: dict[str, int | None] = {}
-        self._reserved: dict[Ask, Decision] = {}
         self._now_us = 0
 
     def batch(self, at_us: int, entries: Sequence[tuple[int, Event | str]]) -> list[Decision]:
@@ -154,8 +153,9 @@ class NaiveScheduler:
             for reservation in self.world.reserved
             for ask, node in reservation.nodes
         }
-        self.world.log += [said for ask, said in now.items() if said != self._reserved.get(ask)]
-        self._reserved = now
+        known = self.world.announced
+        self.world.log += [said for ask, said in now.items() if said != known.get(ask)]
+        self.world.announced = now
 
     @property
     def bound(self) -> list[tuple[str, str]]:

@@ -260,7 +260,8 @@ def empty_configuration() -> Configuration:
 class World:
     """Everything that there is, and the log and the instant of the present or last batch.
 
-    The present or last round has ``reserved``, the round before it ``reserved_before``;
+    The present or last round has ``reserved``, the round before it ``reserved_before``; what is
+    reserved for each ask was ``announced`` when the batch before ended;
     ``reached`` counts which rules of backfill decided anything, for those who draw feeds, and
     ``preceded`` are those for whom nodes were sought in this batch after others got some.
     """
@@ -281,6 +282,7 @@ class World:
     lost: set[object] = attrs.field(factory=set[object])
     reserved: list[Reservation] = attrs.field(factory=list[Reservation])
     reserved_before: list[Reservation] = attrs.field(factory=list[Reservation])
+    announced: dict[Ask, Decision] = attrs.field(factory=dict[Ask, Decision])
     round_began: int = 0
     reached: Counter[str] = attrs.field(factory=Counter[str])
     preceded: set[Ask] = attrs.field(factory=set[Ask])
