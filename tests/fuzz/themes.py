@@ -1,6 +1,6 @@
 """Random feeds of a theme, decided by the core and by the plain algorithm::
 
-    python -m tests.fuzz.themes topology --feeds 20000 --jobs 2 --seed 1
+    python -m tests.fuzz.themes backfill --feeds 20000 --jobs 2 --seed 1
 
 Each process takes every n-th seed. It says how many feeds ran, and shows the first that is decided
 differently, made as small as it goes, as a feed that ``muster check`` takes.
@@ -27,12 +27,15 @@ from hypothesis import HealthCheck, Phase, given, seed as seeded, settings, stra
 from muster.feeds import write_event
 from tests.fuzz.smaller import smallest
 from tests.naive.back_off_strategies import back_offs
+from tests.naive.backfill.promise import Promises
+from tests.naive.backfill.strategies import backfills
 from tests.naive.devices.strategies import devices
 from tests.naive.eviction_strategies import evictions
 from tests.naive.gang_strategies import gang_scenarios
-from tests.naive.harness import Marker, Step, compare
+from tests.naive.harness import Drive, Marker, Step, compare
 from tests.naive.operator_strategies import operations
 from tests.naive.plain import run_plainly
+from tests.naive.scheduler import NaiveScheduler
 from tests.naive.strategies import scenarios
 from tests.naive.tangles import tangles
 from tests.naive.topology.strategies import topologies
@@ -52,7 +55,16 @@ def _decides_the_same(steps: Sequence[Step]) -> Counter[str]:
     return Counter()
 
 
+def _keeps_its_promise(steps: Sequence[Step]) -> Counter[str]:
+    promises = Promises()
+    Drive(NaiveScheduler(), promises.after).run(steps)
+    compare(steps, run_plainly)
+    return promises.counts
+
+
 THEMES: Final[Mapping[str, tuple[st.SearchStrategy[list[Step]], Check]]] = {
+    "backfill": (backfills(), _decides_the_same),
+    "promise": (backfills(honest=True), _keeps_its_promise),
     "back-off": (back_offs(), _decides_the_same),
     "devices": (devices(), _decides_the_same),
     "evictions": (evictions(), _decides_the_same),

@@ -321,6 +321,7 @@ def tell(at_us: int, decision: Decision) -> str:
         "priority",
         "message",
         "index",
+        "start_us",
     )
     values = ((name, getattr(decision, name)) for name in names)
     said = " ".join(f"{name}={value}" for name, value in values if value is not None)

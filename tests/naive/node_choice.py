@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 
 from tests.naive import user_limits
 from tests.naive.filters import takes
@@ -11,9 +11,19 @@ from tests.naive.state import Ask, Node
 from tests.naive.topology import choice
 
 
-def first_node(picture: Picture, ask: Ask) -> Node | None:
-    """Give the first node in order that is schedulable, open, matches and has room."""
-    return _first(picture, ask, choice.nodes(picture, ask))
+def _any(_: Node) -> bool:
+    return True
+
+
+def first_node(picture: Picture, ask: Ask, may: Callable[[Node], bool] = _any) -> Node | None:
+    """Give the first node in order that is schedulable, open, matches and has room.
+
+    Args:
+        picture: What is now.
+        ask: The ask.
+        may: What must be true of the node besides.
+    """
+    return _first(picture, ask, choice.nodes(picture, ask), may)
 
 
 def fitting(picture: Picture, ask: Ask) -> Node | None:
@@ -28,10 +38,17 @@ def fitting_anywhere(picture: Picture, ask: Ask) -> Node | None:
     return _first(picture, ask, choice.nodes_of_plans(picture, ask))
 
 
+def fits_on(picture: Picture, node: Node, ask: Ask) -> bool:
+    """Say whether an ask fits one node, the quotas above it and the limits of its user."""
+    return takes(picture, node, ask) and has_headroom(picture, ask)
+
+
 def has_headroom(picture: Picture, ask: Ask) -> bool:
     """Say whether neither a quota nor a limit of its user or group stands against an ask."""
     return picture.fits_headroom(ask) and not user_limits.over(picture, ask)
 
 
-def _first(picture: Picture, ask: Ask, nodes: Iterable[Node]) -> Node | None:
-    return next((node for node in nodes if takes(picture, node, ask)), None)
+def _first(
+    picture: Picture, ask: Ask, nodes: Iterable[Node], may: Callable[[Node], bool] = _any
+) -> Node | None:
+    return next((node for node in nodes if takes(picture, node, ask) and may(node)), None)

@@ -56,7 +56,8 @@ class Ask:
     as of the end of a batch; ``keeps`` says that it is a node service that keeps its node;
     ``needs`` is what it needs of devices, and ``devices`` the numbers of those that it holds;
     ``retries`` is how often its work may still fail; ``failed_binds`` is how many of its
-    binds failed in a row, and ``failed_at_us`` when the last of them did.
+    binds failed in a row, and ``failed_at_us`` when the last of them did; ``estimate_us`` is
+    how long it will run, as its event says, and ``bound_at_us`` when it was bound.
     """
 
     app: App
@@ -85,6 +86,8 @@ class Ask:
     failed_at_us: int = 0
     needs: Mapping[str, DeviceNeed] = attrs.field(factory=dict[str, DeviceNeed])
     devices: dict[str, tuple[int, ...]] | None = None
+    estimate_us: int | None = None
+    bound_at_us: int = 0
     wants: dict[str, int] = attrs.field(init=False)
 
     def __attrs_post_init__(self) -> None:
@@ -231,6 +234,41 @@ class AskShape:
         return AskShape(self.devices, tuple(one for one in self.resources if one[0] in types))
 
 
+@attrs.frozen(order=True)
+class Instant:
+    """When asks are released that hold a node: known ends by time, then the unknown ones.
+
+    Attributes:
+        is_unknown: It is that of a single ask whose end is not known.
+        place: The time in microseconds; of an unknown one the place of its assignment.
+    """
+
+    is_unknown: bool
+    place: int
+
+    @property
+    def start_us(self) -> int | None:
+        """The time in microseconds; None if it is unknown."""
+        return None if self.is_unknown else self.place
+
+
+@attrs.frozen(eq=False)
+class Reservation:
+    """The nodes that are kept for those who cannot be placed yet, as they were found.
+
+    Attributes:
+        scope: The path of the queue whose scope it is of.
+        group: The names of the gangs of its group; none of an ask by itself.
+        start: The first instant at which all can be placed.
+        nodes: Who gets which node, in the order in which they were placed.
+    """
+
+    scope: str
+    group: frozenset[str]
+    start: Instant
+    nodes: tuple[tuple[Ask, str], ...]
+
+
 @attrs.define(eq=False)
 class Rounds:
     """What the rounds of the present batch have done, as far as it can be undone.
@@ -264,6 +302,10 @@ class World:
     ``came`` are the shapes of all asks with devices that ever came, and ``learned`` those that
     are typical as long as no others are named. ``reached`` counts how often rules were reached,
     to tell whether scenarios are about them.
+    The present or last round has ``reserved``, the round before it ``reserved_before``; what is
+    reserved for each ask was ``announced`` when the batch before ended;
+    ``reached`` counts which rules of backfill decided anything, for those who draw feeds, and
+    ``preceded`` are those for whom nodes were sought in this batch after others got some.
     """
 
     config: Configuration = attrs.field(factory=empty_configuration)
@@ -280,9 +322,13 @@ class World:
     moves: int = 0
     taken: dict[Ask, object] = attrs.field(factory=dict[Ask, object])
     lost: set[object] = attrs.field(factory=set[object])
-    came: list[AskShape] = attrs.field(factory=list[AskShape])
-    learned: list[AskShape] = attrs.field(factory=list[AskShape])
-    reached: Counter[str] = attrs.field(factory=Counter[str])
+    ``came`` are the shapes of all asks with devices that ever came, and ``learned`` those that
+    are typical as long as no others are named.
+
+    The present or last round has ``reserved``, the round before it ``reserved_before``; what is
+    reserved for each ask was ``announced`` when the batch before ended; ``preceded`` are those
+    for whom nodes were sought in this batch after others got some. ``reached`` counts how often
+    rules were reached, to tell whether scenarios are about them.
 
     @property
     def here(self) -> tuple[int, int]:

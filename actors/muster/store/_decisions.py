@@ -22,9 +22,8 @@ something."""
 
 _VALUES: Final = attrgetter(*(f"decision.{name}" for name in _FIELDS[:_OLDEST]))
 _REASON: Final = _FIELDS.index("reason")
-_DEVICES: Final = _FIELDS.index("devices")
 _TYPES: Final[Mapping[str, type]] = {
-    **dict.fromkeys(("priority", "index", "line"), int),
+    **dict.fromkeys(("priority", "index", "line", "start_us"), int),
     "devices": dict,
 }
 _ALLOWED: Final = tuple(frozenset({_TYPES.get(name, str), type(None)}) for name in _FIELDS)
@@ -40,12 +39,14 @@ def encode_decisions(decisions: Sequence[Announced]) -> bytes:
         decisions: The decisions: their numbers follow one another, and their instant is that of
             the batch.
     """
-    return pack(
-        [
-            _VALUES(one) if one.decision.devices is None else (*_VALUES(one), one.decision.devices)
-            for one in decisions
-        ]
-    )
+    return pack([_written(_VALUES(decision)) for decision in decisions])
+
+
+def _written(values: tuple[object, ...]) -> tuple[object, ...]:
+    end = len(values)
+    while end > _ALWAYS and values[end - 1] is None:
+        end -= 1
+    return values[:end]
 
 
 def decode_decisions(data: bytes, first_seq: int, at_us: int) -> tuple[Announced, ...]:

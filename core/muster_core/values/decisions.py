@@ -34,6 +34,8 @@ class Kind(StrEnum):
     QUEUE_PRIORITY = "queue_priority"
     CONFIG = "config"
     WARNING = "warning"
+    # BACKFILL-40
+    RESERVED = "reserved"
 
 
 # DECISION-7
@@ -73,6 +75,8 @@ class Decision:
         line: The line of the event in the feed, from 1, if it is known.
         devices: In ``assigned``, the numbers of the devices that the ask takes of each type, in
             the order of the types; None if it takes none.
+        start_us: When a reservation starts, in microseconds since the start; None if that is not
+            known, and in all decisions that are not ``reserved``.
     """
 
     kind: Kind
@@ -88,18 +92,22 @@ class Decision:
     index: int | None = None
     line: int | None = None
     devices: Mapping[str, tuple[int, ...]] | None = None
+    start_us: int | None = None
 
 
 _UnfrozenDecision: Final = unfrozen(Decision)
 
-_FIELDS: Final = tuple(field.name for field in attrs.fields(Decision) if field.name != "kind")
-"""The fields of a decision after its kind, in the order of a log line."""
+_FIELDS: Final = tuple(
+    field.name for field in attrs.fields(Decision) if field.name not in {"kind", "start_us"}
+)
+"""The fields of a decision after its kind, in the order of a log line, that it has as they are."""
 
 _VALUES: Final = attrgetter(*_FIELDS)
 
 # Looking up a member of an enum takes ten times as long.
 _QUEUE_PRIORITY: Final = Kind.QUEUE_PRIORITY
 _APP_STATE: Final = Kind.APP_STATE
+_RESERVED: Final = Kind.RESERVED
 
 
 def decision_on_ask(
@@ -160,6 +168,10 @@ class Announced:
         # DEVICE-12
         if decision.devices is not None:
             line["devices"] = {kind: [*numbers] for kind, numbers in decision.devices.items()}
+        # BACKFILL-40
+        if decision.kind is _RESERVED:
+            start_us = decision.start_us
+            line["start"] = None if start_us is None else seconds(start_us)
         return line
 
 

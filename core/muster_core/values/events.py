@@ -155,6 +155,8 @@ class AddAsk:
         retries: How often each ask is tried again after its work has failed.
         work: What is to run for each ask, or None if the event does not say it.
         devices: The devices that each ask needs, by type; the resources do not contain them.
+        estimate_us: How long it is expected to take after its bind, or None. This only plans: it
+            ends nothing.
     """
 
     app: str
@@ -172,6 +174,7 @@ class AddAsk:
     retries: int = 0
     work: Work | None = None
     devices: Mapping[str, DeviceNeed] = NO_NEEDS
+    estimate_us: int | None = None
 
     def __attrs_post_init__(self) -> None:
         """Check the fields.
@@ -199,6 +202,7 @@ class AddAsk:
             and self.work is None
             and not self.devices
             and DEVICE_PREFIX not in "".join(resources.amounts)
+            and self.estimate_us is None
         )
         if not is_plain and not attrs.validators.get_disabled():
             for field in attrs.fields(AddAsk):
@@ -226,6 +230,8 @@ _ASK_CHECKS: Final[Mapping[str, Callable[[object, Any, Any], None]]] = {
     "retries": NOT_NEGATIVE,
     "work": _optional(that_runs),
     "devices": needs,
+    # BACKFILL-6
+    "estimate_us": _optional(AT_LEAST_ONE),
 }
 
 

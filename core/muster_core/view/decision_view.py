@@ -29,7 +29,7 @@ if TYPE_CHECKING:
     from muster_core.values.configuration.partition import Configuration
     from muster_core.values.reasons import Code, Explanation, PendingReason
     from muster_core.values.resources import Resources
-    from muster_core.values.snapshots import LimitSnapshot
+    from muster_core.values.snapshots import LimitSnapshot, ReservationSnapshot
     from muster_core.view.facts import ViewFacts
     from muster_core.view.gangs.gang import ViewGang
     from muster_core.view.rounds import Decided
@@ -280,6 +280,16 @@ class DecisionView:
         self._state.touched.clear()
         return sorted(changed, key=lambda decision: decision.queue or "")
 
+    # BACKFILL-39
+    def reservations(self) -> Mapping[str, ReservationSnapshot]:
+        """Return what the last round has left reserved, by ``app/ask``. Between two batches."""
+        return self._rounds.reservations.snapshot()
+
+    # BACKFILL-40
+    def changed_reservations(self) -> Iterator[Decision]:
+        """Return a decision for each node that is reserved newly or otherwise; after a batch."""
+        return self._rounds.reservations.changed()
+
     # CHECKPOINT-4
     def facts(self) -> Steps[ViewFacts]:
         """Return what the view owns and cannot compute. Between two batches."""
@@ -331,6 +341,7 @@ class DecisionView:
         self._state.check_back_offs()
         self._state.user_limits.check(self.apps)
         self._state.kept_nodes.check()
+        self._state.scopes.check()
         assert self._state.claimants == {
             key: queue for key, queue in self.queues.items() if queue.claims
         }
@@ -350,6 +361,8 @@ class DecisionView:
         """Assert that no pending ask of a leaf could be placed."""
         if not isinstance(leaf, LeafView) or leaf.may_be_blocked_by_members():
             return
+        if self._state.scopes.of(leaf) is not None:
+            return  # The first in order may hold up all others.
         mask = leaf.open & self._state.fitting
         for queue in leaf.upward():
             mask &= queue.admits

@@ -41,7 +41,14 @@ class NodeFinder:
         self._domains = Domains(state.nodes)
 
     # ORDER-21
-    def find(self, leaf: LeafView, app: ViewApp, ask: Ask, bit: int) -> Node | None:
+    def find(
+        self,
+        leaf: LeafView,
+        app: ViewApp,
+        ask: Ask,
+        bit: int,
+        may: Callable[[Node], bool] | None = None,
+    ) -> Node | None:
         """Return the first node on which a pending ask may be placed now, or None.
 
         Args:
@@ -49,17 +56,20 @@ class NodeFinder:
             app: Its application.
             ask: The ask.
             bit: The bit of its shape.
+            may: What must be true of the node besides, such as that no reservation is delayed.
         """
         node = self._nodes.find(bit)
         if node is None:
             return None
         standing = None if ask.gang is None else standing_in(self._gangs[ask.gang], self._apps)
         if standing is None:
+            if may is not None:
+                return next(filter(may, self._fitting(leaf, ask, bit)), None)
             # SERVICE-10
             return node if not node.kept or self._kept_nodes.is_service(leaf, ask) else None
         gang = self._gangs[ask.gang or ""]
         chosen = self._choose(gang, (app, ask), standing) if standing.must_choose else None
-        return self._first(standing, chosen, leaf, ask, bit)
+        return self._first(standing, chosen, leaf, ask, bit, may)
 
     # TOPOLOGY-14
     def find_in_any_domain(self, leaf: LeafView, ask: Ask, bit: int) -> Node | None:
@@ -79,13 +89,19 @@ class NodeFinder:
         return next((node for node in self._fitting(leaf, ask, bit) if standing.lets(node)), None)
 
     def _first(
-        self, standing: Standing, chosen: str | None, leaf: LeafView, ask: Ask, bit: int
+        self,
+        standing: Standing,
+        chosen: str | None,
+        leaf: LeafView,
+        ask: Ask,
+        bit: int,
+        may: Callable[[Node], bool] | None,
     ) -> Node | None:
         """Return the node with the least place, and of these the first in the order of nodes."""
         best, least = None, -1
         for node in self._fitting(leaf, ask, bit):
             place = standing.place(node, chosen)
-            if place is not None and (best is None or place < least):
+            if place is not None and (best is None or place < least) and (not may or may(node)):
                 best, least = node, place
                 if not place:
                     break
