@@ -300,12 +300,12 @@ class World:
     """Everything that there is, and the log and the instant of the present or last batch.
 
     ``came`` are the shapes of all asks with devices that ever came, and ``learned`` those that
-    are typical as long as no others are named. ``reached`` counts how often rules were reached,
-    to tell whether scenarios are about them.
+    are typical as long as no others are named.
+
     The present or last round has ``reserved``, the round before it ``reserved_before``; what is
-    reserved for each ask was ``announced`` when the batch before ended;
-    ``reached`` counts which rules of backfill decided anything, for those who draw feeds, and
-    ``preceded`` are those for whom nodes were sought in this batch after others got some.
+    reserved for each ask was ``announced`` when the batch before ended; ``preceded`` are those
+    for whom nodes were sought in this batch after others got some. ``reached`` counts how often
+    rules were reached, to tell whether scenarios are about them.
     """
 
     config: Configuration = attrs.field(factory=empty_configuration)
@@ -322,13 +322,14 @@ class World:
     moves: int = 0
     taken: dict[Ask, object] = attrs.field(factory=dict[Ask, object])
     lost: set[object] = attrs.field(factory=set[object])
-    ``came`` are the shapes of all asks with devices that ever came, and ``learned`` those that
-    are typical as long as no others are named.
-
-    The present or last round has ``reserved``, the round before it ``reserved_before``; what is
-    reserved for each ask was ``announced`` when the batch before ended; ``preceded`` are those
-    for whom nodes were sought in this batch after others got some. ``reached`` counts how often
-    rules were reached, to tell whether scenarios are about them.
+    came: list[AskShape] = attrs.field(factory=list[AskShape])
+    learned: list[AskShape] = attrs.field(factory=list[AskShape])
+    reserved: list[Reservation] = attrs.field(factory=list[Reservation])
+    reserved_before: list[Reservation] = attrs.field(factory=list[Reservation])
+    announced: dict[Ask, Decision] = attrs.field(factory=dict[Ask, Decision])
+    round_began: int = 0
+    reached: Counter[str] = attrs.field(factory=Counter[str])
+    preceded: set[Ask] = attrs.field(factory=set[Ask])
 
     @property
     def here(self) -> tuple[int, int]:

@@ -20,8 +20,9 @@ _OLDEST: Final = _FIELDS.index("line") + 1
 """How many fields a decision had at first; later ones are written only up to the last that says
 something."""
 
-_VALUES: Final = attrgetter(*(f"decision.{name}" for name in _FIELDS[:_OLDEST]))
+_VALUES: Final = attrgetter(*(f"decision.{name}" for name in _FIELDS))
 _REASON: Final = _FIELDS.index("reason")
+_DEVICES: Final = _FIELDS.index("devices")
 _TYPES: Final[Mapping[str, type]] = {
     **dict.fromkeys(("priority", "index", "line", "start_us"), int),
     "devices": dict,
@@ -44,7 +45,7 @@ def encode_decisions(decisions: Sequence[Announced]) -> bytes:
 
 def _written(values: tuple[object, ...]) -> tuple[object, ...]:
     end = len(values)
-    while end > _ALWAYS and values[end - 1] is None:
+    while end > _OLDEST and values[end - 1] is None:
         end -= 1
     return values[:end]
 

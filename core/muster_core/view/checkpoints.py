@@ -103,7 +103,7 @@ class Checkpoints:
         state.eviction_history.load(facts.history)
         self._rounds.steps = facts.steps
         state.nodes.learn(state.learned.load(facts.learned))
-        yield from self._rounds.load(facts.last_round)
+        yield from self._rounds.load(facts.last_round, facts.timers.passed_us)
         for key, name in facts.keepers:
             app = state.apps[key]
             state.kept_nodes.keep(app, app.pending[name])

@@ -62,7 +62,7 @@ class Rounds:
         self._state = state
         self._placements = Placements(state)
         self._finder = NodeFinder(state, self._placements.list_apps)
-        self._reservations = Reservations(state)
+        self._reservations = Reservations(state, self._finder)
         self._permits = Permits(state, self._placements, self._finder, self._reservations)
         self._evictor = Evictor(state, self._placements, self._permits, self._finder)
         self._deadlocks = Deadlocks(state, self._placements, self._permits, self._finder)
@@ -122,7 +122,7 @@ class Rounds:
         # ROUND-6
         again = True
         while again:
-            self._start_round()
+            self._start_round(now_us)
             decisions = self._permits.bind_complete(changed, now_us)
             if decisions:
                 yield decisions
@@ -181,12 +181,12 @@ class Rounds:
         if decisions:
             yield decisions
 
-    def _start_round(self) -> None:
+    def _start_round(self, now_us: int) -> None:
         # DEVICE-18
         typical = self._state.learned.take()
         if typical is not None:
             self._state.nodes.learn(typical)
-        self._reservations.start_round()
+        self._reservations.start_round(now_us)
         self._permits.start_round()
         self._placements.seen_states.start_round()
 
@@ -232,8 +232,9 @@ class Rounds:
         node = None
         if not exact or (is_allowed and leaf.has_room(ask)):
             # BACKFILL-21
-            held = self._reservations.in_force
-            may = self._reservations.undelayed(leaf, app, ask, now_us) if held else None
+            may = None
+            if self._reservations.in_force:
+                may = self._reservations.undelayed(leaf, app, ask)
             node = self._finder.find(leaf, app, ask, bit, may)
         if node is None:
             assert exact or ask.gang is not None, "chose an ask that fits no node"
@@ -245,7 +246,7 @@ class Rounds:
             self._placements.list_apps()
             if self._state.scopes:
                 self._state.refresh()
-                self._reservations.seek(leaf, app, ask, now_us)
+                self._reservations.seek(leaf, app, ask)
             return []
         # ROUND-14
         if app.spoilt and ask.name in app.spoilt:
@@ -281,8 +282,13 @@ class Rounds:
         )
 
     # CHECKPOINT-5
-    def load(self, facts: LastRoundFacts) -> Steps[None]:
-        """Take over what the last round left, and bring the view up to date."""
+    def load(self, facts: LastRoundFacts, now_us: int) -> Steps[None]:
+        """Take over what the last round left, and bring the view up to date.
+
+        Args:
+            facts: What it left.
+            now_us: The instant of the last batch, in microseconds.
+        """
         state = self._state
         why = {(key, name): message for key, name, message in facts.failed_with}
         for piece in in_pieces(facts.failed_on):
@@ -296,7 +302,7 @@ class Rounds:
             for app in apps:
                 state.list_app(app)
         self._permits.load(facts.failures, was_exact=facts.was_exact)
-        self._reservations.load(facts.reservations)
+        self._reservations.load(facts.reservations, now_us)
         yield from state.catch_up()
         yield from state.find_limits()
         self._placements.list_apps()

@@ -86,7 +86,7 @@ class Projection:
         """Return whether a pending ask of a leaf may use a node, and fits there."""
         if not node.matching >> self._state.bit_of(ask) & 1:
             return False
-        if not self._state.kept_nodes.admits(node, leaf, ask):
+        if node.kept and not self._state.kept_nodes.is_service(leaf, ask):
             return False
         more, used, capacity = self._nodes.get(node.name, _NOTHING), node.used, node.capacity
         for name, amount in ask.resources.amounts.items():
