@@ -34,7 +34,7 @@ class Kind(StrEnum):
     QUEUE_PRIORITY = "queue_priority"
     CONFIG = "config"
     WARNING = "warning"
-    # BACKFILL-40
+    # BACKFILL-30
     RESERVED = "reserved"
 
 
@@ -168,7 +168,7 @@ class Announced:
         # DEVICE-12
         if decision.devices is not None:
             line["devices"] = {kind: [*numbers] for kind, numbers in decision.devices.items()}
-        # BACKFILL-40
+        # BACKFILL-30
         if decision.kind is _RESERVED:
             start_us = decision.start_us
             line["start"] = None if start_us is None else seconds(start_us)

@@ -230,7 +230,7 @@ _ASK_CHECKS: Final[Mapping[str, Callable[[object, Any, Any], None]]] = {
     "retries": NOT_NEGATIVE,
     "work": _optional(that_runs),
     "devices": needs,
-    # BACKFILL-6
+    # BACKFILL-9
     "estimate_us": _optional(AT_LEAST_ONE),
 }
 

@@ -197,7 +197,7 @@ class NodeSnapshot:
     devices: Mapping[str, DeviceSnapshot] = attrs.field(factory=dict[str, DeviceSnapshot])
 
 
-# BACKFILL-39
+# EXPECT-15
 @final
 @attrs.frozen
 class ReservationSnapshot:

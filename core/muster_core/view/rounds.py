@@ -152,7 +152,7 @@ class Rounds:
         if kept_nodes:
             kept_nodes.settle()
             opening = kept_nodes.may_open()
-        # BACKFILL-5
+        # ROUND-10
         ordered = bool(state.scopes) and state.scopes.have_pending()
         self._set_exact(exact=opening or ordered or self._permits.must_be_exact())
         state.refresh()
@@ -231,7 +231,7 @@ class Rounds:
         # ORDER-4
         node = None
         if not exact or (is_allowed and leaf.has_room(ask)):
-            # BACKFILL-21
+            # BACKFILL-24
             may = None
             if self._reservations.in_force:
                 may = self._reservations.undelayed(leaf, app, ask)
