@@ -138,7 +138,8 @@ class Evictor:
         # LIMIT-9
         if not app.is_within_limits(ask) or not self._state.leaf_of(app).has_room(ask):
             return None
-        return self._state.find_node(self._state.leaf_of(app), ask, self._state.bit_of(ask))
+        leaf, bit = self._state.leaf_of(app), self._state.bit_of(ask)
+        return self._state.find_node_beside_victims(leaf, ask, bit)
 
     def _plan_for(self, action: EvictionAction, app: ViewApp, ask: Ask) -> Steps[Plan | None]:
         """Find a plan for an ask; None if there is none, or the ask fits without evictions."""

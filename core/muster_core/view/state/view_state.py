@@ -132,7 +132,14 @@ class ViewState:
             ask: The ask.
             bit: The bit of its shape.
         """
-        node = self.nodes.find(bit)
+        return self._unless_kept(self.nodes.find(bit), leaf, ask)
+
+    # DEVICE-21
+    def find_node_beside_victims(self, leaf: LeafView, ask: Ask, bit: int) -> Node | None:
+        """Do what :meth:`find_node` does in the order in which victims are looked for."""
+        return self._unless_kept(self.nodes.find_beside_victims(bit), leaf, ask)
+
+    def _unless_kept(self, node: Node | None, leaf: LeafView, ask: Ask) -> Node | None:
         if node is None or not node.kept or self.kept_nodes.is_service(leaf, ask):
             return node
         return None  # An ask that matches a node that is kept requires this node.
