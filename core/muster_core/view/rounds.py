@@ -179,9 +179,9 @@ class Rounds:
 
     def _start_round(self) -> None:
         # DEVICE-18
-        typical = self._state.learned.take()
-        if typical is not None:
-            self._state.nodes.learn(typical)
+        state = self._state
+        if state.learned.take(state.nodes.weights):
+            state.nodes.learn(state.learned.taken)
         self._permits.start_round()
         self._placements.seen_states.start_round()
 

@@ -15,11 +15,14 @@ from tests.naive.picture import Picture
 from tests.naive.state import Ask, Node
 from tests.naive.topology.domains import domain_of, domains, homes, lets, topology_of
 
+Order = Callable[[Picture, Ask], list[Node]]
+"""Gives all nodes, best first for an ask."""
 
-def nodes(picture: Picture, ask: Ask) -> list[Node]:
+
+def nodes(picture: Picture, ask: Ask, in_order: Order = order.nodes) -> list[Node]:
     """Give the nodes that an ask may take by its topology, in the order in which it takes them."""
     topology = topology_of(picture, ask)
-    found = order.nodes(picture, ask)
+    found = in_order(picture, ask)
     if topology is None:
         return found
     allowed = [node for node in found if lets(picture, node, ask)]
@@ -29,7 +32,7 @@ def nodes(picture: Picture, ask: Ask) -> list[Node]:
         if len(allowed) < len(found):
             _note(picture, ask, "keeps off")
         return _in_order(picture, ask, allowed)
-    first = chosen(picture, ask, topology)
+    first = chosen(picture, ask, topology, in_order)
     _note(picture, ask, "none" if first is None else "chosen")
     inside = [node for node in allowed if first is not None and domain_of(node, topology) == first]
     if topology.rule is TopologyRule.SAME:
@@ -45,15 +48,16 @@ def nodes_of_plans(picture: Picture, ask: Ask) -> list[Node]:
     return _in_order(picture, ask, [node for node in found if lets(picture, node, ask)])
 
 
-def chosen(picture: Picture, ask: Ask, topology: Topology) -> str | None:
+def chosen(picture: Picture, ask: Ask, topology: Topology, in_order: Order) -> str | None:
     """Give the first domain in which an ask, then the others that its gang lacks, can be placed."""
     asks = [ask, *_others(picture, ask)]
     if len({one.app.queue for one in asks}) > 1:
         _note(picture, ask, "tries asks of several leaves")
     for domain in domains(picture, topology):
 
-        def inside(node: Node, domain: str = domain) -> bool:
-            return domain_of(node, topology) == domain
+        def inside(picture: Picture, ask: Ask, domain: str = domain) -> list[Node]:
+            found = in_order(picture, ask)
+            return [node for node in found if domain_of(node, topology) == domain]
 
         if _can_be_placed(picture, asks, inside):
             return domain
@@ -95,7 +99,7 @@ def _others(picture: Picture, ask: Ask) -> list[Ask]:
     return found
 
 
-def _can_be_placed(picture: Picture, asks: Sequence[Ask], inside: Callable[[Node], bool]) -> bool:
+def _can_be_placed(picture: Picture, asks: Sequence[Ask], inside: Order) -> bool:
     """Try without effect whether asks can be placed one after another on some nodes."""
     world = picture.world
     before = [(ask, ask.place, ask.node, ask.devices) for ask in asks]
@@ -105,12 +109,12 @@ def _can_be_placed(picture: Picture, asks: Sequence[Ask], inside: Callable[[Node
     return fits
 
 
-def _is_placed(picture: Picture, ask: Ask, inside: Callable[[Node], bool]) -> bool:
+def _is_placed(picture: Picture, ask: Ask, inside: Order) -> bool:
     """Place an ask, if it fits."""
     if not picture.fits_headroom(ask) or user_limits.over(picture, ask):
         return False
-    found = (node for node in order.nodes(picture, ask) if inside(node))
-    node = next((node for node in found if takes(picture, node, ask)), None)
+    found = (node for node in inside(picture, ask) if takes(picture, node, ask))
+    node = next(found, None)
     if node is not None:
         ask.devices = taken_by(picture, node, ask)
         ask.place, ask.node = AskPlace.WAITING, node.name
