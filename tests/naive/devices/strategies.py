@@ -63,10 +63,16 @@ class DeviceAssembly(EvictionAssembly):
         return what
 
 
-def _ordered(
+def ordered(
     configs: list[Configuration], about: DeviceTheme, choices: Choices
 ) -> list[Configuration]:
-    """Give configurations the order of nodes, and leaves the quotas, that a theme has."""
+    """Give configurations the order of nodes, and leaves the quotas, that a theme has.
+
+    Args:
+        configs: The configurations.
+        about: The theme.
+        choices: Which quotas leaves have.
+    """
     configs = configs if len(configs) > 1 or len(about.policies) == 1 else configs * 2
     return [
         attrs.evolve(
@@ -107,7 +113,7 @@ def devices(draw: st.DrawFn, lists: int = 4) -> list[Step]:
     about = half_full(eviction_themed(draw(drawn(12))), draw(drawn(2)))
     which = device_themed(draw(drawn(9)))
     configs = enabled(draw(configurations(theme)), about)
-    configs = _ordered(configs, which, draw(drawn(40)))
+    configs = ordered(configs, which, draw(drawn(40)))
 
     def make(
         theme: Theme, gangs: GangTheme, about: EvictionTheme, configs: list[Configuration]

@@ -25,7 +25,7 @@ _KINDS: Final = (
     *("update_node",) * 2,
     *("bind_failed", "remove_ask", "fail_bind", "add_node"),
 )
-_GANGS: Final = (*("add_members",) * 4, "add_gang", "remove_gang")
+_GANGS: Final = (*("add_members",) * 7, "add_gang", "remove_gang")
 _UPHEAVALS: Final = ("remove_node", "remove_node", "add_node", "update_node", "remove_app")
 
 _STOCKS: Final[tuple[tuple[Stocks, ...], ...]] = (
@@ -138,6 +138,20 @@ class DeviceTheme:
     typical: tuple[TypicalAsk, ...]
 
 
+NO_DEVICES: Final = DeviceTheme(
+    stocks=({},),
+    needs=({},),
+    cores=(Resources(),),
+    plain=1,
+    limits=(None,),
+    guarantees=(0,),
+    policies=(_FAIR,),
+    weights={},
+    typical=(),
+)
+"""What scenarios are about in which nothing has devices or needs them."""
+
+
 def device_themed(choices: Choices) -> DeviceTheme:
     """Make a theme for devices."""
     number = choices.number(len(_NEEDS))
@@ -160,7 +174,7 @@ def device_themed(choices: Choices) -> DeviceTheme:
 def stocked(theme: Theme, choices: Choices) -> Theme:
     """Make a theme for evictions one that is mostly about asks which come and go."""
     changes = ("configure",) * 2 if choices.one_in(3) else ()
-    gangs = choices.of(((), (), _GANGS))
+    gangs = choices.of(((), _GANGS))
     return attrs.evolve(
         theme, kinds=_KINDS + choices.of(((), _UPHEAVALS)) + gangs + changes, limits=False
     )

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Callable, Sequence
 
 from muster_core.gangs.topology import Topology, TopologyRule
@@ -54,14 +55,26 @@ def chosen(picture: Picture, ask: Ask, topology: Topology, in_order: Order) -> s
     if len({one.app.queue for one in asks}) > 1:
         _note(picture, ask, "tries asks of several leaves")
     for domain in domains(picture, topology):
-
-        def inside(picture: Picture, ask: Ask, domain: str = domain) -> list[Node]:
-            found = in_order(picture, ask)
-            return [node for node in found if domain_of(node, topology) == domain]
-
-        if _can_be_placed(picture, asks, inside):
+        if _placed(picture, asks, _inside(topology, domain, in_order)) == len(asks):
             return domain
     return None
+
+
+def rooms(picture: Picture, ask: Ask, topology: Topology) -> tuple[int, dict[str, int]]:
+    """Give how many a gang lacks, and how many of them are placed in each domain until one fails."""
+    asks, found = [ask, *_others(picture, ask)], dict[str, int]()
+    for domain in domains(picture, topology):
+        found[domain] = _placed(picture, asks, _inside(topology, domain, order.nodes))
+    return len(asks), found
+
+
+def _inside(topology: Topology, domain: str, in_order: Order) -> Order:
+    """Give the order of the nodes of one domain."""
+
+    def found(picture: Picture, ask: Ask) -> list[Node]:
+        return [node for node in in_order(picture, ask) if domain_of(node, topology) == domain]
+
+    return found
 
 
 def _in_order(picture: Picture, ask: Ask, found: Sequence[Node]) -> list[Node]:
@@ -99,14 +112,15 @@ def _others(picture: Picture, ask: Ask) -> list[Ask]:
     return found
 
 
-def _can_be_placed(picture: Picture, asks: Sequence[Ask], inside: Order) -> bool:
-    """Try without effect whether asks can be placed one after another on some nodes."""
+def _placed(picture: Picture, asks: Sequence[Ask], inside: Order) -> int:
+    """Try without effect how many asks can be placed one after another on some nodes."""
     world = picture.world
     before = [(ask, ask.place, ask.node, ask.devices) for ask in asks]
-    fits = all(_is_placed(Picture(world), ask, inside) for ask in asks)
+    tried = (_is_placed(Picture(world), ask, inside) for ask in asks)
+    number = sum(itertools.takewhile(bool, tried))
     for ask, place, node, devices in before:
         ask.place, ask.node, ask.devices = place, node, devices
-    return fits
+    return number
 
 
 def _is_placed(picture: Picture, ask: Ask, inside: Order) -> bool:
