@@ -203,11 +203,13 @@ def _topology(moment: Moment, ask: Ask) -> Figures:
         "attribute": topology.attribute,
     }
     held = homes(moment.picture, ask)
+    if not domains(moment.picture, topology):
+        return figures
     if topology.rule is TopologyRule.SPREAD:
         figures["members"] = {domain: held.count(domain) for domain in held}
     elif held:
         figures["domain"] = held[0]
-    elif domains(moment.picture, topology):
+    else:
         figures["needed"], figures["room"] = rooms(moment.picture, ask, topology)
     return figures
 

@@ -32,11 +32,12 @@ def lacks(picture: Picture, node: Node, ask: Ask) -> set[str]:
     reached["enough in all, not on one"] += any(
         ask.wants[name] <= room.free.get(name, 0) for name in found
     )
-    reached["another model"] += not has_models(node, ask) and set(ask.needs) <= set(node.stock)
     return types | found
 
 
 def takes(picture: Picture, node: Node, ask: Ask) -> bool:
     """Say whether a node is schedulable, open, matches and has room."""
+    reached = picture.world.reached
+    reached["another model"] += not has_models(node, ask) and set(ask.needs) <= set(node.stock)
     fits = matches(node, ask) and not lacks(picture, node, ask)
     return fits and services.is_open(picture.world, node, ask)

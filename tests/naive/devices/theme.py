@@ -29,9 +29,9 @@ _GANGS: Final = (*("add_members",) * 7, "add_gang", "remove_gang")
 _UPHEAVALS: Final = ("remove_node", "remove_node", "add_node", "update_node", "remove_app")
 
 _STOCKS: Final[tuple[tuple[Stocks, ...], ...]] = (
-    ({"gpu": DeviceStock(2)}, {"gpu": DeviceStock(1)}, {"gpu": DeviceStock(3)}),
-    ({"gpu": DeviceStock(4)}, {"gpu": DeviceStock(3)}, {"gpu": DeviceStock(5)}),
-    ({"gpu": DeviceStock(2)}, {"gpu": DeviceStock(4)}, {}),
+    ({"gpu": DeviceStock(3)}, {"gpu": DeviceStock(2, "A")}, {"gpu": DeviceStock(1, "B")}),
+    ({"gpu": DeviceStock(4, "B")}, {"gpu": DeviceStock(3, "A")}, {"gpu": DeviceStock(5)}),
+    ({"gpu": DeviceStock(2, "A")}, {"gpu": DeviceStock(4)}, {}),
     (
         {"gpu": DeviceStock(2, "A")},
         {"gpu": DeviceStock(2, "B")},
@@ -73,9 +73,10 @@ _OF_TWO: Final[tuple[Needs, ...]] = (
     {"nic": _whole(2)},
 )
 _NEEDS: Final[tuple[tuple[Needs, ...], ...]] = (
-    (*_SHARES[:4], *_WHOLE[:2]),
+    (*_SHARES[:5], *_WHOLE[:1], *_OF_MODELS[:1]),
     _SHARES,
     (*_SHARES, *_WHOLE[:1]),
+    (*_SHARES[:4], *_WHOLE[:2], *_OF_MODELS[:2]),
     _WHOLE,
     (*_SHARES[:3], *_WHOLE[:2], *_OF_MODELS),
     (*_OF_TWO, *_SHARES[:2], *_WHOLE[:1]),
@@ -155,9 +156,9 @@ NO_DEVICES: Final = DeviceTheme(
 def device_themed(choices: Choices) -> DeviceTheme:
     """Make a theme for devices."""
     number = choices.number(len(_NEEDS))
-    two, models = number >= len(_NEEDS) - 2, number == len(_NEEDS) - 3
+    two = number >= len(_NEEDS) - 2
     return DeviceTheme(
-        stocks=_STOCKS[-1] if two else _STOCKS[-2] if models else choices.of(_STOCKS),
+        stocks=_STOCKS[-1] if two else choices.of(_STOCKS),
         needs=_NEEDS[number],
         cores=choices.of(_CORES),
         plain=choices.of((6, 100, 3)),

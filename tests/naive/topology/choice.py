@@ -61,9 +61,14 @@ def chosen(picture: Picture, ask: Ask, topology: Topology, in_order: Order) -> s
 
 
 def rooms(picture: Picture, ask: Ask, topology: Topology) -> tuple[int, dict[str, int]]:
-    """Give how many a gang lacks, and how many of them are placed in each domain until one fails."""
+    """Give how many a gang lacks, and how many of them are placed in each domain until one fails.
+
+    Those without a schedulable node are left out.
+    """
     asks, found = [ask, *_others(picture, ask)], dict[str, int]()
-    for domain in domains(picture, topology):
+    open_nodes = [node for node in picture.world.nodes.values() if node.schedulable]
+    there = {domain_of(node, topology) for node in open_nodes}
+    for domain in (one for one in domains(picture, topology) if one in there):
         found[domain] = _placed(picture, asks, _inside(topology, domain, order.nodes))
     return len(asks), found
 

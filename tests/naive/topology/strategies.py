@@ -49,15 +49,15 @@ class TopologyAssembly(DeviceAssembly):
     @override
     def what(self, kind: str, choices: Choices) -> What:
         """Give what a move means."""
+        attributes = choices.of(self._topologies.attributes)
+        topology, moves = choices.of(self._topologies.topologies), not choices.one_in(3)
         what = super().what(kind, choices)
         if isinstance(what, AddNode):
-            return attrs.evolve(what, attributes=choices.of(self._topologies.attributes))
-        if isinstance(what, UpdateNode):
-            attributes = choices.of((*self._topologies.attributes, None, None))
             return attrs.evolve(what, attributes=attributes)
+        if isinstance(what, UpdateNode):
+            return attrs.evolve(what, attributes=attributes if moves else None)
         if isinstance(what, AddGang):
-            says = attrs.evolve(what.says, topology=choices.of(self._topologies.topologies))
-            return attrs.evolve(what, says=says)
+            return attrs.evolve(what, says=attrs.evolve(what.says, topology=topology))
         return what
 
 
