@@ -30,6 +30,10 @@ help: ## List the targets
 demo: $(VENV)/.runtime ## Replay a trace of a real GPU cluster, and compare with the published figures
 	@$(PY) examples/philly/demo.py --reports build/demo
 
+.PHONY: evidence
+evidence: $(VENV)/.runtime ## Fill a real GPU cluster with shuffled pods, and compare with the published figures
+	@$(PY) examples/openb/evidence.py
+
 .PHONY: demo-ray
 demo-ray: $(VENV)/.ray ## Run three programs with plain Ray and with Muster, on a small cluster of Ray here
 	@$(PY) examples/ray/demo.py

@@ -13,7 +13,7 @@ from tests.naive.backfill import scopes
 from tests.naive.claims import Claim
 from tests.naive.deadlock import may_be_helped, next_missing
 from tests.naive.gangs import Group, group_of, holding, let_go, members, unsatisfy_if_lost
-from tests.naive.node_choice import fitting, fitting_anywhere
+from tests.naive.node_choice import fitting, fitting_in_claims
 from tests.naive.picture import Picture
 from tests.naive.plans import Plan, plan_for
 from tests.naive.state import ROOT, Ask, Gang, World, lineage
@@ -128,7 +128,7 @@ def _help_group(world: World, group: Group, now_us: int, claim_of: MakeClaim) ->
     victims = 0
     while (ask := next_missing(world, group)) is not None:
         picture = Picture(world)
-        node = fitting(picture, ask) or fitting_anywhere(picture, ask)
+        node = fitting_in_claims(picture, ask)
         plan = None if node is not None else _plan(picture, ask, now_us, claim_of)
         placed.append(ask)
         if node is not None:

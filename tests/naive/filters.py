@@ -3,15 +3,15 @@
 from __future__ import annotations
 
 from tests.naive import services
-from tests.naive.devices.rooms import lacking, room_of
+from tests.naive.devices.rooms import has_models, lacking, room_of
 from tests.naive.picture import Picture
 from tests.naive.state import Ask, Node
 
 
 def may_stand(node: Node, ask: Ask) -> bool:
-    """Say whether a node is the one that an ask requires, and has what it selects."""
+    """Say whether a node is the one that an ask requires, has what it selects, and the models."""
     selected = all(node.attributes.get(key) == text for key, text in ask.selector.items())
-    return ask.required in {None, node.name} and selected
+    return ask.required in {None, node.name} and selected and has_models(node, ask)
 
 
 def matches(node: Node, ask: Ask) -> bool:
@@ -32,14 +32,12 @@ def lacks(picture: Picture, node: Node, ask: Ask) -> set[str]:
     reached["enough in all, not on one"] += any(
         ask.wants[name] <= room.free.get(name, 0) for name in found
     )
-    reached["another model"] += any(
-        kind in room.models and not need.admits(room.models[kind])
-        for kind, need in ask.needs.items()
-    )
     return types | found
 
 
 def takes(picture: Picture, node: Node, ask: Ask) -> bool:
     """Say whether a node is schedulable, open, matches and has room."""
+    reached = picture.world.reached
+    reached["another model"] += not has_models(node, ask) and set(ask.needs) <= set(node.stock)
     fits = matches(node, ask) and not lacks(picture, node, ask)
     return fits and services.is_open(picture.world, node, ask)

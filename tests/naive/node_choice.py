@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable
 
-from tests.naive import user_limits
+from tests.naive import order, user_limits
 from tests.naive.filters import takes
 from tests.naive.picture import Picture
 from tests.naive.state import Ask, Node
@@ -31,11 +31,16 @@ def fitting(picture: Picture, ask: Ask) -> Node | None:
     return first_node(picture, ask) if has_headroom(picture, ask) else None
 
 
-def fitting_anywhere(picture: Picture, ask: Ask) -> Node | None:
-    """Give the first node for an ask as section 7 sees them: no domain need have room for all."""
+def fitting_in_claims(picture: Picture, ask: Ask) -> Node | None:
+    """Give the first node that a member takes without victims, in the order of section 7.
+
+    Where no domain has room for all that its gang lacks, it begins in any that has for it: the
+    others may find victims there.
+    """
     if not has_headroom(picture, ask):
         return None
-    return _first(picture, ask, choice.nodes_of_plans(picture, ask))
+    node = _first(picture, ask, choice.nodes(picture, ask, order.nodes_of_plans))
+    return node or _first(picture, ask, choice.nodes_of_plans(picture, ask))
 
 
 def fits_on(picture: Picture, node: Node, ask: Ask) -> bool:

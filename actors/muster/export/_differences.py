@@ -47,7 +47,10 @@ def _app(app: AppSnapshot) -> object:
 
 def _asks(snapshot: Snapshot) -> Mapping[str, object]:
     return {
-        f"{app.name}/{ask.name}": (ask.place, ask.node, ask.priority, ask.resources, ask.gang)
+        f"{app.name}/{ask.name}": (
+            *(ask.place, ask.node, ask.priority, ask.resources, ask.gang),
+            ask.devices,
+        )
         for app in snapshot.apps.values()
         for ask in app.asks
     }

@@ -40,6 +40,7 @@ from muster_core.gangs.definition import NOTHING_SAID, GangFields
 from muster_core.owners.messages.asks import Allocation, Ask
 from muster_core.resources import Resources
 from muster_core.values.application_states import SKIP_STARTING_TAG
+from muster_core.values.devices import DeviceStock, without_devices
 
 # Looking up a member of an enum takes ten times as long.
 _REJECTED: Final = Kind.REJECTED
@@ -49,6 +50,7 @@ _MOST: Final = 5
 """How many refusals are told."""
 
 _SHORTER: Final = "asks run only as long as was left, also if they run again"
+_ALONE: Final = "bound asks with devices are in no gang"
 _PLAINER: Final = "bound asks lose their `run_for`, `retries`, `node` or `command`"
 _TAMER: Final = "asks may preempt, and no priority class says so"
 
@@ -157,7 +159,13 @@ class _State:
                 name: max(used.get(node.name, {}).get(name, 0), dict(node.capacity).get(name, 0))
                 for name in {**dict(node.capacity), **used.get(node.name, {})}
             }
-            yield AddNode(node.name, Resources(room), dict(node.attributes), schedulable=False)
+            yield AddNode(
+                node.name,
+                Resources(without_devices(room)),
+                dict(node.attributes),
+                schedulable=False,
+                devices=_stocks(node),
+            )
         for app in self._facts.apps:
             yield _app(app)
         gangs = {gang.key: gang.name for gang in self._facts.gangs}
@@ -190,7 +198,8 @@ class _State:
         return sorted(found, key=lambda one: one[1].number)
 
     def _restored(self, node: NodeFacts) -> Iterator[Event]:
-        yield UpdateNode(node.name, Resources(dict(node.capacity)), schedulable=node.schedulable)
+        capacity = Resources(without_devices(dict(node.capacity)))
+        yield UpdateNode(node.name, capacity, schedulable=node.schedulable)
 
     def _holding(self) -> Iterator[_Step]:
         """Yield what has nodes: first the bound asks, then the waiting ones."""
@@ -219,6 +228,9 @@ class _State:
     def _bound(self, key: int, app: str, held: Allocation) -> AddAsk:
         """Return the event for a bound ask, which runs only as long as is left."""
         event = self._event(key, app, held.ask)
+        if event.devices and event.gang in self._few:
+            self._missing[_ALONE] += 1
+            event = attrs.evolve(event, gang=None, says=NOTHING_SAID)
         end_us = self._ends_us.get((key, held.ask.name))
         if end_us is None or event.run_for_us is None:
             return event
@@ -227,7 +239,9 @@ class _State:
 
     def _is_a_pod(self, event: AddAsk, held: Allocation) -> bool:
         node = self._nodes[held.node]
-        fits = held.ask.shape.matches(node.name, dict(node.attributes))
+        fits = held.ask.shape.matches(node.name, dict(node.attributes), _stocks(node))
+        if event.devices:  # No Pod has devices.
+            return False
         is_plain = event.run_for_us is None and not event.retries and event.node is None
         if is_plain and event.work is None:
             return True
@@ -283,6 +297,10 @@ def _app(app: AppFacts) -> AddApp:
     user, groups = one.user
     tags = {SKIP_STARTING_TAG: "true"} if one.skip_starting else {}
     return AddApp(one.name, one.path, user, groups, tags)
+
+
+def _stocks(node: NodeFacts) -> dict[str, DeviceStock]:
+    return {kind: DeviceStock(count, model) for kind, count, model in node.devices}
 
 
 def _pod(event: AddAsk, node: str) -> Apply:

@@ -12,6 +12,7 @@ from muster_core.facts import AppFacts, Facts
 from muster_core.owners.messages.asks import Ask
 from muster_core.resources import Resources
 from muster_core.snapshots import Snapshot
+from muster_core.values.devices import without_devices
 from muster_core.values.priority import BUILT_IN_CLASSES, PriorityClass
 
 
@@ -114,7 +115,7 @@ def event_of(app: str, ask: Ask, classes: Iterable[PriorityClass]) -> AddAsk:
     return AddAsk(
         app,
         ask.name,
-        ask.resources,
+        Resources(without_devices(ask.resources)),
         priority=ask.priority if named is None else None,
         priority_class=named,
         node=ask.shape.node,
@@ -124,4 +125,5 @@ def event_of(app: str, ask: Ask, classes: Iterable[PriorityClass]) -> AddAsk:
         retries=ask.retries,
         work=ask.work,
         estimate_us=ask.estimate_us,
+        devices=dict(ask.shape.devices),
     )

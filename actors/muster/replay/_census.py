@@ -27,8 +27,9 @@ from muster_core.events import (
     RemoveNode,
     UpdateNode,
 )
-from muster_core.resources import Resources
+from muster_core.resources import NOTHING, Resources
 from muster_core.values.application_states import AppState
+from muster_core.values.devices import DeviceStock, stocks_in, without_devices
 
 _Counted: TypeAlias = AddAsk | AddApp | AddNode | UpdateNode | RemoveNode | Apply | Delete
 Key: TypeAlias = tuple[str, str]
@@ -124,6 +125,8 @@ class Census:
     def __init__(self, listener: Listener) -> None:
         self.unbound: dict[Key, LiveAsk] = {}
         self.holding: dict[Key, LiveAsk] = {}
+        #: The nodes as the last events about them said they are.
+        self._nodes: dict[str, AddNode] = {}
         self._listener = listener
         #: The events whose batch has not been announced yet, each with its instant and index.
         self._open: deque[tuple[int, int, _Counted]] = deque()
@@ -144,6 +147,9 @@ class Census:
         """
         at_us = beginning.at_us
         for name, capacity in beginning.nodes.items():
+            self._nodes[name] = AddNode(
+                name, Resources(without_devices(capacity)), devices=stocks_in(capacity)
+            )
             self._listener.node(at_us, name, capacity)
         self._queues |= beginning.apps
         self._users |= beginning.users
@@ -230,26 +236,49 @@ class Census:
                 self._add(event, at_us)
             case AddApp(app=app, user=user):
                 self._users[app] = user
-            case AddNode(node, capacity) | UpdateNode(node, capacity):
-                if capacity is not None:
-                    self._listener.node(at_us, node, capacity)
+            case AddNode():
+                self._node(at_us, event)
+            case UpdateNode(node, capacity, devices=devices):
+                self._update(at_us, node, capacity, devices)
             case RemoveNode(node):
-                self._listener.node(at_us, node, None)
+                self._lose(at_us, node)
             case Apply():
                 self._apply(event, at_us)
             case Delete():
                 for manifest in event.objects:
                     if manifest.content.kind is _NODE:
-                        self._listener.node(at_us, manifest.content.name, None)
+                        self._lose(at_us, manifest.content.name)
             case _:
                 assert_never(event)
+
+    def _node(self, at_us: int, node: AddNode) -> None:
+        self._nodes[node.node] = node
+        self._listener.node(at_us, node.node, node.room)
+
+    def _update(
+        self,
+        at_us: int,
+        node: str,
+        capacity: Resources | None,
+        devices: Mapping[str, DeviceStock] | None,
+    ) -> None:
+        """Take note of what is new about a node; None is as before."""
+        if capacity is None and devices is None:
+            return
+        before = self._nodes.get(node, AddNode(node, NOTHING))
+        capacity = before.capacity if capacity is None else capacity
+        devices = before.devices if devices is None else devices
+        self._node(at_us, AddNode(node, capacity, devices=devices))
+
+    def _lose(self, at_us: int, node: str) -> None:
+        self._nodes.pop(node, None)
+        self._listener.node(at_us, node, None)
 
     def _apply(self, event: Apply, at_us: int) -> None:
         for manifest in event.objects:
             match manifest.content:
                 case NodeObject(node, capacity):
-                    if capacity is not None:
-                        self._listener.node(at_us, node, capacity)
+                    self._update(at_us, node, capacity, None)
                 case PodObject(app=app, name=name, ask=AddAsk() as ask, user=user):
                     self._users.setdefault(app, user)
                     if self._knows((app, name)):
@@ -270,7 +299,7 @@ class Census:
             ask = LiveAsk(
                 key,
                 queue,
-                event.resources,
+                event.wanted,
                 at_us,
                 event.gang,
                 retries=event.retries,

@@ -18,6 +18,7 @@ from muster_core.config.model import Configuration
 from muster_core.config.type_names import similar_type, warning_about
 from muster_core.events import AddAsk, AddNode, Apply, Configure, NodeObject, PodObject, UpdateNode
 from muster_core.values.configuration.partition import NamedType
+from muster_core.values.devices import resource_type
 from muster_core.values.nearest import did_you_mean
 from muster_core.values.quantities import shown
 
@@ -77,8 +78,10 @@ class Reading:
         content = item.content
         if isinstance(content, AddAsk):
             self._has(item, "resources", content.resources)
+            self._has(item, "devices", map(resource_type, content.devices))
         elif isinstance(content, AddNode | UpdateNode):
             self._has(item, "capacity", content.capacity or ())
+            self._has(item, "devices", map(resource_type, content.devices or ()))
         elif isinstance(content, Configure):
             self._configures(item.index, content.config)
         elif isinstance(content, Apply):

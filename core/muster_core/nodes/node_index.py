@@ -53,7 +53,8 @@ class NodeIndex:
     def __init__(self, shapes: ShapeTable) -> None:
         self._shapes = shapes
         self._is_fair = True
-        self._weights: Weights = (("memory", 1.0), ("vcore", 1.0))
+        #: The weight of each type that counts.
+        self.weights: Weights = (("memory", 1.0), ("vcore", 1.0))
         #: The order for the ask at hand, or None if one order serves all asks.
         self._by_ask: OrderByAsk | None = None
         self._leftover = Leftover(())
@@ -106,7 +107,7 @@ class NodeIndex:
             weights: The weight of each type that counts.
             typical: The typical asks for ``fgd``; empty if they are learned.
         """
-        self._is_fair, self._weights = policy is NodeSortPolicy.FAIR, weights
+        self._is_fair, self.weights = policy is NodeSortPolicy.FAIR, weights
         self._policy, self._named = policy, typical
         self._order_by_ask()
         self.changes += 1
@@ -117,7 +118,7 @@ class NodeIndex:
 
     # DEVICE-18
     def learn(self, typical: tuple[TypicalAsk, ...]) -> None:
-        """Take over what was learned: the asks with devices that came, each with their number."""
+        """Take over what is typical of the asks with devices that came."""
         self._learned = typical
         if self._policy is _FGD and not self._named:
             self.changes += 1
@@ -125,24 +126,15 @@ class NodeIndex:
 
     def _order_by_ask(self) -> None:
         """Make the order for the ask at hand, if the policy is such one."""
-        self._by_ask, self._leftover, self._measured = None, Leftover(self._weights), False
+        self._by_ask, self._leftover, self._measured = None, Leftover(self.weights), False
         if self._policy not in {_BESTFIT, _FGD}:
             return
         fragments = None
         if self._policy is _FGD:
-            fragments = Fragmentation(TypicalAsks(self._named or self._projected()))
+            fragments = Fragmentation(TypicalAsks(self._named or self._learned))
         self._by_ask = OrderByAsk(self._shapes.shapes, self._leftover, fragments)
         for node in self.nodes.values():
             self._by_ask.note(node)
-
-    # DEVICE-18
-    def _projected(self) -> Iterator[TypicalAsk]:
-        """Return what was learned, with those resources that have a weight."""
-        names = {name for name, _ in self._weights}
-        for ask in self._learned:
-            amounts = without_devices(ask.resources)
-            kept = {name: amount for name, amount in amounts.items() if name in names}
-            yield TypicalAsk(ask.devices, Resources(kept), ask.weight)
 
     # FEED-19
     def add(
@@ -168,7 +160,7 @@ class NodeIndex:
 
     def _enter(self, node: Node) -> None:
         self.nodes[node.name] = node
-        node.weighing = Weighing(node.capacity, self._weights)
+        node.weighing = Weighing(node.capacity, self.weights)
         node.kept = node.name in self._kept
         self._count_capacity(node, 1)
         self._match(node)
@@ -210,7 +202,7 @@ class NodeIndex:
     def _set_capacity(self, node: Node, capacity: Mapping[str, int]) -> None:
         self._count_capacity(node, -1)
         node.capacity = capacity
-        node.weighing = Weighing(capacity, self._weights)
+        node.weighing = Weighing(capacity, self.weights)
         self._count_capacity(node, 1)
 
     def remove(self, name: str) -> Node:
@@ -317,20 +309,27 @@ class NodeIndex:
         self._measure()
         return self._by_ask.leftover_rank(node, shape)
 
-    def fitting_on(self, bit: int) -> Iterator[Node]:
+    def fitting_on(self, bit: int, *, beside_victims: bool = False) -> Iterator[Node]:
         """Iterate over the nodes on which the shape at ``bit`` fits now, in order.
 
         Nodes must not change meanwhile.
+
+        Args:
+            bit: The bit of the shape.
+            beside_victims: Whether the order is that in which victims are looked for.
         """
         if self._by_ask is None:
             return self._ranking.standing_for(1 << bit)
+        if beside_victims:
+            there = [node for node in self.nodes.values() if node.mask >> bit & 1]
+            return iter(self.in_order_for(self._shapes.shapes[bit], there))
         self._measure()
         return iter(self._by_ask.in_order(bit))
 
     # ORDER-22, ORDER-23
     def score(self, capacity: Mapping[str, int], used: Mapping[str, int]) -> float:
         """Return what decides how early a node with these amounts is tried; lowest first."""
-        score = Weighing(capacity, self._weights).utilisation(used)
+        score = Weighing(capacity, self.weights).utilisation(used)
         return score if self._is_fair else -score
 
     def each_fitting(self, bit: int) -> Iterator[Node]:

@@ -178,6 +178,15 @@ def without_devices(amounts: Mapping[str, int]) -> dict[str, int]:
     return {name: amount for name, amount in amounts.items() if not name.startswith(DEVICE_PREFIX)}
 
 
+def stocks_in(capacity: Mapping[str, int]) -> dict[str, DeviceStock]:
+    """Return the devices that are in a capacity, without their models."""
+    return {
+        name.removeprefix(DEVICE_PREFIX): DeviceStock(amount // WHOLE)
+        for name, amount in capacity.items()
+        if name.startswith(DEVICE_PREFIX)
+    }
+
+
 def _check_number(field: str, value: object, lowest: int, highest: int) -> None:
     if type(value) is not int or not lowest <= value <= highest:
         msg = f"{field}: {shown(value)} is not a whole number from {lowest} to {highest}"

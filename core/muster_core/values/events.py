@@ -17,7 +17,14 @@ import attrs
 from muster_core.gangs.definition import NOTHING_SAID, GangFields
 from muster_core.values.configuration.limits import Limits
 from muster_core.values.configuration.partition import Configuration
-from muster_core.values.devices import NO_NEEDS, NO_STOCKS, DeviceNeed, DeviceStock
+from muster_core.values.devices import (
+    NO_NEEDS,
+    NO_STOCKS,
+    DeviceNeed,
+    DeviceStock,
+    with_needs,
+    with_stocks,
+)
 from muster_core.values.errors import EventError
 from muster_core.values.event_fields import (
     A_PRIORITY,
@@ -89,6 +96,14 @@ class AddNode:
     # FEED-84
     lease_us: int | None = attrs.field(default=None, validator=_optional(AT_LEAST_ONE))
     devices: Mapping[str, DeviceStock] = attrs.field(default=NO_STOCKS, validator=stocks)
+
+    # DEVICE-4
+    @property
+    def room(self) -> Resources:
+        """Its capacity together with its devices."""
+        return (
+            Resources(with_stocks(self.capacity, self.devices)) if self.devices else self.capacity
+        )
 
 
 @final
@@ -209,6 +224,12 @@ class AddAsk:
                 check = _ASK_CHECKS.get(field.name)
                 if check is not None:
                     check(self, field, getattr(self, field.name))
+
+    # DEVICE-4
+    @property
+    def wanted(self) -> Resources:
+        """The resources that each ask needs together with its devices."""
+        return with_needs(self.resources, self.devices) if self.devices else self.resources
 
     # FEED-26
     def names(self, first: int = 0, end: int | None = None) -> list[str]:
@@ -378,6 +399,12 @@ class PodObject:
     namespace: str = attrs.field(default=DEFAULT_NAMESPACE, validator=a_name)
     user: str | None = None
     groups: tuple[str, ...] = ()
+
+    def __attrs_post_init__(self) -> None:
+        """Check that the ask needs nothing that no Pod can ask for."""
+        if self.ask is not None and self.ask.devices:
+            msg = f"ask.devices: {dict(self.ask.devices)!r}: a Pod has no devices"
+            raise EventError(msg)
 
 
 @final

@@ -102,7 +102,8 @@ class Checkpoints:
         yield from state.timers.load(facts.timers)
         state.eviction_history.load(facts.history)
         self._rounds.steps = facts.steps
-        state.nodes.learn(state.learned.load(facts.learned))
+        state.learned.load(facts.learned)
+        state.nodes.learn(state.learned.taken)
         yield from self._rounds.load(facts.last_round, facts.timers.passed_us)
         for key, name in facts.keepers:
             app = state.apps[key]

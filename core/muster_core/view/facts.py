@@ -9,6 +9,7 @@ from typing import final
 
 from muster_core.structures.shapes import Shape
 from muster_core.values.application_states import AppState
+from muster_core.values.configuration.partition import TypicalAsk
 from muster_core.values.devices import DeviceNeeds
 from muster_core.values.records import record
 from muster_core.values.resources import Resources
@@ -143,6 +144,7 @@ class FailureFacts:
             it is that of a group, and the name of the user or group.
         held: How many members of the group held nodes at that time.
         held_back: Whether it fitted a node, but would have delayed a reservation.
+        misplaced: Whether a node had room that its gang's topology did not let it take.
     """
 
     group: tuple[str, ...]
@@ -153,6 +155,7 @@ class FailureFacts:
     limit: tuple[int, bool, str | None] | None
     held: int
     held_back: bool = False
+    misplaced: bool = False
 
 
 @final
@@ -202,19 +205,16 @@ class LastRoundFacts:
 @final
 @record
 class LearnedFacts:
-    """Asks with the same needs that came, of which ``fgd`` learns.
+    """The asks with devices that came, of which ``fgd`` learns.
 
     Attributes:
-        devices: The devices that they need.
-        resources: The resources that they need, which contain the devices.
-        came: How many came.
-        taken: How many of them had come when it was last taken what is typical.
+        came: How many came with the same needs: the devices, the resources, which contain them,
+            and the number.
+        taken: What was typical when it was last taken.
     """
 
-    devices: DeviceNeeds
-    resources: Resources
-    came: int
-    taken: int
+    came: tuple[tuple[DeviceNeeds, Resources, int], ...] = ()
+    taken: tuple[TypicalAsk, ...] = ()
 
 
 @final
@@ -241,4 +241,4 @@ class ViewFacts:
     keepers: tuple[tuple[int, str], ...]
     history: HistoryFacts
     last_round: LastRoundFacts
-    learned: tuple[LearnedFacts, ...] = ()
+    learned: LearnedFacts = LearnedFacts()

@@ -183,9 +183,9 @@ class Rounds:
 
     def _start_round(self, now_us: int) -> None:
         # DEVICE-18
-        typical = self._state.learned.take()
-        if typical is not None:
-            self._state.nodes.learn(typical)
+        state = self._state
+        if state.learned.take(state.nodes.weights):
+            state.nodes.learn(state.learned.taken)
         self._reservations.start_round(now_us)
         self._permits.start_round()
         self._placements.seen_states.start_round()
@@ -312,6 +312,11 @@ class Rounds:
     def reservations(self) -> Reservations:
         """What the last round has reserved."""
         return self._reservations
+
+    @property
+    def finder(self) -> NodeFinder:
+        """Finds nodes for pending asks."""
+        return self._finder
 
     @property
     def permits(self) -> Permits:

@@ -76,6 +76,7 @@ class Indexes(RuleBasedStateMachine):
         self.plain: dict[str, PlainNode] = {}
         self.taken: list[tuple[Node, PlainNode, Shape, Holder]] = []
         self.sign = 1.0
+        self.by_ask = False
         self.asks = 0
         self.kept: set[str] = set()
         self.rooms: dict[Shape, int] = {}
@@ -83,10 +84,22 @@ class Indexes(RuleBasedStateMachine):
 
     def find(self, wanted: Shape) -> str | None:
         fitting = [name for name, node in self.plain.items() if node.fits(name, wanted)]
-        return min(fitting, key=self.rank, default=None)
+        return min(fitting, key=lambda name: self.rank_for(name, wanted), default=None)
 
     def rank(self, name: str) -> tuple[float, str]:
         return (self.sign * self.plain[name].score(), name)
+
+    def rank_for(self, name: str, wanted: Shape) -> tuple[float, str]:
+        return (self.leftover(name, wanted), name) if self.by_ask else self.rank(name)
+
+    def leftover(self, name: str, wanted: Shape) -> float:
+        left = 0.0
+        for kind in ("memory", "vcore"):
+            largest = max(node.capacity.get(kind, 0) for node in self.plain.values())
+            node = self.plain[name]
+            free = node.capacity.get(kind, 0) - node.used.get(kind, 0)
+            left += (free - wanted.resources[kind]) / largest if largest else 0.0
+        return left
 
     @rule(name=NAMES, capacity=CAPACITIES, attributes=ATTRIBUTES, schedulable=st.booleans())
     def add(
@@ -199,7 +212,9 @@ class Indexes(RuleBasedStateMachine):
 
     @rule(policy=st.sampled_from(NodeSortPolicy))
     def configure(self, policy: NodeSortPolicy) -> None:
-        self.sign = 1.0 if policy is NodeSortPolicy.FAIR else -1.0
+        self.by_ask = policy in {NodeSortPolicy.BESTFIT, NodeSortPolicy.FGD}
+        signs = {NodeSortPolicy.FAIR: 1.0, NodeSortPolicy.BINPACKING: -1.0}
+        self.sign = signs.get(policy, 0.0)  # Without an ask, its names alone order the nodes.
         self.nodes.index.configure(policy, EVEN)
 
     @invariant()

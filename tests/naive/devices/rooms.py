@@ -56,6 +56,14 @@ def empty_room(node: Node) -> Room:
     )
 
 
+def has_models(node: Node, ask: Ask) -> bool:
+    """Say whether the models of a node's devices are among those that an ask names, if it does."""
+    return all(
+        need.models is None or (kind in node.stock and node.stock[kind].model in need.models)
+        for kind, need in ask.needs.items()
+    )
+
+
 def lacking(room: Room, ask: Ask) -> set[str]:
     """Give the types of devices of which an ask does not fit a node, as resource types."""
     return {

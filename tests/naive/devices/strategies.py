@@ -16,7 +16,7 @@ from muster_core.events import AddAsk, AddNode, UpdateNode
 from muster_core.resources import Resources
 from tests.naive.choices import Choices, drawn
 from tests.naive.config_strategies import configurations
-from tests.naive.devices.theme import DeviceTheme, device_themed, half_full, stocked
+from tests.naive.devices.theme import DeviceTheme, Needs, device_themed, half_full, stocked
 from tests.naive.eviction_strategies import EvictionAssembly, enabled, played
 from tests.naive.eviction_theme import EvictionTheme, crowded, eviction_themed
 from tests.naive.gang_theme import GangTheme
@@ -52,21 +52,35 @@ class DeviceAssembly(EvictionAssembly):
     @override
     def what(self, kind: str, choices: Choices) -> What:
         """Give what a move means."""
-        what, about = super().what(kind, choices), self._devices
+        about = self._devices
+        # A move has not so many choices that some are left when all others are made.
+        stock, replaced = choices.of(about.stocks), choices.one_in(2)
+        needs, cores, plain = self._needs(choices)
+        what = super().what(kind, choices)
         if isinstance(what, AddNode):
-            return attrs.evolve(what, devices=choices.of(about.stocks))
+            return attrs.evolve(what, devices=stock)
         if isinstance(what, UpdateNode):
-            return attrs.evolve(what, devices=choices.of((*about.stocks, None)))
-        if isinstance(what, AddAsk) and not choices.one_in(about.plain):
-            needs, cores = choices.of(about.needs), choices.of(about.cores)
+            return attrs.evolve(what, devices=stock if replaced else None)
+        if isinstance(what, AddAsk) and not plain:
             return attrs.evolve(what, devices=needs, resources=cores)
         return what
 
+    def _needs(self, choices: Choices) -> tuple[Needs, Resources, bool]:
+        """Give what an ask could need, and whether it needs no devices."""
+        about = self._devices
+        return choices.of(about.needs), choices.of(about.cores), choices.one_in(about.plain)
 
-def _ordered(
+
+def ordered(
     configs: list[Configuration], about: DeviceTheme, choices: Choices
 ) -> list[Configuration]:
-    """Give configurations the order of nodes, and leaves the quotas, that a theme has."""
+    """Give configurations the order of nodes, and leaves the quotas, that a theme has.
+
+    Args:
+        configs: The configurations.
+        about: The theme.
+        choices: Which quotas leaves have.
+    """
     configs = configs if len(configs) > 1 or len(about.policies) == 1 else configs * 2
     return [
         attrs.evolve(
@@ -107,7 +121,7 @@ def devices(draw: st.DrawFn, lists: int = 4) -> list[Step]:
     about = half_full(eviction_themed(draw(drawn(12))), draw(drawn(2)))
     which = device_themed(draw(drawn(9)))
     configs = enabled(draw(configurations(theme)), about)
-    configs = _ordered(configs, which, draw(drawn(40)))
+    configs = ordered(configs, which, draw(drawn(40)))
 
     def make(
         theme: Theme, gangs: GangTheme, about: EvictionTheme, configs: list[Configuration]

@@ -25,13 +25,13 @@ _KINDS: Final = (
     *("update_node",) * 2,
     *("bind_failed", "remove_ask", "fail_bind", "add_node"),
 )
-_GANGS: Final = (*("add_members",) * 4, "add_gang", "remove_gang")
+_GANGS: Final = (*("add_members",) * 7, "add_gang", "remove_gang")
 _UPHEAVALS: Final = ("remove_node", "remove_node", "add_node", "update_node", "remove_app")
 
 _STOCKS: Final[tuple[tuple[Stocks, ...], ...]] = (
-    ({"gpu": DeviceStock(2)}, {"gpu": DeviceStock(1)}, {"gpu": DeviceStock(3)}),
-    ({"gpu": DeviceStock(4)}, {"gpu": DeviceStock(3)}, {"gpu": DeviceStock(5)}),
-    ({"gpu": DeviceStock(2)}, {"gpu": DeviceStock(4)}, {}),
+    ({"gpu": DeviceStock(3)}, {"gpu": DeviceStock(2, "A")}, {"gpu": DeviceStock(1, "B")}),
+    ({"gpu": DeviceStock(4, "B")}, {"gpu": DeviceStock(3, "A")}, {"gpu": DeviceStock(5)}),
+    ({"gpu": DeviceStock(2, "A")}, {"gpu": DeviceStock(4)}, {}),
     (
         {"gpu": DeviceStock(2, "A")},
         {"gpu": DeviceStock(2, "B")},
@@ -73,9 +73,10 @@ _OF_TWO: Final[tuple[Needs, ...]] = (
     {"nic": _whole(2)},
 )
 _NEEDS: Final[tuple[tuple[Needs, ...], ...]] = (
-    (*_SHARES[:4], *_WHOLE[:2]),
+    (*_SHARES[:5], *_WHOLE[:1], *_OF_MODELS[:1]),
     _SHARES,
     (*_SHARES, *_WHOLE[:1]),
+    (*_SHARES[:4], *_WHOLE[:2], *_OF_MODELS[:2]),
     _WHOLE,
     (*_SHARES[:3], *_WHOLE[:2], *_OF_MODELS),
     (*_OF_TWO, *_SHARES[:2], *_WHOLE[:1]),
@@ -138,12 +139,26 @@ class DeviceTheme:
     typical: tuple[TypicalAsk, ...]
 
 
+NO_DEVICES: Final = DeviceTheme(
+    stocks=({},),
+    needs=({},),
+    cores=(Resources(),),
+    plain=1,
+    limits=(None,),
+    guarantees=(0,),
+    policies=(_FAIR,),
+    weights={},
+    typical=(),
+)
+"""What scenarios are about in which nothing has devices or needs them."""
+
+
 def device_themed(choices: Choices) -> DeviceTheme:
     """Make a theme for devices."""
     number = choices.number(len(_NEEDS))
-    two, models = number >= len(_NEEDS) - 2, number == len(_NEEDS) - 3
+    two = number >= len(_NEEDS) - 2
     return DeviceTheme(
-        stocks=_STOCKS[-1] if two else _STOCKS[-2] if models else choices.of(_STOCKS),
+        stocks=_STOCKS[-1] if two else choices.of(_STOCKS),
         needs=_NEEDS[number],
         cores=choices.of(_CORES),
         plain=choices.of((6, 100, 3)),
@@ -160,7 +175,7 @@ def device_themed(choices: Choices) -> DeviceTheme:
 def stocked(theme: Theme, choices: Choices) -> Theme:
     """Make a theme for evictions one that is mostly about asks which come and go."""
     changes = ("configure",) * 2 if choices.one_in(3) else ()
-    gangs = choices.of(((), (), _GANGS))
+    gangs = choices.of(((), _GANGS))
     return attrs.evolve(
         theme, kinds=_KINDS + choices.of(((), _UPHEAVALS)) + gangs + changes, limits=False
     )

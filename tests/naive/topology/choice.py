@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Callable, Sequence
 
 from muster_core.gangs.topology import Topology, TopologyRule
@@ -15,11 +16,14 @@ from tests.naive.picture import Picture
 from tests.naive.state import Ask, Node
 from tests.naive.topology.domains import domain_of, domains, homes, lets, topology_of
 
+Order = Callable[[Picture, Ask], list[Node]]
+"""Gives all nodes, best first for an ask."""
 
-def nodes(picture: Picture, ask: Ask) -> list[Node]:
+
+def nodes(picture: Picture, ask: Ask, in_order: Order = order.nodes) -> list[Node]:
     """Give the nodes that an ask may take by its topology, in the order in which it takes them."""
     topology = topology_of(picture, ask)
-    found = order.nodes(picture, ask)
+    found = in_order(picture, ask)
     if topology is None:
         return found
     allowed = [node for node in found if lets(picture, node, ask)]
@@ -29,7 +33,7 @@ def nodes(picture: Picture, ask: Ask) -> list[Node]:
         if len(allowed) < len(found):
             _note(picture, ask, "keeps off")
         return _in_order(picture, ask, allowed)
-    first = chosen(picture, ask, topology)
+    first = chosen(picture, ask, topology, in_order)
     _note(picture, ask, "none" if first is None else "chosen")
     inside = [node for node in allowed if first is not None and domain_of(node, topology) == first]
     if topology.rule is TopologyRule.SAME:
@@ -45,19 +49,37 @@ def nodes_of_plans(picture: Picture, ask: Ask) -> list[Node]:
     return _in_order(picture, ask, [node for node in found if lets(picture, node, ask)])
 
 
-def chosen(picture: Picture, ask: Ask, topology: Topology) -> str | None:
+def chosen(picture: Picture, ask: Ask, topology: Topology, in_order: Order) -> str | None:
     """Give the first domain in which an ask, then the others that its gang lacks, can be placed."""
     asks = [ask, *_others(picture, ask)]
     if len({one.app.queue for one in asks}) > 1:
         _note(picture, ask, "tries asks of several leaves")
     for domain in domains(picture, topology):
-
-        def inside(node: Node, domain: str = domain) -> bool:
-            return domain_of(node, topology) == domain
-
-        if _can_be_placed(picture, asks, inside):
+        if _placed(picture, asks, _inside(topology, domain, in_order)) == len(asks):
             return domain
     return None
+
+
+def rooms(picture: Picture, ask: Ask, topology: Topology) -> tuple[int, dict[str, int]]:
+    """Give how many a gang lacks, and how many of them are placed in each domain until one fails.
+
+    Those without a schedulable node are left out.
+    """
+    asks, found = [ask, *_others(picture, ask)], dict[str, int]()
+    open_nodes = [node for node in picture.world.nodes.values() if node.schedulable]
+    there = {domain_of(node, topology) for node in open_nodes}
+    for domain in (one for one in domains(picture, topology) if one in there):
+        found[domain] = _placed(picture, asks, _inside(topology, domain, order.nodes))
+    return len(asks), found
+
+
+def _inside(topology: Topology, domain: str, in_order: Order) -> Order:
+    """Give the order of the nodes of one domain."""
+
+    def found(picture: Picture, ask: Ask) -> list[Node]:
+        return [node for node in in_order(picture, ask) if domain_of(node, topology) == domain]
+
+    return found
 
 
 def _in_order(picture: Picture, ask: Ask, found: Sequence[Node]) -> list[Node]:
@@ -95,22 +117,23 @@ def _others(picture: Picture, ask: Ask) -> list[Ask]:
     return found
 
 
-def _can_be_placed(picture: Picture, asks: Sequence[Ask], inside: Callable[[Node], bool]) -> bool:
-    """Try without effect whether asks can be placed one after another on some nodes."""
+def _placed(picture: Picture, asks: Sequence[Ask], inside: Order) -> int:
+    """Try without effect how many asks can be placed one after another on some nodes."""
     world = picture.world
     before = [(ask, ask.place, ask.node, ask.devices) for ask in asks]
-    fits = all(_is_placed(Picture(world), ask, inside) for ask in asks)
+    tried = (_is_placed(Picture(world), ask, inside) for ask in asks)
+    number = sum(itertools.takewhile(bool, tried))
     for ask, place, node, devices in before:
         ask.place, ask.node, ask.devices = place, node, devices
-    return fits
+    return number
 
 
-def _is_placed(picture: Picture, ask: Ask, inside: Callable[[Node], bool]) -> bool:
+def _is_placed(picture: Picture, ask: Ask, inside: Order) -> bool:
     """Place an ask, if it fits."""
     if not picture.fits_headroom(ask) or user_limits.over(picture, ask):
         return False
-    found = (node for node in order.nodes(picture, ask) if inside(node))
-    node = next((node for node in found if takes(picture, node, ask)), None)
+    found = (node for node in inside(picture, ask) if takes(picture, node, ask))
+    node = next(found, None)
     if node is not None:
         ask.devices = taken_by(picture, node, ask)
         ask.place, ask.node = AskPlace.WAITING, node.name

@@ -112,10 +112,10 @@ class Case:
     def together(self) -> Mapping[str, int]:
         """The resources to place before the ask is bound: its own, or those its group lacks."""
         if self.gang is None:
-            return dict(self.event.resources)
+            return dict(self.event.wanted)
         total = self._sum(gang.pending for gang in self._gangs)
         add_to(total, self._parked)
-        return total or dict(self.event.resources)
+        return total or dict(self.event.wanted)
 
     @property
     def _gangs(self) -> list[GangSnapshot]:
@@ -169,13 +169,13 @@ class Case:
         """Return the resources that a node lacks to hold the ask; empty if it has room."""
         return {
             name: amount + node.used.get(name, 0) - node.capacity.get(name, 0)
-            for name, amount in self.event.resources.items()
+            for name, amount in self.event.wanted.items()
             if amount + node.used.get(name, 0) > node.capacity.get(name, 0)
         }
 
     def by_lack(self, nodes: Iterable[Node]) -> list[Node]:
         """Return nodes sorted by how much they lack for the ask, least first."""
-        wanted = self.event.resources
+        wanted = self.event.wanted
 
         def key(node: Node) -> tuple[float, str]:
             return sum(amount / wanted[name] for name, amount in self.lack(node).items()), node.name

@@ -109,7 +109,7 @@ class _Room:
         case, names = self.case, sorted(self.size)
         knobs = [*self.counts.knobs, *self.limits.knobs]
         for name in names:
-            guess = min(case.event.resources[name], self.size[name])
+            guess = min(case.event.wanted[name], self.size[name])
             knobs.append(Knob(self.size[name], guess, case.steps.get(name, 1)))
         found = smallest(lambda values: case.trials.bind(self._events(values)), knobs)
         labels = [*self.counts.labels(), *self.limits.labels(), *names]

@@ -15,7 +15,9 @@ from muster.explain._writing import Written, add_ask, add_gang, pod_group
 from muster_core.events import AddAsk
 from muster_core.gangs.definition import NOTHING_SAID, GangDefinition
 from muster_core.gangs.states import GangState
+from muster_core.resources import Resources
 from muster_core.structures.totals import add_to
+from muster_core.values.devices import without_devices
 from muster_core.view.gangs.gang import ViewGang
 
 # Looking up a member of an enum takes ten times as long, and this is done for each gang.
@@ -100,9 +102,17 @@ def _example(case: Case, gang: ViewGang) -> AddAsk:
         return case.event
     seen = case.snapshot.gangs[gang.name]
     for app, name in (*seen.pending, *seen.parked, *seen.waiting, *seen.bound):
-        for ask in case.snapshot.apps[app].asks:
-            if ask.name == name:
-                return AddAsk(app, name, ask.resources, priority=ask.priority, gang=gang.name)
+        machine = case.machine
+        ask = machine.view.apps[machine.registry.app_key(app)].find(name)
+        if ask is not None:
+            return AddAsk(
+                app,
+                name,
+                Resources(without_devices(ask.resources)),
+                priority=ask.priority,
+                gang=gang.name,
+                devices=dict(ask.shape.devices),
+            )
     return attrs.evolve(case.event, gang=gang.name, says=NOTHING_SAID)
 
 
@@ -188,12 +198,12 @@ def _made_up(case: Case) -> Iterator[Part]:
         added = _members(case, member, 1)
         text = f"gang {name} defined, with one member like {member.app}/{member.ask}"
         events = (add_gang(name, GangDefinition(1, 1)), added)
-        yield Part(text, events, more=dict(member.resources))
+        yield Part(text, events, more=dict(member.wanted))
 
 
 def _completed(case: Case, gang: ViewGang, definition: GangDefinition) -> Iterator[Part]:
     lack, example = definition.min_member - gang.children, _example(case, gang)
     if 0 < lack <= _ENOUGH:
         more: dict[str, int] = {}
-        add_to(more, example.resources, lack)
+        add_to(more, example.wanted, lack)
         yield Part(_more(gang, example, lack), (_members(case, example, lack),), more=more)

@@ -11,6 +11,7 @@ from muster.explain._remedies.search import Knob, Smallest, smallest
 from muster.explain._writing import Written, amounts
 from muster_core.nodes.node import Node
 from muster_core.structures.totals import add_to
+from muster_core.values.devices import MOST_DEVICES, WHOLE, resource_type, without_devices
 from muster_core.values.quantities import format_quantity
 from muster_core.view.reasons.words import listed
 
@@ -99,7 +100,7 @@ def _grow(case: Case) -> Iterator[Remedy]:
 
 
 def _grown(case: Case, node: Node) -> Remedy | None:
-    lack, names = case.lack(node), sorted(case.event.resources)
+    lack, names = case.lack(node), sorted(case.event.wanted)
 
     def added(more: tuple[int, ...]) -> dict[str, int]:
         return {name: extra for name, extra in zip(names, more, strict=True) if extra}
@@ -107,7 +108,9 @@ def _grown(case: Case, node: Node) -> Remedy | None:
     def events(more: tuple[int, ...]) -> list[Written]:
         grown = dict(node.capacity)
         add_to(grown, added(more))
-        return [{"op": "update_node", "node": node.name, "capacity": amounts(grown)}]
+        return [
+            {"op": "update_node", "node": node.name, "capacity": amounts(without_devices(grown))}
+        ]
 
     def text(more: tuple[int, ...]) -> str:
         return f"{told(added(more))} more on node {node.name}"
@@ -132,7 +135,7 @@ def more_room(case: Case, room: Mapping[str, int]) -> Written:
     written: Written = {"op": "update_node", "node": node.name}
     capacity = _with_room(node, room)
     if capacity != node.capacity:
-        written["capacity"] = amounts(capacity)
+        written["capacity"] = amounts(without_devices(capacity))
     if not case.matches(node):
         written["attributes"] = {**node.attributes, **case.event.selector}
     if not node.schedulable:
@@ -188,10 +191,23 @@ def new_node(case: Case, capacity: Mapping[str, int]) -> Written:
     while name in case.nodes:
         number += 1
         name = f"another-node-{number}"
-    written: Written = {"op": "add_node", "node": name, "capacity": amounts(capacity)}
+    written: Written = {"op": "add_node", "node": name}
+    written["capacity"] = amounts(without_devices(capacity))
+    written |= _devices(case, capacity)
     if case.event.selector:
         written["attributes"] = {**case.event.selector}
     return written
+
+
+def _devices(case: Case, capacity: Mapping[str, int]) -> Written:
+    """Return the devices of a new node on which there is so much of each type."""
+    stocks: Written = {}
+    for kind, need in case.event.devices.items():
+        count = min(-(-capacity.get(resource_type(kind), 0) // WHOLE), MOST_DEVICES)
+        if count:
+            model = {} if need.models is None else {"model": need.models[0]}
+            stocks[kind] = {"count": count, **model}
+    return {"devices": stocks} if stocks else {}
 
 
 def _add(case: Case) -> Iterator[Remedy]:
@@ -220,7 +236,7 @@ def smallest_room(
     size = {name: case.together[name] for name in names}
     while True:
         knobs = [
-            Knob(size[name], min(size[name], case.event.resources[name]), case.steps.get(name, 1))
+            Knob(size[name], min(size[name], case.event.wanted[name]), case.steps.get(name, 1))
             for name in names
         ]
         found = smallest(works, knobs)

@@ -105,7 +105,7 @@ def _guaranteed_to(case: Case, queue: ViewQueue) -> Iterator[Remedy]:
     A type that ``guaranteed`` does not name does not limit reclaim, so more types may be worse
     than fewer.
     """
-    wanted = {name: queue.used(name) + amount for name, amount in case.event.resources.items()}
+    wanted = {name: queue.used(name) + amount for name, amount in case.event.wanted.items()}
     lacking = sorted(name for name in wanted if queue.config.guaranteed[name] < wanted[name])
     sizes = range(1, len(lacking) + 1) if len(lacking) <= _TYPES else {1, len(lacking)}
     for size in sorted(sizes):
@@ -243,7 +243,7 @@ def _ends(case: Case) -> Sequence[tuple[str, AskSnapshot]]:
                 ask.resources[name] >= amount for name, amount in lack.items()
             )
             if frees_room or app.queue in path:
-                wanted = case.event.resources
+                wanted = case.event.wanted
                 size = sum(ask.resources[name] / wanted[name] for name in wanted)
                 found.append((app.name not in limited, size, app.name, ask))
     found.sort(key=lambda one: (*one[:3], one[3].name))

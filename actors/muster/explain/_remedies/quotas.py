@@ -47,7 +47,7 @@ class Limits:
     @classmethod
     def for_room(cls, case: Case, wanted: Mapping[str, int]) -> Limits:
         """Return the limits that leave too little room for ``wanted``."""
-        own, names, knobs = case.event.resources, list[Limit](), list[Knob]()
+        own, names, knobs = case.event.wanted, list[Limit](), list[Knob]()
         for queue in case.path:
             for name, most in queue.config.max.amounts:
                 used = queue.used(name)
@@ -103,7 +103,7 @@ def _raise_for(case: Case, limits: Limits) -> Remedy | None:
 
 def _growing(case: Case) -> Iterator[Mapping[str, int]]:
     """Yield growing amounts to make room for: the ask, its group, up to all that is pending."""
-    yield case.event.resources
+    yield case.event.wanted
     yield case.together
     everything = case.pending
     size = dict(case.together)

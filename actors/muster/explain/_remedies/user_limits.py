@@ -28,7 +28,7 @@ APPLICATIONS: Final = ""
 
 def user_limit_remedies(case: Case) -> Iterator[Remedy]:
     """Try higher limits for the user and the group of the ask, and for nobody else."""
-    for wanted in (case.event.resources, case.together):
+    for wanted in (case.event.wanted, case.together):
         raise_ = _Raise.for_room(case, wanted)
         if not raise_.limits:
             continue
@@ -58,7 +58,7 @@ class _Raise:
     @classmethod
     def for_room(cls, case: Case, wanted: Mapping[str, int]) -> _Raise:
         """Return the limits that leave too little room for ``wanted``."""
-        own, knobs = case.event.resources, list[Knob]()
+        own, knobs = case.event.wanted, list[Knob]()
         limits = list[tuple[ViewLimit[ViewApp], str]]()
         app = case.machine.view.apps[case.machine.registry.app_key(case.event.app)]
         for limit in app.limits:

@@ -21,6 +21,19 @@ RATIO: Final[Schema] = {"anyOf": [{"type": "number"}, {"const": "inf"}]}
 AMOUNTS: Final[Schema] = {"type": "object", "additionalProperties": NUMBER}
 """Amounts in base units, by type."""
 
+_NUMBERS: Final[Schema] = {"type": "array", "items": NUMBER}
+DEVICES: Final[Schema] = {"type": "object", "additionalProperties": _NUMBERS}
+"""Numbers of devices, by type."""
+
+STOCKS: Final[Schema] = {
+    "type": "object",
+    "additionalProperties": {
+        "type": "object",
+        "properties": {"model": {"anyOf": [TEXT, {"type": "null"}]}, "free": _NUMBERS},
+    },
+}
+"""The devices of a node, by type."""
+
 
 def ratio(number: float) -> float | str:
     """Return a number as JSON has it: an infinite one as ``expect`` writes it."""

@@ -149,14 +149,14 @@ class Book:
         name = entry.event.node
         before = self.nodes.get(name)
         self.nodes[name] = entry
-        gone = None if before is None else before.event.capacity
-        self.history.series.change_capacity(gone, entry.event.capacity)
+        gone = None if before is None else before.event.room
+        self.history.series.change_capacity(gone, entry.event.room)
 
     def drop_node(self, name: str) -> bool:
         """Forget a node; return whether it was known."""
         entry = self.nodes.pop(name, None)
         if entry is not None:
-            self.history.series.change_capacity(entry.event.capacity, None)
+            self.history.series.change_capacity(entry.event.room, None)
         return entry is not None
 
     # Asks
@@ -183,7 +183,7 @@ class Book:
         ask.node, ask.taken_us = node, at_us
         used, most, series = app.used, app.most, self.history.series
         total = series.used
-        for kind, amount in ask.event.resources.amounts.items():
+        for kind, amount in ask.event.wanted.amounts.items():
             now = used[kind] = used.get(kind, 0) + amount
             if now > most.get(kind, 0):
                 most[kind] = now
@@ -211,7 +211,7 @@ class Book:
         ask.node = ask.taken_us = None
         ask.since_us = at_us
         used, total = app.used, series.used
-        for kind, amount in ask.event.resources.amounts.items():
+        for kind, amount in ask.event.wanted.amounts.items():
             if used[kind] > amount:
                 used[kind] -= amount
             else:

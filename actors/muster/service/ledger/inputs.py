@@ -212,7 +212,7 @@ class Inputs:
     def _add_node(self, event: AddNode, at_us: int) -> None:
         self._book.put_node(NodeEntry(event, at_us))
         said = f"schedulable: {'true' if event.schedulable else 'false'}"
-        self._book.ring.add(What.NODE_CAME, at_us, event.node, amounts=event.capacity)
+        self._book.ring.add(What.NODE_CAME, at_us, event.node, amounts=event.room)
         self._book.ring.add(What.NODE_READY, at_us, event.node, message=said)
 
     def _update_node(self, event: UpdateNode | NodeObject, at_us: int) -> None:
@@ -228,9 +228,11 @@ class Inputs:
             attributes=before.attributes if event.attributes is None else event.attributes,
             schedulable=before.schedulable if event.schedulable is None else event.schedulable,
         )
-        if after.capacity != before.capacity:
-            book.history.series.change_capacity(before.capacity, after.capacity)
-            book.ring.add(What.NODE_CAPACITY, at_us, event.node, amounts=after.capacity)
+        if isinstance(event, UpdateNode) and event.devices is not None:
+            entry.event = after = attrs.evolve(after, devices=event.devices)
+        if after.room != before.room:
+            book.history.series.change_capacity(before.room, after.room)
+            book.ring.add(What.NODE_CAPACITY, at_us, event.node, amounts=after.room)
         if after.schedulable != before.schedulable:
             said = f"schedulable: {'true' if after.schedulable else 'false'}"
             book.ring.add(What.NODE_READY, at_us, event.node, message=said)

@@ -122,7 +122,7 @@ class Outcomes:
             counts.of(app.queue).allocated += 1
             if book.ring.is_open:
                 name, ask = entry.event.app, decision.ask or ""
-                amounts = entry.event.resources.amounts
+                amounts = entry.event.wanted.amounts
                 book.ring.add_two(
                     (_ALLOCATED, at_us, name, ask, amounts, ""),
                     (_NODE_TAKEN, at_us, node, ask, amounts, ""),
@@ -184,7 +184,7 @@ class Outcomes:
         is_over = reason is _COMPLETED or reason is _REMOVED
         what = _CANCELLED if is_over or reason is None else _FREED.get(reason, _CANCELLED)
         self._say(what, decision, entry, at_us)
-        name, ask, amounts = decision.app or "", decision.ask or "", entry.event.resources.amounts
+        name, ask, amounts = decision.app or "", decision.ask or "", entry.event.wanted.amounts
         book.ring.add(_NODE_FREED, at_us, node, ask, amounts)
         victim = None if is_over or reason is None else _VICTIMS.get(reason)
         if victim is not None:
@@ -192,7 +192,7 @@ class Outcomes:
 
     def _say(self, what: int, decision: Decision, entry: AskEntry, at_us: int) -> None:
         if self._book.ring.is_open:
-            app, ask, amounts = decision.app or "", decision.ask or "", entry.event.resources
+            app, ask, amounts = decision.app or "", decision.ask or "", entry.event.wanted
             # The reason is a text; to make it a plain one would take as long as all the rest.
             self._book.ring.add(what, at_us, app, ask, amounts.amounts, decision.reason or "")
 

@@ -14,6 +14,7 @@ from muster.service.ledger.ring import What
 from muster_core.events import AddApp, AddAsk, AddNode
 from muster_core.resources import Resources
 from muster_core.structures.steps import in_pieces
+from muster_core.values.devices import without_devices
 
 if TYPE_CHECKING:
     from muster.service.ledger.book import Book
@@ -149,7 +150,7 @@ def _ask(app: str, ask: Ask) -> AskEntry:
     event = AddAsk(
         app,
         ask.name,
-        ask.resources,
+        Resources(without_devices(ask.resources)),
         priority=ask.priority,
         node=ask.shape.node,
         selector=dict(ask.shape.selector),
@@ -157,10 +158,12 @@ def _ask(app: str, ask: Ask) -> AskEntry:
         gang=ask.gang,
         retries=ask.retries,
         estimate_us=ask.estimate_us,
+        devices=dict(ask.shape.devices),
     )
     return AskEntry(event, ask.came_us, None, ask.retries)
 
 
 def _node(node: Node) -> AddNode:
-    capacity, labels = Resources(node.capacity), dict(node.attributes)
-    return AddNode(node.name, capacity, labels, node.schedulable)
+    capacity, labels = Resources(without_devices(node.capacity)), dict(node.attributes)
+    stocks = {} if node.devices is None else node.devices.stocks
+    return AddNode(node.name, capacity, labels, node.schedulable, devices=stocks)

@@ -79,6 +79,11 @@ class AskRow:
         failed = self.app.in_a_row.get(self.ask.name)
         return 0 if failed is None else failed.times
 
+    def devices(self) -> dict[str, list[int]]:
+        """Return the numbers of the devices that it holds, by type."""
+        held = () if self.allocation is None else self.allocation.devices
+        return {kind: [*numbers] for kind, numbers in held}
+
     @property
     def work(self) -> Work:
         """What is to run for it."""
@@ -115,6 +120,12 @@ ASKS: Final = Table[AskRow](
             schemas.AMOUNTS,
             "what it asks for or holds, in base units",
             lambda row: dict(row.ask.resources.amounts),
+        ),
+        Column(
+            "devices",
+            schemas.DEVICES,
+            "the numbers of the devices that it holds, by type",
+            lambda row: row.devices(),
         ),
         Column(
             "gang",

@@ -40,6 +40,16 @@ class NodeRow:
         kinds = {**self.node.capacity, **used}
         return {kind: self.node.capacity.get(kind, 0) - used.get(kind, 0) for kind in kinds}
 
+    def devices(self) -> dict[str, object]:
+        """Return its devices by type: their model, and what is free of each."""
+        there = self.node.devices
+        if there is None:
+            return {}
+        return {
+            kind: {"model": stock.model, "free": [*there.free[kind]]}
+            for kind, stock in there.stocks.items()
+        }
+
     def queues(self) -> dict[str, int]:
         """Return how many asks of each queue stand on it."""
         apps, found = self.looking.view.apps, dict[str, int]()
@@ -89,6 +99,12 @@ NODES: Final = Table[NodeRow](
             schemas.AMOUNTS,
             "what is free, in base units; less than zero where more is used than there is",
             lambda row: row.available(),
+        ),
+        Column(
+            "devices",
+            schemas.STOCKS,
+            "its devices by type: their model, and what is free of each in thousandths",
+            lambda row: row.devices(),
         ),
         Column(
             "utilisation",

@@ -144,7 +144,7 @@ class Evictor:
         if not app.is_within_limits(ask) or not self._state.leaf_of(app).has_room(ask):
             return None
         leaf, bit = self._state.leaf_of(app), self._state.bit_of(ask)
-        return self._finder.find(leaf, app, ask, bit)
+        return self._finder.find(leaf, app, ask, bit, beside_victims=True)
 
     # TOPOLOGY-14
     def _find_any_domain(self, app: ViewApp, ask: Ask) -> Node | None:

@@ -196,6 +196,7 @@ class CycleFailure:
         limit: The nearest limit of a user or a group that had no room for it, or None.
         held: How many members of the group held nodes at that time.
         held_back: Whether it fitted a node, but would have delayed a reservation.
+        misplaced: Whether a node had room that its gang's topology did not let it take.
     """
 
     app: ViewApp
@@ -205,6 +206,7 @@ class CycleFailure:
     limit: ViewLimit[ViewApp] | None
     held: int
     held_back: bool = False
+    misplaced: bool = False
 
 
 @final

@@ -17,6 +17,7 @@ from muster_core.structures.shapes import VISIT_BIT
 from muster_core.values.decisions import Decision, Kind, Reason
 from muster_core.view.facts import FailureFacts
 from muster_core.view.gangs.gang import CycleFailure, holds_of
+from muster_core.view.gangs.standing import topology_of
 from muster_core.view.permits.fitting import find_hopeless
 from muster_core.view.placement.placements import say
 from muster_core.view.tree.leaf import LeafView
@@ -269,6 +270,7 @@ class Permits:
                 limit=None if one.limit is None else one.limit.key,
                 held=one.held,
                 held_back=one.held_back,
+                misplaced=one.misplaced,
             )
             for names, one in self.failures.items()
         )
@@ -286,7 +288,7 @@ class Permits:
             key = None if one.limit is None else LimitKey(*one.limit)
             limit = None if key is None else state.user_limits.limits[key]
             self.failures[one.group] = CycleFailure(
-                app, ask, one.blocked, full, limit, one.held, one.held_back
+                app, ask, one.blocked, full, limit, one.held, one.held_back, one.misplaced
             )
 
     # Attempts
@@ -413,8 +415,14 @@ class Permits:
         full = next((queue for queue in leaf.line if not queue.admits_more(ask)), None)
         limit = next((limit for limit in app.limits if not limit.admits_more(ask)), None)
         held = sum(gang.held for gang in group.gangs)
+        # TOPOLOGY-15
+        misplaced = (
+            not held_back
+            and topology_of(_gang_of(self._state, ask)) is not None
+            and self._state.nodes.find(self._state.bit_of(ask)) is not None
+        )
         self.failures[group.names] = CycleFailure(
-            app, ask, leaf.blocked, full, limit, held, held_back
+            app, ask, leaf.blocked, full, limit, held, held_back, misplaced
         )
 
     # GANG-28, DECISION-9

@@ -5,13 +5,15 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, final
 
 from muster_core.values.configuration.partition import TypicalAsk
+from muster_core.values.devices import without_devices
+from muster_core.values.resources import Resources
 from muster_core.view.facts import LearnedFacts
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
+    from muster_core.nodes.node import Weights
     from muster_core.values.devices import DeviceNeeds
-    from muster_core.values.resources import Resources
 
 Wanted = tuple["DeviceNeeds", "Resources"]
 """What an ask needs: devices and resources."""
@@ -24,8 +26,9 @@ class Learned:
     def __init__(self) -> None:
         #: How many asks with the same needs came, in the order in which the first of them came.
         self._came: dict[Wanted, int] = {}
-        #: The same when it was last taken.
-        self._taken: dict[Wanted, int] = {}
+        #: What is typical, as it was last taken.
+        self.taken: tuple[TypicalAsk, ...] = ()
+        #: How many asks came, and how many had come when they were last taken.
         self._total = self._taken_total = 0
 
     def note(self, came: Iterable[tuple[DeviceNeeds, Resources, int]]) -> None:
@@ -39,33 +42,40 @@ class Learned:
             self._total += count
 
     # DEVICE-18
-    def take(self) -> tuple[TypicalAsk, ...] | None:
-        """Return what is typical from now on; None if it stays. This is called as a round starts."""
-        if self._total < 2 * self._taken_total or not self._total:
-            return None
-        self._taken, self._taken_total = dict(self._came), self._total
-        return self._typical()
+    def take(self, weights: Weights) -> bool:
+        """Take what is typical from now on, if it is time; this is called as a round starts.
 
-    def _typical(self) -> tuple[TypicalAsk, ...]:
-        return tuple(
-            TypicalAsk(devices, resources, count)
-            for (devices, resources), count in self._taken.items()
+        Args:
+            weights: The weights in force; of resources only the types with one are typical.
+
+        Returns:
+            Whether something was taken.
+        """
+        if self._total < 2 * self._taken_total or not self._total:
+            return False
+        names = {name for name, _ in weights}
+        self.taken = tuple(
+            TypicalAsk(devices, _those(names, resources), count)
+            for (devices, resources), count in self._came.items()
         )
+        self._taken_total = self._total
+        return True
 
     # CHECKPOINT-4
-    def facts(self) -> tuple[LearnedFacts, ...]:
+    def facts(self) -> LearnedFacts:
         """Return what is known. Between two batches."""
-        return tuple(
-            LearnedFacts(devices, resources, count, self._taken.get((devices, resources), 0))
-            for (devices, resources), count in self._came.items()
+        return LearnedFacts(
+            tuple((*wanted, count) for wanted, count in self._came.items()), self.taken
         )
 
     # CHECKPOINT-5
-    def load(self, facts: Iterable[LearnedFacts]) -> tuple[TypicalAsk, ...]:
-        """Know what was saved; return what is typical."""
-        for one in facts:
-            self._came[one.devices, one.resources] = one.came
-            if one.taken:
-                self._taken[one.devices, one.resources] = one.taken
-        self._total, self._taken_total = sum(self._came.values()), sum(self._taken.values())
-        return self._typical()
+    def load(self, facts: LearnedFacts) -> None:
+        """Know what was saved."""
+        self.note(facts.came)
+        self.taken = facts.taken
+        self._taken_total = sum(ask.weight for ask in facts.taken)
+
+
+def _those(names: set[str], resources: Resources) -> Resources:
+    amounts = without_devices(resources).items()
+    return Resources({name: amount for name, amount in amounts if name in names})
