@@ -46,6 +46,7 @@ PAGES = (
     DOCS / "tutorial.md",
     DOCS / "gangs.md",
     DOCS / "backfill.md",
+    DOCS / "devices.md",
     DOCS / "preemption.md",
     DOCS / "explain.md",
     DOCS / "compare.md",

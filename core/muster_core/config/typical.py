@@ -28,7 +28,7 @@ MOST_WEIGHT: Final = 1_000_000
 """The largest weight of a typical ask."""
 
 
-# DEVICE-18
+# DEVICE-17
 def read_typical(field: Field) -> tuple[TypicalAsk, ...]:
     """Read the typical asks; every problem is refused, and what is wrong is left out."""
     items = field.items()
