@@ -26,6 +26,7 @@ if TYPE_CHECKING:
     from muster_core.structures.shapes import Shape
     from muster_core.structures.steps import Steps
     from muster_core.values.configuration.partition import Configuration
+    from muster_core.values.outlook import Outlook
     from muster_core.values.reasons import Code, Explanation, PendingReason
     from muster_core.values.resources import Resources
     from muster_core.values.snapshots import LimitSnapshot, ReservationSnapshot
@@ -209,6 +210,18 @@ class DecisionView:
             All reasons, or None if it is bound or unknown.
         """
         return self._explained.explain(self.apps[key], name, now_us, notes)
+
+    def outlook(self, key: int, name: str) -> Steps[Outlook | None]:
+        """Return when a pending ask will start, as far as the state says it.
+
+        Args:
+            key: The key of its application.
+            name: Its name.
+
+        Returns:
+            Its outlook, without a forecast; None if it is not pending.
+        """
+        return self._explained.outlook(self.apps[key], name)
 
     def prepare_to_explain(self) -> Steps[None]:
         """Find in steps what the first explanation after a batch would find at once."""
