@@ -25,7 +25,7 @@ _BOUND: Final = Kind.BOUND
 MOST_BATCHES: Final = 10_000
 """How many batches a copy runs at most."""
 
-MOST_WORK: Final = 100_000
+MOST_WORK: Final = 50_000
 """How many asks a copy tries, and how many decisions it makes, at most."""
 
 
