@@ -154,7 +154,12 @@ _START: Final = Kind("seconds, duration or `unknown`", _parse_start, SECONDS.nor
 
 # EXPECT-15
 RESERVATION_FIELDS: Final = (
-    field("start", _START, "when it starts; `unknown`: with an end that is not known"),
+    field(
+        "start",
+        _START,
+        "when it starts; `unknown`: with an end that is not known",
+        attribute="start_us",
+    ),
     field("node", NAME, "the node"),
 )
 """The fields of an expected reservation."""

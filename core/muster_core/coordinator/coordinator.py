@@ -399,6 +399,7 @@ class CoordinatorMachine:
         # The decisions of the rounds are by far the most, so they are not copied.
         decisions.extendleft(reversed(said))
         decisions.extend(self.view.changed_priorities())
+        decisions.extend(self.view.changed_reservations())
         announced: list[Announced] = []
         for piece in taken(decisions):
             yield

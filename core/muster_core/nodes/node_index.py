@@ -196,6 +196,16 @@ class NodeIndex:
         wanted = 1 << bit
         return self._ranking.first(wanted) if self.fitting & wanted else None
 
+    def each_fitting(self, bit: int) -> Iterator[Node]:
+        """Iterate over the nodes on which the shape at ``bit`` fits now, in order."""
+        return self._ranking.standing_for(1 << bit)
+
+    # ORDER-21
+    def rank_with(self, node: Node, used: Mapping[str, int]) -> tuple[float, str]:
+        """Return the place of a node in the order if these amounts of it were used."""
+        score = node.weighing.utilisation(used)
+        return (score if self._is_fair else -score, node.name)
+
     def room_for(self, bit: int, enough: int) -> int:
         """Count how many asks of the shape at ``bit`` fit on the nodes now, all together.
 

@@ -293,7 +293,12 @@ class DecisionView:
     # BACKFILL-39
     def reservations(self) -> Mapping[str, ReservationSnapshot]:
         """Return what the last round has left reserved, by ``app/ask``. Between two batches."""
-        return {}
+        return self._rounds.reservations.snapshot()
+
+    # BACKFILL-40
+    def changed_reservations(self) -> Iterator[Decision]:
+        """Return a decision for each node that is reserved newly or otherwise; after a batch."""
+        return self._rounds.reservations.changed()
 
     # CHECKPOINT-4
     def facts(self) -> Steps[ViewFacts]:
@@ -346,6 +351,7 @@ class DecisionView:
         self._state.check_back_offs()
         self._state.user_limits.check(self.apps)
         self._state.kept_nodes.check()
+        self._state.scopes.check()
         assert self._state.claimants == {
             key: queue for key, queue in self.queues.items() if queue.claims
         }
@@ -365,6 +371,8 @@ class DecisionView:
         """Assert that no pending ask of a leaf could be placed."""
         if not isinstance(leaf, LeafView) or leaf.may_be_blocked_by_members():
             return
+        if self._state.scopes.of(leaf) is not None:
+            return  # The first in order may hold up all others.
         mask = leaf.open & self._state.fitting
         for queue in leaf.upward():
             mask &= queue.admits

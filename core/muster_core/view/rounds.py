@@ -20,6 +20,7 @@ from muster_core.view.facts import LastRoundFacts
 from muster_core.view.permits.deadlocks import Deadlocks
 from muster_core.view.permits.permits import Permits
 from muster_core.view.placement.placements import Placements, say
+from muster_core.view.reservations.reservations import Reservations
 from muster_core.view.tree.leaf import LeafView
 from muster_core.view.tree.queue import VISIT, ParentView
 
@@ -59,7 +60,8 @@ class Rounds:
     def __init__(self, state: ViewState) -> None:
         self._state = state
         self._placements = Placements(state)
-        self._permits = Permits(state, self._placements)
+        self._reservations = Reservations(state)
+        self._permits = Permits(state, self._placements, self._reservations)
         self._evictor = Evictor(state, self._placements, self._permits)
         self._deadlocks = Deadlocks(state, self._placements, self._permits)
         #: How many asks were tried on a node, and how many leaves were found blocked, so far.
@@ -148,7 +150,9 @@ class Rounds:
         if kept_nodes:
             kept_nodes.settle()
             opening = kept_nodes.may_open()
-        self._set_exact(exact=opening or self._permits.must_be_exact())
+        # BACKFILL-5
+        ordered = bool(state.scopes) and state.scopes.have_pending()
+        self._set_exact(exact=opening or ordered or self._permits.must_be_exact())
         state.refresh()
         state.gang_shapes.refresh()
         self._permits.judge(exact=state.exact)
@@ -176,6 +180,7 @@ class Rounds:
             yield decisions
 
     def _start_round(self) -> None:
+        self._reservations.start_round()
         self._permits.start_round()
         self._placements.seen_states.start_round()
 
@@ -228,14 +233,20 @@ class Rounds:
                 and not self._state.kept_nodes.admits(node, leaf, ask)
             ):
                 node = None
+            # BACKFILL-21
+            if node is not None and self._reservations.in_force:
+                node = self._reservations.find_node(leaf, app, ask, bit, now_us)
         if node is None:
             assert exact, "chose an ask that fits no node"
             # ROUND-12
             self._placements.tried(app, ask, bit)
             # LIMIT-10
-            if leaf.config.settings.blocking and is_allowed:
-                self._permits.block(leaf)
+            if is_allowed:
+                self._permits.block_behind(leaf)
             self._placements.list_apps()
+            if self._state.scopes:
+                self._state.refresh()
+                self._reservations.seek(leaf, app, ask, now_us)
             return []
         # ROUND-14
         if app.spoilt and ask.name in app.spoilt:
@@ -266,6 +277,7 @@ class Rounds:
             hopeless=self._state.gang_index.hopeless(),
             failed_on=tuple(failed),
             failed_with=tuple(why),
+            reservations=self._reservations.facts(),
         )
 
     # CHECKPOINT-5
@@ -284,10 +296,16 @@ class Rounds:
             for app in apps:
                 state.list_app(app)
         self._permits.load(facts.failures, was_exact=facts.was_exact)
+        self._reservations.load(facts.reservations)
         yield from state.catch_up()
         yield from state.find_limits()
         self._placements.list_apps()
         state.refresh()
+
+    @property
+    def reservations(self) -> Reservations:
+        """What the last round has reserved."""
+        return self._reservations
 
     @property
     def permits(self) -> Permits:

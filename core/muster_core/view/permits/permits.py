@@ -30,6 +30,7 @@ if TYPE_CHECKING:
     from muster_core.owners.messages.asks import Ask, AskOrder
     from muster_core.view.gangs.gang import Hold, ViewGang, ViewGroup
     from muster_core.view.placement.placements import Placements
+    from muster_core.view.reservations.reservations import Reservations
     from muster_core.view.state.view_state import ViewState
     from muster_core.view.tree.application import ViewApp
     from muster_core.view.tree.slots import Slot
@@ -70,11 +71,15 @@ class Permits:
     Args:
         state: The view.
         placements: Places and releases asks.
+        reservations: What is reserved in backfill scopes.
     """
 
-    def __init__(self, state: ViewState, placements: Placements) -> None:
+    def __init__(
+        self, state: ViewState, placements: Placements, reservations: Reservations
+    ) -> None:
         self._state = state
         self._placements = placements
+        self._reservations = reservations
         #: The Strict groups with a member that fitted nowhere in this round.
         self._barred: list[ViewGroup] = []
         #: The leaves that were found blocked in this round.
@@ -120,6 +125,17 @@ class Permits:
             leaf.blocked = True
             self._blocked.append(leaf)
             self._state.dirty[leaf.key] = leaf
+
+    # LIMIT-10, BACKFILL-4
+    def block_behind(self, leaf: LeafView) -> None:
+        """Block what may not be tried after an ask of a leaf that did not fit."""
+        if leaf.config.settings.blocking:
+            self.block(leaf)
+        scopes = self._state.scopes
+        scope = scopes.strict(leaf) if scopes else None
+        if scope is not None:
+            for one in self._state.leaves_below(scope):
+                self.block(one)
 
     # GANG-32
     def bind_complete(self, groups: Iterable[ViewGroup], now_us: int) -> list[Decision]:
@@ -318,17 +334,14 @@ class Permits:
             node = self._state.nodes.find(bit)
             if node is not None and node.kept:
                 node = self._state.find_node(leaf, ask, bit)
+            # BACKFILL-21
+            if node is not None and self._reservations.in_force:
+                node = self._reservations.find_node(leaf, app, ask, bit, now_us)
         if node is None:
-            if group.strict:
-                self._note_failure(group, leaf, app, ask)
-            # LIMIT-10
-            if leaf.config.settings.blocking and is_allowed:
-                self.block(leaf)
-            # GANG-28, GANG-29
-            if group.strict:
-                self._roll_back(attempt)
-            else:
-                placements.tried(app, ask, bit)
+            was_blocked = leaf.blocked
+            self._fail(attempt, leaf, app, ask, is_allowed=is_allowed)
+            if self._state.scopes and not was_blocked:
+                self._reserve(attempt, leaf, app, ask, now_us)
             return
         placements.hold(leaf, app, ask, node)
         attempt.decisions.append(say(_ASSIGNED, leaf, app, ask, node.name))
@@ -337,6 +350,40 @@ class Permits:
             attempt.over = True
         else:
             attempt.decisions.append(say(_WAITING, leaf, app, ask, node.name))
+
+    def _fail(
+        self, attempt: _Attempt, leaf: LeafView, app: ViewApp, ask: Ask, *, is_allowed: bool
+    ) -> None:
+        """Carry out that a member fits nowhere, or is not allowed to take what it fits."""
+        group = attempt.group
+        if group.strict:
+            self._note_failure(group, leaf, app, ask)
+        if is_allowed:
+            self.block_behind(leaf)
+        # GANG-28, GANG-29
+        if group.strict:
+            self._roll_back(attempt)
+        else:
+            self._placements.tried(app, ask, self._state.bit_of(ask))
+
+    # BACKFILL-11, BACKFILL-17
+    def _reserve(
+        self, attempt: _Attempt, leaf: LeafView, app: ViewApp, ask: Ask, now_us: int
+    ) -> None:
+        """Seek a reservation for a group, or place and bind it where it had one."""
+        self._placements.list_apps()
+        self._state.refresh()
+        places = self._reservations.seek(leaf, app, ask, now_us)
+        if not places:
+            return
+        for number, (member, node) in enumerate(places, 1):
+            own = self._state.leaf_of(member.app)
+            self._placements.hold(own, member.app, member.ask, node)
+            attempt.decisions.append(say(_ASSIGNED, own, member.app, member.ask, node.name))
+            if number < len(places):
+                attempt.decisions.append(say(_WAITING, own, member.app, member.ask, node.name))
+        attempt.decisions.extend(self.bind(attempt.group, now_us))
+        attempt.over = True
 
     def _note_failure(self, group: ViewGroup, leaf: LeafView, app: ViewApp, ask: Ask) -> None:
         """Record the member that fitted nowhere, for explanations."""

@@ -108,6 +108,7 @@ class Intake:
             self._state.settings_changed = True
             self._state.delays.stale = self._state.back_offs.stale = True
             self._state.kept_nodes.note_settings(queue)
+            self._state.scopes.note_settings(queue)
             self._touch_gangs(queue)
             # Do not mix keys of the old policy with keys of the new one.
             if isinstance(queue, LeafView):
@@ -135,6 +136,7 @@ class Intake:
         self._state.queues[queue.key] = queue
         self._state.touched.add(queue.key)
         self._state.kept_nodes.note_settings(queue)
+        self._state.scopes.note_settings(queue)
         if parent is not None and (only := parent.add(queue)) is not None:
             self._state.dirty[only.key] = only
         if isinstance(queue, LeafView):
@@ -147,6 +149,7 @@ class Intake:
         del self._state.queues[queue.key]
         self._state.claimants.pop(queue.key, None)
         self._state.kept_nodes.leaves.pop(queue.key, None)
+        self._state.scopes.forget(queue)
         self._state.dirty.pop(queue.key, None)
         self.left.add(queue.config.path)
         parent = queue.parent

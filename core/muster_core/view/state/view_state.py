@@ -17,6 +17,7 @@ from muster_core.view.state.back_offs import BackOffs
 from muster_core.view.state.delays import Delays
 from muster_core.view.state.eviction_history import EvictionHistory
 from muster_core.view.state.kept_nodes import KeptNodes
+from muster_core.view.state.scopes import Scopes
 from muster_core.view.state.timers import Timers
 from muster_core.view.state.user_limits import UserLimits
 from muster_core.view.tree.leaf import LeafView
@@ -74,6 +75,8 @@ class ViewState:
         self.failing: dict[int, ViewApp] = {}
         #: Which asks are node services, and which of them keep their nodes.
         self.kept_nodes = KeptNodes(self.shapes, self.nodes, self.queues, self.gangs)
+        #: Which asks may not overtake others.
+        self.scopes = Scopes(self.queues)
         #: The leaves with pending asks that may preempt, by key.
         self.preempting: dict[int, LeafView] = {}
         #: The queues that may reclaim for some shape, by key.

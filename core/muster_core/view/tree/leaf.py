@@ -58,7 +58,8 @@ class LeafView(ViewQueue):
         apps: All its applications by their keys.
         starting: How many of them are in Starting.
         under_limits: How many of them have limits of users or groups.
-        blocked: Whether the leaf is blocking and one of its asks did not fit in this round.
+        blocked: Whether the leaf is blocking, or in a strict scope, and one of its asks, or one of
+            the scope, did not fit in this round.
         preempting: How many of its pending asks have a class that lets them preempt, by
             shape, priority and gang; no zeros.
         watched: The types that a ``guaranteed`` on the path names, if its asks may reclaim
@@ -186,6 +187,9 @@ class LeafView(ViewQueue):
     @override
     def below(self) -> int:
         """Return the shapes of the asks that may be tried."""
+        # ROUND-13, BACKFILL-4
+        if self.blocked:
+            return 0
         if not self.config.settings.blocking:
             if self._all is not None:
                 return self._all.counts.mask
@@ -195,7 +199,7 @@ class LeafView(ViewQueue):
             starter = self.starter()
             return mask if starter is None else mask | starter.mask
         # ROUND-13
-        first = None if self.blocked else self.first()
+        first = self.first()
         if first is None:
             return 0
         # The first ask can only change before the leaf's turn if an ancestor has a

@@ -186,6 +186,10 @@ class ViewQueue(ABC):
         own, _ = self.divisors or self._find_divisors(total)
         return largest_share(row, own)
 
+    def divisors_for(self, total: Mapping[str, int]) -> tuple[Divisors, Divisors]:
+        """Return what usage, and pending asks, are divided by for shares."""
+        return self.divisors or self._find_divisors(total)
+
     def _find_divisors(self, total: Mapping[str, int]) -> tuple[Divisors, Divisors]:
         path, names = [queue.config for queue in self.line], self.types.names
         self.divisors = queue_divisors(path, total, names), total_divisors(total, names)

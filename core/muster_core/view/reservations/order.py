@@ -1,0 +1,146 @@
+"""The order of section 4 among a few pending asks, in the view or in a projection."""
+
+from __future__ import annotations
+
+from operator import itemgetter
+from typing import TYPE_CHECKING, final
+
+import attrs
+
+from muster_core.structures.rows import Row
+from muster_core.structures.shares import largest_share, usage_key
+from muster_core.structures.totals import add_to
+from muster_core.values.configuration.partition import SortPolicy
+from muster_core.values.priority import current_priority, highest
+from muster_core.view.tree.leaf import LeafView
+from muster_core.view.tree.queue import ParentView
+from muster_core.view.tree.sort_keys import QueueKey, queue_key
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Sequence
+
+    from muster_core.owners.messages.asks import AskOrder
+    from muster_core.structures.ranking import Rank
+    from muster_core.view.reservations.party import Member
+    from muster_core.view.reservations.projection import Projection
+    from muster_core.view.state.view_state import ViewState
+    from muster_core.view.tree.application import ViewApp
+    from muster_core.view.tree.queue import ViewQueue
+
+
+@final
+@attrs.frozen
+class Order:
+    """The order of pending asks in a projection.
+
+    Args:
+        state: The view; it is up to date.
+        projection: What differs from it.
+    """
+
+    _state: ViewState
+    _projection: Projection
+
+    # BACKFILL-14
+    def sorted(self, members: Sequence[Member]) -> list[Member]:
+        """Return pending asks in the order in which they would be taken if nothing were placed."""
+        apps = {member.app.identity.key: member.app for member in members}
+        if len(apps) < 2:
+            return sorted(members, key=self._place_of)
+        by_app: dict[int, list[Member]] = {}
+        for member in members:
+            by_app.setdefault(member.app.identity.key, []).append(member)
+        found: list[Member] = []
+        for app in self._apps_in_order(apps.values()):
+            found += sorted(by_app[app.identity.key], key=self._place_of)
+        return found
+
+    def first(self, members: Sequence[Member]) -> Member:
+        """Return the first of some pending asks."""
+        return self.sorted(members)[0]
+
+    def _place_of(self, member: Member) -> AskOrder:
+        gang = None if member.ask.gang is None else self._state.gangs[member.ask.gang]
+        return member.ask.order if gang is None else member.ask.order_in(gang.creation)
+
+    def _apps_in_order(self, apps: Iterable[ViewApp]) -> list[ViewApp]:
+        by_leaf: dict[int, list[ViewApp]] = {}
+        for app in apps:
+            by_leaf.setdefault(app.identity.leaf, []).append(app)
+        wanted = {queue.key for key in by_leaf for queue in self._state.queues[key].line}
+        found: list[ViewApp] = []
+        for leaf in self._leaves(self._state.root, wanted):
+            ranked = [(self._app_key(leaf, app), app) for app in by_leaf[leaf.key]]
+            ranked.sort(key=itemgetter(0))
+            found += [app for _, app in ranked]
+        return found
+
+    def _leaves(self, queue: ViewQueue, wanted: set[int]) -> list[LeafView]:
+        if isinstance(queue, LeafView):
+            return [queue]
+        assert isinstance(queue, ParentView), "a queue is a parent or a leaf"
+        children = [child for child in queue.children.values() if child.key in wanted]
+        if len(children) > 1:
+            children.sort(key=lambda child: self._queue_key(queue, child))
+        return [leaf for child in children for leaf in self._leaves(child, wanted)]
+
+    def _app_key(self, leaf: LeafView, app: ViewApp) -> Rank:
+        settings, creation = leaf.config.settings, app.identity.key
+        rank: Rank = (creation,)
+        if settings.sort_policy is SortPolicy.FAIR:
+            allocated = dict(app.allocated)
+            add_to(allocated, self._projection.apps.get(creation, {}))
+            rank = (usage_key(allocated, leaf.config.guaranteed, self._state.total), creation)
+        if settings.sort_by_priority:
+            rank = (-(self._top_of(app) or 0), *rank)
+        return rank
+
+    def _queue_key(self, parent: ParentView, child: ViewQueue) -> QueueKey:
+        own, whole = child.divisors_for(self._state.total)
+        share = largest_share(self._allocated(child), own)
+        pending = self._pending(child)
+        return queue_key(
+            parent.config.settings,
+            child.config,
+            self._counted(child),
+            share,
+            largest_share(pending, whole),
+        )
+
+    def _allocated(self, queue: ViewQueue) -> Row:
+        row, more = list(queue.allocated), self._projection.queues.get(queue.key)
+        for name, amount in (more or {}).items():
+            number = queue.types.find(name)
+            assert number is not None, "an ask holds a type that has no number"
+            row[number] += amount
+        return row
+
+    def _pending(self, queue: ViewQueue) -> Row:
+        row = list(queue.pending)
+        for member in self._placed_below(queue):
+            for number, amount in queue.types.numbered(member.ask.resources.amounts):
+                row[number] -= amount
+        return row
+
+    def _placed_below(self, queue: ViewQueue) -> list[Member]:
+        state, placed = self._state, self._projection.placed.values()
+        return [member for member in placed if queue in state.leaf_of(member.app).line]
+
+    def _counted(self, queue: ViewQueue) -> int | None:
+        """Return the priority of a queue as its parent sees it."""
+        if not self._placed_below(queue):
+            return queue.counted
+        if not any(self._pending(queue)):
+            return None
+        if isinstance(queue, LeafView):
+            top = highest(self._top_of(app) for app in queue.apps.values())
+        else:
+            assert isinstance(queue, ParentView), "a queue is a parent or a leaf"
+            top = highest(self._counted(child) for child in queue.children.values())
+        return current_priority(queue.config.settings, top, is_root=queue.parent is None)
+
+    def _top_of(self, app: ViewApp) -> int | None:
+        placed = {name for key, name in self._projection.placed if key == app.identity.key}
+        if not placed:
+            return app.tally.top()
+        return highest(ask.priority for ask in app.each_pending() if ask.name not in placed)

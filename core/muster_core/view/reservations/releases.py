@@ -1,0 +1,88 @@
+"""The releases: when the asks that hold nodes are expected to end, in order."""
+
+from __future__ import annotations
+
+from operator import attrgetter
+from typing import TYPE_CHECKING, final
+
+import attrs
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from muster_core.nodes.node import Node
+    from muster_core.owners.messages.asks import Allocation, Ask
+    from muster_core.view.state.view_state import ViewState
+    from muster_core.view.tree.application import ViewApp
+    from muster_core.view.tree.leaf import LeafView
+
+Instant = tuple[bool, int]
+"""A point in the order of releases: whether the end is unknown, and the end in microseconds, or else
+the place of the allocation in the order in which nodes were chosen."""
+
+
+@final
+@attrs.frozen(eq=False)
+class Release:
+    """An ask that holds a node, and when it gives it back.
+
+    Attributes:
+        at: When.
+        app: Its application.
+        allocation: Its allocation.
+        node: Its node.
+    """
+
+    at: Instant
+    app: ViewApp
+    allocation: Allocation
+    node: Node
+
+
+# BACKFILL-7
+def estimate_us(leaf: LeafView, ask: Ask) -> int | None:
+    """Return how long an ask of a leaf is expected to take, in microseconds, or None."""
+    if ask.estimate_us is not None:
+        return ask.estimate_us
+    return leaf.config.settings.estimate_us if ask.run_for_us is None else ask.run_for_us
+
+
+# BACKFILL-8
+def expected_end_us(leaf: LeafView, allocation: Allocation, now_us: int) -> int | None:
+    """Return when a bound ask of a leaf is expected to end, in microseconds, or None.
+
+    Args:
+        leaf: The leaf.
+        allocation: The allocation of the bound ask.
+        now_us: The present instant, in microseconds; the end is after it.
+    """
+    estimate = estimate_us(leaf, allocation.ask)
+    if estimate is None:
+        return None
+    taken = now_us - allocation.bound_us
+    while estimate <= taken:
+        estimate *= 2
+    return allocation.bound_us + estimate
+
+
+# BACKFILL-9, BACKFILL-10
+def release_of(
+    state: ViewState, app: ViewApp, allocation: Allocation, now_us: int, *, bound: bool
+) -> Instant:
+    """Return when an ask that holds a node gives it back."""
+    end_us = expected_end_us(state.leaf_of(app), allocation, now_us) if bound else None
+    return (True, allocation.age) if end_us is None else (False, end_us)
+
+
+# BACKFILL-10
+def releases(state: ViewState, now_us: int) -> list[Release]:
+    """Return all asks that hold nodes, in the order in which they give them back."""
+    return sorted(_each(state, now_us), key=attrgetter("at"))
+
+
+def _each(state: ViewState, now_us: int) -> Iterator[Release]:
+    for app in state.apps.values():
+        for places, bound in ((app.bound, True), (app.waiting, False)):
+            for allocation, node in places.values():
+                at = release_of(state, app, allocation, now_us, bound=bound)
+                yield Release(at, app, allocation, node)

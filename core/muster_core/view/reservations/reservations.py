@@ -1,0 +1,307 @@
+"""The reservations that are in force in a round, and what they allow (BACKFILL-11 to BACKFILL-24)."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, final
+
+from muster_core.values.decisions import Decision, Kind
+from muster_core.values.snapshots import ReservationSnapshot
+from muster_core.view.facts import ReservationFacts
+from muster_core.view.reservations.order import Order
+from muster_core.view.reservations.party import Member, Party, group_of
+from muster_core.view.reservations.projection import Projection
+from muster_core.view.reservations.releases import estimate_us
+from muster_core.view.reservations.search import (
+    Place,
+    Reservation,
+    Search,
+    at_present,
+    hold_places,
+)
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator, Mapping, Sequence
+
+    from muster_core.nodes.node import Node
+    from muster_core.owners.messages.asks import Ask
+    from muster_core.view.gangs.gang import ViewGang
+    from muster_core.view.reservations.party import MemberKey
+    from muster_core.view.state.view_state import ViewState
+    from muster_core.view.tree.application import ViewApp
+    from muster_core.view.tree.leaf import LeafView
+    from muster_core.view.tree.queue import ViewQueue
+
+
+@final
+class Reservations:
+    """The reservations of all backfill scopes.
+
+    Args:
+        state: The view.
+    """
+
+    def __init__(self, state: ViewState) -> None:
+        self._state = state
+        #: Those in force, in the order in which they were made.
+        self.in_force: list[Reservation] = []
+        #: Those in force at the end of the round before, by scope and party.
+        self._before: dict[tuple[int, frozenset[MemberKey]], Reservation] = {}
+        #: What was reserved at the end of the last batch: application, ask, node and start.
+        self._said: dict[tuple[str, str, str, int | None], None] = {}
+
+    # BACKFILL-20
+    def start_round(self) -> None:
+        """Begin a round: nothing is reserved."""
+        self._before = {(one.scope.key, one.party.keys): one for one in self.in_force}
+        self.in_force = []
+
+    # Reserving
+
+    # BACKFILL-11
+    def seek(
+        self, leaf: LeafView, app: ViewApp, ask: Ask, now_us: int
+    ) -> Sequence[tuple[Member, Node]]:
+        """Seek a reservation for the party of an ask that was tried and got no node.
+
+        Args:
+            leaf: The leaf of its application.
+            app: Its application.
+            ask: The ask.
+            now_us: The present instant, in microseconds.
+
+        Returns:
+            The nodes of a gang's party that fits now where it had a reservation, to be assigned in
+            this order; nothing is reserved then.
+        """
+        scope = self._state.scopes.backfill(leaf)
+        if scope is None:
+            return ()
+        own = [one for one in self.in_force if one.scope is scope]
+        if len(own) >= scope.config.settings.backfill_depth:
+            return ()
+        party = self.party_of(app, ask)
+        if party is None or any(one.party.keys == party.keys for one in own):
+            return ()
+        before = self._before.get((scope.key, party.keys))
+        if before is not None and party.group:
+            now = self._fitting_now(before, party, now_us)
+            if now is not None:
+                return now
+        found = self._find(scope, party, before, own, now_us)
+        if found is not None:
+            self.in_force.append(found)
+        return ()
+
+    def _find(
+        self,
+        scope: ViewQueue,
+        party: Party,
+        before: Reservation | None,
+        own: Sequence[Reservation],
+        now_us: int,
+    ) -> Reservation | None:
+        """Return the reservation that was there before, if it is kept, or a new one."""
+        search = Search(self._state, now_us, own)
+        found = search.find(party)
+        # BACKFILL-18
+        if (
+            before is not None
+            and before.start > (False, now_us)
+            and (found is None or found[0] >= before.start)
+            and search.still_fits(before, party)
+        ):
+            return Reservation(scope, party, before.start, at_present(before, party))
+        return None if found is None else Reservation(scope, party, *found)
+
+    # BACKFILL-13
+    def party_of(self, app: ViewApp, ask: Ask) -> Party | None:
+        """Return the party of an ask, or None if it has none."""
+        group = group_of(self._state, ask)
+        if group is None:
+            return Party((Member(app, ask),), ())
+        if not group.may_complete():
+            return None
+        order = Order(self._state, Projection(self._state))
+        members: list[Member] = []
+        for gang in group.gangs:
+            if gang.missing:
+                members += order.sorted(_pending_of(gang))[: gang.missing]
+        return Party(tuple(members), group.names)
+
+    # BACKFILL-17
+    def _fitting_now(
+        self, before: Reservation, party: Party, now_us: int
+    ) -> list[tuple[Member, Node]] | None:
+        """Return the nodes that a gang's party had, if it fits them now and delays nobody."""
+        state = self._state
+        present = Projection(state)
+        ahead: dict[int, list[tuple[Reservation, Projection]]] = {}
+        found: list[tuple[Member, Node]] = []
+        for member, name in at_present(before, party):
+            app, ask = member
+            leaf, node = state.leaf_of(app), state.nodes.nodes.get(name)
+            if node is None or not present.has_headroom(app, ask):
+                return None
+            if not present.fits_on(node, leaf, ask):
+                return None
+            for reservation, projection in self._ahead(leaf, now_us, party.group, ahead):
+                if not self._ends_by(leaf, ask, reservation, now_us) and not (
+                    projection.has_headroom(app, ask) and projection.fits_on(node, leaf, ask)
+                ):
+                    return None
+            present.place(member, node)
+            for one in ahead.values():
+                for _, projection in one:
+                    projection.place(member, node)
+            found.append((member, node))
+        return found
+
+    def _ahead(
+        self,
+        leaf: LeafView,
+        now_us: int,
+        group: tuple[str, ...],
+        known: dict[int, list[tuple[Reservation, Projection]]],
+    ) -> list[tuple[Reservation, Projection]]:
+        """Return the reservations that the asks of a leaf may not delay, with what will be then."""
+        scope = self._state.scopes.backfill(leaf)
+        if scope is None:
+            return []
+        if scope.key not in known:
+            known[scope.key] = [
+                (one, self._at_start(one, now_us))
+                for one in self.in_force
+                if one.scope is scope and one.party.group != group
+            ]
+        return known[scope.key]
+
+    # Backfilling
+
+    # BACKFILL-21
+    def find_node(
+        self, leaf: LeafView, app: ViewApp, ask: Ask, bit: int, now_us: int
+    ) -> Node | None:
+        """Return the first node on which an ask fits and delays nobody, or None.
+
+        It has headroom, and fits on some node.
+
+        Args:
+            leaf: The leaf of its application.
+            app: Its application.
+            ask: The ask.
+            bit: The bit of its shape.
+            now_us: The present instant, in microseconds.
+        """
+        state = self._state
+        for node in state.nodes.each_fitting(bit):
+            if state.kept_nodes.admits(node, leaf, ask) and not self.delayed_by(
+                leaf, app, ask, node, now_us
+            ):
+                return node
+        return None
+
+    def delayed_by(
+        self, leaf: LeafView, app: ViewApp, ask: Ask, node: Node, now_us: int
+    ) -> Reservation | None:
+        """Return the first reservation that a pending ask would delay on a node, or None."""
+        state = self._state
+        scope = state.scopes.backfill(leaf)
+        if scope is None:
+            return None
+        for one in self.in_force:
+            if one.scope is not scope or ask.gang in one.party.group:
+                continue
+            if self._ends_by(leaf, ask, one, now_us):
+                continue
+            projection = self._at_start(one, now_us)
+            if not (projection.has_headroom(app, ask) and projection.fits_on(node, leaf, ask)):
+                return one
+        return None
+
+    # BACKFILL-22
+    def _ends_by(self, leaf: LeafView, ask: Ask, reservation: Reservation, now_us: int) -> bool:
+        """Return whether an ask that is bound now ends by the start of a reservation."""
+        group = group_of(self._state, ask)
+        estimate = estimate_us(leaf, ask)
+        if estimate is None or (group is not None and not group.strict):
+            return False
+        return (False, now_us + estimate) <= reservation.start
+
+    # BACKFILL-23
+    def _at_start(self, reservation: Reservation, now_us: int) -> Projection:
+        """Return what the view will be when a reservation starts."""
+        search = Search(self._state, now_us, ())
+        projection = search.projection(reservation.start, reservation.party.group)
+        for other in self.in_force:
+            if other.scope is reservation.scope and other.start <= reservation.start:
+                hold_places(self._state, projection, other)
+        return projection
+
+    # What others see
+
+    # BACKFILL-40
+    def changed(self) -> Iterator[Decision]:
+        """Return a decision for each node that is reserved newly or otherwise; after a batch."""
+        now = {
+            (member.app.identity.name, member.ask.name, node, one.start_us): None
+            for one in self.in_force
+            for member, node in one.places
+        }
+        for app, ask, node, start_us in now:
+            if (app, ask, node, start_us) not in self._said:
+                yield Decision(Kind.RESERVED, app=app, ask=ask, node=node, start_us=start_us)
+        self._said = now
+
+    # BACKFILL-39
+    def snapshot(self) -> Mapping[str, ReservationSnapshot]:
+        """Return what the last round has left reserved, by ``app/ask``."""
+        found: dict[str, ReservationSnapshot] = {}
+        for one in self.in_force:
+            for member, node in one.places:
+                name = f"{member.app.identity.name}/{member.ask.name}"
+                path = one.scope.config.path
+                found.setdefault(name, ReservationSnapshot(node, one.start_us, path))
+        return found
+
+    # CHECKPOINT-4
+    def facts(self) -> tuple[ReservationFacts, ...]:
+        """Return the reservations in force, in order. Between two batches."""
+        return tuple(
+            ReservationFacts(
+                scope=one.scope.key,
+                start_us=one.start_us,
+                age=one.start[1] if one.start[0] else 0,
+                places=tuple(
+                    (member.app.identity.key, member.ask.name, node) for member, node in one.places
+                ),
+            )
+            for one in self.in_force
+        )
+
+    # CHECKPOINT-5
+    def load(self, facts: Iterable[ReservationFacts]) -> None:
+        """Take over what was in force; everything else is in the view already."""
+        state = self._state
+        for one in facts:
+            places: list[Place] = []
+            for key, name, node in one.places:
+                ask = state.apps[key].find(name)
+                assert ask is not None, "an ask with a reservation is gone"
+                places.append((Member(state.apps[key], ask), node))
+            group = group_of(state, places[0][0].ask)
+            names = () if group is None else group.names
+            party = Party(tuple(member for member, _ in places), names)
+            start = (True, one.age) if one.start_us is None else (False, one.start_us)
+            scope = state.queues[one.scope]
+            self.in_force.append(Reservation(scope, party, start, tuple(places)))
+        self._said = {
+            (member.app.identity.name, member.ask.name, node, one.start_us): None
+            for one in self.in_force
+            for member, node in one.places
+        }
+
+
+def _pending_of(gang: ViewGang) -> list[Member]:
+    return [
+        Member(slot.app, ask) for slot in gang.slots.values() for ask, _ in slot.members.values()
+    ]
