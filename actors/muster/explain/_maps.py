@@ -40,18 +40,17 @@ def explanation_map(explanation: Explanation | None) -> dict[str, object]:
 # OUTLOOK-5
 def outlook_map(outlook: Outlook | None) -> dict[str, object]:
     """Return when an ask will start as a map, with instants in seconds; nothing for None."""
-    fits_at = None if outlook is None else outlook.fits_at
-    forecast = None if outlook is None else outlook.forecast
     return {
         "position": None if outlook is None else outlook.position,
-        "fits_at": _seconds(fits_at) if isinstance(fits_at, int) else fits_at,
-        **forecast_map(forecast),
+        **forecast_map(None if outlook is None else outlook.forecast),
     }
 
 
 def forecast_map(forecast: Forecast | None) -> dict[str, object]:
-    """Return when an ask starts in a copy of the state as a map; nothing for None."""
+    """Return what a copy of the state says about the start of an ask as a map; nothing for None."""
+    fits_at = None if forecast is None else forecast.fits_at
     return {
+        "fits_at": _seconds(fits_at) if isinstance(fits_at, int) else fits_at,
         "starts_at": None if forecast is None else _seconds(forecast.starts_at_us),
         "stopped_at": None if forecast is None else _seconds(forecast.stopped_us),
     }

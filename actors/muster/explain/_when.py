@@ -15,8 +15,8 @@ def when_it_starts(outlook: Outlook, written: Callable[[int], str]) -> Iterator[
         written: Writes an instant, given in microseconds since the origin.
     """
     yield f"It is number {outlook.position:,} of all pending asks in order."
-    yield _fits(outlook.fits_at, written)
     if outlook.forecast is not None:
+        yield _fits(outlook.forecast.fits_at, written)
         yield _starts(outlook.forecast, written)
 
 

@@ -467,9 +467,10 @@ class CoordinatorMachine:
         said = tuple(application_reasons(self.registry, self.view.apps[key].identity))
         return self.view.explain(key, ask, self.now_us if now_us is None else now_us, said)
 
-    # OUTLOOK-1, OUTLOOK-2
     def outlook(self, app: str, ask: str) -> Steps[Outlook | None]:
         """Return when a pending ask will start, as far as the state says it; between two batches.
+
+        It costs little: a forecast needs a copy of the state.
 
         Args:
             app: Its application.

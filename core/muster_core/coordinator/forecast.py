@@ -25,11 +25,10 @@ _BOUND: Final = Kind.BOUND
 MOST_BATCHES: Final = 10_000
 """How many batches a copy runs at most."""
 
-MOST_WORK: Final = 50_000
+MOST_WORK: Final = 30_000
 """How many asks a copy tries, and how many decisions it makes, at most."""
 
 
-# OUTLOOK-3, OUTLOOK-4
 def forecast(
     facts: Facts,
     app: str,
@@ -39,7 +38,7 @@ def forecast(
     most_batches: int = MOST_BATCHES,
     most_work: int = MOST_WORK,
 ) -> Forecast:
-    """Return when a pending ask is bound in a copy of the state that runs on without events.
+    """Return what a copy of the state says about the start of a pending ask.
 
     What it looks at is limited by counts and not by a clock, so that the same state gives the same
     answer.
@@ -55,18 +54,28 @@ def forecast(
     if now_us is None:
         now_us = facts.coordinator.now_us
     copy = PlainScheduler(facts=_as_expected(facts, now_us))
-    limit = _work(copy) + most_work
+    machine = copy.machine
+    key = machine.registry.locate(app)
+    fits_at = None if key is None else machine.view.fits_at(key, ask, now_us)
+    return Forecast(fits_at, *_run(copy, app, ask, most_batches, _work(copy) + most_work))
+
+
+# OUTLOOK-3, OUTLOOK-4
+def _run(
+    copy: PlainScheduler, app: str, ask: str, most_batches: int, most_work: int
+) -> tuple[int | None, int | None]:
+    """Let a copy run on; return when an ask is bound, and where it was stopped before that."""
     for _ in range(most_batches):
         due_us = copy.machine.next_deadline_us()
         if due_us is None:
-            return Forecast(None)
+            return None, None
         copy.pass_until(due_us)
         if _binds(copy.announced, app, ask):
-            return Forecast(due_us)
+            return due_us, None
         copy.announced.clear()
-        if _work(copy) > limit:
+        if _work(copy) > most_work:
             break
-    return Forecast(None, copy.machine.now_us)
+    return None, copy.machine.now_us
 
 
 def _work(copy: PlainScheduler) -> int:

@@ -13,23 +13,24 @@ Start: TypeAlias = int | Literal["unknown"] | None
 """A start in microseconds since the origin, :data:`UNKNOWN_START`, or None for never."""
 
 
-# OUTLOOK-3, OUTLOOK-4
 @final
 @attrs.frozen
 class Forecast:
-    """When an ask is bound in a copy of the state that runs on without further events.
+    """What a copy of the state says about the start of a pending ask.
 
     Attributes:
-        starts_at_us: When it is bound, in microseconds since the origin; None if it is not.
+        fits_at: The start that a reservation of its party alone would have now.
+        starts_at_us: When it is bound in the copy, which runs on without further events, in
+            microseconds since the origin; None if it is not.
         stopped_us: The instant at which the copy was stopped before the ask was bound, because
             there was more to do than is done for an answer; None if it ran to its end.
     """
 
+    fits_at: Start
     starts_at_us: int | None
     stopped_us: int | None = None
 
 
-# OUTLOOK-1, OUTLOOK-2
 @final
 @attrs.frozen
 class Outlook:
@@ -37,10 +38,8 @@ class Outlook:
 
     Attributes:
         position: Its place, from 1, if all pending asks were taken in order and none was placed.
-        fits_at: The start that a reservation of its party alone would have now.
-        forecast: When it is bound in a copy of the state; None if no copy was run.
+        forecast: What a copy of the state says; None if there was none.
     """
 
     position: int
-    fits_at: Start = None
     forecast: Forecast | None = None

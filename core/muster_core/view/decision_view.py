@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from muster_core.structures.shapes import Shape
     from muster_core.structures.steps import Steps
     from muster_core.values.configuration.partition import Configuration
-    from muster_core.values.outlook import Outlook
+    from muster_core.values.outlook import Outlook, Start
     from muster_core.values.reasons import Code, Explanation, PendingReason
     from muster_core.values.resources import Resources
     from muster_core.values.snapshots import LimitSnapshot, ReservationSnapshot
@@ -222,6 +222,19 @@ class DecisionView:
             Its outlook, without a forecast; None if it is not pending.
         """
         return self._explained.outlook(self.apps[key], name)
+
+    # OUTLOOK-2
+    def fits_at(self, key: int, name: str, now_us: int) -> Start:
+        """Return the start that a reservation of a pending ask's party alone would have now.
+
+        Args:
+            key: The key of its application.
+            name: Its name.
+            now_us: The present instant, in microseconds.
+        """
+        app = self.apps[key]
+        ask = app.pending.get(name) or app.backing_off.get(name)
+        return None if ask is None else self._rounds.reservations.start_alone(app, ask, now_us)
 
     def prepare_to_explain(self) -> Steps[None]:
         """Find in steps what the first explanation after a batch would find at once."""

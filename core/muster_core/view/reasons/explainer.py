@@ -118,9 +118,9 @@ class Explainer:
             levels=levels,
         )
 
-    # OUTLOOK-1, OUTLOOK-2
+    # OUTLOOK-1
     def outlook(self, app: ViewApp, name: str) -> Steps[Outlook | None]:
-        """Return when an ask will start, as far as the state says it; None if it is not pending.
+        """Return the outlook of an ask, without a forecast; None if it is not pending.
 
         Args:
             app: Its application.

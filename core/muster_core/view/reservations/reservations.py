@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, final
 
 from muster_core.values.decisions import Decision, Kind
+from muster_core.values.outlook import UNKNOWN_START
 from muster_core.values.snapshots import ReservationSnapshot
 from muster_core.view.facts import ReservationFacts
 from muster_core.view.reservations.order import Order
@@ -24,6 +25,7 @@ if TYPE_CHECKING:
 
     from muster_core.nodes.node import Node
     from muster_core.owners.messages.asks import Ask
+    from muster_core.values.outlook import Start
     from muster_core.view.gangs.gang import ViewGang
     from muster_core.view.reservations.party import MemberKey
     from muster_core.view.state.view_state import ViewState
@@ -112,6 +114,16 @@ class Reservations:
         ):
             return Reservation(scope, party, before.start, at_present(before, party))
         return None if found is None else Reservation(scope, party, *found)
+
+    # OUTLOOK-2
+    def start_alone(self, app: ViewApp, ask: Ask, now_us: int) -> Start:
+        """Return the start that a reservation of an ask's party alone would have now."""
+        party = self.party_of(app, ask)
+        found = None if party is None else Search(self._state, now_us, ()).find(party)
+        if found is None:
+            return None
+        is_unknown, at = found[0]
+        return UNKNOWN_START if is_unknown else at
 
     # BACKFILL-13
     def party_of(self, app: ViewApp, ask: Ask) -> Party | None:
