@@ -37,7 +37,7 @@ def forecast(
     *,
     most_batches: int = MOST_BATCHES,
     most_work: int = MOST_WORK,
-) -> Forecast:
+) -> Forecast | None:
     """Return what a copy of the state says about the start of a pending ask.
 
     What it looks at is limited by counts and not by a clock, so that the same state gives the same
@@ -50,13 +50,18 @@ def forecast(
         now_us: The present instant, in microseconds; default: that of the last batch.
         most_batches: How many batches the copy runs at most.
         most_work: How many asks it tries, and how many decisions it makes, at most.
+
+    Returns:
+        The forecast; None if the ask is not pending.
     """
     if now_us is None:
         now_us = facts.coordinator.now_us
     copy = PlainScheduler(facts=_as_expected(facts, now_us))
-    machine = copy.machine
-    key = machine.registry.locate(app)
-    fits_at = None if key is None else machine.view.fits_at(key, ask, now_us)
+    key, view = copy.machine.registry.locate(app), copy.machine.view
+    found = None if key is None else view.pending_ask(key, ask)
+    if key is None or found is None:
+        return None
+    fits_at = view.fits_at(key, found, now_us)
     return Forecast(fits_at, *_run(copy, app, ask, most_batches, _work(copy) + most_work))
 
 

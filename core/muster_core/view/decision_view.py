@@ -221,20 +221,26 @@ class DecisionView:
         Returns:
             Its outlook, without a forecast; None if it is not pending.
         """
-        return self._explained.outlook(self.apps[key], name)
+        ask = self.pending_ask(key, name)
+        if ask is None:
+            return None
+        return (yield from self._explained.outlook(self.apps[key], ask))
+
+    def pending_ask(self, key: int, name: str) -> Ask | None:
+        """Return an ask of an application if it is pending, whether it backs off or not."""
+        app = self.apps[key]
+        return app.pending.get(name) or app.backing_off.get(name)
 
     # OUTLOOK-2
-    def fits_at(self, key: int, name: str, now_us: int) -> Start:
+    def fits_at(self, key: int, ask: Ask, now_us: int) -> Start:
         """Return the start that a reservation of a pending ask's party alone would have now.
 
         Args:
             key: The key of its application.
-            name: Its name.
+            ask: The ask.
             now_us: The present instant, in microseconds.
         """
-        app = self.apps[key]
-        ask = app.pending.get(name) or app.backing_off.get(name)
-        return None if ask is None else self._rounds.reservations.start_alone(app, ask, now_us)
+        return self._rounds.reservations.start_alone(self.apps[key], ask, now_us)
 
     def prepare_to_explain(self) -> Steps[None]:
         """Find in steps what the first explanation after a batch would find at once."""

@@ -43,6 +43,7 @@ def foretold(here: PlainScheduler, name: str, **limits: int) -> Forecast:
     before = here.snapshot()
     found = forecast(here.facts(), "a", name, **limits)
     assert here.snapshot() == before
+    assert found is not None
     return found
 
 
@@ -115,6 +116,14 @@ def test_it_never_starts_behind_an_end_that_is_not_known_or_without_room() -> No
     here = settled(scheduler(), ask("r", 4), ask("x", 4), ask("large", 5))
 
     assert starts(here, "x") == starts(here, "large") == NEVER
+
+
+def test_there_is_none_for_what_is_not_pending() -> None:
+    facts = settled(scheduler(), ask("r", 4)).facts()
+
+    assert forecast(facts, "a", "r") is None
+    assert forecast(facts, "a", "unknown") is None
+    assert forecast(facts, "unknown", "r") is None
 
 
 # OUTLOOK-4

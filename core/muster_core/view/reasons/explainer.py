@@ -119,16 +119,13 @@ class Explainer:
         )
 
     # OUTLOOK-1
-    def outlook(self, app: ViewApp, name: str) -> Steps[Outlook | None]:
-        """Return the outlook of an ask, without a forecast; None if it is not pending.
+    def outlook(self, app: ViewApp, ask: Ask) -> Steps[Outlook]:
+        """Return the outlook of a pending ask, without a forecast.
 
         Args:
             app: Its application.
-            name: Its name.
+            ask: The ask.
         """
-        ask = app.find(name)
-        if ask is None or not (name in app.pending or name in app.backing_off):
-            return None
         turn = Turn(self._state.leaf_of(app), app, ask)
         return Outlook((yield from position(self._state, turn)))
 
