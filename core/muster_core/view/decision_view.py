@@ -314,6 +314,10 @@ class DecisionView:
         """Return what the last round has left reserved, by ``app/ask``. Between two batches."""
         return self._rounds.reservations.snapshot()
 
+    def reservation_count(self) -> int:
+        """Return how many reservations the last round has left; that of a gang is one."""
+        return len(self._rounds.reservations.in_force)
+
     # BACKFILL-40
     def changed_reservations(self) -> Iterator[Decision]:
         """Return a decision for each node that is reserved newly or otherwise; after a batch."""

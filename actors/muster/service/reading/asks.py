@@ -10,7 +10,7 @@ from muster.service.endpoints import schemas
 from muster.service.endpoints.columns import Column, Table
 from muster.service.reading.looking import Looking, in_seconds
 from muster_core.reasons import Code
-from muster_core.snapshots import AskPlace
+from muster_core.snapshots import AskPlace, ReservationSnapshot
 from muster_core.values.work import Work
 
 if TYPE_CHECKING:
@@ -74,6 +74,11 @@ class AskRow:
         failed = self.app.in_a_row.get(self.ask.name)
         return None if failed is None else failed.last_us
 
+    def reservation(self) -> ReservationSnapshot | None:
+        """Return what is reserved for it, or None."""
+        name = f"{self.app.identity.name}/{self.ask.name}"
+        return self.looking.reservations().get(name)
+
     def failed_binds(self) -> int:
         """Return how many of its binds have failed in a row."""
         failed = self.app.in_a_row.get(self.ask.name)
@@ -88,6 +93,24 @@ class AskRow:
     def command(self) -> object:
         """Return its command, or None."""
         return [*self.work.argv] or self.work.shell
+
+
+_RESERVATION: Final = {
+    "type": "object",
+    "properties": {
+        "node": schemas.TEXT,
+        "start": schemas.maybe(schemas.SECONDS),
+        "scope": schemas.TEXT,
+    },
+}
+
+
+# LISTS-14
+def reservation_map(found: ReservationSnapshot | None) -> dict[str, object] | None:
+    """Return what is reserved for an ask as a map, or None."""
+    if found is None:
+        return None
+    return {"node": found.node, "start": in_seconds(found.start_us), "scope": found.scope}
 
 
 # LISTS-7
@@ -199,6 +222,13 @@ ASKS: Final = Table[AskRow](
             schemas.maybe(schemas.word(Code)),
             "its dominant reason; null if it is bound",
             lambda row: row.code(),
+        ),
+        Column(
+            "reservation",
+            schemas.maybe(_RESERVATION),
+            "the node that is reserved for it, from when on (in seconds; null if it starts with an "
+            "end that nobody knows), and the path of the queue with `backfill`; null for none",
+            lambda row: reservation_map(row.reservation()),
         ),
         Column(
             "message",
