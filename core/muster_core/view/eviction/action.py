@@ -169,7 +169,13 @@ class EvictionAction(ABC):
 
     # EVICTION-10
     def _below(self, queue: ViewQueue, wanted: set[int], now_us: int) -> Iterator[Preemptor | None]:
-        if isinstance(queue, ParentView):
+        # BACKFILL-4
+        if self.state.scopes and self.state.scopes.is_strict(queue):
+            first_of = first_in_order(self.state, queue)
+            if first_of is not None and first_of[0].key in wanted:
+                leaf, app, ask = first_of
+                yield from self._of_app(leaf, app, now_us, only=ask)
+        elif isinstance(queue, ParentView):
             for child in queue.in_turn(wanted, self.state.total):
                 yield from self._below(child, wanted, now_us)
         elif isinstance(queue, LeafView):
@@ -258,6 +264,26 @@ def first_of_all(state: ViewState, app: ViewApp) -> Ask | None:
         key=app.order_of,
         default=None,
     )
+
+
+# BACKFILL-4
+def first_in_order(state: ViewState, queue: ViewQueue) -> tuple[LeafView, ViewApp, Ask] | None:
+    """Return the first ask below a queue that neither PreFilter nor a limit refuses.
+
+    Args:
+        state: The view.
+        queue: The queue, which may be a leaf itself.
+    """
+    if isinstance(queue, ParentView):
+        pending = {child.key for child in queue.children.values() if any(child.pending)}
+        firsts = (first_in_order(state, child) for child in queue.in_turn(pending, state.total))
+        return next((first for first in firsts if first is not None), None)
+    assert isinstance(queue, LeafView), "a queue is a parent or a leaf"
+    for app in queue.competing():
+        ask = first_of_all(state, app)
+        if ask is not None:
+            return queue, app, ask
+    return None
 
 
 def _is_refused(state: ViewState, ask: Ask) -> bool:

@@ -12,7 +12,7 @@ from typing_extensions import override
 
 from muster_core.structures.shapes import bits_of
 from muster_core.values.decisions import Reason
-from muster_core.view.eviction.action import changes_so_far, exempt, first_of_all
+from muster_core.view.eviction.action import changes_so_far, exempt, first_in_order, first_of_all
 from muster_core.view.eviction.eligibility import Eligibility, Side
 from muster_core.view.tree.leaf import LeafView
 from muster_core.view.tree.queue import ParentView
@@ -108,7 +108,13 @@ class NodeServices:
             yield from self._below(self._state.root, wanted)
 
     def _below(self, queue: ViewQueue, wanted: set[int]) -> Iterator[Service | None]:
-        if isinstance(queue, ParentView):
+        # BACKFILL-4
+        if self._state.scopes and self._state.scopes.is_strict(queue):
+            first_of = first_in_order(self._state, queue)
+            if first_of is not None and first_of[0].key in wanted:
+                leaf, app, ask = first_of
+                yield from self._lacking_room(leaf, app, [ask])
+        elif isinstance(queue, ParentView):
             for child in queue.in_turn(wanted, self._state.total):
                 yield from self._below(child, wanted)
         elif isinstance(queue, LeafView):

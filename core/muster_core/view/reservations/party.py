@@ -48,7 +48,7 @@ class Party:
         members: The asks, in no particular order.
         group: The names of the gangs of the group whose missing members they are; empty for a
             plain ask.
-        keys: What tells it from other parties.
+        keys: What tells it from parties of other asks.
     """
 
     members: tuple[Member, ...]
@@ -58,6 +58,11 @@ class Party:
     def __attrs_post_init__(self) -> None:
         """Find what tells it from other parties."""
         object.__setattr__(self, "keys", frozenset(member.key for member in self.members))
+
+    # BACKFILL-11
+    def is_that_of(self, other: Party) -> bool:
+        """Return whether another party is for the same ask or group, which may have lacked others."""
+        return self.group == other.group if self.group else self.keys == other.keys
 
 
 # BACKFILL-49

@@ -16,8 +16,9 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
 
     from muster_core.nodes.node import Node
+    from muster_core.owners.messages.asks import Ask
     from muster_core.view.reservations.party import Member, Party
-    from muster_core.view.reservations.releases import Instant, Release
+    from muster_core.view.reservations.releases import Instant
     from muster_core.view.state.view_state import ViewState
     from muster_core.view.tree.queue import ViewQueue
 
@@ -69,13 +70,21 @@ class Search:
         """Return the first instant at which a party can be placed, and where; None if never."""
         projection = Projection(self._state)
         self._hold(projection, self._others)
-        for at, some in groupby(self._releases(party.group), key=attrgetter("at")):
+        for at, some in groupby(releases(self._state, self._now_us), key=attrgetter("at")):
             for release in some:
-                projection.release(release.app, release.allocation.ask, release.node)
+                if release.allocation.ask.gang not in party.group:
+                    projection.release(release.app, release.allocation.ask, release.node)
             places = self._place(projection, party)
             if places is not None:
                 return at, places
         return None
+
+    # BACKFILL-18
+    def is_to_come(self, start: Instant) -> bool:
+        """Return whether an instant that was found some time ago is still to come."""
+        if start[0]:
+            return any(release.at == start for release in releases(self._state, self._now_us))
+        return start > (False, self._now_us)
 
     # BACKFILL-18
     def still_fits(self, before: Reservation, party: Party) -> bool:
@@ -87,15 +96,10 @@ class Search:
     def projection(self, start: Instant, group: Sequence[str]) -> Projection:
         """Return what the view will be at an instant, where a group keeps what it holds."""
         projection = Projection(self._state)
-        for release in self._releases(group):
-            if release.at <= start:
+        for release in releases(self._state, self._now_us):
+            if release.at <= start and release.allocation.ask.gang not in group:
                 projection.release(release.app, release.allocation.ask, release.node)
         return projection
-
-    def _releases(self, group: Sequence[str]) -> Iterable[Release]:
-        for release in releases(self._state, self._now_us):
-            if release.allocation.ask.gang not in group:
-                yield release
 
     def _hold(self, projection: Projection, others: Iterable[Reservation]) -> None:
         """Let the pending members of parties hold what is reserved for them."""
@@ -124,11 +128,24 @@ class Search:
         return None if left else tuple(found)
 
 
-def hold_places(state: ViewState, projection: Projection, reservation: Reservation) -> None:
-    """Let the pending members of a party hold what is reserved for them."""
+def hold_places(
+    state: ViewState,
+    projection: Projection,
+    reservation: Reservation,
+    *,
+    without: Ask | None = None,
+) -> None:
+    """Let the pending members of a party hold what is reserved for them.
+
+    Args:
+        state: The view.
+        projection: Where they hold it.
+        reservation: What is reserved for the party.
+        without: An ask that holds nothing, or None.
+    """
     for member, name in reservation.places:
         node = state.nodes.nodes.get(name)
-        if node is not None and member.is_pending():
+        if node is not None and member.is_pending() and member.ask is not without:
             projection.place(member, node)
 
 

@@ -64,6 +64,13 @@ class Scopes:
                 return queue
         return None
 
+    # BACKFILL-4
+    def is_strict(self, queue: ViewQueue) -> bool:
+        """Return whether a queue makes a strict scope."""
+        if queue.key not in self._ordered or _order(queue) is not _STRICT:
+            return False
+        return not any(above.key in self._ordered for above in queue.line[1:])
+
     def strict(self, leaf: LeafView) -> ViewQueue | None:
         """Return the queue that makes the scope of a leaf, if that scope is strict."""
         scope = self.of(leaf)
