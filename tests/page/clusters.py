@@ -24,6 +24,8 @@ partitions:
               - {name: language, properties: {priority.policy: fence}}
           - name: batch
             resources: {max: {vcore: 40}}
+          - name: render
+            properties: {scheduling.order: backfill, backfill.depth: "3"}
 """
 
 
@@ -38,7 +40,7 @@ def a_little() -> Iterator[list[Event]]:
         app("shop", "root.production", "ann"),
         ask("shop", "web", {"vcore": 2, "memory": "4Gi"}, count=12, priority=5),
         app("etl", "root.batch", "bob"),
-        ask("etl", "part", {"vcore": 4, "memory": "8Gi"}, count=30),
+        ask("etl", "part", {"vcore": 4, "memory": "8Gi"}, count=30, estimate="2h"),
         app("label", "root.research.vision", "cleo"),
         ask("label", "image", {"vcore": 1, "memory": "2Gi"}, count=14),
     ]
@@ -48,7 +50,12 @@ def a_little() -> Iterator[list[Event]]:
     ]
     gang = {"op": "add_gang", "gang": "all", "min_member": 6, "wait_time": "30m"}
     yield [gang, app("train", "root.research.language", "dora"), *members]
-    yield [{"op": "add_app", "app": "odd", "queue": "root.nowhere"}]
+    yield [
+        app("film", "root.render", "emil"),
+        ask("film", "frame", {"vcore": 20, "memory": "16Gi"}, count=5, estimate="1h"),
+        ask("film", "thumbnail", {"vcore": 6, "memory": "4Gi"}, count=3),
+        {"op": "add_app", "app": "odd", "queue": "root.nowhere"},
+    ]
 
 
 def much() -> Iterator[list[Event]]:

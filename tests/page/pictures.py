@@ -60,6 +60,11 @@ def log_in(shown: Window) -> None:
     shown.page.get_by_role("alert").wait_for()
 
 
+def foretell(shown: Window) -> None:
+    """Wait until it is said when an ask starts."""
+    shown.page.get_by_role("button", name="Foretell again").wait_for(timeout=SEARCH_MS)
+
+
 def try_remedy(shown: Window) -> None:
     """Open all changes that would help, and say what the first of them would lead to."""
     helps = shown.page.locator(".helps")
@@ -116,6 +121,8 @@ PAGES: Final = {
     "queue": View("/queues/root.research"),
     "asks": View("/asks"),
     "ask": View("/asks/train/worker-0"),
+    "reserved": View("/asks/film/frame-0", foretell),
+    "held-back": View("/asks/film/thumbnail-1", foretell),
     "remedy": View("/asks/train/worker-0", try_remedy),
     "app": View("/apps/train"),
     "gangs": View("/gangs"),
@@ -123,6 +130,7 @@ PAGES: Final = {
     "nodes": View("/nodes"),
     "nodes-by-queue": View("/nodes?group=zone&color=queue"),
     "node": View("/nodes/gpu-1"),
+    "node-reserved": View("/nodes/cpu-1"),
     "config": View("/config"),
     "config-compared": View("/config", compare),
     "config-refused": View("/config", mistake),

@@ -9,7 +9,7 @@ import attrs
 from muster.service.endpoints import schemas
 from muster.service.endpoints.columns import Column, Table
 from muster.service.reading.looking import Looking, in_seconds
-from muster_core.reasons import Code
+from muster_core.reasons import Code, PendingReason
 from muster_core.snapshots import AskPlace, ReservationSnapshot
 from muster_core.values.work import Work
 
@@ -53,10 +53,15 @@ class AskRow:
             return None
         return self.looking.view.dominant(self.app, self.ask.name, self.looking.now_us).value
 
+    def dominant(self) -> PendingReason | None:
+        """Return its dominant reason with words and facts, or None if it is bound."""
+        explained = self.looking.machine.explain(self.app.identity.name, self.ask.name)
+        return None if explained is None else explained.dominant
+
     def message(self) -> str | None:
         """Return its dominant reason in words, or None if it is bound."""
-        explained = self.looking.machine.explain(self.app.identity.name, self.ask.name)
-        return None if explained is None else explained.dominant.message
+        reason = self.dominant()
+        return None if reason is None else reason.message
 
     def since_us(self) -> int | None:
         """Return since when it is not bound, or None if it is."""
@@ -186,6 +191,12 @@ ASKS: Final = Table[AskRow](
             schemas.maybe(schemas.SECONDS),
             "how long after its bind it completes by itself, in seconds",
             lambda row: in_seconds(row.ask.run_for_us),
+        ),
+        Column(
+            "estimate",
+            schemas.maybe(schemas.SECONDS),
+            "how long it is expected to take after its bind, in seconds, as it says itself",
+            lambda row: in_seconds(row.ask.estimate_us),
         ),
         Column(
             "retries",

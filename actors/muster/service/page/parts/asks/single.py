@@ -76,14 +76,17 @@ def _read(viewed: Viewed, app_name: str, name: str, looking: Looking) -> Steps[A
         unknown = what_ask(looking, app_name, name)
         return AskSeen(None, {}, explanation_map(None), begin_us, unknown, seq)
     yield from looking.view.prepare_to_explain()
-    why = explanation_map(looking.machine.explain(app_name, name))
+    explanation = looking.machine.explain(app_name, name)
+    outlook = yield from looking.machine.outlook(app_name, name)
+    if explanation is not None:
+        explanation = attrs.evolve(explanation, outlook=outlook)
     lacks = () if row.allocation is not None else (yield from _lacks(looking, row.ask))
     cancel = _cancel(row)
     refused = refusal_of(viewed, looking, cancel)
     return AskSeen(
         item=row_of(_COLUMNS, row),
         instants=_instants(row),
-        why=why,
+        why=explanation_map(explanation),
         begin_us=row.ask.came_us,
         unknown=None,
         last_seq=seq,
@@ -104,7 +107,7 @@ def _lacks(looking: Looking, ask: Ask) -> Steps[Sequence[Lack]]:
 
 
 def _instants(row: AskRow) -> dict[str, int | None]:
-    told = row.told
+    told, reservation = row.told, row.reservation()
     return {
         "came": row.ask.came_us,
         "since": row.since_us(),
@@ -112,6 +115,7 @@ def _instants(row: AskRow) -> dict[str, int | None]:
         "bound": None if told is None else told.bound_us,
         "backs_off_until": row.back_off_us(),
         "last_failed": row.last_failed_us(),
+        "reserved": None if reservation is None else reservation.start_us,
     }
 
 
