@@ -9,6 +9,7 @@ from muster_core.structures.totals import add_to
 from muster_core.values.decisions import Decision, Kind
 from muster_core.view.checkpoints import Checkpoints
 from muster_core.view.reasons import Explainer, Rooms
+from muster_core.view.reservations.alone import start_alone
 from muster_core.view.rounds import Rounds
 from muster_core.view.state.intake import Intake
 from muster_core.view.state.view_state import ViewState
@@ -104,6 +105,11 @@ class DecisionView:
         """Yield the shapes of the bits of a mask."""
         known = self._state.shapes.shapes
         return (known[bit] for bit in bits_of(mask) if bit in known)
+
+    @property
+    def reservation_count(self) -> int:
+        """How many reservations the last round has left; that of a gang is one."""
+        return len(self._rounds.reservations.in_force)
 
     def leaves_below(self, queue: ViewQueue) -> Iterator[LeafView]:
         """Iterate over the leaves of a queue, which may be a leaf itself."""
@@ -240,7 +246,7 @@ class DecisionView:
             ask: The ask.
             now_us: The present instant, in microseconds.
         """
-        return self._rounds.reservations.start_alone(self.apps[key], ask, now_us)
+        return start_alone(self._state, self._rounds.reservations, self.apps[key], ask, now_us)
 
     def prepare_to_explain(self) -> Steps[None]:
         """Find in steps what the first explanation after a batch would find at once."""
@@ -311,16 +317,12 @@ class DecisionView:
         self._state.touched.clear()
         return sorted(changed, key=lambda decision: decision.queue or "")
 
-    # BACKFILL-39
+    # EXPECT-15
     def reservations(self) -> Mapping[str, ReservationSnapshot]:
         """Return what the last round has left reserved, by ``app/ask``. Between two batches."""
         return self._rounds.reservations.snapshot()
 
-    def reservation_count(self) -> int:
-        """Return how many reservations the last round has left; that of a gang is one."""
-        return len(self._rounds.reservations.in_force)
-
-    # BACKFILL-40
+    # BACKFILL-30
     def changed_reservations(self) -> Iterator[Decision]:
         """Return a decision for each node that is reserved newly or otherwise; after a batch."""
         return self._rounds.reservations.changed()

@@ -158,7 +158,7 @@ def test_alone_it_fits_at_an_end_that_is_not_known() -> None:
     assert fits(here, "x") == UNKNOWN_START
 
 
-# OUTLOOK-2, BACKFILL-12
+# OUTLOOK-2
 @pytest.mark.parametrize("order", ["greedy", "strict", "backfill"])
 def test_reservations_of_others_take_no_part(order: str) -> None:
     here = settled(

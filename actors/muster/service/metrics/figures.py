@@ -163,7 +163,7 @@ def _survey(machine: CoordinatorMachine) -> Steps[_Survey]:
         gangs=len(view.gangs),
         nodes=len(view.nodes.nodes),
         capacity={**view.nodes.total},
-        reservations=view.reservation_count(),
+        reservations=view.reservation_count,
     )
 
 

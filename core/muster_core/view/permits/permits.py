@@ -84,6 +84,8 @@ class Permits:
         self._barred: list[ViewGroup] = []
         #: The leaves that were found blocked in this round.
         self._blocked: list[LeafView] = []
+        #: The members that were tried in this round in a partition with scopes.
+        self._went: dict[tuple[int, str], ViewApp] = {}
         #: Whether the last round tried every ask in its turn.
         self.was_exact = False
         #: The failures that made cycles invalid in the last round, by the names of the groups;
@@ -109,6 +111,7 @@ class Permits:
             leaf.blocked = False
             self._state.dirty[leaf.key] = leaf
         self._blocked.clear()
+        self._went.clear()
         if self._barred:
             apps: dict[int, ViewApp] = {}
             for group in self._barred:
@@ -126,7 +129,7 @@ class Permits:
             self._blocked.append(leaf)
             self._state.dirty[leaf.key] = leaf
 
-    # LIMIT-10, BACKFILL-4
+    # LIMIT-10, BACKFILL-4, BACKFILL-8
     def block_behind(self, leaf: LeafView) -> None:
         """Block what may not be tried after an ask of a leaf that did not fit."""
         if leaf.config.settings.blocking:
@@ -325,20 +328,22 @@ class Permits:
     def _try(self, attempt: _Attempt, leaf: LeafView, app: ViewApp, ask: Ask, now_us: int) -> None:
         group, placements = attempt.group, self._placements
         bit = self._state.bit_of(ask)
+        if self._state.scopes:
+            self._went[app.identity.key, ask.name] = app
         # GANG-24, GANG-26, ROUND-14
         if not _gang_of(self._state, ask).missing:  # It is surplus, as its group is not complete.
             placements.tried(app, ask, bit)
             return
         # LIMIT-9
         is_allowed = not app.limits or app.is_within_limits(ask)
-        # GANG-27, ORDER-4, ROUND-15
+        # GANG-27, ORDER-4, ROUND-15, BACKFILL-5
         node = None
         held_back = False
         if is_allowed and not leaf.blocked and leaf.has_room(ask):
             node = self._state.nodes.find(bit)
             if node is not None and node.kept:
                 node = self._state.find_node(leaf, ask, bit)
-            # BACKFILL-21
+            # BACKFILL-24
             if node is not None and self._reservations.in_force:
                 node = self._reservations.find_node(leaf, app, ask, bit)
                 held_back = node is None
@@ -370,7 +375,7 @@ class Permits:
         else:
             self._placements.tried(app, ask, self._state.bit_of(ask))
 
-    # BACKFILL-11, BACKFILL-17
+    # BACKFILL-17, BACKFILL-21
     def _reserve(
         self, attempt: _Attempt, leaf: LeafView, app: ViewApp, ask: Ask, now_us: int
     ) -> None:
@@ -388,6 +393,11 @@ class Permits:
                 attempt.decisions.append(say(_WAITING, own, member.app, member.ask, node.name))
         attempt.decisions.extend(self.bind(attempt.group, now_us))
         attempt.over = True
+        # ROUND-11
+        for (_, name), one in self._went.items():
+            left = one.pending.get(name)
+            if left is not None and left.gang in attempt.group.names:
+                self._placements.tried(one, left, self._state.bit_of(left))
 
     def _note_failure(
         self, group: ViewGroup, leaf: LeafView, app: ViewApp, ask: Ask, *, held_back: bool

@@ -117,7 +117,7 @@ def read_state(looking: Looking, now_us: int, period: Period) -> Steps[State]:
         queues=len(looking.machine.registry.queues),
         gangs=len(looking.view.gangs),
         last=ledger.seq,
-        reservations=looking.view.reservation_count(),
+        reservations=looking.view.reservation_count,
         reserved=reserved,
         more_reserved=more_reserved,
         refused=[*reversed(ledger.book.refused)][:MOST_REFUSED],
