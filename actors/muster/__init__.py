@@ -44,7 +44,15 @@ if _TYPE_CHECKING:
     from muster._surface.trio_allocation import TrioAllocation
     from muster_core.decisions import Announced, Decision, Kind, Reason
     from muster_core.errors import ConfigError, EventError, MusterError, RefusedError
-    from muster_core.reasons import Code, ComparedKey, Explanation, Level, PendingReason
+    from muster_core.reasons import (
+        Code,
+        ComparedKey,
+        Explanation,
+        Forecast,
+        Level,
+        Outlook,
+        PendingReason,
+    )
     from muster_core.resources import Resources
     from muster_core.snapshots import AskPlace, Snapshot, Statistics
 
@@ -72,6 +80,7 @@ __all__ = [
     "Decisions",
     "EventError",
     "Explanation",
+    "Forecast",
     "Gang",
     "GangRemovedError",
     "GangTimedOutError",
@@ -82,6 +91,7 @@ __all__ = [
     "Level",
     "MusterError",
     "NotStartedError",
+    "Outlook",
     "PendingReason",
     "PreemptedError",
     "Reason",
@@ -164,7 +174,9 @@ _HOMES: _Final = {
         "Code",
         "ComparedKey",
         "Explanation",
+        "Forecast",
         "Level",
+        "Outlook",
         "PendingReason",
     ),
     "muster_core.resources": ("Resources",),

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from muster_core.values.outlook import UNKNOWN_START, Forecast, Outlook, Start
 from muster_core.values.reasons import (
     Code,
     ComparedKey,
@@ -12,10 +13,14 @@ from muster_core.values.reasons import (
 )
 
 __all__ = [
+    "UNKNOWN_START",
     "Code",
     "ComparedKey",
     "Explanation",
     "Fact",
+    "Forecast",
     "Level",
+    "Outlook",
     "PendingReason",
+    "Start",
 ]

@@ -23,7 +23,7 @@ from muster._runtime.owners import (
     Survey,
 )
 from muster._runtime.pace import PIECE, PORTION, Pace, slices
-from muster._runtime.requests import Examined, RequestKey
+from muster._runtime.requests import Examined, Explained, RequestKey
 from muster_core.admission.routes import (
     AnyRoute,
     StartApp,
@@ -51,7 +51,6 @@ if TYPE_CHECKING:
 
     from muster_core.coordinator.coordinator import Outcome
     from muster_core.events import Event
-    from muster_core.reasons import Explanation
     from muster_core.structures.steps import Steps
 
 
@@ -447,9 +446,20 @@ class Batches:
 
     # Reading
 
-    def explain(self, app: str, ask: str) -> Explanation | None:
-        """Return why an ask is not running; None if it is bound or unknown. Between two batches."""
-        return self.machine.explain(app, ask)
+    async def explain(self, app: str, ask: str, *, with_facts: bool) -> Explained:
+        """Return why an ask is not running. Between two batches.
+
+        Args:
+            app: Its application.
+            ask: Its name.
+            with_facts: Whether the facts of the state are wanted as well if it is pending.
+        """
+        explanation = self.machine.explain(app, ask)
+        outlook = await self._pace.take(self.machine.outlook(app, ask))
+        if explanation is None or outlook is None:
+            return Explained(explanation, None)
+        explanation = attrs.evolve(explanation, outlook=outlook)
+        return Explained(explanation, await self.facts() if with_facts else None)
 
     def _settle_cycles(self) -> None:
         for key, commit in self.machine.settle_cycles().items():

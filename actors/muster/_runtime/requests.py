@@ -12,6 +12,7 @@ from muster._errors import ClosedSchedulerError
 from muster_core.coordinator.coordinator import CoordinatorMachine
 from muster_core.errors import MusterError
 from muster_core.events import Event
+from muster_core.facts import Facts
 from muster_core.owners.application import ApplicationMachine
 from muster_core.owners.gang import GangMachine
 from muster_core.owners.queue import QueueMachine
@@ -137,12 +138,34 @@ class TakeSnapshot:
 
 @final
 @attrs.frozen
+class Explained:
+    """Why an ask is not running.
+
+    Attributes:
+        explanation: Why; None if it is bound or unknown.
+        facts: The state, to make a copy of; None if it was not wanted, or the ask is not pending.
+    """
+
+    explanation: Explanation | None
+    facts: Facts | None
+
+
+@final
+@attrs.frozen
 class AskWhy:
-    """Close the batch and return why an ask is not running."""
+    """Close the batch and return why an ask is not running.
+
+    Attributes:
+        app: Its application.
+        ask: Its name.
+        with_facts: Whether the facts of the state are wanted as well if it is pending.
+        reply: Why it is not running.
+    """
 
     app: str
     ask: str
-    reply: Reply[Explanation | None]
+    with_facts: bool
+    reply: Reply[Explained]
 
 
 @final

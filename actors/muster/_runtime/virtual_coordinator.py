@@ -125,9 +125,9 @@ class VirtualCoordinator:
             case TakeSnapshot(reply):
                 await batches.end_and_announce()
                 reply.give(await batches.snapshot())
-            case AskWhy(app, ask, reply):
+            case AskWhy(app, ask, with_facts, reply):
                 await batches.end_and_announce()
-                reply.give(batches.explain(app, ask))
+                reply.give(await batches.explain(app, ask, with_facts=with_facts))
             case Examine(examiner, reply):
                 await batches.end_and_announce()
                 reply.give(await batches.examine(examiner))

@@ -21,6 +21,7 @@ from muster._runtime.clients.tracking import AskStatus, Closed, Held, TrackedAsk
 from muster._runtime.pace import PIECE, slices
 from muster._surface.ask_options import check_options
 from muster._surface.conversion import Amounts, event_of, gang_name
+from muster._surface.foretelling import foretold_beside
 from muster._surface.trio_allocation import TrioAllocation
 from muster_core.decisions import Reason
 from muster_core.reasons import Explanation
@@ -190,8 +191,12 @@ class Ask:
             call = WithdrawAsk(self._tracked)
             await self._client.call(call, call.answer)
 
-    async def why(self) -> Explanation | None:
+    async def why(self, *, forecast: bool = False) -> Explanation | None:
         """Return why the ask is not running.
+
+        Args:
+            forecast: Whether to find out on a copy of the state when it starts, in a thread, which
+                may take seconds; see :class:`muster.Forecast`.
 
         Returns:
             All reasons that hold at the end of the last batch, with the dominant reason first;
@@ -204,8 +209,8 @@ class Ask:
         if self._tracked is not None and self._tracked.status.value.place is None:
             await trio.lowlevel.checkpoint()
             return None  # The ask is removed; another ask may have its name by now.
-        call = Why(self.app, self.name)
-        return await self._client.call(call, call.answer)
+        call = Why(self.app, self.name, forecast)
+        return await foretold_beside(await self._client.call(call, call.answer))
 
     @override
     def __repr__(self) -> str:

@@ -21,6 +21,7 @@ from muster._runtime.requests import (
     TakeSnapshot,
 )
 from muster._runtime.virtual_coordinator import VirtualCoordinator
+from muster._surface.foretelling import foretold
 from muster_core.config import default_configuration
 from muster_core.coordinator.coordinator import CoordinatorMachine
 
@@ -29,7 +30,7 @@ if TYPE_CHECKING:
 
     from muster._runtime.announcing.journal import Journal
     from muster._runtime.mailbox import Interleave
-    from muster._runtime.requests import Examined
+    from muster._runtime.requests import Examined, Explained
     from muster_core.config.model import Configuration, QueueConfig
     from muster_core.events import Event
     from muster_core.facts import Facts
@@ -155,12 +156,16 @@ class Simulation:
         await self._entry.put(TakeSnapshot(reply))
         return await reply.wait()
 
-    async def why_pending(self, app: str, ask: str) -> Explanation | None:
+    async def why_pending(
+        self, app: str, ask: str, *, forecast: bool = False
+    ) -> Explanation | None:
         """Close the batch and return why an ask is not running.
 
         Args:
             app: The name of the application.
             ask: The name of the ask.
+            forecast: Whether to find out on a copy of the state when it starts, which may take
+                seconds; see :class:`muster.Forecast`.
 
         Returns:
             All reasons that hold, with the dominant reason first; None if the ask is bound, or
@@ -170,9 +175,9 @@ class Simulation:
         Raises:
             ClosedSchedulerError: If the scheduler is closed before it answers.
         """
-        reply: Reply[Explanation | None] = Reply()
-        await self._entry.put(AskWhy(app, ask, reply))
-        return await reply.wait()
+        reply: Reply[Explained] = Reply()
+        await self._entry.put(AskWhy(app, ask, forecast, reply))
+        return foretold(await reply.wait())
 
     async def examine(self, examiner: Callable[[Examined], None]) -> None:
         """Close the batch and call a function with the whole state.

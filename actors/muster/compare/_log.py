@@ -12,7 +12,7 @@ from muster_core.decisions import MICROSECONDS, Announced, Decision, Kind, Reaso
 
 _TEXTS: Final = ("app", "ask", "node", "queue", "gang", "state", "message")
 _NUMBERS: Final = ("priority", "index", "line")
-_FIELDS: Final = frozenset({"seq", "at", "kind", "reason", *_TEXTS, *_NUMBERS})
+_FIELDS: Final = frozenset({"seq", "at", "kind", "reason", "start", *_TEXTS, *_NUMBERS})
 _KINDS: Final[Mapping[str, Kind]] = {kind.value: kind for kind in Kind}
 _REASONS: Final[Mapping[str, Reason]] = {reason.value: reason for reason in Reason}
 _NEEDED: Final[Mapping[Kind, tuple[str, ...]]] = {
@@ -21,6 +21,7 @@ _NEEDED: Final[Mapping[Kind, tuple[str, ...]]] = {
     Kind.BOUND: ("app", "ask", "queue", "node"),
     Kind.RELEASED: ("app", "ask", "queue", "reason"),
     Kind.APP_STATE: ("app", "queue", "state"),
+    Kind.RESERVED: ("app", "ask", "node"),
 }
 """The fields that a comparison needs, by kind of decision."""
 
@@ -99,14 +100,27 @@ def _announced(value: Raw) -> Announced:
             raise _UnlikeError(msg)
     app, ask, node, queue, gang, state, message = (_text(value, field) for field in _TEXTS)
     priority, index, line = (_number(value, field) for field in _NUMBERS)
+    start_us = None if value.get("start") is None else _instant_us(value, "start")
     decision = Decision(
-        kind, app, ask, node, queue, gang, _reason(value), state, priority, message, index, line
+        kind,
+        app,
+        ask,
+        node,
+        queue,
+        gang,
+        _reason(value),
+        state,
+        priority,
+        message,
+        index,
+        line,
+        start_us,
     )
     seq = _number(value, "seq")
     if seq is None or seq < 1:
         msg = f"seq: {value.get('seq')!r} is no number from 1"
         raise _UnlikeError(msg)
-    return Announced(seq, _instant_us(value), decision)
+    return Announced(seq, _instant_us(value, "at"), decision)
 
 
 def _kind(value: Mapping[str, Raw]) -> Kind:
@@ -145,9 +159,9 @@ def _number(value: Mapping[str, Raw], field: str) -> int | None:
     raise _UnlikeError(msg)
 
 
-def _instant_us(value: Mapping[str, Raw]) -> int:
-    written = value.get("at")
+def _instant_us(value: Mapping[str, Raw], field: str) -> int:
+    written = value.get(field)
     if isinstance(written, bool) or not isinstance(written, int | float) or written < 0:
-        msg = f"at: {written!r} is no time in seconds"
+        msg = f"{field}: {written!r} is no time in seconds"
         raise _UnlikeError(msg)
     return round(written * MICROSECONDS)

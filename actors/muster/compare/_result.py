@@ -7,7 +7,7 @@ from typing import Final, final
 
 import attrs
 
-from muster.replay import Fairness, LostRuns, Remark, WaitSummary
+from muster.replay import Fairness, LostRuns, Remark, Reserved, WaitSummary
 from muster_core.decisions import Announced
 from muster_core.snapshots import AskPlace
 
@@ -110,6 +110,8 @@ class Figures:
             None for a log and for priorities.
         fairness: How even the shares of queues and users were; None for a log, a leaf and
             priorities.
+        reserved: How many asks had a reservation, and what became of them; None for a leaf and for
+            priorities.
     """
 
     jobs: int
@@ -124,6 +126,7 @@ class Figures:
     events_refused: int | None = None
     lost: Mapping[str, LostRuns] | None = None
     fairness: Fairness | None = None
+    reserved: Reserved | None = None
 
 
 @final

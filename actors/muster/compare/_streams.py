@@ -14,6 +14,7 @@ from muster_core.decisions import Announced, Decision, Kind
 _CONFIG: Final = Kind.CONFIG
 _WARNING: Final = Kind.WARNING
 _QUEUE_PRIORITY: Final = Kind.QUEUE_PRIORITY
+_RESERVED: Final = Kind.RESERVED
 
 
 @final
@@ -34,7 +35,11 @@ class Parting:
 
 @final
 class _Stream:
-    """Selects the decisions of one side that count: not those about a configuration."""
+    """Selects the decisions of one side that count.
+
+    Those about a configuration do not, nor do reservations: they are plans, and what comes of them
+    shows in what runs.
+    """
 
     def __init__(self) -> None:
         self._config_index: int | None = None
@@ -58,7 +63,8 @@ class _Stream:
         ):
             return False
         self._after_config = False
-        return True
+        # COMMAND-26
+        return decision.kind is not _RESERVED
 
 
 @final

@@ -10,6 +10,7 @@ from muster.explain._answer import Answer, Overview, PendingGroup, explain, expl
 from muster.explain._history import Fate, Hold, Whereabouts
 from muster.explain._moment import RefusedSoFar
 from muster.explain._remedies.remedy import Remedy, RemedyKind
+from muster.explain._when import when_it_starts
 
 __all__ = [
     "Answer",
@@ -23,4 +24,5 @@ __all__ = [
     "Whereabouts",
     "explain",
     "explain_all",
+    "when_it_starts",
 ]

@@ -12,6 +12,7 @@ from muster.explain._moment import Moment, RefusedSoFar, replay_until
 from muster.explain._remedies.remedy import Remedy
 from muster.explain._searching import Search, event_like
 from muster.feeds import FeedItem, KeptFeed, Refused
+from muster_core.coordinator.forecast import forecast
 from muster_core.coordinator.plain import PlainScheduler
 from muster_core.events import AddAsk
 from muster_core.reasons import Code, Explanation
@@ -31,7 +32,8 @@ class Answer:
         at_us: The instant, in microseconds since the start.
         whereabouts: Its state at the instant, and since when.
         refusals: The events of the feed that were refused up to then.
-        explanation: Why it is not running; None if it is bound, has ended or was never added.
+        explanation: Why it is not running, and when it will start; None if it is bound, has ended
+            or was never added.
         remedies: The changes each of which, alone, would get it bound at once.
         trials: How many trials the search for remedies made.
         exhausted: Whether the search stopped early because the state is large.
@@ -79,7 +81,7 @@ def explain(
     seen = None
     if shown is not None:
         seen = next((one for one in shown.asks if one.name == ask), None)
-    explanation = None if seen is None else scheduler.explain(app, ask)
+    explanation = None if seen is None else _explanation(scheduler, app, ask, moment.at_us)
     whereabouts = history.whereabouts(
         seen,
         None if shown is None else shown.queue,
@@ -94,6 +96,15 @@ def explain(
     found = Search(scheduler, event, explanation, moment.at_us)
     remedies = tuple(found)
     return attrs.evolve(answer, remedies=remedies, trials=found.made, exhausted=found.exhausted)
+
+
+def _explanation(scheduler: PlainScheduler, app: str, ask: str, at_us: int) -> Explanation | None:
+    """Return why an ask is not running, and when it will start."""
+    explanation, outlook = scheduler.explain(app, ask), scheduler.outlook(app, ask)
+    if explanation is None or outlook is None:
+        return explanation
+    outlook = attrs.evolve(outlook, forecast=forecast(scheduler.facts(), app, ask, at_us))
+    return attrs.evolve(explanation, outlook=outlook)
 
 
 def _event(history: History, scheduler: PlainScheduler) -> AddAsk | None:

@@ -1,8 +1,9 @@
-"""A process of its own that searches for remedies, so that a service goes on meanwhile.
+"""A process of its own that tries things on copies of the state, so that a service goes on meanwhile.
 
-Its standard input is a line of JSON with the names of the application and of the ask, and then the
-facts of a checkpoint as they are stored. It writes a line of JSON for each remedy when it is found,
-and a last one with how many trials there were.
+Its standard input is a line of JSON with what is wanted and the names of the application and of the
+ask, and then the facts of a checkpoint as they are stored. Of ``remedies`` it writes a line of JSON
+for each one when it is found, and a last one with how many trials there were. Of a ``forecast`` it
+writes one line.
 """
 
 from __future__ import annotations
@@ -14,9 +15,12 @@ import sys
 from collections.abc import Iterator
 from typing import Final
 
+import attrs
+
 from muster.explain._maps import remedy_map
 from muster.explain._searching import Search, event_like
 from muster.store._state import facts_of
+from muster_core.coordinator.forecast import forecast
 from muster_core.coordinator.plain import PlainScheduler
 
 _LONGEST_S: Final = 300
@@ -26,8 +30,13 @@ _NICER: Final = 10
 """By how much it gives way to other processes."""
 
 
-def _lines(app: str, ask: str, state: bytes) -> Iterator[dict[str, object]]:
-    scheduler = PlainScheduler(facts=facts_of((state,)))
+def _lines(wanted: str, app: str, ask: str, state: bytes) -> Iterator[dict[str, object]]:
+    facts = facts_of((state,))
+    if wanted == "forecast":
+        made = forecast(facts, app, ask)
+        yield {"forecast": None if made is None else attrs.asdict(made)}
+        return
+    scheduler = PlainScheduler(facts=facts)
     explanation, event = scheduler.explain(app, ask), event_like(scheduler, app, ask)
     if explanation is None or event is None:
         yield {"trials": 0, "exhausted": False}
@@ -39,12 +48,12 @@ def _lines(app: str, ask: str, state: bytes) -> Iterator[dict[str, object]]:
 
 
 def main() -> None:
-    """Search, and write what is found."""
+    """Try, and write what is found."""
     signal.alarm(_LONGEST_S)
     os.nice(_NICER)
     written = sys.stdin.buffer
-    app, ask = json.loads(written.readline())
-    for line in _lines(app, ask, written.read()):
+    wanted, app, ask = json.loads(written.readline())
+    for line in _lines(wanted, app, ask, written.read()):
         sys.stdout.write(json.dumps(line) + "\n")
         sys.stdout.flush()
 

@@ -14,6 +14,7 @@ from muster.replay._costs import Costs, Fairness, LostRuns
 from muster.replay._driver import Watcher, replay
 from muster.replay._expect import Difference, Found, Value
 from muster.replay._reading import FeedWarning
+from muster.replay._reserving import Reserved, ReservedTally
 from muster.replay._starting import begun_at
 from muster.replay._summary import QueueSummary, Remark, Summary
 from muster.replay._tally import Tally
@@ -36,6 +37,8 @@ __all__ = [
     "OldAsk",
     "QueueSummary",
     "Remark",
+    "Reserved",
+    "ReservedTally",
     "Summary",
     "Tally",
     "Value",

@@ -9,6 +9,7 @@ import attrs
 
 from muster.replay._costs import Fairness, LostRuns
 from muster.replay._reading import FeedWarning
+from muster.replay._reserving import Reserved
 from muster.replay._waits import WaitSummary
 from muster_core.decisions import Decision
 
@@ -90,6 +91,7 @@ class Summary:
         lost: The runs of all queues that were cut short and have to be run again, by the reason of
             the release.
         fairness: How even the shares of queues and of users were.
+        reserved: How many asks had a reservation, and what became of them.
     """
 
     events: int
@@ -113,6 +115,7 @@ class Summary:
     utilisation: Mapping[str, float | None]
     lost: Mapping[str, LostRuns]
     fairness: Fairness
+    reserved: Reserved
 
     @property
     def decisions_per_s(self) -> float:

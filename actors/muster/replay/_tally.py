@@ -16,6 +16,7 @@ from muster.replay._beginning import Beginning
 from muster.replay._census import Census, LiveAsk
 from muster.replay._costs import Costs
 from muster.replay._reading import FeedWarning, Reading
+from muster.replay._reserving import ReservedTally
 from muster.replay._summary import MOST_REMARKS, QueueSummary, Remark, Summary
 from muster.replay._waits import Waits
 from muster_core.decisions import MICROSECONDS, Announced, Kind, Reason
@@ -178,6 +179,7 @@ class Tally:
         self._census = Census(self._counts)
         self._releases: Counter[Reason | None] = Counter()
         self._kinds: Counter[Kind] = Counter()
+        self._reserved = ReservedTally()
 
     @property
     def refused(self) -> int:
@@ -226,11 +228,12 @@ class Tally:
         """Count the decisions of a batch."""
         at_us = batch[0].at_us
         self._census.write(batch)
-        kinds = self._kinds
+        kinds, reserved = self._kinds, self._reserved
         for announced in batch:
             decision = announced.decision
             kind = decision.kind
             kinds[kind] += 1
+            reserved.heard(decision, at_us)
             if kind is _RELEASED:
                 self._releases[decision.reason] += 1
             elif kind is _REJECTED and len(self._first_refusals) < MOST_REMARKS:
@@ -303,4 +306,5 @@ class Tally:
             utilisation=counts.usage.utilisation(),
             lost=counts.costs.lost(),
             fairness=counts.costs.fairness(),
+            reserved=self._reserved.told(),
         )

@@ -56,6 +56,7 @@ from muster_core.view.state.timers import Completion, StateEnd, WaitEnd
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
 
+    from muster_core.values.outlook import Outlook
     from muster_core.values.reasons import Explanation
 
 
@@ -465,6 +466,21 @@ class CoordinatorMachine:
             return None
         said = tuple(application_reasons(self.registry, self.view.apps[key].identity))
         return self.view.explain(key, ask, self.now_us if now_us is None else now_us, said)
+
+    def outlook(self, app: str, ask: str) -> Steps[Outlook | None]:
+        """Return when a pending ask will start, as far as the state says it; between two batches.
+
+        It costs little: a forecast needs a copy of the state.
+
+        Args:
+            app: Its application.
+            ask: Its name.
+
+        Returns:
+            Its outlook, without a forecast; None if it is not pending.
+        """
+        key = self.registry.locate(app)
+        return None if key is None else (yield from self.view.outlook(key, ask))
 
     def pending(self) -> Iterator[tuple[str, str]]:
         """Iterate over all asks that are pending, parked or waiting. Between two batches.

@@ -35,6 +35,7 @@ if TYPE_CHECKING:
     from muster_core.values.configuration.partition import Configuration
     from muster_core.values.decisions import Announced
     from muster_core.values.events import Event
+    from muster_core.values.outlook import Outlook
     from muster_core.values.reasons import Explanation
     from muster_core.values.snapshots import AppSnapshot, Snapshot
 
@@ -167,6 +168,10 @@ class PlainScheduler:
     def explain(self, app: str, ask: str) -> Explanation | None:
         """Explain why an ask is not running; return None if it is bound or unknown."""
         return self._machine.explain(app, ask)
+
+    def outlook(self, app: str, ask: str) -> Outlook | None:
+        """Return when a pending ask will start, without a forecast; None if it is not pending."""
+        return all_at_once(self._machine.outlook(app, ask))
 
     def snapshot(self) -> Snapshot:
         """Return a snapshot of the whole state; the first batch must have ended."""

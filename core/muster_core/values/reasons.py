@@ -9,6 +9,7 @@ from typing import Final, TypeAlias, final
 import attrs
 from typing_extensions import override
 
+from muster_core.values.outlook import Outlook
 from muster_core.values.snapshots import AskPlace
 
 Fact: TypeAlias = str | int | float | bool | tuple[str, ...] | Mapping[str, int] | None
@@ -157,6 +158,7 @@ class Explanation:
         first: The ask that the next round would try first, as ``app/ask``, or None.
         levels: How the paths to the two asks are compared at each level, from the root; empty if
             the ask is the first one itself or does not compete.
+        outlook: When it will start; None if it is not pending, or that was not asked.
     """
 
     app: str
@@ -167,6 +169,7 @@ class Explanation:
     reasons: tuple[PendingReason, ...]
     first: str | None = None
     levels: tuple[Level, ...] = ()
+    outlook: Outlook | None = None
 
     @property
     def dominant(self) -> PendingReason:

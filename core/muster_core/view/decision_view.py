@@ -10,6 +10,7 @@ from muster_core.values.decisions import Decision, Kind
 from muster_core.view.checkpoints import Checkpoints
 from muster_core.view.gangs.standing import topology_of
 from muster_core.view.reasons import Explainer, Rooms
+from muster_core.view.reservations.alone import start_alone
 from muster_core.view.rounds import Rounds
 from muster_core.view.state.intake import Intake
 from muster_core.view.state.view_state import ViewState
@@ -28,6 +29,7 @@ if TYPE_CHECKING:
     from muster_core.structures.shapes import Shape
     from muster_core.structures.steps import Steps
     from muster_core.values.configuration.partition import Configuration
+    from muster_core.values.outlook import Outlook, Start
     from muster_core.values.reasons import Code, Explanation, PendingReason
     from muster_core.values.resources import Resources
     from muster_core.values.snapshots import LimitSnapshot, ReservationSnapshot
@@ -105,6 +107,11 @@ class DecisionView:
         """Yield the shapes of the bits of a mask."""
         known = self._state.shapes.shapes
         return (known[bit] for bit in bits_of(mask) if bit in known)
+
+    @property
+    def reservation_count(self) -> int:
+        """How many reservations the last round has left; that of a gang is one."""
+        return len(self._rounds.reservations.in_force)
 
     def leaves_below(self, queue: ViewQueue) -> Iterator[LeafView]:
         """Iterate over the leaves of a queue, which may be a leaf itself."""
@@ -213,6 +220,37 @@ class DecisionView:
             All reasons, or None if it is bound or unknown.
         """
         return self._explained.explain(self.apps[key], name, now_us, notes)
+
+    def outlook(self, key: int, name: str) -> Steps[Outlook | None]:
+        """Return when a pending ask will start, as far as the state says it.
+
+        Args:
+            key: The key of its application.
+            name: Its name.
+
+        Returns:
+            Its outlook, without a forecast; None if it is not pending.
+        """
+        ask = self.pending_ask(key, name)
+        if ask is None:
+            return None
+        return (yield from self._explained.outlook(self.apps[key], ask))
+
+    def pending_ask(self, key: int, name: str) -> Ask | None:
+        """Return an ask of an application if it is pending, whether it backs off or not."""
+        app = self.apps[key]
+        return app.pending.get(name) or app.backing_off.get(name)
+
+    # OUTLOOK-2
+    def fits_at(self, key: int, ask: Ask, now_us: int) -> Start:
+        """Return the start that a reservation of a pending ask's party alone would have now.
+
+        Args:
+            key: The key of its application.
+            ask: The ask.
+            now_us: The present instant, in microseconds.
+        """
+        return start_alone(self._state, self._rounds.reservations, self.apps[key], ask, now_us)
 
     def prepare_to_explain(self) -> Steps[None]:
         """Find in steps what the first explanation after a batch would find at once."""

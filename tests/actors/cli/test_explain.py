@@ -6,6 +6,7 @@ from typing import Any
 import pytest
 
 from tests.actors.cli.helpers import run, run_json, written
+from tests.actors.reserving import RESERVED
 
 FEED = """\
 - op: configure
@@ -47,6 +48,11 @@ def test_a_pending_ask() -> None:
 6 s: a/x-2 is pending in root.open since 5 s, for 1 s
 
 NoNodeFits: of 1 node 1 has too little vcore; n1 is the closest and lacks 1 vcore
+
+When will it start?
+- It is number 1 of all pending asks in order.
+- Alone it would fit at 15 s.
+- It starts at 15 s if nothing more comes, and every ask takes as long as expected.
 
 Each of these changes alone would get it bound at once:
 
@@ -99,6 +105,10 @@ def test_a_pending_ask_for_programs() -> None:
         "refused": 2,
         "first": "a/x-2",
         "levels": [],
+        "position": 1,
+        "fits_at": 15,
+        "starts_at": 15,
+        "stopped_at": None,
         "exhausted": False,
     }
     assert [reason["code"] for reason in reasons] == ["NoNodeFits"]
@@ -114,6 +124,39 @@ def test_a_pending_ask_for_programs() -> None:
             {"op": "add_node", "node": "another-node", "capacity": {"vcore": 1}},
         ],
     }
+
+
+# OUTLOOK-1, OUTLOOK-2, OUTLOOK-3, OUTLOOK-5
+@pytest.mark.parametrize(
+    ("ask", "position", "fits_at", "starts_at"),
+    [("new/wide", 1, 100, 100), ("new/next", 2, 100, 150), ("new/held", 3, 40, 170)],
+)
+def test_when_it_starts(ask: str, position: int, fits_at: int, starts_at: int) -> None:
+    status, answer = explained("--at", "10", "--ask", ask, "--why-only", feed=RESERVED)
+
+    assert status == 0
+    assert (answer["position"], answer["fits_at"]) == (position, fits_at)
+    assert (answer["starts_at"], answer["stopped_at"]) == (starts_at, None)
+
+
+# OUTLOOK-5
+def test_when_it_starts_is_unknown_or_never() -> None:
+    feed = """- {op: add_node, node: n1, capacity: {vcore: 2}}
+- {op: add_app, app: a, queue: q}
+- {op: add_ask, app: a, ask: open, resources: {vcore: 2}}
+- {op: add_ask, app: a, ask: next, resources: {vcore: 2}}
+- {op: add_ask, app: a, ask: large, resources: {vcore: 3}}
+"""
+    for ask, fits_at in (("a/next", "unknown"), ("a/large", None)):
+        _, answer = explained("--ask", ask, "--why-only", feed=feed)
+        assert (answer["fits_at"], answer["starts_at"]) == (fits_at, None)
+    told = run("explain", "-", "--ask", "a/next", "--why-only", given=feed).stdout
+    assert "- Alone it would fit, but only after an end that is not known.\n" in told
+    assert told.endswith("- If nothing more comes, no end that is known lets it start.\n")
+    told = run("explain", "-", "--ask", "a/large", "--why-only", given=feed).stdout
+    assert "- It would not fit alone, whatever ends.\n" in told
+    _, answer = explained("--ask", "a/open", feed=feed)
+    assert answer["position"] is answer["fits_at"] is answer["starts_at"] is None
 
 
 @pytest.mark.parametrize(

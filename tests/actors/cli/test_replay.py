@@ -172,6 +172,7 @@ def test_json() -> None:
         "utilisation": {"vcore": 0.125},
         "lost": {},
         "fairness": {"queues": None, "queues_s": 0, "users": None, "users_s": 0},
+        "reserved": {"asks": 0, "kept": 0, "late": 0, "open_ended": 0},
         "interrupted": False,
         "report": None,
     }

@@ -7,6 +7,7 @@ import re
 import pytest
 
 from tests.actors.cli.helpers import run
+from tests.actors.reserving import RESERVED
 
 QUEUES = ("root.production.interactive", "root.research.batch", "root.x")
 FEED = "- {op: add_node, node: n1, capacity: {vcore: 2, example.com/accelerator: 4}}\n" + "".join(
@@ -50,3 +51,20 @@ def test_what_is_too_wide_runs_over_the_edge(monkeypatch: pytest.MonkeyPatch) ->
     monkeypatch.setenv("COLUMNS", "20")
 
     assert "13,580,292 s (3,770 h)" in run("replay", "-", given=FEED).stdout
+
+
+# COMMAND-26
+def test_what_became_of_reservations() -> None:
+    lines = run("replay", "-", given=RESERVED).stdout.splitlines()
+    figures = dict(line.rsplit("  ", 1) for line in lines[2:9])
+
+    assert "reserv" not in run("replay", "-", given=FEED).stdout
+    assert {name.strip(): int(figure) for name, figure in figures.items()} == {
+        "asks bound": 6,
+        "asks pending at the end": 0,
+        "asks with a reservation": 3,
+        "bound by their first known start": 3,
+        "bound later": 0,
+        "bound without a known start": 0,
+        "events refused": 0,
+    }

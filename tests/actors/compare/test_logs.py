@@ -22,13 +22,25 @@ from muster.compare import (
     is_decision,
     read_decisions,
 )
-from muster.feeds import Encoding, FeedError, FeedItem, Raw, RawEvent, read_raw
+from muster.feeds import (
+    Encoding,
+    Expect,
+    FeedError,
+    FeedItem,
+    Raw,
+    RawEvent,
+    Refused,
+    Settle,
+    read_raw,
+)
+from muster.replay import Reserved
 from muster_core.coordinator.plain import PlainScheduler
 from muster_core.decisions import Announced, Decision, Kind, Reason
-from tests.actors.compare.helpers import compare_items, log_side, logged, of_scenario
+from tests.actors.compare.helpers import compare_items, items, log_side, logged, of_scenario
+from tests.actors.reserving import RESERVED
 from tests.naive.eviction_strategies import evictions
 from tests.naive.gang_strategies import gang_scenarios
-from tests.naive.harness import Marker, Scenario
+from tests.naive.harness import Marker, Scenario, Step
 from tests.naive.strategies import scenarios
 from tests.share import share
 
@@ -301,3 +313,27 @@ def test_what_is_no_map_or_cannot_be_read_is_an_error() -> None:
     for raw in (RawEvent(0, 1, []), RawEvent(0, 1, None, "the line is not JSON")):
         with pytest.raises(FeedError, match=r"^l:1: no decision of a log: (it is|the line)"):
             list(read_decisions([raw], "l"))
+
+
+# COMMAND-26
+def test_reservations_are_no_difference() -> None:
+    deep, shallow = (items(text) for text in (RESERVED, RESERVED.replace("depth: 2", "depth: 1")))
+    compared = compare_items(deep, shallow)
+    a, b = (decided_by(some) for some in (deep, shallow))
+
+    assert [one.as_map() for one in a] != [one.as_map() for one in b]
+    assert compared.same
+    left_out = {Kind.RESERVED, Kind.CONFIG}
+    assert compared.decisions == sum(one.decision.kind not in left_out for one in a)
+    assert compared.a.reserved == compared.b.reserved == Reserved(asks=3, kept=3)
+    logs = compare_logs(a, b)
+    assert (logs.same, logs.decisions) == (True, compared.decisions)
+    assert logs.a.reserved == compared.a.reserved
+
+
+def decided_by(some: Sequence[FeedItem]) -> Sequence[Announced]:
+    steps: list[Step] = []
+    for one in some:
+        assert not isinstance(one.content, Settle | Expect | Refused)
+        steps.append(Step(one.at_us, one.content))
+    return decided(steps)

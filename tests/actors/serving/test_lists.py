@@ -8,9 +8,11 @@ from __future__ import annotations
 from collections.abc import Iterator
 from pathlib import Path
 
+import attrs
 import pytest
 
 from muster.explain._maps import explanation_map
+from tests.actors.reserving import reserved
 from tests.actors.serving.here import Here
 from tests.actors.serving.truth import PLACES, Item, Truth, fill, same
 
@@ -70,6 +72,9 @@ def of_singles(here: Here, truth: Truth) -> Iterator[str]:
         path = f"/api/v1/asks/{item['app']}/{item['ask']}"
         yield from same([here.get(path)["item"]], [item])
         explanation = truth.scheduler.explain(item["app"], item["ask"])
+        if explanation is not None:
+            outlook = truth.scheduler.outlook(item["app"], item["ask"])
+            explanation = attrs.evolve(explanation, outlook=outlook)
         why = here.get(f"{path}/why")["item"]
         yield from same([why], [as_json(explanation_map(explanation))])
     for name, members in truth.members().items():
@@ -78,6 +83,7 @@ def of_singles(here: Here, truth: Truth) -> Iterator[str]:
     for item in truth.nodes():
         found = here.get(f"/api/v1/nodes/{item['node']}")["item"]
         yield from same([found], [item])
+        assert found["reserved"] == truth.reserved(item["node"])
         assert len(found["asks"]) == item["count"] == sum(found["queues"].values())
         assert all(ask["place"] in {"waiting", "bound"} for ask in found["asks"])
 
@@ -87,6 +93,23 @@ def as_json(value: dict[str, object]) -> Item:
 
     found: Item = json.loads(json.dumps(value))
     return found
+
+
+# LISTS-14
+def test_reservations(tmp_path: Path) -> None:
+    keeper = fill(tmp_path / "state", reserved(tmp_path))
+    with Here(tmp_path / "state") as here:
+        truth = Truth.of(keeper.scheduler)
+
+        assert [*differences(here, truth)] == []
+        found = {one["ask"]: one["reservation"] for one in here.all("/api/v1/asks", app="new")}
+        assert found == {
+            "wide": {"node": "n1", "start": 100, "scope": "root.q"},
+            "next": {"node": "n2", "start": None, "scope": "root.q"},
+            "held": None,
+            "small": None,
+        }
+        assert [one["ask"] for one in truth.reserved("n1")] == ["wide"]
 
 
 @pytest.mark.parametrize("feed", SOME, ids=lambda feed: f"{feed.parent.name}/{feed.stem}")

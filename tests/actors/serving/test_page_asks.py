@@ -190,6 +190,9 @@ def test_what_would_help_comes_with_its_events(here: Here) -> None:
     assert [json.loads(unescape(one)) for one in forms] == [one["events"] for one in remedies]
     for one in remedies:
         assert one["text"] in text_of(response)
+    # Of another configuration one sees what it changes, and the rest when one asks for it.
+    change = r'root\.web resources\.max\.vcore 8 38 \[ \{ "op": "add_node".* All events'
+    assert re.search(change, text_of(response))
     # A quota may be tried on the history first.
     assert 'href="/config?queue=root.web">the editor' in response.text
     for path in ("/asks/shop/front/helps", "/asks/no/one/helps"):
@@ -209,6 +212,10 @@ def test_what_a_button_would_lead_to_is_summed_up(tmp_path: Path) -> None:
 
         assert "4 asks would be bound, and 1 ask would lose its node." in text_of(tried)
         assert "shop/front is released (node lost) from n1" in text_of(tried)
+        # What is not there yet has no page.
+        assert 'from <a href="/nodes/n1">n1</a>' in " ".join(tried.text.split())
+        assert "is bound to n2" in text_of(tried)
+        assert "/nodes/n2" not in tried.text
         form = {"events": json.dumps(events[:1])}
         tried = here.client.post("/events/try", data=form, headers=proof(here.client))
         assert "No ask would be bound, and 1 ask would lose its node." in text_of(tried)

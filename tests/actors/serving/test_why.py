@@ -73,12 +73,34 @@ def test_all_reasons_are_told(here: Here) -> None:
     assert [key["name"] for key in later["levels"][-1]["keys"] if key["decides"]] == ["creation"]
 
 
+# LISTS-13, OUTLOOK-1, OUTLOOK-2, OUTLOOK-3
+def test_when_it_starts(here: Here) -> None:
+    item = why(here, "web")
+
+    assert item["position"] == 3
+    assert item["fits_at"] is item["starts_at"] is item["stopped_at"] is item["foretold"] is None
+    item = why(here, "web", forecast="true")
+    assert (item["position"], item["fits_at"], item["starts_at"]) == (3, "unknown", None)
+    assert item["foretold"] <= here.get("/api/v1/nodes")["batch"]
+
+    here.post(
+        {"op": "add_node", "node": "n2", "capacity": {"vcore": 1}},
+        ask("a", 1, "job", run_for=600, estimate=900, node="n2"),
+        ask("b", 1, "job", node="n2"),
+    )
+    found = here.get("/api/v1/asks/job/b/why", forecast="true")
+    # The estimate counts, and not the timer.
+    assert found["item"]["fits_at"] == found["item"]["starts_at"]
+    assert 890 < found["item"]["starts_at"] - found["at"] < 900
+
+
 def test_an_ask_that_runs_has_no_reason(here: Here) -> None:
     item = why(here, "more", remedies="true")
 
     assert item["place"] == "bound"
     assert item["node"] == "n"
     assert item["reasons"] == item["levels"] == []
+    assert item["position"] is None
     assert item["first"] is item["since"] is item["remedies"] is None
 
 

@@ -122,7 +122,14 @@ class Truth:
             "last_failed": _at(ask.last_failed_us),
             "reason": None if explanation is None else explanation.dominant.code.value,
             "since": None if explanation is None else _at(explanation.since_us),
+            "reservation": self._reservation(f"{app.name}/{ask.name}"),
         }
+
+    def _reservation(self, ask: str) -> Item | None:
+        found = self.snapshot.reservations.get(ask)
+        if found is None:
+            return None
+        return {"node": found.node, "start": _at(found.start_us), "scope": found.scope}
 
     def gangs(self) -> list[Item]:
         return [self._gang(one) for _, one in sorted(self.snapshot.gangs.items())]
@@ -173,6 +180,15 @@ class Truth:
             }
             for _, one in sorted(self.snapshot.nodes.items())
         ]
+
+    def reserved(self, node: str) -> list[Item]:
+        """What is reserved on a node, in the order of the reservations."""
+        found: list[Item] = []
+        for name, one in self.snapshot.reservations.items():
+            app, _, ask = name.partition("/")
+            told = {"app": app, "ask": ask, "start": _at(one.start_us), "scope": one.scope}
+            found += [told] if one.node == node else []
+        return found
 
 
 def _share(share: float) -> float | str:

@@ -254,6 +254,32 @@ async def test_why() -> None:
         assert await scheduler.ask("a", "nothing").why() is None
 
 
+# OUTLOOK-1, OUTLOOK-3
+async def test_when_it_starts() -> None:
+    async with service() as scheduler:
+        app = scheduler.app("a")
+        await app.add_ask("long", ONE, estimate="1m")
+        first, second = await app.add_asks("k", ONE, 2)
+
+        explanation = await second.why()
+        assert explanation is not None
+        assert explanation.outlook == muster.Outlook(position=2)
+        made = await forecast_of(first)
+        assert isinstance(made.fits_at, int)
+        assert made.fits_at >= 60_000_000
+        assert made == muster.Forecast(made.fits_at, starts_at_us=made.fits_at)
+        # Nobody knows when the first one ends.
+        assert await forecast_of(second) == muster.Forecast(made.fits_at, starts_at_us=None)
+
+
+async def forecast_of(ask: muster.Ask) -> muster.Forecast:
+    explanation = await ask.why(forecast=True)
+    assert explanation is not None
+    assert explanation.outlook is not None
+    assert explanation.outlook.forecast is not None
+    return explanation.outlook.forecast
+
+
 async def test_the_methods_of_an_application() -> None:
     async with service(cores=3) as scheduler:
         app = await scheduler.add_app("b", "root.q")

@@ -266,6 +266,11 @@ async def test_why_pending() -> None:
         assert await scheduler.why_pending("a", "unknown") is None
         assert await scheduler.why_pending("unknown", "k-0") is None
         reason = await scheduler.why_pending("a", "k-4")
+        assert reason is not None
+        assert reason.outlook == muster.Outlook(position=1)
+        reason = await scheduler.why_pending("a", "k-4", forecast=True)
+        assert reason is not None
+        assert reason.outlook == muster.Outlook(1, muster.Forecast("unknown", None))
     assert str(reason) == (
         "NoNodeFits: of 1 node 1 has too little vcore; n is the closest and lacks 1m vcore"
     )

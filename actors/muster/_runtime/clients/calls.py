@@ -14,10 +14,9 @@ from muster._errors import ClosedSchedulerError, WorkFailedError
 from muster._runtime.clients.failures import in_words
 from muster._runtime.clients.tracking import GangStatus, Held, TrackedAsk
 from muster._runtime.clients.watched import Watched
-from muster._runtime.requests import Examined, Reply, RequestKey
+from muster._runtime.requests import Examined, Explained, Reply, RequestKey
 from muster_core.errors import RefusedError
 from muster_core.events import BindFailed, Event, Outcome, Release
-from muster_core.reasons import Explanation
 from muster_core.snapshots import AskPlace, Snapshot
 
 if TYPE_CHECKING:
@@ -183,11 +182,19 @@ class Survey:
 @final
 @attrs.frozen(eq=False)
 class Why:
-    """Return why an ask is not running."""
+    """Return why an ask is not running.
+
+    Attributes:
+        app: Its application.
+        ask: Its name.
+        with_facts: Whether the facts of the state are wanted as well if it is pending.
+        answer: Why it is not running.
+    """
 
     app: str
     ask: str
-    answer: Answer[Explanation | None] = attrs.field(factory=Answer["Explanation | None"])
+    with_facts: bool = False
+    answer: Answer[Explained] = attrs.field(factory=Answer[Explained])
 
 
 @final

@@ -48,7 +48,10 @@ class Readings:
             case Survey():
                 call.answer.give(await self._batches.snapshot())
             case Why():
-                call.answer.give(self._batches.explain(call.app, call.ask))
+                explained = await self._batches.explain(
+                    call.app, call.ask, with_facts=call.with_facts
+                )
+                call.answer.give(explained)
             case LookInto():
                 call.answer.give(await self._batches.examine(call.examiner))
             case TakeFacts():

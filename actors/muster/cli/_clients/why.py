@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from typing import Any
+from datetime import UTC, datetime, timedelta
+from functools import partial
+from typing import Any, Final
 
 import click
 from rich import box
@@ -13,30 +15,40 @@ from muster.cli._clients.kinds import ask_path
 from muster.cli._clients.options import Address, ending, server_options
 from muster.cli._clients.output import Form, form_option, print_map, printable
 from muster.cli._options import example
+from muster.cli._progress import instant
 from muster.cli._tables import console_of
+from muster.explain import when_it_starts
 from muster.feeds._encodings.encode import to_yaml_item
+from muster_core.decisions import MICROSECONDS
+from muster_core.reasons import UNKNOWN_START, Forecast, Outlook
+
+_EPOCH: Final = datetime.fromtimestamp(0, UTC)
 
 
 @click.command("why", epilog=example("muster why nightly-1/load-0 --remedies"))
 @click.argument("ask", metavar="APP/ASK", shell_complete=Completed.asks)
 @click.option("--remedies", is_flag=True, help="Also search for changes that would help.")
+@click.option(
+    "--forecast", is_flag=True, help="Also find out when it starts, on a copy of the state."
+)
 @form_option
 @server_options
-def command(address: Address, /, ask: str, *, remedies: bool, form: Form) -> None:
+def command(address: Address, /, ask: str, *, remedies: bool, forecast: bool, form: Form) -> None:
     """Say why an ask is not running.
 
     Exit status: 0, 1 if there is no such ask, 2 if the server cannot be asked.
     """
     path = f"asks/{ask_path(ask)}/why"
     with ending(), address.open() as server:
-        answer = server.get(path, remedies=remedies or None)
+        answer = server.get(path, remedies=remedies or None, forecast=forecast or None)
     if form in {Form.JSON, Form.YAML}:
         print_map(answer, form)
     else:
-        _print(ask, answer.get("item", answer), searched=remedies)
+        _print(ask, answer, searched=remedies)
 
 
-def _print(ask: str, found: dict[str, Any], *, searched: bool) -> None:
+def _print(ask: str, answer: dict[str, Any], *, searched: bool) -> None:
+    found: dict[str, Any] = answer["item"]
     reasons = found["reasons"]
     if not reasons:
         node = found.get("node")
@@ -51,8 +63,44 @@ def _print(ask: str, found: dict[str, Any], *, searched: bool) -> None:
     if found.get("levels"):
         click.echo("\nHow it compares with the ask that is tried first:\n")
         _print_table(_compared(ask, found))
+    outlook = _outlook(found)
+    if outlook is not None:
+        click.echo("\nWhen will it start?")
+        origin_us = _microseconds(answer["time"]) - round(answer["at"] * MICROSECONDS)
+        for sentence in when_it_starts(outlook, partial(_date, origin_us)):
+            click.echo(f"- {sentence}")
     if searched:
         _print_remedies(found.get("remedies") or [])
+
+
+def _outlook(found: dict[str, Any]) -> Outlook | None:
+    """Return when an ask starts, as far as an answer has it."""
+    if found.get("position") is None:
+        return None
+    forecast = None
+    if found["foretold"] is not None:
+        fits_at = found["fits_at"]
+        forecast = Forecast(
+            fits_at if fits_at == UNKNOWN_START else _in_us(fits_at),
+            _in_us(found["starts_at"]),
+            _in_us(found["stopped_at"]),
+        )
+    return Outlook(found["position"], forecast)
+
+
+def _date(origin_us: int, at_us: int) -> str:
+    """Return an instant as a date with whole seconds, not before the instant."""
+    unix_us = -(-(origin_us + at_us) // MICROSECONDS) * MICROSECONDS
+    return instant(unix_us, 0)
+
+
+def _in_us(at: float | None) -> int | None:
+    return None if at is None else round(at * MICROSECONDS)
+
+
+def _microseconds(time: str) -> int:
+    """Return a date in UTC in microseconds since 1970."""
+    return (datetime.fromisoformat(time) - _EPOCH) // timedelta(microseconds=1)
 
 
 def _sentence(reason: dict[str, Any]) -> str:

@@ -23,7 +23,7 @@ from muster.compare import (
 from muster.feeds import date_text
 from muster.figures.text import counted, measured, percent, points, resource_time, seconds_text
 from muster.figures.words import cause
-from muster.replay import LostRuns
+from muster.replay import LostRuns, Reserved
 from muster_core.decisions import MICROSECONDS
 
 _NONE: Final = "-"
@@ -186,8 +186,19 @@ def _whole(console: Console, a: Figures, b: Figures) -> Iterator[RenderableType]
         ):
             if one is not None or other is not None:
                 rows.append((f"fairness of {what}", _three(one, other, measured)))
+    rows += _reservations(a.reserved or Reserved(), b.reserved or Reserved())
     names = Column("all", [name for name, _ in rows], folds=True)
     return tables_of(console, [names], [_unit(("A", "B", "B - A"), [three for _, three in rows])])
+
+
+# COMMAND-26
+def _reservations(a: Reserved, b: Reserved) -> Iterator[tuple[str, _Three]]:
+    """Yield what became of reservations, if there were any."""
+    if a.asks or b.asks:
+        yield "asks with a reservation", _three(a.asks, b.asks, _count)
+        yield "bound by their first known start", _three(a.kept, b.kept, _count)
+        yield "bound later", _three(a.late, b.late, _count)
+        yield "bound without a known start", _three(a.open_ended, b.open_ended, _count)
 
 
 # COMMAND-22

@@ -11,7 +11,7 @@ from rich.console import Console, RenderableType
 from rich.table import Table
 
 from muster.cli._progress import clock, instant
-from muster.explain import Answer, Fate, Hold, Overview, Remedy, RemedyKind
+from muster.explain import Answer, Fate, Hold, Overview, Remedy, RemedyKind, when_it_starts
 from muster.feeds import FeedItem
 from muster.feeds._encodings.encode import to_yaml_item
 from muster.figures.text import counted
@@ -48,6 +48,10 @@ def print_answer(answer: Answer, origin_us: int | None, *, searched: bool) -> No
     if explanation.levels:
         click.echo("\nHow it compares with the ask that is tried first:\n")
         _print(_compared(explanation))
+    if explanation.outlook is not None:
+        click.echo("\nWhen will it start?")
+        for sentence in when_it_starts(explanation.outlook, lambda at: _instant(at, origin_us)):
+            click.echo(f"- {sentence}")
     if searched:
         _print_remedies(answer)
 

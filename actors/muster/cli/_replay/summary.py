@@ -86,6 +86,12 @@ def _counts(summary: Summary) -> Table:
         table.add_row("asks waiting at the end", f"{summary.asks_waiting:,}")
         table.add_row("gangs satisfied", f"{summary.gangs_satisfied:,}")
         table.add_row("gangs timed out", f"{summary.gangs_timed_out:,}")
+    reserved = summary.reserved
+    if reserved.asks:
+        table.add_row("asks with a reservation", f"{reserved.asks:,}")
+        table.add_row("bound by their first known start", f"{reserved.kept:,}")
+        table.add_row("bound later", f"{reserved.late:,}")
+        table.add_row("bound without a known start", f"{reserved.open_ended:,}")
     table.add_row("events refused", f"{summary.refused:,}")
     fairness = summary.fairness
     for what, index in (("queues", fairness.queues), ("users", fairness.users)):

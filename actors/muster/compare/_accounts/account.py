@@ -12,7 +12,7 @@ from muster.compare._accounts.jobs import Job, JobHistory
 from muster.compare._accounts.usage import Usage
 from muster.compare._asks import find_ask
 from muster.compare._result import Figures
-from muster.replay import Beginning, Costs, Waits
+from muster.replay import Beginning, Costs, ReservedTally, Waits
 from muster_core.coordinator.coordinator import CoordinatorMachine
 from muster_core.decisions import MICROSECONDS, Announced, Decision, Kind, Reason
 from muster_core.owners.messages.asks import Ask
@@ -129,6 +129,7 @@ class Account:
         self._machine = machine
         self._costs = costs
         self._jobs = JobHistory(closed)
+        self._reserved = ReservedTally()
         self._usage = Usage()
         self._queues: dict[str, Count] = defaultdict(Count)
         self._priorities: dict[int, Count] = defaultdict(Count)
@@ -174,6 +175,7 @@ class Account:
             self._usage.set_capacity(self._machine.view.nodes.total, now_us)
         for announced in decisions:
             self._count(announced.decision)
+            self._reserved.heard(announced.decision, now_us)
         for app in self._emptied:
             if self._machine is not None and self._machine.registry.locate(app) is None:
                 self._jobs.gone(app)
@@ -296,7 +298,7 @@ class Account:
         """Return the figures of all asks and applications."""
         figures = self._told(total(self._queues.values()), self._queues)
         fairness = None if self._costs is None else self._costs.fairness()
-        return attrs.evolve(figures, fairness=fairness)
+        return attrs.evolve(figures, fairness=fairness, reserved=self._reserved.told())
 
     def queues(self) -> set[str]:
         """Return the paths of the leaves that were used."""

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any, Final, final
 
 import attrs
 
-from muster.explain._maps import explanation_map
+from muster.explain._maps import explanation_map, forecast_map
 from muster.service.access.who import Role
 from muster.service.api.answering import Unknown, single_answer
 from muster.service.api.lists import app_of, what_ask
@@ -15,9 +15,10 @@ from muster.service.endpoints.columns import Column, Table, row_of
 from muster.service.endpoints.kinds import FLAG, in_path, query
 from muster.service.endpoints.table import Answer, Asked, Endpoint, json_response
 from muster.service.reading.asks import AskRow, row_of_ask
+from muster.service.reading.foretelling import foretell
 from muster.service.reading.looking import Looking, in_seconds, seen
 from muster.service.reading.remedies import search
-from muster_core.reasons import Code
+from muster_core.reasons import UNKNOWN_START, Code
 from muster_core.snapshots import AskPlace
 
 if TYPE_CHECKING:
@@ -72,6 +73,7 @@ _LEVEL: Final = {
         "keys": {"type": "array", "items": _KEY},
     },
 }
+_START: Final = {"anyOf": [schemas.SECONDS, {"type": "string", "enum": [UNKNOWN_START]}]}
 _REMEDY: Final = {
     "type": "object",
     "properties": {
@@ -125,6 +127,46 @@ WHY: Final = Table[WhyRow](
             lambda one: one.of_map("levels"),
         ),
         Column(
+            "position",
+            schemas.maybe(schemas.NUMBER),
+            "its place, from 1, if all pending asks were taken in order and none was placed; null "
+            "if it is not pending",
+            lambda one: one.of_map("position"),
+        ),
+        Column(
+            "fits_at",
+            schemas.maybe(_START),
+            "when its party alone would fit, in seconds, or `unknown`: with an end that nobody "
+            "knows; null for never, or if no forecast was made",
+            lambda _: None,
+        ),
+        Column(
+            "starts_at",
+            schemas.maybe(schemas.SECONDS),
+            "when it is bound in a copy of the state that runs on without further events, in "
+            "seconds; null for never, or if no forecast was made",
+            lambda _: None,
+        ),
+        Column(
+            "stopped_at",
+            schemas.maybe(schemas.SECONDS),
+            "the instant at which the copy was stopped before it was bound, in seconds, because "
+            "the state is large; null if it ran to its end",
+            lambda _: None,
+        ),
+        Column(
+            "foretold",
+            schemas.maybe(schemas.NUMBER),
+            "the number of the batch after which the copy was made; null if there is no forecast",
+            lambda _: None,
+        ),
+        Column(
+            "foretold_us",
+            schemas.maybe(schemas.NUMBER),
+            "when that was, in microseconds since the origin",
+            lambda _: None,
+        ),
+        Column(
             "remedies",
             schemas.maybe({"type": "array", "items": _REMEDY}),
             "changes each of which alone gets it bound at once, with the events that make them; "
@@ -171,12 +213,19 @@ async def _why(asked: Asked) -> Response:
             return what_ask(looking, app_name, name)
         yield from looking.view.prepare_to_explain()
         explanation = looking.machine.explain(app_name, name)
+        outlook = yield from looking.machine.outlook(app_name, name)
+        if explanation is not None:
+            explanation = attrs.evolve(explanation, outlook=outlook)
         return explanation is not None, dict(row_of(WHY.columns, WhyRow(row, explanation)))
 
     found = await seen(asked.service, read)
     if isinstance(found.value, Unknown):
         raise await found.value.problem("ask", f"{app_name}/{name}")
     waits, item = found.value
+    if waits and asked.value("forecast", bool):
+        foretold = await foretell(asked.service, app_name, name)
+        item |= attrs.asdict(foretold, filter=attrs.filters.exclude("forecast"))
+        item |= forecast_map(foretold.forecast)
     if waits and asked.value("remedies", bool):
         item |= attrs.asdict(await search(asked.service, app_name, name), recurse=False)
     return json_response({**found.heading(asked.service), "item": item})
@@ -193,6 +242,13 @@ ENDPOINTS: Final = (
             in_path("app", "The name of its application."),
             in_path("ask", "Its name."),
             query(
+                "forecast",
+                FLAG,
+                "Whether to find out when it starts, on a copy of the state and for ten seconds "
+                "at most.",
+                default=False,
+            ),
+            query(
                 "remedies",
                 FLAG,
                 "Whether to search for changes that would help, for ten seconds at most.",
@@ -202,7 +258,10 @@ ENDPOINTS: Final = (
         answers={
             200: single_answer(WHY),
             404: Answer("There is no such ask.", media="application/problem+json"),
-            503: Answer("Other searches are under way.", media="application/problem+json"),
+            503: Answer(
+                "Other searches or forecasts are under way, or the state is too large.",
+                media="application/problem+json",
+            ),
         },
     ),
 )

@@ -84,6 +84,7 @@ class Figures:
         gangs: How many gangs there are.
         nodes: How many nodes there are.
         capacity: What they have, by resource in base units.
+        reservations: How many reservations are in force.
     """
 
     at: float
@@ -94,6 +95,7 @@ class Figures:
     gangs: int
     nodes: int
     capacity: Mapping[str, int]
+    reservations: int
 
 
 async def read_figures(look: Looks) -> Figures:
@@ -106,20 +108,30 @@ async def read_figures(look: Looks) -> Figures:
         MusterError: If the scheduler is closed, or there are too many calls.
     """
     at = trio.current_time()
-    queue_keys, app_keys, gangs, nodes, capacity = await look(_survey)
+    survey = await look(_survey)
     queues: list[QueueFigures] = []
-    for keys in _pieces(queue_keys, _LOOK_QUEUES):
+    for keys in _pieces(survey.queues, _LOOK_QUEUES):
         queues += await look(partial(_queues, keys=keys))
     apps: Counter[str] = Counter()
     asks: Counter[AskPlace] = Counter()
-    for keys in _pieces(app_keys, _LOOK_APPS):
+    for keys in _pieces(survey.apps, _LOOK_APPS):
         some = await look(partial(_apps, keys=keys))
         apps.update(some[0])
         asks.update(some[1])
     summed = queues[MOST_QUEUES:]
     if summed:
         queues = [*queues[:MOST_QUEUES], _sum(summed)]
-    return Figures(at, queues, len(summed), apps, asks, gangs, nodes, capacity)
+    return Figures(
+        at,
+        queues,
+        len(summed),
+        apps,
+        asks,
+        survey.gangs,
+        survey.nodes,
+        survey.capacity,
+        survey.reservations,
+    )
 
 
 def _pieces(keys: Iterable[int], size: int) -> Iterable[list[int]]:
@@ -128,18 +140,30 @@ def _pieces(keys: Iterable[int], size: int) -> Iterable[list[int]]:
         yield piece
 
 
-def _survey(
-    machine: CoordinatorMachine,
-) -> Steps[tuple[list[int], list[int], int, int, dict[str, int]]]:
+@final
+@attrs.frozen
+class _Survey:
+    """What one look can read: all keys, and what is counted already."""
+
+    queues: Sequence[int]
+    apps: Sequence[int]
+    gangs: int
+    nodes: int
+    capacity: Mapping[str, int]
+    reservations: int
+
+
+def _survey(machine: CoordinatorMachine) -> Steps[_Survey]:
     yield
     view = machine.view
-    # Queues of the configuration were created before dynamic ones, unless it was changed.
-    return (
-        list(view.queues),
-        list(view.apps),
-        len(view.gangs),
-        len(view.nodes.nodes),
-        {**view.nodes.total},
+    return _Survey(
+        # Queues of the configuration were created before dynamic ones, unless it was changed.
+        queues=list(view.queues),
+        apps=list(view.apps),
+        gangs=len(view.gangs),
+        nodes=len(view.nodes.nodes),
+        capacity={**view.nodes.total},
+        reservations=view.reservation_count,
     )
 
 

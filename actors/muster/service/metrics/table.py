@@ -273,6 +273,12 @@ METRICS: Final = (
         _one(lambda reading: None if reading.figures is None else reading.figures.gangs),
     ),
     Metric(
+        "muster_reservations",
+        "gauge",
+        "How many reservations of queues with backfill are in force; that of a gang is one.",
+        _one(lambda reading: None if reading.figures is None else reading.figures.reservations),
+    ),
+    Metric(
         "muster_nodes",
         "gauge",
         "How many nodes there are.",

@@ -9,8 +9,8 @@ import attrs
 from muster.service.endpoints import schemas
 from muster.service.endpoints.columns import Column, Table
 from muster.service.reading.looking import Looking, in_seconds
-from muster_core.reasons import Code
-from muster_core.snapshots import AskPlace
+from muster_core.reasons import Code, PendingReason
+from muster_core.snapshots import AskPlace, ReservationSnapshot
 from muster_core.values.work import Work
 
 if TYPE_CHECKING:
@@ -53,10 +53,15 @@ class AskRow:
             return None
         return self.looking.view.dominant(self.app, self.ask.name, self.looking.now_us).value
 
+    def dominant(self) -> PendingReason | None:
+        """Return its dominant reason with words and facts, or None if it is bound."""
+        explained = self.looking.machine.explain(self.app.identity.name, self.ask.name)
+        return None if explained is None else explained.dominant
+
     def message(self) -> str | None:
         """Return its dominant reason in words, or None if it is bound."""
-        explained = self.looking.machine.explain(self.app.identity.name, self.ask.name)
-        return None if explained is None else explained.dominant.message
+        reason = self.dominant()
+        return None if reason is None else reason.message
 
     def since_us(self) -> int | None:
         """Return since when it is not bound, or None if it is."""
@@ -73,6 +78,11 @@ class AskRow:
         """Return when its last bind failed, or None."""
         failed = self.app.in_a_row.get(self.ask.name)
         return None if failed is None else failed.last_us
+
+    def reservation(self) -> ReservationSnapshot | None:
+        """Return what is reserved for it, or None."""
+        name = f"{self.app.identity.name}/{self.ask.name}"
+        return self.looking.reservations().get(name)
 
     def failed_binds(self) -> int:
         """Return how many of its binds have failed in a row."""
@@ -93,6 +103,24 @@ class AskRow:
     def command(self) -> object:
         """Return its command, or None."""
         return [*self.work.argv] or self.work.shell
+
+
+_RESERVATION: Final = {
+    "type": "object",
+    "properties": {
+        "node": schemas.TEXT,
+        "start": schemas.maybe(schemas.SECONDS),
+        "scope": schemas.TEXT,
+    },
+}
+
+
+# LISTS-14
+def reservation_map(found: ReservationSnapshot | None) -> dict[str, object] | None:
+    """Return what is reserved for an ask as a map, or None."""
+    if found is None:
+        return None
+    return {"node": found.node, "start": in_seconds(found.start_us), "scope": found.scope}
 
 
 # LISTS-7
@@ -176,6 +204,12 @@ ASKS: Final = Table[AskRow](
             lambda row: in_seconds(row.ask.run_for_us),
         ),
         Column(
+            "estimate",
+            schemas.maybe(schemas.SECONDS),
+            "how long it is expected to take after its bind, in seconds, as it says itself",
+            lambda row: in_seconds(row.ask.estimate_us),
+        ),
+        Column(
             "retries",
             schemas.NUMBER,
             "how often it is still tried again after its work has failed",
@@ -210,6 +244,13 @@ ASKS: Final = Table[AskRow](
             schemas.maybe(schemas.word(Code)),
             "its dominant reason; null if it is bound",
             lambda row: row.code(),
+        ),
+        Column(
+            "reservation",
+            schemas.maybe(_RESERVATION),
+            "the node that is reserved for it, from when on (in seconds; null if it starts with an "
+            "end that nobody knows), and the path of the queue with `backfill`; null for none",
+            lambda row: reservation_map(row.reservation()),
         ),
         Column(
             "message",

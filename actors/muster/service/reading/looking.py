@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from datetime import UTC, datetime, timedelta
 from typing import TYPE_CHECKING, Final, Generic, TypeVar, final
 
 import attrs
 
 from muster_core.decisions import seconds
+from muster_core.snapshots import ReservationSnapshot
 
 if TYPE_CHECKING:
     from muster.service.ledger.ledger import Ledger
@@ -37,6 +38,16 @@ class Looking:
     machine: CoordinatorMachine
     ledger: Ledger
     roll: Roll
+    #: What is reserved, once somebody has asked.
+    _reserved: list[Mapping[str, ReservationSnapshot]] = attrs.field(
+        factory=list["Mapping[str, ReservationSnapshot]"], init=False
+    )
+
+    def reservations(self) -> Mapping[str, ReservationSnapshot]:
+        """Return what the last round has left reserved, by ``app/ask``."""
+        if not self._reserved:
+            self._reserved.append(self.view.reservations())
+        return self._reserved[0]
 
     @property
     def view(self) -> DecisionView:

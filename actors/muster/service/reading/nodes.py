@@ -13,6 +13,7 @@ from muster.service.reading.looking import Looking, in_seconds
 
 if TYPE_CHECKING:
     from muster_core.nodes.node import Node
+    from muster_core.snapshots import ReservationSnapshot
 
 _OF_AN_ASK: Final = ASKS.picked(
     ("app", "ask", "queue", "place", "priority", "resources", "gang", "taken", "bound"),
@@ -73,9 +74,26 @@ class NodeRow:
         rows.sort(key=lambda row: (row.ask.seq, row.ask.number))
         return rows
 
+    def reserved(self) -> list[object]:
+        """Return what it says of the asks for which it is reserved, in order."""
+        return [
+            {"app": app, "ask": ask, "start": in_seconds(one.start_us), "scope": one.scope}
+            for (app, ask), one in self.reservations()
+        ]
+
+    def reservations(self) -> list[tuple[tuple[str, str], ReservationSnapshot]]:
+        """Return the asks for which it is reserved, each with its reservation, in order."""
+        found = self.looking.reservations().items()
+        return [(_named(ask), one) for ask, one in found if one.node == self.node.name]
+
     def asks(self) -> list[object]:
         """Return what it says of the asks on it, in the order in which they were added."""
         return [row_of(_OF_AN_ASK, row) for row in self.rows()]
+
+
+def _named(full: str) -> tuple[str, str]:
+    app, _, ask = full.partition("/")
+    return app, ask
 
 
 # LISTS-9
@@ -141,6 +159,25 @@ NODES: Final = Table[NodeRow](
             schemas.maybe(schemas.SECONDS),
             "when it was added, in seconds",
             lambda row: in_seconds(row.came_us()),
+        ),
+        Column(
+            "reserved",
+            {
+                "type": "array",
+                "items": {
+                    "type": "object",
+                    "properties": {
+                        "app": schemas.TEXT,
+                        "ask": schemas.TEXT,
+                        "start": schemas.maybe(schemas.SECONDS),
+                        "scope": schemas.TEXT,
+                    },
+                },
+            },
+            "the asks for which it is reserved, from when on (in seconds; null if that is not "
+            "known) and in which scope, in the order of the reservations",
+            lambda row: row.reserved(),
+            single=True,
         ),
         Column(
             "asks",

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final, final
 
+from muster_core.values.outlook import Outlook
 from muster_core.values.reasons import Explanation, PendingReason
 from muster_core.values.snapshots import AskPlace
 from muster_core.view.reasons import gangs, room, topologies
@@ -13,6 +14,7 @@ from muster_core.view.reasons.eviction import eviction_reason
 from muster_core.view.reasons.failed_binds import backing_off, bind_failed
 from muster_core.view.reasons.held_back import held_back
 from muster_core.view.reasons.keys import compare, not_your_turn
+from muster_core.view.reasons.position import position
 from muster_core.view.reasons.quotas import queue_max, queue_max_apps, state_aware_turn
 from muster_core.view.reasons.turns import Turn, Turns
 from muster_core.view.reasons.user_limits import limit_reasons
@@ -129,6 +131,17 @@ class Explainer:
             first=None if first is None else first.name,
             levels=levels,
         )
+
+    # OUTLOOK-1
+    def outlook(self, app: ViewApp, ask: Ask) -> Steps[Outlook]:
+        """Return the outlook of a pending ask, without a forecast.
+
+        Args:
+            app: Its application.
+            ask: The ask.
+        """
+        turn = Turn(self._state.leaf_of(app), app, ask)
+        return Outlook((yield from position(self._state, turn)))
 
     def prepare(self) -> Steps[None]:
         """Find in steps what the first explanation after a change would find at once."""

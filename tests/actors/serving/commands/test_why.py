@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from pathlib import Path
 
 import pytest
@@ -29,6 +30,18 @@ def test_all_reasons() -> None:
 
     assert result.exit_code == 0, result.output
     assert result.stdout.startswith("NoNodeFits: of 1 node 1 has too little vcore; n1 ")
+
+
+# OUTLOOK-1, OUTLOOK-2, OUTLOOK-3
+def test_when_it_starts() -> None:
+    place = "When will it start?\n- It is number 1 of all pending asks in order.\n"
+    assert run("why", "etl/load-1").stdout.endswith(place)
+
+    result = run("why", "etl/load-1", "--forecast")
+    assert result.stdout.endswith(
+        f"{place}- Alone it would fit, but only after an end that is not known.\n"
+        "- If nothing more comes, no end that is known lets it start.\n"
+    )
 
 
 def test_what_would_help(tmp_path: Path) -> None:
@@ -62,3 +75,17 @@ def test_what_is_not_there(name: str, status: int, told: str) -> None:
 
     assert result.exit_code == status
     assert told in result.output
+
+
+# OUTLOOK-3
+def test_when_it_starts_is_a_date() -> None:
+    more = """
+- {op: add_node, node: n2, capacity: {vcore: 1}}
+- {op: add_ask, app: etl, ask: short, resources: {vcore: 1}, node: n2, run_for: 300}
+- {op: add_ask, app: etl, ask: next, resources: {vcore: 1}, node: n2}
+"""
+    assert run("submit", "-", given=more).exit_code == 0
+
+    result = run("why", "etl/next", "--forecast")
+    date = r"20\d\d-\d\d-\d\dT\d\d:\d\d:\d\dZ"
+    assert re.search(rf"- Alone it would fit at {date}\.\n- It starts at {date} if", result.stdout)

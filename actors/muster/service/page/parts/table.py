@@ -5,7 +5,16 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Final
 
 from muster.service.page.parts import applying, configuring, overview
-from muster.service.page.parts.asks import apps, gang, gangs, helping, listing, output, single
+from muster.service.page.parts.asks import (
+    apps,
+    gang,
+    gangs,
+    helping,
+    listing,
+    output,
+    single,
+    starting,
+)
 from muster.service.page.parts.nodes import every as nodes, one as node
 from muster.service.page.parts.queues import one as queue, tree
 from muster.service.page.parts.time import going, page
@@ -24,6 +33,7 @@ PARTS: Final[tuple[Page, ...]] = (
     *listing.PAGES,
     *single.PAGES,
     *helping.PAGES,
+    *starting.PAGES,
     *output.PAGES,
     *apps.PAGES,
     *gangs.PAGES,

@@ -16,6 +16,7 @@ from muster.service.page.parts.asks.history import further, history
 from muster.service.page.parts.asks.listing import AskLine, full_gang, lines_of
 from muster.service.page.parts.asks.quota import Lack, lacks_of_gang
 from muster.service.page.parts.asks.told import Subject
+from muster.service.page.reasons import instant_of
 from muster.service.page.rendering import shown
 from muster.service.page.viewed import Page, Viewed
 from muster.service.reading.gangs import GangRow
@@ -53,6 +54,7 @@ class Sum:
         app: The application of one of them.
         ask: The name of this one.
         message: The reason of this one, with names and figures.
+        at_us: The instant that this reason names, in microseconds since the origin; or None.
     """
 
     code: str
@@ -61,6 +63,7 @@ class Sum:
     app: str
     ask: str
     message: str
+    at_us: int | None
 
 
 @final
@@ -126,8 +129,11 @@ def _sums(looking: Looking, gang: ViewGang) -> Steps[Sequence[Sum]]:
         key, name = members[0]
         app = apps[key].identity.name
         explained = looking.machine.explain(app, name)
-        message = "" if explained is None else explained.dominant.message
-        sums.append(Sum(code.value, REASONS[code], len(members), app, name, message))
+        message, at_us = "", None
+        if explained is not None:
+            reason = explained.dominant
+            message, at_us = reason.message, instant_of(reason.facts)
+        sums.append(Sum(code.value, REASONS[code], len(members), app, name, message, at_us))
     return sums
 
 

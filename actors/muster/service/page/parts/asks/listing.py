@@ -12,6 +12,7 @@ from muster.service.access.who import Role
 from muster.service.endpoints.columns import row_of
 from muster.service.page.parts.asks.asking import filters_of, queue_of, word_of
 from muster.service.page.parts.places import place_of
+from muster.service.page.reasons import instant_of
 from muster.service.page.rendering import shown
 from muster.service.page.viewed import Page, Viewed
 from muster.service.reading.apps import leaves_of
@@ -27,6 +28,7 @@ if TYPE_CHECKING:
     from starlette.responses import Response
 
     from muster.service.reading.looking import Looking
+    from muster_core.snapshots import ReservationSnapshot
     from muster_core.structures.steps import Steps
 
 _LIMIT: Final = 50
@@ -51,12 +53,16 @@ class AskLine:
     Attributes:
         item: The columns of the list of asks.
         why: The dominant reason in words; None if it is bound.
-        since_us: Since when it waits, or is bound, in microseconds since the origin.
+        at_us: The instant that this reason names, in microseconds since the origin; or None.
+        since_us: Since when it waits, or is bound, likewise.
+        reserved: The node that is reserved for it, and from when on; None for none.
     """
 
     item: Mapping[str, object]
     why: str | None
+    at_us: int | None
     since_us: int | None
+    reserved: ReservationSnapshot | None
 
     @classmethod
     def of(cls, row: AskRow) -> AskLine:
@@ -65,17 +71,18 @@ class AskLine:
         if since_us is None and row.told is not None:
             since_us = row.told.bound_us
         item = row_of(_COLUMNS, row)
-        return cls(item, _why(row, item["reason"]), since_us)
+        return cls(item, *_why(row, item["reason"]), since_us, row.reservation())
 
 
-def _why(row: AskRow, code: object) -> str | None:
-    """Return the dominant reason in words; None if the ask is bound.
+def _why(row: AskRow, code: object) -> tuple[str | None, int | None]:
+    """Return the dominant reason in words, and the instant that it names; None if it is bound.
 
     What keeps a whole gang from starting takes a look at each node, and its page has it.
     """
-    if row.ask.gang is None or code is None:
-        return row.message()
-    return REASONS[Code(str(code))]
+    if row.ask.gang is not None and code is not None:
+        return REASONS[Code(str(code))], None
+    reason = row.dominant()
+    return (None, None) if reason is None else (reason.message, instant_of(reason.facts))
 
 
 @final

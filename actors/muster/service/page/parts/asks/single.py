@@ -8,7 +8,6 @@ from typing import TYPE_CHECKING, Any, Final, final
 import attrs
 
 from muster.explain._maps import explanation_map
-from muster.figures.text import amount_text, duration
 from muster.service.access.who import Role
 from muster.service.api.lists import app_of, what_ask
 from muster.service.endpoints.columns import row_of
@@ -29,7 +28,6 @@ if TYPE_CHECKING:
     from muster.service.api.answering import Unknown
     from muster.service.reading.looking import Looking
     from muster_core.owners.messages.asks import Ask
-    from muster_core.reasons import Fact
     from muster_core.structures.steps import Steps
 
 _COLUMNS: Final = [one for one in ASKS.picked(None, single=True) if one.name != "message"]
@@ -78,14 +76,17 @@ def _read(viewed: Viewed, app_name: str, name: str, looking: Looking) -> Steps[A
         unknown = what_ask(looking, app_name, name)
         return AskSeen(None, {}, explanation_map(None), begin_us, unknown, seq)
     yield from looking.view.prepare_to_explain()
-    why = explanation_map(looking.machine.explain(app_name, name))
+    explanation = looking.machine.explain(app_name, name)
+    outlook = yield from looking.machine.outlook(app_name, name)
+    if explanation is not None:
+        explanation = attrs.evolve(explanation, outlook=outlook)
     lacks = () if row.allocation is not None else (yield from _lacks(looking, row.ask))
     cancel = _cancel(row)
     refused = refusal_of(viewed, looking, cancel)
     return AskSeen(
         item=row_of(_COLUMNS, row),
         instants=_instants(row),
-        why=why,
+        why=explanation_map(explanation),
         begin_us=row.ask.came_us,
         unknown=None,
         last_seq=seq,
@@ -106,7 +107,7 @@ def _lacks(looking: Looking, ask: Ask) -> Steps[Sequence[Lack]]:
 
 
 def _instants(row: AskRow) -> dict[str, int | None]:
-    told = row.told
+    told, reservation = row.told, row.reservation()
     return {
         "came": row.ask.came_us,
         "since": row.since_us(),
@@ -114,6 +115,7 @@ def _instants(row: AskRow) -> dict[str, int | None]:
         "bound": None if told is None else told.bound_us,
         "backs_off_until": row.back_off_us(),
         "last_failed": row.last_failed_us(),
+        "reserved": None if reservation is None else reservation.start_us,
     }
 
 
@@ -147,45 +149,8 @@ async def _ask(viewed: Viewed) -> Response:
         told=told,
         problem=problem,
         about="ask",
-        facts=facts_of,
         runs_commands=viewed.service.local is not None or viewed.service.ray is not None,
     )
-
-
-def facts_of(facts: Mapping[str, Fact]) -> list[tuple[str, str]]:
-    """Return the facts of a reason in words, each with its name."""
-    return [_named(name, fact) for name, fact in facts.items()]
-
-
-def _named(name: str, fact: Fact) -> tuple[str, str]:
-    if isinstance(fact, int) and name == "left_us":
-        return "left", duration(fact)
-    return name.replace("_", " "), _fact(name, fact)
-
-
-def _fact(name: str, fact: Fact) -> str:
-    match fact:
-        case None:
-            return "none"
-        case bool():
-            return "yes" if fact else "no"
-        case int() | float():
-            return f"{fact:,}"
-        case str():
-            return fact
-        case tuple():
-            return ", ".join(fact) or "none"
-        case _:
-            return ", ".join(_amount(name, key, amount) for key, amount in fact.items()) or "none"
-
-
-def _amount(name: str, key: str, amount: int) -> str:
-    """Return an amount; its key ends with the type of the resource where it is one."""
-    before, _, kind = key.rpartition(" ")
-    if name == "lacking" or kind not in {"vcore", "memory"}:
-        return f"{key} {amount:,}"
-    text = amount_text(kind, amount)
-    return f"{before} {text}".strip() + ("" if kind == "vcore" else f" {kind}")
 
 
 # PAGE-44

@@ -89,6 +89,8 @@ class Line:
         node: The node, or None.
         message: What else was said; may be empty.
         tone: How it is marked: ``fine``, ``wait``, ``wrong`` or empty.
+        is_reserved: Whether it says that a node is reserved.
+        start_us: From when on, in microseconds since the origin; None if that is not known.
     """
 
     seq: int
@@ -100,6 +102,8 @@ class Line:
     node: str | None
     message: str
     tone: str
+    is_reserved: bool
+    start_us: int | None
 
     @classmethod
     def of(cls, announced: Announced) -> Line:
@@ -119,6 +123,8 @@ class Line:
             decision.node,
             decision.message or "",
             _tone(decision.kind, reason),
+            decision.kind is Kind.RESERVED,
+            decision.start_us,
         )
 
 

@@ -63,10 +63,12 @@ class Listed:
     Attributes:
         said: Its fields, as in the list of nodes.
         parts: How much of each resource type is used, the fullest first.
+        is_reserved: Whether it is reserved for an ask.
     """
 
     said: Mapping[str, object]
     parts: Sequence[Part]
+    is_reserved: bool
 
 
 @final
@@ -138,10 +140,12 @@ def _page(
     in_order = sorted(cells, key=place) if wanted.by_use else cells
     first = 0 if behind is None else bisect_right(in_order, behind, key=place)
     listed: list[Listed] = []
+    reserved = {one.node for one in looking.reservations().values()}
     for cell in in_order[first : first + AT_ONCE]:
         yield
         row = NodeRow(looking, cell.node)
-        listed.append(Listed(row_of(_COLUMNS, row), parts_of(cell.node)))
+        is_reserved = cell.node.name in reserved
+        listed.append(Listed(row_of(_COLUMNS, row), parts_of(cell.node), is_reserved))
     if first + AT_ONCE >= len(in_order):
         return listed, None
     return listed, cursor(_list_of(wanted), *place(in_order[first + AT_ONCE - 1]))

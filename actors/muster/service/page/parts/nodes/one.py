@@ -12,6 +12,7 @@ from muster.service.access.who import Role
 from muster.service.endpoints.columns import row_of
 from muster.service.page.parts.nodes.every import Part, parts_of
 from muster.service.page.parts.places import place_of
+from muster.service.page.parts.reserved import ReservedLine, reserved_lines
 from muster.service.page.rendering import shown
 from muster.service.page.viewed import Page, Viewed
 from muster.service.problems import Problem
@@ -62,6 +63,8 @@ class Opened:
         parts: How much of each resource type is used, the fullest first.
         came_us: When it was added, or None.
         lease_us: How long it stays without a renewal; None if it has no lease.
+        reserved: The first asks for which it is reserved.
+        more_reserved: How many more there are.
         standing: A page of what stands on it.
         next: The cursor of the next page, or None.
     """
@@ -70,6 +73,8 @@ class Opened:
     parts: Sequence[Part]
     came_us: int | None
     lease_us: int | None
+    reserved: Sequence[ReservedLine]
+    more_reserved: int
     standing: Sequence[Standing]
     next: str | None
 
@@ -95,11 +100,14 @@ def open_node(looking: Looking, name: str, behind: tuple[int, int] | None) -> St
         standing.append(Standing(row_of(_OF_ASK, one), since))
     is_last = first + AT_ONCE >= len(rows)
     entry = looking.ledger.node(name)
+    reserved, more_reserved = yield from reserved_lines(looking, AT_ONCE, name)
     return Opened(
         said=row_of(_OF_NODE, row),
         parts=parts_of(row.node),
         came_us=row.came_us(),
         lease_us=None if entry is None else entry.event.lease_us,
+        reserved=reserved,
+        more_reserved=more_reserved,
         standing=standing,
         next=None if is_last else cursor("standing", *_place(rows[first + AT_ONCE - 1])),
     )

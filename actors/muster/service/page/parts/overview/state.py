@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Final, final
 import attrs
 
 from muster.service.ledger.series import HOUR_US, MINUTE_US, WAITS_US, Sample
+from muster.service.page.parts.reserved import ReservedLine, reserved_lines
 from muster_core.structures.steps import in_pieces
 
 if TYPE_CHECKING:
@@ -20,6 +21,9 @@ if TYPE_CHECKING:
 
 MOST_REFUSED: Final = 10
 """How many of the events that were refused are shown."""
+
+MOST_RESERVED: Final = 10
+"""How many asks with a reservation are shown."""
 
 
 @final
@@ -64,6 +68,9 @@ class State:
         queues: How many queues there are.
         gangs: How many gangs there are.
         last: The number of the last decision.
+        reservations: How many reservations are in force; that of a gang is one.
+        reserved: The first asks with a reservation.
+        more_reserved: How many more there are.
         refused: The latest events that were refused, the latest first.
         samples: How it was over time, oldest first; the last one is of now.
     """
@@ -75,6 +82,9 @@ class State:
     queues: int
     gangs: int
     last: int
+    reservations: int
+    reserved: Sequence[ReservedLine]
+    more_reserved: int
     refused: Sequence[Refused]
     samples: Sequence[Sample]
 
@@ -98,6 +108,7 @@ def read_state(looking: Looking, now_us: int, period: Period) -> Steps[State]:
     waits = Counter[int]()
     for sample in latest:
         waits.update(sample.waits)
+    reserved, more_reserved = yield from reserved_lines(looking, MOST_RESERVED)
     return State(
         now=latest[-1]._replace(waits=waits),
         nodes=len(ledger.book.nodes),
@@ -106,6 +117,9 @@ def read_state(looking: Looking, now_us: int, period: Period) -> Steps[State]:
         queues=len(looking.machine.registry.queues),
         gangs=len(looking.view.gangs),
         last=ledger.seq,
+        reservations=looking.view.reservation_count,
+        reserved=reserved,
+        more_reserved=more_reserved,
         refused=[*reversed(ledger.book.refused)][:MOST_REFUSED],
         samples=samples,
     )

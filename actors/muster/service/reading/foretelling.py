@@ -1,0 +1,54 @@
+"""When a pending ask starts, as a copy of the state that runs on says it."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Final, final
+
+import attrs
+import trio
+
+from muster.service.problems import Problem
+from muster.service.reading.copies import LIMIT_S, told_by_copy
+from muster_core.reasons import Forecast
+
+if TYPE_CHECKING:
+    from muster.service.state import Service
+
+_TURN: Final = trio.Lock()
+
+
+@final
+@attrs.frozen
+class Foretold:
+    """What a copy of the state says about the start of an ask.
+
+    Attributes:
+        foretold: The number of the batch after which the state was copied.
+        foretold_us: When that was, in microseconds since the origin.
+        forecast: What it says; None if the ask is not pending.
+    """
+
+    foretold: int
+    foretold_us: int
+    forecast: Forecast | None
+
+
+# LISTS-13
+async def foretell(service: Service, app: str, ask: str) -> Foretold:
+    """Find out when an ask starts.
+
+    Args:
+        service: The service.
+        app: The name of its application.
+        ask: Its name.
+
+    Raises:
+        Problem: 503 if this, or other forecasts before it, take too long.
+    """
+    told = await told_by_copy(service, _TURN, "forecast", (app, ask), "other forecasts")
+    if not told.lines:
+        detail = f"the state is too large to be copied and run on within {LIMIT_S:.0f} s"
+        raise Problem(503, detail)
+    (line,) = told.lines
+    forecast = None if line["forecast"] is None else Forecast(**line["forecast"])
+    return Foretold(told.batch, told.at_us, forecast)
