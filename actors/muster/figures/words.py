@@ -25,6 +25,7 @@ REASONS: Final[Mapping[Code, str]] = {
     Code.BACKING_OFF: "backs off after failures",
     Code.BIND_FAILED: "its last bind failed",
     Code.NODE_KEPT: "its node is kept for a node service",
+    Code.HELD_BACK: "would delay what is reserved for another ask",
     Code.FRAGMENTED: "enough is free, but not on one node",
     Code.NO_NODE_FITS: "no node has room now",
     Code.PREEMPTION_DELAY: "may preempt after its preemption.delay",

@@ -39,6 +39,7 @@ class Code(StrEnum):
     BACKING_OFF = "BackingOff"
     BIND_FAILED = "BindFailed"
     NODE_KEPT = "NodeKept"
+    HELD_BACK = "HeldBack"
     FRAGMENTED = "Fragmented"
     NO_NODE_FITS = "NoNodeFits"
     PREEMPTION_DELAY = "PreemptionDelay"
@@ -65,11 +66,12 @@ _RULES: Final[Mapping[Code, tuple[str, ...]]] = {
     Code.GROUP_LIMIT: ("LIMIT-9", "LIMIT-13"),
     Code.QUEUE_MAX_APPS: ("QUEUE-7",),
     Code.STATE_AWARE_TURN: ("ORDER-15", "ORDER-17"),
-    Code.BLOCKED: ("ROUND-13",),
+    Code.BLOCKED: ("ROUND-13", "BACKFILL-4"),
     Code.GANG_CYCLE_INVALID: ("GANG-25", "GANG-28"),
     Code.BACKING_OFF: ("BACKOFF-6",),
     Code.BIND_FAILED: ("FEED-34", "FEED-36"),
     Code.NODE_KEPT: ("SERVICE-10",),
+    Code.HELD_BACK: ("BACKFILL-24",),
     Code.FRAGMENTED: ("ORDER-21",),
     Code.NO_NODE_FITS: ("ORDER-21",),
     Code.PREEMPTION_DELAY: ("EVICTION-5",),

@@ -98,7 +98,7 @@ class Checkpoints:
         yield from state.timers.load(facts.timers)
         state.eviction_history.load(facts.history)
         self._rounds.steps = facts.steps
-        yield from self._rounds.load(facts.last_round)
+        yield from self._rounds.load(facts.last_round, facts.timers.passed_us)
         for key, name in facts.keepers:
             app = state.apps[key]
             state.kept_nodes.keep(app, app.pending[name])

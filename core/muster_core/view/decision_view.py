@@ -249,7 +249,9 @@ class DecisionView:
     @property
     def _explained(self) -> Explainer:
         if self._explainer is None:
-            self._explainer = Explainer(self._state, self._rounds.permits, self._rooms)
+            self._explainer = Explainer(
+                self._state, self._rounds.permits, self._rooms, self._rounds.reservations
+            )
         return self._explainer
 
     def share_of(self, key: int) -> float:

@@ -120,7 +120,7 @@ class Rounds:
         # ROUND-6
         again = True
         while again:
-            self._start_round()
+            self._start_round(now_us)
             decisions = self._permits.bind_complete(changed, now_us)
             if decisions:
                 yield decisions
@@ -179,8 +179,8 @@ class Rounds:
         if decisions:
             yield decisions
 
-    def _start_round(self) -> None:
-        self._reservations.start_round()
+    def _start_round(self, now_us: int) -> None:
+        self._reservations.start_round(now_us)
         self._permits.start_round()
         self._placements.seen_states.start_round()
 
@@ -235,7 +235,7 @@ class Rounds:
                 node = None
             # BACKFILL-21
             if node is not None and self._reservations.in_force:
-                node = self._reservations.find_node(leaf, app, ask, bit, now_us)
+                node = self._reservations.find_node(leaf, app, ask, bit)
         if node is None:
             assert exact, "chose an ask that fits no node"
             # ROUND-12
@@ -246,7 +246,7 @@ class Rounds:
             self._placements.list_apps()
             if self._state.scopes:
                 self._state.refresh()
-                self._reservations.seek(leaf, app, ask, now_us)
+                self._reservations.seek(leaf, app, ask)
             return []
         # ROUND-14
         if app.spoilt and ask.name in app.spoilt:
@@ -281,8 +281,13 @@ class Rounds:
         )
 
     # CHECKPOINT-5
-    def load(self, facts: LastRoundFacts) -> Steps[None]:
-        """Take over what the last round left, and bring the view up to date."""
+    def load(self, facts: LastRoundFacts, now_us: int) -> Steps[None]:
+        """Take over what the last round left, and bring the view up to date.
+
+        Args:
+            facts: What it left.
+            now_us: The instant of the last batch, in microseconds.
+        """
         state = self._state
         why = {(key, name): message for key, name, message in facts.failed_with}
         for piece in in_pieces(facts.failed_on):
@@ -296,7 +301,7 @@ class Rounds:
             for app in apps:
                 state.list_app(app)
         self._permits.load(facts.failures, was_exact=facts.was_exact)
-        self._reservations.load(facts.reservations)
+        self._reservations.load(facts.reservations, now_us)
         yield from state.catch_up()
         yield from state.find_limits()
         self._placements.list_apps()

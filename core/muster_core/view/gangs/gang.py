@@ -195,6 +195,7 @@ class CycleFailure:
         full: The nearest queue whose ``max`` had no room for it, or None.
         limit: The nearest limit of a user or a group that had no room for it, or None.
         held: How many members of the group held nodes at that time.
+        held_back: Whether it fitted a node, but would have delayed a reservation.
     """
 
     app: ViewApp
@@ -203,6 +204,7 @@ class CycleFailure:
     full: ViewQueue | None
     limit: ViewLimit[ViewApp] | None
     held: int
+    held_back: bool = False
 
 
 @final

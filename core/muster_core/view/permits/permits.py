@@ -258,6 +258,7 @@ class Permits:
                 full=None if one.full is None else one.full.key,
                 limit=None if one.limit is None else one.limit.key,
                 held=one.held,
+                held_back=one.held_back,
             )
             for names, one in self.failures.items()
         )
@@ -274,7 +275,9 @@ class Permits:
             full = None if one.full is None else state.queues[one.full]
             key = None if one.limit is None else LimitKey(*one.limit)
             limit = None if key is None else state.user_limits.limits[key]
-            self.failures[one.group] = CycleFailure(app, ask, one.blocked, full, limit, one.held)
+            self.failures[one.group] = CycleFailure(
+                app, ask, one.blocked, full, limit, one.held, one.held_back
+            )
 
     # Attempts
 
@@ -330,15 +333,19 @@ class Permits:
         is_allowed = not app.limits or app.is_within_limits(ask)
         # GANG-27, ORDER-4, ROUND-15
         node = None
+        held_back = False
         if is_allowed and not leaf.blocked and leaf.has_room(ask):
             node = self._state.nodes.find(bit)
             if node is not None and node.kept:
                 node = self._state.find_node(leaf, ask, bit)
             # BACKFILL-21
             if node is not None and self._reservations.in_force:
-                node = self._reservations.find_node(leaf, app, ask, bit, now_us)
+                node = self._reservations.find_node(leaf, app, ask, bit)
+                held_back = node is None
         if node is None:
             was_blocked = leaf.blocked
+            if group.strict:
+                self._note_failure(group, leaf, app, ask, held_back=held_back)
             self._fail(attempt, leaf, app, ask, is_allowed=is_allowed)
             if self._state.scopes and not was_blocked:
                 self._reserve(attempt, leaf, app, ask, now_us)
@@ -355,13 +362,10 @@ class Permits:
         self, attempt: _Attempt, leaf: LeafView, app: ViewApp, ask: Ask, *, is_allowed: bool
     ) -> None:
         """Carry out that a member fits nowhere, or is not allowed to take what it fits."""
-        group = attempt.group
-        if group.strict:
-            self._note_failure(group, leaf, app, ask)
         if is_allowed:
             self.block_behind(leaf)
         # GANG-28, GANG-29
-        if group.strict:
+        if attempt.group.strict:
             self._roll_back(attempt)
         else:
             self._placements.tried(app, ask, self._state.bit_of(ask))
@@ -373,7 +377,7 @@ class Permits:
         """Seek a reservation for a group, or place and bind it where it had one."""
         self._placements.list_apps()
         self._state.refresh()
-        places = self._reservations.seek(leaf, app, ask, now_us)
+        places = self._reservations.seek(leaf, app, ask)
         if not places:
             return
         for number, (member, node) in enumerate(places, 1):
@@ -385,12 +389,16 @@ class Permits:
         attempt.decisions.extend(self.bind(attempt.group, now_us))
         attempt.over = True
 
-    def _note_failure(self, group: ViewGroup, leaf: LeafView, app: ViewApp, ask: Ask) -> None:
+    def _note_failure(
+        self, group: ViewGroup, leaf: LeafView, app: ViewApp, ask: Ask, *, held_back: bool
+    ) -> None:
         """Record the member that fitted nowhere, for explanations."""
         full = next((queue for queue in leaf.line if not queue.admits_more(ask)), None)
         limit = next((limit for limit in app.limits if not limit.admits_more(ask)), None)
         held = sum(gang.held for gang in group.gangs)
-        self.failures[group.names] = CycleFailure(app, ask, leaf.blocked, full, limit, held)
+        self.failures[group.names] = CycleFailure(
+            app, ask, leaf.blocked, full, limit, held, held_back
+        )
 
     # GANG-28, DECISION-9
     def _roll_back(self, attempt: _Attempt) -> None:

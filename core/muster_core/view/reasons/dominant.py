@@ -146,7 +146,9 @@ class Dominants:
         gang = None if ask.gang is None else self._state.gangs[ask.gang]
         cycle = gang is not None and not gang.satisfied and self._permits.is_cycle_invalid(gang)
         late = self._rooms.why_none(leaf, ask)
-        return Common(None, leaf.config.settings.blocking, cycle, late)
+        # BACKFILL-4
+        blocking = leaf.config.settings.blocking or self._state.scopes.strict(leaf) is not None
+        return Common(None, blocking, cycle, late)
 
     # REASON-2
     def _early(self, leaf: LeafView, app: ViewApp, ask: Ask) -> Iterator[Code]:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Final
 
 from muster_core.values.reasons import Code, PendingReason
+from muster_core.view.eviction.action import first_in_order
 from muster_core.view.eviction.reclaim import claimant_of
 from muster_core.view.reasons.words import listed, seconds
 
@@ -74,7 +75,13 @@ def _is_looked_at(state: ViewState, turns: Turns, turn: Turn) -> bool:
     # LIMIT-11
     if not turns.has(turn) or not turn.app.is_within_limits(turn.ask):
         return False
-    if turn.leaf.config.settings.blocking:
+    # BACKFILL-4
+    scope = state.scopes.strict(turn.leaf)
+    if scope is not None:
+        first_of = first_in_order(state, scope)
+        if first_of is None or first_of[2] is not turn.ask:
+            return False
+    elif turn.leaf.config.settings.blocking:
         first = turns.first_to_block(turn.leaf)
         if first is None or first.ask is not turn.ask:
             return False

@@ -11,6 +11,7 @@ from muster_core.view.reasons.cycles import why_rolled_back
 from muster_core.view.reasons.dominant import Dominants
 from muster_core.view.reasons.eviction import eviction_reason
 from muster_core.view.reasons.failed_binds import backing_off, bind_failed
+from muster_core.view.reasons.held_back import held_back
 from muster_core.view.reasons.keys import compare, not_your_turn
 from muster_core.view.reasons.quotas import queue_max, queue_max_apps, state_aware_turn
 from muster_core.view.reasons.turns import Turn, Turns
@@ -26,6 +27,7 @@ if TYPE_CHECKING:
     from muster_core.view.gangs.gang import ViewGang, ViewGroup
     from muster_core.view.permits.permits import Permits
     from muster_core.view.reasons.rooms import Rooms
+    from muster_core.view.reservations.reservations import Reservations
     from muster_core.view.state.view_state import ViewState
     from muster_core.view.tree.application import ViewApp
     from muster_core.view.tree.leaf import LeafView
@@ -46,11 +48,15 @@ class Explainer:
         state: The view, which is only read.
         permits: What happened to gang members in the last round.
         rooms: What room nodes have.
+        reservations: What the last round has reserved.
     """
 
-    def __init__(self, state: ViewState, permits: Permits, rooms: Rooms) -> None:
+    def __init__(
+        self, state: ViewState, permits: Permits, rooms: Rooms, reservations: Reservations
+    ) -> None:
         self._state = state
         self._permits = permits
+        self._reservations = reservations
         self._turns = Turns(state)
         #: Finds the dominant reasons of many asks.
         self.dominants = Dominants(state, permits, self._turns, rooms)
@@ -169,6 +175,7 @@ class Explainer:
             backing_off(state, app, ask, now_us),
             bind_failed(app, ask),
             room.node_kept(state, nodes),
+            held_back(state, self._reservations, leaf, app, ask),
             *room.no_room(ask, nodes),
             eviction_reason(state, self._turns, turn, now_us),
         )

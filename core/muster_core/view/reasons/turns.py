@@ -18,6 +18,7 @@ if TYPE_CHECKING:
     from muster_core.structures.steps import Steps
     from muster_core.view.state.view_state import ViewState
     from muster_core.view.tree.application import ViewApp
+    from muster_core.view.tree.queue import ViewQueue
 
 # Looking up a member of an enum takes ten times as long, and this is done for each ask.
 _BLOCKED: Final = Code.BLOCKED
@@ -56,6 +57,8 @@ class Turns:
         self._state = state
         #: The first asks of leaves, by the key of the leaf.
         self._in_leaves: dict[int, Turn | None] = {}
+        #: The asks that may block strict scopes, by the key of the queue that makes the scope.
+        self._in_scopes: dict[int, Turn | None] = {}
         #: The first ask of all; empty until it is computed.
         self._first: list[Turn | None] = []
 
@@ -91,16 +94,47 @@ class Turns:
             return first
         return self._first_in(leaf, is_limited=True)
 
+    # BACKFILL-4
+    def blocker_of(self, leaf: LeafView) -> tuple[str, Turn] | None:
+        """Return the queue that keeps strict order above a leaf, and what may block it, or None."""
+        scope = self._state.scopes.strict(leaf)
+        if scope is None:
+            first = self.first_to_block(leaf) if leaf.config.settings.blocking else None
+            return None if first is None else (leaf.config.path, first)
+        if scope.key not in self._in_scopes:
+            self._in_scopes[scope.key] = self._first_below(scope)
+        first = self._in_scopes[scope.key]
+        return None if first is None else (scope.config.path, first)
+
+    def _first_below(self, scope: ViewQueue) -> Turn | None:
+        """Return the first ask of a strict scope that blocks it if it does not fit, or None."""
+        wanted: set[int] = set()
+        for leaf in self._state.leaves_below(scope):
+            if leaf.enters() and self.first_to_block(leaf) is not None:
+                wanted.update(above.key for above in leaf.upward())
+        if not wanted:
+            return None
+        found = first_leaf(scope, wanted, self._state.total)
+        assert isinstance(found, LeafView), "a queue is a parent or a leaf"
+        return self.first_to_block(found)
+
     # LIMIT-10
     def _is_before(self, turn: Turn, first: Turn) -> bool:
         """Return whether an ask over a limit is tried before the first ask that may block."""
         app, ask = turn.app, turn.ask
         if app.is_within_limits(ask) or self.is_refused(ask):
             return False
+        if turn.leaf is not first.leaf:
+            return self._is_leaf_before(turn.leaf, first.leaf)
         if app is first.app:
             return app.order_of(ask) < app.order_of(first.ask)
         ahead = takewhile(lambda other: other is not first.app, turn.leaf.competing())
         return any(other is app for other in ahead)
+
+    def _is_leaf_before(self, leaf: LeafView, first: LeafView) -> bool:
+        """Return whether the turn of a leaf comes before that of another one."""
+        wanted = {queue.key for one in (leaf, first) for queue in one.upward()}
+        return first_leaf(self._state.root, wanted, self._state.total) is leaf
 
     def _first_in(self, leaf: LeafView, *, is_limited: bool = False) -> Turn | None:
         for app in leaf.competing():
@@ -133,13 +167,13 @@ class Turns:
 
     def blocked(self, turn: Turn) -> PendingReason | None:
         """Return which ask of a blocking leaf comes before another, or None."""
-        leaf = turn.leaf
         if turn.ask.name in turn.app.backing_off:  # It is not tried, whatever is before it.
             return None
-        first = self.first_to_block(leaf) if leaf.config.settings.blocking else None
-        if first is None or first.ask is turn.ask or self._is_before(turn, first):
+        found = self.blocker_of(turn.leaf)
+        if found is None:
             return None
-        message = (
-            f"{leaf.config.path} keeps strict order, and {first.name} is before it and not placed"
-        )
+        path, first = found
+        if first.ask is turn.ask or self._is_before(turn, first):
+            return None
+        message = f"{path} keeps strict order, and {first.name} is before it and not placed"
         return PendingReason(_BLOCKED, message, {"behind": first.name})

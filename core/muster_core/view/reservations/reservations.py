@@ -44,30 +44,30 @@ class Reservations:
         self._state = state
         #: Those in force, in the order in which they were made.
         self.in_force: list[Reservation] = []
-        #: Those in force at the end of the round before, by scope and party.
-        self._before: dict[tuple[int, frozenset[MemberKey]], Reservation] = {}
+        #: Those in force at the end of the round before, by party.
+        self._before: dict[frozenset[MemberKey], Reservation] = {}
+        #: The instant of the last round, in microseconds.
+        self._now_us = 0
         #: What was reserved at the end of the last batch: application, ask, node and start.
         self._said: dict[tuple[str, str, str, int | None], None] = {}
 
     # BACKFILL-20
-    def start_round(self) -> None:
-        """Begin a round: nothing is reserved."""
-        self._before = {(one.scope.key, one.party.keys): one for one in self.in_force}
+    def start_round(self, now_us: int) -> None:
+        """Begin a round at an instant, in microseconds: nothing is reserved."""
+        self._now_us = now_us
+        self._before = {one.party.keys: one for one in reversed(self.in_force)}
         self.in_force = []
 
     # Reserving
 
     # BACKFILL-11
-    def seek(
-        self, leaf: LeafView, app: ViewApp, ask: Ask, now_us: int
-    ) -> Sequence[tuple[Member, Node]]:
+    def seek(self, leaf: LeafView, app: ViewApp, ask: Ask) -> Sequence[tuple[Member, Node]]:
         """Seek a reservation for the party of an ask that was tried and got no node.
 
         Args:
             leaf: The leaf of its application.
             app: Its application.
             ask: The ask.
-            now_us: The present instant, in microseconds.
 
         Returns:
             The nodes of a gang's party that fits now where it had a reservation, to be assigned in
@@ -82,12 +82,12 @@ class Reservations:
         party = self.party_of(app, ask)
         if party is None or any(one.party.is_that_of(party) for one in own):
             return ()
-        before = self._before.get((scope.key, party.keys))
+        before = self._before.get(party.keys)
         if before is not None and party.group:
-            now = self._fitting_now(before, party, now_us)
+            now = self._fitting_now(before, party)
             if now is not None:
                 return now
-        found = self._find(scope, party, before, own, now_us)
+        found = self._find(scope, party, before, own)
         if found is not None:
             self.in_force.append(found)
         return ()
@@ -98,10 +98,9 @@ class Reservations:
         party: Party,
         before: Reservation | None,
         own: Sequence[Reservation],
-        now_us: int,
     ) -> Reservation | None:
         """Return the reservation that was there before, if it is kept, or a new one."""
-        search = Search(self._state, now_us, own)
+        search = Search(self._state, self._now_us, own)
         found = search.find(party)
         # BACKFILL-18
         if (
@@ -129,9 +128,7 @@ class Reservations:
         return Party(tuple(members), group.names)
 
     # BACKFILL-17
-    def _fitting_now(
-        self, before: Reservation, party: Party, now_us: int
-    ) -> list[tuple[Member, Node]] | None:
+    def _fitting_now(self, before: Reservation, party: Party) -> list[tuple[Member, Node]] | None:
         """Return the nodes that a gang's party had, if it fits them now and delays nobody."""
         state = self._state
         present = Projection(state)
@@ -148,8 +145,8 @@ class Reservations:
                 return None
             if not present.fits_on(node, leaf, ask):
                 return None
-            for reservation, projection in self._ahead(leaf, now_us, party.group, ahead):
-                if not self._ends_by(leaf, ask, reservation, now_us) and not (
+            for reservation, projection in self._ahead(leaf, party.group, ahead):
+                if not self._ends_by(leaf, ask, reservation) and not (
                     projection.has_headroom(app, ask) and projection.fits_on(node, leaf, ask)
                 ):
                     return None
@@ -163,7 +160,6 @@ class Reservations:
     def _ahead(
         self,
         leaf: LeafView,
-        now_us: int,
         group: tuple[str, ...],
         known: dict[int, list[tuple[Reservation, Projection]]],
     ) -> list[tuple[Reservation, Projection]]:
@@ -173,7 +169,7 @@ class Reservations:
             return []
         if scope.key not in known:
             known[scope.key] = [
-                (one, self._at_start(one, now_us))
+                (one, self._at_start(one))
                 for one in self.in_force
                 if one.scope is scope and one.party.group != group
             ]
@@ -182,9 +178,7 @@ class Reservations:
     # Backfilling
 
     # BACKFILL-21
-    def find_node(
-        self, leaf: LeafView, app: ViewApp, ask: Ask, bit: int, now_us: int
-    ) -> Node | None:
+    def find_node(self, leaf: LeafView, app: ViewApp, ask: Ask, bit: int) -> Node | None:
         """Return the first node on which an ask fits and delays nobody, or None.
 
         It has headroom, and fits on some node.
@@ -194,19 +188,16 @@ class Reservations:
             app: Its application.
             ask: The ask.
             bit: The bit of its shape.
-            now_us: The present instant, in microseconds.
         """
         state = self._state
         for node in state.nodes.each_fitting(bit):
             if state.kept_nodes.admits(node, leaf, ask) and not self.delayed_by(
-                leaf, app, ask, node, now_us
+                leaf, app, ask, node
             ):
                 return node
         return None
 
-    def delayed_by(
-        self, leaf: LeafView, app: ViewApp, ask: Ask, node: Node, now_us: int
-    ) -> Reservation | None:
+    def delayed_by(self, leaf: LeafView, app: ViewApp, ask: Ask, node: Node) -> Reservation | None:
         """Return the first reservation that a pending ask would delay on a node, or None."""
         state = self._state
         scope = state.scopes.backfill(leaf)
@@ -216,28 +207,26 @@ class Reservations:
         for one in self.in_force:
             if one.scope is not scope or (group is not None and ask.gang in one.party.group):
                 continue
-            if self._ends_by(leaf, ask, one, now_us):
+            if self._ends_by(leaf, ask, one):
                 continue
-            projection = self._at_start(one, now_us, without=ask)
+            projection = self._at_start(one, without=ask)
             if not (projection.has_headroom(app, ask) and projection.fits_on(node, leaf, ask)):
                 return one
         return None
 
     # BACKFILL-22
-    def _ends_by(self, leaf: LeafView, ask: Ask, reservation: Reservation, now_us: int) -> bool:
+    def _ends_by(self, leaf: LeafView, ask: Ask, reservation: Reservation) -> bool:
         """Return whether an ask that is bound now ends by the start of a reservation."""
         group = group_of(self._state, ask)
         estimate = estimate_us(leaf, ask)
         if estimate is None or (group is not None and not group.strict):
             return False
-        return (False, now_us + estimate) <= reservation.start
+        return (False, self._now_us + estimate) <= reservation.start
 
     # BACKFILL-23
-    def _at_start(
-        self, reservation: Reservation, now_us: int, *, without: Ask | None = None
-    ) -> Projection:
+    def _at_start(self, reservation: Reservation, *, without: Ask | None = None) -> Projection:
         """Return what the view will be when a reservation starts."""
-        search = Search(self._state, now_us, ())
+        search = Search(self._state, self._now_us, ())
         projection = search.projection(reservation.start, reservation.party.group)
         for other in self.in_force:
             if other.scope is reservation.scope and other.start <= reservation.start:
@@ -263,11 +252,11 @@ class Reservations:
     def snapshot(self) -> Mapping[str, ReservationSnapshot]:
         """Return what the last round has left reserved, by ``app/ask``."""
         found: dict[str, ReservationSnapshot] = {}
-        for one in self.in_force:
+        for one in sorted(self.in_force, key=lambda one: one.scope.config.path):
             for member, node in one.places:
                 name = f"{member.app.identity.name}/{member.ask.name}"
                 path = one.scope.config.path
-                found.setdefault(name, ReservationSnapshot(node, one.start_us, path))
+                found[name] = ReservationSnapshot(node, one.start_us, path)
         return found
 
     # CHECKPOINT-4
@@ -286,9 +275,14 @@ class Reservations:
         )
 
     # CHECKPOINT-5
-    def load(self, facts: Iterable[ReservationFacts]) -> None:
-        """Take over what was in force; everything else is in the view already."""
-        state = self._state
+    def load(self, facts: Iterable[ReservationFacts], now_us: int) -> None:
+        """Take over what was in force; everything else is in the view already.
+
+        Args:
+            facts: The reservations, in order.
+            now_us: The instant of the last round, in microseconds.
+        """
+        state, self._now_us = self._state, now_us
         for one in facts:
             places: list[Place] = []
             for key, name, node in one.places:
