@@ -113,7 +113,7 @@ def _made(
 def _before(world: World, party: Party) -> Reservation | None:
     """Give the reservation that the round before left for the very same asks."""
     for one in world.reserved_before:
-        if party.is_that_of(one) and {ask for ask, _ in one.nodes} == party.asks:
+        if {ask for ask, _ in one.nodes} == party.asks:
             return one
     return None
 
