@@ -34,7 +34,7 @@ class Kind(StrEnum):
     QUEUE_PRIORITY = "queue_priority"
     CONFIG = "config"
     WARNING = "warning"
-    # BACKFILL-40
+    # BACKFILL-30
     RESERVED = "reserved"
 
 
@@ -159,7 +159,7 @@ class Announced:
             line["reason"] = str(decision.reason)
         if decision.priority is None and decision.kind is _QUEUE_PRIORITY:
             line["priority"] = None
-        # BACKFILL-40
+        # BACKFILL-30
         if decision.kind is _RESERVED:
             start_us = decision.start_us
             line["start"] = None if start_us is None else seconds(start_us)

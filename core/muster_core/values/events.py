@@ -215,7 +215,7 @@ _ASK_CHECKS: Final[Mapping[str, Callable[[object, Any, Any], None]]] = {
     "says": that_make_sense,
     "retries": NOT_NEGATIVE,
     "work": _optional(that_runs),
-    # BACKFILL-6
+    # BACKFILL-9
     "estimate_us": _optional(AT_LEAST_ONE),
 }
 

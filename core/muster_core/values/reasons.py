@@ -71,7 +71,7 @@ _RULES: Final[Mapping[Code, tuple[str, ...]]] = {
     Code.BACKING_OFF: ("BACKOFF-6",),
     Code.BIND_FAILED: ("FEED-34", "FEED-36"),
     Code.NODE_KEPT: ("SERVICE-10",),
-    Code.HELD_BACK: ("BACKFILL-24",),
+    Code.HELD_BACK: ("BACKFILL-28",),
     Code.FRAGMENTED: ("ORDER-21",),
     Code.NO_NODE_FITS: ("ORDER-21",),
     Code.PREEMPTION_DELAY: ("EVICTION-5",),

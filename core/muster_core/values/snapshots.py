@@ -179,7 +179,7 @@ class NodeSnapshot:
     attributes: Mapping[str, str] = attrs.field(factory=dict[str, str])
 
 
-# BACKFILL-39
+# EXPECT-15
 @final
 @attrs.frozen
 class ReservationSnapshot:

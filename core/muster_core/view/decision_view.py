@@ -279,12 +279,12 @@ class DecisionView:
         self._state.touched.clear()
         return sorted(changed, key=lambda decision: decision.queue or "")
 
-    # BACKFILL-39
+    # EXPECT-15
     def reservations(self) -> Mapping[str, ReservationSnapshot]:
         """Return what the last round has left reserved, by ``app/ask``. Between two batches."""
         return self._rounds.reservations.snapshot()
 
-    # BACKFILL-40
+    # BACKFILL-30
     def changed_reservations(self) -> Iterator[Decision]:
         """Return a decision for each node that is reserved newly or otherwise; after a batch."""
         return self._rounds.reservations.changed()

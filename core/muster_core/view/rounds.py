@@ -150,7 +150,7 @@ class Rounds:
         if kept_nodes:
             kept_nodes.settle()
             opening = kept_nodes.may_open()
-        # BACKFILL-5
+        # ROUND-10
         ordered = bool(state.scopes) and state.scopes.have_pending()
         self._set_exact(exact=opening or ordered or self._permits.must_be_exact())
         state.refresh()
@@ -233,7 +233,7 @@ class Rounds:
                 and not self._state.kept_nodes.admits(node, leaf, ask)
             ):
                 node = None
-            # BACKFILL-21
+            # BACKFILL-24
             if node is not None and self._reservations.in_force:
                 node = self._reservations.find_node(leaf, app, ask, bit)
         if node is None:

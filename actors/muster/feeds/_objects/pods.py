@@ -70,7 +70,7 @@ POD: Final = Shape({
     "metadata": Shape({**_METADATA, "annotations": part("annotations", MEMBER_MARKS)}),
     "spec": Shape({
         "containers": part("requests", _REQUESTS),
-        # BACKFILL-6
+        # BACKFILL-9
         "activeDeadlineSeconds": part("estimate_us", WHOLE_SECONDS),
         "nodeName": part("node", unless_empty(NAME)),
         "nodeSelector": part("selector", WORDS),

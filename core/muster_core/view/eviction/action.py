@@ -169,7 +169,7 @@ class EvictionAction(ABC):
 
     # EVICTION-10
     def _below(self, queue: ViewQueue, wanted: set[int], now_us: int) -> Iterator[Preemptor | None]:
-        # BACKFILL-4
+        # BACKFILL-6
         if self.state.scopes and self.state.scopes.is_strict(queue):
             first_of = first_in_order(self.state, queue)
             if first_of is not None and first_of[0].key in wanted:
@@ -266,7 +266,7 @@ def first_of_all(state: ViewState, app: ViewApp) -> Ask | None:
     )
 
 
-# BACKFILL-4
+# BACKFILL-6
 def first_in_order(state: ViewState, queue: ViewQueue) -> tuple[LeafView, ViewApp, Ask] | None:
     """Return the first ask below a queue that neither PreFilter nor a limit refuses.
 

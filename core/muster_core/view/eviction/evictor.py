@@ -135,7 +135,7 @@ class Evictor:
 
     def _find_node(self, app: ViewApp, ask: Ask) -> Node | None:
         """Return the node on which an ask fits without evictions, or None."""
-        # LIMIT-9
+        # LIMIT-9, BACKFILL-29
         if not app.is_within_limits(ask) or not self._state.leaf_of(app).has_room(ask):
             return None
         return self._state.find_node(self._state.leaf_of(app), ask, self._state.bit_of(ask))

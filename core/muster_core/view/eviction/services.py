@@ -108,7 +108,7 @@ class NodeServices:
             yield from self._below(self._state.root, wanted)
 
     def _below(self, queue: ViewQueue, wanted: set[int]) -> Iterator[Service | None]:
-        # BACKFILL-4
+        # BACKFILL-6
         if self._state.scopes and self._state.scopes.is_strict(queue):
             first_of = first_in_order(self._state, queue)
             if first_of is not None and first_of[0].key in wanted:

@@ -176,7 +176,7 @@ class Deadlocks:
             assert slot is not None, "a group that may be complete lacks members"
             assert ask is not None, "a slot without untried members"
             leaf = state.leaf_of(slot.app)
-            # DEADLOCK-9, LIMIT-9
+            # DEADLOCK-9, LIMIT-9, BACKFILL-29
             fits = leaf.has_room(ask) and slot.app.is_within_limits(ask)
             node = state.find_node(leaf, ask, state.bit_of(ask)) if fits else None
             if node is None:

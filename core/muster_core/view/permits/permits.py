@@ -126,7 +126,7 @@ class Permits:
             self._blocked.append(leaf)
             self._state.dirty[leaf.key] = leaf
 
-    # LIMIT-10, BACKFILL-4
+    # LIMIT-10, BACKFILL-4, BACKFILL-8
     def block_behind(self, leaf: LeafView) -> None:
         """Block what may not be tried after an ask of a leaf that did not fit."""
         if leaf.config.settings.blocking:
@@ -331,14 +331,14 @@ class Permits:
             return
         # LIMIT-9
         is_allowed = not app.limits or app.is_within_limits(ask)
-        # GANG-27, ORDER-4, ROUND-15
+        # GANG-27, ORDER-4, ROUND-15, BACKFILL-5
         node = None
         held_back = False
         if is_allowed and not leaf.blocked and leaf.has_room(ask):
             node = self._state.nodes.find(bit)
             if node is not None and node.kept:
                 node = self._state.find_node(leaf, ask, bit)
-            # BACKFILL-21
+            # BACKFILL-24
             if node is not None and self._reservations.in_force:
                 node = self._reservations.find_node(leaf, app, ask, bit)
                 held_back = node is None
@@ -370,7 +370,7 @@ class Permits:
         else:
             self._placements.tried(app, ask, self._state.bit_of(ask))
 
-    # BACKFILL-11, BACKFILL-17
+    # BACKFILL-17, BACKFILL-21
     def _reserve(
         self, attempt: _Attempt, leaf: LeafView, app: ViewApp, ask: Ask, now_us: int
     ) -> None:

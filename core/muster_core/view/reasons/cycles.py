@@ -63,7 +63,7 @@ def _why_failed(state: ViewState, failure: CycleFailure) -> str:
     if failure.full is not None:
         most = failure.full.config.path
         return f"{named(app, ask)}, which asks for {wanted}, was over the max of {most}{beside}"
-    # BACKFILL-24
+    # BACKFILL-28
     if failure.held_back:
         return f"{named(app, ask)}, which asks for {wanted}, was held back{beside}"
     return f"{named(app, ask)}, which asks for {wanted}, fitted no node{beside}"

@@ -75,7 +75,7 @@ def _is_looked_at(state: ViewState, turns: Turns, turn: Turn) -> bool:
     # LIMIT-11
     if not turns.has(turn) or not turn.app.is_within_limits(turn.ask):
         return False
-    # BACKFILL-4
+    # BACKFILL-6
     scope = state.scopes.strict(turn.leaf)
     if scope is not None:
         first_of = first_in_order(state, scope)

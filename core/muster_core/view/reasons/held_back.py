@@ -1,4 +1,4 @@
-"""Whose reservation an ask that fits would delay (BACKFILL-24)."""
+"""Whose reservation an ask that fits would delay (BACKFILL-28)."""
 
 from __future__ import annotations
 

@@ -41,7 +41,7 @@ class Order:
     _state: ViewState
     _projection: Projection
 
-    # BACKFILL-14
+    # BACKFILL-16, BACKFILL-19
     def sorted(self, members: Sequence[Member]) -> list[Member]:
         """Return pending asks in the order in which they would be taken if nothing were placed."""
         apps = {member.app.identity.key: member.app for member in members}

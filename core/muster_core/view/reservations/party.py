@@ -59,13 +59,13 @@ class Party:
         """Find what tells it from other parties."""
         object.__setattr__(self, "keys", frozenset(member.key for member in self.members))
 
-    # BACKFILL-11
+    # BACKFILL-15
     def is_that_of(self, other: Party) -> bool:
         """Return whether another party is for the same ask or group, which may have lacked others."""
         return self.group == other.group if self.group else self.keys == other.keys
 
 
-# BACKFILL-49
+# BACKFILL-16
 def group_of(state: ViewState, ask: Ask) -> ViewGroup | None:
     """Return the group of an ask, if its gang constrains it."""
     if ask.gang is None or state.gangs[ask.gang].satisfied:

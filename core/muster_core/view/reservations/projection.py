@@ -64,7 +64,7 @@ class Projection:
             add_to(self._limits.setdefault(limit.key, {}), amounts, times)
         add_to(self.apps.setdefault(app.identity.key, {}), amounts, times)
 
-    # BACKFILL-13
+    # BACKFILL-19
     def has_headroom(self, app: ViewApp, ask: Ask) -> bool:
         """Return whether queues and limits of users and groups leave enough for an ask."""
         for queue in self._state.leaf_of(app).line:
@@ -81,7 +81,7 @@ class Projection:
                     return False
         return True
 
-    # BACKFILL-13
+    # BACKFILL-19
     def fits_on(self, node: Node, leaf: LeafView, ask: Ask) -> bool:
         """Return whether a pending ask of a leaf may use a node, and fits there."""
         if not node.matching >> self._state.bit_of(ask) & 1:
@@ -94,7 +94,7 @@ class Projection:
                 return False
         return True
 
-    # BACKFILL-13
+    # BACKFILL-19
     def find_node(self, leaf: LeafView, ask: Ask) -> Node | None:
         """Return the first node on which a pending ask of a leaf fits, in the order of nodes here."""
         nodes = self._state.nodes

@@ -39,7 +39,7 @@ class Release:
     node: Node
 
 
-# BACKFILL-7
+# BACKFILL-10
 def estimate_us(leaf: LeafView, ask: Ask) -> int | None:
     """Return how long an ask of a leaf is expected to take, in microseconds, or None."""
     if ask.estimate_us is not None:
@@ -47,7 +47,7 @@ def estimate_us(leaf: LeafView, ask: Ask) -> int | None:
     return leaf.config.settings.estimate_us if ask.run_for_us is None else ask.run_for_us
 
 
-# BACKFILL-8
+# BACKFILL-12
 def expected_end_us(leaf: LeafView, allocation: Allocation, now_us: int) -> int | None:
     """Return when a bound ask of a leaf is expected to end, in microseconds, or None.
 
@@ -65,7 +65,7 @@ def expected_end_us(leaf: LeafView, allocation: Allocation, now_us: int) -> int 
     return allocation.bound_us + estimate
 
 
-# BACKFILL-9, BACKFILL-10
+# BACKFILL-13, BACKFILL-14
 def release_of(
     state: ViewState, app: ViewApp, allocation: Allocation, now_us: int, *, bound: bool
 ) -> Instant:
@@ -74,7 +74,7 @@ def release_of(
     return (True, allocation.age) if end_us is None else (False, end_us)
 
 
-# BACKFILL-10
+# BACKFILL-14
 def releases(state: ViewState, now_us: int) -> list[Release]:
     """Return all asks that hold nodes, in the order in which they give them back."""
     return sorted(_each(state, now_us), key=attrgetter("at"))

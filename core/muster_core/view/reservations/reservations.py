@@ -1,4 +1,4 @@
-"""The reservations that are in force in a round, and what they allow (BACKFILL-11 to BACKFILL-24)."""
+"""The reservations that are in force in a round, and what they allow (BACKFILL-15 to BACKFILL-30)."""
 
 from __future__ import annotations
 
@@ -51,7 +51,7 @@ class Reservations:
         #: What was reserved at the end of the last batch: application, ask, node and start.
         self._said: dict[tuple[str, str, str, int | None], None] = {}
 
-    # BACKFILL-20
+    # BACKFILL-23
     def start_round(self, now_us: int) -> None:
         """Begin a round at an instant, in microseconds: nothing is reserved."""
         self._now_us = now_us
@@ -60,7 +60,7 @@ class Reservations:
 
     # Reserving
 
-    # BACKFILL-11
+    # BACKFILL-15
     def seek(self, leaf: LeafView, app: ViewApp, ask: Ask) -> Sequence[tuple[Member, Node]]:
         """Seek a reservation for the party of an ask that was tried and got no node.
 
@@ -102,7 +102,7 @@ class Reservations:
         """Return the reservation that was there before, if it is kept, or a new one."""
         search = Search(self._state, self._now_us, own)
         found = search.find(party)
-        # BACKFILL-18
+        # BACKFILL-22
         if (
             before is not None
             and search.is_to_come(before.start)
@@ -112,7 +112,7 @@ class Reservations:
             return Reservation(scope, party, before.start, at_present(before, party))
         return None if found is None else Reservation(scope, party, *found)
 
-    # BACKFILL-13
+    # BACKFILL-16
     def party_of(self, app: ViewApp, ask: Ask) -> Party | None:
         """Return the party of an ask, or None if it has none."""
         group = group_of(self._state, ask)
@@ -127,7 +127,7 @@ class Reservations:
                 members += order.sorted(_pending_of(gang))[: gang.missing]
         return Party(tuple(members), group.names)
 
-    # BACKFILL-17
+    # BACKFILL-21
     def _fitting_now(self, before: Reservation, party: Party) -> list[tuple[Member, Node]] | None:
         """Return the nodes that a gang's party had, if it fits them now and delays nobody."""
         state = self._state
@@ -177,7 +177,8 @@ class Reservations:
 
     # Backfilling
 
-    # BACKFILL-21
+    # BACKFILL-24
+    # BACKFILL-28
     def find_node(self, leaf: LeafView, app: ViewApp, ask: Ask, bit: int) -> Node | None:
         """Return the first node on which an ask fits and delays nobody, or None.
 
@@ -214,7 +215,7 @@ class Reservations:
                 return one
         return None
 
-    # BACKFILL-22
+    # BACKFILL-25
     def _ends_by(self, leaf: LeafView, ask: Ask, reservation: Reservation) -> bool:
         """Return whether an ask that is bound now ends by the start of a reservation."""
         group = group_of(self._state, ask)
@@ -223,7 +224,7 @@ class Reservations:
             return False
         return (False, self._now_us + estimate) <= reservation.start
 
-    # BACKFILL-23
+    # BACKFILL-26
     def _at_start(self, reservation: Reservation, *, without: Ask | None = None) -> Projection:
         """Return what the view will be when a reservation starts."""
         search = Search(self._state, self._now_us, ())
@@ -235,7 +236,7 @@ class Reservations:
 
     # What others see
 
-    # BACKFILL-40
+    # BACKFILL-30
     def changed(self) -> Iterator[Decision]:
         """Return a decision for each node that is reserved newly or otherwise; after a batch."""
         now = {
@@ -248,7 +249,7 @@ class Reservations:
                 yield Decision(Kind.RESERVED, app=app, ask=ask, node=node, start_us=start_us)
         self._said = now
 
-    # BACKFILL-39
+    # EXPECT-15
     def snapshot(self) -> Mapping[str, ReservationSnapshot]:
         """Return what the last round has left reserved, by ``app/ask``."""
         found: dict[str, ReservationSnapshot] = {}

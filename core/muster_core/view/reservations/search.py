@@ -65,11 +65,12 @@ class Search:
     _now_us: int
     _others: Sequence[Reservation]
 
-    # BACKFILL-12
+    # BACKFILL-18, BACKFILL-20
     def find(self, party: Party) -> tuple[Instant, tuple[Place, ...]] | None:
         """Return the first instant at which a party can be placed, and where; None if never."""
         projection = Projection(self._state)
         self._hold(projection, self._others)
+        # BACKFILL-14
         for at, some in groupby(releases(self._state, self._now_us), key=attrgetter("at")):
             for release in some:
                 if release.allocation.ask.gang not in party.group:
@@ -79,14 +80,14 @@ class Search:
                 return at, places
         return None
 
-    # BACKFILL-18
+    # BACKFILL-22
     def is_to_come(self, start: Instant) -> bool:
         """Return whether an instant that was found some time ago is still to come."""
         if start[0]:
             return any(release.at == start for release in releases(self._state, self._now_us))
         return start > (False, self._now_us)
 
-    # BACKFILL-18
+    # BACKFILL-22
     def still_fits(self, before: Reservation, party: Party) -> bool:
         """Return whether a party fits the nodes that it had, at the start that it had."""
         projection = self.projection(before.start, party.group)
@@ -106,7 +107,7 @@ class Search:
         for other in others:
             hold_places(self._state, projection, other)
 
-    # BACKFILL-14
+    # BACKFILL-19
     def _place(self, projection: Projection, party: Party) -> tuple[Place, ...] | None:
         """Place a party, one member after another, and take it back; None if one has no room."""
         order, left, found = Order(self._state, projection), list(party.members), list[Place]()

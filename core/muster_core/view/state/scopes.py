@@ -1,6 +1,6 @@
 """The scopes of ``scheduling.order``: the leaves whose asks may not overtake, or only backfill.
 
-BACKFILL-2 to BACKFILL-4. The topmost queue of a path whose order is not ``greedy`` makes all asks
+BACKFILL-2 to BACKFILL-8. The topmost queue of a path whose order is not ``greedy`` makes all asks
 below it one scope.
 """
 
@@ -54,7 +54,7 @@ class Scopes:
         """Return whether an ask of a scope is pending."""
         return any(any(queue.pending) for queue in self._ordered.values())
 
-    # BACKFILL-2
+    # BACKFILL-2, BACKFILL-7
     def of(self, leaf: LeafView) -> ViewQueue | None:
         """Return the queue that makes the scope of a leaf, or None if it is in no scope."""
         if not self._ordered:

@@ -92,7 +92,7 @@ class Timers:
         #: The instant, the application's key, the number of the stay, the state.
         self._state_ends = Deadlines(self._lasts)
 
-    # FEED-29
+    # FEED-29, BACKFILL-11
     def bound(self, app: ViewApp, allocation: Allocation, now_us: int) -> None:
         """Add the deadline of a new allocation, if it has a ``run_for``."""
         run_for_us = allocation.ask.run_for_us
