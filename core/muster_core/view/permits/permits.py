@@ -84,6 +84,8 @@ class Permits:
         self._barred: list[ViewGroup] = []
         #: The leaves that were found blocked in this round.
         self._blocked: list[LeafView] = []
+        #: The members that were tried in this round in a partition with scopes.
+        self._went: dict[tuple[int, str], ViewApp] = {}
         #: Whether the last round tried every ask in its turn.
         self.was_exact = False
         #: The failures that made cycles invalid in the last round, by the names of the groups;
@@ -109,6 +111,7 @@ class Permits:
             leaf.blocked = False
             self._state.dirty[leaf.key] = leaf
         self._blocked.clear()
+        self._went.clear()
         if self._barred:
             apps: dict[int, ViewApp] = {}
             for group in self._barred:
@@ -325,6 +328,8 @@ class Permits:
     def _try(self, attempt: _Attempt, leaf: LeafView, app: ViewApp, ask: Ask, now_us: int) -> None:
         group, placements = attempt.group, self._placements
         bit = self._state.bit_of(ask)
+        if self._state.scopes:
+            self._went[app.identity.key, ask.name] = app
         # GANG-24, GANG-26, ROUND-14
         if not _gang_of(self._state, ask).missing:  # It is surplus, as its group is not complete.
             placements.tried(app, ask, bit)
@@ -388,6 +393,11 @@ class Permits:
                 attempt.decisions.append(say(_WAITING, own, member.app, member.ask, node.name))
         attempt.decisions.extend(self.bind(attempt.group, now_us))
         attempt.over = True
+        # ROUND-11
+        for (_, name), one in self._went.items():
+            left = one.pending.get(name)
+            if left is not None and left.gang in attempt.group.names:
+                self._placements.tried(one, left, self._state.bit_of(left))
 
     def _note_failure(
         self, group: ViewGroup, leaf: LeafView, app: ViewApp, ask: Ask, *, held_back: bool
