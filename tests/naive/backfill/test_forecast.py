@@ -38,7 +38,7 @@ def test_the_position_is_the_place_in_the_order_with_nothing_skipped() -> None:
     story.play(asks("k"))
     story.play(asks("m", count=2), asks("over", app="b"), asks("high", priority=1))
     story.play(gang("g", 3), asks("l", of="g"))
-    assert positions(story) == {"over": 1, "high": 2, "m-0": 3, "m-1": 4, "l": 5}
+    assert positions(story) == {"high": 1, "m-0": 2, "m-1": 3, "l": 4, "over": 5}
 
 
 def test_fits_at_is_the_start_of_its_party_alone() -> None:
