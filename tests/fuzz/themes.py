@@ -31,8 +31,9 @@ from tests.naive.backfill.promise import Promises
 from tests.naive.backfill.strategies import backfills
 from tests.naive.devices.strategies import devices
 from tests.naive.eviction_strategies import evictions
+from tests.naive.explained import explain_all, watched
 from tests.naive.gang_strategies import gang_scenarios
-from tests.naive.harness import Drive, Marker, Step, compare
+from tests.naive.harness import Drive, Marker, Step, compare, compare_with_state
 from tests.naive.operator_strategies import operations
 from tests.naive.plain import run_plainly
 from tests.naive.scheduler import NaiveScheduler
@@ -51,7 +52,12 @@ Line = dict[str, Any]
 
 
 def _decides_the_same(steps: Sequence[Step]) -> Counter[str]:
-    return compare(steps, run_plainly)
+    return compare(steps, run_plainly).world.reached
+
+
+def _explains_the_same(steps: Sequence[Step]) -> Counter[str]:
+    compare_with_state(watched(steps), explain_all)
+    return Counter()
 
 
 def _keeps_its_promise(steps: Sequence[Step]) -> Counter[str]:
@@ -62,8 +68,9 @@ def _keeps_its_promise(steps: Sequence[Step]) -> Counter[str]:
 
 
 THEMES: Final[Mapping[str, tuple[st.SearchStrategy[list[Step]], Check]]] = {
-    "backfill": (backfills(), _decides_the_same),
-    "promise": (backfills(honest=True), _keeps_its_promise),
+    "backfill": (backfills(lists=3), _decides_the_same),
+    "backfill-reasons": (backfills(lists=2), _explains_the_same),
+    "promise": (backfills(lists=3, honest=True), _keeps_its_promise),
     "back-off": (back_offs(), _decides_the_same),
     "devices": (devices(), _decides_the_same),
     "evictions": (evictions(), _decides_the_same),

@@ -42,7 +42,7 @@ def help_one(world: World, now_us: int) -> bool:
 def _serve(world: World, now_us: int) -> bool:
     """Let the first node service that can take its node; those before it keep theirs."""
     picture = Picture(world)
-    for ask in list(_candidates(picture)):
+    for ask in candidates(picture):
         if not services.is_service(world, ask) or not services.lacks_only_room(picture, ask):
             continue
         if world.config.preemption_enabled and _help_ask(picture, ask, now_us, claims.service):
@@ -54,7 +54,7 @@ def _serve(world: World, now_us: int) -> bool:
 def _look(world: World, now_us: int, claim_of: MakeClaim) -> bool:
     picture = Picture(world)
     tried: set[frozenset[str]] = set()
-    for ask in list(_candidates(picture)):
+    for ask in candidates(picture):
         gang = permits.constrained(world, ask)
         if gang is None:
             if _help_ask(picture, ask, now_us, claim_of):
@@ -67,17 +67,18 @@ def _look(world: World, now_us: int, claim_of: MakeClaim) -> bool:
     return False
 
 
-def _candidates(picture: Picture) -> Iterator[Ask]:
+def candidates(picture: Picture) -> list[Ask]:
     """Give the asks that are looked at, in the order of rounds; overused queues included.
 
     Of a blocking leaf, and of a strict scope, that is the first only.
     """
-    world, shut = picture.world, set[str]()
+    found, shut = list[Ask](), set[str]()
     for ask in _in_order(picture, ROOT):
         if shut.isdisjoint(lineage(ask.app.queue)):
-            yield ask
+            found.append(ask)
             if not user_limits.over(picture, ask):
-                shut |= scopes.blocked_by(world, ask)
+                shut |= scopes.blocked_by(picture.world, ask)
+    return found
 
 
 def _in_order(picture: Picture, path: str) -> Iterator[Ask]:

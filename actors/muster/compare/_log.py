@@ -114,7 +114,8 @@ def _announced(value: Raw) -> Announced:
         message,
         index,
         line,
-        start_us,
+        devices=_devices(value),
+        start_us=start_us,
     )
     seq = _number(value, "seq")
     if seq is None or seq < 1:
@@ -157,6 +158,21 @@ def _number(value: Mapping[str, Raw], field: str) -> int | None:
         return written
     msg = f"{field}: {written!r} is no whole number"
     raise _UnlikeError(msg)
+
+
+def _devices(value: Mapping[str, Raw]) -> dict[str, tuple[int, ...]] | None:
+    """Return the numbers of devices by type; None if there are none."""
+    written = value.get("devices")
+    if written is None:
+        return None
+    found: dict[str, tuple[int, ...]] = {}
+    for kind, numbers in written.items() if isinstance(written, dict) else ():
+        if isinstance(numbers, list):
+            found[kind] = tuple(one for one in numbers if type(one) is int)
+    if not isinstance(written, dict) or [[*one] for one in found.values()] != [*written.values()]:
+        msg = f"devices: {written!r} is no map from types to lists of numbers"
+        raise _UnlikeError(msg)
+    return found
 
 
 def _instant_us(value: Mapping[str, Raw], field: str) -> int:

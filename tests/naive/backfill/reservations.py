@@ -31,9 +31,14 @@ def begin_round(world: World) -> None:
 
 def undelayed(world: World, ask: Ask) -> Callable[[Node], bool]:
     """Give what says of a node on which an ask fits whether it delays no reservation there."""
+    return lambda node: first_delayed(world, ask, node) is None
+
+
+def first_delayed(world: World, ask: Ask, node: Node) -> Reservation | None:
+    """Give the first reservation that an ask would delay on a node on which it fits."""
     scope = backfill_scope(world, ask)
     others = [] if scope is None else in_force(world, scope.path)
-    return lambda node: not any(_delays(world, one, ask, node) for one in others)
+    return next((one for one in others if _delays(world, one, ask, node)), None)
 
 
 def in_force(world: World, scope: str) -> list[Reservation]:
@@ -113,7 +118,7 @@ def _made(
 def _before(world: World, party: Party) -> Reservation | None:
     """Give the reservation that the round before left for the very same asks."""
     for one in world.reserved_before:
-        if party.is_that_of(one) and {ask for ask, _ in one.nodes} == party.asks:
+        if {ask for ask, _ in one.nodes} == party.asks:
             return one
     return None
 
