@@ -178,6 +178,23 @@ def test_it_is_not_kept_if_another_one_is_earlier_or_the_node_went() -> None:
     assert in_force(story)["m"] == ("a", 10)
 
 
+def test_a_gang_gets_its_nodes_where_trying_member_by_member_would_not_find_them() -> None:
+    story = Story(scope(), node("a", 4), node("b", 4), APP)
+    story.play(lasting("k", 10, cores=4, on="a"), lasting("l", 10, run=10, cores=4, on="b"))
+    story.play(gang("g", 2), asks("s", of="g"), asks("t", of="g", cores=4))
+    assert in_force(story) == {"s": ("a", 10), "t": ("b", 10)}
+    # From now on the small one would go to the emptier node, where only the large one fits.
+    story.play(5 * S, Release("a", "k"), asks("x", cores=2))
+    assert in_force(story) == {"s": ("a", 10), "t": ("b", 10)}
+    decisions = story.play(10 * S)
+    assert kinds(decisions, "assigned", "waiting", "gang_satisfied", "bound") == [
+        *("assigned s", "waiting s", "assigned t"),
+        *("gang_satisfied g", "bound s", "bound t"),
+    ]
+    assert dict(story.model.bound)["a/s"] == "a"
+    assert in_force(story) == {}
+
+
 # Backfill
 
 

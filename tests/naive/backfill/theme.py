@@ -51,6 +51,9 @@ _CAPACITIES: Final = tuple(
         {"vcore": 6, "memory": 4},
     )
 )
+_TIGHT: Final = tuple(Resources({"vcore": cores}) for cores in (4, 1, 2))
+"""With these, whether all members of a gang find nodes hangs on who goes where."""
+
 _WIDE: Final = ((2, 1, 3, 2), (0, 2, 0, 2, 3), (0, 2, 0), (0,), (0,))
 _NARROW: Final = ((1, 2), (0, 0, 2), (0,), (0,), (0,))
 _PLAIN: Final = (
@@ -161,7 +164,8 @@ def ordered(theme: Theme, choices: Choices, *, honest: bool = False) -> Theme:
 
 def mixed(choices: Choices) -> EvictionTheme:
     """Make a theme for small clusters that are full of asks that end."""
-    return EvictionTheme(
+    packed = choices.one_in(3)
+    theme = EvictionTheme(
         shapes=choices.of((_SHAPES[:2], _SHAPES[:3], _SHAPES)),
         capacities=choices.of((_CAPACITIES[:1], _CAPACITIES[:2], _CAPACITIES)),
         required=choices.of((100, 8, 100, 4)),
@@ -175,6 +179,7 @@ def mixed(choices: Choices) -> EvictionTheme:
         each=choices.of((1, 2, 1)),
         low=(None, None, 0),
     )
+    return attrs.evolve(theme, shapes=_TIGHT, capacities=_CAPACITIES[:1]) if packed else theme
 
 
 def parties(choices: Choices) -> GangTheme:
