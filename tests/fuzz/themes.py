@@ -27,6 +27,7 @@ from hypothesis import HealthCheck, Phase, given, seed as seeded, settings, stra
 from muster.feeds import write_event
 from tests.fuzz.smaller import smallest
 from tests.naive.back_off_strategies import back_offs
+from tests.naive.backfill.joined import joined
 from tests.naive.backfill.promise import Promises
 from tests.naive.backfill.strategies import backfills
 from tests.naive.devices.strategies import devices
@@ -75,6 +76,7 @@ THEMES: Final[Mapping[str, tuple[st.SearchStrategy[list[Step]], Check]]] = {
     "devices": (devices(), _decides_the_same),
     "evictions": (evictions(), _decides_the_same),
     "gangs": (gang_scenarios(), _decides_the_same),
+    "joined": (joined(), _decides_the_same),
     "operators": (operations(), _decides_the_same),
     "plain": (scenarios(), _decides_the_same),
     "tangles": (tangles(), _decides_the_same),

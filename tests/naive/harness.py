@@ -8,7 +8,6 @@ the names of the gangs. What each shows of its state can be compared too.
 from __future__ import annotations
 
 import re
-from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from enum import Enum
 from itertools import zip_longest

@@ -44,8 +44,9 @@ def fitting_in_claims(picture: Picture, ask: Ask) -> Node | None:
 
 
 def fits_on(picture: Picture, node: Node, ask: Ask) -> bool:
-    """Say whether an ask fits one node, the quotas above it and the limits of its user."""
-    return takes(picture, node, ask) and has_headroom(picture, ask)
+    """Say whether an ask may take one node, and fits it, the quotas and the limits of its user."""
+    fits = takes(picture, node, ask) and has_headroom(picture, ask)
+    return fits and node in choice.nodes(picture, ask)
 
 
 def has_headroom(picture: Picture, ask: Ask) -> bool:

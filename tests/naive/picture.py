@@ -69,6 +69,7 @@ class Picture:
 
     def __init__(self, world: World, gone: Collection[Ask] = ()) -> None:
         self.world = world
+        self.gone = gone
         self.known: dict[tuple[object, object], Any] = {}
         self.present = world.in_queues()
         self.held = [ask for app in self.present for ask in app.held() if ask not in gone]

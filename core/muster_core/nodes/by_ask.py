@@ -139,6 +139,15 @@ class OrderByAsk:
         left = self._leftover.of(node, shape.resources)
         return steps, left, node.name, self._changed[node], node
 
+    # DEVICE-14, DEVICE-15
+    def rank_of(self, node: Node, shape: Shape) -> Rank:
+        """Return the place of a node on which a shape fits; it need not be one of the nodes."""
+        fragments = self.fragments
+        steps = 0
+        if fragments is not None:
+            steps = fragments.steps(node, shape, fragments.number_of(shape.devices))
+        return steps, self._leftover.of(node, shape.resources), node.name
+
     # DEVICE-21
     def leftover_rank(self, node: Node, shape: Shape) -> Rank:
         """Return the place of a node when victims are looked for."""

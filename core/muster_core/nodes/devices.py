@@ -78,6 +78,37 @@ class NodeDevices:
         """Release devices that were taken."""
         self._change(use, 1)
 
+    def copy(self) -> NodeDevices:
+        """Return the same devices, as they are now, for looking ahead."""
+        there = NodeDevices(self.stocks)
+        there.free = self.copy_of_free()
+        return there
+
+    # BACKFILL-20
+    def pick_anyway(self, needs: DeviceNeeds) -> TakenDevices:
+        """Return the devices that an ask would take for which there need not be room.
+
+        Those that are free come first; a share is taken of the device that has most free.
+        """
+        taken: list[tuple[str, tuple[int, ...]]] = []
+        for kind, need in needs:
+            free = self.free.get(kind, [])
+            if need.is_share:
+                most_first = sorted((-there, number) for number, there in enumerate(free))
+                numbers = [number for _, number in most_first[:1]]
+            else:
+                free_first = sorted((there < WHOLE, number) for number, there in enumerate(free))
+                numbers = [number for _, number in free_first[: need.count]]
+            taken.append((kind, tuple(numbers)))
+        return tuple(taken)
+
+    # BACKFILL-20
+    def change_anyway(self, use: DeviceUse, sign: int) -> None:
+        """Take devices (-1) or give them back (1), though less than nothing may be free then."""
+        for (kind, need), (_, numbers) in zip(*use, strict=True):
+            for number in numbers:
+                self.free[kind][number] += sign * need.on_one
+
     def _change(self, use: DeviceUse, sign: int) -> None:
         for (kind, need), (_, numbers) in zip(*use, strict=True):
             free, change = self.free[kind], sign * need.on_one

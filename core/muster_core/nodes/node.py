@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from copy import copy
 from typing import TYPE_CHECKING, final
 
 import attrs
@@ -82,6 +83,17 @@ class Node(Ranked):
         if not shape.devices or self.devices is None:
             return count
         return min(count, self.devices.how_many(shape.devices) or 0)
+
+    def as_if(self, used: Mapping[str, int], devices: NodeDevices | None) -> Node:
+        """Return a copy of which other amounts and devices are used; no index knows it.
+
+        Args:
+            used: The resources in use there.
+            devices: Its devices there, or None if it has none.
+        """
+        there = copy(self)
+        there.used, there.devices = dict(used), devices
+        return there
 
     def may_take(self, shape: Shape) -> bool:
         """Return whether a shape may use it, regardless of free resources and of schedulability."""

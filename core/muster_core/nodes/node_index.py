@@ -380,6 +380,38 @@ class NodeIndex:
         # With devices this is at least as many: what is free of them need not be on one.
         return _how_many(shape.resources, more) - node.how_many(shape)
 
+    @property
+    def is_by_ask(self) -> bool:
+        """Whether the order of the nodes depends on the ask at hand."""
+        return self._by_ask is not None
+
+    # BACKFILL-19
+    def rank_ahead(self, node: Node, shape: Shape) -> Rank:
+        """Return the place of a node for an ask, where nodes are ordered for the ask at hand.
+
+        Args:
+            node: A node as it is, or as it would be: see :meth:`Node.as_if`.
+            shape: The shape of the ask, which fits there.
+        """
+        assert self._by_ask is not None, "one order serves all asks"
+        self._measure()
+        rank = self._by_ask.rank_of(node, shape)
+        self._forget_ahead(node)
+        return rank
+
+    # BACKFILL-19
+    def devices_ahead(self, node: Node, shape: Shape) -> TakenDevices:
+        """Return what :meth:`devices_for` does for a node as it would be."""
+        taken = self.devices_for(node, shape)
+        self._forget_ahead(node)
+        return taken
+
+    def _forget_ahead(self, node: Node) -> None:
+        """Forget what was remembered of a node that is not in the index."""
+        fragments = None if self._by_ask is None else self._by_ask.fragments
+        if fragments is not None and self.nodes.get(node.name) is not node:
+            fragments.forget(node)
+
     # DEVICE-7, DEVICE-8
     def devices_for(self, node: Node, shape: Shape) -> TakenDevices:
         """Return the devices that an ask of a shape takes on a node, on which it fits."""

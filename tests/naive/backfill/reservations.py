@@ -6,7 +6,7 @@ parties of some reservations on their nodes.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Collection, Iterable, Iterator
 from contextlib import contextmanager
 
 from muster_core.snapshots import AskPlace
@@ -14,6 +14,7 @@ from tests.naive import order, permits
 from tests.naive.backfill.estimates import estimate_us, instants, is_after_now, released_by
 from tests.naive.backfill.parties import Party, is_own, party_of, staying
 from tests.naive.backfill.scopes import backfill_scope
+from tests.naive.devices.rooms import taken_anyway
 from tests.naive.gangs import group_of
 from tests.naive.node_choice import fits_on, fitting
 from tests.naive.picture import Picture
@@ -92,7 +93,7 @@ def first_start(
     stay, there = staying(world, party.group), pending_nodes(others)
     for instant in instants(world):
         gone = released_by(world, instant, stay)
-        with on_nodes(world, there):
+        with on_nodes(world, there, gone):
             nodes = _placed(world, gone, party)
         if nodes is not None:
             return (instant, nodes)
@@ -137,7 +138,7 @@ def _is_kept(
         world.reached["an earlier start"] += 1
         return False
     gone = released_by(world, before.start, staying(world, party.group))
-    with on_nodes(world, pending_nodes(others)):
+    with on_nodes(world, pending_nodes(others), gone):
         return _fit_on(world, gone, before.nodes)
 
 
@@ -172,7 +173,7 @@ def _delays(world: World, reservation: Reservation, ask: Ask, node: Node) -> boo
     no_later = [one for one in in_force(world, reservation.scope) if one.start <= reservation.start]
     there = [(other, name) for other, name in pending_nodes(no_later) if other is not ask]
     gone = released_by(world, reservation.start, staying(world, reservation.group))
-    with on_nodes(world, there):
+    with on_nodes(world, there, gone):
         fits = fits_on(Picture(world, gone), node, ask)
     world.reached["fits beside the party"] += fits
     return not fits
@@ -190,7 +191,7 @@ def _placed(world: World, gone: set[Ask], party: Party) -> Nodes | None:
     """Try without effect to place a party once some are gone, one member after another."""
     left, found = set(party.asks), list[tuple[Ask, str]]()
     while left:
-        with on_nodes(world, found):
+        with on_nodes(world, found, gone):
             picture = Picture(world, gone)
             ask = order.best_of(picture, left)
             node = None if ask is None else fitting(picture, ask)
@@ -204,7 +205,7 @@ def _placed(world: World, gone: set[Ask], party: Party) -> Nodes | None:
 def _fit_on(world: World, gone: set[Ask], nodes: Nodes) -> bool:
     """Say whether asks fit their nodes once some are gone, one after another."""
     for place, (ask, name) in enumerate(nodes):
-        with on_nodes(world, nodes[:place]):
+        with on_nodes(world, nodes[:place], gone):
             node = world.nodes.get(name)
             if node is None or not fits_on(Picture(world, gone), node, ask):
                 return False
@@ -212,14 +213,24 @@ def _fit_on(world: World, gone: set[Ask], nodes: Nodes) -> bool:
 
 
 @contextmanager
-def on_nodes(world: World, nodes: Iterable[tuple[Ask, str]]) -> Iterator[None]:
-    """Let pending asks hold nodes for a while, without effect; no node was chosen later."""
-    held = tuple(nodes)
-    before = [(ask, ask.place, ask.node, ask.held_order) for ask, _ in held]
-    for ask, name in held:
+def on_nodes(
+    world: World, nodes: Iterable[tuple[Ask, str]], gone: Collection[Ask] = ()
+) -> Iterator[None]:
+    """Let pending asks hold nodes for a while, without effect; no node was chosen later.
+
+    Args:
+        world: What there is.
+        nodes: Who gets which node, one after another.
+        gone: Who holds nothing meanwhile, so that its devices are free.
+    """
+    before: list[tuple[Ask, AskPlace, str | None, int, dict[str, tuple[int, ...]] | None]] = []
+    for ask, name in nodes:
+        before.append((ask, ask.place, ask.node, ask.held_order, ask.devices))
+        if ask.needs:
+            ask.devices = taken_anyway(Picture(world, gone), world.nodes[name], ask)
         ask.place, ask.node, ask.held_order = AskPlace.WAITING, name, world.moves + 1
     try:
         yield
     finally:
-        for ask, place, node, held_order in reversed(before):
-            ask.place, ask.node, ask.held_order = place, node, held_order
+        for ask, place, node, held_order, devices in reversed(before):
+            ask.place, ask.node, ask.held_order, ask.devices = place, node, held_order, devices

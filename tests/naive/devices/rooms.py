@@ -88,6 +88,25 @@ def taken_by(picture: Picture, node: Node, ask: Ask) -> dict[str, tuple[int, ...
     return numbers
 
 
+def taken_anyway(picture: Picture, node: Node, ask: Ask) -> dict[str, tuple[int, ...]] | None:
+    """Give the devices that an ask takes on a node whose devices may not be free.
+
+    Then the free ones come first, and a share is taken of the device that has most free.
+    """
+    free = room_of(picture, node).devices
+    if not lacking(room_of(picture, node), ask):
+        return taken_by(picture, node, ask)
+    numbers: dict[str, tuple[int, ...]] = {}
+    for kind, need in ask.needs.items():
+        if need.milli:
+            most_first = sorted((-left, number) for number, left in enumerate(free[kind]))
+            numbers[kind] = tuple(number for _, number in most_first[:1])
+        else:
+            whole_first = sorted((left < MILLI, number) for number, left in enumerate(free[kind]))
+            numbers[kind] = tuple(number for _, number in whole_first[: need.count])
+    return numbers
+
+
 def _numbers(picture: Picture, room: Room, kind: str, need: DeviceNeed) -> tuple[int, ...]:
     """Give the devices that are taken of a type: of those that fit, the best."""
     free = room.devices[kind]

@@ -121,7 +121,7 @@ def _placed(picture: Picture, asks: Sequence[Ask], inside: Order) -> int:
     """Try without effect how many asks can be placed one after another on some nodes."""
     world = picture.world
     before = [(ask, ask.place, ask.node, ask.devices) for ask in asks]
-    tried = (_is_placed(Picture(world), ask, inside) for ask in asks)
+    tried = (_is_placed(Picture(world, picture.gone), ask, inside) for ask in asks)
     number = sum(itertools.takewhile(bool, tried))
     for ask, place, node, devices in before:
         ask.place, ask.node, ask.devices = place, node, devices

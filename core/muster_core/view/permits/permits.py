@@ -396,8 +396,9 @@ class Permits:
             return
         for number, (member, node) in enumerate(places, 1):
             own = self._state.leaf_of(member.app)
-            self._placements.hold(own, member.app, member.ask, node)
-            attempt.decisions.append(say(_ASSIGNED, own, member.app, member.ask, node.name))
+            devices = self._placements.hold(own, member.app, member.ask, node).devices
+            assigned = say(_ASSIGNED, own, member.app, member.ask, node.name, devices=devices)
+            attempt.decisions.append(assigned)
             if number < len(places):
                 attempt.decisions.append(say(_WAITING, own, member.app, member.ask, node.name))
         attempt.decisions.extend(self.bind(attempt.group, now_us))

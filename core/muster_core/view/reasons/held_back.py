@@ -37,6 +37,9 @@ def held_back(
     delayed = None if node is None else reservations.delayed_by(leaf, app, ask, node)
     if node is None or delayed is None:
         return None
+    may = reservations.undelayed(leaf, app, ask)
+    if reservations.finder.find(leaf, app, ask, state.bit_of(ask), may) is not None:
+        return None
     (first, reserved), *others = delayed.places
     whom = named(first.app, first.ask)
     more = f" and {counted(len(others), 'other member', 'other members')}" if others else ""

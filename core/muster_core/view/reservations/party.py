@@ -8,7 +8,7 @@ import attrs
 
 if TYPE_CHECKING:
     from muster_core.owners.messages.asks import Ask
-    from muster_core.view.gangs.gang import ViewGroup
+    from muster_core.view.gangs.gang import ViewGang, ViewGroup
     from muster_core.view.state.view_state import ViewState
     from muster_core.view.tree.application import ViewApp
 
@@ -71,3 +71,10 @@ def group_of(state: ViewState, ask: Ask) -> ViewGroup | None:
     if ask.gang is None or state.gangs[ask.gang].satisfied:
         return None
     return state.gang_index.group_of(state.gangs[ask.gang])
+
+
+def pending_of(gang: ViewGang) -> list[Member]:
+    """Return the pending members of a gang that do not back off, in no particular order."""
+    return [
+        Member(slot.app, ask) for slot in gang.slots.values() for ask, _ in slot.members.values()
+    ]

@@ -7,8 +7,9 @@ from typing import TYPE_CHECKING, final
 from muster_core.values.decisions import Decision, Kind
 from muster_core.values.snapshots import ReservationSnapshot
 from muster_core.view.facts import ReservationFacts
+from muster_core.view.reservations.choice import Choice
 from muster_core.view.reservations.order import Order
-from muster_core.view.reservations.party import Member, Party, group_of
+from muster_core.view.reservations.party import Member, Party, group_of, pending_of
 from muster_core.view.reservations.projection import Projection
 from muster_core.view.reservations.releases import estimate_us
 from muster_core.view.reservations.search import (
@@ -24,7 +25,6 @@ if TYPE_CHECKING:
 
     from muster_core.nodes.node import Node
     from muster_core.owners.messages.asks import Ask
-    from muster_core.view.gangs.gang import ViewGang
     from muster_core.view.reservations.party import MemberKey
     from muster_core.view.state.view_state import ViewState
     from muster_core.view.topology.node_finder import NodeFinder
@@ -127,7 +127,7 @@ class Reservations:
         members: list[Member] = []
         for gang in group.gangs:
             if gang.missing:
-                members += order.sorted(_pending_of(gang))[: gang.missing]
+                members += order.sorted(pending_of(gang))[: gang.missing]
         return Party(tuple(members), group.names)
 
     # BACKFILL-21
@@ -146,11 +146,12 @@ class Reservations:
             leaf, node = state.leaf_of(app), state.nodes.nodes.get(reserved[member.key])
             if node is None or not present.has_headroom(app, ask):
                 return None
-            if not present.fits_on(node, leaf, ask):
+            if not Choice(state, present).fits_on(member, node):
                 return None
             for reservation, projection in self._ahead(leaf, party.group, ahead):
                 if not self._ends_by(leaf, ask, reservation) and not (
-                    projection.has_headroom(app, ask) and projection.fits_on(node, leaf, ask)
+                    projection.has_headroom(app, ask)
+                    and Choice(state, projection).fits_on(member, node)
                 ):
                     return None
             present.place(member, node)
@@ -207,7 +208,10 @@ class Reservations:
             if self._ends_by(leaf, ask, one):
                 continue
             projection = self._at_start(one, without=ask)
-            if not (projection.has_headroom(app, ask) and projection.fits_on(node, leaf, ask)):
+            if not (
+                projection.has_headroom(app, ask)
+                and Choice(state, projection).fits_on(Member(app, ask), node)
+            ):
                 return one
         return None
 
@@ -298,9 +302,3 @@ class Reservations:
             scope = state.queues[one.scope]
             self.in_force.append(Reservation(scope, party, start, tuple(places)))
         self._said = self._reserved()
-
-
-def _pending_of(gang: ViewGang) -> list[Member]:
-    return [
-        Member(slot.app, ask) for slot in gang.slots.values() for ask, _ in slot.members.values()
-    ]

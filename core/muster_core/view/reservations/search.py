@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, final
 
 import attrs
 
+from muster_core.view.reservations.choice import Choice
 from muster_core.view.reservations.order import Order
 from muster_core.view.reservations.projection import Projection
 from muster_core.view.reservations.releases import releases
@@ -69,13 +70,15 @@ class Search:
     def find(self, party: Party) -> tuple[Instant, tuple[Place, ...]] | None:
         """Return the first instant at which a party can be placed, and where; None if never."""
         projection = Projection(self._state)
-        self._hold(projection, self._others)
         # BACKFILL-14
         for at, some in groupby(releases(self._state, self._now_us), key=attrgetter("at")):
             for release in some:
                 if release.allocation.ask.gang not in party.group:
-                    projection.release(release.app, release.allocation.ask, release.node)
+                    projection.release(release.app, release.allocation, release.node)
+            held = self._hold(projection, self._others)
             places = self._place(projection, party)
+            for member, node in reversed(held):
+                projection.undo(member, node)
             if places is not None:
                 return at, places
         return None
@@ -99,25 +102,25 @@ class Search:
         projection = Projection(self._state)
         for release in releases(self._state, self._now_us):
             if release.at <= start and release.allocation.ask.gang not in group:
-                projection.release(release.app, release.allocation.ask, release.node)
+                projection.release(release.app, release.allocation, release.node)
         return projection
 
-    def _hold(self, projection: Projection, others: Iterable[Reservation]) -> None:
-        """Let the pending members of parties hold what is reserved for them."""
-        for other in others:
-            hold_places(self._state, projection, other)
+    def _hold(
+        self, projection: Projection, others: Iterable[Reservation]
+    ) -> list[tuple[Member, Node]]:
+        """Let the pending members of parties hold what is reserved for them; return where."""
+        return [held for other in others for held in hold_places(self._state, projection, other)]
 
     # BACKFILL-19
     def _place(self, projection: Projection, party: Party) -> tuple[Place, ...] | None:
         """Place a party, one member after another, and take it back; None if one has no room."""
         order, left, found = Order(self._state, projection), list(party.members), list[Place]()
-        taken: list[tuple[Member, Node]] = []
+        choice, taken = Choice(self._state, projection), list[tuple[Member, Node]]()
         while left:
             member = order.first(left)
-            leaf = self._state.leaf_of(member.app)
             node = None
             if projection.has_headroom(member.app, member.ask):
-                node = projection.find_node(leaf, member.ask)
+                node = choice.find_node(member)
             if node is None:
                 break
             left.remove(member)
@@ -135,8 +138,8 @@ def hold_places(
     reservation: Reservation,
     *,
     without: Ask | None = None,
-) -> None:
-    """Let the pending members of a party hold what is reserved for them.
+) -> list[tuple[Member, Node]]:
+    """Let the pending members of a party hold what is reserved for them; return where.
 
     Args:
         state: The view.
@@ -144,10 +147,13 @@ def hold_places(
         reservation: What is reserved for the party.
         without: An ask that holds nothing, or None.
     """
+    held: list[tuple[Member, Node]] = []
     for member, name in reservation.places:
         node = state.nodes.nodes.get(name)
         if node is not None and member.is_pending() and member.ask is not without:
             projection.place(member, node)
+            held.append((member, node))
+    return held
 
 
 def at_present(before: Reservation, party: Party) -> tuple[Place, ...]:
@@ -160,10 +166,9 @@ def fit_in_turn(state: ViewState, projection: Projection, places: Iterable[Place
     """Place members on given nodes, one after another; return whether all of them fit."""
     for member, name in places:
         node = state.nodes.nodes.get(name)
-        leaf = state.leaf_of(member.app)
         if node is None or not projection.has_headroom(member.app, member.ask):
             return False
-        if not projection.fits_on(node, leaf, member.ask):
+        if not Choice(state, projection).fits_on(member, node):
             return False
         projection.place(member, node)
     return True
