@@ -131,7 +131,8 @@ class Choice:
 
     def _have_room(self, party: Iterable[Member], standing: Standing, domain: str) -> bool:
         """Try without effect whether members can be placed in a domain one after another."""
-        projection, taken = self._projection, list[tuple[Member, Node]]()
+        projection = self._projection
+        taken: list[tuple[Member, Node]] = []
         nodes = [
             node for node in self._state.nodes.nodes.values() if standing.domain_of(node) == domain
         ]

@@ -115,7 +115,8 @@ class Search:
     def _place(self, projection: Projection, party: Party) -> tuple[Place, ...] | None:
         """Place a party, one member after another, and take it back; None if one has no room."""
         order, left, found = Order(self._state, projection), list(party.members), list[Place]()
-        choice, taken = Choice(self._state, projection), list[tuple[Member, Node]]()
+        choice = Choice(self._state, projection)
+        taken: list[tuple[Member, Node]] = []
         while left:
             member = order.first(left)
             node = None
