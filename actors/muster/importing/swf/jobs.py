@@ -226,6 +226,7 @@ class _Reader:
                 resources={"vcore": size} | ({"memory": memory * size} if memory else {}),
                 count=count,
                 run_us=run_us,
+                estimate_us=values[8] * MICROSECONDS if values[8] > 0 else None,
             )
             for size, count, name in sizes
             if count

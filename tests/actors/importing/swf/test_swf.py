@@ -44,6 +44,14 @@ def test_a_job_of_one_node_is_one_ask(tmp_path: Path) -> None:
     assert (summary["read"], summary["taken"]) == ({"job": 1}, {"job": 1})
 
 
+# IMPORT-13: How long a job was expected to run
+def test_the_requested_time_is_the_estimate(tmp_path: Path) -> None:
+    text = HEADER + line(1, time=3600) + line(2, time=-1) + line(3, time=0)
+    events, _ = imported("swf", written(tmp_path / "a.swf", text))
+
+    assert [ask.get("estimate") for ask in of(events, "add_ask")] == [3600, None, None]
+
+
 def test_the_header_has_the_nodes(tmp_path: Path) -> None:
     text = HEADER.replace("32", "31") + "; MaxMemory: 1024\n" + line()
     events, _ = imported("swf", written(tmp_path / "a.swf", text))
