@@ -83,6 +83,18 @@ def test_memory_counts_where_nodes_have_some(tmp_path: Path) -> None:
     assert of(events, "add_ask")[0]["resources"] == {"vcore": 2, "memory": 2 << 20}
 
 
+# IMPORT-4: Queues
+def test_a_rule_that_gives_no_job_its_queue_is_told(tmp_path: Path) -> None:
+    log = written(tmp_path / "a.swf", HEADER + line())
+    rules = "queues:\n- {queue_name: batch, queue: b}\n- {user: 'al*', queue: a}\nothers: c\n"
+    queues = written(tmp_path / "queues.yaml", rules)
+    result = run("import", "swf", log, "--queues", queues, "-o", tmp_path / "feed.jsonl")
+
+    assert result.exit_code == 0
+    warning = f"{queues}:3: warning: no job goes to a by this rule (user: al*)"
+    assert [text for text in result.stderr.splitlines() if "warning" in text] == [warning]
+
+
 def test_dates_come_from_the_header(tmp_path: Path) -> None:
     path = written(tmp_path / "a.swf", DATED + line(1, submit=60) + line(2, submit=3600))
     events, summary = imported("swf", path)
