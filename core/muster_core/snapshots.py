@@ -10,6 +10,7 @@ from muster_core.values.snapshots import (
     LimitSnapshot,
     NodeSnapshot,
     QueueSnapshot,
+    ReservationSnapshot,
     Snapshot,
     Statistics,
 )
@@ -22,6 +23,7 @@ __all__ = [
     "LimitSnapshot",
     "NodeSnapshot",
     "QueueSnapshot",
+    "ReservationSnapshot",
     "Snapshot",
     "Statistics",
 ]

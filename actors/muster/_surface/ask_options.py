@@ -18,6 +18,8 @@ class AskOptions(TypedDict, total=False):
         selector: Attributes that the node must have.
         run_for: The ask completes by itself this long after it was bound, in seconds or as a
             duration such as ``1m30s``.
+        estimate: How long the ask is expected to take, in seconds or as a duration; it plans and
+            ends nothing. Default: ``run_for``, else the ``estimate.default`` of its queue.
         retries: How often the ask is tried again after its work has failed; default 0.
         command: What is to run for it: a program with its arguments, or a text for the shell. It
             is kept and shown, as are the next two; a binder may run it.
@@ -32,6 +34,7 @@ class AskOptions(TypedDict, total=False):
     node: str | None
     selector: Mapping[str, str] | None
     run_for: float | str | None
+    estimate: float | str | None
     retries: int | None
     command: Sequence[str] | str | None
     env: Mapping[str, str] | None

@@ -17,6 +17,7 @@ _UNDOABLE: Final = _PLACEMENTS | {
     Kind.GANG_SATISFIED,
     Kind.APP_STATE,
     Kind.QUEUE_PRIORITY,
+    Kind.RESERVED,
 }
 
 

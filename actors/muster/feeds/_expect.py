@@ -11,7 +11,7 @@ import attrs
 from muster.feeds._encodings.raw import Raw, is_null
 from muster.feeds._fields.collections import RESOURCES, TEXTS, listed, mapped, set_of
 from muster.feeds._fields.kinds import Kind
-from muster.feeds._fields.numbers import BOOLEAN, INT32, SHARE, TALLY
+from muster.feeds._fields.numbers import BOOLEAN, INT32, SECONDS, SHARE, TALLY
 from muster.feeds._fields.table import Field, field, record
 from muster.feeds._fields.texts import ASK, NAME, TEXT, one_of
 from muster_core.resources import Resources
@@ -86,6 +86,20 @@ class ExpectedGang:
 
 @final
 @attrs.frozen
+class ExpectedReservation:
+    """What is expected to be reserved for an ask; None is not compared.
+
+    Attributes:
+        start_us: When it starts, in microseconds since the start, or :data:`UNKNOWN_START`.
+        node: The node.
+    """
+
+    start_us: int | Literal["unknown"] | None = None
+    node: str | None = None
+
+
+@final
+@attrs.frozen
 class Expect:
     """The expected state; None is not compared. Asks are written ``app/ask``.
 
@@ -104,6 +118,7 @@ class Expect:
         rejected: A part of the message of each refusal since the last ``expect``, in order.
         warnings: A part of each warning since the last ``expect``, in order.
         reasons: A part of a reason why an ask is pending, for some asks.
+        reservations: What is reserved for some asks; None for an ask without a reservation.
     """
 
     order: tuple[str, ...] | None = None
@@ -120,11 +135,38 @@ class Expect:
     rejected: tuple[str, ...] | None = None
     warnings: tuple[str, ...] | None = None
     reasons: Mapping[str, str] | None = None
+    reservations: Mapping[str, ExpectedReservation | None] | None = None
 
 
 def _parse_priority(value: Raw) -> int | None:
     return None if is_null(value) else INT32.parse(value)
 
+
+UNKNOWN_START: Final = "unknown"
+"""The ``start`` of a reservation that begins with the end of an ask of which no end is known."""
+
+
+def _parse_start(value: Raw) -> int | Literal["unknown"]:
+    return UNKNOWN_START if value == UNKNOWN_START else SECONDS.parse(value)
+
+
+_START: Final = Kind("seconds, duration or `unknown`", _parse_start, SECONDS.normal)
+
+# EXPECT-15
+RESERVATION_FIELDS: Final = (
+    field("start", _START, "when it starts; `unknown`: with an end that is not known"),
+    field("node", NAME, "the node"),
+)
+"""The fields of an expected reservation."""
+
+_RESERVATION: Final = record(RESERVATION_FIELDS, ExpectedReservation, "what is reserved for an ask")
+
+
+def _parse_reservation(value: Raw) -> ExpectedReservation | None:
+    return None if is_null(value) else _RESERVATION.parse(value)
+
+
+_MAYBE_RESERVED: Final = Kind("what is reserved, or null", _parse_reservation, _RESERVATION.normal)
 
 _PRIORITY: Final = Kind("int32 or null", _parse_priority, INT32.normal)
 _ASKS: Final = listed(ASK, "list of `app/ask`")
@@ -210,6 +252,11 @@ EXPECT_FIELDS: Final[tuple[Field, ...]] = (
         "reasons",
         mapped(ASK, TEXT, "map from `app/ask` to a text"),
         "a part of one of the reasons for which an ask is pending",
+    ),
+    field(
+        "reservations",
+        mapped(ASK, _MAYBE_RESERVED, "map from `app/ask`"),
+        "what is reserved for some asks; null: nothing is",
     ),
 )
 """The fields of ``expect``."""

@@ -203,6 +203,13 @@ _TABLE: Final = (
                 attribute="run_for_us",
             ),
             field(
+                "estimate",
+                DURATION,
+                "how long it is expected to take; it plans and ends nothing; default: `run_for`, "
+                "else `estimate.default`",
+                attribute="estimate_us",
+            ),
+            field(
                 "retries",
                 TALLY,
                 "how often it is tried again after its work has failed; default 0",

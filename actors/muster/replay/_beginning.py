@@ -123,4 +123,5 @@ def event_of(app: str, ask: Ask, classes: Iterable[PriorityClass]) -> AddAsk:
         gang=ask.gang,
         retries=ask.retries,
         work=ask.work,
+        estimate_us=ask.estimate_us,
     )

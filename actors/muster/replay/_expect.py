@@ -11,10 +11,19 @@ from typing import Final, TypeAlias, final
 
 import attrs
 
-from muster.feeds import UNSET, Expect, ExpectedApp, ExpectedGang, ExpectedQueue, Unset
+from muster.feeds import (
+    UNSET,
+    Expect,
+    ExpectedApp,
+    ExpectedGang,
+    ExpectedQueue,
+    ExpectedReservation,
+    Unset,
+)
 from muster.replay._record import Record
 from muster.replay._summary import Remark
 from muster_core.config.names import canonical_path
+from muster_core.decisions import seconds
 from muster_core.reasons import Explanation
 from muster_core.snapshots import AskSnapshot, GangSnapshot, QueueSnapshot, Snapshot
 from muster_core.values.application_states import AppState
@@ -113,6 +122,8 @@ def compare(expect: Expect, snapshot: Snapshot, record: Record) -> Iterator[Foun
         yield from _compare_app(name, app, snapshot)
     for name, gang in (expect.gangs or {}).items():
         yield from _compare_gang(name, gang, snapshot)
+    for name, reservation in (expect.reservations or {}).items():
+        yield from _compare_reservation(name, reservation, snapshot)
     # EXPECT-8
     yield from _in_order("preempted", expect.preempted, record.preempted)
     yield from _in_order("reclaimed", expect.reclaimed, record.reclaimed)
@@ -239,6 +250,30 @@ def _compare_gang(name: str, expected: ExpectedGang, snapshot: Snapshot) -> Iter
         wanted: Value = getattr(expected, part)
         if wanted is not None:
             yield from _same(f"{field}.{part}", wanted, value)
+
+
+# EXPECT-15
+def _compare_reservation(
+    name: str, expected: ExpectedReservation | None, snapshot: Snapshot
+) -> Iterator[Found]:
+    field, found = f"reservations.{name}", snapshot.reservations.get(name)
+    if found is None:
+        asks = asks_of(snapshot)
+        if name not in asks:
+            yield Found(field, "an ask", unknown_ask(name, asks))
+        elif expected is not None:
+            yield Found(field, "a reservation", None)
+        return
+    start = "unknown" if found.start_us is None else seconds(found.start_us)
+    if expected is None:
+        yield Found(field, None, {"start": str(start), "node": found.node})
+        return
+    if expected.start_us is not None:
+        known = expected.start_us
+        wanted = known if isinstance(known, str) else seconds(known)
+        yield from _same(f"{field}.start", wanted, start)
+    if expected.node is not None:
+        yield from _same(f"{field}.node", expected.node, found.node)
 
 
 def _gang(name: str, snapshot: Snapshot) -> GangSnapshot | None:

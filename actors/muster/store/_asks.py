@@ -32,6 +32,7 @@ _TYPES: Final[tuple[tuple[type, ...], ...]] = tuple(
         "resources": (dict,),
         "shape": (list, type(None)),
         "work": (list, type(None)),
+        "estimate_us": (int, type(None)),
     }.get(name, (int,))
     for name in _FIELDS
 )

@@ -18,7 +18,10 @@ from muster_core.decisions import Announced, Decision, Kind, Reason
 _FIELDS: Final = tuple(field.name for field in attrs.fields(Decision))
 _VALUES: Final = attrgetter(*(f"decision.{name}" for name in _FIELDS))
 _REASON: Final = _FIELDS.index("reason")
-_NUMBERS: Final = frozenset({"priority", "index", "line"})
+_ALWAYS: Final = _FIELDS.index("line") + 1
+"""How many fields are always written; those after them are left out where they are None."""
+
+_NUMBERS: Final = frozenset({"priority", "index", "line", "start_us"})
 _ALLOWED: Final = tuple(
     frozenset({int if name in _NUMBERS else str, type(None)}) for name in _FIELDS
 )
@@ -34,7 +37,14 @@ def encode_decisions(decisions: Sequence[Announced]) -> bytes:
         decisions: The decisions: their numbers follow one another, and their instant is that of
             the batch.
     """
-    return pack([_VALUES(decision) for decision in decisions])
+    return pack([_written(_VALUES(decision)) for decision in decisions])
+
+
+def _written(values: tuple[object, ...]) -> tuple[object, ...]:
+    end = len(values)
+    while end > _ALWAYS and values[end - 1] is None:
+        end -= 1
+    return values[:end]
 
 
 def decode_decisions(data: bytes, first_seq: int, at_us: int) -> tuple[Announced, ...]:
@@ -59,10 +69,10 @@ def decode_decisions(data: bytes, first_seq: int, at_us: int) -> tuple[Announced
 
 
 def _decision(values: list[Any], seq: int) -> Decision:
-    if len(values) != len(_FIELDS):
+    if not _ALWAYS <= len(values) <= len(_FIELDS):
         msg = f"decision {seq} has {len(values)} fields, and this version of Muster knows {len(_FIELDS)}"
         raise CodecError(msg)
-    for name, value, allowed in zip(_FIELDS, values, _ALLOWED, strict=True):
+    for name, value, allowed in zip(_FIELDS, values, _ALLOWED):  # noqa: B905 - may be shorter
         if type(value) not in allowed:
             msg = f"decision {seq}: {name} is {ascii(value)[:80]}"
             raise CodecError(msg)

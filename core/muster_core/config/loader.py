@@ -22,6 +22,7 @@ from muster_core.config.placement.chains import check_chain
 from muster_core.config.placement.rules import read_rules
 from muster_core.config.queues import WrittenQueue, build_queue, read_root
 from muster_core.config.quotas import check_quotas
+from muster_core.config.scopes import warn_of_orders
 from muster_core.config.type_names import warning_about
 from muster_core.config.user_limits import check_limits, limits_of_root, read_limits
 from muster_core.values.configuration.partition import Configuration, NamedType, NodeSortPolicy
@@ -189,6 +190,7 @@ def _read_partition(field: Field) -> _Partition:
     limits = limits_of_root(fields.get("limits"), read_limits(fields.get("limits")), root.limits)
     root = attrs.evolve(root, limits=limits)
     check_limits(root)
+    warn_of_orders(root)
     if "usergroupresolver" in fields:
         read_resolver(fields["usergroupresolver"])
     return _Partition(

@@ -14,6 +14,7 @@ import attrs
 from muster_core.values.configuration.partition import (
     DeadlockPolicy,
     PreemptionPolicy,
+    SchedulingOrder,
     Settings,
     SortPolicy,
 )
@@ -37,6 +38,10 @@ _DEFAULT: Final = PreemptionPolicy.DEFAULT
 # CONFIG-49
 SYSTEM_CLASSES: Final = 1_000_000_000
 """The offset with which a user's priority can reach the system classes."""
+
+# BACKFILL-1
+MAX_DEPTH: Final = 100
+"""The most reservations of a scope that may be in force at a time."""
 
 T = TypeVar("T")
 
@@ -95,6 +100,11 @@ def _duration_above_0(text: str) -> int:
     return duration
 
 
+# BACKFILL-1
+def _depth(text: str) -> int:
+    return parse_integer(text, 1, MAX_DEPTH)
+
+
 _ENABLED: Final = {"enabled": True, "disabled": False}
 
 SORT_POLICY: Final = Property(
@@ -120,6 +130,14 @@ GANG_DEADLOCK: Final = Property(
 # BACKOFF-5
 BIND_RETRY: Final = Property("bind.retry.delay", _duration)
 
+# BACKFILL-1
+SCHEDULING_ORDER: Final = Property(
+    "scheduling.order", _choice({order.value: order for order in SchedulingOrder})
+)
+BACKFILL_DEPTH: Final = Property("backfill.depth", _depth)
+_ESTIMATE: Final[Callable[[str], int | None]] = _duration_above_0
+ESTIMATE: Final[Property[int | None]] = Property("estimate.default", _ESTIMATE)
+
 # CONFIG-39
 PROPERTIES: Final[Mapping[str, Property[Any]]] = {
     known.name: known
@@ -138,6 +156,9 @@ PROPERTIES: Final[Mapping[str, Property[Any]]] = {
         GANG_WAIT,
         GANG_DEADLOCK,
         BIND_RETRY,
+        SCHEDULING_ORDER,
+        BACKFILL_DEPTH,
+        ESTIMATE,
     )
 }
 """All properties that Muster knows, by name."""
@@ -182,6 +203,10 @@ def resolve(own: Mapping[str, str], parent: Settings | None) -> Settings:
         gang_wait_us=GANG_WAIT.of(of_root, above.gang_wait_us),
         deadlock_policy=GANG_DEADLOCK.of(of_root, above.deadlock_policy),
         bind_retry_us=BIND_RETRY.of(own, above.bind_retry_us),
+        # BACKFILL-1
+        scheduling_order=SCHEDULING_ORDER.of(own, SchedulingOrder.GREEDY),
+        backfill_depth=BACKFILL_DEPTH.of(own, 1),
+        estimate_us=ESTIMATE.of(own, above.estimate_us),
     )
 
 

@@ -71,6 +71,7 @@ class WrittenQueue:
         submit_acl: ``submitacl``, or None.
         admin_acl: ``adminacl``, or None.
         properties: Its properties as written.
+        properties_field: The field of its properties, or of the queue if it has none.
         limits: Its ``limits``.
         children: Its children, in the order of the document.
     """
@@ -81,6 +82,7 @@ class WrittenQueue:
     path: str
     is_parent: bool
     applications_field: Field
+    properties_field: Field
     guaranteed: Quota = attrs.field(factory=Quota)
     max: Quota = attrs.field(factory=Quota)
     max_applications: int = 0
@@ -111,6 +113,7 @@ def read_root(partition: Field, queues: Field | None) -> WrittenQueue:
         ROOT,
         is_parent=True,
         applications_field=partition,
+        properties_field=partition,
         children=children,
     )
 
@@ -139,6 +142,7 @@ def read_queue(field: Field, parent: str | None) -> WrittenQueue:
         max_applications=_read_applications(fields),
         applications_field=fields.get("maxapplications", field),
         properties=_read_properties(fields, path),
+        properties_field=fields.get("properties", field),
         template=_read_template(fields.get("childtemplate"), path),
         submit_acl=_read_acl(fields.get("submitacl")),
         admin_acl=_read_acl(fields.get("adminacl")),

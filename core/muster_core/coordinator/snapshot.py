@@ -68,6 +68,7 @@ def take_snapshot(
         shares=shares,
         nodes=nodes,
         gangs={gang.name: gang for gang in sorted(gangs, key=attrgetter("name"))},
+        reservations=view.reservations(),
         limits=tuple((yield from in_order(view.limits(), _place_of))),
     )
 

@@ -285,7 +285,7 @@ class ApplicationMachine:
 
     def _place(self, request: AddPlaced) -> None:
         (ask,) = asks_of(request).values()
-        allocation = Allocation(ask, request.node, request.number)
+        allocation = Allocation(ask, request.node, request.number, bound_us=request.origin.at_us)
         self._places.enter_bound(allocation)
         self._moves.act(Placed(allocation))
         decision = self._sayings.about(_SAID_BOUND, ask, request.node)

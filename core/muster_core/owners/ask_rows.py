@@ -55,6 +55,7 @@ def asks_of(request: AddAsks | AddPlaced, first: int = 0, end: int | None = None
         origin.at_us,
         event.retries,
         event.work,
+        event.estimate_us,
     )
     if event.count is None:
         return {event.ask: _make(Ask, (*place, 0, event.ask, *more))}

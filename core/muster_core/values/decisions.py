@@ -34,6 +34,8 @@ class Kind(StrEnum):
     QUEUE_PRIORITY = "queue_priority"
     CONFIG = "config"
     WARNING = "warning"
+    # BACKFILL-40
+    RESERVED = "reserved"
 
 
 # DECISION-7
@@ -71,6 +73,8 @@ class Decision:
         message: A message for a person.
         index: The index of the event in the feed, from 0.
         line: The line of the event in the feed, from 1, if it is known.
+        start_us: When a reservation starts, in microseconds since the start; None if that is not
+            known, and in all decisions that are not ``reserved``.
     """
 
     kind: Kind
@@ -85,18 +89,22 @@ class Decision:
     message: str | None = None
     index: int | None = None
     line: int | None = None
+    start_us: int | None = None
 
 
 _UnfrozenDecision: Final = unfrozen(Decision)
 
-_FIELDS: Final = tuple(field.name for field in attrs.fields(Decision) if field.name != "kind")
-"""The fields of a decision after its kind, in the order of a log line."""
+_FIELDS: Final = tuple(
+    field.name for field in attrs.fields(Decision) if field.name not in {"kind", "start_us"}
+)
+"""The fields of a decision after its kind, in the order of a log line, that it has as they are."""
 
 _VALUES: Final = attrgetter(*_FIELDS)
 
 # Looking up a member of an enum takes ten times as long.
 _QUEUE_PRIORITY: Final = Kind.QUEUE_PRIORITY
 _APP_STATE: Final = Kind.APP_STATE
+_RESERVED: Final = Kind.RESERVED
 
 
 def decision_on_ask(
@@ -151,6 +159,10 @@ class Announced:
             line["reason"] = str(decision.reason)
         if decision.priority is None and decision.kind is _QUEUE_PRIORITY:
             line["priority"] = None
+        # BACKFILL-40
+        if decision.kind is _RESERVED:
+            start_us = decision.start_us
+            line["start"] = None if start_us is None else seconds(start_us)
         return line
 
 

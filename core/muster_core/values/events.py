@@ -144,6 +144,8 @@ class AddAsk:
         timed_out: Whether the annotations on the members say that the gang has timed out.
         retries: How often each ask is tried again after its work has failed.
         work: What is to run for each ask, or None if the event does not say it.
+        estimate_us: How long it is expected to take after its bind, or None. This only plans: it
+            ends nothing.
     """
 
     app: str
@@ -160,6 +162,7 @@ class AddAsk:
     timed_out: bool = False
     retries: int = 0
     work: Work | None = None
+    estimate_us: int | None = None
 
     def __attrs_post_init__(self) -> None:
         """Check the fields.
@@ -185,6 +188,7 @@ class AddAsk:
             and self.says is NOTHING_SAID
             and self.retries == 0
             and self.work is None
+            and self.estimate_us is None
         )
         if not is_plain and not attrs.validators.get_disabled():
             for field in attrs.fields(AddAsk):
@@ -211,6 +215,8 @@ _ASK_CHECKS: Final[Mapping[str, Callable[[object, Any, Any], None]]] = {
     "says": that_make_sense,
     "retries": NOT_NEGATIVE,
     "work": _optional(that_runs),
+    # BACKFILL-6
+    "estimate_us": _optional(AT_LEAST_ONE),
 }
 
 

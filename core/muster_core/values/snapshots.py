@@ -179,6 +179,24 @@ class NodeSnapshot:
     attributes: Mapping[str, str] = attrs.field(factory=dict[str, str])
 
 
+# BACKFILL-39
+@final
+@attrs.frozen
+class ReservationSnapshot:
+    """What is reserved for an ask.
+
+    Attributes:
+        node: The node.
+        start_us: When the reservation starts, in microseconds since the start, or None if that is
+            not known.
+        scope: The path of the queue whose ``scheduling.order`` it belongs to.
+    """
+
+    node: str
+    start_us: int | None
+    scope: str
+
+
 @final
 @attrs.frozen
 class Snapshot:
@@ -194,6 +212,8 @@ class Snapshot:
         gangs: Every gang that is defined or has members, by full name.
         limits: Every limit of a user or a group for which an application counts, by queue; the
             users come before the groups.
+        reservations: What the last round has left reserved, by ``app/ask``: by the path of the
+            scope, then in the order of the reservations and of placing.
     """
 
     at_us: int
@@ -204,6 +224,9 @@ class Snapshot:
     nodes: Mapping[str, NodeSnapshot]
     gangs: Mapping[str, GangSnapshot] = attrs.field(factory=dict[str, GangSnapshot])
     limits: tuple[LimitSnapshot, ...] = ()
+    reservations: Mapping[str, ReservationSnapshot] = attrs.field(
+        factory=dict[str, ReservationSnapshot]
+    )
 
 
 @final

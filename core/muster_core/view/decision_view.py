@@ -28,7 +28,7 @@ if TYPE_CHECKING:
     from muster_core.values.configuration.partition import Configuration
     from muster_core.values.reasons import Code, Explanation, PendingReason
     from muster_core.values.resources import Resources
-    from muster_core.values.snapshots import LimitSnapshot
+    from muster_core.values.snapshots import LimitSnapshot, ReservationSnapshot
     from muster_core.view.facts import ViewFacts
     from muster_core.view.gangs.gang import ViewGang
     from muster_core.view.rounds import Decided
@@ -276,6 +276,11 @@ class DecisionView:
         self._intake.left.clear()
         self._state.touched.clear()
         return sorted(changed, key=lambda decision: decision.queue or "")
+
+    # BACKFILL-39
+    def reservations(self) -> Mapping[str, ReservationSnapshot]:
+        """Return what the last round has left reserved, by ``app/ask``. Between two batches."""
+        return {}
 
     # CHECKPOINT-4
     def facts(self) -> Steps[ViewFacts]:

@@ -151,6 +151,26 @@ class FailureFacts:
 
 @final
 @record
+class ReservationFacts:
+    """A reservation that was in force at the end of the last round.
+
+    Attributes:
+        scope: The key of the queue to whose scope it belongs.
+        start_us: When it starts, in microseconds, or None if it starts with an unknown end.
+        age: Otherwise 0; the place of the allocation that ends then in the order in which nodes
+            were chosen.
+        places: The key of the application, the name of the ask and the name of the node, of each
+            member of the party, in the order of placing.
+    """
+
+    scope: int
+    start_us: int | None
+    age: int
+    places: tuple[tuple[int, str, str], ...]
+
+
+@final
+@record
 class LastRoundFacts:
     """What the last round leaves for explanations, snapshots and the next round.
 
@@ -162,6 +182,7 @@ class LastRoundFacts:
             of the application, the name of the ask, the name of the node.
         failed_with: Why these binds have failed, of those of which that was said: the key of the
             application, the name of the ask, what was said.
+        reservations: The reservations in force, by scope, and in the order of each scope.
     """
 
     was_exact: bool
@@ -169,6 +190,7 @@ class LastRoundFacts:
     hopeless: tuple[tuple[str, ...], ...]
     failed_on: tuple[tuple[int, str, str], ...]
     failed_with: tuple[tuple[int, str, str], ...] = ()
+    reservations: tuple[ReservationFacts, ...] = ()
 
 
 @final

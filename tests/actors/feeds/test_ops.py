@@ -17,7 +17,7 @@ SPEC = {
     "add_app": "app queue? user? groups? tags?",
     "remove_app": "app",
     "add_ask": "app ask resources priority? priority_class? count? gang? annotations? node?"
-    " selector? run_for? retries? command? env? workdir?",
+    " selector? run_for? estimate? retries? command? env? workdir?",
     "remove_ask": "app ask",
     "release": "app ask outcome? message?",
     "add_gang": "gang min_member total? mode? wait_time? groups?",
@@ -28,7 +28,7 @@ SPEC = {
     "fail_bind": "app ask times?",
     "settle": "",
     "expect": "order? bound? waiting? pending? parked? placed? queues? apps? gangs? preempted?"
-    " reclaimed? rejected? warnings? reasons?",
+    " reclaimed? rejected? warnings? reasons? reservations?",
 }
 
 ADDED = {"bind_failed": "app ask message?"}

@@ -25,6 +25,7 @@ DECISIONS = st.builds(
     message=TEXTS,
     index=NUMBERS,
     line=NUMBERS,
+    start_us=NUMBERS,
 )
 
 
@@ -57,7 +58,7 @@ BOUND: list[object] = ["bound", "a", "k", *[None] * 9]
 @pytest.mark.parametrize(
     ("decision", "told"),
     [
-        ([*BOUND, 7], "decision 4 has 13 fields, and this version of Muster knows 12"),
+        ([*BOUND, 7, 7], "decision 4 has 14 fields, and this version of Muster knows 13"),
         (BOUND[:11], "decision 4 has 11 fields"),
         (["painted", *BOUND[1:]], "decision 4 has the kind 'painted'"),
         ([*BOUND[:6], "tired", *BOUND[7:]], "the reason 'tired', one of which this version"),

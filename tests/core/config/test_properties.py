@@ -9,6 +9,7 @@ import pytest
 from muster_core.config.model import (
     DeadlockPolicy,
     PreemptionPolicy,
+    SchedulingOrder,
     Settings,
     SortPolicy,
 )
@@ -44,6 +45,9 @@ EVERY_OTHER_VALUE = {
     "gang.wait.time": ("90s", "gang_wait_us", 90_000_000),
     "gang.deadlock.policy": ("report", "deadlock_policy", DeadlockPolicy.REPORT),
     "bind.retry.delay": ("90s", "bind_retry_us", 90_000_000),
+    "scheduling.order": ("strict", "scheduling_order", SchedulingOrder.STRICT),
+    "backfill.depth": ("7", "backfill_depth", 7),
+    "estimate.default": ("90s", "estimate_us", 90_000_000),
 }
 ROOT_ONLY = {"gang.wait.time", "gang.deadlock.policy"}
 INHERITED = {
@@ -56,6 +60,7 @@ INHERITED = {
     "preemption.delay",
     "preemption.required.node",
     "bind.retry.delay",
+    "estimate.default",
 }
 
 

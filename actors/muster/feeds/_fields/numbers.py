@@ -123,7 +123,15 @@ def long_enough(value: Raw, duration_us: int) -> int:
     return duration_us
 
 
+def _parse_whole_seconds(value: Raw) -> int:
+    return _WHOLE_SECONDS.parse(value) * MICROSECONDS
+
+
+_WHOLE_SECONDS: Final = integer(LEAST, MAX_INT32, "seconds, above 0")
+WHOLE_SECONDS: Final = Kind(_WHOLE_SECONDS.name, _parse_whole_seconds, _WHOLE_SECONDS.normal)
+
 # FEED-6
+SECONDS: Final = Kind("seconds or duration", parse_seconds, seconds_normal)
 DURATION: Final = Kind("seconds or duration, above 0", _parse_positive_seconds, seconds_normal)
 
 

@@ -15,7 +15,7 @@ from muster.feeds._encodings.raw import Raw
 from muster.feeds._fields.collections import WORDS
 from muster.feeds._fields.gangs import MEMBERS
 from muster.feeds._fields.kinds import Kind
-from muster.feeds._fields.numbers import BOOLEAN, integer
+from muster.feeds._fields.numbers import BOOLEAN, WHOLE_SECONDS, integer
 from muster.feeds._fields.priority_classes import CLASS_NAME, CLASS_PREEMPTS, CLASS_VALUE
 from muster.feeds._fields.texts import NAME
 from muster.feeds._objects.cluster import (
@@ -30,7 +30,6 @@ from muster.feeds._objects.cluster import (
 from muster.feeds._objects.gang_marks import OBJECT_MARKS, Marks, Place, Spoken, spoken
 from muster.feeds._objects.pods import POD, POD_NAME, name_of_pod, pod
 from muster.feeds._objects.shapes import Shape, part
-from muster_core.decisions import MICROSECONDS
 from muster_core.events import (
     AddGang,
     AddPriorityClass,
@@ -40,9 +39,8 @@ from muster_core.events import (
     ObjectName,
     QueueObject,
 )
-from muster_core.values.event_fields import LEAST, QUEUE_PRIORITIES
+from muster_core.values.event_fields import QUEUE_PRIORITIES
 from muster_core.values.gang_names import DEFAULT_NAMESPACE
-from muster_core.values.quantities import MAX_INT32
 
 # Looking up a member of an enum takes ten times as long.
 _POD_GROUP: Final = ObjectKind.POD_GROUP
@@ -76,12 +74,6 @@ def _schedulable(value: Raw) -> bool:
     return not BOOLEAN.parse(value)
 
 
-def _seconds(value: Raw) -> int:
-    return _SECONDS.parse(value) * MICROSECONDS
-
-
-_SECONDS: Final = integer(LEAST, MAX_INT32, "seconds, above 0")
-_WAIT: Final = Kind(_SECONDS.name, _seconds, _SECONDS.normal)
 _UNSCHEDULABLE: Final = Kind(BOOLEAN.name, _schedulable, BOOLEAN.normal)
 _QUEUE_PRIORITY: Final = integer(*QUEUE_PRIORITIES, f"0 … {QUEUE_PRIORITIES[1]}")
 _PARENT: Final = unless_empty(QUEUE_PATH)
@@ -155,7 +147,7 @@ FORMS: Final[Mapping[str, Form]] = {
             "metadata": Shape({**_GROUP_METADATA, "annotations": part("marks", OBJECT_MARKS)}),
             "spec": Shape({
                 "minMember": part("min_member", MEMBERS, required=True),
-                "scheduleTimeoutSeconds": part("wait_us", _WAIT),
+                "scheduleTimeoutSeconds": part("wait_us", WHOLE_SECONDS),
                 "minResources": part("min_resources", AMOUNTS),
             }),
         }),

@@ -8,7 +8,7 @@ from typing import Final, cast
 from muster.feeds._encodings.raw import Raw
 from muster.feeds._fields.collections import WORDS, listed
 from muster.feeds._fields.kinds import FieldError, Kind
-from muster.feeds._fields.numbers import INT32
+from muster.feeds._fields.numbers import INT32, WHOLE_SECONDS
 from muster.feeds._fields.texts import NAME, OWNED_NAME, one_of
 from muster.feeds._objects.cluster import AMOUNTS, NAMESPACE, unless_empty
 from muster.feeds._objects.gang_marks import MEMBER_MARKS, Marks, membership, spoken
@@ -70,6 +70,8 @@ POD: Final = Shape({
     "metadata": Shape({**_METADATA, "annotations": part("annotations", MEMBER_MARKS)}),
     "spec": Shape({
         "containers": part("requests", _REQUESTS),
+        # BACKFILL-6
+        "activeDeadlineSeconds": part("estimate_us", WHOLE_SECONDS),
         "nodeName": part("node", unless_empty(NAME)),
         "nodeSelector": part("selector", WORDS),
         "priority": part("priority", INT32),
@@ -132,6 +134,7 @@ def _ask(values: Values) -> AddAsk | None:
         gang=member.gang,
         says=member.says,
         timed_out=member.timed_out,
+        estimate_us=cast("int | None", values.get("estimate_us")),
     )
 
 

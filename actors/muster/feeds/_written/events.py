@@ -197,6 +197,8 @@ def add_ask(event: AddAsk) -> Written:
         written["selector"] = words(event.selector)
     if event.run_for_us is not None:
         written["run_for"] = duration(event.run_for_us)
+    if event.estimate_us is not None:
+        written["estimate"] = duration(event.estimate_us)
     if event.retries:
         written["retries"] = event.retries
     if event.work is not None:

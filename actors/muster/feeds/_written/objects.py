@@ -95,9 +95,11 @@ def _pod_group(gang: AddGang) -> Written:
     return _form(_POD_GROUP, metadata, spec=spec)
 
 
-def _whole(wait_us: int) -> Raw:
-    whole, rest = divmod(wait_us, MICROSECONDS)
-    return wait_us / MICROSECONDS if rest else whole
+def _whole(time_us: int | None) -> Raw:
+    if time_us is None:
+        return None
+    whole, rest = divmod(time_us, MICROSECONDS)
+    return time_us / MICROSECONDS if rest else whole
 
 
 def _named(gang: str) -> Written:
@@ -135,6 +137,7 @@ def _pod(pod: PodObject) -> Written:
         spec |= without(
             {
                 "priority": ask.priority,
+                "activeDeadlineSeconds": _whole(ask.estimate_us),
                 "priorityClassName": ask.priority_class,
                 "nodeSelector": words(ask.selector),
                 "containers": [{"resources": {"requests": amounts(ask.resources)}}],

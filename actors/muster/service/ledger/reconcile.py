@@ -156,6 +156,7 @@ def _ask(app: str, ask: Ask) -> AskEntry:
         run_for_us=ask.run_for_us,
         gang=ask.gang,
         retries=ask.retries,
+        estimate_us=ask.estimate_us,
     )
     return AskEntry(event, ask.came_us, None, ask.retries)
 

@@ -75,6 +75,7 @@ class Ask(NamedTuple):
         came_us: When it was added, in microseconds.
         retries: How often it is still tried again after its work has failed.
         work: What is to run for it, or None; nothing is decided by it.
+        estimate_us: How long it is expected to take after its bind, or None if it does not say.
     """
 
     rank: int
@@ -92,6 +93,7 @@ class Ask(NamedTuple):
     came_us: int = 0
     retries: int = 0
     work: Work | None = None
+    estimate_us: int | None = None
 
     @property
     def order(self) -> AskOrder:
@@ -116,12 +118,14 @@ class Allocation:
         number: Its place in the order in which asks were bound, or began to wait.
         assigned: Its place in the order in which nodes were chosen: for a bound member of a
             gang, the number with which it began to wait. 0 stands for ``number``.
+        bound_us: When it was bound, in microseconds; 0 while it waits.
     """
 
     ask: Ask
     node: str
     number: int
     assigned: int = 0
+    bound_us: int = 0
 
     # RECLAIM-11
     @property

@@ -27,6 +27,16 @@ class SortPolicy(StrEnum):
     STATE_AWARE = "stateaware"
 
 
+# BACKFILL-1
+@final
+class SchedulingOrder(StrEnum):
+    """``scheduling.order``: whether asks may overtake others that do not fit."""
+
+    GREEDY = "greedy"
+    STRICT = "strict"
+    BACKFILL = "backfill"
+
+
 @final
 class PreemptionPolicy(StrEnum):
     """``preemption.policy`` of a queue."""
@@ -74,6 +84,9 @@ class Settings:
         gang_wait_us: ``gang.wait.time`` in microseconds.
         deadlock_policy: ``gang.deadlock.policy``.
         bind_retry_us: ``bind.retry.delay`` in microseconds; 0 is off.
+        scheduling_order: ``scheduling.order`` as the queue itself says it.
+        backfill_depth: ``backfill.depth`` as the queue itself says it, 1 … 100.
+        estimate_us: ``estimate.default`` in microseconds, or None if it is unknown.
     """
 
     sort_policy: SortPolicy = SortPolicy.FIFO
@@ -90,6 +103,9 @@ class Settings:
     gang_wait_us: int = 600_000_000
     deadlock_policy: DeadlockPolicy = DeadlockPolicy.RESOLVE
     bind_retry_us: int = 0
+    scheduling_order: SchedulingOrder = SchedulingOrder.GREEDY
+    backfill_depth: int = 1
+    estimate_us: int | None = None
 
 
 @final

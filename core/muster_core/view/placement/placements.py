@@ -165,7 +165,7 @@ class Placements:
     ) -> list[Decision]:
         state, key, name = self._state, app.identity.key, ask.name
         state.numbers += 1
-        allocation = Allocation(ask, node.name, state.numbers, assigned)
+        allocation = Allocation(ask, node.name, state.numbers, assigned, now_us)
         app.bound[name] = (allocation, node)
         if ask.gang is not None:
             state.gangs[ask.gang].bound[key, name] = None

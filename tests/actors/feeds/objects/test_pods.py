@@ -299,6 +299,7 @@ def test_one_that_goes_belongs_to_an_application() -> None:
 
 def test_the_ask_has_every_attribute_that_a_pod_can_give() -> None:
     given = {"app", "ask", "resources", "priority", "priority_class", "selector", "gang", "says"}
+    given |= {"estimate_us"}
 
     assert {attribute.name for attribute in attrs.fields(AddAsk)} - given == {
         "timed_out", "count", "node", "run_for_us", "retries", "work",

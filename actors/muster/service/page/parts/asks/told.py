@@ -38,6 +38,7 @@ _WORDS: Final[Mapping[Kind, str]] = {
     Kind.QUEUE_PRIORITY: "priority of the queue",
     Kind.CONFIG: "configuration",
     Kind.WARNING: "warning",
+    Kind.RESERVED: "reserved",
 }
 
 
@@ -125,7 +126,7 @@ def _tone(kind: Kind, reason: str) -> str:
     match kind:
         case Kind.BOUND | Kind.GANG_SATISFIED:
             return "fine"
-        case Kind.ASSIGNED | Kind.WAITING:
+        case Kind.ASSIGNED | Kind.WAITING | Kind.RESERVED:
             return "wait"
         case Kind.RELEASED:
             return "" if reason in {"completed", "removed"} else "wrong"
