@@ -12,6 +12,7 @@ import sys
 import time
 from collections.abc import Callable
 from pathlib import Path
+from tempfile import TemporaryDirectory
 
 import trio
 
@@ -137,12 +138,13 @@ def main(arguments: list[str]) -> int:
         print(f"usage: evict.py PARTITION; there are {', '.join(printed)}", file=sys.stderr)
         return 2
     for half in ("plain", "muster"):  # in the working folder, which the nodes have to share
-        folder = Path(f"evict-{half}-{time.time():.0f}").absolute()
-        folder.mkdir()
-        if half == "plain":
-            plain(partition, folder)
-        else:
-            trio.run(with_muster, partition, folder)
+        with TemporaryDirectory(
+            prefix=f"evict-{half}-", dir=Path.cwd(), ignore_cleanup_errors=True
+        ) as folder:
+            if half == "plain":
+                plain(partition, Path(folder))
+            else:
+                trio.run(with_muster, partition, Path(folder))
     return 0
 
 

@@ -100,6 +100,7 @@ def _import(request: Request, kind: Kind, workload: Workload) -> None:
     reading = Reading(workload.account, request.files, shown=request.progress)
     with reading:
         kind.read(request.files, workload, queues, opener=reading.open)
+    _tell_unused(request, queues)
     _check(request, workload)
     fields = _configuration(request, workload)
     written = workload.write(request.target, fields)
@@ -110,6 +111,16 @@ def _queues(request: Request, kind: Kind) -> Queues:
     if request.queues is None:
         return default_queues(kind.queues, kind.fields)
     return read_queues(request.queues, kind.fields)
+
+
+def _tell_unused(request: Request, queues: Queues) -> None:
+    """Warn of rules of the mapping file that no job has got its queue from."""
+    if request.queues is None:
+        return
+    for rule in queues.unused:
+        place = request.queues if rule.line is None else f"{request.queues}:{rule.line}"
+        wanted = ", ".join(f"{name}: {pattern}" for name, pattern in rule.patterns)
+        complain(f"{place}: warning: no job goes to {rule.path} by this rule ({wanted})")
 
 
 def _nodes(text: str, kind: Kind) -> list[NodeFields]:

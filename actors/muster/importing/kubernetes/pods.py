@@ -50,6 +50,7 @@ class Pod:
         tolerations: The taints that it tolerates.
         labels: Those of its labels that choose queues.
         notes: What a feed does not say of it.
+        deadline_s: How long it may run, in seconds, or None.
     """
 
     place: str
@@ -78,6 +79,7 @@ class Pod:
     tolerations: tuple[Toleration, ...]
     labels: Mapping[str, str]
     notes: tuple[str, ...]
+    deadline_s: int | None = None
 
     @property
     def full_name(self) -> str:
@@ -141,6 +143,7 @@ def read_pod(
         tolerations=places.tolerations,
         labels=_labels(written, labels),
         notes=said.notes + places.notes,
+        deadline_s=cast("int | None", values.get("deadline")),
     )
     return times.created_us, pod, said.defines
 

@@ -5,12 +5,13 @@ from __future__ import annotations
 from typing import Final
 
 from muster.feeds._fields.collections import WORDS, listed
-from muster.feeds._fields.numbers import BOOLEAN, INT32
+from muster.feeds._fields.numbers import BOOLEAN, INT32, integer
 from muster.feeds._fields.texts import NAME, OWNED_NAME, TEXT, WORD
 from muster.feeds._objects.cluster import NAMESPACE, unless_empty
 from muster.feeds._objects.gang_marks import MEMBER_MARKS
 from muster.feeds._objects.shapes import Shape, part
 from muster.importing.kubernetes.kinds import INSTANT, PRESENCE, QUANTITIES, list_of
+from muster_core.values.quantities import MAX_INT32
 
 _OWNER: Final = Shape({
     "kind": part("kind", TEXT),
@@ -72,6 +73,8 @@ _CONDITION: Final = Shape({
     "lastTransitionTime": part("since", INSTANT),
 })  # fmt: skip
 
+_SECONDS: Final = integer(1, MAX_INT32, f"1 … {MAX_INT32}")
+
 # KUBERNETES-4
 POD: Final = Shape({
     "metadata": Shape({
@@ -100,6 +103,7 @@ POD: Final = Shape({
         "priorityClassName": part("priority_class", unless_empty(NAME)),
         "schedulingGates": part("gates", PRESENCE),
         "topologySpreadConstraints": part("spread", PRESENCE),
+        "activeDeadlineSeconds": part("deadline", _SECONDS),
         "runtimeClassName": part("runtime_class", PRESENCE),
         "volumes": part(
             "volumes", list_of(Shape({"persistentVolumeClaim": part("claim", PRESENCE)}))

@@ -15,6 +15,7 @@ from muster.importing.workload.nodes import TOO_LARGE
 from muster.importing.workload.queues import Queues
 from muster.importing.workload.texts import name_of, queue_path_of
 from muster.importing.workload.workload import Workload
+from muster_core.decisions import MICROSECONDS
 from muster_core.values.quantities import VCORE
 
 _BUILT_IN: Final = {"system-cluster-critical": 2_000_000_000, "system-node-critical": 2_000_001_000}
@@ -146,6 +147,7 @@ class Submitting:
             run_us=self._run_us(pod, at_us),
             priority=priority,
             priority_class=priority_class,
+            estimate_us=None if pod.deadline_s is None else pod.deadline_s * MICROSECONDS,
         )
 
     # KUBERNETES-9

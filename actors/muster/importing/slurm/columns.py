@@ -12,7 +12,7 @@ from muster.feeds import FeedError
 RIGHT: Final = (
     "sacct --parsable2 --duplicates --allusers --starttime=2026-01-01 "
     "--format=JobID,JobName,User,Group,Account,Partition,QOS,Submit,Eligible,Start,End,ElapsedRaw,"
-    "State,ReqTRES,AllocTRES,NNodes,Constraints,Priority"
+    "State,ReqTRES,AllocTRES,NNodes,Constraints,Priority,TimelimitRaw"
 )
 """A command that prints all that is needed."""
 
@@ -43,6 +43,8 @@ _USED: Final[Sequence[tuple[str, ...]]] = (
     ("reservation",),
     ("wckey",),
     ("priority",),
+    ("timelimitraw",),
+    ("timelimit",),
 )
 """The columns that are read, in the order of :meth:`Columns.values`; the first name that is there."""
 
@@ -71,7 +73,7 @@ _OTHERS: Final = (
     "plannedcpuraw qosraw qosreq reason reqcpufreq reqcpufreqgov reqcpufreqmax reqcpufreqmin "
     "reqgres requeued reserved reservationid resvcpu resvcpuraw restarts sluid stderr stdin "
     "stdout "
-    "segmentsize systemcpu timelimit timelimitraw totalcpu tresusageinave tresusageinmax "
+    "segmentsize systemcpu totalcpu tresusageinave tresusageinmax "
     "tresusageinmaxnode tresusageinmaxtask tresusageinmin tresusageinminnode "
     "tresusageinmintask tresusageintot tresusageoutave tresusageoutmax tresusageoutmaxnode "
     "tresusageoutmaxtask tresusageoutmin tresusageoutminnode tresusageoutmintask "

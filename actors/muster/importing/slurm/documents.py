@@ -71,6 +71,7 @@ def _record(job: Mapping[str, Any]) -> Record:
         wckey=_text(_map(job, "wckey").get("wckey")),
         priority=str(_number(job.get("priority")) or ""),
         submit=str(times.get("submission", "")),
+        limit_s=_limit(times.get("limit")),
     )
 
 
@@ -154,6 +155,12 @@ def _number(value: object) -> int | None:
 def _instant(value: object) -> int | None:
     number = _number(value)
     return number * MICROSECONDS if number is not None and 0 < number < _LATEST_S else None
+
+
+def _limit(value: object) -> int | None:
+    """Return a limit in seconds; it is in minutes, and 0 if it is not known."""
+    number = _number(value)
+    return number * 60 if number and number * 60 < _LONGEST_S else None
 
 
 def _seconds(value: object) -> int | None:

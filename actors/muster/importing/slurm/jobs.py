@@ -217,6 +217,7 @@ class Jobs:
                 selector=shape.selector,
                 run_us=run_us if record.is_over else None,
                 priority=priority,
+                estimate_us=None if record.limit_s is None else record.limit_s * MICROSECONDS,
             )
             for ask, (resources, count) in zip(
                 _asks(first, len(shape.members)), shape.members, strict=True

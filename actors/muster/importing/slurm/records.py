@@ -100,6 +100,7 @@ class Record:
         wckey: Its workload characterisation key.
         priority: Its priority at the time it started, as it was printed.
         submit: The time at which it was submitted, as it was printed, for messages.
+        limit_s: How long it may run, in seconds; None if that is not known, or without limit.
     """
 
     job: str
@@ -121,3 +122,4 @@ class Record:
     wckey: str
     priority: str
     submit: str
+    limit_s: int | None = None

@@ -109,6 +109,20 @@ def duration_s(text: str) -> int | None:
     return total if total < _LONGEST_S else None
 
 
+def limit_s(minutes: str, text: str) -> int | None:
+    """Return a limit of time in seconds; None if it is not known, or without limit.
+
+    Args:
+        minutes: A number of minutes, or an empty text.
+        text: ``[days-][hours:]minutes:seconds``, which counts if there are no minutes.
+    """
+    if minutes.isdecimal() and minutes.isascii():
+        limit = int(minutes) * 60 if len(minutes) < 11 else None
+    else:
+        limit = duration_s(text) if ":" in text else None
+    return limit if limit and limit < _LONGEST_S else None
+
+
 def memory_of(text: str) -> tuple[int, str] | None:
     """Return an amount of memory such as ``16G``.
 

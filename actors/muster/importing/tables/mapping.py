@@ -23,10 +23,14 @@ Wide = Literal["gang", "split", "skip"]
 
 _PLACE: Final = re.compile(r"\{([^{}]*)\}")
 _FIELDS: Final = (
-    "job", "submit", "start", "end", "duration", "user", "group", "resources", "tasks", "amounts",
-    "per_node", "wide", "priority", "selector", "queue", "fields", "missing", "where", "time",
+    "job", "submit", "start", "end", "duration", "estimate", "user", "group", "resources", "tasks",
+    "amounts", "per_node", "wide", "priority", "selector", "queue", "fields", "missing", "where", "time",
     "nodes", "delimiter",
 )  # fmt: skip
+_SINGLE: Final = (
+    "job", "submit", "start", "end", "duration", "estimate", "user", "group", "tasks",
+)  # fmt: skip
+"""The fields whose value is the name of a column."""
 
 
 @final
@@ -75,6 +79,7 @@ class Mapped:
         start: The column with the instant at which it started, or None.
         end: The column with the instant at which it ended, or None.
         duration: The column with the time that it ran, or None.
+        estimate: The column with the time that it was expected to run, or None.
         user: The column with its user, or None.
         group: The column with the group of the user, or None.
         resources: The columns with what it needs.
@@ -100,6 +105,7 @@ class Mapped:
     start: str | None
     end: str | None
     duration: str | None
+    estimate: str | None
     user: str | None
     group: str | None
     resources: Mapping[str, Amount]
@@ -145,8 +151,7 @@ def _mapped(document: Node, reader: Reader) -> Mapped | None:
     if not entries:
         return None
     columns = {
-        name: reader.text(entries[name], name) if name in entries else None
-        for name in ("job", "submit", "start", "end", "duration", "user", "group", "tasks")
+        name: reader.text(entries[name], name) if name in entries else None for name in _SINGLE
     }
     _check_times(columns, document, reader)
     resources = _amounts(entries.get("resources"), "resources", reader)
@@ -172,6 +177,7 @@ def _mapped(document: Node, reader: Reader) -> Mapped | None:
         start=columns["start"],
         end=columns["end"],
         duration=columns["duration"],
+        estimate=columns["estimate"],
         user=columns["user"],
         group=columns["group"],
         resources=resources,

@@ -209,6 +209,18 @@ class _Rows:
             self._account.note(_ROW, "shorter than 1 s, which it runs in the feed", place)
         return max(run_us, _SECOND)
 
+    def _estimate_us(self, row: Mapping[str, str], place: str) -> int | None:
+        """Return how long a job was expected to run; None for what is no time above 0."""
+        column = self._mapped.estimate
+        if column is None:
+            return None
+        text = row[column].strip()
+        estimate_us = self._mapped.clock.time(text)
+        if estimate_us is None or estimate_us <= 0:
+            self._account.note(_ROW, f"{column} is no time above 0: no estimate", place, text)
+            return None
+        return estimate_us
+
     def _parts(self, row: Mapping[str, str], run_us: int, app: str, place: str) -> list[Part]:
         mapped = self._mapped
         amounts = {
@@ -232,6 +244,7 @@ class _Rows:
         self._note_too_large(sizes, place)
         selector = self._selector(row)
         priority = self._value(row)
+        estimate_us = self._estimate_us(row, place)
         names = _names(len(sizes))
         if self._workload.is_known(app):  # rows of one job: their asks need names of their own
             names = [f"{self._row}-{name}" for name in names]
@@ -243,6 +256,7 @@ class _Rows:
                 selector=selector,
                 run_us=run_us,
                 priority=priority,
+                estimate_us=estimate_us,
             )
             for name, (size, count) in zip(names, sizes, strict=True)
         ]

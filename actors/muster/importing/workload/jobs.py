@@ -28,6 +28,7 @@ class Part:
         priority: Its priority.
         priority_class: Its priority class, which says its priority then, or None.
         retries: How often it is tried again after its work has failed.
+        estimate_us: How long it was expected to run, in microseconds, or None.
     """
 
     ask: str
@@ -39,6 +40,7 @@ class Part:
     priority: int = 0
     priority_class: str | None = None
     retries: int = 0
+    estimate_us: int | None = None
 
     def event(self, app: str, gang: str | None) -> dict[str, object]:
         """Return the event that adds the asks.
@@ -66,16 +68,18 @@ class Part:
         if self.selector:
             event["selector"] = self.selector
         if self.run_us is not None:
-            event["run_for"] = run_for(self.run_us)
+            event["run_for"] = in_seconds(self.run_us)
         if self.retries:
             event["retries"] = self.retries
+        if self.estimate_us is not None:
+            event["estimate"] = in_seconds(self.estimate_us)
         return event
 
 
-def run_for(run_us: int) -> int | float:
+def in_seconds(time_us: int) -> int | float:
     """Return how long work runs, in seconds; work that took no time runs for 1 µs."""
-    whole, part = divmod(max(run_us, 1), 1_000_000)
-    return whole if not part else max(run_us, 1) / 1_000_000
+    whole, part = divmod(max(time_us, 1), 1_000_000)
+    return whole if not part else max(time_us, 1) / 1_000_000
 
 
 @final

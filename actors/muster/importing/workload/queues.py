@@ -35,10 +35,12 @@ class Rule:
         patterns: For each field that is looked at its pattern, in which ``*``, ``?`` and ``[…]``
             are wildcards.
         path: The path of the queue, with ``{field}`` where the value of a field stands.
+        line: Its line in the mapping file, or None.
     """
 
     patterns: tuple[tuple[str, str], ...]
     path: str
+    line: int | None = None
 
     @property
     def fields(self) -> Iterable[str]:
@@ -73,6 +75,7 @@ class Queues:
         looked_at = dict.fromkeys(name for rule in self._rules for name in rule.fields)
         self.fields: Final = tuple(name for name in looked_at if _is_field(name, names))
         self._known: dict[tuple[str, ...], str | None] = {}
+        self._used: set[Rule] = set()
 
     def of(self, fields: Mapping[str, str]) -> str | None:
         """Return the path of the queue of a job, in lower case; None if no rule matches."""
@@ -83,7 +86,15 @@ class Queues:
 
     def _chosen(self, fields: Mapping[str, str]) -> str | None:
         rule = next((rule for rule in self._rules if rule.matches(fields)), None)
-        return None if rule is None else filled(rule.path, fields)
+        if rule is None:
+            return None
+        self._used.add(rule)
+        return filled(rule.path, fields)
+
+    @property
+    def unused(self) -> list[Rule]:
+        """The rules with patterns that were the first to match for no job so far."""
+        return [rule for rule in self._rules if rule.patterns and rule not in self._used]
 
 
 def filled(path: str, fields: Mapping[str, str]) -> str | None:
@@ -194,7 +205,7 @@ def _rule(item: Node, where: str, names: Collection[str], complain: _Complain) -
             patterns.append((name, value.text))
     if not has_queue:
         complain(item, where, f"has no `{QUEUE}`")
-    return None if path is None else Rule(tuple(patterns), path)
+    return None if path is None else Rule(tuple(patterns), path, item.line)
 
 
 def _is_field(name: str, names: Collection[str]) -> bool:

@@ -122,6 +122,17 @@ def test_a_job_runs_from_its_start_to_its_end_or_for_a_time(tmp_path: Path) -> N
     assert [ask["run_for"] for ask in of(events, "add_ask")] == [86410, 1.5]
 
 
+# IMPORT-13: How long a job was expected to run
+def test_a_column_says_the_estimates(tmp_path: Path) -> None:
+    table = "id,submitted,took,cpus,limit\na,0,60,1,90\nb,1,60,1,01:00:00\nc,2,60,1,0\nd,3,60,1,?\n"
+    path = written(tmp_path / "a.csv", table)
+    events, summary = imported("csv", path, *options(tmp_path, PLAIN + "estimate: limit\n"))
+
+    assert [ask.get("estimate") for ask in of(events, "add_ask")] == [90, 3600, None, None]
+    (note,) = summary["not_in_feed"]
+    assert (note["cause"], note["count"]) == ("limit is no time above 0: no estimate", 2)
+
+
 def test_amounts_have_units_and_defaults(tmp_path: Path) -> None:
     mapping = """\
 submit: t

@@ -19,6 +19,12 @@ def vcore(**spec: object) -> object:
     return fed(pod("a", spec=spec), node()).ask["resources"].get("vcore")
 
 
+# IMPORT-13: How long a job was expected to run
+def test_the_deadline_is_the_estimate() -> None:
+    assert fed(pod("a", spec={"activeDeadlineSeconds": 90}), node()).ask["estimate"] == 90
+    assert "estimate" not in fed(pod("a"), node()).ask
+
+
 # KUBERNETES-9: What a pod asks for
 @pytest.mark.parametrize(
     ("spec", "wanted"),

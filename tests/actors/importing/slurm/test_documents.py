@@ -23,6 +23,8 @@ def test_the_new_layout(tmp_path: Path) -> None:
     assert (ended["count"], ended["run_for"], ended["priority"]) == (2, 60, 4000)
     assert (running["app"], running["ask"], running["resources"]) == ("8", "3", {"vcore": 1})
     assert "run_for" not in running
+    # IMPORT-13: How long a job was expected to run
+    assert (ended["estimate"], running.get("estimate")) == (3600, None)
 
 
 def test_the_lines_and_the_json_of_the_same_jobs_give_the_same(tmp_path: Path) -> None:
@@ -44,7 +46,8 @@ def test_the_lines_and_the_json_of_the_same_jobs_give_the_same(tmp_path: Path) -
 
 
 def _bare(event: dict[str, Any]) -> dict[str, Any]:
-    return {name: value for name, value in event.items() if name != "at"}
+    """Return an event without its instant, and without what the lines have no column for."""
+    return {name: value for name, value in event.items() if name not in ("at", "estimate")}
 
 
 def test_numbers_that_are_not_set_are_not_known(tmp_path: Path) -> None:

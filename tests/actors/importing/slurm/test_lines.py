@@ -30,6 +30,15 @@ def test_how_long_a_job_ran_is_elapsed_or_from_its_start_to_its_end(tmp_path: Pa
     assert ask_of(tmp_path, ElapsedRaw="")["run_for"] == 100
 
 
+# IMPORT-13: How long a job was expected to run
+def test_the_limit_of_time_is_the_estimate(tmp_path: Path) -> None:
+    assert ask_of(tmp_path, TimelimitRaw="90")["estimate"] == 5400
+    assert ask_of(tmp_path, Timelimit="1-00:00:00")["estimate"] == 86_400
+    assert ask_of(tmp_path, TimelimitRaw="90", Timelimit="1-00:00:00")["estimate"] == 5400
+    for none in ("", "UNLIMITED", "Partition_Limit", "00:00:00"):
+        assert "estimate" not in ask_of(tmp_path, TimelimitRaw="", Timelimit=none)
+
+
 def test_a_state_may_have_more_words(tmp_path: Path) -> None:
     _, summary = of_rows(
         tmp_path, row(1), row(2, State="CANCELLED by 1000", Start="None", ElapsedRaw="0")

@@ -44,6 +44,14 @@ def test_a_job_of_one_node_is_one_ask(tmp_path: Path) -> None:
     assert (summary["read"], summary["taken"]) == ({"job": 1}, {"job": 1})
 
 
+# IMPORT-13: How long a job was expected to run
+def test_the_requested_time_is_the_estimate(tmp_path: Path) -> None:
+    text = HEADER + line(1, time=3600) + line(2, time=-1) + line(3, time=0)
+    events, _ = imported("swf", written(tmp_path / "a.swf", text))
+
+    assert [ask.get("estimate") for ask in of(events, "add_ask")] == [3600, None, None]
+
+
 def test_the_header_has_the_nodes(tmp_path: Path) -> None:
     text = HEADER.replace("32", "31") + "; MaxMemory: 1024\n" + line()
     events, _ = imported("swf", written(tmp_path / "a.swf", text))
@@ -73,6 +81,18 @@ def test_memory_counts_where_nodes_have_some(tmp_path: Path) -> None:
     events, _ = imported("swf", written(tmp_path / "a.swf", text), "--nodes", nodes)
 
     assert of(events, "add_ask")[0]["resources"] == {"vcore": 2, "memory": 2 << 20}
+
+
+# IMPORT-4: Queues
+def test_a_rule_that_gives_no_job_its_queue_is_told(tmp_path: Path) -> None:
+    log = written(tmp_path / "a.swf", HEADER + line())
+    rules = "queues:\n- {queue_name: batch, queue: b}\n- {user: 'al*', queue: a}\nothers: c\n"
+    queues = written(tmp_path / "queues.yaml", rules)
+    result = run("import", "swf", log, "--queues", queues, "-o", tmp_path / "feed.jsonl")
+
+    assert result.exit_code == 0
+    warning = f"{queues}:3: warning: no job goes to a by this rule (user: al*)"
+    assert [text for text in result.stderr.splitlines() if "warning" in text] == [warning]
 
 
 def test_dates_come_from_the_header(tmp_path: Path) -> None:
@@ -159,7 +179,8 @@ def test_a_feed_that_replays(tmp_path: Path) -> None:
         ("", "is empty: it has neither a header nor a job"),
         ("hello\n", ":1: is no Standard Workload Format"),
         (HEADER + line(status=3), "has no job that a feed can have: 1 job: part of a job"),
-        (line(), "its header has no MaxNodes and MaxProcs: say with --nodes"),
+        (line(), "its header has no usable MaxNodes and MaxProcs: say with --nodes"),
+        (HEADER.replace("32", "9" * 17) + line(), "no usable MaxNodes and MaxProcs"),
     ],
 )
 def test_what_is_no_such_log_is_refused(tmp_path: Path, text: str, problem: str) -> None:
