@@ -92,9 +92,9 @@ _ASIDE: Final = frozenset({"annotations", *WORK_FIELDS})
 
 def _add_ask(values: Values, origin: Origin) -> Content:
     kept = {name: value for name, value in values.items() if name not in _ASIDE}
-    if "devices" in kept:
+    if kept.get("devices") is not None:
         # DEVICE-2
-        if not kept["devices"] and not kept.get("resources"):
+        if not (kept["devices"] or kept.get("resources")):
             raise FieldError("nothing: an ask has at least one type above 0", "resources")
         kept.setdefault("resources", Resources())
     if not _WORK.isdisjoint(values):

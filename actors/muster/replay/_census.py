@@ -7,7 +7,7 @@ both, and reports every change to a listener. It keeps only what exists, and no 
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Sequence, Set as AbstractSet
+from collections.abc import Mapping, Sequence, Set as AbstractSet
 from typing import Final, Protocol, TypeAlias, assert_never, final
 
 import attrs

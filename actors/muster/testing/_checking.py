@@ -177,7 +177,8 @@ def _check_nothing_fits(state: Examined) -> None:
                 continue
             kept = _kept_from(state, ask, required=leaf.config.settings.required_node)
             for node in view.nodes.in_order():
-                may = node.schedulable and ask.shape.matches(node.name, node.attributes)
+                may = node.schedulable and node.may_take(ask.shape)
+                may = may and not node.lack_of_devices(ask.shape)
                 may = may and node.name not in kept and lets(node)
                 assert not (may and not _over(_plus(node.used, ask.resources), node.capacity))
 

@@ -6,14 +6,14 @@ from typing import TYPE_CHECKING, final
 
 import attrs
 
+from muster_core.nodes.devices import NodeDevices, least_lack
 from muster_core.structures.ranking import Ranked
 from muster_core.structures.shares import Weighing
-from muster_core.values.devices import NO_STOCKS
+from muster_core.values.devices import NO_STOCKS, resource_type
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from muster_core.nodes.devices import NodeDevices
     from muster_core.structures.shapes import Shape
 
 Holder = tuple[int, str]
@@ -60,6 +60,28 @@ class Node(Ranked):
     version: int = 0
     kept: bool = False
     devices: NodeDevices | None = None
+
+    # DEVICE-6, DEVICE-10
+    def lack_of_devices(self, shape: Shape) -> dict[str, int]:
+        """Return how much must be released at least, by resource type, until its devices fit."""
+        if not shape.devices or self.devices is None:
+            return {}
+        free = self.devices.free
+        lacks = ((kind, least_lack(need, free.get(kind, ()))) for kind, need in shape.devices)
+        return {resource_type(kind): lack for kind, lack in lacks if lack}
+
+    def how_many(self, shape: Shape) -> int:
+        """Count how many asks of a shape fit together, on a node that they may use."""
+        capacity, used = self.capacity, self.used
+        count = min(
+            (capacity.get(name, 0) - used.get(name, 0)) // amount
+            for name, amount in shape.resources.items()
+        )
+        if count <= 0:
+            return 0
+        if not shape.devices or self.devices is None:
+            return count
+        return min(count, self.devices.how_many(shape.devices) or 0)
 
     def may_take(self, shape: Shape) -> bool:
         """Return whether a shape may use it, regardless of free resources and of schedulability."""

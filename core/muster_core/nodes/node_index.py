@@ -347,7 +347,7 @@ class NodeIndex:
         count = 0
         for node in self._ranking.standing_for(1 << bit):
             if not node.kept:
-                count += self._how_many(node, self._shapes.shapes[bit])
+                count += node.how_many(self._shapes.shapes[bit])
             if count >= enough:
                 break
         else:
@@ -363,14 +363,7 @@ class NodeIndex:
         free = self._free(node)
         more = {name: amount + amounts.get(name, 0) for name, amount in free.items()}
         # With devices this is at least as many: what is free of them need not be on one.
-        return _how_many(shape.resources, more) - self._how_many(node, shape)
-
-    def _how_many(self, node: Node, shape: Shape) -> int:
-        """Count how often a shape fits on a node that it may use."""
-        count = _how_many(shape.resources, self._free(node))
-        if not shape.devices or not count or node.devices is None:
-            return count
-        return min(count, node.devices.how_many(shape.devices) or 0)
+        return _how_many(shape.resources, more) - node.how_many(shape)
 
     # DEVICE-7, DEVICE-8
     def devices_for(self, node: Node, shape: Shape) -> TakenDevices:

@@ -11,12 +11,12 @@ from muster_core.gangs.definition import GangFields
 
 SPEC = {
     "configure": "config? file? partition?",
-    "add_node": "node capacity attributes? schedulable? lease?",
-    "update_node": "node capacity? attributes? schedulable?",
+    "add_node": "node capacity attributes? schedulable? devices? lease?",
+    "update_node": "node capacity? attributes? schedulable? devices?",
     "remove_node": "node",
     "add_app": "app queue? user? groups? tags?",
     "remove_app": "app",
-    "add_ask": "app ask resources priority? priority_class? count? gang? annotations? node?"
+    "add_ask": "app ask resources devices? priority? priority_class? count? gang? annotations? node?"
     " selector? run_for? retries? command? env? workdir?",
     "remove_ask": "app ask",
     "release": "app ask outcome? message?",
@@ -28,7 +28,7 @@ SPEC = {
     "fail_bind": "app ask times?",
     "settle": "",
     "expect": "order? bound? waiting? pending? parked? placed? queues? apps? gangs? preempted?"
-    " reclaimed? rejected? warnings? reasons?",
+    " reclaimed? rejected? warnings? reasons? devices?",
 }
 
 ADDED = {"bind_failed": "app ask message?"}

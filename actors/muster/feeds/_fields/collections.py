@@ -90,7 +90,15 @@ def parse_amount(name: str, value: Raw) -> int:
 
 # DEVICE-5
 def _parse_written_amounts(value: Raw) -> Resources:
-    amounts = _parse_amounts(value)
+    return without_device_types(_parse_amounts(value))
+
+
+def without_device_types(amounts: Resources) -> Resources:
+    """Return an amount that names no devices.
+
+    Raises:
+        FieldError: If it names some.
+    """
     if DEVICE_PREFIX in "".join(amounts.amounts):
         named = names_devices(amounts)
         if named is not None:

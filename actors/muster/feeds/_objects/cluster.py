@@ -6,7 +6,7 @@ from collections.abc import Callable, Mapping
 from typing import Final, TypeVar
 
 from muster.feeds._encodings.raw import Raw
-from muster.feeds._fields.collections import parse_amount
+from muster.feeds._fields.collections import parse_amount, without_device_types
 from muster.feeds._fields.kinds import FieldError, Kind, as_written, refused, told
 from muster.feeds._fields.texts import NAME, TEXT
 from muster_core.config.model import Limits
@@ -86,6 +86,14 @@ GROUP_NAME: Final = Kind("name of a PodGroup", _parse_group_name, NAME.normal)
 AMOUNTS: Final = Kind(
     "map of quantities", lambda value: Resources(_parse_amounts(value)), as_written
 )
+# DEVICE-11
+WRITTEN_AMOUNTS: Final = Kind(
+    "map of quantities",
+    lambda value: without_device_types(Resources(_parse_amounts(value))),
+    as_written,
+)
+"""The amounts of Nodes and Pods, which have no devices."""
+
 LIMITS: Final = Kind(
     "map of quantities", lambda value: Limits.of(_parse_amounts(value)), as_written
 )

@@ -25,6 +25,7 @@ from muster.feeds._objects.cluster import (
     NAMESPACE,
     QUEUE_NAME,
     QUEUE_PATH,
+    WRITTEN_AMOUNTS,
     unless_empty,
 )
 from muster.feeds._objects.gang_marks import OBJECT_MARKS, Marks, Place, Spoken, spoken
@@ -172,8 +173,8 @@ FORMS: Final[Mapping[str, Form]] = {
             }),
             "spec": Shape({"unschedulable": part("schedulable", _UNSCHEDULABLE)}),
             "status": Shape({
-                "allocatable": part("allocatable", AMOUNTS),
-                "capacity": part("capacity", AMOUNTS),
+                "allocatable": part("allocatable", WRITTEN_AMOUNTS),
+                "capacity": part("capacity", WRITTEN_AMOUNTS),
             }),
         }),
         _node,

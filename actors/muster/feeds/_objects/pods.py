@@ -10,7 +10,7 @@ from muster.feeds._fields.collections import WORDS, listed
 from muster.feeds._fields.kinds import FieldError, Kind
 from muster.feeds._fields.numbers import INT32
 from muster.feeds._fields.texts import NAME, OWNED_NAME, one_of
-from muster.feeds._objects.cluster import AMOUNTS, NAMESPACE, unless_empty
+from muster.feeds._objects.cluster import NAMESPACE, WRITTEN_AMOUNTS, unless_empty
 from muster.feeds._objects.gang_marks import MEMBER_MARKS, Marks, membership, spoken
 from muster.feeds._objects.shapes import Shape, part
 from muster.feeds._objects.user_info import UserInfo, read_user_info
@@ -50,7 +50,7 @@ def _parse_containers(value: Raw) -> Resources:
     return total
 
 
-_CONTAINER: Final = Shape({"resources": Shape({"requests": part("requests", AMOUNTS)})})
+_CONTAINER: Final = Shape({"resources": Shape({"requests": part("requests", WRITTEN_AMOUNTS)})})
 _CONTAINERS: Final = listed(
     Kind("container", _CONTAINER.parse, _CONTAINER.normal), "list of containers"
 )

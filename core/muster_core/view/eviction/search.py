@@ -10,9 +10,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, final
 
-from muster_core.nodes.devices import least_lack
 from muster_core.structures.steps import SIZE
-from muster_core.values.devices import resource_type
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping
@@ -292,10 +290,7 @@ def lack_on(node: Node, shape: Shape) -> dict[str, int]:
         if amount > free:
             lack[name] = amount - free
     # DEVICE-10
-    if shape.devices and node.devices is not None:
-        for kind, need in shape.devices:
-            least = least_lack(need, node.devices.free.get(kind, []))
-            if least:
-                name = resource_type(kind)
-                lack[name] = max(least, lack.get(name, 0))
+    if shape.devices:
+        for name, amount in node.lack_of_devices(shape).items():
+            lack[name] = max(amount, lack.get(name, 0))
     return lack

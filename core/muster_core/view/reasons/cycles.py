@@ -121,10 +121,7 @@ def _first_to_fail(
 def _room_on_nodes(state: ViewState, shape: Shape) -> int:
     """Count how many asks of a shape the nodes have room for together."""
     return sum(
-        _times(
-            shape.resources,
-            {name: most - node.used.get(name, 0) for name, most in node.capacity.items()},
-        )
+        node.how_many(shape)
         for node in state.nodes.nodes.values()
         if node.schedulable and not node.kept and node.may_take(shape)
     )
@@ -141,10 +138,6 @@ def _rooms_in_queues(state: ViewState, app: ViewApp, resources: Resources) -> It
         for name, most in limit.entry.max.amounts:
             if resources[name]:
                 yield max((most - limit.used.get(name, 0)) // resources[name], 0)
-
-
-def _times(resources: Resources, room: dict[str, int]) -> int:
-    return max(min(room.get(name, 0) // amount for name, amount in resources.items()), 0)
 
 
 def _short_of_nodes(state: ViewState, needs: list[Need]) -> Iterator[tuple[Shape, int, int]]:

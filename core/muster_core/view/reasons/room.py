@@ -77,12 +77,12 @@ class Survey:
         if node.kept and not service:
             self._look_at_kept(node, shape)
             return
-        lacks: dict[str, int] = {}
+        lacks = node.lack_of_devices(shape)
         for kind, number in wanted.items():
             free = max(capacity.get(kind, 0) - node.used.get(kind, 0), 0)
             self.free[kind] = self.free.get(kind, 0) + free
             if number > free:
-                lacks[kind] = number - free
+                lacks[kind] = max(number - free, lacks.get(kind, 0))
         if not lacks:
             self.fitting += 1
             return
@@ -94,8 +94,7 @@ class Survey:
 
     def _look_at_kept(self, node: Node, shape: Shape) -> None:
         self.kept += 1
-        free = {kind: most - node.used.get(kind, 0) for kind, most in node.capacity.items()}
-        if shape.resources.fits_in(free) and (self.closed is None or node.name < self.closed):
+        if node.how_many(shape) and (self.closed is None or node.name < self.closed):
             self.closed = node.name
 
 
@@ -161,10 +160,15 @@ def _no_node(shape: Shape, seen: Survey, nodes: Mapping[str, Node]) -> str:
     selector = listed(f"{key}={value}" for key, value in shape.selector) if shape.selector else ""
     if shape.node is not None and shape.node not in nodes:
         return f"it requires node {shape.node}, which is unknown"
+    models = _models(shape)
     if seen.nodes == seen.unmatched and shape.node is not None:
-        return f"it requires node {shape.node}, which does not match its selector {selector}"
+        parts = [f"does not match its selector {selector}"] if selector else []
+        parts += [f"does not have {models}"] if models else []
+        return f"it requires node {shape.node}, which {' or '.join(parts)}"
     if seen.nodes == seen.unmatched:
-        return f"no node matches its selector {selector}"
+        parts = [f"matches its selector {selector}"] if selector else []
+        parts += [f"has {models}"] if models else []
+        return f"no node {' and '.join(parts)}"
     wanted, where = shape.resources, _where(shape, seen, selector)
     unknown = sorted(kind for kind in wanted if not seen.largest[kind])
     if unknown:
@@ -174,6 +178,17 @@ def _no_node(shape: Shape, seen: Survey, nodes: Mapping[str, Node]) -> str:
         return f"it asks for {amounts(wanted)}, which are not together on {where}"
     most = amounts({kind: seen.largest[kind] for kind in larger})
     return f"it asks for {amounts(larger)}, and the most on {where} is {most}"
+
+
+# DEVICE-3
+def _models(shape: Shape) -> str:
+    """Describe the models of devices that a shape may use; empty if any will do."""
+    kinds = [
+        f"{kind} of the model {' or '.join(need.models)}"
+        for kind, need in shape.devices
+        if need.models is not None
+    ]
+    return " and ".join(kinds)
 
 
 def _where(shape: Shape, seen: Survey, selector: str) -> str:

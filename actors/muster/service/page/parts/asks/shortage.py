@@ -198,7 +198,7 @@ def _lack_on_nodes(looking: Looking, shape: Shape, who: str) -> Steps[str]:
     for piece in in_pieces(list(looking.view.nodes.nodes.values())):
         yield
         for node in piece:
-            if shape.matches(node.name, node.attributes):
+            if node.may_take(shape):
                 if node.schedulable and wanted.fits_in(node.capacity):
                     return ""
                 (matching if node.schedulable else closed).look_at(node)
