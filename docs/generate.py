@@ -45,6 +45,7 @@ PAGES = (
     PROJECT / "README.md",
     DOCS / "tutorial.md",
     DOCS / "gangs.md",
+    DOCS / "devices.md",
     DOCS / "preemption.md",
     DOCS / "explain.md",
     DOCS / "compare.md",

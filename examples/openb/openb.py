@@ -47,7 +47,12 @@ class Pod:
     def event(self, name: str) -> dict[str, object]:
         """Return the event that asks for it."""
         resources = {"vcore": f"{self.cpu_milli}m", "memory": f"{self.memory_mib}Mi"}
-        event = {"op": "add_ask", "app": "pods", "ask": name, "resources": resources}
+        event: dict[str, object] = {
+            "op": "add_ask",
+            "app": "pods",
+            "ask": name,
+            "resources": resources,
+        }
         if self.gpus > 1:
             return event | {"devices": {"gpu": {"count": self.gpus}}}
         return event | ({"devices": {"gpu": {"milli": self.gpu_milli}}} if self.gpus else {})

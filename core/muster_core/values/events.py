@@ -396,6 +396,7 @@ class PodObject:
 
     def __attrs_post_init__(self) -> None:
         """Check that the ask needs nothing that no Pod can ask for."""
+        # DEVICE-11
         if self.ask is not None and self.ask.devices:
             msg = f"ask.devices: {dict(self.ask.devices)!r}: a Pod has no devices"
             raise EventError(msg)

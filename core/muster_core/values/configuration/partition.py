@@ -51,7 +51,7 @@ class NodeSortPolicy(StrEnum):
 
     FAIR = "fair"
     BINPACKING = "binpacking"
-    # DEVICE-15, DEVICE-17
+    # DEVICE-14
     BESTFIT = "bestfit"
     FGD = "fgd"
 
@@ -163,7 +163,7 @@ class QueueConfig:
     children: tuple[QueueConfig, ...] = ()
 
 
-# DEVICE-18
+# DEVICE-17
 @final
 @attrs.frozen
 class TypicalAsk:
