@@ -100,6 +100,32 @@ async def test_not_as_it_is(expect: str, difference: str) -> None:
     assert await differences(expect) == [difference]
 
 
+DEVICES = """
+- {op: add_node, node: n, capacity: {vcore: 1}, devices: {gpu: 3, nic: 1}}
+- {op: add_app, app: a, queue: root.default}
+- {op: add_ask, app: a, ask: x, devices: {gpu: 2, nic: {milli: 5}}}
+- {op: add_ask, app: a, ask: y, resources: {vcore: 1}}
+- {op: add_ask, app: a, ask: z, devices: {gpu: 2}}
+"""
+
+
+# DEVICE-13
+@pytest.mark.parametrize(
+    ("expect", "found"),
+    [
+        ("devices: {a/x: {nic: [0], gpu: [0, 1]}, a/y: {}}", []),
+        ("devices: {a/x: {gpu: [0, 1]}}", "{'gpu': [0, 1]} / {'gpu': [0, 1], 'nic': [0]}"),
+        ("devices: {a/x: {gpu: [1, 0], nic: [0]}}", "{'gpu': [1, 0], 'nic': [0]} / "),
+        ("devices: {a/y: {gpu: [2]}}", "{'gpu': [2]} / {}"),
+        ("devices: {a/z: {gpu: [2]}}", "{'gpu': [2]} / pending"),
+        ("devices: {a/w: {}}", "{} / unknown"),
+    ],
+)
+async def test_devices(expect: str, found: str | list[str]) -> None:
+    told = await differences(expect, DEVICES)
+    assert told == [] if found == [] else str(found) in told[0]
+
+
 async def test_any_reason_that_holds_will_do() -> None:
     for part in ("NoNodeFits: of 1 node", "ReclaimInsufficient: ", "what root.q is guaranteed"):
         assert await differences(f"reasons: {{a/x: '{part}'}}") == []

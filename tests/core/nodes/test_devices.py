@@ -2,7 +2,7 @@ from __future__ import annotations
 
 from hypothesis import given, strategies as st
 
-from muster_core.nodes.devices import NodeDevices, fits_on, fullest, least_lack
+from muster_core.nodes.devices import DevicesAfter, NodeDevices, fits_on, fullest, least_lack
 from muster_core.values.devices import DeviceNeed, DeviceNeeds, DeviceStock
 
 FREE = st.lists(st.sampled_from([0, 1, 250, 400, 600, 999, 1000]), min_size=1, max_size=5)
@@ -78,3 +78,19 @@ def test_less_than_the_least_lack_is_never_enough(
         assert released >= lack or not fits_on(need, now)
         released += 1000 - now[number]
         now[number] = 1000
+
+
+# DEVICE-10
+def test_what_would_be_free_after_victims() -> None:
+    there = NodeDevices({"gpu": DeviceStock(2), "nic": DeviceStock(1)})
+    share, both = (("gpu", DeviceNeed(milli=500)),), (("gpu", DeviceNeed(count=2)),)
+    use = (share, there.pick(share))
+    there.take(use)
+    after = DevicesAfter((*both, ("nic", DeviceNeed(count=1))), there)
+    assert after.lacking() == ["device/gpu"]
+    after.change(use, -1)
+    assert after.lacking() == []
+    after.change(use, 1)
+    assert after.lacking() == ["device/gpu"]
+    assert there.free == {"gpu": [500, 1000], "nic": [1000]}
+    assert DevicesAfter(both, None).lacking() == DevicesAfter((), there).lacking() == []

@@ -136,14 +136,3 @@ def test_steps_and_devices_are_those_of_the_sentences(
                 assert fragments.steps(node, shape, number) == step(before, after, typical)
             if needs:
                 assert dict(fragments.pick(node, shape)) == taken
-
-
-def test_k_is_rounded_up_exactly() -> None:
-    typical = TypicalAsks([TypicalAsk((("gpu", DeviceNeed(count=1)),), weight=3)])
-    assert typical.weight == 3
-    assert [typical.steps(0, more) for more in (-121, -120, -1, 0, 1, 120, 121)] == [
-        *(-1, -1, 0, 0, 1, 1, 2)
-    ]
-    huge = 2**60
-    assert typical.steps(0, 120 * huge + 1) == huge + 1
-    assert TypicalAsks([]).steps(0, 5) == 0

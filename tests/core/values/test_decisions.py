@@ -58,6 +58,14 @@ def test_a_line_has_its_fields_in_one_order() -> None:
     ]
 
 
+# DEVICE-12
+def test_devices_come_last_as_lists() -> None:
+    decision = Decision(Kind.ASSIGNED, ask="x", line=1, devices={"gpu": (0, 2), "nic": (1,)})
+    line = Announced(1, 0, decision).as_map()
+    assert [*line.items()][-2:] == [("line", 1), ("devices", {"gpu": [0, 2], "nic": [1]})]
+    assert "devices" not in Announced(1, 0, Decision(Kind.ASSIGNED, ask="x")).as_map()
+
+
 def test_values_of_enumerations_are_plain_text() -> None:
     line = Announced(1, 0, Decision(Kind.RELEASED, reason=Reason.BIND_FAILED)).as_map()
 

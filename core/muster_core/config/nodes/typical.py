@@ -74,17 +74,14 @@ def _read_need(field: Field) -> DeviceNeed | None:
     if ("milli" in fields) == ("count" in fields):
         field.refuse("one of milli and count says how much of the devices is needed")
         return None
+    name, most = ("count", MOST_WANTED) if "count" in fields else ("milli", WHOLE)
+    number = _read_number(fields[name], most)
     models = _read_models(fields["models"]) if "models" in fields else None
-    if "models" in fields and not models:
+    if number is None or models == ():
         return None
-    if "count" in fields:
-        count = _read_number(fields["count"], MOST_WANTED)
-        return None if count is None else DeviceNeed(count=count, models=models)
-    milli = _read_number(fields["milli"], WHOLE)
-    if milli is None:
-        return None
-    whole = milli == WHOLE
-    return DeviceNeed(milli=0 if whole else milli, count=1 if whole else 0, models=models)
+    if name == "milli" and number < WHOLE:
+        return DeviceNeed(milli=number, models=models)
+    return DeviceNeed(count=1 if name == "milli" else number, models=models)
 
 
 def _read_models(field: Field) -> tuple[str, ...]:
