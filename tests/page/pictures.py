@@ -1,180 +1,246 @@
 """Pictures of every page, to be looked at: ``python -m tests.page.pictures FOLDER``.
 
-Each page is taken with no data, with a little, and with much, at four widths, light and dark.
+Each page is taken with no data, with a little, and with much, at four widths, light and dark; some
+of them after somebody has used them, and all of them while the service is away. What somebody could
+not use, and what is wider than the window, is told.
 """
 
 from __future__ import annotations
 
 import tempfile
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Generator, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any, Final
 
+import attrs
 import click
 import httpx
-from playwright.sync_api import Browser, sync_playwright
+from playwright.sync_api import Browser, Error, sync_playwright
 
+from muster.service.access.who import Role
 from tests.actors.serving.served import Served
+from tests.actors.serving.test_tokens import SECRETS, line_of
 from tests.page.browsing import NO_BROWSER, Window, program, start, window
+from tests.page.clusters import CONFIG, DATA
 
-Event = dict[str, Any]
+SIZES: Final = {360: (360, 740), 1000: (1000, 800), 1280: (1280, 800), 3840: (3840, 2160)}
 
-SIZES: Final = ((360, 740), (1000, 800), (1280, 800), (3840, 2160))
+LITTLE: Final = "little"
+AWAY: Final = "away"
+TOKENS: Final = "tokens"
+KINDS: Final = (*DATA, AWAY, TOKENS)
+"""What the service has; ``away`` is little of a service that does not answer any more."""
+
+EXPECTED: Final = ("status of 40", "ERR_INTERNET_DISCONNECTED")
+"""What the console may say: some things are not there, and the service may be away."""
+
+SEARCH_MS: Final = 30_000
+"""How long a search for what would help is waited for, in milliseconds."""
+
+
+def nothing(_: Window) -> None:
+    """Do nothing on a page."""
+
+
+def log_in(shown: Window) -> None:
+    """Send a token that nobody has."""
+    shown.page.get_by_label("Token").fill("wrong")
+    shown.page.keyboard.press("Enter")
+    shown.page.get_by_role("alert").wait_for()
+
+
+def try_remedy(shown: Window) -> None:
+    """Open all changes that would help, and say what the first of them would lead to."""
+    helps = shown.page.locator(".helps")
+    helps.wait_for(timeout=SEARCH_MS)
+    for summary in helps.locator(".apply > summary").all():
+        if summary.evaluate("one => !one.parentElement.open"):
+            summary.click()
+    helps.get_by_role("button", name="Try").first.click()
+    shown.page.get_by_text("These decisions would follow").wait_for(timeout=SEARCH_MS)
+
+
+def write(shown: Window, changes: Mapping[str, str]) -> None:
+    """Change the configuration in the editor: all places with some texts."""
+    text = shown.page.get_by_label("The configuration as YAML")
+    written = text.input_value()
+    for old, new in changes.items():
+        written = written.replace(old, new)
+    text.fill(written)
+    shown.page.locator("[data-verdict]").wait_for()
+
+
+def compare(shown: Window) -> None:
+    """Change the configuration, and ask what that would change."""
+    team = "- name: team-005\n"
+    write(
+        shown, {"vcore: 40": "vcore: 60", team: f"{team}      resources: {{max: {{vcore: 9}}}}\n"}
+    )
+    shown.page.get_by_role("button", name="What would it change?").click()
+    shown.page.get_by_role("heading", name="If it had been in force").wait_for()
+
+
+def mistake(shown: Window) -> None:
+    """Write a configuration that is refused."""
+    write(shown, {"submitacl: '*'": "submitacl: '*'\n    resources: {max: {vcore: many}}"})
+
+
+@attrs.frozen
+class View:
+    """What a picture is of.
+
+    Attributes:
+        path: The address: ``{before}`` is a moment before the first event, ``{between}`` one
+            after the first request.
+        act: What somebody does there first.
+    """
+
+    path: str
+    act: Callable[[Window], None] = nothing
+
+
 PAGES: Final = {
-    "overview": "/",
-    "queues": "/queues",
-    "queue": "/queues/root.research",
-    "asks": "/asks",
-    "ask": "/asks/train/worker-0",
-    "app": "/apps/train",
-    "gangs": "/gangs",
-    "gang": "/gangs/default/all",
-    "nodes": "/nodes",
-    "node": "/nodes/gpu-1",
-    "config": "/config",
-    "time": "/time",
+    "overview": View("/"),
+    "queues": View("/queues"),
+    "queue": View("/queues/root.research"),
+    "asks": View("/asks"),
+    "ask": View("/asks/train/worker-0"),
+    "remedy": View("/asks/train/worker-0", try_remedy),
+    "app": View("/apps/train"),
+    "gangs": View("/gangs"),
+    "gang": View("/gangs/default/all"),
+    "nodes": View("/nodes"),
+    "nodes-by-queue": View("/nodes?group=zone&color=queue"),
+    "node": View("/nodes/gpu-1"),
+    "config": View("/config"),
+    "config-compared": View("/config", compare),
+    "config-refused": View("/config", mistake),
+    "time": View("/time"),
+    "time-span": View("/time?from={before}"),
+    "past": View("/?at={between}"),
+    "past-node": View("/nodes/gpu-1?at={between}"),
+    "not-yet": View("/nodes/gpu-1?at={before}"),
 }
 
-CONFIG: Final = """
-partitions:
-  - name: default
-    queues:
-      - name: root
-        submitacl: "*"
-        queues:
-          - name: production
-            properties: {priority.offset: "10"}
-            resources: {guaranteed: {vcore: 32, memory: 128Gi}, max: {vcore: 96, memory: 384Gi}}
-          - name: research
-            resources: {guaranteed: {vcore: 48, memory: 192Gi}, max: {vcore: 64, memory: 256Gi}}
-            queues:
-              - {name: vision}
-              - {name: language, properties: {priority.policy: fence}}
-          - name: batch
-            resources: {max: {vcore: 40}}
-"""
+ALONE: Final = {"login": View("/queues"), "login-refused": View("/queues", log_in)}
+"""What is there with tokens only."""
 
 
-def a_little() -> Iterator[list[Event]]:
-    """Yield what happens on a small cluster; each list is one request."""
-    yield [
-        *(node(f"cpu-{number}", 32, "128Gi", "a" if number < 3 else "b") for number in range(1, 5)),
-        *(node(f"gpu-{number}", 16, "256Gi", "b", gpus=4) for number in range(1, 3)),
-        {"op": "update_node", "node": "cpu-4", "schedulable": False},
-    ]
-    yield [
-        app("shop", "root.production", "ann"),
-        ask("shop", "web", {"vcore": 2, "memory": "4Gi"}, count=12, priority=5),
-        app("etl", "root.batch", "bob"),
-        ask("etl", "part", {"vcore": 4, "memory": "8Gi"}, count=30),
-        app("label", "root.research.vision", "cleo"),
-        ask("label", "image", {"vcore": 1, "memory": "2Gi"}, count=14),
-    ]
-    members = [
-        ask("train", f"worker-{number}", {"vcore": 8, "nvidia.com/gpu": 2}, gang="all")
-        for number in range(6)
-    ]
-    gang = {"op": "add_gang", "gang": "all", "min_member": 6, "wait_time": "30m"}
-    yield [gang, app("train", "root.research.language", "dora"), *members]
-    yield [{"op": "add_app", "app": "odd", "queue": "root.nowhere"}]
-
-
-def much() -> Iterator[list[Event]]:
-    """Yield what happens on a large cluster."""
-    queues = [{"name": f"team-{number:03}", "queues": [{"name": "a"}]} for number in range(500)]
-    queues.append({"name": "research", "queues": [{"name": "language"}]})
-    root = {"name": "root", "submitacl": "*", "queues": queues}
-    yield [{"op": "configure", "config": {"partitions": [{"name": "default", "queues": [root]}]}}]
-    for first in range(0, 10_000, 5_000):
-        numbers = range(first, first + 5_000)
-        yield [node(f"node-{number:05}", 32, "128Gi", "abcdef"[number % 6]) for number in numbers]
-    for number in range(100):
-        name = f"job-{number:03}"
-        yield [
-            app(name, f"root.team-{number * 5:03}.a", f"user-{number % 7}"),
-            ask(name, "part", {"vcore": 7 + number % 9, "memory": "16Gi"}, count=1_300),
-        ]
-    # What the pages of single things are about.
-    yield [
-        node("gpu-1", 2_000, "2000Gi", "b", gpus=8),
-        app("small", "root.research.language", "cleo"),
-        ask("small", "part", {"vcore": "500m"}, count=3_000, selector={"zone": "b"}),
-        {"op": "add_gang", "gang": "all", "min_member": 2_000, "wait_time": "30m"},
-        app("train", "root.research.language", "dora"),
-        ask("train", "worker", {"vcore": 8, "nvidia.com/gpu": 2}, count=2_000, gang="all"),
-    ]
-
-
-def node(name: str, vcore: int, memory: str, zone: str, *, gpus: int = 0) -> Event:
-    """Return the event that adds a node."""
-    capacity: Event = {"vcore": vcore, "memory": memory}
-    if gpus:
-        capacity["nvidia.com/gpu"] = gpus
-    return {"op": "add_node", "node": name, "capacity": capacity, "attributes": {"zone": zone}}
-
-
-def app(name: str, queue: str, user: str, **more: object) -> Event:
-    """Return the event that adds an application."""
-    return {"op": "add_app", "app": name, "queue": queue, "user": user, **more}
-
-
-def ask(of: str, name: str, resources: Event, **more: object) -> Event:
-    """Return the event that adds an ask."""
-    return {"op": "add_ask", "app": of, "ask": name, "resources": resources, **more}
-
-
-def nothing() -> Iterator[list[Event]]:
-    """Yield nothing."""
-    yield from ()
-
-
-DATA: Final = {"none": nothing, "little": a_little, "much": much}
-
-
-def fill(client: httpx.Client, requests: Sequence[list[Event]]) -> None:
-    """Send the events of each request."""
-    for events in requests:
+def fill(client: httpx.Client, requests: Sequence[list[dict[str, Any]]]) -> Mapping[str, str]:
+    """Send the events of each request, and return the moments that addresses name."""
+    before = between = datetime.now(UTC)
+    for number, events in enumerate(requests):
         response = client.post("/api/v1/events", json=events)
         assert response.status_code == 200, response.text
+        if number == 0:
+            between = datetime.now(UTC)
+    moments = {"before": before, "between": between}
+    return {name: f"{at:%Y-%m-%dT%H:%M:%S.%fZ}" for name, at in moments.items()}
 
 
-def take(shown: Window, path: str, file: Path) -> None:
-    """Take a picture of a page."""
-    shown.open(path)
-    shown.page.wait_for_load_state("load")
-    shown.page.screenshot(path=file, full_page=True)
+@attrs.frozen
+class Camera:
+    """Takes pictures of a service.
+
+    Attributes:
+        browser: The browser.
+        url: The address of the service.
+        folder: Where the pictures go.
+        name: What they have in their names: the data.
+        widths: The widths, in pixels.
+        is_away: Whether the service does not answer any more once a page is there.
+        moments: The moments that addresses name.
+    """
+
+    browser: Browser
+    url: str
+    folder: Path
+    name: str
+    widths: Sequence[int]
+    is_away: bool
+    moments: Mapping[str, str]
+
+    def windows(self) -> Iterator[tuple[str, Window]]:
+        """Yield a window for each width, light and dark, with what stands in names of files."""
+        for width in self.widths:
+            for is_dark in (False, True):
+                with window(self.browser, self.url, size=SIZES[width], is_dark=is_dark) as shown:
+                    yield f"{self.name}-{width}-{'dark' if is_dark else 'light'}", shown
+
+    def take_all(self, views: Mapping[str, View]) -> None:
+        """Take the pictures of views."""
+        for name, shown in self.windows():
+            for page, view in views.items():
+                self.take(shown, view, f"{page}-{name}")
+
+    def take(self, shown: Window, view: View, name: str) -> None:
+        """Take a picture of a view, and tell what is wrong with it."""
+        context = shown.page.context
+        try:
+            shown.open(view.path.format(**self.moments))
+            shown.page.wait_for_load_state("load")
+            view.act(shown)
+            if self.is_away:
+                context.set_offline(True)
+                shown.page.get_by_role("link", name="Asks", exact=True).click()
+                shown.page.locator("#away", has_text="was not opened").wait_for()
+        except Error as error:
+            click.echo(f"{name}: {error.message.splitlines()[0]}")
+        shown.page.screenshot(path=self.folder / f"{name}.png", full_page=True)
+        try:
+            shown.check(but=EXPECTED)
+            shown.check_width()
+        except AssertionError as error:
+            click.echo(f"{name}: {error} {shown.said}")
+        shown.said.clear()
+        context.set_offline(False)
 
 
-def take_all(browser: Browser, url: str, folder: Path, name: str, pages: Sequence[str]) -> None:
-    """Take the pictures of pages at all widths, light and dark."""
-    for size in SIZES:
-        for is_dark in (False, True):
-            with window(browser, url, size=size, is_dark=is_dark) as shown:
-                for page in pages:
-                    tone = "dark" if is_dark else "light"
-                    file = folder / f"{page}-{name}-{size[0]}-{tone}.png"
-                    take(shown, PAGES[page], file)
-                for line in shown.said:
-                    click.echo(f"{name}, {size[0]}: {line}")
+def is_of(view: View, data: str) -> bool:
+    """Return whether a view can be had with some data."""
+    return data != "none" or view.act is not try_remedy
+
+
+@contextmanager
+def serving(data: str) -> Generator[Served]:
+    """Run a service in a folder of its own; with tokens for the pages that ask for one."""
+    with tempfile.TemporaryDirectory() as folder:
+        arguments = ["--state", f"{folder}/state"]
+        if data == TOKENS:
+            tokens = Path(folder, "tokens")
+            line = line_of(Role.ADMIN, SECRETS[Role.ADMIN])
+            tokens.write_text(f"{line}\n", encoding="utf-8")
+            arguments += ["--tokens", str(tokens)]
+        with Served(Path(folder), *arguments, config=CONFIG) as served:
+            yield served
 
 
 @click.command()
 @click.argument("folder", type=click.Path(file_okay=False, path_type=Path))
-@click.option("--data", type=click.Choice([*DATA]), multiple=True, default=[*DATA])
-@click.option("--page", "pages", type=click.Choice([*PAGES]), multiple=True, default=[*PAGES])
-def main(folder: Path, data: Sequence[str], pages: Sequence[str]) -> None:
+@click.option("--data", type=click.Choice(KINDS), multiple=True, default=KINDS)
+@click.option("--page", "pages", type=click.Choice([*PAGES, *ALONE]), multiple=True)
+@click.option("--width", "widths", type=click.Choice([*SIZES]), multiple=True, default=[*SIZES])
+def main(folder: Path, data: Sequence[str], pages: Sequence[str], widths: Sequence[int]) -> None:
     """Take pictures of every page into FOLDER."""
     if program() is None:
         raise click.ClickException(NO_BROWSER)
     folder.mkdir(parents=True, exist_ok=True)
     for name in data:
-        with (
-            tempfile.TemporaryDirectory() as state,
-            Served(Path(state), "--state", f"{state}/state", config=CONFIG) as served,
-            sync_playwright() as playwright,
-        ):
-            fill(served.client, [*DATA[name]()])
-            take_all(start(playwright), served.urls[0], folder, name, pages)
+        known = ALONE if name == TOKENS else PAGES
+        views = {
+            page: view
+            for page, view in known.items()
+            if is_of(view, name) and (not pages or page in pages)
+        }
+        with serving(name) as served, sync_playwright() as playwright:
+            requests = DATA[LITTLE if name == AWAY else name]() if name != TOKENS else ()
+            moments = fill(served.client, [*requests])
+            camera = Camera(
+                start(playwright), served.urls[0], folder, name, widths, name == AWAY, moments
+            )
+            camera.take_all(views)
 
 
 if __name__ == "__main__":
