@@ -36,6 +36,15 @@ KINDS: Final = (*DATA, AWAY, TOKENS)
 EXPECTED: Final = ("status of 40", "ERR_INTERNET_DISCONNECTED")
 """What the console may say: some things are not there, and the service may be away."""
 
+LISTENING: Final = """
+const streams = [];
+window.EventSource = class extends EventSource {
+  constructor(url) { super(url); streams.push(this); }
+};
+window.cutStreams = () => streams.forEach((one) => { one.close(); one.dispatchEvent(new Event("error")); });
+"""
+"""Lets the streams of a page be cut: a browser that is told to be offline keeps them."""
+
 SEARCH_MS: Final = 30_000
 """How long a search for what would help is waited for, in milliseconds."""
 
@@ -172,6 +181,7 @@ class Camera:
     def take_all(self, views: Mapping[str, View]) -> None:
         """Take the pictures of views."""
         for name, shown in self.windows():
+            shown.page.add_init_script(LISTENING)
             for page, view in views.items():
                 self.take(shown, view, f"{page}-{name}")
 
@@ -184,6 +194,8 @@ class Camera:
             view.act(shown)
             if self.is_away:
                 context.set_offline(True)
+                shown.page.evaluate("cutStreams()")
+                shown.page.locator("#away:visible").wait_for()
                 shown.page.get_by_role("link", name="Asks", exact=True).click()
                 shown.page.locator("#away", has_text="was not opened").wait_for()
         except Error as error:

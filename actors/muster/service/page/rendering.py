@@ -17,6 +17,7 @@ from muster.figures.text import SECOND, amount_text, counted, duration, number, 
 from muster.figures.words import as_words
 from muster.service.access.who import Role
 from muster.service.page.assets import static
+from muster.service.page.reasons import dated, facts_of
 from muster.service.page.slider import slider_of
 from muster.service.reading.looking import as_iso
 
@@ -198,6 +199,19 @@ def shown(
         """Return the address of a page at another moment; None for the present."""
         return path if at_us is None else f"{path}?{urlencode({'at': moment_text(at_us)})}"
 
+    def date_words(at_us: int) -> str:
+        """Return an instant of the scheduler as a date for readers, to the second."""
+        return moment_words(moment_text(at_us)[:19])
+
+    def said(message: str, until_us: object = None) -> str:
+        """Return the message of a reason with its times as readers want them.
+
+        Args:
+            message: The message.
+            until_us: Until when its ask backs off, in microseconds since the origin; or None.
+        """
+        return rounded(dated(message, until_us, date_words))
+
     # PAGE-4
     def age(at_us: int, form: str = "ago") -> Markup:
         """Return how long ago an instant was; the page counts on by itself.
@@ -232,6 +246,8 @@ def shown(
         slider=slider_of(viewed.moment, viewed.request),
         date=moment_text,
         now_ms=service.unix_us(viewed.moment.now_us()) // 1000,
+        said=said,
+        facts_of=lambda facts: facts_of(facts, date_words),
         age=age,
         when=when,
         **context,

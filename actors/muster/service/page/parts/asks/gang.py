@@ -16,6 +16,7 @@ from muster.service.page.parts.asks.history import further, history
 from muster.service.page.parts.asks.listing import AskLine, full_gang, lines_of
 from muster.service.page.parts.asks.quota import Lack, lacks_of_gang
 from muster.service.page.parts.asks.told import Subject
+from muster.service.page.reasons import UNTIL
 from muster.service.page.rendering import shown
 from muster.service.page.viewed import Page, Viewed
 from muster.service.reading.gangs import GangRow
@@ -53,6 +54,7 @@ class Sum:
         app: The application of one of them.
         ask: The name of this one.
         message: The reason of this one, with names and figures.
+        until_us: Until when this one backs off, in microseconds since the origin; or None.
     """
 
     code: str
@@ -61,6 +63,7 @@ class Sum:
     app: str
     ask: str
     message: str
+    until_us: object
 
 
 @final
@@ -126,8 +129,11 @@ def _sums(looking: Looking, gang: ViewGang) -> Steps[Sequence[Sum]]:
         key, name = members[0]
         app = apps[key].identity.name
         explained = looking.machine.explain(app, name)
-        message = "" if explained is None else explained.dominant.message
-        sums.append(Sum(code.value, REASONS[code], len(members), app, name, message))
+        message, until_us = "", None
+        if explained is not None:
+            reason = explained.dominant
+            message, until_us = reason.message, reason.facts.get(UNTIL)
+        sums.append(Sum(code.value, REASONS[code], len(members), app, name, message, until_us))
     return sums
 
 

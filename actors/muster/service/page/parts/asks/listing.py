@@ -52,11 +52,13 @@ class AskLine:
         item: The columns of the list of asks.
         why: The dominant reason in words; None if it is bound.
         since_us: Since when it waits, or is bound, in microseconds since the origin.
+        until_us: Until when it backs off, likewise; None if it does not.
     """
 
     item: Mapping[str, object]
     why: str | None
     since_us: int | None
+    until_us: int | None
 
     @classmethod
     def of(cls, row: AskRow) -> AskLine:
@@ -65,7 +67,7 @@ class AskLine:
         if since_us is None and row.told is not None:
             since_us = row.told.bound_us
         item = row_of(_COLUMNS, row)
-        return cls(item, _why(row, item["reason"]), since_us)
+        return cls(item, _why(row, item["reason"]), since_us, row.back_off_us())
 
 
 def _why(row: AskRow, code: object) -> str | None:

@@ -8,7 +8,6 @@ from typing import TYPE_CHECKING, Any, Final, final
 import attrs
 
 from muster.explain._maps import explanation_map
-from muster.figures.text import amount_text, duration
 from muster.service.access.who import Role
 from muster.service.api.lists import app_of, what_ask
 from muster.service.endpoints.columns import row_of
@@ -29,7 +28,6 @@ if TYPE_CHECKING:
     from muster.service.api.answering import Unknown
     from muster.service.reading.looking import Looking
     from muster_core.owners.messages.asks import Ask
-    from muster_core.reasons import Fact
     from muster_core.structures.steps import Steps
 
 _COLUMNS: Final = [one for one in ASKS.picked(None, single=True) if one.name != "message"]
@@ -147,45 +145,8 @@ async def _ask(viewed: Viewed) -> Response:
         told=told,
         problem=problem,
         about="ask",
-        facts=facts_of,
         runs_commands=viewed.service.local is not None or viewed.service.ray is not None,
     )
-
-
-def facts_of(facts: Mapping[str, Fact]) -> list[tuple[str, str]]:
-    """Return the facts of a reason in words, each with its name."""
-    return [_named(name, fact) for name, fact in facts.items()]
-
-
-def _named(name: str, fact: Fact) -> tuple[str, str]:
-    if isinstance(fact, int) and name == "left_us":
-        return "left", duration(fact)
-    return name.replace("_", " "), _fact(name, fact)
-
-
-def _fact(name: str, fact: Fact) -> str:
-    match fact:
-        case None:
-            return "none"
-        case bool():
-            return "yes" if fact else "no"
-        case int() | float():
-            return f"{fact:,}"
-        case str():
-            return fact
-        case tuple():
-            return ", ".join(fact) or "none"
-        case _:
-            return ", ".join(_amount(name, key, amount) for key, amount in fact.items()) or "none"
-
-
-def _amount(name: str, key: str, amount: int) -> str:
-    """Return an amount; its key ends with the type of the resource where it is one."""
-    before, _, kind = key.rpartition(" ")
-    if name == "lacking" or kind not in {"vcore", "memory"}:
-        return f"{key} {amount:,}"
-    text = amount_text(kind, amount)
-    return f"{before} {text}".strip() + ("" if kind == "vcore" else f" {kind}")
 
 
 # PAGE-44

@@ -1,0 +1,72 @@
+"""Reasons why asks are not running, as readers want them: with dates, and amounts in their units."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import TYPE_CHECKING, Final
+
+from muster.figures.text import amount_text, duration
+from muster_core.view.reasons.words import seconds
+
+if TYPE_CHECKING:
+    from muster_core.reasons import Fact
+
+UNTIL: Final = "until_us"
+"""The fact that says until when an ask backs off, in microseconds since the origin."""
+
+
+# PAGE-42
+def dated(message: str, until: object, date: Callable[[int], str]) -> str:
+    """Return the message of a reason with a date where it counts seconds since the origin.
+
+    Args:
+        message: The message.
+        until: The fact :data:`UNTIL`, or None.
+        date: Returns an instant in microseconds since the origin as a date.
+    """
+    if not isinstance(until, int):
+        return message
+    return message.replace(f"before {seconds(until)},", f"before {date(until)},", 1)
+
+
+def facts_of(facts: Mapping[str, Fact], date: Callable[[int], str]) -> list[tuple[str, str]]:
+    """Return the facts of a reason in words, each with its name.
+
+    Args:
+        facts: The facts.
+        date: Returns an instant in microseconds since the origin as a date.
+    """
+    return [_named(name, fact, date) for name, fact in facts.items()]
+
+
+def _named(name: str, fact: Fact, date: Callable[[int], str]) -> tuple[str, str]:
+    if isinstance(fact, int) and name == "left_us":
+        return "left", duration(fact)
+    if isinstance(fact, int) and name == UNTIL:
+        return "until", date(fact)
+    return name.replace("_", " "), _fact(name, fact)
+
+
+def _fact(name: str, fact: Fact) -> str:
+    match fact:
+        case None:
+            return "none"
+        case bool():
+            return "yes" if fact else "no"
+        case int() | float():
+            return f"{fact:,}"
+        case str():
+            return fact
+        case tuple():
+            return ", ".join(fact) or "none"
+        case _:
+            return ", ".join(_amount(name, key, amount) for key, amount in fact.items()) or "none"
+
+
+def _amount(name: str, key: str, amount: int) -> str:
+    """Return an amount; its key ends with the type of the resource where it is one."""
+    before, _, kind = key.rpartition(" ")
+    if name == "lacking" or kind not in {"vcore", "memory"}:
+        return f"{key} {amount:,}"
+    text = amount_text(kind, amount)
+    return f"{before} {text}".strip() + ("" if kind == "vcore" else f" {kind}")
