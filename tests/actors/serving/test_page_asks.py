@@ -203,6 +203,10 @@ def test_what_a_button_would_lead_to_is_summed_up(tmp_path: Path) -> None:
 
         assert "4 asks would be bound, and 1 ask would lose its node." in text_of(tried)
         assert "shop/front is released (node lost) from n1" in text_of(tried)
+        # What is not there yet has no page.
+        assert 'from <a href="/nodes/n1">n1</a>' in " ".join(tried.text.split())
+        assert "is bound to n2" in text_of(tried)
+        assert "/nodes/n2" not in tried.text
         form = {"events": json.dumps(events[:1])}
         tried = here.client.post("/events/try", data=form, headers=proof(here.client))
         assert "No ask would be bound, and 1 ask would lose its node." in text_of(tried)

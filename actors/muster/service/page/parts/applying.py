@@ -51,7 +51,7 @@ async def _try(viewed: Viewed) -> Response:
     dry_runs = viewed.service.intake.dry_runs
     tried = await try_events(viewed.service, dry_runs, events, guard_of(viewed.who))
     results = await viewed.service.client.pace.take(results_of(made, tried.errors))
-    following = Following.of(tried.decisions)
+    following = await Following.of(viewed, tried.decisions)
     return shown(viewed, "tried.html", results=results, following=following)
 
 

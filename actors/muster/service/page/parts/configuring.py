@@ -102,7 +102,7 @@ async def _compare(viewed: Viewed) -> Response:
     return shown(
         viewed,
         "config_compared.html",
-        following=Following.of(found["decisions"]),
+        following=await Following.of(viewed, found["decisions"]),
         history=history,
         wanted=dict(SPANS)[written],
     )
