@@ -184,6 +184,9 @@ def test_what_would_help_comes_with_its_events(here: Here) -> None:
     assert [json.loads(unescape(one)) for one in forms] == [one["events"] for one in remedies]
     for one in remedies:
         assert one["text"] in text_of(response)
+    # Of another configuration one sees what it changes, and the rest when one asks for it.
+    change = r'root\.web resources\.max\.vcore 8 38 \[ \{ "op": "add_node".* All events'
+    assert re.search(change, text_of(response))
     # A quota may be tried on the history first.
     assert 'href="/config?queue=root.web">the editor' in response.text
     for path in ("/asks/shop/front/helps", "/asks/no/one/helps"):

@@ -7,22 +7,27 @@ from typing import TYPE_CHECKING, Any, Final, final
 import attrs
 
 from muster.explain import RemedyKind
+from muster.feeds import RawEvent
 from muster.service.access.who import Role
 from muster.service.api.lists import app_of
+from muster.service.input.differing import difference_of
+from muster.service.input.making import made_event
 from muster.service.page.parts.asks.rights import refusal_of
 from muster.service.page.rendering import shown
 from muster.service.page.viewed import Page, Viewed
 from muster.service.problems import Problem
 from muster.service.reading.asks import row_of_ask
 from muster.service.reading.remedies import search
+from muster_core.events import Configure
 from muster_core.snapshots import AskPlace
 
 if TYPE_CHECKING:
-    from collections.abc import Container
+    from collections.abc import Mapping, Sequence
 
     from starlette.responses import Response
 
     from muster.service.reading.looking import Looking
+    from muster_core.config.model import Configuration
     from muster_core.structures.steps import Steps
     from muster_core.view.gangs.gang import ViewGang
 
@@ -81,7 +86,8 @@ class Help:
         more_evicted: How many more would.
         is_fewer: Whether the gang then needs fewer members.
         is_machine: Whether it says that a machine is there, or is larger.
-        changes_config: Whether it puts another configuration in force.
+        difference: How the configuration that it puts in force differs from the one that is; None
+            if it leaves this one as it is.
         queue: The path of the queue that this configuration changes, if it is known; or empty.
         proof: Why it is no smaller, in words; may be empty.
         events: The events that make it.
@@ -94,21 +100,22 @@ class Help:
     more_evicted: int
     is_fewer: bool
     is_machine: bool
-    changes_config: bool
+    difference: Mapping[str, object] | None
     queue: str
     proof: str
     events: list[dict[str, Any]]
     refused: str
 
     @classmethod
-    def of(cls, remedy: dict[str, Any], refused: str, queues: Container[str]) -> Help:
+    def of(cls, remedy: dict[str, Any], refused: str, looking: Looking) -> Help:
         """Return a remedy as it is shown.
 
         Args:
             remedy: The remedy, as the API has it.
             refused: Why whoever looks may not apply it; empty if they may.
-            queues: The paths of all queues.
+            looking: The state.
         """
+        queues = looking.machine.registry.queues
         kind = RemedyKind(remedy["kind"])
         proof = _EXACT.get(kind, _LESS) if remedy["smallest"] else ""
         evicted = tuple(remedy["evicted"])
@@ -119,7 +126,7 @@ class Help:
             max(len(evicted) - _MOST_EVICTED, 0),
             kind in _FEWER,
             any(_is_machine(one) for one in remedy["events"]),
-            any(one["op"] == "configure" for one in remedy["events"]),
+            _difference(remedy["events"], looking.machine.configuration),
             next((one for one in map(_path_of, remedy["smallest"] or ()) if one in queues), ""),
             proof,
             remedy["events"],
@@ -130,6 +137,17 @@ class Help:
 def _path_of(amount: str) -> str:
     """Return what stands before the slash in the name of an amount: its queue, if it is of one."""
     return amount.partition("/")[0]
+
+
+def _difference(
+    events: Sequence[dict[str, Any]], before: Configuration
+) -> Mapping[str, object] | None:
+    """Return what the last configuration among events changes; None if there is none."""
+    for number, value in reversed([*enumerate(events)]):
+        if value["op"] == "configure":
+            event = made_event(RawEvent(number, None, value))
+            return difference_of(before, event.config) if isinstance(event, Configure) else None
+    return None
 
 
 def _is_machine(event: dict[str, Any]) -> bool:
@@ -164,10 +182,9 @@ async def _helps(viewed: Viewed) -> Response:
 
     def read(looking: Looking) -> Steps[list[Help]]:
         helps: list[Help] = []
-        queues = looking.machine.registry.queues
         for remedy in found.remedies:
             yield
-            helps.append(Help.of(remedy, refusal_of(viewed, looking, remedy["events"]), queues))
+            helps.append(Help.of(remedy, refusal_of(viewed, looking, remedy["events"]), looking))
         return helps
 
     helps = await viewed.moment.seen(read)
