@@ -9,7 +9,9 @@ from typing import Final
 import pytest
 from playwright.sync_api import Browser, expect
 
+from muster.service.access.who import Role
 from tests.actors.serving.served import Served
+from tests.actors.serving.test_tokens import SECRETS, line_of
 from tests.page.browsing import Window, serving, window
 
 HISTORY: Final = [
@@ -117,3 +119,40 @@ def test_the_editor_is_left_by_the_keyboard(browser: Browser, served: Served) ->
         shown.tab_to(shown.page.get_by_role("button", name="What would it change?"))
         shown.page.keyboard.press("Enter")
         shown.page.get_by_text("“What would it change?” was not sent.").wait_for()
+
+
+# PAGE-70
+@pytest.mark.parametrize("has_tokens", [False, True])
+def test_what_was_written_outlasts_a_restart(
+    browser: Browser, tmp_path: Path, has_tokens: bool
+) -> None:
+    options = ["--state", str(tmp_path / "state")]
+    if has_tokens:
+        tokens = tmp_path / "tokens"
+        tokens.write_text(f"{line_of(Role.ADMIN, SECRETS[Role.ADMIN])}\n", encoding="utf-8")
+        options += ["--tokens", str(tokens)]
+
+    def log_in(shown: Window) -> None:
+        if has_tokens:
+            shown.page.get_by_label("Token").fill(SECRETS[Role.ADMIN])
+            shown.page.keyboard.press("Enter")
+
+    with Served(tmp_path, *options) as served, window(browser, served.urls[0]) as shown:
+        shown.open("/config")
+        log_in(shown)
+        write(shown, "vcore: 4", "vcore: 5")
+        verdict(shown, "changes this")
+        served.kill()
+        address = served.urls[0].removeprefix("http://")
+        with Served(tmp_path, *options, listen=(address,)):
+            if not has_tokens:
+                write(shown, "vcore: 5", "vcore: 6")
+                told = shown.page.get_by_role("alert")
+                told.filter(has_text="before the service was started again").wait_for()
+                told.get_by_role("button", name="Load the page again").click()
+            log_in(shown)
+            verdict(shown, "changes this")
+            text = shown.page.get_by_label("The configuration as YAML").input_value()
+            assert ("vcore: 5" if has_tokens else "vcore: 6") in text
+            shown.page.get_by_role("button", name="Apply").click()
+            shown.page.get_by_text("It is in force").wait_for()

@@ -62,8 +62,9 @@ async def _answered(service: Service, page: Page, request: Request) -> Response:
             needed = page.role.name.lower()
             has = f"{who.name!r} has the role {who.role.name.lower()}"
             raise Problem(403, f"this needs the role {needed}; {has}")
-        if page.method != "GET" and page.role is not Role.ANYONE:
-            _check_proof(request, session)
+        is_form = page.method != "GET" and page.role is not Role.ANYONE
+        if is_form and not _is_proved(request, session):
+            return _outdated(viewed)
         if page.role is not Role.ANYONE:
             viewed = attrs.evolve(viewed, moment=await present_of(service, request))
             viewed = attrs.evolve(viewed, moment=await moment_of(service, request))
@@ -119,18 +120,22 @@ def _session_of(service: Service, page: Page, request: Request) -> tuple[Who, Se
 
 
 # PAGE-3
-def _check_proof(request: Request, session: Session) -> None:
-    """Check that a form comes from a page of this session, and not from another web site.
+def _is_proved(request: Request, session: Session) -> bool:
+    """Return whether a form comes from a page of this session, and not from another web site.
 
     A request with a token of its own needs no proof: no other web site can make a browser send it.
-
-    Raises:
-        Problem: 403 if it does not.
     """
     if "authorization" in request.headers:
-        return
-    if not session.is_proved_by(request.headers.get("x-muster-proof", "")):
-        raise Problem(403, "this form is from another session: load the page again")
+        return True
+    return session.is_proved_by(request.headers.get("x-muster-proof", ""))
+
+
+# PAGE-70
+def _outdated(viewed: Viewed) -> Response:
+    """Say that a form is from another session, or from before the service was started again."""
+    problem = Problem(403, "this form is from another session: load the page again")
+    viewed.service.usage.refusals.note(problem)
+    return shown(viewed, "outdated.html", status=problem.status, problem=problem)
 
 
 def _told(service: Service, viewed: Viewed | None, request: Request, problem: Problem) -> Response:

@@ -116,12 +116,4 @@
     place.tabIndex = -1;
     place.focus({ preventScroll: true });
   });
-
-  // A session that has ended: the page that asks for the token.
-  document.addEventListener("htmx:beforeSwap", (event) => {
-    if (event.detail.xhr.status === 401) {
-      event.preventDefault();
-      location.reload();
-    }
-  });
 })();
