@@ -45,7 +45,7 @@ async def _time(viewed: Viewed) -> Response:
         span=asked.span,
         found=found,
         groups=[] if found is None else groups_of(found.decisions),
-        evictions=[] if found is None else [Row.of_eviction(one) for one in found.evictions],
+        evictions=[] if found is None else [Row.of(one) for one in found.evictions],
         kinds=tuple(Kind),
         further="" if more is None else _with_after(viewed, str(more)),
         earlier=0 if asked.span is None else max(asked.span.from_us - length_us, 0),
