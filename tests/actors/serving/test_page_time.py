@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Iterator, Mapping
+from html import unescape
 from pathlib import Path
 from typing import Any, Final, cast
 from urllib.parse import parse_qs, unquote, urlencode, urlsplit
@@ -306,7 +307,7 @@ def test_a_span_begins_with_its_story(served: Served) -> None:
     story = text[text.index('class="time-story"') : text.index('class="tiles"')]
     words = " ".join(re.sub(r"<[^>]*>", "", story).split())
 
-    assert "1 node came: n1." in words
+    assert re.search(r"1 node came at (\S+ )?\d\d:\d\d:\d\d: n1\.", words)
     assert "1 application came, 1 became Accepted, 1 became Starting" in words
     assert "2 asks started: 2 of a." in words
     assert "the configuration changed: root.prod: resources.max.vcore 8 → 6" in words
@@ -325,6 +326,13 @@ def test_a_span_begins_with_its_story(served: Served) -> None:
     state = re.search(r'<a href="/apps/a\?at=[^"]*">a</a></td><td>is Accepted</td>', text)
     assert state is not None
     assert "the first configuration" in served.client.get("/time").text
+    # A node that went leads to the moment before, at which it has a page.
+    last = post(served, {"op": "remove_node", "node": "n1"})
+    text = served.client.get("/time", params={"from": last}).text
+    assert "2 asks lost their nodes, which went." in text
+    went = re.search(r'1 node went at [^<]*<a href="(/nodes/n1\?at=[^"]+)">', text)
+    assert went is not None
+    assert served.client.get(unescape(went[1])).status_code == 200
 
 
 # PAGE-69
