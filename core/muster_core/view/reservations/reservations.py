@@ -48,8 +48,8 @@ class Reservations:
         self._before: dict[frozenset[MemberKey], Reservation] = {}
         #: The instant of the last round, in microseconds.
         self._now_us = 0
-        #: What was reserved at the end of the last batch: application, ask, node and start.
-        self._said: dict[tuple[str, str, str, int | None], None] = {}
+        #: The node and the start of each ask, by application and name, at the end of the last batch.
+        self._said: dict[tuple[str, str], tuple[str, int | None]] = {}
 
     # BACKFILL-23
     def start_round(self, now_us: int) -> None:
@@ -239,15 +239,20 @@ class Reservations:
     # BACKFILL-30
     def changed(self) -> Iterator[Decision]:
         """Return a decision for each node that is reserved newly or otherwise; after a batch."""
-        now = {
-            (member.app.identity.name, member.ask.name, node, one.start_us): None
+        now = self._reserved()
+        for key, (node, start_us) in now.items():
+            if self._said.get(key) != (node, start_us):
+                app, ask = key
+                yield Decision(Kind.RESERVED, app=app, ask=ask, node=node, start_us=start_us)
+        self._said = now
+
+    def _reserved(self) -> dict[tuple[str, str], tuple[str, int | None]]:
+        # An ask may be in two parties if members of its group are in two scopes: the last counts.
+        return {
+            (member.app.identity.name, member.ask.name): (node, one.start_us)
             for one in self.in_force
             for member, node in one.places
         }
-        for app, ask, node, start_us in now:
-            if (app, ask, node, start_us) not in self._said:
-                yield Decision(Kind.RESERVED, app=app, ask=ask, node=node, start_us=start_us)
-        self._said = now
 
     # EXPECT-15
     def snapshot(self) -> Mapping[str, ReservationSnapshot]:
@@ -296,11 +301,7 @@ class Reservations:
             start = (True, one.age) if one.start_us is None else (False, one.start_us)
             scope = state.queues[one.scope]
             self.in_force.append(Reservation(scope, party, start, tuple(places)))
-        self._said = {
-            (member.app.identity.name, member.ask.name, node, one.start_us): None
-            for one in self.in_force
-            for member, node in one.places
-        }
+        self._said = self._reserved()
 
 
 def _pending_of(gang: ViewGang) -> list[Member]:
