@@ -191,6 +191,8 @@ def add_ask(world: World, event: AddAsk, now_us: int) -> list[Ask]:
     _refuse_if(not event.resources, "resources: there is nothing in it")
     _refuse_if(event.count is not None and event.count < 1, f"count: {event.count}")
     _refuse_if(event.run_for_us is not None and event.run_for_us < 1, "run_for: must be above 0")
+    estimate_us = event.estimate_us
+    _refuse_if(estimate_us is not None and estimate_us < 1, "estimate: must be above 0")
     priority = _priority(world, event)
     names = [event.ask]
     if event.count is not None:
@@ -215,6 +217,7 @@ def add_ask(world: World, event: AddAsk, now_us: int) -> list[Ask]:
             gang=event.gang,
             says=event.says,
             retries=event.retries,
+            estimate_us=event.estimate_us,
         )
         for number, name in enumerate(names)
     ]

@@ -8,8 +8,8 @@ from muster_core.snapshots import AskPlace
 from tests.naive import order, permits
 from tests.naive.back_off import awake, backs_off
 from tests.naive.gangs import Group, age, all_groups, holding, let_go, members, release, waiting
+from tests.naive.node_choice import fitting
 from tests.naive.picture import Picture
-from tests.naive.rounds import fitting
 from tests.naive.state import ROOT, Ask, Gang, World
 
 

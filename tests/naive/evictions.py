@@ -9,13 +9,14 @@ import attrs
 from muster_core.decisions import Kind, Reason
 from muster_core.snapshots import AskPlace
 from tests.naive import back_off, claims, lifecycle, order, permits, services, user_limits
+from tests.naive.backfill import scopes
 from tests.naive.claims import Claim
 from tests.naive.deadlock import may_be_helped, next_missing
 from tests.naive.gangs import Group, group_of, holding, let_go, members, unsatisfy_if_lost
+from tests.naive.node_choice import fitting
 from tests.naive.picture import Picture
 from tests.naive.plans import Plan, plan_for
-from tests.naive.rounds import fitting
-from tests.naive.state import ROOT, Ask, Gang, World
+from tests.naive.state import ROOT, Ask, Gang, World, lineage
 from tests.naive.takings import alike, evicted
 from tests.naive.trial import Trial
 
@@ -41,7 +42,7 @@ def help_one(world: World, now_us: int) -> bool:
 def _serve(world: World, now_us: int) -> bool:
     """Let the first node service that can take its node; those before it keep theirs."""
     picture = Picture(world)
-    for ask in list(_candidates(picture, ROOT)):
+    for ask in candidates(picture):
         if not services.is_service(world, ask) or not services.lacks_only_room(picture, ask):
             continue
         if world.config.preemption_enabled and _help_ask(picture, ask, now_us, claims.service):
@@ -53,7 +54,7 @@ def _serve(world: World, now_us: int) -> bool:
 def _look(world: World, now_us: int, claim_of: MakeClaim) -> bool:
     picture = Picture(world)
     tried: set[frozenset[str]] = set()
-    for ask in list(_candidates(picture, ROOT)):
+    for ask in candidates(picture):
         gang = permits.constrained(world, ask)
         if gang is None:
             if _help_ask(picture, ask, now_us, claim_of):
@@ -66,19 +67,29 @@ def _look(world: World, now_us: int, claim_of: MakeClaim) -> bool:
     return False
 
 
-def _candidates(picture: Picture, path: str) -> Iterator[Ask]:
-    """Give the asks that are looked at, in the order of rounds; overused queues included."""
+def candidates(picture: Picture) -> list[Ask]:
+    """Give the asks that are looked at, in the order of rounds; overused queues included.
+
+    Of a blocking leaf, and of a strict scope, that is the first only.
+    """
+    found, shut = list[Ask](), set[str]()
+    for ask in _in_order(picture, ROOT):
+        if shut.isdisjoint(lineage(ask.app.queue)):
+            found.append(ask)
+            if not user_limits.over(picture, ask):
+                shut |= scopes.blocked_by(picture.world, ask)
+    return found
+
+
+def _in_order(picture: Picture, path: str) -> Iterator[Ask]:
+    """Give the asks that PreFilter lets through, in the order of rounds."""
     for child in order.sorted_queues(picture, path, picture.with_pending(path)):
-        yield from _candidates(picture, child.path)
+        yield from _in_order(picture, child.path)
     for app in order.applications(picture, path):
         for ask in back_off.awake(picture.world, order.asks(picture, app)):
             gang = permits.constrained(picture.world, ask)
-            if gang is not None and _is_passed_over(picture.world, gang):
-                continue
-            yield ask
-            blocks = picture.world.queues[path].settings.blocking
-            if blocks and not user_limits.over(picture, ask):
-                return
+            if gang is None or not _is_passed_over(picture.world, gang):
+                yield ask
 
 
 def _is_passed_over(world: World, gang: Gang) -> bool:

@@ -8,10 +8,12 @@ from typing import Final
 from muster_core.config.model import PreemptionPolicy
 from muster_core.reasons import Code
 from tests.naive import back_off, claims, order, user_limits
+from tests.naive.backfill import reservations
+from tests.naive.filters import lacks
 from tests.naive.gangs import group_of, holding, members
 from tests.naive.moment import Moment, could_hold
+from tests.naive.node_choice import first_node
 from tests.naive.permits import has_enough
-from tests.naive.rounds import lacks
 from tests.naive.state import App, Ask, Gang, lineage
 from tests.naive.waits import deadline
 
@@ -158,8 +160,19 @@ def _failed_member(moment: Moment, ask: Ask) -> Figures:
 
 
 def _behind(moment: Moment, ask: Ask) -> Figures:
-    first = moment.first_that_blocks(ask.app.queue)
+    path = moment.blocked_with(ask)
+    first = None if path is None else moment.first_that_blocks(path)
     return {"behind": None if first is None else first.full}
+
+
+def _delays(moment: Moment, ask: Ask) -> Figures:
+    node = first_node(moment.picture, ask)
+    delayed = None if node is None else reservations.first_delayed(moment.world, ask, node)
+    if node is None or delayed is None:
+        return {}
+    first, reserved = delayed.nodes[0]
+    start_us = delayed.start.start_us
+    return {"node": node.name, "delays": first.full, "reserved": reserved, "start_us": start_us}
 
 
 def _back_off(moment: Moment, ask: Ask) -> Figures:
@@ -241,6 +254,7 @@ _FIGURES: Final[dict[str, tuple[str, Callable[[Moment, Ask], Figures]]]] = {
     BACKING_OFF: ("left_us", _back_off),
     Code.BIND_FAILED: ("node", _failed_bind),
     Code.NODE_KEPT: ("node", _kept),
+    Code.HELD_BACK: ("node delays reserved start_us", _delays),
     Code.FRAGMENTED: ("free nodes", _free),
     Code.NO_NODE_FITS: ("nodes unmatched unschedulable lacking", _histogram),
     Code.PREEMPTION_DELAY: ("claimant preempts left_us", _delay),

@@ -185,18 +185,23 @@ class Drive:
             self._close()
 
 
-def compare(scenario: Scenario, runner: Runner) -> None:
+def compare(scenario: Scenario, runner: Runner) -> NaiveScheduler:
     """Check that the real scheduler decides as the naive one does.
 
     Args:
         scenario: What comes in.
         runner: The real scheduler: gives its whole log for a scenario.
 
+    Returns:
+        The naive one, as it is at the end.
+
     Raises:
         AssertionError: If they differ; the message tells the first difference.
     """
-    batches = Drive(NaiveScheduler()).run(scenario)
+    model = NaiveScheduler()
+    batches = Drive(model).run(scenario)
     _compare_logs(scenario, batches, _telling(scenario, runner))
+    return model
 
 
 def compare_with_state(scenario: Scenario, observer: Observer) -> None:
@@ -321,6 +326,7 @@ def tell(at_us: int, decision: Decision) -> str:
         "priority",
         "message",
         "index",
+        "start_us",
     )
     values = ((name, getattr(decision, name)) for name in names)
     said = " ".join(f"{name}={value}" for name, value in values if value is not None)

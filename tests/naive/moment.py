@@ -6,13 +6,15 @@ from collections.abc import Iterator
 from functools import cached_property
 from typing import final
 
+from muster_core.config.model import SchedulingOrder
 from muster_core.reasons import Code
-from tests.naive import order, permits, services, user_limits
+from tests.naive import evictions, order, permits, services, user_limits
 from tests.naive.back_off import awake, backs_off
+from tests.naive.backfill.scopes import scope_of
 from tests.naive.deadlock import may_be_helped
+from tests.naive.filters import lacks, may_stand
 from tests.naive.gangs import group_of, holding, members
 from tests.naive.picture import Picture
-from tests.naive.rounds import lacks, may_stand
 from tests.naive.state import ROOT, Ask, Node, World
 
 
@@ -48,10 +50,24 @@ class Moment:
         """Give the first ask of a leaf that PreFilter lets through, whatever fits."""
         return next(iter(self.tried_in(path)), None)
 
+    def blocked_with(self, ask: Ask) -> str | None:
+        """Give the path of the strict scope or the blocking leaf that an ask is in."""
+        leaf = self.world.queues[ask.app.queue]
+        scope = scope_of(self.world, leaf.path)
+        if scope is not None and scope.settings.scheduling_order is SchedulingOrder.STRICT:
+            return scope.path
+        return leaf.path if leaf.settings.blocking else None
+
     def first_that_blocks(self, path: str) -> Ask | None:
-        """Give the first ask of a leaf that blocks it unless it fits: no limit keeps it."""
-        blocking = (ask for ask in self.tried_in(path) if not user_limits.over(self.picture, ask))
-        return next(blocking, None)
+        """Give the first ask of a leaf or scope that blocks it unless it fits: no limit keeps it."""
+        tried = (ask for ask in self.tried_below(path) if not user_limits.over(self.picture, ask))
+        return next(tried, None)
+
+    def tried_below(self, path: str) -> Iterator[Ask]:
+        """Give the asks of a leaf, or of the queues that enter below one, as they are tried."""
+        for child in order.children(self.picture, path):
+            yield from self.tried_below(child.path)
+        yield from self.tried_in(path)
 
     def tried_in(self, path: str) -> Iterator[Ask]:
         """Give the asks of a leaf that may be picked and pass PreFilter, whatever fits."""
@@ -74,10 +90,12 @@ class Moment:
             return False
         if user_limits.over(self.picture, ask):
             return False
-        leaf = ask.app.queue
-        if self.world.queues[leaf].settings.blocking:
-            return ask is self.first_that_blocks(leaf)
-        return self.competes(ask)
+        return ask in self.candidates
+
+    @cached_property
+    def candidates(self) -> list[Ask]:
+        """Give the asks at which reclaim and preemption look, whatever they may take."""
+        return evictions.candidates(self.picture)
 
     def free(self, node: Node, name: str) -> int:
         """Give how much of a type is free on a node; one that has less than it gave has none."""

@@ -87,6 +87,7 @@ def _bind(world: World, ask: Ask, now_us: int) -> bool:
         return False
     world.moves += 1
     ask.place, ask.bound_order, ask.keeps = AskPlace.BOUND, world.moves, False
+    ask.bound_at_us = now_us
     ask.ends_at = None if ask.run_for_us is None else now_us + ask.run_for_us
     world.log.append(ask.say(Kind.BOUND, ask.node))
     world.rounds.bound.append(ask)

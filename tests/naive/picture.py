@@ -160,7 +160,7 @@ class Picture:
     @remembered
     def usage(self, app: App) -> list[float]:
         """Give an application's usage for ``fair``: its shares, the largest first."""
-        used = total_of(app.held())
+        used = total_of(ask for ask in self.held if ask.app is app)
         guaranteed = self.world.queues[app.queue].guaranteed
         wholes = {name: guaranteed[name] or self.total.get(name, 0) for name in used}
         return sorted((share(used[name], wholes[name]) for name in used), reverse=True)

@@ -9,9 +9,9 @@ import attrs
 from muster_core.snapshots import AskPlace
 from tests.naive import order
 from tests.naive.claims import Claim
+from tests.naive.filters import lacks, matches
 from tests.naive.gangs import group_of, members, waiting
 from tests.naive.picture import Picture
-from tests.naive.rounds import lacks, matches
 from tests.naive.services import is_open
 from tests.naive.state import Ask, Gang, Node, World, lineage
 from tests.naive.takings import alike

@@ -7,7 +7,13 @@ from collections.abc import Mapping
 
 import attrs
 
-from muster_core.config.model import DeadlockPolicy, PreemptionPolicy, Settings, SortPolicy
+from muster_core.config.model import (
+    DeadlockPolicy,
+    PreemptionPolicy,
+    SchedulingOrder,
+    Settings,
+    SortPolicy,
+)
 
 INT32_MIN = -(2**31)
 INT32_MAX = 2**31 - 1
@@ -44,6 +50,9 @@ def resolve(texts: Mapping[str, str], parent: Settings | None) -> Settings:
     def duration(name: str, otherwise: int) -> int:
         return parse_duration_us(own[name]) if name in own else otherwise
 
+    estimate = above.estimate_us
+    if "estimate.default" in own:
+        estimate = parse_duration_us(own["estimate.default"])
     settings = Settings(
         sort_policy=SortPolicy(own.get("application.sort.policy", above.sort_policy)),
         sort_by_priority=switch("application.sort.priority", above.sort_by_priority),
@@ -57,6 +66,9 @@ def resolve(texts: Mapping[str, str], parent: Settings | None) -> Settings:
         preemption_delay_us=duration("preemption.delay", above.preemption_delay_us),
         required_node=switch("preemption.required.node", above.required_node),
         bind_retry_us=duration("bind.retry.delay", above.bind_retry_us),
+        scheduling_order=SchedulingOrder(own.get("scheduling.order", "greedy")),
+        backfill_depth=int(own.get("backfill.depth", "1")),
+        estimate_us=estimate,
     )
     if parent is not None:
         return settings
@@ -82,4 +94,5 @@ def inherit(parent: Settings) -> Settings:
         preemption_delay_us=parent.preemption_delay_us,
         required_node=parent.required_node,
         bind_retry_us=parent.bind_retry_us,
+        estimate_us=parent.estimate_us,
     )

@@ -19,12 +19,13 @@ from muster_core.reasons import Code
 from muster_core.snapshots import AskPlace
 from tests.naive import claims, order, permits, services, user_limits
 from tests.naive.back_off import backs_off
+from tests.naive.backfill import reservations
 from tests.naive.directory import check_admitted
 from tests.naive.figures import BACKING_OFF, Figures, figures_of, turn_of
 from tests.naive.gangs import group_of
 from tests.naive.moment import Moment, could_hold, gang_code
+from tests.naive.node_choice import first_node, has_headroom
 from tests.naive.parting import Parting, parting
-from tests.naive.rounds import first_node
 from tests.naive.state import RECOVERY, Ask, World, lineage
 
 
@@ -132,11 +133,11 @@ def _state_aware_turn(moment: Moment, ask: Ask) -> bool:
 def _blocked(moment: Moment, ask: Ask) -> bool:
     if backs_off(moment.world, ask):
         return False
-    leaf = ask.app.queue
-    first = moment.first_that_blocks(leaf)
-    if not moment.world.queues[leaf].settings.blocking or first is None or first is ask:
+    path = moment.blocked_with(ask)
+    first = None if path is None else moment.first_that_blocks(path)
+    if path is None or first is None or first is ask:
         return False
-    ahead = itertools.takewhile(lambda other: other is not first, moment.tried_in(leaf))
+    ahead = itertools.takewhile(lambda other: other is not first, moment.tried_below(path))
     return ask not in ahead
 
 
@@ -160,6 +161,14 @@ def _limited_by(code: Code) -> Callable[[Moment, Ask], bool]:
 def _node_kept(moment: Moment, ask: Ask) -> bool:
     """It fits nowhere, but would on a node that a node service keeps."""
     return _no_node_fits(moment, ask) and bool(moment.kept_from(ask))
+
+
+def _held_back(moment: Moment, ask: Ask) -> bool:
+    """It fits, but would delay a reservation on every node that it fits."""
+    picture = moment.picture
+    if not has_headroom(picture, ask) or first_node(picture, ask) is None:
+        return False
+    return first_node(picture, ask, reservations.undelayed(moment.world, ask)) is None
 
 
 def _no_node_fits(moment: Moment, ask: Ask) -> bool:
@@ -236,6 +245,7 @@ _REASONS: Final[tuple[tuple[str, Callable[[Moment, Ask], bool]], ...]] = (
     (BACKING_OFF, _backing_off),
     (Code.BIND_FAILED, _bind_failed),
     (Code.NODE_KEPT, _node_kept),
+    (Code.HELD_BACK, _held_back),
     (Code.FRAGMENTED, _fragmented),
     (Code.NO_NODE_FITS, _no_node_fits),
     (Code.PREEMPTION_DELAY, _preemption_delay),

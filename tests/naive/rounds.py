@@ -10,9 +10,11 @@ from muster_core.decisions import Kind, Reason
 from muster_core.snapshots import AskPlace
 from tests.naive import order, permits, services, user_limits
 from tests.naive.back_off import awake
+from tests.naive.backfill import reservations, scopes
 from tests.naive.gangs import Group, all_groups, group_of, let_go, members, release, waiting
+from tests.naive.node_choice import first_node
 from tests.naive.picture import Picture
-from tests.naive.state import ROOT, Ask, Gang, Node, World
+from tests.naive.state import ROOT, Ask, Gang, Node, World, lineage
 
 State = frozenset[tuple[str, str, AskPlace, str | None]]
 
@@ -55,7 +57,7 @@ class _Before:
 
 
 class _Round:
-    """One round: which asks were tried in it, and which blocking leaves are shut."""
+    """One round: which asks were tried in it, and which blocking leaves and scopes are shut."""
 
     def __init__(self, world: World, now_us: int) -> None:
         self._world = world
@@ -83,6 +85,7 @@ class _Round:
     def _start(self) -> None:
         """Begin new cycles, and bind what may be bound already."""
         world = self._world
+        reservations.begin_round(world)
         services.check(Picture(world), *world.pending())
         for gang in world.gangs.values():
             gang.cycle_valid, gang.failed = True, None
@@ -119,25 +122,33 @@ class _Round:
             return
         self._tried.add(ask)
         node = self._filter(ask)
-        if node is not None:
-            self._seen = None
-            permits.hold(self._world, ask, node)
-            self._failed(permits.bind_all(self._world, [ask], self._now_us))
+        if node is None:
+            reservations.seek(self._world, ask)
+            return
+        self._seen = None
+        permits.hold(self._world, ask, node)
+        self._failed(permits.bind_all(self._world, [ask], self._now_us))
 
     def _filter(self, ask: Ask) -> Node | None:
-        """Find a node for an ask; where there is none, a blocking leaf is shut.
+        """Find a node for an ask; where there is none, a blocking leaf or scope is shut.
 
         Not so if a limit of its user or group stands against it, whatever else does.
         """
-        picture = self._look()
-        leaf = ask.app.queue
+        world, picture = self._world, self._look()
         if user_limits.over(picture, ask):
             return None
-        fits = leaf not in self._blocked and picture.fits_headroom(ask)
-        node = first_node(picture, ask) if fits else None
-        if node is None and self._world.queues[leaf].settings.blocking:
-            self._blocked.add(leaf)
+        node = None
+        if not self._is_blocked(ask) and picture.fits_headroom(ask):
+            node = first_node(picture, ask, reservations.undelayed(world, ask))
+            if node is None and first_node(picture, ask) is not None:
+                world.reached["held back"] += 1
+        if node is None:
+            self._blocked |= scopes.blocked_by(world, ask)
         return node
+
+    def _is_blocked(self, ask: Ask) -> bool:
+        """Say whether the leaf of an ask, or the strict scope that it is in, is shut."""
+        return not self._blocked.isdisjoint(lineage(ask.app.queue))
 
     def _attempt(self, gang: Gang, first: Ask) -> None:
         """Try a member of an unsatisfied gang and, once it holds a node, the others."""
@@ -156,10 +167,13 @@ class _Round:
         if permits.refused(world, gang):
             return _Outcome.REFUSED
         group = group_of(world, gang.name)
+        blocked = self._is_blocked(ask)
+        world.reached["blocked member"] += blocked
         node = self._filter(ask)
         self._seen = None
         if node is None:
-            return self._fails(ask, group, before)
+            outcome = self._fails(ask, group, before)
+            return outcome if blocked else self._reserve(ask, group, outcome)
         permits.hold(world, ask, node)
         if permits.permitted(world, group):
             self._failed(permits.satisfy(world, group, self._now_us))
@@ -180,6 +194,19 @@ class _Round:
             let_go(world, other)
         return _Outcome.RELEASED
 
+    def _reserve(self, ask: Ask, group: Group, outcome: _Outcome) -> _Outcome:
+        """Seek nodes for what a group lacks; bind it there if they were kept, and are free now."""
+        world = self._world
+        found = reservations.seek(world, ask)
+        for member, node in found:
+            permits.hold(world, member, node)
+            if not permits.permitted(world, group):
+                world.log.append(member.say(Kind.WAITING, node.name))
+        if not found:
+            return outcome
+        self._failed(permits.satisfy(world, group, self._now_us))
+        return _Outcome.SATISFIED
+
     def _next(self, gang: Gang) -> Ask | None:
         """Give the next member that is activated."""
         world = self._world
@@ -189,38 +216,3 @@ class _Round:
         pending = [ask for ask in asks if ask.place is AskPlace.PENDING]
         untried = set(awake(world, pending)) - self._tried
         return order.best_of(self._look(), untried) if untried else None
-
-
-def first_node(picture: Picture, ask: Ask) -> Node | None:
-    """Give the first node in order that is schedulable, open, matches and has room."""
-    for node in order.nodes(picture):
-        fits = matches(node, ask) and not lacks(picture, node, ask)
-        if fits and services.is_open(picture.world, node, ask):
-            return node
-    return None
-
-
-def fitting(picture: Picture, ask: Ask) -> Node | None:
-    """Give the first node for an ask that neither a quota nor a limit keeps from it."""
-    if not picture.fits_headroom(ask) or user_limits.over(picture, ask):
-        return None
-    return first_node(picture, ask)
-
-
-def matches(node: Node, ask: Ask) -> bool:
-    """Say whether an ask may be placed on a node, whatever room there is."""
-    return node.schedulable and may_stand(node, ask)
-
-
-def may_stand(node: Node, ask: Ask) -> bool:
-    """Say whether a node is the one that an ask requires, and has what it selects."""
-    selected = all(node.attributes.get(key) == text for key, text in ask.selector.items())
-    return ask.required in {None, node.name} and selected
-
-
-def lacks(picture: Picture, node: Node, ask: Ask) -> set[str]:
-    """Give the types of which a node has too little left for an ask."""
-    used = picture.used[node.name]
-    return {
-        name for name, value in ask.wants.items() if used.get(name, 0) + value > node.capacity[name]
-    }

@@ -70,6 +70,7 @@ class NaiveScheduler:
     def begin(self, at_us: int) -> None:
         """Begin a batch: the timers that are due."""
         self._now_us = self.world.now_us = at_us
+        self.world.preceded.clear()
         deadlines = self._deadlines()
         if any(deadline <= at_us for deadline in deadlines):
             takings.forget(self.world)
@@ -97,6 +98,7 @@ class NaiveScheduler:
         self._run(at_us)
         waits.keep_clocks(self.world, at_us)
         self._announce_priorities()
+        self._announce_reservations()
         note_failed_binds(self.world)
         log, self.world.log = self.world.log, []
         return log
@@ -137,6 +139,23 @@ class NaiveScheduler:
             if now[path] != self._announced.get(path):
                 self.world.log.append(Decision(Kind.QUEUE_PRIORITY, queue=path, priority=now[path]))
         self._announced = now
+
+    def _announce_reservations(self) -> None:
+        """Say what the last round left, in order of reservation, where it is new or changed."""
+        now = {
+            ask: Decision(
+                Kind.RESERVED,
+                app=ask.app.name,
+                ask=ask.name,
+                node=node,
+                start_us=reservation.start.start_us,
+            )
+            for reservation in self.world.reserved
+            for ask, node in reservation.nodes
+        }
+        known = self.world.announced
+        self.world.log += [said for ask, said in now.items() if said != known.get(ask)]
+        self.world.announced = now
 
     @property
     def bound(self) -> list[tuple[str, str]]:

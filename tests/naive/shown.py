@@ -13,6 +13,7 @@ from muster_core.snapshots import (
     GangSnapshot,
     NodeSnapshot,
     QueueSnapshot,
+    ReservationSnapshot,
     Snapshot,
 )
 from muster_core.values.application_states import AppState
@@ -32,6 +33,7 @@ class Shown:
         apps: State and priority.
         nodes: What is used.
         gangs: Everything; of members that do not wait, no order.
+        reserved: Node, start and scope of each reservation, and its place in the order of all.
     """
 
     asks: Mapping[str, tuple[str, str | None, str | None]]
@@ -39,6 +41,7 @@ class Shown:
     apps: Mapping[str, tuple[str, int | None]]
     nodes: Mapping[str, Mapping[str, int]]
     gangs: Mapping[str, GangSnapshot]
+    reserved: Mapping[str, tuple[int, ReservationSnapshot]]
 
 
 def shown(snapshot: Snapshot) -> Shown:
@@ -56,6 +59,9 @@ def shown(snapshot: Snapshot) -> Shown:
         apps={name: (app.state.value, app.priority) for name, app in snapshot.apps.items()},
         nodes={name: _some(node.used) for name, node in snapshot.nodes.items()},
         gangs={name: _in_order(gang) for name, gang in snapshot.gangs.items()},
+        reserved={
+            name: (place, one) for place, (name, one) in enumerate(snapshot.reservations.items())
+        },
     )
 
 
@@ -81,6 +87,11 @@ def snapshot_of(model: NaiveScheduler, at_us: int = 0) -> Snapshot:
             for name, node in model.world.nodes.items()
         },
         gangs=model.gangs,
+        reservations={
+            ask.full: ReservationSnapshot(node, one.start.start_us, one.scope)
+            for one in sorted(model.world.reserved, key=lambda one: one.scope)
+            for ask, node in one.nodes
+        },
     )
 
 

@@ -6,6 +6,7 @@ the asks, so that nothing here can be stale.
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterable, Mapping
 from functools import cache
 
@@ -50,7 +51,8 @@ class Ask:
     is the node on which its bind failed, if that is the last thing that happened to it
     as of the end of a batch; ``keeps`` says that it is a node service that keeps its node;
     ``retries`` is how often its work may still fail; ``failed_binds`` is how many of its
-    binds failed in a row, and ``failed_at_us`` when the last of them did.
+    binds failed in a row, and ``failed_at_us`` when the last of them did; ``estimate_us`` is
+    how long it will run, as its event says, and ``bound_at_us`` when it was bound.
     """
 
     app: App
@@ -77,6 +79,8 @@ class Ask:
     retries: int = 0
     failed_binds: int = 0
     failed_at_us: int = 0
+    estimate_us: int | None = None
+    bound_at_us: int = 0
     wants: dict[str, int] = attrs.field(init=False)
 
     def __attrs_post_init__(self) -> None:
@@ -191,6 +195,41 @@ class Node:
     schedulable: bool
 
 
+@attrs.frozen(order=True)
+class Instant:
+    """When asks are released that hold a node: known ends by time, then the unknown ones.
+
+    Attributes:
+        is_unknown: It is that of a single ask whose end is not known.
+        place: The time in microseconds; of an unknown one the place of its assignment.
+    """
+
+    is_unknown: bool
+    place: int
+
+    @property
+    def start_us(self) -> int | None:
+        """The time in microseconds; None if it is unknown."""
+        return None if self.is_unknown else self.place
+
+
+@attrs.frozen(eq=False)
+class Reservation:
+    """The nodes that are kept for those who cannot be placed yet, as they were found.
+
+    Attributes:
+        scope: The path of the queue whose scope it is of.
+        group: The names of the gangs of its group; none of an ask by itself.
+        start: The first instant at which all can be placed.
+        nodes: Who gets which node, in the order in which they were placed.
+    """
+
+    scope: str
+    group: frozenset[str]
+    start: Instant
+    nodes: tuple[tuple[Ask, str], ...]
+
+
 @attrs.define(eq=False)
 class Rounds:
     """What the rounds of the present batch have done, as far as it can be undone.
@@ -219,7 +258,13 @@ def empty_configuration() -> Configuration:
 
 @attrs.define(eq=False)
 class World:
-    """Everything that there is, and the log and the instant of the present or last batch."""
+    """Everything that there is, and the log and the instant of the present or last batch.
+
+    The present or last round has ``reserved``, the round before it ``reserved_before``; what is
+    reserved for each ask was ``announced`` when the batch before ended;
+    ``reached`` counts which rules of backfill decided anything, for those who draw feeds, and
+    ``preceded`` are those for whom nodes were sought in this batch after others got some.
+    """
 
     config: Configuration = attrs.field(factory=empty_configuration)
     queues: dict[str, Queue] = attrs.field(factory=dict[str, Queue])
@@ -235,6 +280,12 @@ class World:
     moves: int = 0
     taken: dict[Ask, object] = attrs.field(factory=dict[Ask, object])
     lost: set[object] = attrs.field(factory=set[object])
+    reserved: list[Reservation] = attrs.field(factory=list[Reservation])
+    reserved_before: list[Reservation] = attrs.field(factory=list[Reservation])
+    announced: dict[Ask, Decision] = attrs.field(factory=dict[Ask, Decision])
+    round_began: int = 0
+    reached: Counter[str] = attrs.field(factory=Counter[str])
+    preceded: set[Ask] = attrs.field(factory=set[Ask])
 
     @property
     def here(self) -> tuple[int, int]:

@@ -20,6 +20,7 @@ from hypothesis import given, settings, strategies as st
 
 from tests.actors import real
 from tests.naive.back_off_strategies import back_offs
+from tests.naive.backfill.strategies import backfills
 from tests.naive.eviction_strategies import evictions
 from tests.naive.explained import explain_all, watched
 from tests.naive.gang_strategies import gang_scenarios
@@ -122,4 +123,18 @@ def test_same_reasons_with_limits_rules_and_services(scenario: list[Step]) -> No
 @settings(max_examples=_EXAMPLES)
 @given(back_offs(lists=2))
 def test_same_reasons_with_back_offs(scenario: list[Step]) -> None:
+    compare_with_state(watched(scenario), explain_all)
+
+
+@settings(max_examples=_EXAMPLES)
+@given(backfills(lists=3), st.integers(0, 2**16))
+def test_same_decisions_with_backfill_under_any_interleaving(
+    scenario: list[Step], seed: int
+) -> None:
+    compare_with_state(scenario, lambda steps: observe(steps, seed))
+
+
+@settings(max_examples=_EXAMPLES)
+@given(backfills(lists=2))
+def test_same_reasons_with_backfill(scenario: list[Step]) -> None:
     compare_with_state(watched(scenario), explain_all)

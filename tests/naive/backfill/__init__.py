@@ -1,0 +1,1 @@
+"""Strict order and backfill of the naive model: scopes, estimates, reservations, forecasts."""

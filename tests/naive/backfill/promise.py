@@ -1,0 +1,133 @@
+"""What backfill promises, followed from batch to batch of a model in which nobody lies.
+
+If estimates are upper bounds, a party whose reservation is the first in force is bound by the first
+known start that it is given, unless one of the exceptions happens that the text names.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from typing import Final
+
+import attrs
+
+from muster_core.decisions import Kind, Reason
+from muster_core.events import (
+    AddApp,
+    AddAsk,
+    AddPriorityClass,
+    Event,
+    Release,
+)
+from muster_core.snapshots import AskPlace
+from tests.naive.backfill.scopes import scope_of
+from tests.naive.harness import Batch
+from tests.naive.scheduler import NaiveScheduler
+from tests.naive.state import Ask, Reservation
+
+_CHANGE_NOTHING: Final = (AddApp, AddAsk, AddPriorityClass, Release)
+"""Events after which a promise holds as before; of all others most are exceptions."""
+
+_CLAIMED: Final = frozenset(
+    {Reason.PREEMPTED, Reason.RECLAIMED, Reason.BIND_FAILED, Reason.DEADLOCK}
+)
+
+
+@attrs.frozen(eq=False)
+class Promise:
+    """That a party is bound by a time.
+
+    Attributes:
+        scope: The path of the queue whose scope it is of.
+        asks: Who is to be bound.
+        by_us: By when.
+    """
+
+    scope: str
+    asks: frozenset[Ask]
+    by_us: int
+
+
+@attrs.define
+class Promises:
+    """Follows the promises that are made.
+
+    Attributes:
+        made: Those that hold.
+        counts: How many were kept, and how many fell away, and why.
+    """
+
+    made: list[Promise] = attrs.field(factory=list[Promise])
+    counts: Counter[str] = attrs.field(factory=Counter[str])
+
+    def after(self, model: NaiveScheduler, batch: Batch) -> None:
+        """Look at what a batch made of the promises; fail if one is broken."""
+        self._drop_bound(batch)
+        if not _is_quiet(batch):
+            self._drop("something changed", self.made)
+        for promise in list(self.made):
+            self._follow(model, promise, batch)
+        self._make(model, batch)
+
+    def _follow(self, model: NaiveScheduler, promise: Promise, batch: Batch) -> None:
+        world = model.world
+        first = _first(model).get(promise.scope)
+        if promise.asks & world.preceded:
+            self._drop("one before it got a node", [promise])
+        elif _stranger_came(model, promise.scope, batch):
+            self._drop("one of no or another scope got a node", [promise])
+        elif first is None or {ask for ask, _ in first.nodes} != promise.asks:
+            self._drop("another is the first", [promise])
+        elif batch.at_us >= promise.by_us:
+            names = sorted(ask.full for ask in promise.asks)
+            msg = f"{', '.join(names)} was to be bound by {promise.by_us} us"
+            raise AssertionError(msg)
+
+    def _drop_bound(self, batch: Batch) -> None:
+        for promise in list(self.made):
+            if all(ask.place is AskPlace.BOUND for ask in promise.asks):
+                assert batch.at_us <= promise.by_us
+                self._drop("kept", [promise])
+
+    def _drop(self, why: str, promises: list[Promise]) -> None:
+        self.counts[why] += len(promises)
+        self.made = [one for one in self.made if one not in promises]
+
+    def _make(self, model: NaiveScheduler, batch: Batch) -> None:
+        there = {promise.scope for promise in self.made}
+        for scope, one in _first(model).items():
+            if scope in there or one.start.start_us is None:
+                continue
+            asks = frozenset(ask for ask, _ in one.nodes)
+            assert one.start.start_us > batch.at_us
+            self.made.append(Promise(scope, asks, one.start.start_us))
+
+
+def _first(model: NaiveScheduler) -> dict[str, Reservation]:
+    """Give the first reservation of each scope."""
+    first: dict[str, Reservation] = {}
+    for one in model.world.reserved:
+        first.setdefault(one.scope, one)
+    return first
+
+
+def _is_quiet(batch: Batch) -> bool:
+    """Say whether nothing happened in a batch that the text names as an exception."""
+    quiet = all(_changes_nothing(entry) for _, entry in batch.entries)
+    return quiet and not any(
+        one.reason in _CLAIMED or one.kind is Kind.GANG_TIMED_OUT for one in batch.decisions
+    )
+
+
+def _changes_nothing(entry: Event | str) -> bool:
+    return isinstance(entry, (str, *_CHANGE_NOTHING))
+
+
+def _stranger_came(model: NaiveScheduler, scope: str, batch: Batch) -> bool:
+    """Say whether an ask that takes no notice of a scope got a node."""
+    for one in batch.decisions:
+        if one.kind is Kind.ASSIGNED:
+            found = scope_of(model.world, one.queue or "")
+            if found is None or found.path != scope:
+                return True
+    return False

@@ -1,0 +1,91 @@
+"""What is drawn of scopes reaches each rule, keeps the promise of backfill, and means what it says."""
+
+from __future__ import annotations
+
+from collections import Counter
+from typing import Final
+
+import attrs
+from hypothesis import given
+
+from muster_core.config import load_configuration
+from muster_core.config.document import from_python
+from muster_core.events import Configure
+from tests.naive.backfill.promise import Promises
+from tests.naive.backfill.strategies import backfills, reordered, unordered
+from tests.naive.backfill.theme import ordered
+from tests.naive.choices import Choices, drawn
+from tests.naive.eviction_theme import crowded
+from tests.naive.harness import Drive, Step
+from tests.naive.scheduler import NaiveScheduler
+from tests.naive.theme import themed
+from tests.naive.writing import written
+from tests.share import share
+
+_REACHED: Final = {
+    "reserved": 100,
+    "reserved for a gang": 10,
+    "a start unknown": 3,
+    "more than one in force": 10,
+    "found none": 50,
+    "kept": 50,
+    "an earlier start": 3,
+    "held back": 10,
+    "ends by the start": 10,
+    "fits beside the party": 10,
+    "strict stop": 10,
+    "exceeded": 10,
+}
+"""How often at least the examples of the modest profile reach each rule."""
+
+_KEPT: Final = 20
+"""How many promises are kept at least in the examples of the modest profile."""
+
+
+def test_each_rule_is_reached() -> None:
+    reached: Counter[str] = Counter()
+
+    @given(backfills(lists=3))
+    def run(scenario: list[Step]) -> None:
+        model = NaiveScheduler()
+        Drive(model).run(scenario)
+        reached.update(model.world.reached)
+
+    run()
+    dull = {name: reached[name] for name, least in _REACHED.items() if reached[name] < least}
+    assert not dull, reached
+
+
+# BACKFILL-27
+def test_the_first_in_force_is_bound_by_the_first_known_start_that_it_is_given() -> None:
+    counts: Counter[str] = Counter()
+
+    @share(0.6)
+    @given(backfills(lists=3, honest=True))
+    def run(scenario: list[Step]) -> None:
+        promises = Promises()
+        Drive(NaiveScheduler(), promises.after).run(scenario)
+        counts.update(promises.counts)
+
+    run()
+    assert counts["kept"] >= _KEPT, counts
+
+
+@share(0.4)
+@given(backfills(lists=2))
+def test_greedy_decides_as_without_the_names(scenario: list[Step]) -> None:
+    named, plain = (
+        [batch.decisions for batch in Drive(NaiveScheduler()).run(unordered(scenario, order))]
+        for order in ("greedy", None)
+    )
+    assert named == plain
+
+
+@share(0.3)
+@given(backfills(lists=1), drawn(20))
+def test_the_loader_makes_the_same_of_the_orders(scenario: list[Step], choices: Choices) -> None:
+    theme = ordered(crowded(themed(choices), choices), choices)
+    configs = [step.what.config for step in scenario if isinstance(step.what, Configure)]
+    for config in (*configs, reordered(configs[0], theme, choices)):
+        loaded = load_configuration(from_python(written(config)))
+        assert attrs.evolve(loaded, warnings=config.warnings) == config
