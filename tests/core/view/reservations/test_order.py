@@ -31,7 +31,7 @@ def test_queues_by_what_is_used_in_the_projection() -> None:
 
     app = site.app("a")
     allocation, node = app.bound["w"]
-    projection.release(app, allocation.ask, node)
+    projection.release(app, allocation, node)
 
     assert names(site, projection, "a/x", "b/x") == ["a/x", "b/x"]
 
@@ -60,6 +60,6 @@ def test_applications_of_a_leaf_by_usage() -> None:
 
     app = site.app("a")
     allocation, node = app.bound["w"]
-    projection.release(app, allocation.ask, node)
+    projection.release(app, allocation, node)
 
     assert names(site, projection, "a/x", "c/x") == ["a/x", "c/x"]
