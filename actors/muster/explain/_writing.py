@@ -46,6 +46,8 @@ def add_gang(gang: str, definition: GangDefinition) -> Written:
         written["wait_time"] = duration(definition.wait_us)
     if definition.groups:
         written["groups"] = [*definition.groups]
+    if definition.topology is not None:
+        written["topology"] = {**definition.topology.written()}
     return written
 
 
