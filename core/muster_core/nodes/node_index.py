@@ -196,6 +196,19 @@ class NodeIndex:
         wanted = 1 << bit
         return self._ranking.first(wanted) if self.fitting & wanted else None
 
+    def fitting_on(self, bit: int) -> Iterator[Node]:
+        """Iterate over the nodes on which the shape at ``bit`` fits now, in order.
+
+        Nodes must not change meanwhile.
+        """
+        return self._ranking.standing_for(1 << bit)
+
+    # ORDER-22, ORDER-23
+    def score(self, capacity: Mapping[str, int], used: Mapping[str, int]) -> float:
+        """Return what decides how early a node with these amounts is tried; lowest first."""
+        score = Weighing(capacity, self._weights).utilisation(used)
+        return score if self._is_fair else -score
+
     def room_for(self, bit: int, enough: int) -> int:
         """Count how many asks of the shape at ``bit`` fit on the nodes now, all together.
 

@@ -31,6 +31,7 @@ if TYPE_CHECKING:
     from muster_core.view.permits.permits import Permits
     from muster_core.view.placement.placements import Placements
     from muster_core.view.state.view_state import ViewState
+    from muster_core.view.topology.node_finder import NodeFinder
     from muster_core.view.tree.application import ViewApp
 
 
@@ -65,12 +66,16 @@ class Evictor:
         state: The view.
         placements: Places and releases asks.
         permits: Binds groups, and gives the order of their members.
+        finder: Finds nodes for which nothing is evicted.
     """
 
-    def __init__(self, state: ViewState, placements: Placements, permits: Permits) -> None:
+    def __init__(
+        self, state: ViewState, placements: Placements, permits: Permits, finder: NodeFinder
+    ) -> None:
         self._state = state
         self._placements = placements
         self._permits = permits
+        self._finder = finder
         self._victim_index = VictimIndex(state)
         self._planner = Planner(state, self._victim_index)
         self._services = NodeServices(state, self._planner)
@@ -138,7 +143,7 @@ class Evictor:
         # LIMIT-9
         if not app.is_within_limits(ask) or not self._state.leaf_of(app).has_room(ask):
             return None
-        return self._state.find_node(self._state.leaf_of(app), ask, self._state.bit_of(ask))
+        return self._finder.find(self._state.leaf_of(app), ask, self._state.bit_of(ask))
 
     def _plan_for(self, action: EvictionAction, app: ViewApp, ask: Ask) -> Steps[Plan | None]:
         """Find a plan for an ask; None if there is none, or the ask fits without evictions."""

@@ -11,26 +11,27 @@ from typing import TYPE_CHECKING, Final, final
 
 import attrs
 
+from muster_core.view.eviction.node_order import NodeOrder
 from muster_core.view.eviction.search import Search
 from muster_core.view.eviction.victim_choice import VictimChoice
+from muster_core.view.gangs.standing import standing_in
 
 if TYPE_CHECKING:
-    from collections.abc import Collection, Hashable, Iterable, Iterator
+    from collections.abc import Hashable, Iterable, Iterator
 
     from muster_core.nodes.node import Node
+    from muster_core.owners.messages.asks import Ask
     from muster_core.structures.ranking import Rank as Place
     from muster_core.structures.steps import Steps
     from muster_core.view.eviction.eligibility import Eligibility, Rank, Sides
     from muster_core.view.eviction.search import Worth
     from muster_core.view.eviction.victim_index import VictimIndex
     from muster_core.view.eviction.victims import Victim
+    from muster_core.view.gangs.standing import Standing
     from muster_core.view.state.view_state import ViewState
 
 NODES: Final = 8
 """How many nodes' bounds are looked at in one step."""
-
-FEW: Final = 8
-"""If fewer than one node in so many are candidates, these are sorted again."""
 
 RELATIONS: Final = 256
 """For how many preemptors' queues the relations of leaves are kept."""
@@ -64,16 +65,19 @@ class Plan:
 class _Best:
     """The best plan so far."""
 
-    __slots__ = ("plan",)
+    __slots__ = ("_order", "plan")
 
-    def __init__(self) -> None:
+    def __init__(self, order: NodeOrder) -> None:
         self.plan: Plan | None = None
+        self._order = order
 
     # EVICTION-25
     def is_beaten_by(self, worth: Worth, node: Node) -> bool:
         """Return whether a plan with this cost for a node would be better."""
         plan = self.plan
-        return plan is None or (worth, node.rank) < (plan.worth, plan.node.rank)
+        if plan is None or worth != plan.worth:
+            return plan is None or worth < plan.worth
+        return self._order.rank(node) < self._order.rank(plan.node)
 
     def put(self, plan: Plan | None) -> None:
         """Keep a plan, if it is better."""
@@ -111,16 +115,17 @@ class Planner:
         if not (yield from search.begin()):
             self.found_no_victims = not search.sides
             return None
-        best = _Best()
+        order = NodeOrder(self._state.nodes, self._standing_of(eligibility.ask))
+        best = _Best(order)
         if not search.in_one_order:
-            yield from self._look_at(search, self._state.nodes.in_order(), bit, best)
+            yield from self._look_at(search, order, order.every(), bit, best)
             return best.plan
         for priority, nodes in self._victim_index.levels():
             floor = search.rank_of(priority)
             if best.plan is not None and best.plan.rank < floor:
                 break
             search.floor = max(search.floor, floor)
-            yield from self._look_at(search, self._in_order(nodes), bit, best)
+            yield from self._look_at(search, order, order.some(nodes), bit, best)
         return best.plan
 
     # SERVICE-7
@@ -137,17 +142,19 @@ class Planner:
             return None
         return (yield from self._plan_on(search, node))
 
-    def _in_order(self, nodes: Collection[Node]) -> Iterable[Node]:
-        """Return some of the nodes in node order."""
-        if len(nodes) * FEW < len(self._state.nodes.nodes):
-            return sorted(nodes, key=_rank)
-        return (node for node in self._state.nodes.in_order() if node in nodes)
+    def _standing_of(self, ask: Ask) -> Standing | None:
+        """Return where the members of an ask's gang stand; None without a topology."""
+        state = self._state
+        return None if ask.gang is None else standing_in(state.gangs[ask.gang], state.apps)
 
-    def _look_at(self, search: Search, nodes: Iterable[Node], bit: int, best: _Best) -> Steps[None]:
-        """Search nodes, given in node order, for a better plan."""
+    def _look_at(
+        self, search: Search, order: NodeOrder, nodes: Iterable[Node], bit: int, best: _Best
+    ) -> Steps[None]:
+        """Search nodes, given in order, for a better plan."""
         left: list[tuple[Worth, Place, Node]] = []
         least, is_free = search.least(), False
-        for number, node in enumerate(self._candidates(search.eligibility, nodes, bit)):
+        candidates = self._candidates(search.eligibility, order, nodes, bit)
+        for number, node in enumerate(candidates):
             if number % NODES == 0:
                 yield
             if not best.is_beaten_by(least, node):  # No later node can be better either.
@@ -167,7 +174,7 @@ class Planner:
                 yield from self._victim_index.look()
                 least = search.least()
             if bound > least:
-                left.append((bound, node.rank, node))
+                left.append((bound, order.rank(node), node))
                 continue
             best.put((yield from self._plan_on(search, node)))
         yield from self._look_at_rest(search, left, best)
@@ -188,9 +195,9 @@ class Planner:
                     continue
             best.put((yield from self._plan_on(search, node)))
 
-    # EVICTION-19
+    # EVICTION-19, TOPOLOGY-12
     def _candidates(
-        self, eligibility: Eligibility, nodes: Iterable[Node], bit: int
+        self, eligibility: Eligibility, order: NodeOrder, nodes: Iterable[Node], bit: int
     ) -> Iterator[Node]:
         """Return the given nodes that match the ask, and on which it may evict."""
         app, ask, eviction_history = (
@@ -208,7 +215,8 @@ class Planner:
             # SERVICE-10
             if node.kept and not kept_nodes.is_service(leaf, ask):
                 continue
-            yield node
+            if order.lets(node):
+                yield node
 
     def _sides_of(self, eligibility: Eligibility) -> Sides:
         """Return the known relations of leaves to the queue of an eligibility."""
@@ -229,7 +237,3 @@ class Planner:
             assert side is not None, "a victim that cannot be one"
             ranks.append(eligibility.rank(side, victim))
         return Plan(eligibility, node, victims, max(ranks))
-
-
-def _rank(node: Node) -> Place:
-    return node.rank

@@ -31,6 +31,7 @@ if TYPE_CHECKING:
     from muster_core.view.gangs.gang import Hold, ViewGang, ViewGroup
     from muster_core.view.placement.placements import Placements
     from muster_core.view.state.view_state import ViewState
+    from muster_core.view.topology.node_finder import NodeFinder
     from muster_core.view.tree.application import ViewApp
     from muster_core.view.tree.slots import Slot
 
@@ -70,11 +71,13 @@ class Permits:
     Args:
         state: The view.
         placements: Places and releases asks.
+        finder: Finds nodes.
     """
 
-    def __init__(self, state: ViewState, placements: Placements) -> None:
+    def __init__(self, state: ViewState, placements: Placements, finder: NodeFinder) -> None:
         self._state = state
         self._placements = placements
+        self._finder = finder
         #: The Strict groups with a member that fitted nowhere in this round.
         self._barred: list[ViewGroup] = []
         #: The leaves that were found blocked in this round.
@@ -315,9 +318,7 @@ class Permits:
         # GANG-27, ORDER-4, ROUND-15
         node = None
         if is_allowed and not leaf.blocked and leaf.has_room(ask):
-            node = self._state.nodes.find(bit)
-            if node is not None and node.kept:
-                node = self._state.find_node(leaf, ask, bit)
+            node = self._finder.find(leaf, ask, bit)
         if node is None:
             if group.strict:
                 self._note_failure(group, leaf, app, ask)

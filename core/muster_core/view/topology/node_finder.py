@@ -1,0 +1,108 @@
+"""The node that a pending ask takes now, wherever asks are placed without evictions.
+
+ORDER-21, TOPOLOGY-3 to TOPOLOGY-10. Rounds, activations, the help in a deadlock, and plans that need no
+victim for a member all ask here.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, final
+
+from muster_core.view.gangs.standing import Standing, standing_in
+from muster_core.view.topology.domains import Domains
+from muster_core.view.topology.party import party_of
+from muster_core.view.topology.trial import Trial
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator
+
+    from muster_core.nodes.node import Node
+    from muster_core.owners.messages.asks import Ask
+    from muster_core.view.gangs.gang import ViewGang
+    from muster_core.view.state.view_state import ViewState
+    from muster_core.view.tree.application import ViewApp
+    from muster_core.view.tree.leaf import LeafView
+
+
+@final
+class NodeFinder:
+    """Finds nodes for pending asks.
+
+    Args:
+        state: The view.
+        list_apps: Updates the positions of applications that have changed.
+    """
+
+    def __init__(self, state: ViewState, list_apps: Callable[[], None]) -> None:
+        self._state = state
+        self._nodes, self._kept_nodes = state.nodes, state.kept_nodes
+        self._gangs, self._apps = state.gangs, state.apps
+        self._list_apps = list_apps
+        self._domains = Domains(state.nodes)
+
+    # ORDER-21
+    def find(self, leaf: LeafView, ask: Ask, bit: int) -> Node | None:
+        """Return the first node on which a pending ask may be placed now, or None.
+
+        Args:
+            leaf: Its leaf, which has headroom for it.
+            ask: The ask.
+            bit: The bit of its shape.
+        """
+        node = self._nodes.find(bit)
+        if node is None:
+            return None
+        standing = None if ask.gang is None else standing_in(self._gangs[ask.gang], self._apps)
+        if standing is None:
+            # SERVICE-10
+            return node if not node.kept or self._kept_nodes.is_service(leaf, ask) else None
+        gang = self._gangs[ask.gang or ""]
+        chosen = self._choose(gang, ask, standing) if standing.must_choose else None
+        return self._first(standing, chosen, leaf, ask, bit)
+
+    def _first(
+        self, standing: Standing, chosen: str | None, leaf: LeafView, ask: Ask, bit: int
+    ) -> Node | None:
+        """Return the node with the least place, and of these the first in the order of nodes."""
+        best, least = None, -1
+        for node in self._fitting(leaf, ask, bit):
+            place = standing.place(node, chosen)
+            if place is not None and (best is None or place < least):
+                best, least = node, place
+                if not place:
+                    break
+        return best
+
+    # ORDER-21, SERVICE-10
+    def _fitting(self, leaf: LeafView, ask: Ask, bit: int) -> Iterator[Node]:
+        """Iterate over the nodes on which an ask fits, whatever its gang says, in order."""
+        service = self._kept_nodes.is_service(leaf, ask)
+        return (node for node in self._nodes.fitting_on(bit) if service or not node.kept)
+
+    # TOPOLOGY-7
+    def _choose(self, gang: ViewGang, ask: Ask, standing: Standing) -> str | None:
+        """Return the first domain in which a member and those that its gang lacks have room."""
+        party = party_of(self._state, gang, ask, self._bring_up_to_date)
+        for domain in self._domains.in_order(standing.topology.attribute):
+            if self._has_room(party, standing, domain):
+                return domain
+        return None
+
+    def _has_room(self, party: list[tuple[ViewApp, Ask]], standing: Standing, domain: str) -> bool:
+        """Try whether members can be placed in a domain one after another."""
+        trial = Trial(self._state)
+        with trial.running():
+            for app, ask in party:
+                if not trial.has_headroom(app, ask):
+                    return False
+                leaf, bit = self._state.leaf_of(app), self._state.bit_of(ask)
+                fitting = self._fitting(leaf, ask, bit)
+                node = next((one for one in fitting if standing.domain_of(one) == domain), None)
+                if node is None:
+                    return False
+                trial.place(app, ask, node)
+        return True
+
+    def _bring_up_to_date(self) -> None:
+        self._list_apps()
+        self._state.refresh()

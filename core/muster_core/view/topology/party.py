@@ -1,0 +1,76 @@
+"""The members that are to find room in one domain together: the one at hand, then the others.
+
+TOPOLOGY-8, TOPOLOGY-9.
+"""
+
+from __future__ import annotations
+
+from itertools import islice
+from typing import TYPE_CHECKING
+
+from muster_core.view.tree.queue import ParentView
+from muster_core.view.tree.sort_keys import app_key
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Container, Iterator
+
+    from muster_core.owners.messages.asks import Ask
+    from muster_core.view.gangs.gang import ViewGang
+    from muster_core.view.state.view_state import ViewState
+    from muster_core.view.tree.application import ViewApp
+    from muster_core.view.tree.queue import ViewQueue
+    from muster_core.view.tree.slots import Slot
+
+
+# TOPOLOGY-8
+def party_of(
+    state: ViewState, gang: ViewGang, ask: Ask, bring_up_to_date: Callable[[], None]
+) -> list[tuple[ViewApp, Ask]]:
+    """Return a pending member, and the others that its gang lacks, in order.
+
+    Args:
+        state: The view.
+        gang: The gang.
+        ask: The member.
+        bring_up_to_date: Updates the positions of applications and queues, which decide the order.
+    """
+    slots = list(gang.slots.values())
+    at_hand = next((slot.app, ask) for slot in slots if _is_in(slot, ask))
+    # TOPOLOGY-9
+    lacking = gang.missing - 1
+    if lacking <= 0:
+        return [at_hand]
+    if len(slots) > 1:
+        bring_up_to_date()
+        slots = [app.slots[gang.name] for app in _in_order(state, [slot.app for slot in slots])]
+    members = ((slot.app, one) for slot in slots for one in _members(slot) if one is not ask)
+    return [at_hand, *islice(members, lacking)]
+
+
+def _is_in(slot: Slot[ViewApp], ask: Ask) -> bool:
+    found = slot.members.get(ask.name)
+    return found is not None and found[0] is ask
+
+
+def _members(slot: Slot[ViewApp]) -> list[Ask]:
+    return sorted((ask for ask, _ in slot.members.values()), key=slot.order_of)
+
+
+def _in_order(state: ViewState, apps: list[ViewApp]) -> list[ViewApp]:
+    """Return applications in the order in which they would be tried if nothing were placed."""
+    below: dict[int, list[ViewApp]] = {}
+    for app in apps:
+        for queue in state.leaf_of(app).upward():
+            below.setdefault(queue.key, []).append(app)
+    found: list[ViewApp] = []
+    for leaf in _leaves(state, state.root, below):
+        found += sorted(below[leaf.key], key=lambda app: app_key(leaf.config, app, state.total))
+    return found
+
+
+def _leaves(state: ViewState, queue: ViewQueue, wanted: Container[int]) -> Iterator[ViewQueue]:
+    if isinstance(queue, ParentView):
+        for child in queue.in_turn(wanted, state.total):
+            yield from _leaves(state, child, wanted)
+    else:
+        yield queue
