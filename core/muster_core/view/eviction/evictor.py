@@ -145,6 +145,14 @@ class Evictor:
             return None
         return self._finder.find(self._state.leaf_of(app), ask, self._state.bit_of(ask))
 
+    # TOPOLOGY-14
+    def _find_any_domain(self, app: ViewApp, ask: Ask) -> Node | None:
+        """Return the node that a member takes while no domain has room for all, or None."""
+        leaf = self._state.leaf_of(app)
+        if not app.is_within_limits(ask) or not leaf.has_room(ask):
+            return None
+        return self._finder.find_in_any_domain(leaf, ask, self._state.bit_of(ask))
+
     def _plan_for(self, action: EvictionAction, app: ViewApp, ask: Ask) -> Steps[Plan | None]:
         """Find a plan for an ask; None if there is none, or the ask fits without evictions."""
         self._planner.found_no_victims = False
@@ -255,7 +263,7 @@ class Evictor:
         ask = None if slot is None else slot.first()
         if slot is None or ask is None:
             return None
-        node = self._find_node(slot.app, ask)
+        node = self._find_node(slot.app, ask) or self._find_any_domain(slot.app, ask)
         if node is not None:
             return _Step(slot.app, ask, node, None)
         # EVICTION-37

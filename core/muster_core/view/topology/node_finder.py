@@ -60,6 +60,23 @@ class NodeFinder:
         chosen = self._choose(gang, ask, standing) if standing.must_choose else None
         return self._first(standing, chosen, leaf, ask, bit)
 
+    # TOPOLOGY-14
+    def find_in_any_domain(self, leaf: LeafView, ask: Ask, bit: int) -> Node | None:
+        """Return the first node of any domain on which a member fits, or None.
+
+        This is for plans: the others may get room in the domain by evictions. It is None
+        for all but a member of a gang that must choose its domain.
+
+        Args:
+            leaf: Its leaf, which has headroom for it.
+            ask: The ask.
+            bit: The bit of its shape.
+        """
+        standing = None if ask.gang is None else standing_in(self._gangs[ask.gang], self._apps)
+        if standing is None or not standing.must_choose:
+            return None
+        return next((node for node in self._fitting(leaf, ask, bit) if standing.lets(node)), None)
+
     def _first(
         self, standing: Standing, chosen: str | None, leaf: LeafView, ask: Ask, bit: int
     ) -> Node | None:
