@@ -222,7 +222,7 @@ class Rounds:
         # ORDER-4
         node = None
         if not exact or (is_allowed and leaf.has_room(ask)):
-            node = self._finder.find(leaf, ask, bit)
+            node = self._finder.find(leaf, app, ask, bit)
         if node is None:
             assert exact or ask.gang is not None, "chose an ask that fits no node"
             # ROUND-12

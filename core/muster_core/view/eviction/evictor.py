@@ -143,7 +143,8 @@ class Evictor:
         # LIMIT-9
         if not app.is_within_limits(ask) or not self._state.leaf_of(app).has_room(ask):
             return None
-        return self._finder.find(self._state.leaf_of(app), ask, self._state.bit_of(ask))
+        leaf, bit = self._state.leaf_of(app), self._state.bit_of(ask)
+        return self._finder.find(leaf, app, ask, bit)
 
     # TOPOLOGY-14
     def _find_any_domain(self, app: ViewApp, ask: Ask) -> Node | None:

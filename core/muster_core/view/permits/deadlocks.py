@@ -183,7 +183,7 @@ class Deadlocks:
             leaf = state.leaf_of(slot.app)
             # DEADLOCK-9, LIMIT-9
             fits = leaf.has_room(ask) and slot.app.is_within_limits(ask)
-            node = self._finder.find(leaf, ask, state.bit_of(ask)) if fits else None
+            node = self._finder.find(leaf, slot.app, ask, state.bit_of(ask)) if fits else None
             if node is None:
                 for piece in in_pieces(reversed(_since(group, number))):
                     yield

@@ -318,7 +318,7 @@ class Permits:
         # GANG-27, ORDER-4, ROUND-15
         node = None
         if is_allowed and not leaf.blocked and leaf.has_room(ask):
-            node = self._finder.find(leaf, ask, bit)
+            node = self._finder.find(leaf, app, ask, bit)
         if node is None:
             if group.strict:
                 self._note_failure(group, leaf, app, ask)

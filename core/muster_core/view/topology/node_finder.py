@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, final
 
 from muster_core.view.gangs.standing import Standing, standing_in
 from muster_core.view.topology.domains import Domains
-from muster_core.view.topology.party import party_of
+from muster_core.view.topology.party import Member, party_of
 from muster_core.view.topology.trial import Trial
 
 if TYPE_CHECKING:
@@ -41,11 +41,12 @@ class NodeFinder:
         self._domains = Domains(state.nodes)
 
     # ORDER-21
-    def find(self, leaf: LeafView, ask: Ask, bit: int) -> Node | None:
+    def find(self, leaf: LeafView, app: ViewApp, ask: Ask, bit: int) -> Node | None:
         """Return the first node on which a pending ask may be placed now, or None.
 
         Args:
             leaf: Its leaf, which has headroom for it.
+            app: Its application.
             ask: The ask.
             bit: The bit of its shape.
         """
@@ -57,7 +58,7 @@ class NodeFinder:
             # SERVICE-10
             return node if not node.kept or self._kept_nodes.is_service(leaf, ask) else None
         gang = self._gangs[ask.gang or ""]
-        chosen = self._choose(gang, ask, standing) if standing.must_choose else None
+        chosen = self._choose(gang, (app, ask), standing) if standing.must_choose else None
         return self._first(standing, chosen, leaf, ask, bit)
 
     # TOPOLOGY-14
@@ -97,28 +98,45 @@ class NodeFinder:
         return (node for node in self._nodes.fitting_on(bit) if service or not node.kept)
 
     # TOPOLOGY-7
-    def _choose(self, gang: ViewGang, ask: Ask, standing: Standing) -> str | None:
+    def _choose(self, gang: ViewGang, member: Member, standing: Standing) -> str | None:
         """Return the first domain in which a member and those that its gang lacks have room."""
-        party = party_of(self._state, gang, ask, self._bring_up_to_date)
+        party = party_of(self._state, gang, member, self._bring_up_to_date)
         for domain in self._domains.in_order(standing.topology.attribute):
-            if self._has_room(party, standing, domain):
+            if self._place(party, standing, domain) == len(party):
                 return domain
         return None
 
-    def _has_room(self, party: list[tuple[ViewApp, Ask]], standing: Standing, domain: str) -> bool:
-        """Try whether members can be placed in a domain one after another."""
+    def rooms(
+        self, gang: ViewGang, member: Member, standing: Standing
+    ) -> tuple[int, dict[str, int]]:
+        """Return how many members need one domain, and how many of them each has room for.
+
+        Args:
+            gang: The gang, which must choose a domain.
+            member: The pending member at hand.
+            standing: Where the members of the gang stand.
+
+        Returns:
+            The number of members, and that of those placed until one fails, by domain, in order.
+        """
+        party = party_of(self._state, gang, member, self._bring_up_to_date)
+        domains = self._domains.in_order(standing.topology.attribute)
+        return len(party), {one: self._place(party, standing, one) for one in domains}
+
+    def _place(self, party: list[Member], standing: Standing, domain: str) -> int:
+        """Try how many members can be placed in a domain one after another, until one fails."""
         trial = Trial(self._state)
         with trial.running():
-            for app, ask in party:
+            for number, (app, ask) in enumerate(party):
                 if not trial.has_headroom(app, ask):
-                    return False
+                    return number
                 leaf, bit = self._state.leaf_of(app), self._state.bit_of(ask)
                 fitting = self._fitting(leaf, ask, bit)
                 node = next((one for one in fitting if standing.domain_of(one) == domain), None)
                 if node is None:
-                    return False
+                    return number
                 trial.place(app, ask, node)
-        return True
+        return len(party)
 
     def _bring_up_to_date(self) -> None:
         self._list_apps()

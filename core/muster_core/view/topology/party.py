@@ -6,7 +6,7 @@ TOPOLOGY-8, TOPOLOGY-9.
 from __future__ import annotations
 
 from itertools import islice
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, TypeAlias
 
 from muster_core.view.tree.queue import ParentView
 from muster_core.view.tree.sort_keys import app_key
@@ -22,34 +22,35 @@ if TYPE_CHECKING:
     from muster_core.view.tree.slots import Slot
 
 
+Member: TypeAlias = "tuple[ViewApp, Ask]"
+"""A pending member of a gang, with its application."""
+
+
 # TOPOLOGY-8
 def party_of(
-    state: ViewState, gang: ViewGang, ask: Ask, bring_up_to_date: Callable[[], None]
-) -> list[tuple[ViewApp, Ask]]:
+    state: ViewState,
+    gang: ViewGang,
+    member: Member,
+    bring_up_to_date: Callable[[], None],
+) -> list[Member]:
     """Return a pending member, and the others that its gang lacks, in order.
 
     Args:
         state: The view.
         gang: The gang.
-        ask: The member.
+        member: The member.
         bring_up_to_date: Updates the positions of applications and queues, which decide the order.
     """
-    slots = list(gang.slots.values())
-    at_hand = next((slot.app, ask) for slot in slots if _is_in(slot, ask))
     # TOPOLOGY-9
     lacking = gang.missing - 1
     if lacking <= 0:
-        return [at_hand]
+        return [member]
+    slots = list(gang.slots.values())
     if len(slots) > 1:
         bring_up_to_date()
         slots = [app.slots[gang.name] for app in _in_order(state, [slot.app for slot in slots])]
-    members = ((slot.app, one) for slot in slots for one in _members(slot) if one is not ask)
-    return [at_hand, *islice(members, lacking)]
-
-
-def _is_in(slot: Slot[ViewApp], ask: Ask) -> bool:
-    found = slot.members.get(ask.name)
-    return found is not None and found[0] is ask
+    others = ((slot.app, one) for slot in slots for one in _members(slot) if one is not member[1])
+    return [member, *islice(others, lacking)]
 
 
 def _members(slot: Slot[ViewApp]) -> list[Ask]:
