@@ -285,6 +285,11 @@ class Rounds:
         state.refresh()
 
     @property
+    def finder(self) -> NodeFinder:
+        """Finds nodes for pending asks."""
+        return self._finder
+
+    @property
     def permits(self) -> Permits:
         """What happened to gang members in the last round."""
         return self._permits

@@ -88,6 +88,11 @@ class Standing:
 
 
 # TOPOLOGY-3
+def topology_of(gang: ViewGang) -> Topology | None:
+    """Return the topology of a gang while it is defined, satisfied or not; None without one."""
+    return None if gang.definition is None else gang.definition.topology
+
+
 def standing_in(gang: ViewGang, apps: Mapping[int, ViewApp]) -> Standing | None:
     """Return where the members of a gang stand now; None without a topology.
 
@@ -95,7 +100,7 @@ def standing_in(gang: ViewGang, apps: Mapping[int, ViewApp]) -> Standing | None:
         gang: The gang.
         apps: All applications, by key.
     """
-    topology = None if gang.definition is None else gang.definition.topology
+    topology = topology_of(gang)
     if topology is None:
         return None
     counts: dict[str, int] = {}
