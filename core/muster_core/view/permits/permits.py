@@ -17,6 +17,7 @@ from muster_core.structures.shapes import VISIT_BIT
 from muster_core.values.decisions import Decision, Kind, Reason
 from muster_core.view.facts import FailureFacts
 from muster_core.view.gangs.gang import CycleFailure, holds_of
+from muster_core.view.gangs.standing import topology_of
 from muster_core.view.permits.fitting import find_hopeless
 from muster_core.view.placement.placements import say
 from muster_core.view.tree.leaf import LeafView
@@ -245,6 +246,7 @@ class Permits:
                 full=None if one.full is None else one.full.key,
                 limit=None if one.limit is None else one.limit.key,
                 held=one.held,
+                misplaced=one.misplaced,
             )
             for names, one in self.failures.items()
         )
@@ -261,7 +263,9 @@ class Permits:
             full = None if one.full is None else state.queues[one.full]
             key = None if one.limit is None else LimitKey(*one.limit)
             limit = None if key is None else state.user_limits.limits[key]
-            self.failures[one.group] = CycleFailure(app, ask, one.blocked, full, limit, one.held)
+            self.failures[one.group] = CycleFailure(
+                app, ask, one.blocked, full, limit, one.held, one.misplaced
+            )
 
     # Attempts
 
@@ -344,7 +348,14 @@ class Permits:
         full = next((queue for queue in leaf.line if not queue.admits_more(ask)), None)
         limit = next((limit for limit in app.limits if not limit.admits_more(ask)), None)
         held = sum(gang.held for gang in group.gangs)
-        self.failures[group.names] = CycleFailure(app, ask, leaf.blocked, full, limit, held)
+        # TOPOLOGY-15
+        misplaced = (
+            topology_of(_gang_of(self._state, ask)) is not None
+            and self._state.nodes.find(self._state.bit_of(ask)) is not None
+        )
+        self.failures[group.names] = CycleFailure(
+            app, ask, leaf.blocked, full, limit, held, misplaced
+        )
 
     # GANG-28, DECISION-9
     def _roll_back(self, attempt: _Attempt) -> None:
