@@ -37,6 +37,7 @@ class NodeOrder:
         """Return whether the topology lets the ask be on a node."""
         return self._standing is None or self._standing.lets(node)
 
+    # TOPOLOGY-13
     def rank(self, node: Node) -> Rank:
         """Return the place of a node in the order."""
         if self._standing is None:

@@ -40,6 +40,7 @@ class Standing:
     counts: Mapping[str, int]
     home: str | None
 
+    # TOPOLOGY-2
     def domain_of(self, node: Node) -> str | None:
         """Return the domain of a node, or None if it is in none."""
         return node.attributes.get(self.topology.attribute)
