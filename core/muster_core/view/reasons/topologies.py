@@ -101,8 +101,8 @@ def _of_spread(domains: dict[str, list[Node]], standing: Standing, turn: Turn) -
     for name, nodes in domains.items():
         holds = counted(standing.counts.get(name, 0), "member", "members")
         why = "as many as it may" if standing.lets(nodes[0]) is False else _lacks(nodes, turn)
-        parts.append(f"{name} holds {holds}, {why}")
-    return _shortened(parts, "; ")
+        parts.append(f"{name} holds {holds} ({why})")
+    return _shortened(parts)
 
 
 def _lacks(nodes: Iterable[Node], turn: Turn) -> str:
@@ -110,7 +110,7 @@ def _lacks(nodes: Iterable[Node], turn: Turn) -> str:
     return room.histogram(room.survey(nodes, turn.ask.shape))
 
 
-def _shortened(parts: list[str], separator: str = ", ") -> str:
+def _shortened(parts: list[str]) -> str:
     """Join parts; leave out those beyond the number that a reader looks at."""
     left = len(parts) - _MOST
-    return separator.join([*parts[:_MOST], *([f"{left} more"] if left > 0 else [])])
+    return ", ".join([*parts[:_MOST], *([f"{left} more"] if left > 0 else [])])
