@@ -232,6 +232,11 @@ class NodeIndex:
         self._room[bit] = count
         return count
 
+    def room_on(self, node: Node, shape: Shape) -> int:
+        """Count how many asks of a shape fit on a node now; none on one that is kept."""
+        may = node.schedulable and not node.kept and shape.matches(node.name, node.attributes)
+        return _how_many(shape.resources, self._free(node)) if may else 0
+
     def more_room(self, node: Node, shape: Shape, amounts: Mapping[str, int]) -> int:
         """Count how many more asks of a shape would fit on a node with ``amounts`` more free."""
         may = node.present and node.schedulable and not node.kept

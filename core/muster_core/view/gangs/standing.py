@@ -104,6 +104,11 @@ def standing_in(gang: ViewGang, apps: Mapping[int, ViewApp]) -> Standing | None:
     topology = topology_of(gang)
     if topology is None:
         return None
+    return standing_of(gang, topology, apps)
+
+
+def standing_of(gang: ViewGang, topology: Topology, apps: Mapping[int, ViewApp]) -> Standing:
+    """Do the work of :func:`standing_in` for a known topology."""
     counts: dict[str, int] = {}
     home, first = None, -1
     for allocation, node in _held(gang, apps):

@@ -8,13 +8,13 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, final
 
-from muster_core.view.gangs.standing import Standing, standing_in
+from muster_core.view.gangs.standing import Standing, standing_in, standing_of
 from muster_core.view.topology.domains import Domains
-from muster_core.view.topology.party import Member, party_of
-from muster_core.view.topology.trial import Trial
+from muster_core.view.topology.party import Member, equal_party, party_of
+from muster_core.view.topology.trial import Trial, headroom_for
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
+    from collections.abc import Callable, Iterator, Mapping
 
     from muster_core.nodes.node import Node
     from muster_core.owners.messages.asks import Ask
@@ -53,11 +53,11 @@ class NodeFinder:
         node = self._nodes.find(bit)
         if node is None:
             return None
-        standing = None if ask.gang is None else standing_in(self._gangs[ask.gang], self._apps)
-        if standing is None:
+        gang = None if ask.gang is None else self._gangs[ask.gang]
+        if gang is None or gang.definition is None or gang.definition.topology is None:
             # SERVICE-10
             return node if not node.kept or self._kept_nodes.is_service(leaf, ask) else None
-        gang = self._gangs[ask.gang or ""]
+        standing = standing_of(gang, gang.definition.topology, self._apps)
         chosen = self._choose(gang, (app, ask), standing) if standing.must_choose else None
         return self._first(standing, chosen, leaf, ask, bit)
 
@@ -100,8 +100,13 @@ class NodeFinder:
     # TOPOLOGY-7
     def _choose(self, gang: ViewGang, member: Member, standing: Standing) -> str | None:
         """Return the first domain in which a member and those that its gang lacks have room."""
+        domains = self._domains.in_order(standing.topology.attribute)
+        count = equal_party(gang, member[1])
+        if count:
+            rooms = self._equal_rooms(member, standing, count)
+            return next((domain for domain in domains if rooms.get(domain, 0) >= count), None)
         party = party_of(self._state, gang, member, self._bring_up_to_date)
-        for domain in self._domains.in_order(standing.topology.attribute):
+        for domain in domains:
             if self._place(party, standing, domain) == len(party):
                 return domain
         return None
@@ -119,9 +124,17 @@ class NodeFinder:
         Returns:
             The number of members, and that of those placed until one fails, by domain, in order.
         """
-        party = party_of(self._state, gang, member, self._bring_up_to_date)
         domains = self._domains.in_order(standing.topology.attribute)
+        party = party_of(self._state, gang, member, self._bring_up_to_date)
         return len(party), {one: self._place(party, standing, one) for one in domains}
+
+    def _equal_rooms(self, member: Member, standing: Standing, count: int) -> Mapping[str, int]:
+        """Return for how many equal members each domain has room, if queues and limits have."""
+        app, ask = member
+        if headroom_for(self._state, app, ask, count) < count:
+            return {}
+        # SERVICE-10: no member of an unsatisfied gang, and none without a required node, is one.
+        return self._domains.rooms(standing.topology.attribute, ask.shape)
 
     def _place(self, party: list[Member], standing: Standing, domain: str) -> int:
         """Try how many members can be placed in a domain one after another, until one fails."""

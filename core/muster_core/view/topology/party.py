@@ -26,6 +26,26 @@ Member: TypeAlias = "tuple[ViewApp, Ask]"
 """A pending member of a gang, with its application."""
 
 
+# TOPOLOGY-8, TOPOLOGY-9
+def equal_party(gang: ViewGang, ask: Ask) -> int:
+    """Return how many members are to find room, if they are equal and of one application; else 0.
+
+    Args:
+        gang: The gang.
+        ask: The pending member at hand.
+    """
+    if ask.shape.node is not None:  # Such an ask may be on a node that is kept.
+        return 0
+    lacking = gang.missing
+    if lacking <= 1:
+        return 1
+    if len(gang.slots) != 1:
+        return 0
+    (slot,) = gang.slots.values()
+    is_there = ask.name in slot.members  # Otherwise it backs off.
+    return min(lacking, len(slot.members)) if is_there and len(slot.bits) == 1 else 0
+
+
 # TOPOLOGY-8
 def party_of(
     state: ViewState,

@@ -84,3 +84,25 @@ class Trial:
                 add_to(self._more.setdefault(queue.key, {}), resources.amounts)
         for limit in app.limits:
             add_to(self._more.setdefault(limit.key, {}), resources.amounts)
+
+
+# LIMIT-9, CONFIG-25
+def headroom_for(state: ViewState, app: ViewApp, ask: Ask, count: int) -> int:
+    """Return how many asks like a pending one queues and limits leave room for, at most ``count``.
+
+    Args:
+        state: The view.
+        app: Its application.
+        ask: The ask.
+        count: How many are enough.
+    """
+    rooms = [count]
+    for queue in state.leaf_of(app).line:
+        for name, most in queue.config.max.amounts:
+            if ask.resources[name]:
+                rooms.append((most - queue.used(name)) // ask.resources[name])
+    for limit in app.limits:
+        for name, most in limit.entry.max.amounts:
+            if ask.resources[name]:
+                rooms.append((most - limit.used.get(name, 0)) // ask.resources[name])
+    return max(min(rooms), 0)
