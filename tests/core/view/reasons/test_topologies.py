@@ -82,6 +82,17 @@ def test_without_room_on_any_node_the_topology_is_no_reason() -> None:
     assert Code.TOPOLOGY not in codes(made, "p/m-0")
 
 
+def test_a_strict_group_that_lacks_room_anyway_names_no_member() -> None:
+    made = cluster(racked("a", 2))
+    made.settle(gang(AT_MOST_ONE, 3, mode=GangMode.STRICT), members("g", "m", 3, vcore=1))
+
+    assert facts(made, Code.GANG_CYCLE_INVALID, "p/m-0") == {
+        "gang": "default/g",
+        "needed": 3,
+        "room": 2,
+    }
+
+
 def test_a_strict_group_says_that_the_topology_was_it() -> None:
     made = cluster(racked("a", 1, "x"), racked("b", 1, "y"))
     made.settle(gang(SAME, 2, mode=GangMode.STRICT), members("g", "m", 2, vcore=1))
