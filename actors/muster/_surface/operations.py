@@ -296,6 +296,7 @@ class Operations:
         mode: str | None = None,
         wait_time: float | str | None = None,
         groups: Collection[str] = (),
+        topology: Mapping[str, str | int] | None = None,
     ) -> Gang:
         """Define a gang.
 
@@ -306,6 +307,8 @@ class Operations:
             mode: ``Strict`` (the default) or ``NonStrict``.
             wait_time: How long members may wait for the others, in seconds or as a duration.
             groups: The gangs that must be complete at the same time.
+            topology: Which nodes the members take together: ``{"same": attribute}``,
+                ``{"prefer": attribute}``, or ``{"spread": attribute}``, which may have a ``max``.
 
         Raises:
             EventError: If a value is invalid.
@@ -320,6 +323,7 @@ class Operations:
             mode=mode,
             wait_time=wait_time,
             groups=groups or None,
+            topology=topology,
         )
         await self._client.enter(event)
         return Gang(self._client, gang)

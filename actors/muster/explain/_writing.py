@@ -16,8 +16,8 @@ __all__ = [
     "add_gang",
     "amounts",
     "duration",
-    "pod_group",
     "quantity",
+    "redefined",
     "settle",
     "span",
 ]
@@ -46,10 +46,20 @@ def add_gang(gang: str, definition: GangDefinition) -> Written:
         written["wait_time"] = duration(definition.wait_us)
     if definition.groups:
         written["groups"] = [*definition.groups]
+    if definition.topology is not None:
+        written["topology"] = {**definition.topology.written()}
     return written
 
 
-def pod_group(gang: str, definition: GangDefinition) -> Written:
+def redefined(gang: str, definition: GangDefinition) -> list[Written]:
+    """Return the events that change the definition of a gang, if possible without its state."""
+    # TOPOLOGY-1
+    if definition.topology is not None:  # No PodGroup can say it.
+        return [{"op": "remove_gang", "gang": gang}, add_gang(gang, definition)]
+    return [_pod_group(gang, definition)]
+
+
+def _pod_group(gang: str, definition: GangDefinition) -> Written:
     """Return the event that changes the definition of a gang, and not its state."""
     namespace, _, name = gang.rpartition("/")
     marks: Written = {

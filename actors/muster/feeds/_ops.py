@@ -23,6 +23,7 @@ from muster.feeds._fields.outcomes import OUTCOME
 from muster.feeds._fields.priority_classes import CLASS_NAME, CLASS_PREEMPTS, CLASS_VALUE
 from muster.feeds._fields.table import Field, field
 from muster.feeds._fields.texts import NAME, OWNED_NAME, TEXT
+from muster.feeds._fields.topologies import TOPOLOGY
 from muster.feeds._items import Content, Settle
 from muster.feeds._objects.gang_marks import MEMBER_MARKS, Marks, Place, Spoken, membership, spoken
 from muster.feeds._objects.manifests import APPLIED, DELETED
@@ -285,6 +286,7 @@ _TABLE: Final = (
                 attribute="wait_us",
             ),
             field("groups", GROUPS, "the other gangs of its group; default: none"),
+            field("topology", TOPOLOGY, "which nodes its members take together; default: any"),
         ),
         _add_gang,
     ),

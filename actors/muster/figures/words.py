@@ -27,6 +27,7 @@ REASONS: Final[Mapping[Code, str]] = {
     Code.NODE_KEPT: "its node is kept for a node service",
     Code.FRAGMENTED: "enough is free, but not on one node",
     Code.NO_NODE_FITS: "no node has room now",
+    Code.TOPOLOGY: "no node with room is where its gang may be",
     Code.PREEMPTION_DELAY: "may preempt after its preemption.delay",
     Code.RECLAIM_INSUFFICIENT: "evictions would not make enough room",
     Code.NOT_YOUR_TURN: "another ask is tried first",

@@ -6,13 +6,16 @@ from collections.abc import Callable, Iterator, Mapping
 from typing import TYPE_CHECKING, Final, Protocol
 
 from muster._runtime.requests import Examined
+from muster_core.gangs.topology import TopologyRule
 from muster_core.reasons import Code
 from muster_core.snapshots import AppSnapshot, AskPlace, AskSnapshot, Snapshot
 from muster_core.structures.totals import add_to
 from muster_core.values.priority import current_priority
+from muster_core.view.gangs.standing import standing_in
 
 if TYPE_CHECKING:
     from muster_core.config.model import QueueConfig
+    from muster_core.nodes.node import Node
     from muster_core.owners.messages.asks import Ask
     from muster_core.view.tree.application import ViewApp
 
@@ -169,12 +172,34 @@ def _check_nothing_fits(state: Examined) -> None:
             leaf = view.queues[app.identity.leaf]
             if explanation.dominant.code in _KEPT_OUT or leaf.may_be_blocked_by_members():
                 continue
+            lets = _lets(state, ask)
+            if lets is None:
+                continue
             kept = _kept_from(state, ask, required=leaf.config.settings.required_node)
             for node in view.nodes.in_order():
                 may = node.schedulable and node.may_take(ask.shape)
                 may = may and not node.lack_of_devices(ask.shape)
-                may = may and node.name not in kept
+                may = may and node.name not in kept and lets(node)
                 assert not (may and not _over(_plus(node.used, ask.resources), node.capacity))
+
+
+def _lets(state: Examined, ask: Ask) -> Callable[[Node], bool] | None:
+    """Return on which nodes the topology of its gang lets an ask be.
+
+    Args:
+        state: The state.
+        ask: A pending ask.
+
+    Returns:
+        The condition; None if it is not to be had without trying what the gang lacks besides.
+    """
+    view = state.machine.view
+    gang = None if ask.gang is None else view.gangs[ask.gang]
+    standing = None if gang is None else standing_in(gang, view.apps)
+    if gang is None or standing is None:
+        return lambda _: True
+    is_tried = standing.must_choose and standing.topology.rule is TopologyRule.SAME
+    return None if is_tried and gang.missing > 1 else standing.lets
 
 
 def _kept_from(state: Examined, ask: Ask, *, required: bool) -> set[str]:

@@ -37,8 +37,6 @@ if TYPE_CHECKING:
 # Looking up a member of an enum takes ten times as long.
 _TIMED_OUT: Final = GangState.TIMED_OUT
 
-_SAID: Final = tuple(field.name for field in attrs.fields(GangFields))
-
 WRITTEN: Final = {
     "min_member": "min-available",
     "total": "total-number",
@@ -47,6 +45,8 @@ WRITTEN: Final = {
     "groups": "groups",
 }
 """The names of the fields in annotations on members."""
+
+_SAID: Final = tuple(WRITTEN)
 
 
 @final

@@ -141,6 +141,10 @@ class Objects:
                 admission.unreported.undoable(admission.registry.classes.save(content.name))
                 admission.registry.classes.set(content)
             case AddGang():
+                # TOPOLOGY-1
+                if content.says.topology is not None:
+                    msg = "topology: an object of Kubernetes cannot say it: add_gang says it"
+                    raise RefusedError(msg)
                 yield from admission.define_gang(content, origin, update=True)
             case NodeObject():
                 yield from self._apply_node(content, origin)

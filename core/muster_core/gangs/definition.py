@@ -12,6 +12,8 @@ from typing import Final, final
 
 import attrs
 
+from muster_core.gangs.topology import Topology
+
 
 @final
 class GangMode(StrEnum):
@@ -36,6 +38,7 @@ class GangFields:
         mode: Strict or NonStrict.
         wait_us: How long members may wait, in microseconds.
         groups: The full names of the gangs of its group.
+        topology: Which domains its members may or should take; only ``add_gang`` gives it.
     """
 
     min_member: int | None = None
@@ -43,6 +46,7 @@ class GangFields:
     mode: GangMode | None = None
     wait_us: int | None = None
     groups: tuple[str, ...] | None = None
+    topology: Topology | None = None
 
     # GANG-3, GANG-13
     def lacks_total(self) -> bool:
@@ -60,6 +64,7 @@ class GangFields:
             mode=other.mode if self.mode is None else self.mode,
             wait_us=other.wait_us if self.wait_us is None else self.wait_us,
             groups=other.groups if self.groups is None else self.groups,
+            topology=other.topology if self.topology is None else self.topology,
         )
 
 
@@ -79,6 +84,7 @@ class GangDefinition:
         wait_us: How long members may wait, in microseconds; None for the ``gang.wait.time``
             of the present configuration.
         groups: The full names of the gangs of its group.
+        topology: Which domains its members may or should take, or None.
     """
 
     min_member: int
@@ -86,6 +92,7 @@ class GangDefinition:
     mode: GangMode = GangMode.STRICT
     wait_us: int | None = None
     groups: tuple[str, ...] = ()
+    topology: Topology | None = None
 
 
 # GANG-2, GANG-3, GANG-4
@@ -99,4 +106,5 @@ def define(fields: GangFields) -> GangDefinition | None:
         mode=fields.mode or _STRICT,
         wait_us=fields.wait_us,
         groups=fields.groups or (),
+        topology=fields.topology,
     )

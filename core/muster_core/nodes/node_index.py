@@ -318,6 +318,19 @@ class NodeIndex:
         self._measure()
         return self._by_ask.leftover_rank(node, shape)
 
+    def fitting_on(self, bit: int) -> Iterator[Node]:
+        """Iterate over the nodes on which the shape at ``bit`` fits now, in order.
+
+        Nodes must not change meanwhile.
+        """
+        return self._ranking.standing_for(1 << bit)
+
+    # ORDER-22, ORDER-23
+    def score(self, capacity: Mapping[str, int], used: Mapping[str, int]) -> float:
+        """Return what decides how early a node with these amounts is tried; lowest first."""
+        score = Weighing(capacity, self._weights).utilisation(used)
+        return score if self._is_fair else -score
+
     def room_for(self, bit: int, enough: int) -> int:
         """Count how many asks of the shape at ``bit`` fit on the nodes now, all together.
 
@@ -340,6 +353,11 @@ class NodeIndex:
             self._counted.add(bit)
         self._room[bit] = count
         return count
+
+    def room_on(self, node: Node, shape: Shape) -> int:
+        """Count how many asks of a shape fit on a node now; none on one that is kept."""
+        may = node.schedulable and not node.kept and shape.matches(node.name, node.attributes)
+        return _how_many(shape.resources, self._free(node)) if may else 0
 
     def more_room(self, node: Node, shape: Shape, amounts: Mapping[str, int]) -> int:
         """Count how many more asks of a shape would fit on a node with ``amounts`` more free."""

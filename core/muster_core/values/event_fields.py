@@ -11,6 +11,7 @@ from collections.abc import Mapping
 from typing import TYPE_CHECKING, Final, TypeAlias
 
 from muster_core.gangs.definition import NOTHING_SAID, GangFields
+from muster_core.gangs.topology import Topology, TopologyRule
 from muster_core.values.devices import (
     DeviceNeed,
     DeviceStock,
@@ -20,6 +21,7 @@ from muster_core.values.devices import (
 from muster_core.values.errors import EventError
 from muster_core.values.gang_names import canonical_gang
 from muster_core.values.priority import HIGHEST_USER_PRIORITY, MAX_PRIORITY, MIN_PRIORITY
+from muster_core.values.quantities import MAX_INT32
 from muster_core.values.resources import Resources
 from muster_core.values.work import Work
 
@@ -169,8 +171,39 @@ def that_make_sense(_: object, attribute: attrs.Attribute[GangFields], value: Ga
     ):
         if number is not None and (type(number) is not int or number < LEAST):
             _refuse(f"{attribute.name}.{field}", number, "a whole number of at least 1")
+    if value.topology is not None:
+        _check_topology(f"{attribute.name}.topology", value.topology)
     if value.lacks_total():
         _refuse(f"{attribute.name}.total", value.total, f"at least min_member, {value.min_member}")
+
+
+# TOPOLOGY-1
+def _check_topology(field: str, value: object) -> None:
+    if not isinstance(value, Topology):
+        _refuse(field, value, "of the type Topology")
+        return
+    _check_rule(f"{field}.rule", value.rule)
+    _check_text(f"{field}.attribute", value.attribute)
+    most = value.max
+    if most is None:
+        return
+    if value.rule is not TopologyRule.SPREAD:
+        _refuse(f"{field}.max", most, f"allowed with {value.rule.value}: it is for spread only")
+    if type(most) is not int or not LEAST <= most <= MAX_INT32:
+        _refuse(f"{field}.max", most, f"a whole number between {LEAST} and {MAX_INT32}")
+
+
+def _check_rule(field: str, value: object) -> None:
+    if not isinstance(value, TopologyRule):
+        _refuse(field, value, "of the type TopologyRule")
+
+
+# TOPOLOGY-1
+def that_members_say(_: object, attribute: attrs.Attribute[GangFields], value: GangFields) -> None:
+    """Check that annotations on members can say these fields."""
+    that_make_sense(_, attribute, value)
+    if value.topology is not None:
+        _refuse(f"{attribute.name}.topology", value.topology, "said by members: add_gang says it")
 
 
 def that_define(_: object, attribute: attrs.Attribute[GangFields], value: GangFields) -> None:

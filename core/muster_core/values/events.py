@@ -44,7 +44,7 @@ from muster_core.values.event_fields import (
     some_amounts,
     stocks,
     that_define,
-    that_make_sense,
+    that_members_say,
     that_runs,
     written_amounts,
 )
@@ -243,7 +243,7 @@ _ASK_CHECKS: Final[Mapping[str, Callable[[object, Any, Any], None]]] = {
     "count": _optional(AT_LEAST_ONE),
     "run_for_us": _optional(AT_LEAST_ONE),
     "gang": _optional(a_gang),
-    "says": that_make_sense,
+    "says": that_members_say,
     "retries": NOT_NEGATIVE,
     "work": _optional(that_runs),
     "devices": needs,

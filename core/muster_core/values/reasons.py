@@ -41,6 +41,7 @@ class Code(StrEnum):
     NODE_KEPT = "NodeKept"
     FRAGMENTED = "Fragmented"
     NO_NODE_FITS = "NoNodeFits"
+    TOPOLOGY = "Topology"
     PREEMPTION_DELAY = "PreemptionDelay"
     RECLAIM_INSUFFICIENT = "ReclaimInsufficient"
     NOT_YOUR_TURN = "NotYourTurn"
@@ -72,6 +73,7 @@ _RULES: Final[Mapping[Code, tuple[str, ...]]] = {
     Code.NODE_KEPT: ("SERVICE-10",),
     Code.FRAGMENTED: ("ORDER-21",),
     Code.NO_NODE_FITS: ("ORDER-21",),
+    Code.TOPOLOGY: ("TOPOLOGY-4", "TOPOLOGY-6"),
     Code.PREEMPTION_DELAY: ("EVICTION-5",),
     Code.RECLAIM_INSUFFICIENT: ("EVICTION-26",),
     Code.NOT_YOUR_TURN: ("ROUND-9",),

@@ -8,6 +8,7 @@ from muster_core.structures.shapes import bits_of
 from muster_core.structures.totals import add_to
 from muster_core.values.decisions import Decision, Kind
 from muster_core.view.checkpoints import Checkpoints
+from muster_core.view.gangs.standing import topology_of
 from muster_core.view.reasons import Explainer, Rooms
 from muster_core.view.rounds import Rounds
 from muster_core.view.state.intake import Intake
@@ -252,7 +253,9 @@ class DecisionView:
     @property
     def _explained(self) -> Explainer:
         if self._explainer is None:
-            self._explainer = Explainer(self._state, self._rounds.permits, self._rooms)
+            self._explainer = Explainer(
+                self._state, self._rounds.permits, self._rooms, self._rounds.finder
+            )
         return self._explainer
 
     def share_of(self, key: int) -> float:
@@ -354,7 +357,21 @@ class DecisionView:
         for queue in leaf.upward():
             mask &= queue.admits
         mask &= ~self._state.user_limits.closed_to(leaf)
-        assert not mask & ~self._state.kept_nodes.closed_to(leaf)
+        mask &= ~self._state.kept_nodes.closed_to(leaf)
+        # TOPOLOGY-11
+        for bit in bits_of(mask):
+            for app in leaf.competing():
+                for ask in app.each_of(bit):
+                    self._check_topology(leaf, app, ask)
+
+    def _check_topology(self, leaf: LeafView, app: ViewApp, ask: Ask) -> None:
+        """Assert that the topology of its gang keeps an ask from the nodes that have room."""
+        gang = None if ask.gang is None else self.gangs[ask.gang]
+        assert gang is not None, "a plain ask could be placed"
+        assert topology_of(gang) is not None, "a member could be placed"
+        if gang.satisfied or not self._state.gang_index.group_of(gang).strict:
+            bit = self._state.bit_of(ask)
+            assert self._rounds.finder.find(leaf, app, ask, bit) is None
 
     def _check_nodes(self) -> None:
         """Assert that nodes hold all and only the existing allocations."""

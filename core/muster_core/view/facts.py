@@ -143,6 +143,7 @@ class FailureFacts:
         limit: The nearest limit that had no room for it, or None: the key of its queue, whether
             it is that of a group, and the name of the user or group.
         held: How many members of the group held nodes at that time.
+        misplaced: Whether a node had room that its gang's topology did not let it take.
     """
 
     group: tuple[str, ...]
@@ -152,6 +153,7 @@ class FailureFacts:
     full: int | None
     limit: tuple[int, bool, str | None] | None
     held: int
+    misplaced: bool = False
 
 
 @final

@@ -20,6 +20,7 @@ from muster_core.view.facts import LastRoundFacts
 from muster_core.view.permits.deadlocks import Deadlocks
 from muster_core.view.permits.permits import Permits
 from muster_core.view.placement.placements import Placements, say
+from muster_core.view.topology.node_finder import NodeFinder
 from muster_core.view.tree.leaf import LeafView
 from muster_core.view.tree.queue import VISIT, ParentView
 
@@ -59,9 +60,10 @@ class Rounds:
     def __init__(self, state: ViewState) -> None:
         self._state = state
         self._placements = Placements(state)
-        self._permits = Permits(state, self._placements)
-        self._evictor = Evictor(state, self._placements, self._permits)
-        self._deadlocks = Deadlocks(state, self._placements, self._permits)
+        self._finder = NodeFinder(state, self._placements.list_apps)
+        self._permits = Permits(state, self._placements, self._finder)
+        self._evictor = Evictor(state, self._placements, self._permits, self._finder)
+        self._deadlocks = Deadlocks(state, self._placements, self._permits, self._finder)
         #: How many asks were tried on a node, and how many leaves were found blocked, so far.
         self.steps = 0
 
@@ -224,16 +226,9 @@ class Rounds:
         # ORDER-4
         node = None
         if not exact or (is_allowed and leaf.has_room(ask)):
-            node = self._state.nodes.find(bit)
-            # SERVICE-10
-            if (
-                node is not None
-                and node.kept
-                and not self._state.kept_nodes.admits(node, leaf, ask)
-            ):
-                node = None
+            node = self._finder.find(leaf, app, ask, bit)
         if node is None:
-            assert exact, "chose an ask that fits no node"
+            assert exact or ask.gang is not None, "chose an ask that fits no node"
             # ROUND-12
             self._placements.tried(app, ask, bit)
             # LIMIT-10
@@ -293,6 +288,11 @@ class Rounds:
         yield from state.find_limits()
         self._placements.list_apps()
         state.refresh()
+
+    @property
+    def finder(self) -> NodeFinder:
+        """Finds nodes for pending asks."""
+        return self._finder
 
     @property
     def permits(self) -> Permits:

@@ -157,6 +157,14 @@ LIKELY: dict[str, st.SearchStrategy[Any]] = {
     "gang": NAMES,
     "min_member": st.integers(-1, 3),
     "total": st.integers(0, 3),
+    "topology": st.one_of(
+        st.dictionaries(
+            st.sampled_from(["same", "prefer", "spread", "max"]),
+            st.one_of(NAMES, st.integers(0, 2)),
+            max_size=2,
+        ),
+        LEAVES,
+    ),
     "mode": st.sampled_from(["Strict", "NONSTRICT", "strict ", "x"]),
     "wait_time": st.one_of(st.integers(0, 3), st.floats(0, 3), st.just("1m30s")),
     "schedulable": st.booleans(),

@@ -36,6 +36,7 @@ from muster_core.events import (
     Work,
 )
 from muster_core.gangs.definition import GangFields, GangMode
+from muster_core.gangs.topology import Topology, TopologyRule
 from muster_core.resources import Resources
 from muster_core.values.configuration.limits import Limits
 from tests.actors.store.test_codec import FEEDS, SUFFIXES, events_in, events_of
@@ -126,6 +127,8 @@ MANY = GangFields(3, 5, GangMode.NON_STRICT, 1_500_000, ("default/a", "x/b"))
         AddAsk("a", "k", Resources({"gpu": 2**63 - 1}), priority=-5, count=3, node="n"),
         AddApp("12:30", "root.off", "sue", ("devs", "ops"), {"application.tag": "true"}),
         AddGang("x/g", MANY),
+        AddGang("x/g", attrs.evolve(MANY, topology=Topology(TopologyRule.PREFER, "rack"))),
+        AddGang("x/g", attrs.evolve(MANY, topology=Topology(TopologyRule.SPREAD, "null", 3))),
         AddNode("n", Resources({}), {"a": ""}, schedulable=False),
         AddNode("n", ONE, lease_us=1_500_000),
         AddAsk("a", "k", ONE, work=Work(("a b", "", "null", "1"), env={"A": "yes"}, workdir="x")),

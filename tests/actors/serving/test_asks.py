@@ -33,6 +33,7 @@ def ask(app: str, name: str, vcore: float = 1, **more: object) -> dict[str, obje
     return {"op": "add_ask", "app": app, "ask": name, "resources": {"vcore": vcore}, **more}
 
 
+RING: dict[str, object] = {"spread": "zone", "max": 2}
 EVENTS: tuple[dict[str, object], ...] = (
     {"op": "add_node", "node": "n1", "capacity": {"vcore": 8}, "attributes": {"disk": "ssd"}},
     {"op": "add_node", "node": "n2", "capacity": {"vcore": 8}},
@@ -44,7 +45,7 @@ EVENTS: tuple[dict[str, object], ...] = (
     ask("job", "small", 2, run_for="10h", command=["sleep", "1"], env={"A": "b"}, workdir="/x"),
     ask("test", "choosy", 9, selector={"disk": "ssd"}),
     ask("test", "member", 1, gang="ring"),
-    {"op": "add_gang", "gang": "ring", "min_member": 2, "wait_time": "2h"},
+    {"op": "add_gang", "gang": "ring", "min_member": 2, "wait_time": "2h", "topology": RING},
     ask("test", "flaky", 1, retries=3),
     {"op": "bind_failed", "app": "test", "ask": "flaky"},
 )
@@ -134,6 +135,7 @@ def test_gangs_say_how_long_they_wait(here: Here) -> None:
 
     assert gang["gang"] == "default/ring"
     assert gang["definition"]["wait_time"] == 7200
+    assert gang["definition"]["topology"] == RING
     assert gang["members"] == {"pending": 1, "parked": 0, "waiting": 0, "bound": 0}
     assert gang["missing"] == 2
     assert here.get("/api/v1/gangs/ring")["item"]["asks"]["pending"] == ["test/member"]

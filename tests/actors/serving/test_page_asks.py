@@ -37,7 +37,13 @@ EVENTS: Final[list[dict[str, object]]] = [
     {"op": "add_app", "app": "train", "queue": "root.ml", "user": "sue"},
     {"op": "add_ask", "app": "shop", "ask": "front", "resources": {"vcore": 6}},
     {"op": "add_ask", "app": "shop", "ask": "cart", "count": 60, "resources": {"vcore": 4}},
-    {"op": "add_gang", "gang": "ml/bert", "min_member": 3, "wait_time": "90s"},
+    {
+        "op": "add_gang",
+        "gang": "ml/bert",
+        "min_member": 3,
+        "wait_time": "90s",
+        "topology": {"prefer": "rack"},
+    },
     {
         "op": "add_ask",
         "app": "train",
@@ -384,6 +390,7 @@ def test_a_gang_sums_up_why_it_does_not_start(here: Here) -> None:
 
     assert "Needs 3 members with a node before any of them is bound" in said
     assert "Missing 3 members with a node" in said
+    assert "Topology prefer: members take nodes with one value of rack first" in said
     assert "Cycle not valid" in said
     assert f"3 members : {REASONS[Code.GANG_CYCLE_INVALID]} GangCycleInvalid" in said
     message = here.get("/api/v1/asks/train/worker-0")["item"]["message"]

@@ -139,6 +139,7 @@ class Truth:
                 "mode": definition.mode.value,
                 "wait_time": _at(definition.wait_us),
                 "groups": [*definition.groups],
+                "topology": None if definition.topology is None else definition.topology.written(),
             },
             "satisfied": gang.satisfied,
             "timed_out": gang.timed_out,

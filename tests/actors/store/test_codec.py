@@ -43,6 +43,7 @@ from muster_core.events import (
     Work,
 )
 from muster_core.gangs.definition import NOTHING_SAID, GangFields, GangMode
+from muster_core.gangs.topology import Topology, TopologyRule
 from muster_core.resources import Resources
 from muster_core.values.configuration.limits import Limits
 from tests.actors.store.exact import anatomy
@@ -112,6 +113,7 @@ APPLIED = Apply(
     [
         APPLIED,
         Delete((Manifest(ObjectName(ObjectKind.POD, "p", "a")),)),
+        AddGang("default/t", GangFields(1, topology=Topology(TopologyRule.SPREAD, "zone", 2))),
         AddAsk("a", "k", ONE_VCORE, says=GangFields(2, groups=("default/a",)), gang="default/g"),
         AddAsk("a", "k", ONE_VCORE, priority=-5, selector={"zone": "x"}, retries=3),
         Release("a", "k", Outcome.FAILED, "exit 1"),

@@ -7,6 +7,7 @@ import pytest
 
 from muster_core.decisions import Kind
 from muster_core.events import (
+    AddGang,
     AddNode,
     AddPriorityClass,
     AppliedObject,
@@ -16,6 +17,8 @@ from muster_core.events import (
     RemoveApp,
     UpdateNode,
 )
+from muster_core.gangs.definition import GangFields
+from muster_core.gangs.topology import Topology, TopologyRule
 from muster_core.resources import Resources
 from muster_core.snapshots import AskPlace
 from muster_core.values.application_states import AppState
@@ -419,6 +422,13 @@ def test_a_queue_that_drains_takes_applications_again_when_it_is_applied() -> No
     told(made, applied(volcano_queue("a")))
 
     assert not made.snapshot().queues["root.a"].draining
+
+
+def test_an_object_of_a_gang_says_no_topology() -> None:
+    says = GangFields(1, topology=Topology(TopologyRule.SAME, "rack"))
+    message = refused(here(), applied(AddGang("default/g", says)))
+
+    assert message == "manifest.topology: an object of Kubernetes cannot say it: add_gang says it"
 
 
 @pytest.mark.parametrize("name", ["root", "no"])

@@ -13,6 +13,7 @@ from muster_core.gangs.definition import (
     GangMode,
     define,
 )
+from muster_core.gangs.topology import Topology, TopologyRule
 
 FIELDS = st.builds(
     GangFields,
@@ -21,6 +22,7 @@ FIELDS = st.builds(
     mode=st.none() | st.sampled_from(GangMode),
     wait_us=st.none() | st.integers(1, 3),
     groups=st.none() | st.sampled_from([(), ("default/h",)]),
+    topology=st.none() | st.builds(Topology, st.sampled_from(TopologyRule), st.just("rack")),
 )
 
 
@@ -29,9 +31,10 @@ def test_defaults() -> None:
 
 
 def test_everything_that_is_said_counts() -> None:
-    fields = GangFields(2, 5, GangMode.NON_STRICT, 7, ("default/h",))
+    rack = Topology(TopologyRule.SAME, "rack")
+    fields = GangFields(2, 5, GangMode.NON_STRICT, 7, ("default/h",), rack)
 
-    assert define(fields) == GangDefinition(2, 5, GangMode.NON_STRICT, 7, ("default/h",))
+    assert define(fields) == GangDefinition(2, 5, GangMode.NON_STRICT, 7, ("default/h",), rack)
 
 
 def test_without_the_number_of_members_nothing_is_defined() -> None:

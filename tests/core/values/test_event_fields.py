@@ -7,14 +7,21 @@ import pytest
 
 from muster_core import events
 from muster_core.errors import EventError, QuantityError
+from muster_core.gangs.definition import GangFields
+from muster_core.gangs.topology import Topology, TopologyRule
 from muster_core.resources import Resources
 
 ONE = Resources({"vcore": 1})
+SAME = Topology(TopologyRule.SAME, "rack")
 
 
 def ask(**fields: Any) -> events.AddAsk:  # noqa: ANN401 - that is what is tested
     given: dict[str, Any] = {"app": "a", "ask": "x", "resources": ONE, **fields}
     return events.AddAsk(**given)
+
+
+def gang(**fields: Any) -> events.AddGang:  # noqa: ANN401 - that is what is tested
+    return events.AddGang("default/g", GangFields(1, **fields))
 
 
 def made_release(**fields: Any) -> Callable[[], object]:  # noqa: ANN401 - that is what is tested
@@ -51,6 +58,23 @@ def made_release(**fields: Any) -> Callable[[], object]:  # noqa: ANN401 - that 
         (lambda: events.AddNode("n", ONE, lease_us=0), "lease_us: 0 is not a whole number"),
         (made_release(outcome="failed"), "outcome: 'failed' is not of the type Outcome"),
         (made_release(message=3), "message: 3 is not a text"),
+        (lambda: gang(topology="rack"), "says.topology: 'rack' is not of the type Topology"),
+        (
+            lambda: gang(topology=Topology(TopologyRule.SAME, "")),
+            "says.topology.attribute: '' is not a text of at least one character",
+        ),
+        (
+            lambda: gang(topology=Topology(TopologyRule.PREFER, "rack", 2)),
+            "says.topology.max: 2 is not allowed with prefer: it is for spread only",
+        ),
+        (
+            lambda: gang(topology=Topology(TopologyRule.SPREAD, "rack", 0)),
+            "says.topology.max: 0 is not a whole number between 1 and 2147483647",
+        ),
+        (
+            lambda: ask(gang="default/g", says=GangFields(1, topology=SAME)),
+            "is not said by members: add_gang says it",
+        ),
         (lambda: events.AddNode("", ONE), "node: '' is not a text"),
         (
             lambda: events.AddPriorityClass("system-x", 1),

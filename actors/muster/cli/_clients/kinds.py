@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import shlex
 from collections.abc import Callable, Mapping, Sequence, Sized
-from typing import Final, final
+from typing import Any, Final, final
 from urllib.parse import quote
 
 import attrs
@@ -76,11 +76,15 @@ def _fields_of(item: Item, titles: Mapping[str, str]) -> list[tuple[str, str]]:
 def _text(value: object) -> str:
     found, listed = map_of(value), list_of(value)
     if found is not None:
-        whole = all(isinstance(one, int) for one in found.values())
-        return amounts_text(found) if whole else _words(found)
+        return _map_text(found)
     if listed and map_of(listed[0]) is not None:
         return "\n".join(_words(one) for one in listed)
     return shown(value)
+
+
+def _map_text(found: Mapping[str, Any]) -> str:
+    whole = all(isinstance(one, int) for one in found.values())
+    return amounts_text(found) if whole else _words(found)
 
 
 def _words(value: Mapping[str, object]) -> str:
@@ -93,7 +97,7 @@ def _flat(value: object) -> str:
     found = map_of(value)
     if found is None:
         return shown(value)
-    return f"({amounts_text(found)})" if found else ""
+    return f"({_map_text(found)})" if found else ""
 
 
 def _describe(item: Item) -> None:
@@ -122,6 +126,11 @@ def _length(found: object) -> int:
 def _defined(item: Item, field: str) -> str:
     found = map_of(item.get("definition")) or {}
     return shown(found.get(field))
+
+
+def _topology(item: Item) -> str:
+    found = map_of((map_of(item.get("definition")) or {}).get("topology")) or {}
+    return ", ".join(f"{name}: {value}" for name, value in found.items())
 
 
 def _command(item: Item) -> str:
@@ -207,6 +216,7 @@ GANGS: Final = Kind(
         number("timed out", "timed_out"),
         Field("members", _counts_of_members, folds=True),
         number("missing", "missing"),
+        Field("topology", _topology, wide=True),
         Field("time left", lambda item: _left(item.get("left")), wide=True),
     ),
     _describe,

@@ -11,7 +11,7 @@ from muster.explain._remedies.case import Case
 from muster.explain._remedies.parts import Part
 from muster.explain._remedies.remedy import Remedy, RemedyKind
 from muster.explain._remedies.search import Knob, smallest
-from muster.explain._writing import Written, add_ask, add_gang, pod_group
+from muster.explain._writing import Written, add_ask, add_gang, redefined
 from muster_core.events import AddAsk
 from muster_core.gangs.definition import NOTHING_SAID, GangDefinition
 from muster_core.gangs.states import GangState
@@ -127,7 +127,7 @@ def _need_fewer(case: Case, gang: ViewGang, definition: GangDefinition) -> Itera
     def events(fewer: tuple[int, ...]) -> list[Written]:
         if not fewer[0]:
             return []
-        return [pod_group(gang.name, attrs.evolve(definition, min_member=needs(fewer[0])))]
+        return redefined(gang.name, attrs.evolve(definition, min_member=needs(fewer[0])))
 
     held_back = min(max(definition.min_member - gang.children, 1), needs(1))
     found = smallest(lambda fewer: case.trials.bind(events(fewer)), [Knob(needs(1), held_back)])

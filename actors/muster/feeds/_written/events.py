@@ -234,4 +234,6 @@ def _add_gang(event: AddGang) -> Written:
         written["wait_time"] = duration(says.wait_us)
     if says.groups is not None:
         written["groups"] = [*says.groups]
+    if says.topology is not None:
+        written["topology"] = {**says.topology.written()}
     return written

@@ -12,6 +12,7 @@ from muster.service.endpoints.columns import Column, Table
 from muster.service.reading.looking import Looking, in_seconds
 from muster_core.gangs.definition import GangMode
 from muster_core.gangs.states import GangState
+from muster_core.gangs.topology import TopologyRule
 from muster_core.snapshots import AskPlace
 
 if TYPE_CHECKING:
@@ -40,12 +41,14 @@ class GangRow:
         definition = self.gang.definition
         if definition is None:
             return None
+        topology = definition.topology
         return {
             "min_member": definition.min_member,
             "total": definition.total,
             "mode": definition.mode.value,
             "wait_time": in_seconds(definition.wait_us),
             "groups": [*definition.groups],
+            "topology": None if topology is None else topology.written(),
         }
 
     def end_us(self) -> int | None:
@@ -91,6 +94,15 @@ _DEFINITION: Final = {
         "mode": schemas.word(GangMode),
         "wait_time": schemas.maybe(schemas.SECONDS),
         "groups": schemas.TEXTS,
+        "topology": schemas.maybe(
+            {
+                "type": "object",
+                "properties": {
+                    **{rule.value: schemas.TEXT for rule in TopologyRule},
+                    "max": schemas.NUMBER,
+                },
+            }
+        ),
     },
 }
 
@@ -101,7 +113,8 @@ GANGS: Final = Table[GangRow](
         Column(
             "definition",
             schemas.maybe(_DEFINITION),
-            "its definition with defaults filled in, `wait_time` in seconds; null if it has none",
+            "its definition with defaults filled in, `wait_time` in seconds and `topology` as in "
+            "a feed; null if it has none",
             lambda row: row.definition(),
         ),
         Column(

@@ -31,6 +31,7 @@ if TYPE_CHECKING:
     from muster_core.view.permits.permits import Permits
     from muster_core.view.placement.placements import Placements
     from muster_core.view.state.view_state import ViewState
+    from muster_core.view.topology.node_finder import NodeFinder
     from muster_core.view.tree.application import ViewApp
 
 
@@ -65,12 +66,16 @@ class Evictor:
         state: The view.
         placements: Places and releases asks.
         permits: Binds groups, and gives the order of their members.
+        finder: Finds nodes for which nothing is evicted.
     """
 
-    def __init__(self, state: ViewState, placements: Placements, permits: Permits) -> None:
+    def __init__(
+        self, state: ViewState, placements: Placements, permits: Permits, finder: NodeFinder
+    ) -> None:
         self._state = state
         self._placements = placements
         self._permits = permits
+        self._finder = finder
         self._victim_index = VictimIndex(state)
         self._planner = Planner(state, self._victim_index)
         self._services = NodeServices(state, self._planner)
@@ -139,7 +144,15 @@ class Evictor:
         if not app.is_within_limits(ask) or not self._state.leaf_of(app).has_room(ask):
             return None
         leaf, bit = self._state.leaf_of(app), self._state.bit_of(ask)
-        return self._state.find_node_beside_victims(leaf, ask, bit)
+        return self._finder.find(leaf, app, ask, bit, beside_victims=True)
+
+    # TOPOLOGY-14
+    def _find_any_domain(self, app: ViewApp, ask: Ask) -> Node | None:
+        """Return the node that a member takes while no domain has room for all, or None."""
+        leaf = self._state.leaf_of(app)
+        if not app.is_within_limits(ask) or not leaf.has_room(ask):
+            return None
+        return self._finder.find_in_any_domain(leaf, ask, self._state.bit_of(ask))
 
     def _plan_for(self, action: EvictionAction, app: ViewApp, ask: Ask) -> Steps[Plan | None]:
         """Find a plan for an ask; None if there is none, or the ask fits without evictions."""
@@ -253,7 +266,7 @@ class Evictor:
         ask = None if slot is None else slot.first()
         if slot is None or ask is None:
             return None
-        node = self._find_node(slot.app, ask)
+        node = self._find_node(slot.app, ask) or self._find_any_domain(slot.app, ask)
         if node is not None:
             return _Step(slot.app, ask, node, None)
         # EVICTION-37

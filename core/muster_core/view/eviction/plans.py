@@ -11,21 +11,23 @@ from typing import TYPE_CHECKING, Final, final
 
 import attrs
 
+from muster_core.view.eviction.node_order import NodeOrder
 from muster_core.view.eviction.search import Search
 from muster_core.view.eviction.victim_choice import VictimChoice
+from muster_core.view.gangs.standing import standing_in
 
 if TYPE_CHECKING:
     from collections.abc import Hashable, Iterable, Iterator
 
     from muster_core.nodes.node import Node
-    from muster_core.nodes.node_index import NodeIndex
+    from muster_core.owners.messages.asks import Ask
     from muster_core.structures.ranking import Rank as Place
-    from muster_core.structures.shapes import Shape
     from muster_core.structures.steps import Steps
     from muster_core.view.eviction.eligibility import Eligibility, Rank, Sides
     from muster_core.view.eviction.search import Worth
     from muster_core.view.eviction.victim_index import VictimIndex
     from muster_core.view.eviction.victims import Victim
+    from muster_core.view.gangs.standing import Standing
     from muster_core.view.state.view_state import ViewState
 
 NODES: Final = 8
@@ -61,29 +63,21 @@ class Plan:
 
 @final
 class _Best:
-    """The best plan so far.
+    """The best plan so far."""
 
-    Args:
-        nodes: The nodes, which have an order for each shape.
-        shape: The shape of the ask.
-    """
+    __slots__ = ("_order", "plan")
 
-    __slots__ = ("_nodes", "_shape", "plan")
-
-    def __init__(self, nodes: NodeIndex, shape: Shape) -> None:
+    def __init__(self, order: NodeOrder) -> None:
         self.plan: Plan | None = None
-        self._nodes = nodes
-        self._shape = shape
-
-    def rank(self, node: Node) -> Place:
-        """Return the place of a node in the order."""
-        return self._nodes.rank_for(node, self._shape)
+        self._order = order
 
     # EVICTION-25
     def is_beaten_by(self, worth: Worth, node: Node) -> bool:
         """Return whether a plan with this cost for a node would be better."""
         plan = self.plan
-        return plan is None or (worth, self.rank(node)) < (plan.worth, self.rank(plan.node))
+        if plan is None or worth != plan.worth:
+            return plan is None or worth < plan.worth
+        return self._order.rank(node) < self._order.rank(plan.node)
 
     def put(self, plan: Plan | None) -> None:
         """Keep a plan, if it is better."""
@@ -121,17 +115,19 @@ class Planner:
         if not (yield from search.begin()):
             self.found_no_victims = not search.sides
             return None
-        nodes, shape = self._state.nodes, eligibility.ask.shape
-        best = _Best(nodes, shape)
+        order = NodeOrder(
+            self._state.nodes, eligibility.ask.shape, self._standing_of(eligibility.ask)
+        )
+        best = _Best(order)
         if not search.in_one_order:
-            yield from self._look_at(search, nodes.in_order_for(shape), bit, best)
+            yield from self._look_at(search, order, order.every(), bit, best)
             return best.plan
         for priority, some in self._victim_index.levels():
             floor = search.rank_of(priority)
             if best.plan is not None and best.plan.rank < floor:
                 break
             search.floor = max(search.floor, floor)
-            yield from self._look_at(search, nodes.in_order_for(shape, some), bit, best)
+            yield from self._look_at(search, order, order.some(some), bit, best)
         return best.plan
 
     # SERVICE-7
@@ -148,11 +144,19 @@ class Planner:
             return None
         return (yield from self._plan_on(search, node))
 
-    def _look_at(self, search: Search, nodes: Iterable[Node], bit: int, best: _Best) -> Steps[None]:
-        """Search nodes, given in node order, for a better plan."""
+    def _standing_of(self, ask: Ask) -> Standing | None:
+        """Return where the members of an ask's gang stand; None without a topology."""
+        state = self._state
+        return None if ask.gang is None else standing_in(state.gangs[ask.gang], state.apps)
+
+    def _look_at(
+        self, search: Search, order: NodeOrder, nodes: Iterable[Node], bit: int, best: _Best
+    ) -> Steps[None]:
+        """Search nodes, given in order, for a better plan."""
         left: list[tuple[Worth, Place, Node]] = []
         least, is_free = search.least(), False
-        for number, node in enumerate(self._candidates(search.eligibility, nodes, bit)):
+        candidates = self._candidates(search.eligibility, order, nodes, bit)
+        for number, node in enumerate(candidates):
             if number % NODES == 0:
                 yield
             if not best.is_beaten_by(least, node):  # No later node can be better either.
@@ -172,7 +176,7 @@ class Planner:
                 yield from self._victim_index.look()
                 least = search.least()
             if bound > least:
-                left.append((bound, best.rank(node), node))
+                left.append((bound, order.rank(node), node))
                 continue
             best.put((yield from self._plan_on(search, node)))
         yield from self._look_at_rest(search, left, best)
@@ -193,9 +197,9 @@ class Planner:
                     continue
             best.put((yield from self._plan_on(search, node)))
 
-    # EVICTION-19
+    # EVICTION-19, TOPOLOGY-12
     def _candidates(
-        self, eligibility: Eligibility, nodes: Iterable[Node], bit: int
+        self, eligibility: Eligibility, order: NodeOrder, nodes: Iterable[Node], bit: int
     ) -> Iterator[Node]:
         """Return the given nodes that match the ask, and on which it may evict."""
         app, ask, eviction_history = (
@@ -213,7 +217,8 @@ class Planner:
             # SERVICE-10
             if node.kept and not kept_nodes.is_service(leaf, ask):
                 continue
-            yield node
+            if order.lets(node):
+                yield node
 
     def _sides_of(self, eligibility: Eligibility) -> Sides:
         """Return the known relations of leaves to the queue of an eligibility."""

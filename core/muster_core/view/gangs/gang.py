@@ -195,6 +195,7 @@ class CycleFailure:
         full: The nearest queue whose ``max`` had no room for it, or None.
         limit: The nearest limit of a user or a group that had no room for it, or None.
         held: How many members of the group held nodes at that time.
+        misplaced: Whether a node had room that its gang's topology did not let it take.
     """
 
     app: ViewApp
@@ -203,6 +204,7 @@ class CycleFailure:
     full: ViewQueue | None
     limit: ViewLimit[ViewApp] | None
     held: int
+    misplaced: bool = False
 
 
 @final

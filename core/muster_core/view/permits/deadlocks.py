@@ -23,6 +23,7 @@ if TYPE_CHECKING:
     from muster_core.view.permits.permits import Permits
     from muster_core.view.placement.placements import Placements
     from muster_core.view.state.view_state import ViewState
+    from muster_core.view.topology.node_finder import NodeFinder
 
 
 # Looking up a member of an enum takes ten times as long.
@@ -41,12 +42,16 @@ class Deadlocks:
         state: The view.
         placements: Places and releases asks.
         permits: Gives the order in which members are tried.
+        finder: Finds nodes.
     """
 
-    def __init__(self, state: ViewState, placements: Placements, permits: Permits) -> None:
+    def __init__(
+        self, state: ViewState, placements: Placements, permits: Permits, finder: NodeFinder
+    ) -> None:
         self._state = state
         self._placements = placements
         self._permits = permits
+        self._finder = finder
 
     def resolve(self, now_us: int) -> Steps[tuple[list[Decision], bool]]:
         """Bind the first group that becomes complete if later groups release their nodes.
@@ -178,7 +183,7 @@ class Deadlocks:
             leaf = state.leaf_of(slot.app)
             # DEADLOCK-9, LIMIT-9
             fits = leaf.has_room(ask) and slot.app.is_within_limits(ask)
-            node = state.find_node(leaf, ask, state.bit_of(ask)) if fits else None
+            node = self._finder.find(leaf, slot.app, ask, state.bit_of(ask)) if fits else None
             if node is None:
                 for piece in in_pieces(reversed(_since(group, number))):
                     yield

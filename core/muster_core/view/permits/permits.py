@@ -17,6 +17,7 @@ from muster_core.structures.shapes import VISIT_BIT
 from muster_core.values.decisions import Decision, Kind, Reason
 from muster_core.view.facts import FailureFacts
 from muster_core.view.gangs.gang import CycleFailure, holds_of
+from muster_core.view.gangs.standing import topology_of
 from muster_core.view.permits.fitting import find_hopeless
 from muster_core.view.placement.placements import say
 from muster_core.view.tree.leaf import LeafView
@@ -31,6 +32,7 @@ if TYPE_CHECKING:
     from muster_core.view.gangs.gang import Hold, ViewGang, ViewGroup
     from muster_core.view.placement.placements import Placements
     from muster_core.view.state.view_state import ViewState
+    from muster_core.view.topology.node_finder import NodeFinder
     from muster_core.view.tree.application import ViewApp
     from muster_core.view.tree.slots import Slot
 
@@ -70,11 +72,13 @@ class Permits:
     Args:
         state: The view.
         placements: Places and releases asks.
+        finder: Finds nodes.
     """
 
-    def __init__(self, state: ViewState, placements: Placements) -> None:
+    def __init__(self, state: ViewState, placements: Placements, finder: NodeFinder) -> None:
         self._state = state
         self._placements = placements
+        self._finder = finder
         #: The Strict groups with a member that fitted nowhere in this round.
         self._barred: list[ViewGroup] = []
         #: The leaves that were found blocked in this round.
@@ -242,6 +246,7 @@ class Permits:
                 full=None if one.full is None else one.full.key,
                 limit=None if one.limit is None else one.limit.key,
                 held=one.held,
+                misplaced=one.misplaced,
             )
             for names, one in self.failures.items()
         )
@@ -258,7 +263,9 @@ class Permits:
             full = None if one.full is None else state.queues[one.full]
             key = None if one.limit is None else LimitKey(*one.limit)
             limit = None if key is None else state.user_limits.limits[key]
-            self.failures[one.group] = CycleFailure(app, ask, one.blocked, full, limit, one.held)
+            self.failures[one.group] = CycleFailure(
+                app, ask, one.blocked, full, limit, one.held, one.misplaced
+            )
 
     # Attempts
 
@@ -315,9 +322,7 @@ class Permits:
         # GANG-27, ORDER-4, ROUND-15
         node = None
         if is_allowed and not leaf.blocked and leaf.has_room(ask):
-            node = self._state.nodes.find(bit)
-            if node is not None and node.kept:
-                node = self._state.find_node(leaf, ask, bit)
+            node = self._finder.find(leaf, app, ask, bit)
         if node is None:
             if group.strict:
                 self._note_failure(group, leaf, app, ask)
@@ -343,7 +348,14 @@ class Permits:
         full = next((queue for queue in leaf.line if not queue.admits_more(ask)), None)
         limit = next((limit for limit in app.limits if not limit.admits_more(ask)), None)
         held = sum(gang.held for gang in group.gangs)
-        self.failures[group.names] = CycleFailure(app, ask, leaf.blocked, full, limit, held)
+        # TOPOLOGY-15
+        misplaced = (
+            topology_of(_gang_of(self._state, ask)) is not None
+            and self._state.nodes.find(self._state.bit_of(ask)) is not None
+        )
+        self.failures[group.names] = CycleFailure(
+            app, ask, leaf.blocked, full, limit, held, misplaced
+        )
 
     # GANG-28, DECISION-9
     def _roll_back(self, attempt: _Attempt) -> None:

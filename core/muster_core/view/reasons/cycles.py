@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Final
 
 from muster_core.structures.totals import add_to
 from muster_core.values.reasons import Code, PendingReason
+from muster_core.view.gangs.standing import topology_of
 from muster_core.view.permits.fitting import needs_of
 from muster_core.view.reasons.user_limits import named_limit
 from muster_core.view.reasons.words import amounts, counted, named
@@ -63,6 +64,12 @@ def _why_failed(state: ViewState, failure: CycleFailure) -> str:
     if failure.full is not None:
         most = failure.full.config.path
         return f"{named(app, ask)}, which asks for {wanted}, was over the max of {most}{beside}"
+    # TOPOLOGY-15
+    gang = None if ask.gang is None or not failure.misplaced else state.gangs[ask.gang]
+    topology = None if gang is None else topology_of(gang)
+    if topology is not None:
+        where = f"no node that the topology {topology} lets it take"
+        return f"{named(app, ask)}, which asks for {wanted}, fitted {where}{beside}"
     return f"{named(app, ask)}, which asks for {wanted}, fitted no node{beside}"
 
 
@@ -103,6 +110,8 @@ def _first_to_fail(
 ) -> tuple[ViewApp, Ask] | None:
     """Return the member that would fail first, if all are equal and in one application."""
     if len(gangs) != 1 or len(gangs[0].slots) != 1 or len(needs) != 1:
+        return None
+    if topology_of(gangs[0]) is not None:  # It may be that an earlier one fails.
         return None
     (slot,), ((_, bit, _),) = gangs[0].slots.values(), needs
     shape = state.shapes.shapes[bit]

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Final, final
 import attrs
 
 from muster_core.values.reasons import Code
+from muster_core.view.gangs.standing import topology_of
 from muster_core.view.reasons import gangs
 from muster_core.view.reasons.failed_binds import bind_failed
 from muster_core.view.reasons.quotas import over_max, queue_max, queue_max_apps, state_aware_turn
@@ -23,10 +24,12 @@ if TYPE_CHECKING:
 
     from muster_core.owners.messages.asks import Ask
     from muster_core.structures.shapes import Shape
+    from muster_core.view.gangs.gang import ViewGang
     from muster_core.view.permits.permits import Permits
     from muster_core.view.reasons.rooms import Rooms
     from muster_core.view.reasons.turns import Turns
     from muster_core.view.state.view_state import ViewState
+    from muster_core.view.topology.node_finder import NodeFinder
     from muster_core.view.tree.application import ViewApp
     from muster_core.view.tree.leaf import LeafView
 
@@ -38,6 +41,7 @@ _BLOCKED: Final = Code.BLOCKED
 _GANG_CYCLE_INVALID: Final = Code.GANG_CYCLE_INVALID
 _BACKING_OFF: Final = Code.BACKING_OFF
 _BIND_FAILED: Final = Code.BIND_FAILED
+_TOPOLOGY: Final = Code.TOPOLOGY
 
 
 @final
@@ -67,10 +71,14 @@ class Dominants:
         permits: What happened to gang members in the last round.
         turns: The order of a round that begins now.
         rooms: What room nodes have.
+        finder: Finds nodes.
     """
 
-    def __init__(self, state: ViewState, permits: Permits, turns: Turns, rooms: Rooms) -> None:
+    def __init__(
+        self, state: ViewState, permits: Permits, turns: Turns, rooms: Rooms, finder: NodeFinder
+    ) -> None:
         self._state = state
+        self._finder = finder
         self._permits = permits
         self._turns = turns
         self._cells: dict[tuple[ViewApp, Shape, str | None], Common] = {}
@@ -146,7 +154,17 @@ class Dominants:
         gang = None if ask.gang is None else self._state.gangs[ask.gang]
         cycle = gang is not None and not gang.satisfied and self._permits.is_cycle_invalid(gang)
         late = self._rooms.why_none(leaf, ask)
+        if late is None and gang is not None and topology_of(gang) is not None:
+            late = self._by_topology(leaf, app, ask, gang)
         return Common(None, leaf.config.settings.blocking, cycle, late)
+
+    # TOPOLOGY-15
+    def _by_topology(self, leaf: LeafView, app: ViewApp, ask: Ask, gang: ViewGang) -> Code | None:
+        """Return the reason of asks that a node has room for; None if each has its own."""
+        if gang.missing > 1:  # It depends on the others that the gang lacks besides each.
+            return None
+        node = self._finder.find(leaf, app, ask, self._state.bit_of(ask))
+        return _TOPOLOGY if node is None else None
 
     # REASON-2
     def _early(self, leaf: LeafView, app: ViewApp, ask: Ask) -> Iterator[Code]:

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Final, final
 
 from muster_core.values.reasons import Explanation, PendingReason
 from muster_core.values.snapshots import AskPlace
-from muster_core.view.reasons import gangs, room
+from muster_core.view.reasons import gangs, room, topologies
 from muster_core.view.reasons.cycles import why_rolled_back
 from muster_core.view.reasons.dominant import Dominants
 from muster_core.view.reasons.eviction import eviction_reason
@@ -27,6 +27,7 @@ if TYPE_CHECKING:
     from muster_core.view.permits.permits import Permits
     from muster_core.view.reasons.rooms import Rooms
     from muster_core.view.state.view_state import ViewState
+    from muster_core.view.topology.node_finder import NodeFinder
     from muster_core.view.tree.application import ViewApp
     from muster_core.view.tree.leaf import LeafView
 
@@ -46,14 +47,18 @@ class Explainer:
         state: The view, which is only read.
         permits: What happened to gang members in the last round.
         rooms: What room nodes have.
+        finder: Finds nodes.
     """
 
-    def __init__(self, state: ViewState, permits: Permits, rooms: Rooms) -> None:
+    def __init__(
+        self, state: ViewState, permits: Permits, rooms: Rooms, finder: NodeFinder
+    ) -> None:
         self._state = state
         self._permits = permits
+        self._finder = finder
         self._turns = Turns(state)
         #: Finds the dominant reasons of many asks.
-        self.dominants = Dominants(state, permits, self._turns, rooms)
+        self.dominants = Dominants(state, permits, self._turns, rooms, finder)
         #: The comparisons of nodes with shapes; those of node services are others.
         self._surveys: dict[tuple[Shape, bool], room.Survey] = {}
 
@@ -170,6 +175,7 @@ class Explainer:
             bind_failed(app, ask),
             room.node_kept(state, nodes),
             *room.no_room(ask, nodes),
+            topologies.why_not(state, self._finder, turn) if nodes.fitting else None,
             eviction_reason(state, self._turns, turn, now_us),
         )
         yield from (reason for reason in found if reason is not None)
@@ -183,7 +189,9 @@ class Explainer:
         service = self._state.kept_nodes.is_service(leaf, ask)
         key = (ask.shape, service)
         if key not in self._surveys:
-            self._surveys[key] = room.survey(self._state.nodes, ask.shape, service=service)
+            self._surveys[key] = room.survey(
+                self._state.nodes.nodes.values(), ask.shape, service=service
+            )
         return self._surveys[key]
 
 

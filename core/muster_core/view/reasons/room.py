@@ -11,10 +11,9 @@ from muster_core.view.reasons.quotas import over_max
 from muster_core.view.reasons.words import amount, amounts, counted, listed, named
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping
+    from collections.abc import Iterable, Iterator, Mapping
 
     from muster_core.nodes.node import Node
-    from muster_core.nodes.node_index import NodeIndex
     from muster_core.owners.messages.asks import Ask
     from muster_core.structures.shapes import Shape
     from muster_core.values.reasons import Fact
@@ -109,8 +108,8 @@ def is_in_parts(ask: Ask, free: Mapping[str, int]) -> bool:
     return all(free.get(kind, 0) >= number for kind, number in ask.resources.items())
 
 
-def survey(nodes: NodeIndex, shape: Shape, *, service: bool = False) -> Survey:
-    """Compare every node with a shape.
+def survey(nodes: Iterable[Node], shape: Shape, *, service: bool = False) -> Survey:
+    """Compare nodes with a shape.
 
     Args:
         nodes: The nodes.
@@ -118,7 +117,7 @@ def survey(nodes: NodeIndex, shape: Shape, *, service: bool = False) -> Survey:
         service: Whether the asks in question are node services, to which kept nodes are open.
     """
     made = Survey()
-    for node in nodes.nodes.values():
+    for node in nodes:
         made.look_at(node, shape, service=service)
     return made
 
@@ -213,10 +212,11 @@ def no_room(ask: Ask, seen: Survey) -> Iterator[PendingReason]:
             f"{counted(matching, 'node', 'nodes')} in all, but not on one"
         )
         yield PendingReason(_FRAGMENTED, message, {"free": free, "nodes": matching})
-    yield PendingReason(_NO_NODE_FITS, _histogram(seen), _figures(seen))
+    yield PendingReason(_NO_NODE_FITS, histogram(seen), _figures(seen))
 
 
-def _histogram(seen: Survey) -> str:
+def histogram(seen: Survey) -> str:
+    """Return in words what nodes lack of which none has room."""
     if not seen.nodes:
         return "there are no nodes"
     counts = [(seen.unmatched, "does not match", "do not match")]

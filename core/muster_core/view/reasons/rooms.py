@@ -96,7 +96,7 @@ class Rooms:
         if ask.shape.is_choosy or state.nodes.keeps_any:
             key = (ask.shape, service)
             if key not in self._late:
-                seen = room.survey(state.nodes, ask.shape, service=service)
+                seen = room.survey(state.nodes.nodes.values(), ask.shape, service=service)
                 kept = room.node_kept(state, seen)
                 found = next(room.no_room(ask, seen), None) if kept is None else kept
                 self._late[key] = None if found is None else found.code

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, final
 import attrs
 
 from muster_core.structures.shapes import bits_of
+from muster_core.view.gangs.standing import standing_in
 from muster_core.view.tree.leaf import LeafView
 
 if TYPE_CHECKING:
@@ -66,6 +67,7 @@ class KeptNodes:
         nodes: The nodes.
         queues: The queues of the view, by key.
         gangs: The gangs of the view, by name.
+        apps: The applications of the view, by key.
     """
 
     def __init__(
@@ -74,11 +76,13 @@ class KeptNodes:
         nodes: NodeIndex,
         queues: Mapping[int, ViewQueue],
         gangs: Mapping[str, ViewGang],
+        apps: Mapping[int, ViewApp],
     ) -> None:
         self._shapes = shapes
         self._nodes = nodes
         self._queues = queues
         self._gangs = gangs
+        self._apps = apps
         #: The leaves with ``preemption.required.node``, by key.
         self.leaves: dict[int, LeafView] = {}
         #: All keepers, those of each node, and those with the same need.
@@ -118,12 +122,11 @@ class KeptNodes:
         node = self._nodes.nodes.get(ask.shape.node or "")
         if node is None or not node.schedulable or not ask.resources.fits_in(node.capacity):
             return None
-        return node if node.may_take(ask.shape) else None
-
-    # SERVICE-10
-    def admits(self, node: Node, leaf: LeafView, ask: Ask) -> bool:
-        """Return whether an ask may be placed on a node, as far as node services keep it."""
-        return not node.kept or self.is_service(leaf, ask)
+        if not node.may_take(ask.shape):
+            return None
+        # TOPOLOGY-12
+        standing = None if ask.gang is None else standing_in(self._gangs[ask.gang], self._apps)
+        return node if standing is None or standing.lets(node) else None
 
     def keeper_of(self, node: str) -> Keeper | None:
         """Return the ask that has kept a node longest, or None."""
@@ -176,7 +179,11 @@ class KeptNodes:
         return bool(over)
 
     def end_without_headroom(self) -> None:
-        """End the keeping of the asks that no longer fit what queues and limits leave to them."""
+        """End the keeping of the asks that no longer fit what queues and limits leave to them.
+
+        The same for those whose gang's topology no longer lets them be on their node.
+        """
+        self._end_all([one for one in self._members() if not self._stands(one)])
         for keepers in list(self._by_need.values()):
             first = next(iter(keepers.values()))
             if not _has_headroom(self._leaf_of(first), first.app, first.ask):
@@ -209,7 +216,11 @@ class KeptNodes:
             node = self._nodes.nodes.get(name)
             if node is not None and any(map(self._shapes.is_used, bits_of(node.mask))):
                 return True
-        return any(self._may_lose_headroom(keeper) for keeper in self._first_of_needs())
+        return bool(self._members()) or any(map(self._may_lose_headroom, self._first_of_needs()))
+
+    def _members(self) -> list[Keeper]:
+        """Return the keepers that are members of gangs, which others may move elsewhere."""
+        return [keeper for keeper in self._keepers.values() if keeper.ask.gang is not None]
 
     def _first_of_needs(self) -> Iterator[Keeper]:
         return (next(iter(keepers.values())) for keepers in self._by_need.values())

@@ -74,7 +74,7 @@ class ViewState:
         #: The applications with asks whose next binds will fail, by key.
         self.failing: dict[int, ViewApp] = {}
         #: Which asks are node services, and which of them keep their nodes.
-        self.kept_nodes = KeptNodes(self.shapes, self.nodes, self.queues, self.gangs)
+        self.kept_nodes = KeptNodes(self.shapes, self.nodes, self.queues, self.gangs, self.apps)
         #: The leaves with pending asks that may preempt, by key.
         self.preempting: dict[int, LeafView] = {}
         #: The queues that may reclaim for some shape, by key.
@@ -122,27 +122,6 @@ class ViewState:
         leaf = self.queues[app.identity.leaf]
         assert type(leaf) is LeafView, "an application in a parent queue"
         return leaf
-
-    # ORDER-21, SERVICE-10
-    def find_node(self, leaf: LeafView, ask: Ask, bit: int) -> Node | None:
-        """Return the first node on which a pending ask of a leaf may be placed now, or None.
-
-        Args:
-            leaf: The leaf.
-            ask: The ask.
-            bit: The bit of its shape.
-        """
-        return self._unless_kept(self.nodes.find(bit), leaf, ask)
-
-    # DEVICE-21
-    def find_node_beside_victims(self, leaf: LeafView, ask: Ask, bit: int) -> Node | None:
-        """Do what :meth:`find_node` does in the order in which victims are looked for."""
-        return self._unless_kept(self.nodes.find_beside_victims(bit), leaf, ask)
-
-    def _unless_kept(self, node: Node | None, leaf: LeafView, ask: Ask) -> Node | None:
-        if node is None or not node.kept or self.kept_nodes.is_service(leaf, ask):
-            return node
-        return None  # An ask that matches a node that is kept requires this node.
 
     def _is_blocking(self, app: ViewApp) -> bool:
         return self.leaf_of(app).config.settings.blocking

@@ -10,6 +10,7 @@ from muster.feeds._fields.gangs import GROUPS, WRITTEN_WAIT, full_name
 from muster.feeds._fields.kinds import FieldError
 from muster_core.events import AddGang, RemoveGang
 from muster_core.gangs.definition import GangFields, GangMode
+from muster_core.gangs.topology import Topology, TopologyRule
 from tests.actors.feeds.helpers import content, items, refusal
 
 NAMES = st.from_regex(r"\A([a-z][a-z0-9-]{0,3}[a-z0-9]/)?[a-z0-9]{1,4}(\.[a-z0-9]{1,3})?\Z")
@@ -33,7 +34,19 @@ NAMES = st.from_regex(r"\A([a-z][a-z0-9-]{0,3}[a-z0-9]/)?[a-z0-9]{1,4}(\.[a-z0-9
             AddGang("default/g", GangFields(2, None, GangMode.STRICT, 500_000)),
         ),
         (
-            "gang: g, min_member: 1, total: , mode: ~, wait_time: null, groups: ",
+            "gang: g, min_member: 1, topology: {same: rack}",
+            AddGang("default/g", GangFields(1, topology=Topology(TopologyRule.SAME, "rack"))),
+        ),
+        (
+            "gang: g, min_member: 1, topology: {prefer: 010}",
+            AddGang("default/g", GangFields(1, topology=Topology(TopologyRule.PREFER, "010"))),
+        ),
+        (
+            "gang: g, min_member: 1, topology: {max: 02, spread: zone}",
+            AddGang("default/g", GangFields(1, topology=Topology(TopologyRule.SPREAD, "zone", 2))),
+        ),
+        (
+            "gang: g, min_member: 1, total: , topology: , mode: ~, wait_time: null, groups: ",
             AddGang("default/g", GangFields(1)),
         ),
     ],
@@ -57,6 +70,29 @@ def test_a_gang_that_is_removed() -> None:
         ("gang: g, min_member: 2147483648", "min_member: '2147483648' is not a whole number"),
         ("gang: g, min_member: 3, total: 2", "total: 2 is less than 3 of min_member"),
         ("gang: g, min_member: 1, total: 0", "total: '0' is not a whole number"),
+        ("gang: g, min_member: 1, topology: rack", "topology: 'rack' is not a map"),
+        (
+            "gang: g, min_member: 1, topology: {}",
+            "topology: exactly one of same, prefer, spread names a node attribute, and here none",
+        ),
+        (
+            "gang: g, min_member: 1, topology: {same: rack, spread: zone}",
+            "topology: exactly one of same, prefer, spread names a node attribute, and here same",
+        ),
+        ("gang: g, min_member: 1, topology: {same: }", "topology.same: nothing is not a text"),
+        ("gang: g, min_member: 1, topology: {same: ''}", "topology.same: '' is empty"),
+        (
+            "gang: g, min_member: 1, topology: {same: rack, max: 2}",
+            "topology.max: 2 is only allowed with spread, and here is same",
+        ),
+        (
+            "gang: g, min_member: 1, topology: {spread: zone, max: 0}",
+            "topology.max: '0' is not a whole number between 1 and",
+        ),
+        (
+            "gang: g, min_member: 1, topology: {spred: zone}",
+            "topology.spred: unknown field (with 'zone'); the fields are: same, prefer, spread,",
+        ),
         ("gang: g, min_member: 1, mode: lax", "mode: 'lax' is none of Strict, NonStrict"),
         ("gang: g, min_member: 1, wait_time: 0", "wait_time: '0' is not above 0"),
         ("gang: g, min_member: 1, wait_time: '5'", "wait_time: '5' is a text, not a number"),
