@@ -8,6 +8,7 @@ scores as nodes have changed since the last ask of its shape.
 from __future__ import annotations
 
 from heapq import heapify, heappop, heappush
+from operator import itemgetter
 from typing import TYPE_CHECKING, Final, final
 
 if TYPE_CHECKING:
@@ -88,19 +89,31 @@ class OrderByAsk:
     # DEVICE-14, DEVICE-15
     def first(self, bit: int) -> Node | None:
         """Return the first node on which the shape at ``bit`` fits now, or None."""
-        heap = self._heaps.get(bit)
-        if heap is None:
-            shape = self._shapes[bit]
-            number = 0 if self.fragments is None else self.fragments.number_of(shape.devices)
-            heap = self._heaps[bit] = _Heap(shape, number)
-        self._catch_up(heap, 1 << bit)
-        entries, changed = heap.entries, self._changed
+        entries, changed = self._entries_for(bit), self._changed
         while entries:
             *_, number, node = entries[0]
             if changed.get(node) == number:
                 return node
             heappop(entries)
         return None
+
+    # DEVICE-14, DEVICE-15
+    def in_order(self, bit: int) -> list[Node]:
+        """Return the nodes on which the shape at ``bit`` fits now, in order."""
+        valid = [
+            entry for entry in self._entries_for(bit) if self._changed.get(entry[4]) == entry[3]
+        ]
+        return [entry[4] for entry in sorted(valid, key=itemgetter(0, 1, 2))]
+
+    def _entries_for(self, bit: int) -> list[_Entry]:
+        """Return the heap of a shape, up to date; entries of nodes that have changed do not count."""
+        heap = self._heaps.get(bit)
+        if heap is None:
+            shape = self._shapes[bit]
+            number = 0 if self.fragments is None else self.fragments.number_of(shape.devices)
+            heap = self._heaps[bit] = _Heap(shape, number)
+        self._catch_up(heap, 1 << bit)
+        return heap.entries
 
     def _catch_up(self, heap: _Heap, wanted: int) -> None:
         """Score the nodes that have changed since a heap was last looked up."""

@@ -302,15 +302,6 @@ class NodeIndex:
         return sorted(nodes, key=lambda node: self.rank_for(node, shape))
 
     # DEVICE-21
-    def find_beside_victims(self, bit: int) -> Node | None:
-        """Return the first node on which the shape at ``bit`` fits, in the order for victims."""
-        if self._by_ask is None or not self.fitting >> bit & 1:
-            return self.find(bit)
-        shape = self._shapes.shapes[bit]
-        there = (node for node in self.nodes.values() if node.mask >> bit & 1)
-        return min(there, key=lambda node: self.rank_for(node, shape))
-
-    # DEVICE-21
     def rank_for(self, node: Node, shape: Shape) -> Rank:
         """Return the place of a node when victims are looked for, for an ask of a shape."""
         if self._by_ask is None:
@@ -318,17 +309,27 @@ class NodeIndex:
         self._measure()
         return self._by_ask.leftover_rank(node, shape)
 
-    def fitting_on(self, bit: int) -> Iterator[Node]:
+    def fitting_on(self, bit: int, *, beside_victims: bool = False) -> Iterator[Node]:
         """Iterate over the nodes on which the shape at ``bit`` fits now, in order.
 
         Nodes must not change meanwhile.
+
+        Args:
+            bit: The bit of the shape.
+            beside_victims: Whether the order is that in which victims are looked for.
         """
-        return self._ranking.standing_for(1 << bit)
+        if self._by_ask is None:
+            return self._ranking.standing_for(1 << bit)
+        if beside_victims:
+            there = [node for node in self.nodes.values() if node.mask >> bit & 1]
+            return iter(self.in_order_for(self._shapes.shapes[bit], there))
+        self._measure()
+        return iter(self._by_ask.in_order(bit))
 
     # ORDER-22, ORDER-23
     def score(self, capacity: Mapping[str, int], used: Mapping[str, int]) -> float:
         """Return what decides how early a node with these amounts is tried; lowest first."""
-        score = Weighing(capacity, self._weights).utilisation(used)
+        score = Weighing(capacity, self.weights).utilisation(used)
         return score if self._is_fair else -score
 
     def room_for(self, bit: int, enough: int) -> int:
@@ -356,8 +357,8 @@ class NodeIndex:
 
     def room_on(self, node: Node, shape: Shape) -> int:
         """Count how many asks of a shape fit on a node now; none on one that is kept."""
-        may = node.schedulable and not node.kept and shape.matches(node.name, node.attributes)
-        return _how_many(shape.resources, self._free(node)) if may else 0
+        may = node.schedulable and not node.kept and node.may_take(shape)
+        return node.how_many(shape) if may else 0
 
     def more_room(self, node: Node, shape: Shape, amounts: Mapping[str, int]) -> int:
         """Count how many more asks of a shape would fit on a node with ``amounts`` more free."""

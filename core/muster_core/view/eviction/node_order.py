@@ -5,18 +5,16 @@ EVICTION-25, TOPOLOGY-13.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Final, final
+from typing import TYPE_CHECKING, final
 
 if TYPE_CHECKING:
-    from collections.abc import Collection, Iterable, Iterator
+    from collections.abc import Collection, Iterable
 
     from muster_core.nodes.node import Node
     from muster_core.nodes.node_index import NodeIndex
     from muster_core.structures.ranking import Rank
+    from muster_core.structures.shapes import Shape
     from muster_core.view.gangs.standing import Standing
-
-FEW: Final = 8
-"""If fewer than one node in so many are candidates, these are sorted again."""
 
 
 @final
@@ -25,11 +23,13 @@ class NodeOrder:
 
     Args:
         nodes: The nodes.
+        shape: The shape of the ask.
         standing: Where the members of its gang stand; None without a topology.
     """
 
-    def __init__(self, nodes: NodeIndex, standing: Standing | None) -> None:
+    def __init__(self, nodes: NodeIndex, shape: Shape, standing: Standing | None) -> None:
         self._nodes = nodes
+        self._shape = shape
         self._standing = standing
 
     # TOPOLOGY-12
@@ -40,18 +40,17 @@ class NodeOrder:
     # TOPOLOGY-13
     def rank(self, node: Node) -> Rank:
         """Return the place of a node in the order."""
-        if self._standing is None:
-            return node.rank
-        return (self._standing.place(node) or 0, *node.rank)
+        rank = self._nodes.rank_for(node, self._shape)
+        return rank if self._standing is None else (self._standing.place(node) or 0, *rank)
 
-    def every(self) -> Iterator[Node]:
-        """Iterate over all nodes, in order."""
+    def every(self) -> Iterable[Node]:
+        """Return all nodes, in order."""
         if self._standing is None:
-            return self._nodes.in_order()
-        return iter(sorted(self._nodes.nodes.values(), key=self.rank))
+            return self._nodes.in_order_for(self._shape)
+        return sorted(self._nodes.nodes.values(), key=self.rank)
 
     def some(self, nodes: Collection[Node]) -> Iterable[Node]:
         """Return some of the nodes, in order."""
-        if len(nodes) * FEW < len(self._nodes.nodes):
-            return sorted(nodes, key=self.rank)
-        return (node for node in self.every() if node in nodes)
+        if self._standing is None:
+            return self._nodes.in_order_for(self._shape, nodes)
+        return sorted(nodes, key=self.rank)

@@ -14,7 +14,7 @@ from muster_core.view.topology.party import Member, equal_party, party_of
 from muster_core.view.topology.trial import Trial, headroom_for
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Mapping
+    from collections.abc import Callable, Iterable, Iterator, Mapping
 
     from muster_core.nodes.node import Node
     from muster_core.owners.messages.asks import Ask
@@ -41,7 +41,9 @@ class NodeFinder:
         self._domains = Domains(state.nodes)
 
     # ORDER-21
-    def find(self, leaf: LeafView, app: ViewApp, ask: Ask, bit: int) -> Node | None:
+    def find(
+        self, leaf: LeafView, app: ViewApp, ask: Ask, bit: int, *, beside_victims: bool = False
+    ) -> Node | None:
         """Return the first node on which a pending ask may be placed now, or None.
 
         Args:
@@ -49,17 +51,27 @@ class NodeFinder:
             app: Its application.
             ask: The ask.
             bit: The bit of its shape.
+            beside_victims: Whether nodes are in the order in which victims are looked for.
         """
-        node = self._nodes.find(bit)
-        if node is None:
-            return None
         gang = None if ask.gang is None else self._gangs[ask.gang]
         if gang is None or gang.definition is None or gang.definition.topology is None:
+            # DEVICE-21
+            if beside_victims:
+                return next(self._fitting(leaf, ask, bit, beside_victims=True), None)
             # SERVICE-10
-            return node if not node.kept or self._kept_nodes.is_service(leaf, ask) else None
-        standing = standing_of(gang, gang.definition.topology, self._apps)
-        chosen = self._choose(gang, (app, ask), standing) if standing.must_choose else None
-        return self._first(standing, chosen, leaf, ask, bit)
+            return self._unless_kept(self._nodes.find(bit), leaf, ask)
+        if not self._nodes.fitting >> bit & 1:
+            return None
+        standing, chosen = standing_of(gang, gang.definition.topology, self._apps), None
+        if standing.must_choose:
+            chosen = self._choose(gang, (app, ask), standing, beside_victims=beside_victims)
+        fitting = self._fitting(leaf, ask, bit, beside_victims=beside_victims)
+        return _first(standing, chosen, fitting)
+
+    def _unless_kept(self, node: Node | None, leaf: LeafView, ask: Ask) -> Node | None:
+        if node is None or not node.kept or self._kept_nodes.is_service(leaf, ask):
+            return node
+        return None  # An ask that matches a node that is kept requires this node.
 
     # TOPOLOGY-14
     def find_in_any_domain(self, leaf: LeafView, ask: Ask, bit: int) -> Node | None:
@@ -76,29 +88,22 @@ class NodeFinder:
         standing = None if ask.gang is None else standing_in(self._gangs[ask.gang], self._apps)
         if standing is None or not standing.must_choose:
             return None
-        return next((node for node in self._fitting(leaf, ask, bit) if standing.lets(node)), None)
-
-    def _first(
-        self, standing: Standing, chosen: str | None, leaf: LeafView, ask: Ask, bit: int
-    ) -> Node | None:
-        """Return the node with the least place, and of these the first in the order of nodes."""
-        best, least = None, -1
-        for node in self._fitting(leaf, ask, bit):
-            place = standing.place(node, chosen)
-            if place is not None and (best is None or place < least):
-                best, least = node, place
-                if not place:
-                    break
-        return best
+        fitting = self._fitting(leaf, ask, bit, beside_victims=True)
+        return next((node for node in fitting if standing.lets(node)), None)
 
     # ORDER-21, SERVICE-10
-    def _fitting(self, leaf: LeafView, ask: Ask, bit: int) -> Iterator[Node]:
+    def _fitting(
+        self, leaf: LeafView, ask: Ask, bit: int, *, beside_victims: bool
+    ) -> Iterator[Node]:
         """Iterate over the nodes on which an ask fits, whatever its gang says, in order."""
         service = self._kept_nodes.is_service(leaf, ask)
-        return (node for node in self._nodes.fitting_on(bit) if service or not node.kept)
+        fitting = self._nodes.fitting_on(bit, beside_victims=beside_victims)
+        return (node for node in fitting if service or not node.kept)
 
     # TOPOLOGY-7
-    def _choose(self, gang: ViewGang, member: Member, standing: Standing) -> str | None:
+    def _choose(
+        self, gang: ViewGang, member: Member, standing: Standing, *, beside_victims: bool
+    ) -> str | None:
         """Return the first domain in which a member and those that its gang lacks have room."""
         domains = self._domains.in_order(standing.topology.attribute)
         count = equal_party(gang, member[1])
@@ -107,7 +112,8 @@ class NodeFinder:
             return next((domain for domain in domains if rooms.get(domain, 0) >= count), None)
         party = party_of(self._state, gang, member, self._bring_up_to_date)
         for domain in domains:
-            if self._place(party, standing, domain) == len(party):
+            placed = self._place(party, standing, domain, beside_victims=beside_victims)
+            if placed == len(party):
                 return domain
         return None
 
@@ -136,7 +142,14 @@ class NodeFinder:
         # SERVICE-10: no member of an unsatisfied gang, and none without a required node, is one.
         return self._domains.rooms(standing.topology.attribute, ask.shape)
 
-    def _place(self, party: list[Member], standing: Standing, domain: str) -> int:
+    def _place(
+        self,
+        party: list[Member],
+        standing: Standing,
+        domain: str,
+        *,
+        beside_victims: bool = False,
+    ) -> int:
         """Try how many members can be placed in a domain one after another, until one fails."""
         trial = Trial(self._state)
         with trial.running():
@@ -144,7 +157,7 @@ class NodeFinder:
                 if not trial.has_headroom(app, ask):
                     return number
                 leaf, bit = self._state.leaf_of(app), self._state.bit_of(ask)
-                fitting = self._fitting(leaf, ask, bit)
+                fitting = self._fitting(leaf, ask, bit, beside_victims=beside_victims)
                 node = next((one for one in fitting if standing.domain_of(one) == domain), None)
                 if node is None:
                     return number
@@ -154,3 +167,15 @@ class NodeFinder:
     def _bring_up_to_date(self) -> None:
         self._list_apps()
         self._state.refresh()
+
+
+def _first(standing: Standing, chosen: str | None, fitting: Iterable[Node]) -> Node | None:
+    """Return the node with the least place, and of these the first in the order of nodes."""
+    best, least = None, -1
+    for node in fitting:
+        place = standing.place(node, chosen)
+        if place is not None and (best is None or place < least):
+            best, least = node, place
+            if not place:
+                break
+    return best

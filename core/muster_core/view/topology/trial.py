@@ -15,6 +15,7 @@ from muster_core.structures.totals import add_to
 if TYPE_CHECKING:
     from collections.abc import Generator, Hashable, Iterable
 
+    from muster_core.nodes.devices import DeviceUse
     from muster_core.nodes.node import Node
     from muster_core.owners.messages.asks import Ask
     from muster_core.view.state.view_state import ViewState
@@ -31,7 +32,7 @@ class Trial:
 
     def __init__(self, state: ViewState) -> None:
         self._state = state
-        self._taken: list[tuple[ViewApp, Ask, Node]] = []
+        self._taken: list[tuple[ViewApp, Ask, Node, DeviceUse]] = []
         #: What they would use in queues with a ``max`` and of limits, by key.
         self._more: dict[Hashable, dict[str, int]] = {}
 
@@ -43,8 +44,8 @@ class Trial:
         try:
             yield
         finally:
-            for app, ask, node in reversed(self._taken):
-                nodes.give_back(node, ask.resources, (app.identity.key, ask.name))
+            for app, ask, node, use in reversed(self._taken):
+                nodes.give_back(node, ask.resources, (app.identity.key, ask.name), use)
             nodes.grown, nodes.changes = grown, changes
 
     # LIMIT-9, CONFIG-25
@@ -77,8 +78,9 @@ class Trial:
     def place(self, app: ViewApp, ask: Ask, node: Node) -> None:
         """Let an ask hold a node on which it fits."""
         resources = ask.resources
-        self._state.nodes.take(node, resources, (app.identity.key, ask.name))
-        self._taken.append((app, ask, node))
+        use = ask.shape.devices, self._state.nodes.devices_for(node, ask.shape)
+        self._state.nodes.take(node, resources, (app.identity.key, ask.name), use)
+        self._taken.append((app, ask, node, use))
         for queue in self._state.leaf_of(app).line:
             if queue.config.max.amounts:
                 add_to(self._more.setdefault(queue.key, {}), resources.amounts)

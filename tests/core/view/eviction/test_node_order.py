@@ -2,12 +2,18 @@
 
 from __future__ import annotations
 
+from typing import Final
+
 import pytest
 
+from muster_core.resources import Resources
+from muster_core.structures.shapes import Shape
 from muster_core.view.eviction.node_order import NodeOrder
 from muster_core.view.gangs.standing import Standing
 from tests.core.nodes.node_index import Nodes
 from tests.core.view.topology.racks import PREFER, SAME, SPREAD
+
+ANY: Final = Shape(Resources({"vcore": 1}))
 
 
 def nodes() -> Nodes:
@@ -32,14 +38,14 @@ def test_the_topology_comes_before_the_order_of_nodes(
     standing: Standing | None, order: str
 ) -> None:
     # TOPOLOGY-13
-    found = NodeOrder(nodes().index, standing)
+    found = NodeOrder(nodes().index, ANY, standing)
     assert "".join(node.name for node in found.every() if found.lets(node)) == order
 
 
 def test_some_nodes_are_in_the_same_order() -> None:
     index = nodes().index
     for standing in (None, Standing(PREFER, {"x": 1}, "x")):
-        found = NodeOrder(index, standing)
+        found = NodeOrder(index, ANY, standing)
         every = list(found.every())
         assert [*found.some({*every[1:]})] == every[1:]
         assert [*found.some({})] == []
