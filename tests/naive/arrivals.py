@@ -27,8 +27,9 @@ from muster_core.events import (
 )
 from muster_core.snapshots import AskPlace
 from tests.naive import back_off, directory, gangs, lifecycle, placement, user_limits
+from tests.naive.devices.rooms import some_held
 from tests.naive.properties import INT32_MAX, INT32_MIN
-from tests.naive.state import App, Ask, Node, PriorityClass, World
+from tests.naive.state import App, Ask, AskShape, Node, PriorityClass, World
 
 MAX_CLASS_VALUE = 1_000_000_000
 
@@ -125,7 +126,7 @@ def _configure(world: World, event: Configure) -> None:
 def _add_node(world: World, event: AddNode) -> None:
     _refuse_if(event.node in world.nodes, f"node: {event.node!r} is there already")
     world.nodes[event.node] = Node(
-        event.node, event.capacity, dict(event.attributes), event.schedulable
+        event.node, event.capacity, dict(event.attributes), event.schedulable, event.devices
     )
 
 
@@ -136,8 +137,14 @@ def _node(world: World, name: str) -> Node:
 
 def _update_node(world: World, event: UpdateNode) -> None:
     node = _node(world, event.node)
+    held = some_held(world.asks(), node)
+    world.reached["devices replaced"] += event.devices is not None and not held
+    world.reached["devices held"] += event.devices is not None and held
+    _refuse_if(event.devices is not None and held, "devices: one is held")
+    if event.devices is not None:
+        node.equip(node.written, event.devices)
     if event.capacity is not None:
-        node.capacity = event.capacity
+        node.equip(event.capacity, node.stock)
     if event.attributes is not None:
         node.attributes = dict(event.attributes)
     if event.schedulable is not None:
@@ -188,7 +195,7 @@ def add_ask(world: World, event: AddAsk, now_us: int) -> list[Ask]:
     """Add the asks of an event; give them."""
     app = _app(world, event.app)
     _refuse_if(app.state == "Completed", f"app: {event.app!r} has completed")
-    _refuse_if(not event.resources, "resources: there is nothing in it")
+    _refuse_if(not event.resources and not event.devices, "resources: there is nothing in it")
     _refuse_if(event.count is not None and event.count < 1, f"count: {event.count}")
     _refuse_if(event.run_for_us is not None and event.run_for_us < 1, "run_for: must be above 0")
     priority = _priority(world, event)
@@ -215,11 +222,14 @@ def add_ask(world: World, event: AddAsk, now_us: int) -> list[Ask]:
             gang=event.gang,
             says=event.says,
             retries=event.retries,
+            needs=event.devices,
         )
         for number, name in enumerate(names)
     ]
     gangs.join(world, asks)
     app.asks.update((ask.name, ask) for ask in asks)
+    if event.devices:
+        world.came += [AskShape.of(event.devices, event.resources) for _ in asks]
     lifecycle.ask_came(world, app)
     return asks
 

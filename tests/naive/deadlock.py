@@ -8,8 +8,8 @@ from muster_core.snapshots import AskPlace
 from tests.naive import order, permits
 from tests.naive.back_off import awake, backs_off
 from tests.naive.gangs import Group, age, all_groups, holding, let_go, members, release, waiting
+from tests.naive.node_choice import fitting
 from tests.naive.picture import Picture
-from tests.naive.rounds import fitting
 from tests.naive.state import ROOT, Ask, Gang, World
 
 
@@ -74,13 +74,13 @@ def _is_hopeless(world: World, gang: Gang) -> bool:
 def _would_fit(world: World, group: Group, released: list[Group]) -> bool:
     """Try without effect whether a group's missing members fit once others are released."""
     log, moves = list(world.log), world.moves
-    before = [(ask, ask.place, ask.node, ask.held_order) for ask in world.asks()]
+    before = [(ask, ask.place, ask.node, ask.held_order, ask.devices) for ask in world.asks()]
     for other in released:
         for ask in waiting(world, *other.gangs):
             let_go(world, ask)
     fits = all(_place(world, ask) for ask in iter(lambda: next_missing(world, group), None))
-    for ask, place, node, held_order in before:
-        ask.place, ask.node, ask.held_order = place, node, held_order
+    for ask, place, node, held_order, devices in before:
+        ask.place, ask.node, ask.held_order, ask.devices = place, node, held_order, devices
     world.log, world.moves = log, moves
     return fits
 

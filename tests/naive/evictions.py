@@ -12,9 +12,9 @@ from tests.naive import back_off, claims, lifecycle, order, permits, services, u
 from tests.naive.claims import Claim
 from tests.naive.deadlock import may_be_helped, next_missing
 from tests.naive.gangs import Group, group_of, holding, let_go, members, unsatisfy_if_lost
+from tests.naive.node_choice import fitting, fitting_in_claims
 from tests.naive.picture import Picture
 from tests.naive.plans import Plan, plan_for
-from tests.naive.rounds import fitting
 from tests.naive.state import ROOT, Ask, Gang, World
 from tests.naive.takings import alike, evicted
 from tests.naive.trial import Trial
@@ -118,7 +118,7 @@ def _help_group(world: World, group: Group, now_us: int, claim_of: MakeClaim) ->
     victims = 0
     while (ask := next_missing(world, group)) is not None:
         picture = Picture(world)
-        node = fitting(picture, ask)
+        node = fitting_in_claims(picture, ask)
         plan = None if node is not None else _plan(picture, ask, now_us, claim_of)
         placed.append(ask)
         if node is not None:

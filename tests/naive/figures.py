@@ -6,13 +6,16 @@ from collections.abc import Callable, Iterator, Mapping
 from typing import Final
 
 from muster_core.config.model import PreemptionPolicy
+from muster_core.gangs.topology import TopologyRule
 from muster_core.reasons import Code
 from tests.naive import back_off, claims, order, user_limits
+from tests.naive.filters import lacks
 from tests.naive.gangs import group_of, holding, members
 from tests.naive.moment import Moment, could_hold
 from tests.naive.permits import has_enough
-from tests.naive.rounds import lacks
 from tests.naive.state import App, Ask, Gang, lineage
+from tests.naive.topology.choice import rooms
+from tests.naive.topology.domains import domains, homes, topology_of
 from tests.naive.waits import deadline
 
 Figures = Mapping[str, object]
@@ -191,6 +194,26 @@ def _histogram(moment: Moment, ask: Ask) -> Figures:
     }
 
 
+def _topology(moment: Moment, ask: Ask) -> Figures:
+    topology = topology_of(moment.picture, ask)
+    assert topology is not None, "nothing but a topology keeps it off"
+    figures: dict[str, object] = {
+        "gang": ask.gang,
+        "rule": topology.rule.value,
+        "attribute": topology.attribute,
+    }
+    held = homes(moment.picture, ask)
+    if not domains(moment.picture, topology):
+        return figures
+    if topology.rule is TopologyRule.SPREAD:
+        figures["members"] = {domain: held.count(domain) for domain in held}
+    elif held:
+        figures["domain"] = held[0]
+    else:
+        figures["needed"], figures["room"] = rooms(moment.picture, ask, topology)
+    return figures
+
+
 def _claims(moment: Moment, ask: Ask) -> Figures:
     then_us = claims.delay_ends(moment.world, ask)
     claim = claims.reclaim(moment.picture, ask, then_us)
@@ -243,6 +266,7 @@ _FIGURES: Final[dict[str, tuple[str, Callable[[Moment, Ask], Figures]]]] = {
     Code.NODE_KEPT: ("node", _kept),
     Code.FRAGMENTED: ("free nodes", _free),
     Code.NO_NODE_FITS: ("nodes unmatched unschedulable lacking", _histogram),
+    Code.TOPOLOGY: ("gang rule attribute members domain needed room", _topology),
     Code.PREEMPTION_DELAY: ("claimant preempts left_us", _delay),
     Code.RECLAIM_INSUFFICIENT: ("claimant preempts", _ways),
     Code.NOT_YOUR_TURN: ("first", _first),

@@ -88,6 +88,7 @@ def let_go(world: World, ask: Ask) -> None:
     parked = gang is not None and gang.timed_out
     ask.place = AskPlace.PARKED if parked else AskPlace.PENDING
     ask.node = None
+    ask.devices = None
     ask.ends_at = None
 
 

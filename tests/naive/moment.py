@@ -10,9 +10,9 @@ from muster_core.reasons import Code
 from tests.naive import order, permits, services, user_limits
 from tests.naive.back_off import awake, backs_off
 from tests.naive.deadlock import may_be_helped
+from tests.naive.filters import lacks, may_stand
 from tests.naive.gangs import group_of, holding, members
 from tests.naive.picture import Picture
-from tests.naive.rounds import lacks, may_stand
 from tests.naive.state import ROOT, Ask, Node, World
 
 

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Mapping
 
 from muster_core.config.model import NodeSortPolicy, SortPolicy
-from muster_core.resources import Resources
 from tests.naive import user_limits
 from tests.naive.back_off import awake
+from tests.naive.devices.fragmentation import fragmentation
+from tests.naive.devices.rooms import after_placing, can_hold, room_of, typical_of
 from tests.naive.picture import Picture, remembered
 from tests.naive.state import ROOT, App, Ask, Node, Queue, lineage
 
@@ -109,19 +111,96 @@ def best_of(picture: Picture, wanted: set[Ask], path: str = ROOT) -> Ask | None:
     return None
 
 
-def nodes(picture: Picture) -> list[Node]:
-    """Give all nodes, best first."""
-    config = picture.world.config
+def nodes(picture: Picture, ask: Ask) -> list[Node]:
+    """Give all nodes, best first for an ask."""
+    config, there = picture.world.config, picture.world.nodes.values()
+    if config.node_sort is NodeSortPolicy.FGD:
+
+        def by_step(node: Node) -> tuple[float, float, str]:
+            return (step(picture, node, ask), leftover(picture, node, ask), node.name)
+
+        found = sorted(there, key=by_step)
+        _note(picture, ask, found)
+        return found
+    if config.node_sort is NodeSortPolicy.BESTFIT:
+        return by_leftover(picture, ask)
     sign = -1.0 if config.node_sort is NodeSortPolicy.BINPACKING else 1.0
     weights = dict(config.node_weights)
 
     def key(node: Node) -> tuple[float, str]:
         return (sign * utilisation(node.capacity, picture.used[node.name], weights), node.name)
 
+    return sorted(there, key=key)
+
+
+def nodes_of_plans(picture: Picture, ask: Ask) -> list[Node]:
+    """Give all nodes in the order of section 7."""
+    if picture.world.config.node_sort in {NodeSortPolicy.FGD, NodeSortPolicy.BESTFIT}:
+        return by_leftover(picture, ask)
+    return nodes(picture, ask)
+
+
+def by_leftover(picture: Picture, ask: Ask) -> list[Node]:
+    """Give all nodes, the one first that has the least left beside an ask."""
+    picture.world.reached["by leftover"] += 1
+
+    def key(node: Node) -> tuple[float, str]:
+        return (leftover(picture, node, ask), node.name)
+
     return sorted(picture.world.nodes.values(), key=key)
 
 
-def utilisation(capacity: Resources, used: dict[str, int], weights: dict[str, float]) -> float:
+def leftover(picture: Picture, node: Node, ask: Ask) -> float:
+    """Give the weighted sum of what a node has left beside an ask."""
+    return _leftover(picture, (node, ask))
+
+
+@remembered
+def _leftover(picture: Picture, both: tuple[Node, Ask]) -> float:
+    node, ask = both
+    parts: list[float] = []
+    for name, weight in picture.world.config.node_weights:
+        largest = max(one.capacity[name] for one in picture.world.nodes.values())
+        if largest:
+            free = node.capacity[name] - picture.used[node.name].get(name, 0)
+            parts.append(weight * ((free - ask.wants.get(name, 0)) / largest))
+    return math.fsum(parts)
+
+
+def _note(picture: Picture, ask: Ask, found: list[Node]) -> None:
+    """Count what decided between the first two nodes that an ask fits."""
+    first = [node for node in found if step(picture, node, ask) < math.inf][:2]
+    if len(first) < 2:
+        return
+    steps = [step(picture, node, ask) for node in first]
+    left = [leftover(picture, node, ask) for node in first]
+    reached = picture.world.reached
+    reached["step before leftover"] += steps[0] < steps[1] and left[0] > left[1]
+    reached["leftover among equal steps"] += steps[0] == steps[1] and left[0] < left[1]
+    reached["name among equal steps"] += steps[0] == steps[1] and left[0] == left[1]
+    reached["less fragmentation than before"] += steps[0] < 0
+
+
+def step(picture: Picture, node: Node, ask: Ask) -> float:
+    """Give the step k of a node: by how much an ask there adds to fragmentation; else infinite."""
+    return _step(picture, (node, ask))
+
+
+@remembered
+def _step(picture: Picture, both: tuple[Node, Ask]) -> float:
+    node, ask = both
+    if not can_hold(room_of(picture, node), ask):
+        return math.inf
+    typical = typical_of(picture)
+    before = fragmentation(room_of(picture, node), typical)
+    more = fragmentation(after_placing(picture, node, ask), typical) - before
+    weights = sum(one.weight for one in typical)
+    return -(-more // (40 * weights)) if weights else 0
+
+
+def utilisation(
+    capacity: Mapping[str, int], used: Mapping[str, int], weights: Mapping[str, float]
+) -> float:
     """Give the weighted average of a node's utilisation."""
     types = [name for name in capacity if name in weights]
     whole = math.fsum(weights[name] for name in types)

@@ -2,10 +2,14 @@
 
 from __future__ import annotations
 
+import attrs
+
 from muster_core.decisions import Decision, Kind, Reason
 from muster_core.snapshots import AskPlace
 from tests.naive import back_off, lifecycle
+from tests.naive.devices.rooms import taken_by
 from tests.naive.gangs import Group, group_of, holding, let_go, members, unsatisfy_if_lost, waiting
+from tests.naive.picture import Picture
 from tests.naive.state import Ask, Gang, Node, World
 
 
@@ -44,8 +48,10 @@ def has_enough(world: World, gang: Gang) -> bool:
 def hold(world: World, ask: Ask, node: Node) -> None:
     """Let an ask hold a node; nothing is bound yet, and whether it waits is still open."""
     world.moves += 1
+    ask.devices = taken_by(Picture(world), node, ask)
     ask.place, ask.node, ask.held_order = AskPlace.WAITING, node.name, world.moves
-    world.log.append(ask.say(Kind.ASSIGNED, node.name))
+    said = ask.say(Kind.ASSIGNED, node.name)
+    world.log.append(attrs.evolve(said, devices=ask.devices))
 
 
 def satisfy(world: World, group: Group, now_us: int) -> list[Ask]:

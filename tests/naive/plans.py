@@ -7,14 +7,14 @@ from collections.abc import Sequence
 import attrs
 
 from muster_core.snapshots import AskPlace
-from tests.naive import order
 from tests.naive.claims import Claim
+from tests.naive.filters import lacks, matches
 from tests.naive.gangs import group_of, members, waiting
 from tests.naive.picture import Picture
-from tests.naive.rounds import lacks, matches
 from tests.naive.services import is_open
 from tests.naive.state import Ask, Gang, Node, World, lineage
 from tests.naive.takings import alike
+from tests.naive.topology.choice import nodes_of_plans
 
 Unit = tuple[Ask, ...]
 """What goes together, in the order of victims."""
@@ -38,13 +38,16 @@ class Plan:
 def plan_for(claim: Claim) -> Plan | None:
     """Give the best plan for an ask that fits nowhere, or None if no node works."""
     plans: list[tuple[tuple[object, ...], Plan]] = []
-    for place, node in enumerate(order.nodes(Picture(claim.world))):
+    for place, node in enumerate(nodes_of_plans(Picture(claim.world), claim.ask)):
         may = matches(node, claim.ask) and is_open(claim.world, node, claim.ask)
         lost = (alike(claim.ask), node.name) in claim.world.lost
         units = _taken_on(claim, node) if may and not lost else None
         if units is None:
             continue
         victims = tuple(ask for unit in _spared(claim, node, units) for ask in unit)
+        claim.world.reached["victims by devices"] += any(
+            set(one.devices or ()) & set(claim.ask.needs) for one in victims
+        )
         highest = max(claim.rank(victim) for victim in victims)
         plans.append(((highest, len(victims), place), Plan(claim, node, victims)))
     return min(plans, key=lambda one: one[0])[1] if plans else None

@@ -21,10 +21,11 @@ from tests.naive import claims, order, permits, services, user_limits
 from tests.naive.back_off import backs_off
 from tests.naive.directory import check_admitted
 from tests.naive.figures import BACKING_OFF, Figures, figures_of, turn_of
+from tests.naive.filters import takes
 from tests.naive.gangs import group_of
 from tests.naive.moment import Moment, could_hold, gang_code
+from tests.naive.node_choice import first_node
 from tests.naive.parting import Parting, parting
-from tests.naive.rounds import first_node
 from tests.naive.state import RECOVERY, Ask, World, lineage
 
 
@@ -163,7 +164,15 @@ def _node_kept(moment: Moment, ask: Ask) -> bool:
 
 
 def _no_node_fits(moment: Moment, ask: Ask) -> bool:
-    return first_node(moment.picture, ask) is None
+    """No node has room for it, wherever its gang lets it be."""
+    nodes = moment.world.nodes.values()
+    return not any(takes(moment.picture, node, ask) for node in nodes)
+
+
+def _topology(moment: Moment, ask: Ask) -> bool:
+    """Some node has room for it, but its gang lets it take none."""
+    has_room = not _no_node_fits(moment, ask)
+    return has_room and first_node(moment.picture, ask) is None
 
 
 def _fragmented(moment: Moment, ask: Ask) -> bool:
@@ -238,6 +247,7 @@ _REASONS: Final[tuple[tuple[str, Callable[[Moment, Ask], bool]], ...]] = (
     (Code.NODE_KEPT, _node_kept),
     (Code.FRAGMENTED, _fragmented),
     (Code.NO_NODE_FITS, _no_node_fits),
+    (Code.TOPOLOGY, _topology),
     (Code.PREEMPTION_DELAY, _preemption_delay),
     (Code.RECLAIM_INSUFFICIENT, _reclaim_insufficient),
     (Code.NOT_YOUR_TURN, _not_your_turn),

@@ -10,11 +10,13 @@ from muster_core.decisions import Kind, Reason
 from muster_core.snapshots import AskPlace
 from tests.naive import order, permits, services, user_limits
 from tests.naive.back_off import awake
+from tests.naive.devices.fragmentation import learn
 from tests.naive.gangs import Group, all_groups, group_of, let_go, members, release, waiting
+from tests.naive.node_choice import first_node
 from tests.naive.picture import Picture
 from tests.naive.state import ROOT, Ask, Gang, Node, World
 
-State = frozenset[tuple[str, str, AskPlace, str | None]]
+State = frozenset[tuple[object, ...]]
 
 
 def run_rounds(world: World, now_us: int) -> None:
@@ -29,7 +31,10 @@ def run_rounds(world: World, now_us: int) -> None:
 def state(world: World) -> State:
     """Give the bound, the waiting and the pending asks, to be compared."""
     asks = [ask for ask in world.asks() if ask.place is not AskPlace.PARKED]
-    return frozenset((ask.app.name, ask.name, ask.place, ask.node) for ask in asks)
+    return frozenset(
+        (ask.app.name, ask.name, ask.place, ask.node, *sorted((ask.devices or {}).items()))
+        for ask in asks
+    )
 
 
 class _Outcome(Enum):
@@ -83,6 +88,7 @@ class _Round:
     def _start(self) -> None:
         """Begin new cycles, and bind what may be bound already."""
         world = self._world
+        learn(world)
         services.check(Picture(world), *world.pending())
         for gang in world.gangs.values():
             gang.cycle_valid, gang.failed = True, None
@@ -189,38 +195,3 @@ class _Round:
         pending = [ask for ask in asks if ask.place is AskPlace.PENDING]
         untried = set(awake(world, pending)) - self._tried
         return order.best_of(self._look(), untried) if untried else None
-
-
-def first_node(picture: Picture, ask: Ask) -> Node | None:
-    """Give the first node in order that is schedulable, open, matches and has room."""
-    for node in order.nodes(picture):
-        fits = matches(node, ask) and not lacks(picture, node, ask)
-        if fits and services.is_open(picture.world, node, ask):
-            return node
-    return None
-
-
-def fitting(picture: Picture, ask: Ask) -> Node | None:
-    """Give the first node for an ask that neither a quota nor a limit keeps from it."""
-    if not picture.fits_headroom(ask) or user_limits.over(picture, ask):
-        return None
-    return first_node(picture, ask)
-
-
-def matches(node: Node, ask: Ask) -> bool:
-    """Say whether an ask may be placed on a node, whatever room there is."""
-    return node.schedulable and may_stand(node, ask)
-
-
-def may_stand(node: Node, ask: Ask) -> bool:
-    """Say whether a node is the one that an ask requires, and has what it selects."""
-    selected = all(node.attributes.get(key) == text for key, text in ask.selector.items())
-    return ask.required in {None, node.name} and selected
-
-
-def lacks(picture: Picture, node: Node, ask: Ask) -> set[str]:
-    """Give the types of which a node has too little left for an ask."""
-    used = picture.used[node.name]
-    return {
-        name for name, value in ask.wants.items() if used.get(name, 0) + value > node.capacity[name]
-    }

@@ -4,9 +4,11 @@ from __future__ import annotations
 
 from tests.naive import user_limits
 from tests.naive.back_off import backs_off
+from tests.naive.devices.rooms import empty_room, lacking
 from tests.naive.permits import constrained
 from tests.naive.picture import Picture
 from tests.naive.state import Ask, Node, World
+from tests.naive.topology.domains import lets
 
 
 def is_service(world: World, ask: Ask) -> bool:
@@ -21,9 +23,10 @@ def lacks_only_room(picture: Picture, ask: Ask) -> bool:
     if node is None or not node.schedulable:
         return False
     selected = all(node.attributes.get(key) == text for key, text in ask.selector.items())
-    large = all(node.capacity[name] >= value for name, value in ask.wants.items())
+    large = all(node.capacity[name] >= value for name, value in ask.resources.items())
+    large = large and not lacking(empty_room(node), ask)
     free = picture.fits_headroom(ask) and not user_limits.over(picture, ask)
-    return selected and large and free
+    return selected and large and free and lets(picture, node, ask)
 
 
 def keepers(world: World, node: Node) -> list[Ask]:

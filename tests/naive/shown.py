@@ -7,6 +7,7 @@ from typing import final
 
 import attrs
 
+from muster_core.resources import Resources
 from muster_core.snapshots import (
     AppSnapshot,
     AskSnapshot,
@@ -16,9 +17,11 @@ from muster_core.snapshots import (
     Snapshot,
 )
 from muster_core.values.application_states import AppState
+from muster_core.values.snapshots import DeviceSnapshot
+from tests.naive.devices.rooms import room_of
 from tests.naive.picture import Picture
 from tests.naive.scheduler import NaiveScheduler, QueueState
-from tests.naive.state import App
+from tests.naive.state import App, Node
 
 
 @final
@@ -76,7 +79,12 @@ def snapshot_of(model: NaiveScheduler, at_us: int = 0) -> Snapshot:
         shares={path: queue.share for path, queue in states.items()},
         nodes={
             name: NodeSnapshot(
-                name, dict(node.capacity), used[name], node.schedulable, dict(node.attributes)
+                name,
+                dict(node.capacity),
+                used[name],
+                node.schedulable,
+                dict(node.attributes),
+                devices=_devices(model, node),
             )
             for name, node in model.world.nodes.items()
         },
@@ -86,10 +94,23 @@ def snapshot_of(model: NaiveScheduler, at_us: int = 0) -> Snapshot:
 
 def _app(app: App, priority: int | None) -> AppSnapshot:
     asks = tuple(
-        AskSnapshot(ask.name, ask.place, ask.priority, ask.resources, ask.node, ask.gang)
+        AskSnapshot(
+            ask.name,
+            ask.place,
+            ask.priority,
+            Resources(ask.wants),
+            ask.node,
+            ask.gang,
+            devices=ask.devices or {},
+        )
         for ask in app.asks.values()
     )
     return AppSnapshot(app.name, app.queue, AppState(app.state), priority, asks)
+
+
+def _devices(model: NaiveScheduler, node: Node) -> dict[str, DeviceSnapshot]:
+    room = room_of(Picture(model.world), node)
+    return {kind: DeviceSnapshot(room.models[kind], free) for kind, free in room.devices.items()}
 
 
 def _queue(path: str, queue: QueueState) -> QueueSnapshot:

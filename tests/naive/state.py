@@ -6,7 +6,8 @@ the asks, so that nothing here can be stale.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections import Counter
+from collections.abc import Collection, Iterable, Mapping
 from functools import cache
 
 import attrs
@@ -17,11 +18,15 @@ from muster_core.gangs.definition import NOTHING_SAID, GangDefinition, GangField
 from muster_core.resources import Resources
 from muster_core.snapshots import AskPlace
 from muster_core.values.configuration.user_limits import LimitEntry
+from muster_core.values.devices import DeviceNeed, DeviceStock
 
 ROOT = "root"
 
 RECOVERY = "root.@recovery@"
 """Where applications go that placement rules leave without a queue, if they insist."""
+
+MILLI = 1000
+"""How much of a device there is in all."""
 
 GONE_STATES = frozenset({"Completed"})
 RUNNING_STATES = frozenset({"Starting", "Running"})
@@ -49,6 +54,7 @@ class Ask:
     ``since_us`` is when it came, or was last released from being bound; ``failed_on``
     is the node on which its bind failed, if that is the last thing that happened to it
     as of the end of a batch; ``keeps`` says that it is a node service that keeps its node;
+    ``needs`` is what it needs of devices, and ``devices`` the numbers of those that it holds;
     ``retries`` is how often its work may still fail; ``failed_binds`` is how many of its
     binds failed in a row, and ``failed_at_us`` when the last of them did.
     """
@@ -77,10 +83,13 @@ class Ask:
     retries: int = 0
     failed_binds: int = 0
     failed_at_us: int = 0
+    needs: Mapping[str, DeviceNeed] = attrs.field(factory=dict[str, DeviceNeed])
+    devices: dict[str, tuple[int, ...]] | None = None
     wants: dict[str, int] = attrs.field(init=False)
 
     def __attrs_post_init__(self) -> None:
-        self.wants = dict(self.resources)
+        of_devices = {kind: need.milli or MILLI * need.count for kind, need in self.needs.items()}
+        self.wants = {**self.resources, **as_resources(of_devices)}
 
     def say(self, kind: Kind, node: str | None, reason: Reason | None = None) -> Decision:
         """Make a decision about this ask."""
@@ -183,12 +192,43 @@ class Queue:
 
 @attrs.define(eq=False)
 class Node:
-    """One node; what is used on it is the sum of the asks waiting or bound there."""
+    """One node; what is used on it is the sum of the asks waiting or bound there.
+
+    ``written`` is its ``capacity`` without its devices, which are its ``stock``.
+    """
 
     name: str
-    capacity: Resources
+    written: Resources
     attributes: dict[str, str]
     schedulable: bool
+    stock: Mapping[str, DeviceStock] = attrs.field(factory=dict[str, DeviceStock])
+    capacity: Resources = attrs.field(init=False)
+
+    def __attrs_post_init__(self) -> None:
+        self.equip(self.written, self.stock)
+
+    def equip(self, written: Resources, stock: Mapping[str, DeviceStock]) -> None:
+        """Give it another capacity or other devices, which count as a resource type."""
+        self.written, self.stock = written, stock
+        of_devices = {kind: MILLI * stock.count for kind, stock in self.stock.items()}
+        self.capacity = Resources({**written, **as_resources(of_devices)})
+
+
+@attrs.frozen
+class AskShape:
+    """What an ask needs, of devices and of resources, each sorted by type."""
+
+    devices: tuple[tuple[str, DeviceNeed], ...]
+    resources: tuple[tuple[str, int], ...]
+
+    @classmethod
+    def of(cls, devices: Mapping[str, DeviceNeed], resources: Mapping[str, int]) -> AskShape:
+        """Make the shape of an ask."""
+        return cls(tuple(sorted(devices.items())), tuple(sorted(resources.items())))
+
+    def only(self, types: Collection[str]) -> AskShape:
+        """Leave of its resources those of some types."""
+        return AskShape(self.devices, tuple(one for one in self.resources if one[0] in types))
 
 
 @attrs.define(eq=False)
@@ -219,7 +259,12 @@ def empty_configuration() -> Configuration:
 
 @attrs.define(eq=False)
 class World:
-    """Everything that there is, and the log and the instant of the present or last batch."""
+    """Everything that there is, and the log and the instant of the present or last batch.
+
+    ``came`` are the shapes of all asks with devices that ever came, and ``learned`` those that
+    are typical as long as no others are named. ``reached`` counts how often rules were reached,
+    to tell whether scenarios are about them.
+    """
 
     config: Configuration = attrs.field(factory=empty_configuration)
     queues: dict[str, Queue] = attrs.field(factory=dict[str, Queue])
@@ -235,6 +280,9 @@ class World:
     moves: int = 0
     taken: dict[Ask, object] = attrs.field(factory=dict[Ask, object])
     lost: set[object] = attrs.field(factory=set[object])
+    came: list[AskShape] = attrs.field(factory=list[AskShape])
+    learned: list[AskShape] = attrs.field(factory=list[AskShape])
+    reached: Counter[str] = attrs.field(factory=Counter[str])
 
     @property
     def here(self) -> tuple[int, int]:
@@ -284,6 +332,16 @@ def lineage(path: str) -> tuple[str, ...]:
     """Give a path and the paths above it, up to the root."""
     above = parent_path(path)
     return (path,) if above is None else (path, *lineage(above))
+
+
+def device_type(kind: str) -> str:
+    """Give the resource type that stands for a type of devices."""
+    return f"device/{kind}"
+
+
+def as_resources(devices: Mapping[str, int]) -> dict[str, int]:
+    """Give milli of devices as resources."""
+    return {device_type(kind): milli for kind, milli in devices.items()}
 
 
 def total_of(asks: Iterable[Ask]) -> dict[str, int]:

@@ -10,7 +10,17 @@ Alike = tuple[object, ...]
 def alike(ask: Ask) -> Alike:
     """Give what asks have in common that differ in their names alone."""
     wants, selector = tuple(sorted(ask.wants.items())), tuple(sorted(ask.selector.items()))
-    return (ask.app.name, wants, selector, ask.required, ask.priority, ask.preempts, ask.gang)
+    needs = tuple(sorted(ask.needs.items()))
+    return (
+        ask.app.name,
+        wants,
+        needs,
+        selector,
+        ask.required,
+        ask.priority,
+        ask.preempts,
+        ask.gang,
+    )
 
 
 def forget(world: World) -> None:

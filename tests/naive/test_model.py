@@ -15,9 +15,10 @@ from tests.naive.eviction_strategies import evictions
 from tests.naive.gang_strategies import gang_scenarios
 from tests.naive.gangs import group_of
 from tests.naive.harness import Batch, Drive, Step
+from tests.naive.node_choice import fitting
 from tests.naive.operator_strategies import operations
 from tests.naive.picture import Picture
-from tests.naive.rounds import fitting, run_rounds
+from tests.naive.rounds import run_rounds
 from tests.naive.scheduler import NaiveScheduler
 from tests.naive.state import lineage, total_of
 from tests.naive.strategies import scenarios

@@ -10,7 +10,7 @@ from tests.naive.state import App, Ask, Gang, World
 
 _ASK: Final = (
     *("place", "node", "held_order", "bound_order", "ends_at", "failures", "since_us"),
-    *("failed_binds", "failed_at_us"),
+    *("failed_binds", "failed_at_us", "devices"),
 )
 _APP: Final = ("state", "deadline")
 _GANG: Final = ("satisfied", "since_us")

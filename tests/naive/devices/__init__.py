@@ -1,0 +1,1 @@
+"""Devices in the naive model, and the scenarios that are about them."""
