@@ -231,6 +231,8 @@ def played(
     make: Callable[
         [Theme, GangTheme, EvictionTheme, list[Configuration]], EvictionAssembly
     ] = EvictionAssembly,
+    *,
+    nodes: tuple[int, int] = (1, 3),
 ) -> list[Step]:
     """Draw what comes in, under some configurations.
 
@@ -241,13 +243,14 @@ def played(
         configs: The configurations, the first of which is in force from the beginning.
         lists: How many lists of up to ten moves follow the beginning.
         make: Makes moves into steps.
+        nodes: How many nodes there are in the beginning, at least and at most.
     """
     gangs = gangs_for_evictions(draw(drawn(12)))
     assembly = make(theme, gangs, about, configs)
     assembly.put(0, Configure(configs[0]))
     for one in CLASSES if any(theme.classes) else ():
         assembly.put(0, one)
-    for choices in draw(moves(1, 3)):
+    for choices in draw(moves(*nodes)):
         assembly.put(0, assembly.what("add_node", choices))
     assembly.settle_in(draw(drawn(2)))
     for _ in range(about.filled):

@@ -1,0 +1,55 @@
+"""What is drawn of topologies and devices reaches each rule, and not just now and then."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable
+from typing import Final
+
+import pytest
+from hypothesis import HealthCheck, Phase, given, seed, settings, strategies as st
+
+from tests.naive.devices.strategies import devices
+from tests.naive.harness import Step, compare
+from tests.naive.plain import run_plainly
+from tests.naive.topology.strategies import topologies
+
+_SCENARIOS: Final = 60
+
+_TOPOLOGY: Final = (
+    *(f"{rule} {what}" for rule in ("same", "prefer") for what in ("chosen", "none", "stays")),
+    *(f"{rule} stays, satisfied" for rule in ("same", "prefer", "spread")),
+    *("same keeps off", "spread keeps off", "same keeps off in a plan"),
+    *("same differs, satisfied", "same tries asks of several leaves"),
+)
+_DEVICES: Final = (
+    *("whole ones", "a share, of several devices", "a share, by least fragmentation"),
+    *("enough in all, not on one", "another model", "victims by devices"),
+    *("devices held", "devices replaced", "learned", "learned again"),
+    *("by leftover", "step before leftover", "leftover among equal steps"),
+    *("name among equal steps", "less fragmentation than before"),
+)
+
+
+@pytest.mark.parametrize(
+    ("drawn", "rules"), [(topologies, _TOPOLOGY), (devices, _DEVICES)], ids=["topology", "devices"]
+)
+def test_each_rule_is_reached_and_decides_the_same(
+    drawn: Callable[[], st.SearchStrategy[list[Step]]], rules: tuple[str, ...]
+) -> None:
+    reached: Counter[str] = Counter()
+
+    @seed(1)
+    @settings(
+        max_examples=_SCENARIOS,
+        database=None,
+        deadline=None,
+        phases=[Phase.generate],
+        suppress_health_check=list(HealthCheck),
+    )
+    @given(drawn())
+    def play(scenario: list[Step]) -> None:
+        reached.update(compare(scenario, run_plainly))
+
+    play()
+    assert {rule: reached[rule] for rule in rules if reached[rule] < 3} == {}
