@@ -1,0 +1,217 @@
+"""Random feeds of a theme, decided by the core and by the plain algorithm::
+
+    python -m tests.fuzz.themes topology --feeds 20000 --jobs 2 --seed 1
+
+Each process takes every n-th seed. It says how many feeds ran, and shows the first that is decided
+differently, made as small as it goes, as a feed that ``muster check`` takes.
+"""
+
+from __future__ import annotations
+
+import json
+import multiprocessing
+import sys
+import time
+from collections import Counter
+from collections.abc import Callable, Mapping, Sequence
+from multiprocessing.queues import Queue
+from pathlib import Path
+from queue import Empty
+from typing import Any, Final
+
+import attrs
+import click
+import yaml
+from hypothesis import HealthCheck, Phase, given, seed as seeded, settings, strategies as st
+
+from muster.feeds import write_event
+from tests.fuzz.smaller import smallest
+from tests.naive.back_off_strategies import back_offs
+from tests.naive.devices.strategies import devices
+from tests.naive.eviction_strategies import evictions
+from tests.naive.gang_strategies import gang_scenarios
+from tests.naive.harness import Marker, Step, compare
+from tests.naive.operator_strategies import operations
+from tests.naive.plain import run_plainly
+from tests.naive.strategies import scenarios
+from tests.naive.tangles import tangles
+from tests.naive.topology.strategies import topologies
+
+FEEDS: Final = 50
+"""How many feeds are drawn from each seed."""
+
+Check = Callable[[Sequence[Step]], Counter[str]]
+"""Runs a feed, and counts what was reached; it raises where something is wrong."""
+
+Line = dict[str, Any]
+"""What is told of one seed."""
+
+
+def _decides_the_same(steps: Sequence[Step]) -> Counter[str]:
+    return compare(steps, run_plainly)
+
+
+THEMES: Final[Mapping[str, tuple[st.SearchStrategy[list[Step]], Check]]] = {
+    "back-off": (back_offs(), _decides_the_same),
+    "devices": (devices(), _decides_the_same),
+    "evictions": (evictions(), _decides_the_same),
+    "gangs": (gang_scenarios(), _decides_the_same),
+    "operators": (operations(), _decides_the_same),
+    "plain": (scenarios(), _decides_the_same),
+    "tangles": (tangles(), _decides_the_same),
+    "topology": (topologies(), _decides_the_same),
+}
+"""What feeds are drawn from, and what must be true of each of them."""
+
+
+def search(theme: str, seed: int, feeds: int) -> tuple[int, Counter[str], list[Step] | None]:
+    """Run feeds of one seed up to the first at which something is wrong.
+
+    Returns:
+        How many ran, what they reached, and the feed at which something is wrong.
+    """
+    drawn, check = THEMES[theme]
+    counts: Counter[str] = Counter()
+    found: list[list[Step]] = []
+    ran = 0
+
+    @seeded(seed)
+    @settings(
+        max_examples=feeds,
+        deadline=None,
+        database=None,
+        phases=[Phase.generate],
+        suppress_health_check=list(HealthCheck),
+    )
+    @given(drawn)
+    def run(steps: list[Step]) -> None:
+        nonlocal ran
+        if found:
+            return
+        ran += 1
+        wrong = fault(check, steps, counts)
+        if wrong is not None:
+            found.append(steps)
+
+    run()
+    return ran, counts, found[0] if found else None
+
+
+def fault(check: Check, steps: Sequence[Step], counts: Counter[str] | None = None) -> str | None:
+    """Say what is wrong with a feed, in many lines; None if nothing is."""
+    try:
+        reached = check(steps)
+    except AssertionError as difference:
+        return str(difference) or "an assertion"
+    except Exception as error:  # noqa: BLE001 - whatever the core raises is to be shown
+        return f"{type(error).__name__}: {error}"
+    if counts is not None:
+        counts.update(reached)
+    return None
+
+
+def as_feed(steps: Sequence[Step]) -> str:
+    """Give a scenario as a feed."""
+    items: list[Line] = []
+    for step in steps:
+        if isinstance(step.what, Marker):
+            item: Line = {"op": "settle"}
+        elif isinstance(step.what, str):
+            item = {"op": step.what}
+        else:
+            item = dict(write_event(step.what))
+        items.append({"at": step.at_us / 1_000_000, **item})
+    return "\n".join(
+        f"- {json.dumps(item)}" if item["op"] != "configure" else _block(item) for item in items
+    )
+
+
+def _block(item: Line) -> str:
+    return yaml.safe_dump([json.loads(json.dumps(item))], sort_keys=False).rstrip()
+
+
+def work(theme: str, seeds: Sequence[int], told: Queue[Line]) -> None:
+    """Run seeds, and tell of each; the first at which something is wrong is the last."""
+    check = THEMES[theme][1]
+    for seed in seeds:
+        ran, counts, steps = search(theme, seed, FEEDS)
+        line: Line = {"seed": seed, "feeds": ran, "counts": dict(counts)}
+        if steps is not None:
+            few = smallest(steps, lambda some: fault(check, some) is not None)
+            line |= {"fault": fault(check, few), "feed": as_feed(few)}
+        told.put(line)
+        if steps is not None:
+            return
+
+
+@attrs.define
+class Tally:
+    """What ran, and what was found first."""
+
+    feeds: int = 0
+    counts: Counter[str] = attrs.field(factory=Counter[str])
+    found: list[Line] = attrs.field(factory=list[Line])
+
+    def add(self, line: Line) -> None:
+        """Take a seed into account."""
+        self.feeds += line["feeds"]
+        self.counts.update(line["counts"])
+        if "fault" in line:
+            self.found.append(line)
+
+
+def soak(theme: str, feeds: int, jobs: int, seed: int) -> Tally:
+    """Run so many feeds in some processes, which stop at the first that finds something."""
+    context = multiprocessing.get_context("spawn")
+    told: Queue[Line] = context.Queue()
+    seeds = range(seed, seed + -(-feeds // FEEDS))
+    workers = [
+        context.Process(target=work, args=(theme, seeds[job::jobs], told)) for job in range(jobs)
+    ]
+    for worker in workers:
+        worker.start()
+    tally, shown = Tally(), time.monotonic()
+    while True:
+        alive = any(worker.is_alive() for worker in workers)
+        try:
+            tally.add(told.get(timeout=1))
+        except Empty:
+            if not alive:
+                break
+        if time.monotonic() - shown > 60:
+            shown = time.monotonic()
+            click.echo(f"{tally.feeds:,} feeds so far")
+        if tally.found:
+            for worker in workers:
+                worker.terminate()
+            break
+    for worker in workers:
+        worker.join()
+    if not tally.found and any(worker.exitcode for worker in workers):
+        msg = "a process failed"
+        raise RuntimeError(msg)
+    return tally
+
+
+@click.command()
+@click.argument("theme", type=click.Choice(sorted(THEMES)))
+@click.option("--feeds", default=20_000, show_default=True, help="How many feeds.")
+@click.option("--jobs", default=2, show_default=True, help="How many processes.")
+@click.option("--seed", default=1, show_default=True, help="The first seed.")
+@click.option("--out", type=click.Path(path_type=Path), help="Where a feed that differs goes.")
+def main(theme: str, feeds: int, jobs: int, seed: int, out: Path | None) -> None:
+    """Run random feeds of a theme; the exit status is 1 if one is decided differently."""
+    began = time.monotonic()
+    tally = soak(theme, feeds, jobs, seed)
+    click.echo(f"{tally.feeds:,} feeds of {theme} in {time.monotonic() - began:,.0f} s")
+    for name, count in tally.counts.most_common():
+        click.echo(f"  {name:<48} {count:>10,}")
+    for line in tally.found[:1]:
+        click.echo(f"seed {line['seed']}:\n{line['fault']}\n\n{line['feed']}")
+        if out is not None:
+            out.write_text(line["feed"] + "\n", encoding="utf-8")
+    sys.exit(1 if tally.found else 0)
+
+
+if __name__ == "__main__":
+    main()
