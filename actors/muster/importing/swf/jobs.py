@@ -245,13 +245,9 @@ def _nodes_of(header: Header, file: str) -> list[NodeFields]:
         FeedError: If it does not say how many they are and how large.
     """
     if header.nodes is None or header.processors is None:
-<<<<<<< ours
         msg = (
             "its header has no usable MaxNodes and MaxProcs: say with --nodes which nodes there are"
         )
-=======
-        msg = "its header has no usable MaxNodes and MaxProcs: say with --nodes which nodes there are"
->>>>>>> theirs
         raise FeedError(file, msg)
     count = min(header.nodes, header.processors)
     least, more = divmod(header.processors, count)
