@@ -7,6 +7,8 @@ from typing import Final, final
 
 _LABEL: Final = re.compile(r";\s*([A-Za-z]+)\s*:\s*(.*)")
 _NUMBER: Final = re.compile(r"-?[0-9]+")
+_DIGITS: Final = 15
+"""The most digits that count: more millicores or bytes than these are no amount."""
 _NAMED: Final = re.compile(r"(-?[0-9]+)[\s:=,]+(\S+)")
 
 
@@ -38,7 +40,7 @@ class Header:
             return
         label, value = match[1].lower(), match[2].strip()
         number = _NUMBER.match(value)
-        first = int(number[0]) if number is not None and len(number[0]) < 19 else -1
+        first = int(number[0]) if number is not None and len(number[0]) <= _DIGITS else -1
         known = first if first > 0 else None
         match label:
             case "unixstarttime":

@@ -244,7 +244,7 @@ def _nodes_of(header: Header, file: str) -> list[NodeFields]:
         FeedError: If it does not say how many they are and how large.
     """
     if header.nodes is None or header.processors is None:
-        msg = "its header has no MaxNodes and MaxProcs: say with --nodes which nodes there are"
+        msg = "its header has no usable MaxNodes and MaxProcs: say with --nodes which nodes there are"
         raise FeedError(file, msg)
     count = min(header.nodes, header.processors)
     least, more = divmod(header.processors, count)

@@ -159,7 +159,8 @@ def test_a_feed_that_replays(tmp_path: Path) -> None:
         ("", "is empty: it has neither a header nor a job"),
         ("hello\n", ":1: is no Standard Workload Format"),
         (HEADER + line(status=3), "has no job that a feed can have: 1 job: part of a job"),
-        (line(), "its header has no MaxNodes and MaxProcs: say with --nodes"),
+        (line(), "its header has no usable MaxNodes and MaxProcs: say with --nodes"),
+        (HEADER.replace("32", "9" * 17) + line(), "no usable MaxNodes and MaxProcs"),
     ],
 )
 def test_what_is_no_such_log_is_refused(tmp_path: Path, text: str, problem: str) -> None:
