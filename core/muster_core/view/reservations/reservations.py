@@ -13,13 +13,14 @@ from muster_core.view.reservations.openings import Openings
 from muster_core.view.reservations.order import Order
 from muster_core.view.reservations.party import Member, Party, group_of
 from muster_core.view.reservations.projection import Projection
-from muster_core.view.reservations.releases import Instant, estimate_us
+from muster_core.view.reservations.releases import Instant
 from muster_core.view.reservations.search import (
     Place,
     Reservation,
     Search,
     at_present,
 )
+from muster_core.view.tree.estimates import Estimates, estimate_us
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -220,7 +221,33 @@ class Reservations:
                 return node
         if not is_reserved:
             self._held_back[alike] = end
+            self._hide_longer(leaf, ask, bit, end)
         return None
+
+    def _hide_longer(self, leaf: LeafView, ask: Ask, bit: int, end: Instant) -> None:
+        """Do not let the asks of a leaf be tried in this round that are like one that failed.
+
+        An ask that takes less time may still pass.
+        """
+        if not leaf.may_hide or leaf.slots or ask.gang is not None:
+            return
+        scope = self._state.scopes.backfill(leaf)
+        if scope is not None and self.is_saturated(scope):
+            settings = leaf.config.settings
+            if leaf.estimates is None or not leaf.estimates.is_for(settings):
+                leaf.estimates = Estimates(settings, self._pending_in(leaf))
+            leaf.hide_longer(bit, MAX_QUANTITY if end is _NEVER else end[1] - self._now_us)
+            self._state.note_hidden(leaf)
+
+    def _pending_in(self, leaf: LeafView) -> Iterator[tuple[ViewApp, Ask, int]]:
+        for app in leaf.apps.values():
+            for ask in app.pending.values():
+                yield app, ask, self._state.bit_of(ask)
+
+    def is_saturated(self, scope: ViewQueue) -> bool:
+        """Return whether no more reservations are sought for a scope in this round."""
+        own = sum(one.scope is scope for one in self.in_force)
+        return own >= scope.config.settings.backfill_depth
 
     def delayed_by(self, leaf: LeafView, app: ViewApp, ask: Ask, node: Node) -> Reservation | None:
         """Return the first reservation that a pending ask would delay on a node, or None."""
@@ -260,7 +287,7 @@ class Reservations:
     def _end_of(self, leaf: LeafView, ask: Ask) -> Instant:
         """Return when an ask that is bound now is expected to end; an unknown end is the last."""
         group = group_of(self._state, ask)
-        estimate = estimate_us(leaf, ask)
+        estimate = estimate_us(leaf.config.settings, ask)
         if estimate is None or (group is not None and not group.strict):
             return _NEVER
         return (False, self._now_us + estimate)
