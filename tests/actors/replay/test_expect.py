@@ -45,6 +45,7 @@ GOOD = [
     "reasons: {a/x: NoNodeFits}",
     "reasons: {a/x: too little}",
     "reasons: {a/x: ''}",
+    "reservations: {a/x: null}",
 ]
 
 
@@ -54,6 +55,8 @@ async def test_as_it_is(expect: str) -> None:
 
 
 WRONG = [
+    ("reservations: {a/x: {node: n1}}", "reservations.a/x: a reservation / None"),
+    ("reservations: {a/none: null}", "reservations.a/none: an ask / unknown"),
     ("order: []", "order: [] / ['a/y']"),
     ("order: [a/y, a/x]", "order: ['a/y', 'a/x'] / ['a/y']"),
     ("bound: []", "bound: [] / ['a/y']"),
@@ -146,3 +149,48 @@ async def test_every_difference_is_found() -> None:
         "queues.q.priority",
         "queues.q.share",
     ]
+
+
+RESERVED = """
+- op: configure
+  config: {partitions: [{name: default, queues: [{name: root, queues: [
+    {name: q, properties: {scheduling.order: backfill}}]}]}]}
+- {op: add_node, node: n1, capacity: {vcore: 2}}
+- {op: add_app, app: a, queue: root.q}
+- {op: add_ask, app: a, ask: x, resources: {vcore: 1}, run_for: 90}
+- {op: settle}
+- {op: add_ask, app: a, ask: y, resources: {vcore: 2}}
+"""
+
+
+@pytest.mark.parametrize(
+    ("expect", "found"),
+    [
+        ("{start: 90, node: n1}", []),
+        ("{start: 1m30s}", []),
+        ("{}", []),
+        ("{start: 91}", ["reservations.a/y.start: 91 / 90"]),
+        ("{start: unknown}", ["reservations.a/y.start: unknown / 90"]),
+        ("{node: n2}", ["reservations.a/y.node: n2 / n1"]),
+        ("null", ["reservations.a/y: None / {'start': '90', 'node': 'n1'}"]),
+    ],
+)
+async def test_what_is_reserved(expect: str, found: list[str]) -> None:
+    # EXPECT-15
+    assert await differences(f"reservations: {{a/y: {expect}}}", RESERVED) == found
+
+
+@pytest.mark.parametrize(
+    ("expect", "why"),
+    [
+        ("7", "reservations.a/y: '7' is not a map"),
+        ("{start: soon}", "reservations.a/y.start: 'soon'"),
+        ("{since: 7}", "reservations.a/y.since: unknown field"),
+    ],
+)
+async def test_what_cannot_be_reserved(expect: str, why: str) -> None:
+    check = Check()
+    await check.run(items(f"{RESERVED}- {{op: expect, reservations: {{a/y: {expect}}}}}\n"))
+
+    [found] = check.differences
+    assert why in str(found.found)

@@ -80,6 +80,20 @@ def releases(state: ViewState, now_us: int) -> list[Release]:
     return sorted(_each(state, now_us), key=attrgetter("at"))
 
 
+# BACKFILL-14
+def releases_on(state: ViewState, node: Node, now_us: int) -> list[Release]:
+    """Return the asks that hold a node, in the order in which they give it back."""
+    found: list[Release] = []
+    for key, name in node.held:
+        app = state.apps[key]
+        bound = name in app.bound
+        allocation, _ = app.bound[name] if bound else app.waiting[name]
+        at = release_of(state, app, allocation, now_us, bound=bound)
+        found.append(Release(at, app, allocation, node))
+    found.sort(key=attrgetter("at"))
+    return found
+
+
 def _each(state: ViewState, now_us: int) -> Iterator[Release]:
     for app in state.apps.values():
         for places, bound in ((app.bound, True), (app.waiting, False)):
