@@ -13,7 +13,7 @@ from markupsafe import Markup
 from starlette.responses import HTMLResponse
 
 from muster._version import __version__
-from muster.figures.reasons import dated, instant_of
+from muster.figures.instants import dated, instant_of
 from muster.figures.text import SECOND, amount_text, counted, duration, number, percent, shortened
 from muster.figures.words import as_words
 from muster.service.access.who import Role
