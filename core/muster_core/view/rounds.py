@@ -20,6 +20,7 @@ from muster_core.view.facts import LastRoundFacts
 from muster_core.view.permits.deadlocks import Deadlocks
 from muster_core.view.permits.permits import Permits
 from muster_core.view.placement.placements import Placements, say
+from muster_core.view.reservations.hiding import Hiding
 from muster_core.view.reservations.reservations import Reservations
 from muster_core.view.tree.leaf import LeafView
 from muster_core.view.tree.queue import VISIT, ParentView
@@ -62,6 +63,7 @@ class Rounds:
         self._placements = Placements(state)
         self._reservations = Reservations(state)
         self._permits = Permits(state, self._placements, self._reservations)
+        self._hiding = Hiding(state, self._placements, self._reservations)
         self._evictor = Evictor(state, self._placements, self._permits)
         self._deadlocks = Deadlocks(state, self._placements, self._permits)
         #: How many asks were tried on a node, and how many leaves were found blocked, so far.
@@ -151,8 +153,10 @@ class Rounds:
             kept_nodes.settle()
             opening = kept_nodes.may_open()
         # ROUND-10
+        must_be_exact = opening or self._permits.must_be_exact()
         ordered = bool(state.scopes) and state.scopes.have_pending()
-        self._set_exact(exact=opening or ordered or self._permits.must_be_exact())
+        self._set_exact(exact=must_be_exact or ordered)
+        self._hiding.start(active=ordered and not must_be_exact)
         state.refresh()
         state.gang_shapes.refresh()
         self._permits.judge(exact=state.exact)
@@ -162,6 +166,8 @@ class Rounds:
         # ORDER-3, ROUND-10
         while True:
             state.refresh()
+            if ordered:
+                self._hiding.refresh()
             fitting = nodes.fitting | gang_shapes.fitting
             if not (root.open & fitting or root.visiting):
                 break
@@ -185,6 +191,7 @@ class Rounds:
         self._placements.seen_states.start_round()
 
     def _end_round(self) -> None:
+        self._hiding.end()
         self._permits.end_round()
         self._set_exact(exact=False)
         self._state.refresh()
