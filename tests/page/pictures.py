@@ -203,8 +203,8 @@ class Camera:
             if self.is_away:
                 context.set_offline(True)
                 shown.page.evaluate("cutStreams()")
-                shown.page.locator("#away:visible").wait_for()
-                shown.page.get_by_role("link", name="Asks", exact=True).click()
+                parts = shown.page.get_by_role("navigation", name="Parts")
+                parts.get_by_role("link", name="Asks").click()
                 shown.page.locator("#away", has_text="was not opened").wait_for()
         except Error as error:
             click.echo(f"{name}: {error.message.splitlines()[0]}")

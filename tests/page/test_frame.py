@@ -59,6 +59,7 @@ def test_a_page_stays_while_the_service_is_away(browser: Browser, tmp_path: Path
         page.get_by_role("link", name="Queues", exact=True).click()
         away.filter(has_text="“Queues” was not opened").wait_for()
         assert "nodes" in shown.main()
+        shown.check(but=("ERR_",))
         with Served(tmp_path, "--listen", served.urls[0].removeprefix("http://")) as again:
             again.client.post("/api/v1/events", json=[NODE]).raise_for_status()
             shown.until("1node")

@@ -35,7 +35,7 @@ if TYPE_CHECKING:
     from muster_core.events import Event
     from muster_core.facts import Facts
     from muster_core.reasons import Explanation
-    from muster_core.snapshots import Snapshot, Statistics
+    from muster_core.snapshots import ReservationSnapshot, Snapshot, Statistics
 
 
 @final
@@ -204,6 +204,10 @@ class Simulation:
     def queues(self) -> Mapping[str, QueueConfig]:
         """Return the settings of all queues by path; the settings are immutable."""
         return {path: entry.config for path, entry in self._machine.registry.queues.items()}
+
+    def reservations(self) -> Mapping[str, ReservationSnapshot]:
+        """Return what the last round has left reserved, by ``app/ask``. While no batch is open."""
+        return self._machine.view.reservations()
 
     def next_timer_us(self) -> int | None:
         """Return the instant of the next timer in microseconds, or None if there is none."""

@@ -74,7 +74,8 @@ def here(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Here]:
 
 def text_of(response: httpx.Response) -> str:
     """Return what a page says, without its markup, and with single spaces."""
-    return " ".join(unescape(re.sub(r"<[^>]*>", " ", response.text)).split())
+    together = re.sub(r"</?(?:bdi|wbr)>", "", response.text)
+    return " ".join(unescape(re.sub(r"<[^>]*>", " ", together)).split())
 
 
 def found(client: httpx.Client, path: str, /, **parameters: object) -> str:

@@ -35,6 +35,7 @@ def shown(served: Served, path: str = "/") -> str:
     response = served.client.get(path)
     assert response.status_code == 200, response.text
     text = re.sub(r"<(script|style|title).*?</\1>", "", response.text, flags=re.DOTALL)
+    text = re.sub(r"</?(?:bdi|wbr)>", "", text)
     return " ".join(unescape(re.sub(r"<[^>]+>", " ", text)).split())
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Iterator, Mapping
+from html import unescape
 from pathlib import Path
 from typing import Any, Final, cast
 from urllib.parse import parse_qs, unquote, urlencode, urlsplit
@@ -69,7 +70,7 @@ def content(served: Served, path: str, at: str = "") -> str:
     # or loaded; and durations go on in the present.
     for part in _OTHERWISE:
         text = re.sub(part, "", text, flags=re.DOTALL)
-    text = re.sub(r"<[^>]*>", " ", text)
+    text = re.sub(r"<[^>]*>", " ", re.sub(r"</?(?:bdi|wbr)>", "", text))
     text = re.sub(r"left us\s+[0-9,]+|[0-9.,]+ (µs|ms|s|min)\b", "", text)
     return " ".join(text.split())
 
@@ -291,7 +292,7 @@ def test_an_eviction_is_told_once(served: Served) -> None:
         return " ".join(re.sub(r"<[^>]*>", "", text).split())
 
     until(lambda: "1 ask evicted" in words())
-    assert "b/low: released (reclaimed) on n1 for a/one: root.prod is below" in words()
+    assert "b/low: released (reclaimed) from n1 for a/one: root.prod is below" in words()
 
 
 # PAGE-65
@@ -306,7 +307,7 @@ def test_a_span_begins_with_its_story(served: Served) -> None:
     story = text[text.index('class="time-story"') : text.index('class="tiles"')]
     words = " ".join(re.sub(r"<[^>]*>", "", story).split())
 
-    assert "1 node came: n1." in words
+    assert re.search(r"1 node came at (\S+ )?\d\d:\d\d:\d\d: n1\.", words)
     assert "1 application came, 1 became Accepted, 1 became Starting" in words
     assert "2 asks started: 2 of a." in words
     assert "the configuration changed: root.prod: resources.max.vcore 8 → 6" in words
@@ -317,10 +318,21 @@ def test_a_span_begins_with_its_story(served: Served) -> None:
     assert "1 event refused" in words
     assert text.index("time-story") < text.index('id="happened"')
     # Equal decisions of a moment stand together, and open.
-    group = re.search(r"<summary>bound 2 asks on n1</summary><ul>(.*?)</ul>", text)
+    group = re.search(r"<summary>2 asks bound to n1</summary><ul>(.*?)</ul>", text)
     assert group is not None
-    assert re.findall(r">([^<]+)</a>", group[1]) == ["a/one", "a/two"]
+    together = group[1].replace("<wbr>", "")
+    assert re.findall(r">([^<]+)</a>", together) == ["a/one", "a/two"]
+    # An application has a page of its own.
+    state = re.search(r'<a href="/apps/a\?at=[^"]*">a</a></td><td>is Accepted</td>', text)
+    assert state is not None
     assert "the first configuration" in served.client.get("/time").text
+    # A node that went leads to the moment before, at which it has a page.
+    last = post(served, {"op": "remove_node", "node": "n1"})
+    text = served.client.get("/time", params={"from": last}).text
+    assert "2 asks lost their nodes, which went." in text
+    went = re.search(r'1 node went at [^<]*<a href="(/nodes/n1\?at=[^"]+)">', text)
+    assert went is not None
+    assert served.client.get(unescape(went[1])).status_code == 200
 
 
 # PAGE-69

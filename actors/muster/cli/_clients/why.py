@@ -19,6 +19,7 @@ from muster.cli._progress import instant
 from muster.cli._tables import console_of
 from muster.explain import when_it_starts
 from muster.feeds._encodings.encode import to_yaml_item
+from muster.figures.reasons import dated, instant_of
 from muster_core.decisions import MICROSECONDS
 from muster_core.reasons import UNKNOWN_START, Forecast, Outlook
 
@@ -55,18 +56,18 @@ def _print(ask: str, answer: dict[str, Any], *, searched: bool) -> None:
         where = f" on {printable(node)}" if node else ""
         click.echo(f"{printable(ask)} is bound{where}")
         return
-    click.echo(_sentence(reasons[0]))
+    origin_us = _microseconds(answer["time"]) - round(answer["at"] * MICROSECONDS)
+    click.echo(_sentence(reasons[0], origin_us))
     if len(reasons) > 1:
         click.echo("\nAlso:")
         for reason in reasons[1:]:
-            click.echo(f"- {_sentence(reason)}")
+            click.echo(f"- {_sentence(reason, origin_us)}")
     if found.get("levels"):
         click.echo("\nHow it compares with the ask that is tried first:\n")
         _print_table(_compared(ask, found))
     outlook = _outlook(found)
     if outlook is not None:
         click.echo("\nWhen will it start?")
-        origin_us = _microseconds(answer["time"]) - round(answer["at"] * MICROSECONDS)
         for sentence in when_it_starts(outlook, partial(_date, origin_us)):
             click.echo(f"- {sentence}")
     if searched:
@@ -103,8 +104,10 @@ def _microseconds(time: str) -> int:
     return (datetime.fromisoformat(time) - _EPOCH) // timedelta(microseconds=1)
 
 
-def _sentence(reason: dict[str, Any]) -> str:
-    return f"{reason['code']}: {printable(reason['message'])}"
+def _sentence(reason: dict[str, Any], origin_us: int) -> str:
+    """Return a reason with its code, and with its instant as a date."""
+    message = dated(reason["message"], instant_of(reason["facts"]), partial(_date, origin_us))
+    return f"{reason['code']}: {printable(message)}"
 
 
 def _compared(ask: str, found: dict[str, Any]) -> Table:

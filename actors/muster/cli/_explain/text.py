@@ -14,9 +14,10 @@ from muster.cli._progress import clock, instant
 from muster.explain import Answer, Fate, Hold, Overview, Remedy, RemedyKind, when_it_starts
 from muster.feeds import FeedItem
 from muster.feeds._encodings.encode import to_yaml_item
+from muster.figures.reasons import dated, instant_of
 from muster.figures.text import counted
 from muster_core.decisions import MICROSECONDS
-from muster_core.reasons import Explanation
+from muster_core.reasons import Explanation, PendingReason
 
 _WIDE: Final = 250
 """The width in columns of output that is not a terminal, so that nothing is folded."""
@@ -40,11 +41,11 @@ def print_answer(answer: Answer, origin_us: int | None, *, searched: bool) -> No
     explanation = answer.explanation
     if explanation is None:
         return
-    click.echo(f"\n{explanation.dominant}")
+    click.echo(f"\n{_said(explanation.dominant, origin_us)}")
     if len(explanation.reasons) > 1:
         click.echo("\nAlso:")
         for reason in explanation.reasons[1:]:
-            click.echo(f"- {reason}")
+            click.echo(f"- {_said(reason, origin_us)}")
     if explanation.levels:
         click.echo("\nHow it compares with the ask that is tried first:\n")
         _print(_compared(explanation))
@@ -54,6 +55,13 @@ def print_answer(answer: Answer, origin_us: int | None, *, searched: bool) -> No
             click.echo(f"- {sentence}")
     if searched:
         _print_remedies(answer)
+
+
+def _said(reason: PendingReason, origin_us: int | None) -> str:
+    """Return a reason with its code, and with its instant as others are written."""
+    at_us = instant_of(reason.facts)
+    message = dated(reason.message, at_us, lambda at_us: _instant(at_us, origin_us))
+    return f"{reason.code}: {message}"
 
 
 def _headline(answer: Answer, origin_us: int | None) -> str:
@@ -194,7 +202,8 @@ def print_overview(overview: Overview, origin_us: int | None) -> None:
         click.echo(f"\n{group.code}, such as:")
         for one in group.examples:
             waited = _clock(overview.at_us - one.since_us)
-            click.echo(f"- {one.app}/{one.ask}, for {waited}: {one.dominant.message}")
+            said = _said(one.dominant, origin_us).partition(": ")[2]
+            click.echo(f"- {one.app}/{one.ask}, for {waited}: {said}")
 
 
 def _print(shown: RenderableType) -> None:

@@ -6,6 +6,7 @@ import math
 from collections.abc import Mapping, Sequence
 from typing import Final
 
+from muster.figures.reasons import dated
 from muster.figures.text import (
     DAY,
     HOUR,
@@ -198,6 +199,8 @@ def _wait(content: Content, wait: Wait, highest_us: int) -> str:
     app, ask = wait.key
     gang = f"<small>gang {safe(wait.gang)}</small>" if wait.gang else ""
     state = "" if wait.bound else '<em class="still">still pending</em>'
+    if not wait.bound:
+        state += _reservation(content, wait)
     name = f"{safe(app)}/{safe(ask)}"
     filtered = " ".join(part for part in (app, ask, wait.queue, wait.gang) if part)
     return (
@@ -210,11 +213,23 @@ def _wait(content: Content, wait: Wait, highest_us: int) -> str:
     )
 
 
+def _reservation(content: Content, wait: Wait) -> str:
+    """Return what is reserved for an ask that is still pending, as HTML."""
+    found = content.recorder.reserved.present.get(wait.key)
+    if found is None:
+        return ""
+    start = "an end that is not known"
+    if found.start_us is not None:
+        start = content.instant(found.start_us)
+    return f"<small>reserved: {safe(found.node)} from {start}</small>"
+
+
 def _why(content: Content, wait: Wait) -> str:
     reasons = content.recorder.reasons
     asked = reasons.said(wait.key)
     if asked is not None:
-        return f"{_counted(asked.codes)}<small>{safe_long(asked.last)}</small>"
+        words = dated(asked.last, asked.names_us, content.instant)
+        return f"{_counted(asked.codes)}<small>{safe_long(words)}</small>"
     others = reasons.heard(wait.queue, wait.came_us, wait.came_us + wait.wait_us)
     return f'<span class="others">{_counted(others)}</span>' if others else NOTHING
 

@@ -13,6 +13,7 @@ from muster.report._page.content import Content
 from muster.report._page.heat import heat
 from muster.report._page.node_figure import Marks, NodeFigure
 from muster.report._recording.nodes import MOST_BARS, Bar
+from muster.report._recording.reservations import ReservedBar
 
 SLOTS: Final = 24
 """How many slots of equal height the row of a node has."""
@@ -25,6 +26,14 @@ MOST_NODES: Final = 96
 
 GANG_COLOURS: Final = 6
 """How many colours the gangs share, in turn."""
+
+_HATCH: Final = 7
+"""How far the lines of the bars of reservations are apart, in pixels."""
+
+_PIXELS: Final = 1_100
+"""How wide a drawing is on a large screen, in pixels, about."""
+
+_RESERVED: Final = ("area reserved", "reserved for an ask that does not run yet")
 
 
 def gantt(content: Content) -> tuple[str, list[Json]]:
@@ -44,10 +53,13 @@ def _bars(content: Content, bars: Sequence[Bar]) -> tuple[str, list[Json]]:
     by_node: dict[str, list[Bar]] = defaultdict(list)
     for bar in sorted(bars, key=lambda bar: (bar.held_us, bar.key)):
         by_node[bar.node].append(bar)
+    by_row: dict[str, list[ReservedBar]] = defaultdict(list)
+    for reserved in content.recorder.reserved.bars or ():
+        by_row[reserved.node].append(reserved)
     gangs: dict[str, int] = {}
     # Colours show gangs; without gangs, they show queues.
     colours: Mapping[str, str] = {} if any(bar.gang for bar in bars) else content.colours
-    drawn: list[str] = []
+    drawn, behind, above = list[str](), list[str](), list[str]()
     marks = Marks()
     known: list[Json] = []
     for place, row in enumerate(rows):
@@ -58,15 +70,66 @@ def _bars(content: Content, bars: Sequence[Bar]) -> tuple[str, list[Json]]:
             if bar.end_us is not None and bar.reason is not None:
                 y = place * ROW + slots[0][0] + slots[0][1] / 2
                 marks.add(bar.reason, frame.x(bar.end_us), y)
+        for reserved in by_row[row.first]:
+            share = content.recorder.nodes.share_of(reserved.ask, row.first)
+            path = _reserved(frame, reserved, share, place)
+            behind.append(f'<path class="bar reserved" d="{path}" data-i="{len(known)}"/>')
+            above.append(path)
+            known.append(_known_reserved(reserved))
     stripes = "".join(f"M0 {place * ROW - 1}H{WIDE}" for place in range(1, len(rows)))
+    pixels = min(max(900 // len(rows), 9), 56)
     figure = NodeFigure(
-        drawing=f'<path class="grid" d="{stripes}"/>{"".join(drawn)}{marks.paths()}',
-        keys=[*_keys(bars, colours), *marks.keys()],
+        drawing=(
+            f'<path class="grid" d="{stripes}"/>{"".join(behind)}{"".join(drawn)}'
+            f"{_hatched(above, pixels)}{marks.paths()}"
+        ),
+        keys=[*_keys(bars, colours), *marks.keys(), *([_RESERVED] if by_row else [])],
         units=ROW,
-        pixels=min(max(900 // len(rows), 9), 56),
+        pixels=pixels,
         told="a bar is an ask on its node, as thick as its share of it",
     )
     return figure.html(content), known
+
+
+def _hatched(paths: Sequence[str], pixels: int) -> str:
+    """Return the hatching of the bars of reservations; page.js keeps it even when one zooms in.
+
+    The bars are behind those of asks, so that one can point at these.
+    """
+    if not paths:
+        return ""
+    scale = f"{WIDE / _PIXELS:.4g} {ROW / pixels:.4g}"
+    lines = f"M-1 1L1 -1M0 {_HATCH}L{_HATCH} 0M{_HATCH - 1} {_HATCH + 1}L{_HATCH + 1} {_HATCH - 1}"
+    return (
+        f'<defs><pattern id="hatch" width="{_HATCH}" height="{_HATCH}" '
+        f'patternUnits="userSpaceOnUse" patternTransform="scale({scale})">'
+        f'<path d="{lines}"/></pattern></defs><path class="hatched" d="{"".join(paths)}"/>'
+    )
+
+
+def _reserved(frame: Frame, reserved: ReservedBar, share: float, place: int) -> str:
+    """Return the path of the bar of a reservation, at the lower edge of the row of its node."""
+    high = max(round(share * SLOTS), 2)
+    x = frame.x(reserved.since_us)
+    until = frame.x(frame.end_us if reserved.end_us is None else reserved.end_us)
+    top = place * ROW + SLOTS - high
+    return f"M{x:g} {top}H{until:g}v{high}H{x:g}z"
+
+
+def _known_reserved(reserved: ReservedBar) -> Json:
+    """Return the data of the bar of a reservation for the script: that of a bar, and its start."""
+    ask = reserved.ask
+    return [
+        shortened("/".join(ask.key)),
+        shortened(reserved.node),
+        shortened(ask.queue),
+        None if ask.gang is None else shortened(ask.gang),
+        reserved.since_us,
+        None,
+        reserved.end_us,
+        None,
+        reserved.start_us,
+    ]
 
 
 def _keys(bars: Sequence[Bar], colours: Mapping[str, str]) -> Iterator[tuple[str, str]]:

@@ -52,6 +52,16 @@
     return text.replace("-", "−");
   };
 
+  // What fills the bars of reservations looks the same however wide the drawing is, and however far one zooms in.
+  const hatch = document.getElementById("hatch");
+  const keepHatch = () => {
+    if (!hatch) return;
+    const svg = hatch.ownerSVGElement, box = svg.viewBox.baseVal, there = svg.getBoundingClientRect();
+    hatch.setAttribute("patternTransform", `scale(${box.width / there.width} ${box.height / there.height})`);
+  };
+  addEventListener("resize", keepHatch);
+  keepHatch();
+
   // Zoom: every drawing shows the same time.
   const show = (begin, end) => {
     const least = Math.max(data.width / 50, 2);
@@ -77,6 +87,7 @@
         axis.append(mark);
       }
     }
+    keepHatch();
     document.getElementById("reset").hidden = from === whole[0] && to === whole[1];
   };
 
@@ -118,12 +129,18 @@
     }
   };
   const tellBar = (bar) => {
-    const [ask, node, queue, gang, held, bound, end, reason] = data.bars[bar.dataset.i];
+    const [ask, node, queue, gang, held, bound, end, reason, start] = data.bars[bar.dataset.i];
     heading(ask);
     line("", "node", node);
     line("", "queue", queue);
     if (gang) line("", "gang", gang);
     const began = bound === null ? held : bound, fine = whole[1] - whole[0] >= H ? MIN : S;
+    if (start !== undefined) {
+      line("", "reserved at", instant(held, fine));
+      line("", "from", start === null ? "an end that is not known" : instant(start, fine));
+      line("", end === null ? "has lasted" : "lasted", span((end === null ? whole[1] : end) - held));
+      return;
+    }
     if (bound !== null) line("", "bound at", instant(bound, fine));
     if (bound === null || held < bound) line("", "waited there", span((bound === null ? whole[1] : bound) - held));
     line("", end === null ? "has run" : "ran", span((end === null ? whole[1] : end) - began));

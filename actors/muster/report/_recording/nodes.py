@@ -193,6 +193,11 @@ class NodeRecord:
             reason=reason,
         )
 
+    def share_of(self, ask: LiveAsk, node: str) -> float:
+        """Return the dominant share of a node that an ask would have there, from 0 to 1."""
+        known = self._nodes.get(node)
+        return 0.0 if known is None else _share(ask.resources, known.capacity)
+
     def close(self, at_us: int) -> None:
         """Advance all series to an instant, in microseconds."""
         for row in self.rows:

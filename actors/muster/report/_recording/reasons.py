@@ -14,7 +14,9 @@ from typing import Final, Protocol, final
 
 import attrs
 
+from muster.figures.reasons import instant_of
 from muster.replay import Key, LiveAsk
+from muster_core.reasons import Explanation
 
 FIRST_PERIOD_US: Final = 1_000_000
 """The first period between two looks, in microseconds."""
@@ -35,8 +37,9 @@ ASKED_AT_END: Final = 100
 class Explains(Protocol):
     """Explains why an ask is pending, such as a :class:`muster.Simulation`."""
 
-    async def why_pending(self, app: str, ask: str) -> object | None:
-        """Return an object whose ``str`` is a code, a colon and the reason in words, or None."""
+    async def why_pending(self, app: str, ask: str) -> Explanation | None:
+        """Return why an ask is not running, or None."""
+        ...
 
 
 @final
@@ -47,11 +50,13 @@ class Asked:
     Attributes:
         codes: How often each code was the dominant one.
         last: The last reason, in words.
+        names_us: The instant that it names, in microseconds; None if it names none.
         at_us: When that reason was found, in microseconds.
     """
 
     codes: Mapping[str, int]
     last: str
+    names_us: int | None
     at_us: int
 
 
@@ -105,14 +110,15 @@ class ReasonRecord:
         return 0 if asked is None else sum(asked.codes.values())
 
     async def _ask(self, scheduler: Explains, ask: LiveAsk, at_us: int) -> str | None:
-        reason = await scheduler.why_pending(*ask.key)
-        if reason is None:
+        explanation = await scheduler.why_pending(*ask.key)
+        if explanation is None:
             return None
-        code, _, words = str(reason).partition(": ")
+        reason = explanation.dominant
+        code = reason.code.value
         before = self._asked.get(ask.key)
         codes = Counter({} if before is None else before.codes)
         codes[code] += 1
-        self._asked[ask.key] = Asked(codes, words, at_us)
+        self._asked[ask.key] = Asked(codes, reason.message, instant_of(reason.facts), at_us)
         return code
 
     def said(self, key: Key) -> Asked | None:

@@ -15,12 +15,14 @@ from muster.replay import Beginning, Census, LiveAsk
 from muster.report._recording.nodes import NodeRecord
 from muster.report._recording.queues import QueueRecord, QueueRecords
 from muster.report._recording.reasons import Explains, ReasonRecord
+from muster.report._recording.reservations import ReservationRecord
 from muster.report._recording.timeline import Series, Timeline
 from muster.report._recording.waiting import Histogram, LongestWaits, Wait
 from muster_core.config.model import QueueConfig
 from muster_core.decisions import Announced, Reason
 from muster_core.events import AddApp, Apply, Configure, Delete, PodObject, QueueObject
 from muster_core.resources import Resources
+from muster_core.snapshots import ReservationSnapshot
 
 FEW_BARS: Final = 1_000
 """A number of allocations that never makes a page too large."""
@@ -36,6 +38,10 @@ class Watched(Explains, Protocol):
         """Return the settings of every queue by path."""
         ...
 
+    def reservations(self) -> Mapping[str, ReservationSnapshot]:
+        """Return what is reserved, by ``app/ask``."""
+        ...
+
 
 @final
 class Recorder:
@@ -47,6 +53,7 @@ class Recorder:
         nodes: The record of nodes.
         there: The capacity of all nodes, by resource type.
         used: The resources that asks held, waiting or bound, by type.
+        reserved: Which nodes were reserved for which asks.
         waits: How long asks waited until their first bind.
         reasons: Why asks waited.
         released: How often an ask lost its node, by reason.
@@ -59,6 +66,7 @@ class Recorder:
         self.nodes = NodeRecord(self.timeline)
         self.there: dict[str, Series] = {}
         self.used: dict[str, Series] = {}
+        self.reserved = ReservationRecord()
         self.waits = Histogram()
         self.reasons = ReasonRecord()
         self.released: dict[Reason, int] = {}
@@ -112,6 +120,7 @@ class Recorder:
         self._instant_us = max(self._instant_us, batch[0].at_us)
         self.timeline.reach(self._instant_us)
         self._census.write(batch)
+        self.reserved.heard(batch, self._census.unbound)
         for record in self._emptied:
             # The queue may have disappeared with its last ask, which no decision reports.
             if record.priority.value is not None and not record.is_fenced:
@@ -119,14 +128,20 @@ class Recorder:
         self._emptied.clear()
 
     def due_us(self) -> int | None:
-        """Return the instant after which the next look is due: now if queues may be new."""
-        return self._instant_us if self._is_stale else self.reasons.due_us
+        """Return the instant after which the next look is due.
+
+        That is now if queues may be new, or reservations may have been given up.
+        """
+        is_due = self._is_stale or self.reserved.wants_look
+        return self._instant_us if is_due else self.reasons.due_us
 
     async def look(self, scheduler: Watched, at_us: int) -> None:
         """Look at the scheduler while no batch is open."""
         if self._is_stale:
             self._is_stale = False
             self.queues.configure(scheduler.queues(), at_us)
+        if self.reserved.wants_look:
+            self.reserved.look(scheduler.reservations(), at_us)
         due_us = self.reasons.due_us
         if due_us is not None and at_us >= due_us:
             await self.reasons.look(scheduler, self._census.unbound.values(), at_us)
@@ -135,6 +150,7 @@ class Recorder:
         """Look at the scheduler for the last time, after the last timer."""
         self._census.catch_up(at_us)
         self.queues.configure(scheduler.queues(), at_us)
+        self.reserved.look(scheduler.reservations(), at_us)
         await self.reasons.look_at_end(scheduler, self._census.unbound.values(), at_us)
 
     def close(self, at_us: int) -> None:
@@ -190,6 +206,7 @@ class Recorder:
 
     def taken(self, at_us: int, ask: LiveAsk) -> None:
         """An ask is no longer pending."""
+        self.reserved.end(ask.key, at_us)
         for record in self.queues.chain(ask.queue):
             record.pending.change(-1, at_us)
             if not record.pending.value:

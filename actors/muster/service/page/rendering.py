@@ -13,11 +13,13 @@ from markupsafe import Markup
 from starlette.responses import HTMLResponse
 
 from muster._version import __version__
+from muster.figures.reasons import dated, instant_of
 from muster.figures.text import SECOND, amount_text, counted, duration, number, percent, shortened
 from muster.figures.words import as_words
 from muster.service.access.who import Role
 from muster.service.page.assets import static
-from muster.service.page.reasons import dated, facts_of, instant_of
+from muster.service.page.naming import ask_name, name_of
+from muster.service.page.reasons import facts_of
 from muster.service.page.slider import slider_of
 from muster.service.reading.looking import as_iso
 
@@ -59,6 +61,11 @@ def amounts_text(amounts: Mapping[str, int]) -> str:
     return ", ".join(text if kind == "vcore" else f"{text} {kind}" for kind, text in shown)
 
 
+def together(text: str) -> str:
+    """Return figures with their units in one line; there may be a new line behind each comma."""
+    return text.replace(" ", "\u00a0").replace(",\u00a0", ", ")
+
+
 def rounded(text: str) -> str:
     """Return a message with the times in it that have parts of a second as short as readers want."""
     return _FINE_TIME.sub(lambda found: duration(round(float(found[1]) * SECOND)), text)
@@ -93,10 +100,10 @@ def ask_path(app: str, ask: str) -> str:
 
 
 def moment_words(iso: str) -> str:
-    """Return a date in UTC, as :func:`as_iso` writes it, for readers: to the second or finer."""
+    """Return a date in UTC, as :func:`as_iso` writes it, for readers: to the millisecond at most."""
     date, _, rest = iso.removesuffix("Z").partition("T")
     seconds, _, fraction = rest.partition(".")
-    fraction = fraction.rstrip("0")
+    fraction = fraction[:3].rstrip("0")
     return f"{date} {seconds}{'.' if fraction else ''}{fraction} UTC"
 
 
@@ -110,12 +117,13 @@ def _environment() -> Environment:
     )
     filters: dict[str, Any] = {
         "amount": amount_text,
-        "amounts": amounts_text,
+        "amounts": lambda amounts: together(amounts_text(amounts)),
         "counted": counted,
         "decided": as_words,
-        "duration": duration,
+        "duration": lambda span_us: together(duration(span_us)),
         "json": _as_json,
         "moment": moment_words,
+        "name": name_of,
         "number": number,
         "percent": percent,
         "rounded": rounded,
@@ -126,6 +134,7 @@ def _environment() -> Environment:
     }
     known: dict[str, Any] = {
         "Role": Role,
+        "ask_name": ask_name,
         "ask_path": ask_path,
         "sections": SECTIONS,
         "static": static,

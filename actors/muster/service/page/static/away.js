@@ -21,7 +21,6 @@
     const since = lost?.toISOString().slice(11, 19);
     const kept = document.body.dataset.live === undefined ? "This page stays" : "You see its state of then, and the page goes on when the service is back";
     away.textContent = lost === null ? "" : `The service has not answered since ${since} UTC.${more} ${kept}.`;
-    document.body.classList.toggle("is-away", lost !== null);
   };
 
   // A small file that anybody may read; a proxy in front of a service that is away refuses it.

@@ -40,12 +40,13 @@
     }
   };
 
+  const height = parseFloat(getComputedStyle(text).lineHeight);
   const go = (line) => {
     const begin = text.value.split("\n").slice(0, line - 1).join("\n").length + (line > 1 ? 1 : 0);
     const end = text.value.indexOf("\n", begin);
     text.focus();
     text.setSelectionRange(begin, end === -1 ? text.value.length : end);
-    text.scrollTop = Math.max(0, (line - 4) * 20);
+    text.scrollTop = Math.max(0, (line - 4) * height);
   };
 
   // Somebody has come for a part of it: its lines are marked, and the cursor stands before them.

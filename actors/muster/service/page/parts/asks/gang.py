@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Final, final
 
 import attrs
 
+from muster.figures.reasons import instant_of
 from muster.figures.words import REASONS
 from muster.service.access.who import Role
 from muster.service.api.answering import Unknown
@@ -16,7 +17,6 @@ from muster.service.page.parts.asks.history import further, history
 from muster.service.page.parts.asks.listing import AskLine, full_gang, lines_of
 from muster.service.page.parts.asks.quota import Lack, lacks_of_gang
 from muster.service.page.parts.asks.told import Subject
-from muster.service.page.reasons import instant_of
 from muster.service.page.rendering import shown
 from muster.service.page.viewed import Page, Viewed
 from muster.service.reading.gangs import GangRow

@@ -7,12 +7,12 @@ from typing import TYPE_CHECKING, Final, final
 
 import attrs
 
+from muster.figures.reasons import instant_of
 from muster.figures.words import REASONS
 from muster.service.access.who import Role
 from muster.service.endpoints.columns import row_of
 from muster.service.page.parts.asks.asking import filters_of, queue_of, word_of
 from muster.service.page.parts.places import place_of
-from muster.service.page.reasons import instant_of
 from muster.service.page.rendering import shown
 from muster.service.page.viewed import Page, Viewed
 from muster.service.reading.apps import leaves_of

@@ -15,6 +15,7 @@ from muster.service.page.slider import address_without
 from muster.service.page.viewed import Page, Viewed
 from muster.service.past.happened import Happened, what_happened
 from muster_core.decisions import Kind
+from muster_core.values.application_states import AppState
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -45,8 +46,9 @@ async def _time(viewed: Viewed) -> Response:
         span=asked.span,
         found=found,
         groups=[] if found is None else groups_of(found.decisions),
-        evictions=[] if found is None else [Row.of_eviction(one) for one in found.evictions],
+        evictions=[] if found is None else [Row.of(one) for one in found.evictions],
         kinds=tuple(Kind),
+        states=[state.value for state in AppState if state is not AppState.NEW],
         further="" if more is None else _with_after(viewed, str(more)),
         earlier=0 if asked.span is None else max(asked.span.from_us - length_us, 0),
         presets=_presets(viewed.moment, kept),

@@ -7,14 +7,36 @@ from typing import TYPE_CHECKING, Final, final
 import attrs
 
 from muster.figures.text import counted
-from muster.figures.words import as_words
 from muster.service.page.rendering import segment
 from muster_core.decisions import Kind
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Sequence
+    from collections.abc import Iterable, Iterator, Mapping, Sequence
 
     from muster_core.decisions import Announced
+
+_VERBS: Final[Mapping[Kind, str]] = {
+    Kind.ASSIGNED: "assigned",
+    Kind.WAITING: "waiting for the rest of the gang",
+    Kind.BOUND: "bound",
+    Kind.RELEASED: "released",
+    Kind.REJECTED: "refused",
+    Kind.GANG_SATISFIED: "satisfied",
+    Kind.GANG_TIMED_OUT: "timed out",
+    Kind.APP_STATE: "",
+    Kind.QUEUE_PRIORITY: "",
+    Kind.CONFIG: "",
+    Kind.WARNING: "warning",
+}
+"""What was decided, in a word."""
+
+_BESIDE: Final[Mapping[Kind, str]] = {
+    **dict.fromkeys(Kind, "on"),
+    Kind.ASSIGNED: "to",
+    Kind.BOUND: "to",
+    Kind.RELEASED: "from",
+}
+"""What stands before the names of nodes."""
 
 _NAMED: Final = 3
 """How many nodes are named in a group."""
@@ -41,21 +63,37 @@ class Row:
 
     @classmethod
     def of(cls, announced: Announced) -> Row:
-        """Return a decision as it is shown."""
+        """Return a decision as it is shown behind the name of what it is about."""
         path, about = _page_of(announced)
-        return cls(announced.seq, announced.at_us, as_words(announced.as_map()), path, about)
+        return cls(announced.seq, announced.at_us, _words(announced), path, about)
 
-    @classmethod
-    def of_eviction(cls, announced: Announced) -> Row:
-        """Return an eviction as it is shown behind the name of its ask: why, and from which node."""
-        path, about = _page_of(announced)
-        said = announced.as_map()
-        own: dict[str, object] = {
-            name: said[name] for name in ("reason", "node", "message") if name in said
-        }
-        return cls(
-            announced.seq, announced.at_us, as_words({"kind": "released", **own}), path, about
-        )
+
+def _words(announced: Announced) -> str:
+    """Return in words what was decided, without the name of what it is about."""
+    one = announced.decision
+    match one.kind:
+        case Kind.APP_STATE:
+            return f"is {one.state}"
+        case Kind.QUEUE_PRIORITY if one.priority is None:
+            return "has no currentPriority any more"
+        case Kind.QUEUE_PRIORITY:
+            return f"has currentPriority {one.priority}"
+        case Kind.REJECTED | Kind.WARNING:
+            return f"{_VERBS[one.kind]}: {one.message}"
+        case _:
+            words = [_VERBS[one.kind], *_cause(announced)]
+            if one.node is not None:
+                words.append(f"{_BESIDE[one.kind]} {one.node}")
+            if one.message:
+                words.append(one.message)
+            return " ".join(word for word in words if word)
+
+
+def _cause(announced: Announced) -> Iterator[str]:
+    """Yield why something was decided, if that is said."""
+    reason = announced.decision.reason
+    if reason is not None:
+        yield f"({reason.value.replace('_', ' ')})"
 
 
 # PAGE-66
@@ -64,6 +102,8 @@ def _page_of(announced: Announced) -> tuple[str, str]:
     one = announced.decision
     if one.app is not None and one.ask is not None:
         return f"/asks/{segment(one.app)}/{segment(one.ask)}", f"{one.app}/{one.ask}"
+    if one.kind is Kind.APP_STATE and one.app is not None:
+        return f"/apps/{segment(one.app)}", one.app
     if one.gang is not None:
         return f"/gangs/{segment(one.gang)}", one.gang
     if one.node is not None:
@@ -102,9 +142,9 @@ def groups_of(decisions: Iterable[Announced]) -> list[Group]:
 
 def _key(announced: Announced) -> object:
     one = announced.decision
-    # Those about asks of different applications are told apart, and refusals by their messages.
+    # Those about asks of different applications are told apart, and what was only said by its words.
     app = one.app if one.ask is not None else None
-    message = one.message if one.kind is Kind.REJECTED else None
+    message = one.message if one.kind in {Kind.REJECTED, Kind.WARNING} else None
     return (announced.at_us, one.kind, app, one.reason, one.state, message)
 
 
@@ -121,19 +161,22 @@ def _group(several: Sequence[Announced]) -> Group:
 def _sum(several: Sequence[Announced]) -> str:
     """Return in words what several decisions have decided."""
     first = several[0].decision
-    words = [first.kind.value.replace("_", " "), counted(len(several), _noun(several[0]))]
-    if first.state is not None:
-        words.append(f"are {first.state}")
-    if first.reason is not None:
-        words.append(f"({first.reason.value.replace('_', ' ')})")
+    words = [counted(len(several), _noun(several[0]))]
+    match first.kind:
+        case Kind.APP_STATE:
+            words.append(f"are {first.state}")
+        case Kind.QUEUE_PRIORITY:
+            words.append("have another currentPriority")
+        case Kind.REJECTED | Kind.WARNING:
+            words.append(f"{_VERBS[first.kind]}: {first.message}")
+        case _:
+            words += [_VERBS[first.kind], *_cause(several[0])]
     nodes = list(dict.fromkeys(one.decision.node for one in several if one.decision.node))
     if nodes:
         more = len(nodes) - _NAMED
         rest = f" and {counted(more, 'other node')}" if more > 0 else ""
-        words.append(f"on {', '.join(nodes[:_NAMED])}{rest}")
-    if first.kind is Kind.REJECTED and first.message:
-        words.append(first.message)
-    return " ".join(words)
+        words.append(f"{_BESIDE[first.kind]} {', '.join(nodes[:_NAMED])}{rest}")
+    return " ".join(word for word in words if word)
 
 
 def _noun(announced: Announced) -> str:
