@@ -18,8 +18,8 @@ from muster.figures.words import as_words
 from muster.service.access.who import Role
 from muster.service.page.assets import static
 from muster.service.page.naming import ask_name, name_of
-from muster.service.page.reasons import dated, facts_of
 from muster.service.page.slider import slider_of
+from muster.service.page.wording import dated, facts_of
 from muster.service.reading.looking import as_iso
 
 if TYPE_CHECKING:

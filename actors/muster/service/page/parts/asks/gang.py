@@ -16,9 +16,9 @@ from muster.service.page.parts.asks.history import further, history
 from muster.service.page.parts.asks.listing import AskLine, full_gang, lines_of
 from muster.service.page.parts.asks.quota import Lack, lacks_of_gang
 from muster.service.page.parts.asks.told import Subject
-from muster.service.page.reasons import UNTIL
 from muster.service.page.rendering import shown
 from muster.service.page.viewed import Page, Viewed
+from muster.service.page.wording import UNTIL
 from muster.service.reading.gangs import GangRow
 from muster.service.reading.selecting import AskFilter, select_asks
 from muster_core.gangs.states import GangState
