@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Callable, Mapping
+from functools import partial
 from typing import TYPE_CHECKING, Any, Final
 from urllib.parse import quote, urlencode
 
@@ -65,6 +66,14 @@ def together(text: str) -> str:
     return text.replace(" ", "\u00a0").replace(",\u00a0", ", ")
 
 
+def _amounts(amounts: Mapping[str, int]) -> str:
+    return together(amounts_text(amounts))
+
+
+def _duration(span_us: float) -> str:
+    return together(duration(span_us))
+
+
 def rounded(text: str) -> str:
     """Return a message with the times in it that have parts of a second as short as readers want."""
     return _FINE_TIME.sub(lambda found: duration(round(float(found[1]) * SECOND)), text)
@@ -116,10 +125,10 @@ def _environment() -> Environment:
     )
     filters: dict[str, Any] = {
         "amount": amount_text,
-        "amounts": lambda amounts: together(amounts_text(amounts)),
+        "amounts": _amounts,
         "counted": counted,
         "decided": as_words,
-        "duration": lambda span_us: together(duration(span_us)),
+        "duration": _duration,
         "json": _as_json,
         "moment": moment_words,
         "name": name_of,
@@ -255,7 +264,7 @@ def shown(
         date=moment_text,
         now_ms=service.unix_us(viewed.moment.now_us()) // 1000,
         said=said,
-        facts_of=lambda facts: facts_of(facts, date_words),
+        facts_of=partial(facts_of, date=date_words),
         age=age,
         when=when,
         **context,
