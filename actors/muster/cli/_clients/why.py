@@ -19,7 +19,7 @@ from muster.cli._progress import instant
 from muster.cli._tables import console_of
 from muster.explain import when_it_starts
 from muster.feeds._encodings.encode import to_yaml_item
-from muster.figures.reasons import dated, instant_of
+from muster.figures.instants import dated, instant_of
 from muster_core.decisions import MICROSECONDS
 from muster_core.reasons import UNKNOWN_START, Forecast, Outlook
 

@@ -14,7 +14,7 @@ from muster.cli._progress import clock, instant
 from muster.explain import Answer, Fate, Hold, Overview, Remedy, RemedyKind, when_it_starts
 from muster.feeds import FeedItem
 from muster.feeds._encodings.encode import to_yaml_item
-from muster.figures.reasons import dated, instant_of
+from muster.figures.instants import dated, instant_of
 from muster.figures.text import counted
 from muster_core.decisions import MICROSECONDS
 from muster_core.reasons import Explanation, PendingReason

@@ -6,7 +6,7 @@ import math
 from collections.abc import Mapping, Sequence
 from typing import Final
 
-from muster.figures.reasons import dated
+from muster.figures.instants import dated
 from muster.figures.text import (
     DAY,
     HOUR,

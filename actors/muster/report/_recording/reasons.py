@@ -14,7 +14,7 @@ from typing import Final, Protocol, final
 
 import attrs
 
-from muster.figures.reasons import instant_of
+from muster.figures.instants import instant_of
 from muster.replay import Key, LiveAsk
 from muster_core.reasons import Explanation
 

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Final, final
 
 import attrs
 
-from muster.figures.reasons import instant_of
+from muster.figures.instants import instant_of
 from muster.figures.words import REASONS
 from muster.service.access.who import Role
 from muster.service.endpoints.columns import row_of

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING
 
-from muster.figures.reasons import INSTANTS
+from muster.figures.instants import INSTANTS
 from muster.figures.text import amount_text, duration
 
 if TYPE_CHECKING:
