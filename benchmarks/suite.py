@@ -103,6 +103,7 @@ def parts(scale: float, trace: Path | None = None) -> list[Part]:
         _module("latency", "how long other tasks wait"),
         _module("evictions", "what reclaim and preemption cost"),
         _module("backfill", "what a reservation costs while many asks are pending"),
+        _module("devices", "filling nodes with GPUs, in orders for the ask at hand"),
         _module("reload", "a new configuration with 10,000 applications and 100,000 asks"),
         _module("store", "what it costs to keep the state on disk"),
         _service("serve", "what muster serve bears on one core, with its clients on another"),

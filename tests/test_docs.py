@@ -16,7 +16,8 @@ from muster.feeds._expect import APP_FIELDS, GANG_FIELDS, QUEUE_FIELDS as QUEUE_
 from muster.feeds._objects.gang_marks import MEMBER_KEYS
 from muster.feeds._objects.objects import FORMS
 from muster.replay import Check
-from muster_core.config.loader import FILE_FIELDS, NODE_SORT_FIELDS, PARTITION_FIELDS
+from muster_core.config.loader import FILE_FIELDS, PARTITION_FIELDS
+from muster_core.config.nodes.order import NODE_SORT_FIELDS
 from muster_core.config.properties import PROPERTIES, resolve
 from muster_core.config.queues import QUEUE_FIELDS, RESOURCES_FIELDS, TEMPLATE_FIELDS
 from muster_core.decisions import Kind, Reason

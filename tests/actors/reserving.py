@@ -14,13 +14,13 @@ RESERVED: Final = """\
           - name: root
             queues:
               - {name: q, properties: {scheduling.order: backfill, backfill.depth: 2}}
-- {op: add_node, node: n1, capacity: {vcore: 4}}
+- {op: add_node, node: n1, capacity: {vcore: 5}}
 - {op: add_node, node: n2, capacity: {vcore: 4}}
 - {op: add_app, app: old, queue: q}
 - {op: add_ask, app: old, ask: long, resources: {vcore: 3}, run_for: 100}
 - {op: add_ask, app: old, ask: open, resources: {vcore: 3}}
 - {op: add_app, app: new, queue: q, at: 10}
-- {op: add_ask, app: new, ask: wide, resources: {vcore: 4}, run_for: 50}
+- {op: add_ask, app: new, ask: wide, resources: {vcore: 5}, run_for: 50}
 - {op: add_ask, app: new, ask: next, resources: {vcore: 4}, run_for: 20}
 - {op: add_ask, app: new, ask: held, resources: {vcore: 1}, node: n1}
 - {op: add_ask, app: new, ask: small, resources: {vcore: 1}, node: n1, run_for: 30}

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from contextlib import AbstractAsyncContextManager
 from pathlib import Path
 from typing import Literal, assert_type
@@ -42,6 +42,8 @@ async def nodes(scheduler: muster.Scheduler) -> None:
     assert_type(await scheduler.add_node("a", {"vcore": 4, "memory": "16Gi"}), None)
     await scheduler.add_node("b", muster.Resources({"vcore": 4000}))
     await scheduler.add_node("c", {"vcore": 0.5}, attributes={"zone": "1"}, schedulable=False)
+    await scheduler.add_node("d", {}, devices={"gpu": {"count": 4, "model": "A100"}, "nic": 2})
+    await scheduler.update_node("d", devices={"gpu": 2})
     await scheduler.update_node("c", capacity={"vcore": 1}, attributes={}, schedulable=True)
     await scheduler.remove_node("c")
 
@@ -105,6 +107,7 @@ async def work(ask: muster.Ask) -> None:
     assert_type(allocation.gang, str | None)
     assert_type(allocation.resources, muster.Resources)
     assert_type(allocation.resources["vcore"], int)
+    assert_type(allocation.devices, Mapping[str, tuple[int, ...]])
     lasting: AbstractAsyncContextManager[trio.CancelScope] = allocation.running()
     try:
         async with lasting as scope:
@@ -130,6 +133,7 @@ async def gangs(scheduler: muster.Scheduler) -> None:
     assert_type(gang, muster.Gang)
     assert_type(gang.name, str)
     await scheduler.add_ask("app", "w", {"gpu": 1}, gang="train", annotations={"k": "v"})
+    await scheduler.add_ask("app", "v", {}, devices={"gpu": {"milli": 250}})
     try:
         assert_type(await gang.satisfied(), None)
     except (muster.GangTimedOutError, muster.GangRemovedError):

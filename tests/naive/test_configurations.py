@@ -10,11 +10,13 @@ from muster_core.config.document import from_python
 from muster_core.config.model import Configuration
 from tests.naive.choices import Choices, drawn
 from tests.naive.config_strategies import configurations
+from tests.naive.devices.strategies import device_configurations
 from tests.naive.limit_strategies import faults
 from tests.naive.operator_strategies import operator_configurations
 from tests.naive.rule_strategies import is_legal
 from tests.naive.theme import themed
 from tests.naive.writing import written
+from tests.share import share
 
 
 @st.composite
@@ -30,6 +32,12 @@ def test_the_loader_makes_the_same_of_them(configs: list[Configuration]) -> None
 
 @given(operator_configurations())
 def test_the_loader_makes_the_same_of_limits_and_rules(configs: list[Configuration]) -> None:
+    _accepted(configs)
+
+
+@share(0.3)
+@given(device_configurations())
+def test_the_loader_makes_the_same_of_orders_by_ask(configs: list[Configuration]) -> None:
     _accepted(configs)
 
 

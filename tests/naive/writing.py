@@ -5,22 +5,44 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 from muster_core.config.model import Acl, Configuration, QueueConfig, Template
+from muster_core.values.configuration.partition import TypicalAsk
 from muster_core.values.configuration.placement_rules import PlacementFilter, PlacementRule
 from muster_core.values.configuration.user_limits import LimitEntry
+from muster_core.values.devices import DeviceNeed
 
 
 def written(config: Configuration) -> dict[str, object]:
     """Give a configuration in YuniKorn's form."""
-    weights = {name: str(weight) for name, weight in config.node_weights}
+    order: dict[str, object] = {
+        "type": config.node_sort.value,
+        "resourceweights": {name: str(weight) for name, weight in config.node_weights},
+    }
+    if config.typical:
+        order["typical"] = [_typical(one) for one in config.typical]
     partition = {
         "name": config.partition,
-        "nodesortpolicy": {"type": config.node_sort.value, "resourceweights": weights},
+        "nodesortpolicy": order,
         "preemption": {"enabled": "true" if config.preemption_enabled else "false"},
         "queues": [_queue(config.root)],
     }
     if config.placement_rules:
         partition["placementrules"] = [_rule(rule) for rule in config.placement_rules]
     return {"partitions": [partition]}
+
+
+def _typical(ask: TypicalAsk) -> dict[str, object]:
+    return {
+        "devices": {kind: _need(need) for kind, need in ask.devices},
+        "resources": _amounts(ask.resources.items()),
+        "weight": str(ask.weight),
+    }
+
+
+def _need(need: DeviceNeed) -> dict[str, object]:
+    found: dict[str, object] = {"milli": need.milli} if need.milli else {"count": need.count}
+    if need.models is not None:
+        found["models"] = list(need.models)
+    return found
 
 
 def _queue(queue: QueueConfig) -> dict[str, object]:
@@ -86,7 +108,11 @@ def _resources(
 
 
 def _amounts(pairs: Iterable[tuple[str, int]]) -> dict[str, str]:
-    return {name: f"{value}{'m' if name == 'vcore' else ''}" for name, value in pairs}
+    return {name: f"{value}{'m' if _is_in_thousandths(name) else ''}" for name, value in pairs}
+
+
+def _is_in_thousandths(name: str) -> bool:
+    return name == "vcore" or name.startswith("device/")
 
 
 def _acl(acl: Acl) -> str:

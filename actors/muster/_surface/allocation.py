@@ -12,6 +12,8 @@ from muster_core.errors import EventError
 from muster_core.events import Outcome, Work
 
 if TYPE_CHECKING:
+    from collections.abc import Mapping
+
     from muster_core.decisions import Reason
     from muster_core.resources import Resources
 
@@ -29,6 +31,8 @@ class Allocation(ABC):
         node: The name of the node.
         queue: The path of the application's queue.
         resources: The resources that the ask holds, in base units.
+        devices: The numbers of the devices that the ask holds on the node, by type, such as
+            ``{"gpu": (0, 1)}``; the type counts among the resources as ``device/gpu``.
         gang: The full name of the gang of the ask, or None.
         number: The place of the bind in the order of all binds. No two allocations of a scheduler
             have the same one, also after a restart with a store.
@@ -57,6 +61,7 @@ class Allocation(ABC):
         step: int,
         work: Work | None,
         kept: bool,
+        devices: Mapping[str, tuple[int, ...]],
     ) -> None:
         self.app: Final = app
         self.ask: Final = ask
@@ -69,6 +74,7 @@ class Allocation(ABC):
         self.step: Final = step
         self.work: Final = work
         self.kept: Final = kept
+        self.devices: Final = devices
 
     @property
     @abstractmethod

@@ -25,6 +25,8 @@ class AskOptions(TypedDict, total=False):
             is kept and shown, as are the next two; a binder may run it.
         env: Environment variables for the command.
         workdir: The working folder of the command.
+        devices: The devices that the ask needs, as in a feed: ``{"gpu": 2}`` is two whole ones,
+            ``{"gpu": {"milli": 250}}`` a quarter of one. The resources may be empty beside them.
     """
 
     priority: int | None
@@ -39,6 +41,7 @@ class AskOptions(TypedDict, total=False):
     command: Sequence[str] | str | None
     env: Mapping[str, str] | None
     workdir: str | None
+    devices: Mapping[str, object] | None
 
 
 _NAMES: Final = tuple(AskOptions.__annotations__)

@@ -77,6 +77,7 @@ class Operations:
         attributes: Mapping[str, str] | None = None,
         schedulable: bool = True,
         lease: float | str | None = None,
+        devices: Mapping[str, object] | None = None,
     ) -> None:
         """Add a node.
 
@@ -87,6 +88,8 @@ class Operations:
             schedulable: Whether Muster may place asks on it.
             lease: How long ``muster serve`` keeps the node without a renewal, in seconds or as a
                 duration such as ``30s``. A scheduler in a program only keeps it in its store.
+            devices: Its devices, as in a feed: ``{"gpu": 4}``, or with a model
+                ``{"gpu": {"count": 4, "model": "A100"}}``.
 
         Raises:
             EventError: If a value is invalid.
@@ -101,6 +104,7 @@ class Operations:
                 attributes=attributes,
                 schedulable=schedulable,
                 lease=lease,
+                devices=devices,
             )
         )
 
@@ -111,6 +115,7 @@ class Operations:
         capacity: Amounts | None = None,
         attributes: Mapping[str, str] | None = None,
         schedulable: bool | None = None,
+        devices: Mapping[str, object] | None = None,
     ) -> None:
         """Change a node. Arguments that are None stay unchanged, and no ask is evicted.
 
@@ -119,10 +124,11 @@ class Operations:
             capacity: Its resources.
             attributes: Its attributes, which selectors of asks name.
             schedulable: Whether Muster may place asks on it.
+            devices: Its devices; none may be held by an ask.
 
         Raises:
             EventError: If a value is invalid.
-            RefusedError: If there is no such node.
+            RefusedError: If there is no such node, or an ask holds one of its devices.
             ClosedSchedulerError: If the scheduler is closed.
         """
         await self._client.enter(
@@ -132,6 +138,7 @@ class Operations:
                 capacity=capacity,
                 attributes=attributes,
                 schedulable=schedulable,
+                devices=devices,
             )
         )
 

@@ -48,6 +48,7 @@ class TrioAllocation(Allocation):
             step=held.step,
             work=tracked.work,
             kept=client.keeps,
+            devices=dict(held.devices),
         )
         self._client = client
         self._tracked = tracked

@@ -38,6 +38,7 @@ class AsyncioAllocation(Mirror[muster.TrioAllocation], muster.Allocation):
             step=inner.step,
             work=inner.work,
             kept=inner.kept,
+            devices=inner.devices,
         )
 
     @property

@@ -6,13 +6,13 @@ warnings are those of the partition that runs and those of the whole file.
 
 from __future__ import annotations
 
-import re
 from typing import TYPE_CHECKING, Final, final
 
 import attrs
 
 from muster_core.config.dynamic import DEFAULT_PARTITION
 from muster_core.config.fields import Field, Report, Warned
+from muster_core.config.nodes.order import read_node_sort
 from muster_core.config.not_obeyed import (
     read_checksum,
     read_quota_preemption,
@@ -24,7 +24,6 @@ from muster_core.config.queues import WrittenQueue, build_queue, read_root
 from muster_core.config.quotas import check_quotas
 from muster_core.config.scopes import warn_of_orders
 from muster_core.config.type_names import warning_about
-from muster_core.config.typical import read_typical
 from muster_core.config.user_limits import check_limits, limits_of_root, read_limits
 from muster_core.values.configuration.partition import (
     Configuration,
@@ -51,11 +50,7 @@ PARTITION_FIELDS: Final = (
     "placementrules",
     "usergroupresolver",
 )
-NODE_SORT_FIELDS: Final = ("type", "resourceweights", "typical")
 PREEMPTION_FIELDS: Final = ("enabled", "quotapreemptionenabled")
-
-_WEIGHT: Final = re.compile(r"[+-]?(?:[0-9]+(?:\.[0-9]*)?|\.[0-9]+)(?:[eE][+-]?[0-9]+)?", re.ASCII)
-_INFINITY: Final = float("inf")
 
 
 @final
@@ -193,7 +188,7 @@ def _read_partition(field: Field) -> _Partition:
     # CONFIG-10
     named = "name" in fields and not fields["name"].is_null
     name = fields["name"].text() if named else DEFAULT_PARTITION
-    node_sort, weights, typical = _read_node_sort(fields.get("nodesortpolicy"))
+    node_sort, weights, typical = read_node_sort(fields.get("nodesortpolicy"))
     root = read_root(field, fields.get("queues"))
     check_quotas(root)
     limits = limits_of_root(fields.get("limits"), read_limits(fields.get("limits")), root.limits)
@@ -231,52 +226,3 @@ def _read_preemption(field: Field | None) -> bool:
     if "quotapreemptionenabled" in fields:
         read_quota_preemption(fields["quotapreemptionenabled"])
     return fields["enabled"].boolean(default=True) if "enabled" in fields else True
-
-
-# CONFIG-12
-def _read_node_sort(
-    field: Field | None,
-) -> tuple[NodeSortPolicy, dict[str, float], tuple[TypicalAsk, ...]]:
-    """Read the ``nodesortpolicy`` of a partition; the default is fair."""
-    fields = {} if field is None else field.fields(NODE_SORT_FIELDS)
-    policy = NodeSortPolicy.FAIR
-    kind = fields.get("type")
-    text = None if kind is None or kind.is_null else kind.text()
-    if kind is not None and text is not None:
-        try:
-            policy = NodeSortPolicy(text.lower())
-        except ValueError:
-            kind.refuse(f"{shown(text)} is not one of {', '.join(NodeSortPolicy)}")
-    weights = _read_weights(fields["resourceweights"]) if "resourceweights" in fields else {}
-    typical = read_typical(fields["typical"]) if "typical" in fields else ()
-    if typical and policy is not NodeSortPolicy.FGD:
-        fields["typical"].warn(f"typical asks do nothing with the type {policy}: fgd uses them")
-    return policy, weights, typical
-
-
-# CONFIG-13
-def _read_weights(field: Field) -> dict[str, float]:
-    """Read the ``resourceweights``; refuse them if their sum overflows a float."""
-    fields = field.fields()
-    for name, weight in fields.items():
-        field.report.names_type(name, weight)
-    weights = {name: _read_weight(weight) for name, weight in fields.items()}
-    if sum(weights.values()) == _INFINITY:
-        field.refuse("the weights are too large: no average of them can be computed")
-    return weights
-
-
-# CONFIG-13
-def _read_weight(field: Field) -> float:
-    """Read one weight; return 0, with a problem, if it is invalid."""
-    text = field.text()
-    if text is None:
-        return 0.0
-    weight = float(text) if _WEIGHT.fullmatch(text) else _INFINITY
-    if 0 <= weight < _INFINITY:
-        return abs(weight)  # "-0" is accepted as 0
-    if weight < 0:
-        field.refuse(f"the weight {shown(text)} is negative")
-    else:
-        field.refuse(f"{shown(text)} is not a weight: write a number from 0 up")
-    return 0.0

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final, final
 
-from muster_core.values.devices import WHOLE
+from muster_core.values.devices import WHOLE, resource_type
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
@@ -126,6 +126,38 @@ class NodeDevices:
         for use in uses:
             fresh.take(use)
         assert fresh.free == self.free
+
+
+@final
+class DevicesAfter:
+    """What would be free on the devices of a node after victims are gone.
+
+    Args:
+        needs: What the ask needs for which victims are chosen.
+        there: The devices, or None if there are none.
+    """
+
+    __slots__ = ("_free", "_needs")
+
+    def __init__(self, needs: DeviceNeeds, there: NodeDevices | None) -> None:
+        self._needs = () if there is None else needs
+        self._free = {} if there is None or not needs else there.copy_of_free()
+
+    # DEVICE-10
+    def lacking(self) -> list[str]:
+        """Return the resource types of which the devices do not fit."""
+        return [
+            resource_type(kind)
+            for kind, need in self._needs
+            if kind in self._free and not fits_on(need, self._free[kind])
+        ]
+
+    def change(self, use: DeviceUse, sign: int) -> None:
+        """Record that a victim on the node is taken (-1) or spared (1)."""
+        if self._free:
+            for (kind, need), (_, numbers) in zip(*use, strict=True):
+                for number in numbers:
+                    self._free[kind][number] -= sign * need.on_one
 
 
 # DEVICE-6

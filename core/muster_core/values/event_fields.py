@@ -182,9 +182,7 @@ def _check_topology(field: str, value: object) -> None:
     if not isinstance(value, Topology):
         _refuse(field, value, "of the type Topology")
         return
-    rule: object = value.rule
-    if not isinstance(rule, TopologyRule):
-        _refuse(f"{field}.rule", rule, "of the type TopologyRule")
+    _check_rule(f"{field}.rule", value.rule)
     _check_text(f"{field}.attribute", value.attribute)
     most = value.max
     if most is None:
@@ -193,6 +191,11 @@ def _check_topology(field: str, value: object) -> None:
         _refuse(f"{field}.max", most, f"allowed with {value.rule.value}: it is for spread only")
     if type(most) is not int or not LEAST <= most <= MAX_INT32:
         _refuse(f"{field}.max", most, f"a whole number between {LEAST} and {MAX_INT32}")
+
+
+def _check_rule(field: str, value: object) -> None:
+    if not isinstance(value, TopologyRule):
+        _refuse(field, value, "of the type TopologyRule")
 
 
 # TOPOLOGY-1

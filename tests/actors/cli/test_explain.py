@@ -129,7 +129,7 @@ def test_a_pending_ask_for_programs() -> None:
 # OUTLOOK-1, OUTLOOK-2, OUTLOOK-3, OUTLOOK-5
 @pytest.mark.parametrize(
     ("ask", "position", "fits_at", "starts_at"),
-    [("new/wide", 1, 100, 100), ("new/next", 2, 100, 150), ("new/held", 3, 40, 170)],
+    [("new/wide", 1, 100, 100), ("new/next", 2, 100, 150), ("new/held", 3, 40, 150)],
 )
 def test_when_it_starts(ask: str, position: int, fits_at: int, starts_at: int) -> None:
     status, answer = explained("--at", "10", "--ask", ask, "--why-only", feed=RESERVED)

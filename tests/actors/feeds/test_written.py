@@ -40,12 +40,14 @@ from muster_core.gangs.topology import Topology, TopologyRule
 from muster_core.resources import Resources
 from muster_core.values.configuration.limits import Limits
 from tests.actors.store.test_codec import FEEDS, SUFFIXES, events_in, events_of
+from tests.naive.devices.strategies import device_configurations, devices
 from tests.naive.eviction_strategies import evictions
 from tests.naive.gang_strategies import gang_scenarios
 from tests.naive.harness import Step
 from tests.naive.operator_strategies import operations, operator_configurations
 from tests.naive.strategies import scenarios
 from tests.naive.test_configurations import some_configurations
+from tests.naive.topology.strategies import topologies
 from tests.share import share
 
 # COMMAND-13
@@ -61,7 +63,15 @@ def again(event: Event) -> object:
 
 
 @settings(share(0.3))
-@given(scenarios() | scenarios(lists=3) | gang_scenarios() | operations() | evictions())
+@given(
+    scenarios()
+    | scenarios(lists=3)
+    | gang_scenarios()
+    | operations()
+    | evictions()
+    | topologies()
+    | devices()
+)
 def test_random_events(steps: list[Step]) -> None:
     for event in events_of(steps):
         if can_be_read(event):
@@ -110,7 +120,7 @@ def test_all_good_configurations(path: Path) -> None:
 
 
 @settings(share(0.3))
-@given(some_configurations() | operator_configurations())
+@given(some_configurations() | operator_configurations() | device_configurations())
 def test_random_configurations(configs: list[Configuration]) -> None:
     for config in configs:
         assert_same(Configure(config))

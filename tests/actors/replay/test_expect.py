@@ -45,6 +45,7 @@ GOOD = [
     "reasons: {a/x: NoNodeFits}",
     "reasons: {a/x: too little}",
     "reasons: {a/x: ''}",
+    "reservations: {a/x: null}",
 ]
 
 
@@ -54,6 +55,8 @@ async def test_as_it_is(expect: str) -> None:
 
 
 WRONG = [
+    ("reservations: {a/x: {node: n1}}", "reservations.a/x: a reservation / None"),
+    ("reservations: {a/none: null}", "reservations.a/none: an ask / unknown"),
     ("order: []", "order: [] / ['a/y']"),
     ("order: [a/y, a/x]", "order: ['a/y', 'a/x'] / ['a/y']"),
     ("bound: []", "bound: [] / ['a/y']"),
@@ -98,6 +101,32 @@ WRONG = [
 @pytest.mark.parametrize(("expect", "difference"), WRONG)
 async def test_not_as_it_is(expect: str, difference: str) -> None:
     assert await differences(expect) == [difference]
+
+
+DEVICES = """
+- {op: add_node, node: n, capacity: {vcore: 1}, devices: {gpu: 3, nic: 1}}
+- {op: add_app, app: a, queue: root.default}
+- {op: add_ask, app: a, ask: x, devices: {gpu: 2, nic: {milli: 5}}}
+- {op: add_ask, app: a, ask: y, resources: {vcore: 1}}
+- {op: add_ask, app: a, ask: z, devices: {gpu: 2}}
+"""
+
+
+# DEVICE-13
+@pytest.mark.parametrize(
+    ("expect", "found"),
+    [
+        ("devices: {a/x: {nic: [0], gpu: [0, 1]}, a/y: {}}", []),
+        ("devices: {a/x: {gpu: [0, 1]}}", "{'gpu': [0, 1]} / {'gpu': [0, 1], 'nic': [0]}"),
+        ("devices: {a/x: {gpu: [1, 0], nic: [0]}}", "{'gpu': [1, 0], 'nic': [0]} / "),
+        ("devices: {a/y: {gpu: [2]}}", "{'gpu': [2]} / {}"),
+        ("devices: {a/z: {gpu: [2]}}", "{'gpu': [2]} / pending"),
+        ("devices: {a/w: {}}", "{} / unknown"),
+    ],
+)
+async def test_devices(expect: str, found: str | list[str]) -> None:
+    told = await differences(expect, DEVICES)
+    assert told == [] if found == [] else str(found) in told[0]
 
 
 async def test_any_reason_that_holds_will_do() -> None:
@@ -146,3 +175,48 @@ async def test_every_difference_is_found() -> None:
         "queues.q.priority",
         "queues.q.share",
     ]
+
+
+RESERVED = """
+- op: configure
+  config: {partitions: [{name: default, queues: [{name: root, queues: [
+    {name: q, properties: {scheduling.order: backfill}}]}]}]}
+- {op: add_node, node: n1, capacity: {vcore: 2}}
+- {op: add_app, app: a, queue: root.q}
+- {op: add_ask, app: a, ask: x, resources: {vcore: 1}, run_for: 90}
+- {op: settle}
+- {op: add_ask, app: a, ask: y, resources: {vcore: 2}}
+"""
+
+
+@pytest.mark.parametrize(
+    ("expect", "found"),
+    [
+        ("{start: 90, node: n1}", []),
+        ("{start: 1m30s}", []),
+        ("{}", []),
+        ("{start: 91}", ["reservations.a/y.start: 91 / 90"]),
+        ("{start: unknown}", ["reservations.a/y.start: unknown / 90"]),
+        ("{node: n2}", ["reservations.a/y.node: n2 / n1"]),
+        ("null", ["reservations.a/y: None / {'start': '90', 'node': 'n1'}"]),
+    ],
+)
+async def test_what_is_reserved(expect: str, found: list[str]) -> None:
+    # EXPECT-15
+    assert await differences(f"reservations: {{a/y: {expect}}}", RESERVED) == found
+
+
+@pytest.mark.parametrize(
+    ("expect", "why"),
+    [
+        ("7", "reservations.a/y: '7' is not a map"),
+        ("{start: soon}", "reservations.a/y.start: 'soon'"),
+        ("{since: 7}", "reservations.a/y.since: unknown field"),
+    ],
+)
+async def test_what_cannot_be_reserved(expect: str, why: str) -> None:
+    check = Check()
+    await check.run(items(f"{RESERVED}- {{op: expect, reservations: {{a/y: {expect}}}}}\n"))
+
+    [found] = check.differences
+    assert why in str(found.found)

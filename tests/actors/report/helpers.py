@@ -65,11 +65,17 @@ class Recorded:
         return page(content)
 
 
-async def recorded(feed: str) -> Recorded:
-    """Replay a feed and record it."""
+async def recorded(feed: str, until_us: int | None = None) -> Recorded:
+    """Replay a feed, perhaps up to an instant only, and record it."""
     found = Recorded(Recorder(), Tally(), [])
     log = Recording()
-    await replay(items(feed), journals=[log], watchers=[found.recorder], tally=found.tally)
+    await replay(
+        items(feed),
+        journals=[log],
+        watchers=[found.recorder],
+        tally=found.tally,
+        until_us=until_us,
+    )
     found.recorder.close(found.tally.at_us)
     found.decisions.extend(log.decisions)
     return found

@@ -48,11 +48,13 @@ from muster_core.resources import Resources
 from muster_core.values.configuration.limits import Limits
 from tests.actors.store.exact import anatomy
 from tests.naive.back_off_strategies import back_offs
+from tests.naive.devices.strategies import devices
 from tests.naive.eviction_strategies import evictions
 from tests.naive.gang_strategies import gang_scenarios
 from tests.naive.harness import Marker, Step
 from tests.naive.operator_strategies import operations
 from tests.naive.strategies import scenarios
+from tests.naive.topology.strategies import topologies
 from tests.share import share
 
 FEEDS = Path(__file__).parents[2] / "feeds"
@@ -72,7 +74,15 @@ def events_of(steps: list[Step]) -> list[Event]:
 
 
 @share(0.3)
-@given(scenarios() | gang_scenarios() | operations() | evictions() | back_offs())
+@given(
+    scenarios()
+    | gang_scenarios()
+    | operations()
+    | evictions()
+    | back_offs()
+    | topologies()
+    | devices()
+)
 def test_random_events_come_back_exactly(steps: list[Step]) -> None:
     # STORE-9
     assert_exact(events_of(steps))

@@ -26,6 +26,8 @@ DECISIONS = st.builds(
     index=NUMBERS,
     line=NUMBERS,
     start_us=NUMBERS,
+    devices=st.none()
+    | st.dictionaries(st.text(), st.lists(st.integers(0, 63), min_size=1).map(tuple), min_size=1),
 )
 
 
@@ -52,13 +54,24 @@ def test_the_bytes_of_format_1_stay_as_they_are() -> None:
     ]
 
 
+def test_only_what_has_devices_names_them() -> None:
+    # STORE-7
+    taken = Decision(Kind.ASSIGNED, "a", "k", "n", "root.q", devices={"gpu": (0, 1)})
+
+    (line,) = msgpack.unpackb(encode_decisions([Announced(1, 0, taken)]))
+    assert line == ["assigned", "a", "k", "n", "root.q", *[None] * 7, {"gpu": [0, 1]}]
+
+
 BOUND: list[object] = ["bound", "a", "k", *[None] * 9]
 
 
 @pytest.mark.parametrize(
     ("decision", "told"),
     [
-        ([*BOUND, 7, 7], "decision 4 has 14 fields, and this version of Muster knows 13"),
+        ([*BOUND, {}, 7, 7], "decision 4 has 15 fields, and this version of Muster knows 14"),
+        ([*BOUND, 7], "decision 4: devices is 7"),
+        ([*BOUND, {"gpu": [0.5]}], "decision 4: devices is {'gpu': [0.5]}"),
+        ([*BOUND, {"gpu": []}], "decision 4: devices is {'gpu': []}"),
         (BOUND[:11], "decision 4 has 11 fields"),
         (["painted", *BOUND[1:]], "decision 4 has the kind 'painted'"),
         ([*BOUND[:6], "tired", *BOUND[7:]], "the reason 'tired', one of which this version"),

@@ -26,6 +26,7 @@ from muster_core.structures.steps import SIZE, all_at_once
 from tests.actors.store.exact import anatomy
 from tests.core.building import configuration, queue
 from tests.naive.back_off_strategies import back_offs
+from tests.naive.devices.strategies import devices
 from tests.naive.eviction_strategies import evictions
 from tests.naive.gang_strategies import gang_scenarios
 from tests.naive.harness import Step
@@ -33,6 +34,7 @@ from tests.naive.operator_strategies import operations
 from tests.naive.relay import Relay
 from tests.naive.strategies import scenarios
 from tests.naive.tangles import tangles
+from tests.naive.topology.strategies import topologies
 from tests.share import share
 
 pytestmark = pytest.mark.starts_early
@@ -66,7 +68,14 @@ def full(asks: int, name: str = "k") -> PlainScheduler:
 # STORE-10, STORE-13
 @settings(max_examples=_EXAMPLES)
 @given(
-    scenarios(lists=3) | gang_scenarios() | evictions() | operations() | tangles() | back_offs(),
+    scenarios(lists=3)
+    | gang_scenarios()
+    | evictions()
+    | operations()
+    | tangles()
+    | back_offs()
+    | topologies()
+    | devices(),
     st.booleans(),
 )
 def test_loaded_from_what_was_read_after_every_batch(scenario: list[Step], looks: bool) -> None:

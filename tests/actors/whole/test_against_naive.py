@@ -21,6 +21,7 @@ from hypothesis import given, settings, strategies as st
 from tests.actors import real
 from tests.naive.back_off_strategies import back_offs
 from tests.naive.backfill.strategies import backfills
+from tests.naive.devices.strategies import devices
 from tests.naive.eviction_strategies import evictions
 from tests.naive.explained import explain_all, watched
 from tests.naive.gang_strategies import gang_scenarios
@@ -29,6 +30,7 @@ from tests.naive.observed import observe
 from tests.naive.operator_strategies import operations
 from tests.naive.strategies import scenarios
 from tests.naive.tangles import tangles
+from tests.naive.topology.strategies import topologies
 from tests.share import share
 
 pytestmark = pytest.mark.starts_early
@@ -103,6 +105,14 @@ def test_same_decisions_with_back_offs_under_any_interleaving(
 
 
 @settings(max_examples=_EXAMPLES)
+@given(topologies() | devices(), st.integers(0, 2**16))
+def test_same_decisions_with_topologies_and_devices_under_any_interleaving(
+    scenario: list[Step], seed: int
+) -> None:
+    compare_with_state(scenario, lambda steps: observe(steps, seed))
+
+
+@settings(max_examples=_EXAMPLES)
 @given(scenarios(lists=3))
 def test_same_reasons(scenario: list[Step]) -> None:
     compare_with_state(watched(scenario), explain_all)
@@ -111,6 +121,12 @@ def test_same_reasons(scenario: list[Step]) -> None:
 @settings(max_examples=_EXAMPLES)
 @given(tangles())
 def test_same_reasons_where_much_is_pending(scenario: list[Step]) -> None:
+    compare_with_state(watched(scenario), explain_all)
+
+
+@settings(max_examples=_EXAMPLES)
+@given(topologies(lists=2) | devices(lists=2))
+def test_same_reasons_with_topologies_and_devices(scenario: list[Step]) -> None:
     compare_with_state(watched(scenario), explain_all)
 
 

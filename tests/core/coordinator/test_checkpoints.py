@@ -30,6 +30,7 @@ from muster_core.resources import Resources
 from tests.core.admission.objects import applied, volcano_queue
 from tests.core.building import configuration, queue
 from tests.naive.back_off_strategies import back_offs
+from tests.naive.devices.strategies import devices
 from tests.naive.eviction_strategies import evictions
 from tests.naive.gang_strategies import gang_scenarios
 from tests.naive.harness import Step
@@ -37,6 +38,7 @@ from tests.naive.operator_strategies import operations
 from tests.naive.relay import Relay, as_it_is, through_bytes
 from tests.naive.strategies import scenarios
 from tests.naive.tangles import tangles
+from tests.naive.topology.strategies import topologies
 from tests.share import share
 
 pytestmark = pytest.mark.starts_early
@@ -86,6 +88,14 @@ def test_loaded_after_every_batch_with_limits_rules_and_services(
 @settings(max_examples=_EXAMPLES)
 @given(tangles(), RELAYS)
 def test_loaded_after_every_batch_where_much_is_pending(scenario: list[Step], relay: Relay) -> None:
+    relay.take(scenario)
+
+
+@settings(max_examples=_EXAMPLES)
+@given(topologies() | devices(), RELAYS)
+def test_loaded_after_every_batch_with_topologies_and_devices(
+    scenario: list[Step], relay: Relay
+) -> None:
     relay.take(scenario)
 
 

@@ -58,6 +58,14 @@ def test_a_line_has_its_fields_in_one_order() -> None:
     ]
 
 
+# DEVICE-12
+def test_devices_come_last_as_lists() -> None:
+    decision = Decision(Kind.ASSIGNED, ask="x", line=1, devices={"gpu": (0, 2), "nic": (1,)})
+    line = Announced(1, 0, decision).as_map()
+    assert [*line.items()][-2:] == [("line", 1), ("devices", {"gpu": [0, 2], "nic": [1]})]
+    assert "devices" not in Announced(1, 0, Decision(Kind.ASSIGNED, ask="x")).as_map()
+
+
 def test_values_of_enumerations_are_plain_text() -> None:
     line = Announced(1, 0, Decision(Kind.RELEASED, reason=Reason.BIND_FAILED)).as_map()
 
@@ -79,3 +87,14 @@ def test_zeros_are_shown() -> None:
     decision = Decision(Kind.REJECTED, message="m", index=0)
 
     assert Announced(1, 0, decision).as_map()["index"] == 0
+
+
+def test_the_start_of_a_reservation_is_always_told() -> None:
+    # BACKFILL-30
+    known = Decision(Kind.RESERVED, app="a", ask="k", node="n", start_us=1_500_000)
+    unknown = Decision(Kind.RESERVED, app="a", ask="k", node="n")
+
+    told = {"seq": 1, "at": 0, "kind": "reserved", "app": "a", "ask": "k", "node": "n"}
+    assert Announced(1, 0, known).as_map() == {**told, "start": 1.5}
+    assert Announced(1, 0, unknown).as_map() == {**told, "start": None}
+    assert "start" not in Announced(1, 0, Decision(Kind.BOUND, start_us=None)).as_map()

@@ -110,6 +110,14 @@ def _with_quotas(queue: QueueConfig, about: DeviceTheme, choices: Choices) -> Qu
 
 
 @st.composite
+def device_configurations(draw: st.DrawFn) -> list[Configuration]:
+    """Draw configurations that order nodes by what asks leave there, some with typical asks."""
+    theme = stocked(crowded(themed(draw(drawn(24))), draw(drawn(26))), draw(drawn(3)))
+    configs = draw(configurations(theme))
+    return ordered(configs, device_themed(draw(drawn(9))), draw(drawn(40)))
+
+
+@st.composite
 def devices(draw: st.DrawFn, lists: int = 4) -> list[Step]:
     """Draw a whole scenario: nodes with devices first, then those who want them.
 

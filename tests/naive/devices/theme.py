@@ -92,7 +92,7 @@ _WEIGHTS: Final[tuple[Weights, ...]] = (
     {"vcore": 1.0, "memory": 1.0},
     {"device/gpu": 1.0},
     {"vcore": 1.0, "device/gpu": 0.1, "device/nic": 3.0, "memory": 0.0},
-    {},
+    {"tape": 1.0},
 )
 _TYPICAL: Final[tuple[tuple[TypicalAsk, ...], ...]] = (
     (),

@@ -26,6 +26,7 @@ from muster_core.gangs.states import GangState
 from muster_core.resources import Resources
 from muster_core.snapshots import AskPlace
 from muster_core.structures.steps import in_order, in_pieces
+from muster_core.values.devices import TakenDevices
 
 if TYPE_CHECKING:
     from muster._runtime.clients.publications import Publications
@@ -76,6 +77,7 @@ class Held:
         for_good: Whether the ask has gone with this allocation.
         message: The message with which it was released as failed, or None.
         error: What the binder raised when the work had failed, or None.
+        devices: The devices that it holds.
     """
 
     number: int
@@ -87,6 +89,7 @@ class Held:
     for_good: bool = False
     message: str | None = None
     error: Exception | None = None
+    devices: TakenDevices = ()
 
     def why_ending(self) -> Reason | Closed | None:
         """Return why it has ended or is about to end, or None."""
@@ -512,7 +515,8 @@ class Tracker:
         gang = self._machine.view.gangs.get(allocation.ask.gang or "")
         # Nobody has followed the step in which it was bound; after a batch, that is put right.
         peers, step = (1, allocation.number) if gang is None else (len(gang.bound), 0)
-        held = Held(allocation.number, allocation.node, peers, step)
+        devices = allocation.devices
+        held = Held(allocation.number, allocation.node, peers, step, devices=devices)
         return AskStatus(place, held, started=not self._all_bound)
 
     def _forget(self, tracked: TrackedAsk) -> None:

@@ -83,7 +83,7 @@ def _bars(content: Content, bars: Sequence[Bar]) -> tuple[str, list[Json]]:
             f'<path class="grid" d="{stripes}"/>{"".join(behind)}{"".join(drawn)}'
             f"{_hatched(above, pixels)}{marks.paths()}"
         ),
-        keys=[*_keys(bars, colours), *marks.keys(), *([_RESERVED] if by_row else [])],
+        keys=[*_keys(bars, colours), *marks.keys(), *([_RESERVED] if above else [])],
         units=ROW,
         pixels=pixels,
         told="a bar is an ask on its node, as thick as its share of it",
@@ -103,7 +103,8 @@ def _hatched(paths: Sequence[str], pixels: int) -> str:
     return (
         f'<defs><pattern id="hatch" width="{_HATCH}" height="{_HATCH}" '
         f'patternUnits="userSpaceOnUse" patternTransform="scale({scale})">'
-        f'<path d="{lines}"/></pattern></defs><path class="hatched" d="{"".join(paths)}"/>'
+        f'<path d="{lines}"/></pattern></defs>'
+        f'<path class="hatched" style="fill:url(#hatch)" d="{"".join(paths)}"/>'
     )
 
 

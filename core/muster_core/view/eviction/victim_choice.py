@@ -16,8 +16,8 @@ from typing import TYPE_CHECKING, final
 
 import attrs
 
+from muster_core.nodes.devices import DevicesAfter
 from muster_core.structures.steps import SIZE
-from muster_core.view.eviction.devices_after import DevicesAfter
 from muster_core.view.eviction.eligibility import Losses
 from muster_core.view.eviction.units import UnitTracker
 
@@ -87,7 +87,7 @@ class VictimChoice:
         self._lack: dict[str, int] = {}
         for name, amount in search.eligibility.ask.resources.items():
             self._lack[name] = amount - node.capacity.get(name, 0) + node.used.get(name, 0)
-        self._devices = DevicesAfter(search.eligibility.ask.shape, node)
+        self._devices = DevicesAfter(search.eligibility.ask.shape.devices, node.devices)
         self._over = {key: dict(names) for key, names in search.over.items()}
         #: The types that are missing, on the node and in the headroom of queues.
         self._lacking: list[str] = []
@@ -135,7 +135,7 @@ class VictimChoice:
         if victim.node is self._node:
             for name in self._lack:
                 self._lack[name] += sign * resources[name]
-            self._devices.change(victim.allocation, sign)
+            self._devices.change(victim.allocation.use, sign)
         if self._over:
             for key in self._search.helping.get(victim.leaf, ()):
                 names = self._over[key]

@@ -114,6 +114,8 @@ def _first_to_fail(
     """Return the member that would fail first, if all are equal and in one application."""
     if len(gangs) != 1 or len(gangs[0].slots) != 1 or len(needs) != 1:
         return None
+    if topology_of(gangs[0]) is not None:  # It may be that an earlier one fails.
+        return None
     (slot,), ((_, bit, _),) = gangs[0].slots.values(), needs
     shape = state.shapes.shapes[bit]
     room = min(_room_on_nodes(state, shape), *_rooms_in_queues(state, slot.app, shape.resources))

@@ -72,9 +72,8 @@ class NodeFinder:
             if may is not None:
                 fitting = self._fitting(leaf, ask, bit, beside_victims=False)
                 return next(filter(may, fitting), None)
-            node = self._nodes.find(bit)
             # SERVICE-10
-            return self._unless_kept(node, leaf, ask)
+            return self._unless_kept(self._nodes.find(bit), leaf, ask)
         standing, chosen = standing_of(gang, gang.definition.topology, self._apps), None
         if standing.must_choose:
             chosen = self._choose(gang, (app, ask), standing, beside_victims=beside_victims)

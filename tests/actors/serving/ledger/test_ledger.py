@@ -15,6 +15,7 @@ from tests.actors.serving.ledger.heard import (
     whole,
 )
 from tests.naive.back_off_strategies import back_offs
+from tests.naive.devices.strategies import devices
 from tests.naive.eviction_strategies import evictions
 from tests.naive.gang_strategies import gang_scenarios
 from tests.naive.harness import Step
@@ -22,7 +23,7 @@ from tests.naive.operator_strategies import operations
 from tests.naive.strategies import scenarios
 from tests.share import share
 
-_ANY = scenarios() | gang_scenarios() | evictions() | operations() | back_offs()
+_ANY = scenarios() | gang_scenarios() | evictions() | operations() | back_offs() | devices()
 
 
 def _agrees(heard: HeardScheduler) -> None:

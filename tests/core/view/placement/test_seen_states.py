@@ -95,7 +95,7 @@ def possible(before: Place, after: Place) -> bool:
     """Say whether rounds may move an ask so: what is bound stays so."""
     if before is None:
         return after is not None
-    bound, node = before[0], before[1]
+    bound, node = before[:2]
     return not bound and after in {None, (True, node)}
 
 

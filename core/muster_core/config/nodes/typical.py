@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final
 
-from muster_core.config.document import Scalar, Table, describe
+from muster_core.config.document import Listing, Scalar, Table, describe
 from muster_core.values.configuration.partition import TypicalAsk
 from muster_core.values.devices import (
     MOST_WANTED,
@@ -32,7 +32,7 @@ MOST_WEIGHT: Final = 1_000_000
 def read_typical(field: Field) -> tuple[TypicalAsk, ...]:
     """Read the typical asks; every problem is refused, and what is wrong is left out."""
     items = field.items()
-    if not items and not field.report.problems:
+    if not items and _is_empty(field, Listing):
         field.refuse("there is no typical ask here: leave the field out, and they are learned")
     found = [_read_one(item) for item in items]
     return tuple(one for one in found if one is not None)
@@ -52,7 +52,7 @@ def _read_one(item: Field) -> TypicalAsk | None:
 def _read_devices(field: Field) -> DeviceNeeds:
     needs: dict[str, DeviceNeed] = {}
     fields = field.fields()
-    if not fields and not field.report.problems:
+    if not fields and _is_empty(field, Table):
         field.refuse("a typical ask needs at least one type of devices")
     for name, part in fields.items():
         if not is_device_type(name):
@@ -74,22 +74,19 @@ def _read_need(field: Field) -> DeviceNeed | None:
     if ("milli" in fields) == ("count" in fields):
         field.refuse("one of milli and count says how much of the devices is needed")
         return None
+    name, most = ("count", MOST_WANTED) if "count" in fields else ("milli", WHOLE)
+    number = _read_number(fields[name], most)
     models = _read_models(fields["models"]) if "models" in fields else None
-    if "models" in fields and not models:
+    if number is None or models == ():
         return None
-    if "count" in fields:
-        count = _read_number(fields["count"], MOST_WANTED)
-        return None if count is None else DeviceNeed(count=count, models=models)
-    milli = _read_number(fields["milli"], WHOLE)
-    if milli is None:
-        return None
-    whole = milli == WHOLE
-    return DeviceNeed(milli=0 if whole else milli, count=1 if whole else 0, models=models)
+    if name == "milli" and number < WHOLE:
+        return DeviceNeed(milli=number, models=models)
+    return DeviceNeed(count=1 if name == "milli" else number, models=models)
 
 
 def _read_models(field: Field) -> tuple[str, ...]:
     items = field.items()
-    if not items and not field.report.problems:
+    if not items and _is_empty(field, Listing):
         field.refuse("the list is empty: leave it out for any model")
     models: list[str] = []
     for item in items:
@@ -109,6 +106,16 @@ def _read_resources(field: Field) -> Resources:
         fields[named].refuse("devices are no resources: name them in 'devices'")
         return Resources()
     return Resources(amounts)
+
+
+def _is_empty(field: Field, form: type[Listing | Table]) -> bool:
+    """Return whether a field has the right form and nothing in it; else more was said already."""
+    node = field.node
+    if isinstance(node, Listing):
+        return form is Listing and not node.items
+    if isinstance(node, Table):
+        return form is Table and not node.entries
+    return field.is_null
 
 
 def _read_number(field: Field, most: int) -> int | None:

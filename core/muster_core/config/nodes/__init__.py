@@ -1,0 +1,4 @@
+"""Reading of the order of nodes: its type, its weights and its typical asks.
+
+They do not know queues.
+"""

@@ -1,0 +1,49 @@
+"""The order of nodes in a search for a plan, with and without a topology."""
+
+from __future__ import annotations
+
+import pytest
+
+from muster_core.resources import Resources
+from muster_core.structures.shapes import Shape
+from muster_core.view.eviction.node_order import NodeOrder
+from muster_core.view.gangs.standing import Standing
+from tests.core.nodes.node_index import Nodes
+from tests.core.view.topology.racks import PREFER, SAME, SPREAD
+
+SHAPE = Shape(Resources({"vcore": 1}))
+
+
+def nodes() -> Nodes:
+    made = Nodes()
+    for name, rack in (("a", "x"), ("b", "y"), ("c", "x"), ("d", "y")):
+        made.add(name, vcore=4, attributes={"rack": rack})
+    made.take("a", vcore=1)
+    return made
+
+
+@pytest.mark.parametrize(
+    ("standing", "order"),
+    [
+        (None, "bcda"),
+        (Standing(SAME, {"y": 1}, "y"), "bd"),
+        (Standing(PREFER, {"x": 1}, "x"), "cabd"),
+        (Standing(PREFER, {}, None), "bcda"),
+        (Standing(SPREAD, {"x": 1, "y": 2}, "x"), "cabd"),
+    ],
+)
+def test_the_topology_comes_before_the_order_of_nodes(
+    standing: Standing | None, order: str
+) -> None:
+    # TOPOLOGY-13
+    found = NodeOrder(nodes().index, SHAPE, standing)
+    assert "".join(node.name for node in found.every() if found.lets(node)) == order
+
+
+def test_some_nodes_are_in_the_same_order() -> None:
+    index = nodes().index
+    for standing in (None, Standing(PREFER, {"x": 1}, "x")):
+        found = NodeOrder(index, SHAPE, standing)
+        every = list(found.every())
+        assert [*found.some({*every[1:]})] == every[1:]
+        assert [*found.some({})] == []
