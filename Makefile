@@ -134,6 +134,14 @@ SEED ?= 1
 soak: $(VENV)/.test ## Fuzz for MINUTES with JOBS processes, and report how many programs ran
 	@$(PY) -m tests.fuzz.soak --minutes $(MINUTES) --jobs $(JOBS) --seed $(SEED)
 
+# make feeds THEME=gangs FEEDS=1000 JOBS=2 SEED=7
+THEME ?= backfill
+FEEDS ?= 20000
+
+.PHONY: feeds
+feeds: $(VENV)/.test ## Compare the decisions on random feeds of a THEME with those of the plain algorithm
+	@$(PY) -m tests.fuzz.themes $(THEME) --feeds $(FEEDS) --jobs $(JOBS) --seed $(SEED)
+
 # make crash, for 10,000 kills; make crash MINUTES=60 JOBS=2 SEED=7
 .PHONY: crash
 crash: $(VENV)/.test ## Kill schedulers with a store at any moment, and check what is kept

@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
-from muster_core.values.outlook import UNKNOWN_START, Forecast, Outlook, Start
 from muster_core.values.reasons import (
+    UNKNOWN_START,
     Code,
     ComparedKey,
     Explanation,
     Fact,
+    Forecast,
     Level,
+    Outlook,
     PendingReason,
+    Start,
 )
 
 __all__ = [

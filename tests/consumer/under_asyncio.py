@@ -72,6 +72,7 @@ async def ask(scheduler: muster.asyncio.Scheduler) -> None:
     await scheduler.remove_app("app")
 
     gang = await scheduler.add_gang("train", 2, total=4, mode="Strict", wait_time=300)
+    await scheduler.add_gang("web", 2, topology={"spread": "zone", "max": 1})
     assert_type(gang, muster.asyncio.Gang)
     assert_type(gang.name, str)
     assert_type(await gang.satisfied(), None)

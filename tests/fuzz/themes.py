@@ -29,7 +29,7 @@ from tests.fuzz.smaller import smallest
 from tests.naive.back_off_strategies import back_offs
 from tests.naive.backfill.joined import joined
 from tests.naive.backfill.promise import Promises
-from tests.naive.backfill.strategies import backfills
+from tests.naive.backfill.strategies import backfills, unordered
 from tests.naive.devices.strategies import devices
 from tests.naive.eviction_strategies import evictions
 from tests.naive.explained import explain_all, watched
@@ -61,6 +61,12 @@ def _explains_the_same(steps: Sequence[Step]) -> Counter[str]:
     return Counter()
 
 
+def _is_greedy_without_the_names(steps: Sequence[Step]) -> Counter[str]:
+    named, plain = (run_plainly(unordered(steps, order)) for order in ("greedy", None))
+    assert named == plain, "what says that it is greedy is decided otherwise"
+    return Counter()
+
+
 def _keeps_its_promise(steps: Sequence[Step]) -> Counter[str]:
     promises = Promises()
     Drive(NaiveScheduler(), promises.after).run(steps)
@@ -76,6 +82,7 @@ THEMES: Final[Mapping[str, tuple[st.SearchStrategy[list[Step]], Check]]] = {
     "devices": (devices(), _decides_the_same),
     "evictions": (evictions(), _decides_the_same),
     "gangs": (gang_scenarios(), _decides_the_same),
+    "greedy": (backfills(lists=3), _is_greedy_without_the_names),
     "joined": (joined(), _decides_the_same),
     "operators": (operations(), _decides_the_same),
     "plain": (scenarios(), _decides_the_same),

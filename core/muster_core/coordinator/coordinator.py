@@ -56,8 +56,7 @@ from muster_core.view.state.timers import Completion, StateEnd, WaitEnd
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
 
-    from muster_core.values.outlook import Outlook
-    from muster_core.values.reasons import Explanation
+    from muster_core.values.reasons import Explanation, Outlook
 
 
 @final
@@ -467,6 +466,7 @@ class CoordinatorMachine:
         said = tuple(application_reasons(self.registry, self.view.apps[key].identity))
         return self.view.explain(key, ask, self.now_us if now_us is None else now_us, said)
 
+    # OUTLOOK-1
     def outlook(self, app: str, ask: str) -> Steps[Outlook | None]:
         """Return when a pending ask will start, as far as the state says it; between two batches.
 

@@ -16,7 +16,7 @@ from muster_core.coordinator.plain import PlainScheduler
 from muster_core.owners.messages.asks import Allocation, Ask
 from muster_core.owners.messages.to_applications import AppFacts
 from muster_core.values.decisions import Announced, Kind
-from muster_core.values.outlook import Forecast
+from muster_core.values.reasons import Forecast
 from muster_core.view.facts import CompletionFacts
 
 # Looking up a member of an enum takes ten times as long, and this is done for each decision.

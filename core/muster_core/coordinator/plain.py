@@ -35,8 +35,7 @@ if TYPE_CHECKING:
     from muster_core.values.configuration.partition import Configuration
     from muster_core.values.decisions import Announced
     from muster_core.values.events import Event
-    from muster_core.values.outlook import Outlook
-    from muster_core.values.reasons import Explanation
+    from muster_core.values.reasons import Explanation, Outlook
     from muster_core.values.snapshots import AppSnapshot, Snapshot
 
 

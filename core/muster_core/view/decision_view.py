@@ -29,8 +29,7 @@ if TYPE_CHECKING:
     from muster_core.structures.shapes import Shape
     from muster_core.structures.steps import Steps
     from muster_core.values.configuration.partition import Configuration
-    from muster_core.values.outlook import Outlook, Start
-    from muster_core.values.reasons import Code, Explanation, PendingReason
+    from muster_core.values.reasons import Code, Explanation, Outlook, PendingReason, Start
     from muster_core.values.resources import Resources
     from muster_core.values.snapshots import LimitSnapshot, ReservationSnapshot
     from muster_core.view.facts import ViewFacts

@@ -20,6 +20,7 @@ from muster_core.view.facts import LastRoundFacts
 from muster_core.view.permits.deadlocks import Deadlocks
 from muster_core.view.permits.permits import Permits
 from muster_core.view.placement.placements import Placements, say
+from muster_core.view.reservations.hiding import Hiding
 from muster_core.view.reservations.reservations import Reservations
 from muster_core.view.topology.node_finder import NodeFinder
 from muster_core.view.tree.leaf import LeafView
@@ -64,6 +65,7 @@ class Rounds:
         self._finder = NodeFinder(state, self._placements.list_apps)
         self._reservations = Reservations(state, self._finder)
         self._permits = Permits(state, self._placements, self._finder, self._reservations)
+        self._hiding = Hiding(state, self._placements, self._reservations)
         self._evictor = Evictor(state, self._placements, self._permits, self._finder)
         self._deadlocks = Deadlocks(state, self._placements, self._permits, self._finder)
         #: How many asks were tried on a node, and how many leaves were found blocked, so far.
@@ -153,8 +155,10 @@ class Rounds:
             kept_nodes.settle()
             opening = kept_nodes.may_open()
         # ROUND-10
+        must_be_exact = opening or self._permits.must_be_exact()
         ordered = bool(state.scopes) and state.scopes.have_pending()
-        self._set_exact(exact=opening or ordered or self._permits.must_be_exact())
+        self._set_exact(exact=must_be_exact or ordered)
+        self._hiding.start(active=ordered and not must_be_exact)
         state.refresh()
         state.gang_shapes.refresh()
         self._permits.judge(exact=state.exact)
@@ -164,6 +168,8 @@ class Rounds:
         # ORDER-3, ROUND-10
         while True:
             state.refresh()
+            if ordered:
+                self._hiding.refresh()
             fitting = nodes.fitting | gang_shapes.fitting
             if not (root.open & fitting or root.visiting):
                 break
@@ -191,6 +197,7 @@ class Rounds:
         self._placements.seen_states.start_round()
 
     def _end_round(self) -> None:
+        self._hiding.end()
         self._permits.end_round()
         self._set_exact(exact=False)
         self._state.refresh()
@@ -232,10 +239,9 @@ class Rounds:
         node = None
         if not exact or (is_allowed and leaf.has_room(ask)):
             # BACKFILL-24
-            may = None
-            if self._reservations.in_force:
-                may = self._reservations.undelayed(leaf, app, ask)
-            node = self._finder.find(leaf, app, ask, bit, may)
+            node = self._finder.find(leaf, app, ask, bit)
+            if node is not None and self._reservations.in_force:
+                node = self._reservations.find_node(leaf, app, ask, bit)
         if node is None:
             assert exact or ask.gang is not None, "chose an ask that fits no node"
             # ROUND-12

@@ -17,6 +17,7 @@ from tests.naive.backfill.theme import ordered
 from tests.naive.choices import Choices, drawn
 from tests.naive.eviction_theme import crowded
 from tests.naive.harness import Drive, Step
+from tests.naive.plain import run_plainly
 from tests.naive.scheduler import NaiveScheduler
 from tests.naive.theme import themed
 from tests.naive.writing import written
@@ -29,14 +30,17 @@ _REACHED: Final = {
     "more than one in force": 10,
     "found none": 50,
     "kept": 50,
-    "an earlier start": 3,
+    "an earlier start": 2,
     "held back": 10,
     "ends by the start": 10,
-    "fits beside the party": 10,
+    "fits beside the party": 3,
     "strict stop": 10,
     "exceeded": 10,
 }
-"""How often at least the examples of the modest profile reach each rule."""
+"""How often at least the examples of the modest profile reach each rule.
+
+Rarer ones, as that a gang is bound from a reservation, are counted by ``make feeds``.
+"""
 
 _KEPT: Final = 20
 """How many promises are kept at least in the examples of the modest profile."""
@@ -60,7 +64,7 @@ def test_each_rule_is_reached() -> None:
 def test_the_first_in_force_is_bound_by_the_first_known_start_that_it_is_given() -> None:
     counts: Counter[str] = Counter()
 
-    @share(0.6)
+    @share(0.4)
     @given(backfills(lists=3, honest=True))
     def run(scenario: list[Step]) -> None:
         promises = Promises()
@@ -71,7 +75,7 @@ def test_the_first_in_force_is_bound_by_the_first_known_start_that_it_is_given()
     assert counts["kept"] >= _KEPT, counts
 
 
-@share(0.4)
+@share(0.2)
 @given(backfills(lists=2))
 def test_greedy_decides_as_without_the_names(scenario: list[Step]) -> None:
     named, plain = (
@@ -79,6 +83,7 @@ def test_greedy_decides_as_without_the_names(scenario: list[Step]) -> None:
         for order in ("greedy", None)
     )
     assert named == plain
+    assert run_plainly(unordered(scenario, "greedy")) == run_plainly(unordered(scenario, None))
 
 
 @share(0.3)

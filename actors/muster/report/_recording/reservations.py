@@ -38,7 +38,6 @@ class ReservedBar:
     end_us: int | None = None
 
 
-# REPORT-1
 @final
 class ReservationRecord:
     """Follows reservations.

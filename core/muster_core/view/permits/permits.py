@@ -350,12 +350,10 @@ class Permits:
         held_back = False
         if is_allowed and not leaf.blocked and leaf.has_room(ask):
             # BACKFILL-24
-            may = None
-            if self._reservations.in_force:
-                may = self._reservations.undelayed(leaf, app, ask)
-            node = self._finder.find(leaf, app, ask, bit, may)
-            if node is None and may is not None:
-                held_back = self._finder.find(leaf, app, ask, bit) is not None
+            node = self._finder.find(leaf, app, ask, bit)
+            if node is not None and self._reservations.in_force:
+                node = self._reservations.find_node(leaf, app, ask, bit)
+                held_back = node is None
         if node is None:
             was_blocked = leaf.blocked
             if group.strict:

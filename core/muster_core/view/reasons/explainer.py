@@ -4,8 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final, final
 
-from muster_core.values.outlook import Outlook
-from muster_core.values.reasons import Explanation, PendingReason
+from muster_core.values.reasons import Explanation, Outlook, PendingReason
 from muster_core.values.snapshots import AskPlace
 from muster_core.view.reasons import gangs, room, topologies
 from muster_core.view.reasons.cycles import why_rolled_back

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from muster_core.values.outlook import UNKNOWN_START
+from muster_core.values.reasons import UNKNOWN_START
 from muster_core.view.reservations.search import Search
 
 if TYPE_CHECKING:
     from muster_core.owners.messages.asks import Ask
-    from muster_core.values.outlook import Start
+    from muster_core.values.reasons import Start
     from muster_core.view.reservations.reservations import Reservations
     from muster_core.view.state.view_state import ViewState
     from muster_core.view.tree.application import ViewApp

@@ -25,6 +25,12 @@ if TYPE_CHECKING:
     from muster_core.view.state.view_state import ViewState
 
 
+def has_topology(state: ViewState, member: Member) -> bool:
+    """Return whether the topology of its gang says which nodes an ask may take."""
+    gang = member.ask.gang
+    return gang is not None and topology_of(state.gangs[gang]) is not None
+
+
 @final
 @attrs.frozen
 class Choice:

@@ -2,23 +2,26 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, final
+from typing import TYPE_CHECKING, Final, final
 
 from muster_core.values.decisions import Decision, Kind
+from muster_core.values.resources import MAX_QUANTITY
 from muster_core.values.snapshots import ReservationSnapshot
 from muster_core.view.facts import ReservationFacts
+from muster_core.view.reservations.ahead import Ahead
 from muster_core.view.reservations.choice import Choice
+from muster_core.view.reservations.openings import Openings
 from muster_core.view.reservations.order import Order
 from muster_core.view.reservations.party import Member, Party, group_of, pending_of
 from muster_core.view.reservations.projection import Projection
-from muster_core.view.reservations.releases import estimate_us
+from muster_core.view.reservations.releases import Instant
 from muster_core.view.reservations.search import (
     Place,
     Reservation,
     Search,
     at_present,
-    hold_places,
 )
+from muster_core.view.tree.estimates import Estimates, estimate_us
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
@@ -31,6 +34,12 @@ if TYPE_CHECKING:
     from muster_core.view.tree.application import ViewApp
     from muster_core.view.tree.leaf import LeafView
     from muster_core.view.tree.queue import ViewQueue
+
+
+_Alike = tuple[int, int, str | None, tuple[object, ...]]
+
+_NEVER: Final[Instant] = (True, MAX_QUANTITY)
+"""An end that is not known, of an ask that holds no node yet: it is after all others."""
 
 
 @final
@@ -51,6 +60,16 @@ class Reservations:
         self._before: dict[frozenset[MemberKey], Reservation] = {}
         #: The instant of the last round, in microseconds.
         self._now_us = 0
+        #: When nodes have room for plain asks.
+        self._ends = Openings(state)
+        #: How many rounds there were.
+        self._rounds = 0
+        #: The round, the changes of nodes and the number of reservations when the next two were
+        #: found: what will be at the start of each reservation, and the earliest end with which
+        #: asks that are alike were held back (their leaf, shape, gang and limits).
+        self._known_at = (0, 0, 0)
+        self._starts: dict[int, Ahead] = {}
+        self._held_back: dict[_Alike, Instant] = {}
         #: The node and the start of each ask, by application and name, at the end of the last batch.
         self._said: dict[tuple[str, str], tuple[str, int | None]] = {}
 
@@ -58,6 +77,7 @@ class Reservations:
     def start_round(self, now_us: int) -> None:
         """Begin a round at an instant, in microseconds: nothing is reserved."""
         self._now_us = now_us
+        self._rounds += 1
         self._before = {one.party.keys: one for one in reversed(self.in_force)}
         self.in_force = []
 
@@ -103,7 +123,7 @@ class Reservations:
         own: Sequence[Reservation],
     ) -> Reservation | None:
         """Return the reservation that was there before, if it is kept, or a new one."""
-        search = Search(self._state, self._now_us, own)
+        search = Search(self._state, self._now_us, own, self._ends)
         found = search.find(party)
         # BACKFILL-22
         if (
@@ -137,7 +157,7 @@ class Reservations:
         present = Projection(state)
         reserved = {member.key: name for member, name in before.places}
         left, order = list(party.members), Order(state, present)
-        ahead: dict[int, list[tuple[Reservation, Projection]]] = {}
+        ahead: dict[int, list[tuple[Reservation, Ahead]]] = {}
         found: list[tuple[Member, Node]] = []
         while left:
             member = order.first(left)
@@ -148,16 +168,13 @@ class Reservations:
                 return None
             if not Choice(state, present).fits_on(member, node):
                 return None
-            for reservation, projection in self._ahead(leaf, party.group, ahead):
-                if not self._ends_by(leaf, ask, reservation) and not (
-                    projection.has_headroom(app, ask)
-                    and Choice(state, projection).fits_on(member, node)
-                ):
+            for reservation, then in self._ahead(leaf, party.group, ahead):
+                if not (self._ends_by(leaf, ask, reservation) or then.admits(member, node)):
                     return None
             present.place(member, node)
             for one in ahead.values():
-                for _, projection in one:
-                    projection.place(member, node)
+                for _, then in one:
+                    then.place(member, node)
             found.append((member, node))
         return found
 
@@ -165,15 +182,15 @@ class Reservations:
         self,
         leaf: LeafView,
         group: tuple[str, ...],
-        known: dict[int, list[tuple[Reservation, Projection]]],
-    ) -> list[tuple[Reservation, Projection]]:
+        known: dict[int, list[tuple[Reservation, Ahead]]],
+    ) -> list[tuple[Reservation, Ahead]]:
         """Return the reservations that the asks of a leaf may not delay, with what will be then."""
         scope = self._state.scopes.backfill(leaf)
         if scope is None:
             return []
         if scope.key not in known:
             known[scope.key] = [
-                (one, self._at_start(one))
+                (one, Ahead(self._state, self._now_us, one, self.in_force))
                 for one in self.in_force
                 if one.scope is scope and one.party.group != group
             ]
@@ -181,8 +198,32 @@ class Reservations:
 
     # Backfilling
 
-    # BACKFILL-24
-    # BACKFILL-28
+    # BACKFILL-24, BACKFILL-28
+    def find_node(self, leaf: LeafView, app: ViewApp, ask: Ask, bit: int) -> Node | None:
+        """Return the first node on which an ask fits and delays nobody, or None.
+
+        It has headroom, and fits on some node.
+
+        Args:
+            leaf: The leaf of its application.
+            app: Its application.
+            ask: The ask.
+            bit: The bit of its shape.
+        """
+        may = self.undelayed(leaf, app, ask)
+        if may is None:
+            return self.finder.find(leaf, app, ask, bit)
+        self._forget_if_changed()
+        alike, end = (leaf.key, bit, ask.gang, app.limits), self._end_of(leaf, ask)
+        is_reserved = self._is_reserved_for(ask)
+        if not is_reserved and alike in self._held_back and end >= self._held_back[alike]:
+            return None
+        node = self.finder.find(leaf, app, ask, bit, may)
+        if node is None and not is_reserved:
+            self._held_back[alike] = end
+            self._hide_longer(leaf, ask, bit, end)
+        return node
+
     def undelayed(self, leaf: LeafView, app: ViewApp, ask: Ask) -> Callable[[Node], bool] | None:
         """Return what says whether an ask on a node delays nobody; None if it never does.
 
@@ -195,44 +236,85 @@ class Reservations:
             return None
         return lambda node: self.delayed_by(leaf, app, ask, node) is None
 
+    def _hide_longer(self, leaf: LeafView, ask: Ask, bit: int, end: Instant) -> None:
+        """Do not let the asks of a leaf be tried in this round that are like one that failed.
+
+        An ask that takes less time may still pass.
+        """
+        if not leaf.may_hide or leaf.slots or ask.gang is not None:
+            return
+        scope = self._state.scopes.backfill(leaf)
+        if scope is not None and self.is_saturated(scope):
+            settings = leaf.config.settings
+            if leaf.estimates is None or not leaf.estimates.is_for(settings):
+                leaf.estimates = Estimates(settings, self._pending_in(leaf))
+            leaf.hide_longer(bit, MAX_QUANTITY if end is _NEVER else end[1] - self._now_us)
+            self._state.note_hidden(leaf)
+
+    def _pending_in(self, leaf: LeafView) -> Iterator[tuple[ViewApp, Ask, int]]:
+        for app in leaf.apps.values():
+            for ask in app.pending.values():
+                yield app, ask, self._state.bit_of(ask)
+
+    def is_saturated(self, scope: ViewQueue) -> bool:
+        """Return whether no more reservations are sought for a scope in this round."""
+        own = sum(one.scope is scope for one in self.in_force)
+        return own >= scope.config.settings.backfill_depth
+
     def delayed_by(self, leaf: LeafView, app: ViewApp, ask: Ask, node: Node) -> Reservation | None:
         """Return the first reservation that a pending ask would delay on a node, or None."""
         state = self._state
         scope = state.scopes.backfill(leaf)
         if scope is None:
             return None
+        self._forget_if_changed()
         group = group_of(state, ask)
         for one in self.in_force:
             if one.scope is not scope or (group is not None and ask.gang in one.party.group):
                 continue
-            if self._ends_by(leaf, ask, one):
-                continue
-            projection = self._at_start(one, without=ask)
             if not (
-                projection.has_headroom(app, ask)
-                and Choice(state, projection).fits_on(Member(app, ask), node)
+                self._ends_by(leaf, ask, one)
+                or self._at_start(one, ask).admits(Member(app, ask), node)
             ):
                 return one
         return None
 
+    def _is_reserved_for(self, ask: Ask) -> bool:
+        """Return whether something is reserved for an ask itself, which then holds nothing."""
+        return any(member.ask is ask for one in self.in_force for member in one.party.members)
+
+    def _forget_if_changed(self) -> None:
+        """Forget what was found of starts and of who is held back, if it may differ now."""
+        now = (self._rounds, self._state.nodes.changes, len(self.in_force))
+        if self._known_at != now:
+            self._known_at = now
+            self._starts.clear()
+            self._held_back.clear()
+
     # BACKFILL-25
     def _ends_by(self, leaf: LeafView, ask: Ask, reservation: Reservation) -> bool:
         """Return whether an ask that is bound now ends by the start of a reservation."""
+        return self._end_of(leaf, ask) <= reservation.start
+
+    def _end_of(self, leaf: LeafView, ask: Ask) -> Instant:
+        """Return when an ask that is bound now is expected to end; an unknown end is the last."""
         group = group_of(self._state, ask)
-        estimate = estimate_us(leaf, ask)
+        estimate = estimate_us(leaf.config.settings, ask)
         if estimate is None or (group is not None and not group.strict):
-            return False
-        return (False, self._now_us + estimate) <= reservation.start
+            return _NEVER
+        return (False, self._now_us + estimate)
 
     # BACKFILL-26
-    def _at_start(self, reservation: Reservation, *, without: Ask | None = None) -> Projection:
-        """Return what the view will be when a reservation starts."""
-        search = Search(self._state, self._now_us, ())
-        projection = search.projection(reservation.start, reservation.party.group)
-        for other in self.in_force:
-            if other.scope is reservation.scope and other.start <= reservation.start:
-                hold_places(self._state, projection, other, without=without)
-        return projection
+    def _at_start(self, reservation: Reservation, ask: Ask) -> Ahead:
+        """Return what the view will be when a reservation starts, to see whether an ask fits."""
+        state, now_us = self._state, self._now_us
+        if self._is_reserved_for(ask):
+            return Ahead(state, now_us, reservation, self.in_force, ask)
+        known = self._starts.get(id(reservation))
+        if known is None:
+            known = Ahead(state, now_us, reservation, self.in_force)
+            self._starts[id(reservation)] = known
+        return known
 
     # What others see
 

@@ -8,19 +8,21 @@ from typing import TYPE_CHECKING, final
 
 import attrs
 
-from muster_core.view.reservations.choice import Choice
+from muster_core.view.reservations.choice import Choice, has_topology
 from muster_core.view.reservations.order import Order
 from muster_core.view.reservations.projection import Projection
-from muster_core.view.reservations.releases import releases
+from muster_core.view.reservations.releases import releases, releases_on
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
 
     from muster_core.nodes.node import Node
     from muster_core.owners.messages.asks import Ask
+    from muster_core.view.reservations.openings import Openings
     from muster_core.view.reservations.party import Member, Party
     from muster_core.view.reservations.releases import Instant
     from muster_core.view.state.view_state import ViewState
+    from muster_core.view.tree.application import ViewApp
     from muster_core.view.tree.queue import ViewQueue
 
 Place = tuple["Member", str]
@@ -60,15 +62,21 @@ class Search:
         state: The view; it is up to date.
         now_us: The present instant, in microseconds.
         others: The other reservations of the scope that are in force.
+        openings: When nodes will have room.
     """
 
     _state: ViewState
     _now_us: int
     _others: Sequence[Reservation]
+    _openings: Openings | None = None
 
     # BACKFILL-18, BACKFILL-20
     def find(self, party: Party) -> tuple[Instant, tuple[Place, ...]] | None:
         """Return the first instant at which a party can be placed, and where; None if never."""
+        if not party.group and self._openings is not None:
+            (member,) = party.members
+            if self._needs_only_a_node(member):
+                return self._find_for(member, self._openings)
         projection = Projection(self._state)
         # BACKFILL-14
         for at, some in groupby(releases(self._state, self._now_us), key=attrgetter("at")):
@@ -83,27 +91,95 @@ class Search:
                 return at, places
         return None
 
+    def _needs_only_a_node(self, member: Member) -> bool:
+        """Return whether a plain ask has headroom, and fits no node now."""
+        app, ask = member
+        if self._state.nodes.find(self._state.bit_of(ask)) is not None:
+            return False
+        if has_topology(self._state, member) or (ask.shape.devices and self._others):
+            return False
+        projection = Projection(self._state)
+        self._hold(projection, self._others)
+        return projection.has_headroom(app, ask)
+
+    def _find_for(
+        self, member: Member, openings: Openings
+    ) -> tuple[Instant, tuple[Place, ...]] | None:
+        """Return the first instant at which a node has room for a plain ask, and the first node.
+
+        What it finds is what the releases one by one would tell: nodes do not depend on each other.
+        """
+        state, now_us = self._state, self._now_us
+        wanted = 1 << state.bit_of(member.ask)
+        held = {name for other in self._others for _, name in other.places}
+        first: Instant | None = None
+        nodes: list[Node] = []
+        for node in state.nodes.nodes.values():
+            if not node.matching & wanted:
+                continue
+            prepared = self._with_others if node.name in held else None
+            at = openings.at(member, node, now_us, prepared)
+            if at is None or (first is not None and at > first):
+                continue
+            if first is None or at < first:
+                first, nodes = at, []
+            nodes.append(node)
+        if first is None:
+            return None
+        node = self._first_of(member, nodes, first) if len(nodes) > 1 else nodes[0]
+        return first, ((member, node.name),)
+
+    def _with_others(self) -> Projection:
+        projection = Projection(self._state)
+        self._hold(projection, self._others)
+        return projection
+
+    def _first_of(self, member: Member, nodes: Iterable[Node], at: Instant) -> Node:
+        """Return the first of some nodes in the order that they have at an instant."""
+        projection = self._with_others()
+        for node in nodes:
+            for release in releases_on(self._state, node, self._now_us):
+                if release.at <= at:
+                    projection.release(release.app, release.allocation, node)
+        return min(nodes, key=lambda node: projection.rank(node, member.ask))
+
     # BACKFILL-22
     def is_to_come(self, start: Instant) -> bool:
         """Return whether an instant that was found some time ago is still to come."""
-        if start[0]:
-            return any(release.at == start for release in releases(self._state, self._now_us))
-        return start > (False, self._now_us)
+        if not start[0]:
+            return start > (False, self._now_us)
+        return any(release.at == start for release in releases(self._state, self._now_us))
 
     # BACKFILL-22
     def still_fits(self, before: Reservation, party: Party) -> bool:
         """Return whether a party fits the nodes that it had, at the start that it had."""
-        projection = self.projection(before.start, party.group)
-        self._hold(projection, self._others)
-        return fit_in_turn(self._state, projection, at_present(before, party))
+        places = at_present(before, party)
+        if any(self._needs_more(member) for member, _ in places):
+            projection = self._projection(before.start, party.group)
+            self._hold(projection, self._others)
+            return fit_in_turn(self._state, projection, places)
+        projection, nodes = self._with_others(), self._state.nodes.nodes
+        if any(has_quotas(self._state, member.app) for member, _ in places):
+            looked_at = list(nodes.values())
+        else:  # Nothing but these nodes counts.
+            looked_at = [nodes[name] for _, name in places if name in nodes]
+        for node in dict.fromkeys(looked_at):
+            for release in releases_on(self._state, node, self._now_us):
+                if release.at <= before.start and release.allocation.ask.gang not in party.group:
+                    projection.release(release.app, release.allocation, node)
+        return fit_in_turn(self._state, projection, places)
 
-    def projection(self, start: Instant, group: Sequence[str]) -> Projection:
+    def _projection(self, start: Instant, group: Sequence[str]) -> Projection:
         """Return what the view will be at an instant, where a group keeps what it holds."""
         projection = Projection(self._state)
         for release in releases(self._state, self._now_us):
             if release.at <= start and release.allocation.ask.gang not in group:
                 projection.release(release.app, release.allocation, release.node)
         return projection
+
+    def _needs_more(self, member: Member) -> bool:
+        """Return whether other nodes, or who holds which devices, decide where an ask fits."""
+        return bool(member.ask.shape.devices) or has_topology(self._state, member)
 
     def _hold(
         self, projection: Projection, others: Iterable[Reservation]
@@ -131,6 +207,11 @@ class Search:
         for member, node in reversed(taken):
             projection.undo(member, node)
         return None if left else tuple(found)
+
+
+def has_quotas(state: ViewState, app: ViewApp) -> bool:
+    """Return whether a queue or a limit may leave too little for asks of an application."""
+    return bool(app.limits) or any(queue.config.max.amounts for queue in state.leaf_of(app).line)
 
 
 def hold_places(

@@ -92,6 +92,7 @@ class Intake:
         forgotten = self._state.shapes.forget_idle()
         if forgotten:
             nodes.shapes_forgotten(forgotten)
+            self._state.forget_estimates()
             self._state.user_limits.touch_all()
         yield from self._state.find_limits()
 

@@ -76,6 +76,8 @@ class ViewState:
         self.failing: dict[int, ViewApp] = {}
         #: Which asks are node services, and which of them keep their nodes.
         self.kept_nodes = KeptNodes(self.shapes, self.nodes, self.queues, self.gangs, self.apps)
+        #: The leaves of which some asks are not tried in this round, by key.
+        self.hiding: dict[int, LeafView] = {}
         #: Which asks may not overtake others.
         self.scopes = Scopes(self.queues)
         #: The leaves with pending asks that may preempt, by key.
@@ -175,6 +177,23 @@ class ViewState:
         leaf.list_app(app, self.total)
         self.dirty[leaf.key] = leaf
 
+    def note_hidden(self, leaf: LeafView) -> None:
+        """Record that asks of a leaf are hidden in this round."""
+        self.hiding[leaf.key] = self.dirty[leaf.key] = leaf
+
+    def show_all(self) -> None:
+        """Let every ask be tried again."""
+        while self.hiding:
+            key, leaf = self.hiding.popitem()
+            leaf.show()
+            self.dirty[key] = leaf
+
+    def forget_estimates(self) -> None:
+        """Forget how long asks of leaves are expected to take, since bits of shapes have changed."""
+        for queue in self.queues.values():
+            if isinstance(queue, LeafView):
+                queue.estimates = None
+
     def add_pending(self, app: ViewApp, ask: Ask, bit: int) -> None:
         """Add a pending ask whose shape has ``bit`` and is counted already."""
         if ask.gang is not None:
@@ -187,6 +206,8 @@ class ViewState:
             self.user_limits.touch(app)
         leaf = self.leaf_of(app)
         leaf.count_shape(bit, 1)
+        if leaf.estimates is not None:
+            leaf.estimates.add(app, ask, bit)
         if ask.preempts:
             leaf.count_preempting(ask, bit, 1)
             self.preempting[leaf.key] = leaf
@@ -211,7 +232,7 @@ class ViewState:
         leaf = self.leaf_of(app)
         if app.limits:
             self.user_limits.touch(app)
-        if leaf.watched or [ask for ask in asks if ask.gang or ask.preempts]:
+        if leaf.watched or leaf.estimates or [ask for ask in asks if ask.gang or ask.preempts]:
             for ask in asks:
                 self.add_pending(app, ask, self._acquire(ask.shape, 1))
             return
@@ -264,6 +285,9 @@ class ViewState:
             if key not in gang.slots:
                 self._begin_slot(app, gang)
         app.take_back(ask, self.bit_of(ask))
+        leaf = self.leaf_of(app)
+        if leaf.estimates is not None:
+            leaf.estimates.add(app, ask, self.bit_of(ask))
         if app.limits:
             self.user_limits.touch(app)
 

@@ -61,8 +61,6 @@ class NodeFinder:
             may: What must be true of the node besides, such as that no reservation is delayed.
             beside_victims: Whether nodes are in the order in which victims are looked for.
         """
-        if not self._nodes.fitting >> bit & 1:
-            return None
         gang = None if ask.gang is None else self._gangs[ask.gang]
         if gang is None or gang.definition is None or gang.definition.topology is None:
             # DEVICE-21
@@ -74,6 +72,8 @@ class NodeFinder:
                 return next(filter(may, fitting), None)
             # SERVICE-10
             return self._unless_kept(self._nodes.find(bit), leaf, ask)
+        if not self._nodes.fitting >> bit & 1:
+            return None
         standing, chosen = standing_of(gang, gang.definition.topology, self._apps), None
         if standing.must_choose:
             chosen = self._choose(gang, (app, ask), standing, beside_victims=beside_victims)

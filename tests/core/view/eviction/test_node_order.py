@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Final
+
 import pytest
 
 from muster_core.resources import Resources
@@ -11,7 +13,7 @@ from muster_core.view.gangs.standing import Standing
 from tests.core.nodes.node_index import Nodes
 from tests.core.view.topology.racks import PREFER, SAME, SPREAD
 
-SHAPE = Shape(Resources({"vcore": 1}))
+ANY: Final = Shape(Resources({"vcore": 1}))
 
 
 def nodes() -> Nodes:
@@ -36,14 +38,14 @@ def test_the_topology_comes_before_the_order_of_nodes(
     standing: Standing | None, order: str
 ) -> None:
     # TOPOLOGY-13
-    found = NodeOrder(nodes().index, SHAPE, standing)
+    found = NodeOrder(nodes().index, ANY, standing)
     assert "".join(node.name for node in found.every() if found.lets(node)) == order
 
 
 def test_some_nodes_are_in_the_same_order() -> None:
     index = nodes().index
     for standing in (None, Standing(PREFER, {"x": 1}, "x")):
-        found = NodeOrder(index, SHAPE, standing)
+        found = NodeOrder(index, ANY, standing)
         every = list(found.every())
         assert [*found.some({*every[1:]})] == every[1:]
         assert [*found.some({})] == []
