@@ -95,7 +95,7 @@ def test_a_comparison_says_which_span_it_is_of(tmp_path: Path) -> None:
     assert re.search(r"the span from 20[^<]* until 20[^<]* UTC", found.text)
     cells = re.search(r"vcore used, on average(.*?)</tr>", found.text, re.DOTALL)
     assert cells is not None
-    before, after, change = re.findall(r"<td>(.*?)</td>", cells[1])
+    before, after, change = re.findall(r"<td[^>]*>(.*?)</td>", cells[1])
     # It is that of the overview, as nothing has changed since; a difference is of points.
     assert (before, after) == ("50.0 %", "25.0 %")
     assert change == f"{MINUS}25.0 points"

@@ -30,6 +30,7 @@ _OTHERWISE: Final = (
     r'<details class="apply".*?</details>',
     r'<p class="hint">.*?</p>',
     r'<section [^>]*id="remedies".*?</section>',
+    r'<div class="searching".*?</div>',
     r'<section [^>]*aria-labelledby="history".*?</section>',
 )
 
@@ -66,8 +67,8 @@ def content(served: Served, path: str, at: str = "") -> str:
     assert response.status_code == 200, response.text
     text = re.sub(r'<span class="(?:ago|age)" .*?</span>', "", response.text)
     text = re.sub(r"[?&](amp;)?at=[^\"&]*", "", text)
-    # Buttons, with what is said of them, are not there in the past; what was decided is in memory,
-    # or loaded; and durations go on in the present.
+    # Buttons, with what is said of them, and what is searched for are not there in the past; what was
+    # decided is in memory, or loaded; and durations go on in the present.
     for part in _OTHERWISE:
         text = re.sub(part, "", text, flags=re.DOTALL)
     text = re.sub(r"<[^>]*>", " ", re.sub(r"</?(?:bdi|wbr)>", "", text))

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Callable, Mapping
+from functools import partial
 from typing import TYPE_CHECKING, Any, Final
 from urllib.parse import quote, urlencode
 
@@ -19,8 +20,8 @@ from muster.figures.words import as_words
 from muster.service.access.who import Role
 from muster.service.page.assets import static
 from muster.service.page.naming import ask_name, name_of
-from muster.service.page.reasons import facts_of
 from muster.service.page.slider import slider_of
+from muster.service.page.wording import facts_of
 from muster.service.reading.looking import as_iso
 
 if TYPE_CHECKING:
@@ -64,6 +65,14 @@ def amounts_text(amounts: Mapping[str, int]) -> str:
 def together(text: str) -> str:
     """Return figures with their units in one line; there may be a new line behind each comma."""
     return text.replace(" ", "\u00a0").replace(",\u00a0", ", ")
+
+
+def _amounts(amounts: Mapping[str, int]) -> str:
+    return together(amounts_text(amounts))
+
+
+def _duration(span_us: float) -> str:
+    return together(duration(span_us))
 
 
 def rounded(text: str) -> str:
@@ -117,10 +126,10 @@ def _environment() -> Environment:
     )
     filters: dict[str, Any] = {
         "amount": amount_text,
-        "amounts": lambda amounts: together(amounts_text(amounts)),
+        "amounts": _amounts,
         "counted": counted,
         "decided": as_words,
-        "duration": lambda span_us: together(duration(span_us)),
+        "duration": _duration,
         "json": _as_json,
         "moment": moment_words,
         "name": name_of,
@@ -257,7 +266,7 @@ def shown(
         now_ms=service.unix_us(viewed.moment.now_us()) // 1000,
         said=said,
         instant_of=instant_of,
-        facts_of=lambda facts: facts_of(facts, date_words),
+        facts_of=partial(facts_of, date=date_words),
         age=age,
         when=when,
         **context,
