@@ -68,6 +68,8 @@ class Rounds:
         self._hiding = Hiding(state, self._placements, self._reservations)
         self._evictor = Evictor(state, self._placements, self._permits, self._finder)
         self._deadlocks = Deadlocks(state, self._placements, self._permits, self._finder)
+        #: The changes so far when a round has changed nothing; None if the last one did.
+        self._repeats: tuple[int, ...] | None = None
         #: How many asks were tried on a node, and how many leaves were found blocked, so far.
         self.steps = 0
 
@@ -119,12 +121,17 @@ class Rounds:
             changed: The groups of gangs that have changed.
             now_us: The instant of the batch, in microseconds.
         """
+        # BACKFILL-23
+        if not changed and self._would_repeat(now_us):
+            self._reservations.repeat(now_us)
+            return
         seen_states = self._placements.seen_states
         yield from seen_states.start_anew()
         # ROUND-6
         again = True
         while again:
             self._start_round(now_us)
+            before = self._changes_so_far()
             decisions = self._permits.bind_complete(changed, now_us)
             if decisions:
                 yield decisions
@@ -132,10 +139,23 @@ class Rounds:
             yield from self._round(now_us)
             # ROUND-5
             again = self._placements.failed or not (self._is_settled() or seen_states.knows_this())
+            self._reservations.end_round()
+            self._repeats = before if before == self._changes_so_far() else None
             # ROUND-6
             if self._placements.failed:
                 yield from seen_states.start_anew()
         self._end_round()
+
+    def _would_repeat(self, now_us: int) -> bool:
+        """Return whether a round would try and reserve what the last one did, in vain as well."""
+        if not self._state.scopes or self._repeats != self._changes_so_far():
+            return False
+        return self._reservations.holds_at(now_us)
+
+    def _changes_so_far(self) -> tuple[int, ...]:
+        """Return counts that stay the same as long as nothing changes on which rounds depend."""
+        state = self._state
+        return (state.nodes.changes, state.reconfigured, state.gang_index.changes, state.moves)
 
     # ROUND-5
     def _is_settled(self) -> bool:

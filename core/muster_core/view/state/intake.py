@@ -225,6 +225,7 @@ class Intake:
         match action:
             case Grouped():
                 app.group = action.group
+                self._state.moves += 1
                 self._state.user_limits.enter_again(app, leaf)
             case Spoilt():
                 self._state.set_failures(app, action.ask, action.times)
