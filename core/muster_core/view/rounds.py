@@ -20,6 +20,7 @@ from muster_core.view.facts import LastRoundFacts
 from muster_core.view.permits.deadlocks import Deadlocks
 from muster_core.view.permits.permits import Permits
 from muster_core.view.placement.placements import Placements, say
+from muster_core.view.reservations.hiding import Hiding
 from muster_core.view.reservations.reservations import Reservations
 from muster_core.view.tree.leaf import LeafView
 from muster_core.view.tree.queue import VISIT, ParentView
@@ -62,8 +63,11 @@ class Rounds:
         self._placements = Placements(state)
         self._reservations = Reservations(state)
         self._permits = Permits(state, self._placements, self._reservations)
+        self._hiding = Hiding(state, self._placements, self._reservations)
         self._evictor = Evictor(state, self._placements, self._permits)
         self._deadlocks = Deadlocks(state, self._placements, self._permits)
+        #: The changes so far when a round has changed nothing; None if the last one did.
+        self._repeats: tuple[int, ...] | None = None
         #: How many asks were tried on a node, and how many leaves were found blocked, so far.
         self.steps = 0
 
@@ -115,12 +119,17 @@ class Rounds:
             changed: The groups of gangs that have changed.
             now_us: The instant of the batch, in microseconds.
         """
+        # BACKFILL-23
+        if not changed and self._would_repeat(now_us):
+            self._reservations.repeat(now_us)
+            return
         seen_states = self._placements.seen_states
         yield from seen_states.start_anew()
         # ROUND-6
         again = True
         while again:
             self._start_round(now_us)
+            before = self._changes_so_far()
             decisions = self._permits.bind_complete(changed, now_us)
             if decisions:
                 yield decisions
@@ -128,10 +137,23 @@ class Rounds:
             yield from self._round(now_us)
             # ROUND-5
             again = self._placements.failed or not (self._is_settled() or seen_states.knows_this())
+            self._reservations.end_round()
+            self._repeats = before if before == self._changes_so_far() else None
             # ROUND-6
             if self._placements.failed:
                 yield from seen_states.start_anew()
         self._end_round()
+
+    def _would_repeat(self, now_us: int) -> bool:
+        """Return whether a round would try and reserve what the last one did, in vain as well."""
+        if not self._state.scopes or self._repeats != self._changes_so_far():
+            return False
+        return self._reservations.holds_at(now_us)
+
+    def _changes_so_far(self) -> tuple[int, ...]:
+        """Return counts that stay the same as long as nothing changes on which rounds depend."""
+        state = self._state
+        return (state.nodes.changes, state.reconfigured, state.gang_index.changes, state.moves)
 
     # ROUND-5
     def _is_settled(self) -> bool:
@@ -151,8 +173,10 @@ class Rounds:
             kept_nodes.settle()
             opening = kept_nodes.may_open()
         # ROUND-10
+        must_be_exact = opening or self._permits.must_be_exact()
         ordered = bool(state.scopes) and state.scopes.have_pending()
-        self._set_exact(exact=opening or ordered or self._permits.must_be_exact())
+        self._set_exact(exact=must_be_exact or ordered)
+        self._hiding.start(active=ordered and not must_be_exact)
         state.refresh()
         state.gang_shapes.refresh()
         self._permits.judge(exact=state.exact)
@@ -162,6 +186,8 @@ class Rounds:
         # ORDER-3, ROUND-10
         while True:
             state.refresh()
+            if ordered:
+                self._hiding.refresh()
             fitting = nodes.fitting | gang_shapes.fitting
             if not (root.open & fitting or root.visiting):
                 break
@@ -185,6 +211,7 @@ class Rounds:
         self._placements.seen_states.start_round()
 
     def _end_round(self) -> None:
+        self._hiding.end()
         self._permits.end_round()
         self._set_exact(exact=False)
         self._state.refresh()

@@ -54,6 +54,8 @@ class Placements:
         self._state = state
         #: The placements of this batch's rounds, to recognize repeated states.
         self.seen_states = SeenStates()
+        #: How often a group was bound so far.
+        self.groups_bound = 0
         #: Whether a bind failed in this round.
         self.failed = False
         #: The applications with an ask that was tried in this round and is still pending.
@@ -232,6 +234,7 @@ class Placements:
             holds: The members to bind, in order.
             now_us: The instant of the batch, in microseconds.
         """
+        self.groups_bound += 1
         failing: dict[str, None] = {}
         if self._state.failing:
             failing = {hold.allocation.ask.gang or "": None for hold in holds if hold.will_fail()}

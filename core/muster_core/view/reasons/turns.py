@@ -108,6 +108,8 @@ class Turns:
 
     def _first_below(self, scope: ViewQueue) -> Turn | None:
         """Return the first ask of a strict scope that blocks it if it does not fit, or None."""
+        if isinstance(scope, LeafView):
+            return self.first_to_block(scope)
         wanted: set[int] = set()
         for leaf in self._state.leaves_below(scope):
             if leaf.enters() and self.first_to_block(leaf) is not None:
@@ -125,7 +127,7 @@ class Turns:
         if app.is_within_limits(ask) or self.is_refused(ask):
             return False
         if turn.leaf is not first.leaf:
-            return self._is_leaf_before(turn.leaf, first.leaf)
+            return turn.leaf.enters() and self._is_leaf_before(turn.leaf, first.leaf)
         if app is first.app:
             return app.order_of(ask) < app.order_of(first.ask)
         ahead = takewhile(lambda other: other is not first.app, turn.leaf.competing())

@@ -2,38 +2,42 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, final
+from typing import TYPE_CHECKING, Final, final
 
 import attrs
 
+from muster_core.values.resources import MAX_QUANTITY
 from muster_core.view.reservations.projection import Projection
 from muster_core.view.reservations.releases import releases_on
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
-
     from muster_core.nodes.node import Node
     from muster_core.owners.messages.asks import Ask
+    from muster_core.structures.shapes import Shape
     from muster_core.view.reservations.party import Member
     from muster_core.view.reservations.releases import Instant
     from muster_core.view.state.view_state import ViewState
 
 
+_MOST: Final = 64
+"""How many shapes are remembered before those without pending asks are forgotten."""
+
+
 @final
 @attrs.frozen
-class _Opening:
+class Opening:
     """When a node will have room.
 
     Attributes:
         at: When; None if never.
         version: The version of the node.
-        until_us: The first expected end on the node, in microseconds; when it has passed without
-            an end, the ends are others. None if no end is known.
+        until_us: The first expected end on the node, in microseconds: when that has passed without
+            an end, the ends are others.
     """
 
     at: Instant | None
     version: int
-    until_us: int | None
+    until_us: int
 
 
 @final
@@ -46,45 +50,34 @@ class Openings:
 
     def __init__(self, state: ViewState) -> None:
         self._state = state
-        #: The nodes by shape, and the settings for which they were looked at.
-        self._known: dict[int, dict[Node, _Opening]] = {}
-        self._shape_of: dict[int, object] = {}
+        #: The nodes by shape.
+        self._known: dict[Shape, dict[Node, Opening]] = {}
         self._reconfigured = -1
 
-    def at(
-        self, member: Member, node: Node, now_us: int, prepared: Callable[[], Projection] | None
-    ) -> Instant | None:
-        """Return the first instant at which a pending ask fits a node; None if never.
+    def of(self, ask: Ask) -> dict[Node, Opening]:
+        """Return what is known of the nodes for the shape of a pending ask; it may be out of date."""
+        state = self._state
+        if self._reconfigured != state.reconfigured:
+            self._reconfigured = state.reconfigured
+            self._known.clear()
+        if len(self._known) > _MOST:
+            self._forget_idle()
+        return self._known.setdefault(ask.shape, {})
+
+    def _forget_idle(self) -> None:
+        """Forget the shapes that no pending ask has."""
+        for shape in [one for one in self._known if self._state.shapes.find(one) is None]:
+            del self._known[shape]
+
+    def look(self, member: Member, node: Node, now_us: int, projection: Projection) -> Opening:
+        """Find out when a pending ask, which does not fit a node now, will fit there.
 
         Args:
-            member: The ask; it does not fit the node now.
+            member: The ask.
             node: The node.
             now_us: The present instant, in microseconds.
-            prepared: Makes a projection in which others hold the node; None if nobody does.
+            projection: The view, in which others may hold the node; it changes.
         """
-        if prepared is not None:
-            return self._look(member, node, now_us, prepared()).at
-        known = self._of(self._state.bit_of(member.ask), member.ask)
-        found = known.get(node)
-        if (
-            found is None
-            or found.version != node.version
-            or (found.until_us is not None and found.until_us <= now_us)
-        ):
-            found = known[node] = self._look(member, node, now_us, Projection(self._state))
-        return found.at
-
-    def _of(self, bit: int, ask: Ask) -> dict[Node, _Opening]:
-        """Return what is known for a shape, which may have had another bit before."""
-        if self._reconfigured != self._state.reconfigured:
-            self._reconfigured = self._state.reconfigured
-            self._known.clear()
-        if self._shape_of.get(bit) != ask.shape:
-            self._shape_of[bit] = ask.shape
-            self._known.pop(bit, None)
-        return self._known.setdefault(bit, {})
-
-    def _look(self, member: Member, node: Node, now_us: int, projection: Projection) -> _Opening:
         state, ask = self._state, member.ask
         leaf = state.leaf_of(member.app)
         releases = releases_on(state, node, now_us)
@@ -96,4 +89,4 @@ class Openings:
             if is_last and projection.fits_on(node, leaf, ask):
                 found = release.at
                 break
-        return _Opening(found, node.version, min(ends, default=None))
+        return Opening(found, node.version, min(ends, default=MAX_QUANTITY))

@@ -7,11 +7,13 @@ from typing import TYPE_CHECKING, final
 
 import attrs
 
+from muster_core.view.tree.estimates import estimate_us
+
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from muster_core.nodes.node import Node
-    from muster_core.owners.messages.asks import Allocation, Ask
+    from muster_core.owners.messages.asks import Allocation
     from muster_core.view.state.view_state import ViewState
     from muster_core.view.tree.application import ViewApp
     from muster_core.view.tree.leaf import LeafView
@@ -39,14 +41,6 @@ class Release:
     node: Node
 
 
-# BACKFILL-10
-def estimate_us(leaf: LeafView, ask: Ask) -> int | None:
-    """Return how long an ask of a leaf is expected to take, in microseconds, or None."""
-    if ask.estimate_us is not None:
-        return ask.estimate_us
-    return leaf.config.settings.estimate_us if ask.run_for_us is None else ask.run_for_us
-
-
 # BACKFILL-12
 def expected_end_us(leaf: LeafView, allocation: Allocation, now_us: int) -> int | None:
     """Return when a bound ask of a leaf is expected to end, in microseconds, or None.
@@ -56,7 +50,7 @@ def expected_end_us(leaf: LeafView, allocation: Allocation, now_us: int) -> int 
         allocation: The allocation of the bound ask.
         now_us: The present instant, in microseconds; the end is after it.
     """
-    estimate = estimate_us(leaf, allocation.ask)
+    estimate = estimate_us(leaf.config.settings, allocation.ask)
     if estimate is None:
         return None
     taken = now_us - allocation.bound_us

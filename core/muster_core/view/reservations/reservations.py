@@ -11,15 +11,16 @@ from muster_core.view.facts import ReservationFacts
 from muster_core.view.reservations.ahead import Ahead
 from muster_core.view.reservations.openings import Openings
 from muster_core.view.reservations.order import Order
-from muster_core.view.reservations.party import Member, Party, group_of
+from muster_core.view.reservations.party import Member, MemberKey, Party, group_of
 from muster_core.view.reservations.projection import Projection
-from muster_core.view.reservations.releases import Instant, estimate_us
+from muster_core.view.reservations.releases import Instant
 from muster_core.view.reservations.search import (
     Place,
     Reservation,
     Search,
     at_present,
 )
+from muster_core.view.tree.estimates import Estimates, estimate_us
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -27,12 +28,16 @@ if TYPE_CHECKING:
     from muster_core.nodes.node import Node
     from muster_core.owners.messages.asks import Ask
     from muster_core.view.gangs.gang import ViewGang
-    from muster_core.view.reservations.party import MemberKey
     from muster_core.view.state.view_state import ViewState
     from muster_core.view.tree.application import ViewApp
     from muster_core.view.tree.leaf import LeafView
     from muster_core.view.tree.queue import ViewQueue
 
+
+Found = tuple[Instant, tuple[Place, ...]]
+"""A start, and the node of each member of a party, in the order of placing."""
+
+_Asked = tuple[MemberKey, int, int, tuple[tuple[MemberKey, str], ...]]
 
 _Alike = tuple[int, int, str | None, tuple[object, ...]]
 
@@ -57,13 +62,19 @@ class Reservations:
         #: The instant of the last round, in microseconds.
         self._now_us = 0
         #: When nodes have room for plain asks.
-        self._ends = Openings(state)
+        self._openings = Openings(state)
+        #: What was found for plain asks, and until when that holds, in microseconds.
+        self._searched: dict[_Asked, tuple[Found | None, int]] = {}
+        #: Until when rounds find the same if nothing changes, in microseconds.
+        self._until_us = 0
+        #: Whether all that was in force at the end of a round was so at the end of that before.
+        self.is_steady = False
         #: How many rounds there were.
         self._rounds = 0
         #: The round, the changes of nodes and the number of reservations when the next two were
         #: found: what will be at the start of each reservation, and the earliest end with which
         #: asks that are alike were held back (their leaf, shape, gang and limits).
-        self._known_at = (0, 0, 0)
+        self._known_at = (0, 0, 0, 0)
         self._starts: dict[int, Ahead] = {}
         self._held_back: dict[_Alike, Instant] = {}
         #: The node and the start of each ask, by application and name, at the end of the last batch.
@@ -72,10 +83,30 @@ class Reservations:
     # BACKFILL-23
     def start_round(self, now_us: int) -> None:
         """Begin a round at an instant, in microseconds: nothing is reserved."""
-        self._now_us = now_us
+        self._now_us, self._until_us = now_us, MAX_QUANTITY
         self._rounds += 1
         self._before = {one.party.keys: one for one in reversed(self.in_force)}
         self.in_force = []
+
+    def end_round(self) -> None:
+        """End a round: note whether the next one would find the same, if nothing changes."""
+        known = [one.start_us for one in self.in_force if one.start_us is not None]
+        self._until_us = min(self._until_us, *known, MAX_QUANTITY)
+        self.is_steady = len(self._before) == len(self.in_force) and all(
+            (before := self._before.get(one.party.keys)) is not None
+            and (before.scope, before.start) == (one.scope, one.start)
+            and before.party.group == one.party.group
+            and [node for _, node in before.places] == [node for _, node in one.places]
+            for one in self.in_force
+        )
+
+    def repeat(self, now_us: int) -> None:
+        """Let what is in force stay so, at an instant in microseconds."""
+        self._now_us = now_us
+
+    def holds_at(self, now_us: int) -> bool:
+        """Return whether a round at an instant would find the same, if nothing has changed."""
+        return self.is_steady and now_us < self._until_us
 
     # Reserving
 
@@ -119,8 +150,8 @@ class Reservations:
         own: Sequence[Reservation],
     ) -> Reservation | None:
         """Return the reservation that was there before, if it is kept, or a new one."""
-        search = Search(self._state, self._now_us, own, self._ends)
-        found = search.find(party)
+        search = Search(self._state, self._now_us, own, self._openings)
+        found = self._found(search, party, own)
         # BACKFILL-22
         if (
             before is not None
@@ -130,6 +161,25 @@ class Reservations:
         ):
             return Reservation(scope, party, before.start, at_present(before, party))
         return None if found is None else Reservation(scope, party, *found)
+
+    def _found(self, search: Search, party: Party, own: Sequence[Reservation]) -> Found | None:
+        """Return what a search finds for a party; what a plain ask finds is remembered."""
+        member, state = party.members[0], self._state
+        asked = None
+        if not (party.group or member.app.limits):
+            # Whoever holds or gives back a node changes it.
+            others = tuple((member.key, node) for one in own for member, node in one.places)
+            asked = (member.key, state.nodes.changes, state.reconfigured, others)
+        known = self._searched.get(asked) if asked is not None else None
+        if known is None or known[1] <= self._now_us:
+            found = search.find(party)
+            known = found, search.until_us
+            if asked is not None:
+                if self._searched and next(iter(self._searched))[1:3] != asked[1:3]:
+                    self._searched.clear()
+                self._searched[asked] = known
+        self._until_us = min(self._until_us, known[1])
+        return known[0]
 
     # BACKFILL-16
     def party_of(self, app: ViewApp, ask: Ask) -> Party | None:
@@ -220,7 +270,33 @@ class Reservations:
                 return node
         if not is_reserved:
             self._held_back[alike] = end
+            self._hide_longer(leaf, ask, bit, end)
         return None
+
+    def _hide_longer(self, leaf: LeafView, ask: Ask, bit: int, end: Instant) -> None:
+        """Do not let the asks of a leaf be tried in this round that are like one that failed.
+
+        An ask that takes less time may still pass.
+        """
+        if not leaf.may_hide or leaf.slots or ask.gang is not None:
+            return
+        scope = self._state.scopes.backfill(leaf)
+        if scope is not None and self.is_saturated(scope):
+            settings = leaf.config.settings
+            if leaf.estimates is None or not leaf.estimates.is_for(settings):
+                leaf.estimates = Estimates(settings, self._pending_in(leaf))
+            leaf.hide_longer(bit, MAX_QUANTITY if end is _NEVER else end[1] - self._now_us)
+            self._state.note_hidden(leaf)
+
+    def _pending_in(self, leaf: LeafView) -> Iterator[tuple[ViewApp, Ask, int]]:
+        for app in leaf.apps.values():
+            for ask in app.pending.values():
+                yield app, ask, self._state.bit_of(ask)
+
+    def is_saturated(self, scope: ViewQueue) -> bool:
+        """Return whether no more reservations are sought for a scope in this round."""
+        own = sum(one.scope is scope for one in self.in_force)
+        return own >= scope.config.settings.backfill_depth
 
     def delayed_by(self, leaf: LeafView, app: ViewApp, ask: Ask, node: Node) -> Reservation | None:
         """Return the first reservation that a pending ask would delay on a node, or None."""
@@ -246,7 +322,7 @@ class Reservations:
 
     def _forget_if_changed(self) -> None:
         """Forget what was found of starts and of who is held back, if it may differ now."""
-        now = (self._rounds, self._state.nodes.changes, len(self.in_force))
+        now = (self._rounds, self._state.nodes.changes, len(self.in_force), self._now_us)
         if self._known_at != now:
             self._known_at = now
             self._starts.clear()
@@ -260,7 +336,7 @@ class Reservations:
     def _end_of(self, leaf: LeafView, ask: Ask) -> Instant:
         """Return when an ask that is bound now is expected to end; an unknown end is the last."""
         group = group_of(self._state, ask)
-        estimate = estimate_us(leaf, ask)
+        estimate = estimate_us(leaf.config.settings, ask)
         if estimate is None or (group is not None and not group.strict):
             return _NEVER
         return (False, self._now_us + estimate)

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, final
 
 import attrs
 
+from muster_core.values.resources import MAX_QUANTITY
 from muster_core.view.reservations.order import Order
 from muster_core.view.reservations.projection import Projection
 from muster_core.view.reservations.releases import releases, releases_on
@@ -53,7 +54,6 @@ class Reservation:
 
 
 @final
-@attrs.frozen
 class Search:
     """Looks ahead from the view as it is now.
 
@@ -64,10 +64,19 @@ class Search:
         openings: When nodes will have room.
     """
 
-    _state: ViewState
-    _now_us: int
-    _others: Sequence[Reservation]
-    _openings: Openings | None = None
+    def __init__(
+        self,
+        state: ViewState,
+        now_us: int,
+        others: Sequence[Reservation],
+        openings: Openings | None = None,
+    ) -> None:
+        self._state = state
+        self._now_us = now_us
+        self._others = others
+        self._openings = openings
+        #: The first known end on which the results depend, in microseconds.
+        self.until_us = MAX_QUANTITY
 
     # BACKFILL-18, BACKFILL-20
     def find(self, party: Party) -> tuple[Instant, tuple[Place, ...]] | None:
@@ -79,7 +88,10 @@ class Search:
         projection = Projection(self._state)
         self._hold(projection, self._others)
         # BACKFILL-14
-        for at, some in groupby(releases(self._state, self._now_us), key=attrgetter("at")):
+        ahead = releases(self._state, self._now_us)
+        if ahead and not ahead[0].at[0]:
+            self.until_us = min(self.until_us, ahead[0].at[1])
+        for at, some in groupby(ahead, key=attrgetter("at")):
             for release in some:
                 if release.allocation.ask.gang not in party.group:
                     projection.release(release.app, release.allocation.ask, release.node)
@@ -105,15 +117,21 @@ class Search:
         What it finds is what the releases one by one would tell: nodes do not depend on each other.
         """
         state, now_us = self._state, self._now_us
-        wanted = 1 << state.bit_of(member.ask)
+        wanted, known = 1 << state.bit_of(member.ask), openings.of(member.ask)
         held = {name for other in self._others for _, name in other.places}
         first: Instant | None = None
         nodes: list[Node] = []
         for node in state.nodes.nodes.values():
             if not node.matching & wanted:
                 continue
-            prepared = self._with_others if node.name in held else None
-            at = openings.at(member, node, now_us, prepared)
+            found = known.get(node)
+            if node.name in held:
+                found = openings.look(member, node, now_us, self._with_others())
+            elif found is None or found.version != node.version or found.until_us <= now_us:
+                found = openings.look(member, node, now_us, Projection(state))
+                known[node] = found
+            self.until_us = min(self.until_us, found.until_us)
+            at = found.at
             if at is None or (first is not None and at > first):
                 continue
             if first is None or at < first:

@@ -91,6 +91,7 @@ class Intake:
         forgotten = self._state.shapes.forget_idle()
         if forgotten:
             nodes.shapes_forgotten(forgotten)
+            self._state.forget_estimates()
             self._state.user_limits.touch_all()
         yield from self._state.find_limits()
 
@@ -223,6 +224,7 @@ class Intake:
         match action:
             case Grouped():
                 app.group = action.group
+                self._state.moves += 1
                 self._state.user_limits.enter_again(app, leaf)
             case Spoilt():
                 self._state.set_failures(app, action.ask, action.times)

@@ -75,6 +75,8 @@ class ViewState:
         self.failing: dict[int, ViewApp] = {}
         #: Which asks are node services, and which of them keep their nodes.
         self.kept_nodes = KeptNodes(self.shapes, self.nodes, self.queues, self.gangs)
+        #: The leaves of which some asks are not tried in this round, by key.
+        self.hiding: dict[int, LeafView] = {}
         #: Which asks may not overtake others.
         self.scopes = Scopes(self.queues)
         #: The leaves with pending asks that may preempt, by key.
@@ -104,6 +106,9 @@ class ViewState:
         self.placing: dict[int, Node] = {}
         #: How many binds and waits there were so far.
         self.numbers = 0
+        #: Goes up whenever an ask begins or ends to be pending, an application has another state,
+        #: or anything else changes on which rounds depend, but nodes, gangs and settings.
+        self.moves = 0
         #: Whether every ask is tried in its turn; see :mod:`muster_core.view.rounds`.
         self.exact = False
 
@@ -186,8 +191,26 @@ class ViewState:
         leaf.list_app(app, self.total)
         self.dirty[leaf.key] = leaf
 
+    def note_hidden(self, leaf: LeafView) -> None:
+        """Record that asks of a leaf are hidden in this round."""
+        self.hiding[leaf.key] = self.dirty[leaf.key] = leaf
+
+    def show_all(self) -> None:
+        """Let every ask be tried again."""
+        while self.hiding:
+            key, leaf = self.hiding.popitem()
+            leaf.show()
+            self.dirty[key] = leaf
+
+    def forget_estimates(self) -> None:
+        """Forget how long asks of leaves are expected to take, since bits of shapes have changed."""
+        for queue in self.queues.values():
+            if isinstance(queue, LeafView):
+                queue.estimates = None
+
     def add_pending(self, app: ViewApp, ask: Ask, bit: int) -> None:
         """Add a pending ask whose shape has ``bit`` and is counted already."""
+        self.moves += 1
         if ask.gang is not None:
             gang = self.gang_index.touch(ask.gang)
             key = app.identity.key
@@ -198,6 +221,8 @@ class ViewState:
             self.user_limits.touch(app)
         leaf = self.leaf_of(app)
         leaf.count_shape(bit, 1)
+        if leaf.estimates is not None:
+            leaf.estimates.add(app, ask, bit)
         if ask.preempts:
             leaf.count_preempting(ask, bit, 1)
             self.preempting[leaf.key] = leaf
@@ -219,10 +244,11 @@ class ViewState:
 
         Counts equal shapes at once, unless an ask needs more than counting or there are few.
         """
+        self.moves += 1
         leaf = self.leaf_of(app)
         if app.limits:
             self.user_limits.touch(app)
-        if leaf.watched or [ask for ask in asks if ask.gang or ask.preempts]:
+        if leaf.watched or leaf.estimates or [ask for ask in asks if ask.gang or ask.preempts]:
             for ask in asks:
                 self.add_pending(app, ask, self._acquire(ask.shape, 1))
             return
@@ -249,6 +275,7 @@ class ViewState:
 
     def forget_pending(self, leaf: LeafView, app: ViewApp, ask: Ask, bit: int) -> None:
         """Do the work of :meth:`remove_pending` for a known leaf and bit."""
+        self.moves += 1
         app.remove(ask, bit)
         leaf.count_shape(bit, -1)
         if ask.preempts or leaf.watched:
@@ -259,6 +286,7 @@ class ViewState:
     # BACKOFF-6, BACKOFF-9
     def begin_back_off(self, app: ViewApp, ask: Ask) -> None:
         """Let nothing pick a pending ask until its back-off is over; it still counts as pending."""
+        self.moves += 1
         app.set_aside(ask, self.bit_of(ask))
         if ask.gang is not None:
             gang = self.gang_index.touch(ask.gang)
@@ -269,12 +297,16 @@ class ViewState:
             self.user_limits.touch(app)
 
     def _end_back_off(self, app: ViewApp, ask: Ask) -> None:
+        self.moves += 1
         if ask.gang is not None:
             gang, key = self.gang_index.touch(ask.gang), app.identity.key
             del gang.backing_off[key, ask.name]
             if key not in gang.slots:
                 self._begin_slot(app, gang)
         app.take_back(ask, self.bit_of(ask))
+        leaf = self.leaf_of(app)
+        if leaf.estimates is not None:
+            leaf.estimates.add(app, ask, self.bit_of(ask))
         if app.limits:
             self.user_limits.touch(app)
 
@@ -344,12 +376,14 @@ class ViewState:
     # PRIORITY-18
     def park(self, app: ViewApp, ask: Ask) -> None:
         """Record that a member is parked: no index of pending asks has it, so no round tries it."""
+        self.moves += 1
         assert ask.gang is not None, "what is no member of a gang cannot be parked"
         app.parked[ask.name] = ask
         self.gang_index.touch(ask.gang).parked[app.identity.key, ask.name] = None
 
     def unpark(self, app: ViewApp, ask: Ask) -> None:
         """Undo :meth:`park`."""
+        self.moves += 1
         assert ask.gang is not None, "what is no member of a gang cannot be parked"
         del app.parked[ask.name]
         del self.gang_index.touch(ask.gang).parked[app.identity.key, ask.name]
@@ -357,6 +391,7 @@ class ViewState:
     # FEED-34
     def set_failures(self, app: ViewApp, name: str, times: int) -> None:
         """Record how many of the next binds of an ask will fail."""
+        self.moves += 1
         if times:
             app.spoilt[name] = times
             self.failing[app.identity.key] = app
@@ -408,7 +443,10 @@ class ViewState:
     def enter(self, app: ViewApp, leaf: LeafView, state: AppState, now_us: int | None) -> None:
         """Change the state of an application; without an instant, no timer begins."""
         was_running = app.running
-        leaf.starting += (state is _STARTING) - (app.state is _STARTING)
+        starting = (state is _STARTING) - (app.state is _STARTING)
+        leaf.starting += starting
+        if starting or app.pending:  # An application without asks concerns no round.
+            self.moves += 1
         app.state = state
         if now_us is not None:
             self.timers.entered(app, now_us)
@@ -422,6 +460,7 @@ class ViewState:
 
     def count_running(self, leaf: LeafView, app: ViewApp, change: int) -> None:
         """Count that an application begins or ends to run; mark leaves that open or close."""
+        self.moves += 1
         if app.limits:
             self.user_limits.count_running(app, change)
         for queue in leaf.line:

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections import Counter
 from itertools import islice
+from operator import itemgetter
 from typing import TYPE_CHECKING, Final, final
 
 import attrs
@@ -23,15 +24,21 @@ from muster_core.values.configuration.partition import SortPolicy
 from muster_core.values.priority import highest
 from muster_core.view.tree.app_order import AppOrder
 from muster_core.view.tree.application import ViewApp
+from muster_core.view.tree.estimates import Estimates
 from muster_core.view.tree.queue import VISIT, ViewQueue
 from muster_core.view.tree.sort_keys import app_key
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
+    from muster_core.owners.messages.asks import AskOrder
+    from muster_core.structures.ranking import Rank
     from muster_core.structures.steps import Steps
 
 _OrderKey = tuple[AppState, bool]
+
+_FIRST: Final = itemgetter(0, 1)
+"""What decides which of several asks of a leaf is first: the rank of its application, its order."""
 
 COMPETING: Final = (AppState.RUNNING, AppState.STARTING, AppState.ACCEPTED)
 """The states in which an application can have pending asks."""
@@ -64,6 +71,10 @@ class LeafView(ViewQueue):
             shape, priority and gang; no zeros.
         watched: The types that a ``guaranteed`` on the path names, if its asks may reclaim
             and preempt; None if they may not.
+        hidden: The shapes of asks that are sure to fail in this round, without any effect; asks of
+            some of them may still be tried, see ``limits_us``.
+        limits_us: The hidden shapes of which asks with an estimate below a limit may be tried.
+        estimates: How long the pending asks are expected to take; None until somebody asks.
         since: How many of the pending asks that could evict others count as pending from each
             instant, in microseconds; no zeros (see :mod:`muster_core.view.state.delays`).
     """
@@ -76,6 +87,9 @@ class LeafView(ViewQueue):
         factory=dict["tuple[int, int, str]", int]
     )
     watched: frozenset[str] | None = None
+    hidden: int = 0
+    limits_us: dict[int, int] = attrs.field(factory=dict[int, int])
+    estimates: Estimates | None = None
     since: dict[int, int] = attrs.field(factory=dict[int, int])
     #: How many pending asks have each shape, tried or not, and the mask of these shapes.
     shapes: dict[int, int] = attrs.field(factory=dict[int, int], init=False)
@@ -192,7 +206,8 @@ class LeafView(ViewQueue):
             return 0
         if not self.config.settings.blocking:
             if self._all is not None:
-                return self._all.counts.mask
+                mask = self._all.counts.mask
+                return mask & ~self.hidden | self._shown() if self.hidden else mask
             mask = 0
             for order in self._open_orders():
                 mask |= order.mask
@@ -221,6 +236,8 @@ class LeafView(ViewQueue):
             first = self.first()
             return first if first is not None and mask >> first[1] & 1 else None
         if self._all is not None:
+            if self.hidden:
+                return self._choose_shown(self._all, mask)
             app = self._all.ranking.first(mask)
             return None if app is None else (app, *app.best(mask))
         found = [app for order in self._open_orders() if (app := order.best(mask)) is not None]
@@ -229,6 +246,57 @@ class LeafView(ViewQueue):
             found.append(starter)
         app = min(found, key=lambda app: app.rank)
         return (app, *app.best(mask))
+
+    # Asks that need not be tried
+
+    @property
+    def may_hide(self) -> bool:
+        """Whether asks of the leaf that fail concern nobody else, and nothing but room counts."""
+        return self._all is not None and not self.config.settings.blocking and not self.under_limits
+
+    def hide(self, mask: int) -> bool:
+        """Let no ask with a shape in a mask be tried; return whether that is new."""
+        new = mask & ~self.hidden
+        self.hidden |= mask
+        for bit in bits_of(mask) if self.limits_us else ():
+            new |= 1 << bit if self.limits_us.pop(bit, None) is not None else 0
+        return new != 0
+
+    def hide_longer(self, bit: int, limit_us: int) -> None:
+        """Let no ask of a shape be tried with an estimate of at least a limit, in microseconds."""
+        self.hidden |= 1 << bit
+        self.limits_us[bit] = limit_us
+
+    def show(self) -> None:
+        """Let every ask be tried again."""
+        self.hidden = 0
+        self.limits_us.clear()
+
+    def _shown(self) -> int:
+        """Return the hidden shapes of which an ask may be tried, since it takes little time."""
+        mask, estimates = 0, self.estimates
+        for bit, limit_us in self.limits_us.items() if estimates is not None else ():
+            assert estimates is not None, "looked for estimates of a leaf without"
+            shortest = estimates.shortest(bit)
+            if shortest is not None and shortest < limit_us:
+                mask |= 1 << bit if any(estimates.below(bit, limit_us)) else 0
+        return mask
+
+    def _choose_shown(self, order: AppOrder[ViewApp], mask: int) -> tuple[ViewApp, int, Ask] | None:
+        """Return the first ask with a shape in a mask that is not hidden."""
+        found: list[tuple[Rank, AskOrder, ViewApp, int, Ask]] = []
+        first = order.ranking.first(mask & ~self.hidden)
+        if first is not None:
+            bit, ask = first.best(mask & ~self.hidden)
+            found.append((first.rank, first.order_of(ask), first, bit, ask))
+        for bit in bits_of(self._shown() & mask):
+            assert self.estimates is not None, "looked for estimates of a leaf without"
+            short = self.estimates.below(bit, self.limits_us[bit])
+            found.extend((app.rank, ask.order, app, bit, ask) for app, ask in short)
+        if not found:
+            return None
+        _, _, app, bit, ask = min(found, key=_FIRST)
+        return app, bit, ask
 
     @override
     def may_be_blocked_by_members(self) -> bool:
@@ -313,6 +381,8 @@ class LeafView(ViewQueue):
         ViewQueue.check(self, shapes, total)
         apps = list(self.apps.values())
         assert not self.blocked
+        assert not self.hidden
+        assert not self.limits_us
         assert self.tally.top() == highest(app.counted for app in apps)
         amounts = self.types.amounts
         assert amounts(self.pending) == sum_of(app.pending_total for app in apps)

@@ -6,7 +6,8 @@ import attrs
 import pytest
 
 from muster_core.events import Configure
-from muster_core.view.reservations.releases import estimate_us, expected_end_us, releases
+from muster_core.view.reservations.releases import expected_end_us, releases
+from muster_core.view.tree.estimates import estimate_us
 from tests.core.building import allocation, ask, configuration, queue
 from tests.core.view.reservations.site import S, Site, backfill, gang, job
 
@@ -31,7 +32,7 @@ def test_what_counts_as_an_estimate(
 
     app, found = site.member("a/x")
 
-    assert estimate_us(site.state.leaf_of(app), found) == (None if found_s is None else found_s * S)
+    assert estimate_us(site.state.leaf_of(app).config.settings, found) == (None if found_s is None else found_s * S)
 
 
 def test_the_default_is_that_of_now() -> None:
