@@ -31,8 +31,9 @@ demo: $(VENV)/.runtime ## Replay a trace of a real GPU cluster, and compare with
 	@$(PY) examples/philly/demo.py --reports build/demo
 
 .PHONY: evidence
-evidence: $(VENV)/.runtime ## Fill a real GPU cluster with shuffled pods, and compare with the published figures
+evidence: $(VENV)/.runtime ## Fill a real GPU cluster as was published, and let the jobs of two others wait with backfill
 	@$(PY) examples/openb/evidence.py
+	@$(PY) -m examples.philly.backfill
 
 .PHONY: demo-ray
 demo-ray: $(VENV)/.ray ## Run three programs with plain Ray and with Muster, on a small cluster of Ray here

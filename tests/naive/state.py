@@ -268,6 +268,11 @@ class Reservation:
     start: Instant
     nodes: tuple[tuple[Ask, str], ...]
 
+    @property
+    def asks(self) -> frozenset[Ask]:
+        """Give whom it is for."""
+        return frozenset(ask for ask, _ in self.nodes)
+
 
 @attrs.define(eq=False)
 class Rounds:

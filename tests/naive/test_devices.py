@@ -185,7 +185,7 @@ def test_a_typical_ask_that_fits_no_longer_makes_all_that_is_free_useless() -> N
 
 def test_what_came_is_learned_and_taken_at_twice_as_many() -> None:
     story = Story(ordered(NodeSortPolicy.FGD, {"vcore": 1.0}), APP)
-    learned = []
+    learned: list[int] = []
     for number in range(5):
         story.play(ask(f"k{number}", SHARE, cores=1))
         learned.append(len(story.model.world.learned))

@@ -8,7 +8,7 @@ can have when the event is created, before it reaches any state.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import TYPE_CHECKING, Final, TypeAlias
+from typing import TYPE_CHECKING, Final, TypeAlias, cast
 
 from muster_core.gangs.definition import NOTHING_SAID, GangFields
 from muster_core.gangs.topology import Topology, TopologyRule
@@ -238,8 +238,7 @@ def _check_devices(field: str, value: object, kind: type[object]) -> None:
     if not isinstance(value, Mapping):
         _refuse(field, value, "a map from types of devices")
         return
-    parts: Mapping[object, object] = value
-    for name, part in parts.items():
+    for name, part in cast("Mapping[object, object]", value).items():
         check_device_type(name)
         if not isinstance(part, kind):
             _refuse(f"{field}.{name}", part, f"of the type {kind.__name__}")

@@ -18,7 +18,8 @@ from tests.actors.serving.truth import PLACES, Item, Truth, fill, same
 
 FEEDS = Path(__file__).parents[2] / "feeds"
 EVERY_SO_MANY = 9
-SOME = sorted(one for one in FEEDS.rglob("*.yaml"))[::EVERY_SO_MANY]
+DEVICES = FEEDS / "devices" / "shares_and_whole_ones.yaml"
+SOME = sorted({DEVICES, *sorted(one for one in FEEDS.rglob("*.yaml"))[::EVERY_SO_MANY]})
 
 
 def differences(here: Here, truth: Truth) -> Iterator[str]:

@@ -115,6 +115,7 @@ class Truth:
             "place": ask.place.value,
             "priority": ask.priority,
             "resources": dict(ask.resources),
+            "devices": {kind: [*numbers] for kind, numbers in ask.devices.items()},
             "node": ask.node,
             "gang": ask.gang,
             "retries": ask.retries,
@@ -175,6 +176,10 @@ class Truth:
                 "node": one.name,
                 "capacity": dict(one.capacity),
                 "used": dict(one.used),
+                "devices": {
+                    kind: {"model": there.model, "free": [*there.free]}
+                    for kind, there in one.devices.items()
+                },
                 "schedulable": one.schedulable,
                 "count": sum(ask["node"] == one.name for ask in holding),
             }

@@ -62,16 +62,18 @@ def test_only_what_has_devices_names_them() -> None:
     assert line == ["assigned", "a", "k", "n", "root.q", *[None] * 7, {"gpu": [0, 1]}]
 
 
+NOTHING: dict[str, int] = {}
+NO_NUMBERS: dict[str, list[int]] = {"gpu": []}
 BOUND: list[object] = ["bound", "a", "k", *[None] * 9]
 
 
 @pytest.mark.parametrize(
     ("decision", "told"),
     [
-        ([*BOUND, {}, 7, 7], "decision 4 has 15 fields, and this version of Muster knows 14"),
+        ([*BOUND, NOTHING, 7, 7], "decision 4 has 15 fields, and this version of Muster knows 14"),
         ([*BOUND, 7], "decision 4: devices is 7"),
         ([*BOUND, {"gpu": [0.5]}], "decision 4: devices is {'gpu': [0.5]}"),
-        ([*BOUND, {"gpu": []}], "decision 4: devices is {'gpu': []}"),
+        ([*BOUND, NO_NUMBERS], "decision 4: devices is {'gpu': []}"),
         (BOUND[:11], "decision 4 has 11 fields"),
         (["painted", *BOUND[1:]], "decision 4 has the kind 'painted'"),
         ([*BOUND[:6], "tired", *BOUND[7:]], "the reason 'tired', one of which this version"),

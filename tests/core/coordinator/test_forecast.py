@@ -75,7 +75,7 @@ def test_a_scheduler_that_runs_on_agrees() -> None:
         scheduler(),
         *(ask(f"k{number}", 1 + number % 3, run_for_us=number * S) for number in range(1, 20)),
     )
-    told = {name: starts(here, name)[0] for app, name in here.pending()}
+    told = {name: starts(here, name)[0] for _, name in here.pending()}
     here.announced.clear()
     here.finish()
 

@@ -18,11 +18,13 @@ from muster_core.values.devices import DeviceNeed, DeviceNeeds, DeviceStock, wit
 MODELS = (None, "a", "b")
 AMOUNTS = st.sampled_from([100, 250, 400, 500, 750, 1000])
 CHOICES = st.sampled_from([None, None, ("a",), ("a", "b")])
-NEEDS = st.builds(
-    lambda milli, models: DeviceNeed(milli=milli % 1000, count=milli // 1000, models=models),
-    AMOUNTS,
-    CHOICES,
-)
+
+
+def need(milli: int, models: tuple[str, ...] | None) -> DeviceNeed:
+    return DeviceNeed(milli=milli % 1000, count=milli // 1000, models=models)
+
+
+NEEDS = st.builds(need, AMOUNTS, CHOICES)
 DEVICES = st.dictionaries(st.sampled_from(["gpu", "nic"]), NEEDS, min_size=1).map(
     lambda needs: tuple(sorted(needs.items()))
 )

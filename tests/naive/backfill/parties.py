@@ -29,7 +29,7 @@ class Party:
         """Say whether a reservation is for this party, though it may have lacked others then."""
         if self.group:
             return self.group == reservation.group
-        return not reservation.group and self.asks == {ask for ask, _ in reservation.nodes}
+        return not reservation.group and self.asks == reservation.asks
 
 
 def party_of(world: World, ask: Ask) -> Party | None:

@@ -76,7 +76,7 @@ class Promises:
             self._drop("one before it got a node", [promise])
         elif _stranger_came(model, promise.scope, batch):
             self._drop("one of no or another scope got a node", [promise])
-        elif first is None or {ask for ask, _ in first.nodes} != promise.asks:
+        elif first is None or first.asks != promise.asks:
             self._drop("another is the first", [promise])
         elif batch.at_us >= promise.by_us:
             names = sorted(ask.full for ask in promise.asks)
@@ -98,9 +98,8 @@ class Promises:
         for scope, one in _first(model).items():
             if scope in there or one.start.start_us is None:
                 continue
-            asks = frozenset(ask for ask, _ in one.nodes)
             assert one.start.start_us > batch.at_us
-            self.made.append(Promise(scope, asks, one.start.start_us))
+            self.made.append(Promise(scope, one.asks, one.start.start_us))
 
 
 def _first(model: NaiveScheduler) -> dict[str, Reservation]:

@@ -6,7 +6,7 @@ parties of some reservations on their nodes.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterable, Iterator
+from collections.abc import Callable, Collection, Generator, Iterable
 from contextlib import contextmanager
 
 from muster_core.snapshots import AskPlace
@@ -119,7 +119,7 @@ def _made(
 def _before(world: World, party: Party) -> Reservation | None:
     """Give the reservation that the round before left for the very same asks."""
     for one in world.reserved_before:
-        if {ask for ask, _ in one.nodes} == party.asks:
+        if one.asks == party.asks:
             return one
     return None
 
@@ -215,7 +215,7 @@ def _fit_on(world: World, gone: set[Ask], nodes: Nodes) -> bool:
 @contextmanager
 def on_nodes(
     world: World, nodes: Iterable[tuple[Ask, str]], gone: Collection[Ask] = ()
-) -> Iterator[None]:
+) -> Generator[None]:
     """Let pending asks hold nodes for a while, without effect; no node was chosen later.
 
     Args:

@@ -25,5 +25,6 @@ def needs(devices: Iterable[tuple[str, DeviceNeed]]) -> Written:
 def _need(need: DeviceNeed) -> Raw:
     written: Written = {"milli": need.milli} if need.is_share else {"count": need.count}
     if need.models is not None:
-        return written | {"models": [*need.models]}
+        written["models"] = [*need.models]
+        return written
     return written if need.is_share else need.count
