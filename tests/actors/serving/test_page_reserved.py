@@ -6,6 +6,7 @@ import re
 from collections.abc import Iterator
 from html import unescape
 from pathlib import Path
+from urllib.parse import urlencode
 
 import pytest
 
@@ -62,6 +63,14 @@ def test_the_page_of_an_ask_says_what_it_has_and_where_it_stands(here: Here) -> 
     assert "as soon as an ask ends of which no end is known" in shown(here, "/asks/new/next")
     assert re.search(r"reserved: n1 from 20\d\d", shown(here, "/asks"))
     assert "When will it start?" not in shown(here, "/asks/old/long")
+
+
+# PAGE-65, PAGE-66
+def test_what_happened_in_a_span_tells_reservations(here: Here) -> None:
+    text = shown(here, f"/time?{urlencode({'from': '0', 'until': here.get('/api/v1/asks')['at']})}")
+
+    assert "new/wide : reserved on n1" in text
+    assert "new/next : reserved on n2" in text
 
 
 # PAGE-42

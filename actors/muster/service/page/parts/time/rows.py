@@ -27,6 +27,7 @@ _VERBS: Final[Mapping[Kind, str]] = {
     Kind.QUEUE_PRIORITY: "",
     Kind.CONFIG: "",
     Kind.WARNING: "warning",
+    Kind.RESERVED: "reserved",
 }
 """What was decided, in a word."""
 
