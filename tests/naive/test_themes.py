@@ -17,10 +17,11 @@ from tests.naive.topology.strategies import topologies
 _SCENARIOS: Final = 60
 
 _TOPOLOGY: Final = (
-    *(f"{rule} {what}" for rule in ("same", "prefer") for what in ("chosen", "none", "stays")),
-    *(f"{rule} stays, satisfied" for rule in ("same", "prefer", "spread")),
-    *("same keeps off", "spread keeps off", "same keeps off in a plan"),
-    *("same differs, satisfied", "same tries asks of several leaves"),
+    *("same chosen", "same none", "same stays", "same keeps off", "same differs"),
+    *("prefer chosen", "prefer none", "prefer stays"),
+    *("spread stays", "spread differs", "spread keeps off"),
+    *("same tries asks of several leaves", "same keeps off in a plan"),
+    *("same stays, satisfied", "same keeps off, satisfied", "prefer stays, satisfied"),
 )
 _DEVICES: Final = (
     *("whole ones", "a share, of several devices", "a share, by least fragmentation"),
@@ -29,6 +30,7 @@ _DEVICES: Final = (
     *("by leftover", "step before leftover", "leftover among equal steps"),
     *("name among equal steps", "less fragmentation than before"),
 )
+"""The beginnings of what is counted; what is counted of members of satisfied gangs ends so."""
 
 
 @pytest.mark.parametrize(
@@ -52,4 +54,4 @@ def test_each_rule_is_reached_and_decides_the_same(
         reached.update(compare(scenario, run_plainly).world.reached)
 
     play()
-    assert {rule: reached[rule] for rule in rules if reached[rule] < 3} == {}
+    assert [rule for rule in rules if not any(one.startswith(rule) for one in +reached)] == []

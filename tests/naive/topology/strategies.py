@@ -51,6 +51,10 @@ class TopologyAssembly(DeviceAssembly):
         """Give what a move means."""
         attributes = choices.of(self._topologies.attributes)
         topology, moves = choices.of(self._topologies.topologies), not choices.one_in(3)
+        held = [ask for ask in self.drive.model.world.asks() if ask.held and ask.gang]
+        if kind == "move_node" and held:
+            return UpdateNode(choices.of(held).node or "", attributes=attributes)
+        kind = "update_node" if kind == "move_node" else kind
         what = super().what(kind, choices)
         if isinstance(what, AddNode):
             return attrs.evolve(what, attributes=attributes)

@@ -31,7 +31,9 @@ _KINDS: Final = (
     *("settle",) * 4,
     *("release",) * 7,
     *("bind_failed",) * 2,
-    *("add_gang", "remove_ask", "fail_bind", "add_node", "update_node"),
+    *("move_node",) * 4,
+    "update_node",
+    *("add_gang", "remove_ask", "fail_bind", "add_node"),
 )
 _UPHEAVALS: Final = (
     *("update_node",) * 3,
@@ -76,8 +78,8 @@ def topology_themed(choices: Choices) -> TopologyTheme:
         topologies=choices.of(
             (
                 (_SAME,),
-                (_PREFER,),
-                (_SPREAD, _ONE, _TWO),
+                (_SAME, _PREFER),
+                (_SAME, _SPREAD, _ONE, _TWO),
                 (_SAME, _PREFER, _SPREAD, _ONE, _TWO, _BY_ZONE, None),
                 (_SAME, _PREFER, None),
                 (_ONE, _TWO, _ONE, _SAME),
