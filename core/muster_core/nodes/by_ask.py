@@ -77,6 +77,11 @@ class OrderByAsk:
         if self.fragments is not None:
             self.fragments.forget(node)
 
+    def forget_ahead(self, node: Node) -> None:
+        """Forget what was remembered of a node that is none of the nodes: see :meth:`Node.as_if`."""
+        if self.fragments is not None:
+            self.fragments.forget(node)
+
     def forget_shapes(self, bits: Iterable[int]) -> None:
         """Record that bits belong to no shape any more."""
         for bit in bits:

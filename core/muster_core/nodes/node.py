@@ -10,12 +10,14 @@ import attrs
 from muster_core.nodes.devices import NodeDevices, least_lack
 from muster_core.structures.ranking import Ranked
 from muster_core.structures.shares import Weighing
+from muster_core.structures.steps import SIZE
 from muster_core.values.devices import NO_STOCKS, resource_type
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
     from muster_core.structures.shapes import Shape
+    from muster_core.values.resources import Resources
 
 Holder = tuple[int, str]
 """The holder of an allocation: the key of the application, and the name of the ask."""
@@ -95,7 +97,19 @@ class Node(Ranked):
         there.used, there.devices = dict(used), devices
         return there
 
+    def note_change(self, holder: Holder) -> None:
+        """Record which allocation has changed, unless it is as well to compare all of them."""
+        assert self.changed is not None, "nobody reads what changes"
+        self.changed[holder] = None
+        if len(self.changed) > len(self.held) + SIZE:  # Perhaps nobody reads this any more.
+            self.changed = None
+
     def may_take(self, shape: Shape) -> bool:
         """Return whether a shape may use it, regardless of free resources and of schedulability."""
         stocks = NO_STOCKS if self.devices is None else self.devices.stocks
         return shape.matches(self.name, self.attributes, stocks)
+
+
+def how_many_in(resources: Resources, room: Mapping[str, int]) -> int:
+    """Count how often an amount fits in ``room``, which may be negative."""
+    return max(0, min(room.get(name, 0) // amount for name, amount in resources.items()))

@@ -20,7 +20,7 @@ from muster_core.nodes.typical import TypicalAsks
 from muster_core.structures.ranking import Ranking
 from muster_core.structures.shapes import MaskCounts, Shape, ShapeTable, bits_of
 from muster_core.structures.shares import Weighing
-from muster_core.structures.steps import SIZE, in_pieces
+from muster_core.structures.steps import in_pieces
 from muster_core.values.configuration.partition import NodeSortPolicy, TypicalAsk
 from muster_core.values.devices import NO_STOCKS, with_stocks, without_devices
 
@@ -31,7 +31,7 @@ if TYPE_CHECKING:
     from muster_core.structures.ranking import Rank
     from muster_core.structures.steps import Steps
     from muster_core.values.devices import DeviceStock, TakenDevices
-from muster_core.nodes.node import Holder, Node, Weights
+from muster_core.nodes.node import Holder, Node, Weights, how_many_in
 from muster_core.values.resources import Resources
 
 # Looking up a member of an enum takes ten times as long.
@@ -72,10 +72,8 @@ class NodeIndex:
         self._ranking: Ranking[Node] = Ranking()
         #: The names of the nodes that are kept, whether they exist or not.
         self._kept: set[str] = set()
-        #: New shapes that have not been compared with the nodes yet.
-        self._unplaced: list[int] = []
-        #: On how many nodes each shape fits now.
-        self._counts = MaskCounts()
+        self._unplaced: list[int] = []  #: New shapes that were not compared with the nodes yet.
+        self._counts = MaskCounts()  #: On how many nodes each shape fits now.
         #: A lower bound on the number of asks of a shape that fit now; the exact number for
         #: the shapes in ``_counted``. Both are cleared whenever a node changes.
         self._room: dict[int, int] = {}
@@ -247,7 +245,7 @@ class NodeIndex:
         """Record that an allocation on a node has changed, but not its resources."""
         self.touch(node)
         if node.changed is not None:
-            _note_change(node, node.changed, holder)
+            node.note_change(holder)
 
     def save(self, name: str) -> Callable[[], None]:
         """Return a function that restores the present fields of a node."""
@@ -378,7 +376,7 @@ class NodeIndex:
         free = self._free(node)
         more = {name: amount + amounts.get(name, 0) for name, amount in free.items()}
         # With devices this is at least as many: what is free of them need not be on one.
-        return _how_many(shape.resources, more) - node.how_many(shape)
+        return how_many_in(shape.resources, more) - node.how_many(shape)
 
     @property
     def is_by_ask(self) -> bool:
@@ -387,12 +385,7 @@ class NodeIndex:
 
     # BACKFILL-19
     def rank_ahead(self, node: Node, shape: Shape) -> Rank:
-        """Return the place of a node for an ask, where nodes are ordered for the ask at hand.
-
-        Args:
-            node: A node as it is, or as it would be: see :meth:`Node.as_if`.
-            shape: The shape of the ask, which fits there.
-        """
+        """Return the place of a node as it would be, for a shape that fits there."""
         assert self._by_ask is not None, "one order serves all asks"
         self._measure()
         rank = self._by_ask.rank_of(node, shape)
@@ -408,9 +401,8 @@ class NodeIndex:
 
     def _forget_ahead(self, node: Node) -> None:
         """Forget what was remembered of a node that is not in the index."""
-        fragments = None if self._by_ask is None else self._by_ask.fragments
-        if fragments is not None and self.nodes.get(node.name) is not node:
-            fragments.forget(node)
+        if self._by_ask is not None and self.nodes.get(node.name) is not node:
+            self._by_ask.forget_ahead(node)
 
     # DEVICE-7, DEVICE-8
     def devices_for(self, node: Node, shape: Shape) -> TakenDevices:
@@ -433,7 +425,7 @@ class NodeIndex:
         for name, amount in resources.amounts.items():
             used[name] = used[name] + amount if name in used else amount
         if node.changed is not None:
-            _note_change(node, node.changed, holder)
+            node.note_change(holder)
         self._moved(node)
 
     def give_back(
@@ -454,7 +446,7 @@ class NodeIndex:
             else:
                 del node.used[name]
         if node.changed is not None:
-            _note_change(node, node.changed, holder)
+            node.note_change(holder)
         if node.present:
             self._moved(node)
 
@@ -606,15 +598,3 @@ class NodeIndex:
         assert total == self.total
         if self._by_ask is not None:
             self._by_ask.check(order)
-
-
-def _note_change(node: Node, changed: dict[Holder, None], holder: Holder) -> None:
-    """Record which allocation has changed, unless it is as well to compare all of them."""
-    changed[holder] = None
-    if len(changed) > len(node.held) + SIZE:  # Perhaps nobody reads this any more.
-        node.changed = None
-
-
-def _how_many(resources: Resources, room: Mapping[str, int]) -> int:
-    """Count how often an amount fits in ``room``, which may be negative."""
-    return max(0, min(room.get(name, 0) // amount for name, amount in resources.items()))
