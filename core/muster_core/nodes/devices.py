@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Final, final
+from typing import TYPE_CHECKING, final
 
 from muster_core.values.devices import WHOLE, resource_type
 
@@ -13,9 +13,6 @@ if TYPE_CHECKING:
 
 DeviceUse = tuple["DeviceNeeds", "TakenDevices"]
 """What an allocation needs of devices, and the numbers of those that it holds."""
-
-NO_USE: Final[DeviceUse] = ((), ())
-"""An allocation without devices."""
 
 
 @final

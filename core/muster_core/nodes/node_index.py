@@ -13,7 +13,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Final, final
 
 from muster_core.nodes.by_ask import OrderByAsk
-from muster_core.nodes.devices import NO_USE, NodeDevices
+from muster_core.nodes.devices import NodeDevices
 from muster_core.nodes.fragmentation import Fragmentation
 from muster_core.nodes.leftover import Leftover
 from muster_core.nodes.typical import TypicalAsks
@@ -415,10 +415,10 @@ class NodeIndex:
         return node.devices.pick(shape.devices)
 
     def take(
-        self, node: Node, resources: Resources, holder: Holder, use: DeviceUse = NO_USE
+        self, node: Node, resources: Resources, holder: Holder, use: DeviceUse | None = None
     ) -> None:
         """Allocate ``resources`` and devices on a node, on which they must fit, for an ask."""
-        if use[0] and node.devices is not None:
+        if use is not None and node.devices is not None:
             node.devices.take(use)
         held, used = node.held, node.used
         held[holder] = held[holder] + 1 if holder in held else 1
@@ -429,11 +429,11 @@ class NodeIndex:
         self._moved(node)
 
     def give_back(
-        self, node: Node, resources: Resources, holder: Holder, use: DeviceUse = NO_USE
+        self, node: Node, resources: Resources, holder: Holder, use: DeviceUse | None = None
     ) -> None:
         """Release what an ask has on a node, which may be removed already."""
         self.grown += 1
-        if use[0] and node.devices is not None:
+        if use is not None and node.devices is not None:
             node.devices.give_back(use)
         if node.held[holder] == 1:
             del node.held[holder]

@@ -253,19 +253,19 @@ class ApplicationMachine:
 
     def _add(self, request: AddAsks) -> None:
         asks = asks_of(request)
-        self._begin_to_add(asks, request.origin)
+        self._begin_to_add(asks, request)
         self._add_some(asks, request)
 
     def _add_many(self, request: AddAsks) -> Steps[None]:
         """Do the same as :meth:`_add`, in steps."""
         asks = yield from asks_in_steps(request)
-        self._begin_to_add(asks, request.origin)
+        self._begin_to_add(asks, request)
         for piece in in_pieces(asks.items()):
             yield
             self._add_some(dict(piece), request)
 
     # FEED-25, FEED-26
-    def _begin_to_add(self, asks: Mapping[str, Ask], origin: Origin) -> None:
+    def _begin_to_add(self, asks: Mapping[str, Ask], request: AddAsks) -> None:
         """Check that asks are new, and let the application know that there are some."""
         places = self._places
         for place in (places.pending, places.bound, places.parked, places.waiting):
@@ -273,9 +273,10 @@ class ApplicationMachine:
                 name = next(name for name in asks if places.knows(name))
                 msg = f"ask: {name!r} is already an ask of application {self.identity.name!r}"
                 raise RefusedError(msg)
-        self._moves.count_needs(asks)
+        if request.event.devices:
+            self._moves.count_needs(asks)
         if self._state in _STATES_THAT_ASKS_END:
-            self._trigger(_ASK_ADDED, origin)
+            self._trigger(_ASK_ADDED, request.origin)
 
     def _add_some(self, asks: Mapping[str, Ask], request: AddAsks) -> None:
         if request.parked:

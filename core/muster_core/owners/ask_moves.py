@@ -67,12 +67,11 @@ class AskMoves:
 
     # DEVICE-18
     def count_needs(self, asks: Mapping[str, Ask]) -> None:
-        """Count equal new asks, if they need devices."""
+        """Count equal new asks that need devices."""
         first = next(iter(asks.values()))
-        if first.shape.devices:
-            self._needs = {} if self._needs is None else self._needs
-            key = (first.shape.devices, first.resources)
-            self._needs[key] = self._needs.get(key, 0) + len(asks)
+        self._needs = {} if self._needs is None else self._needs
+        key = (first.shape.devices, first.resources)
+        self._needs[key] = self._needs.get(key, 0) + len(asks)
 
     def take_needs(self) -> tuple[tuple[DeviceNeeds, Resources, int], ...]:
         """Return what :meth:`count_needs` has counted since the last report, and forget it."""

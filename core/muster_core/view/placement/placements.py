@@ -8,6 +8,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final, final
 
+import attrs
+
 from muster_core.gangs.states import GangTrigger
 from muster_core.owners.messages.asks import Allocation, Ask
 from muster_core.owners.messages.failed_binds import one_more
@@ -125,14 +127,10 @@ class Placements:
         # DEVICE-7, DEVICE-12
         devices = state.nodes.devices_for(node, ask.shape) if ask.shape.devices else ()
         assigned = decision_on_ask(
-            _ASSIGNED,
-            identity.name,
-            ask.name,
-            node.name,
-            leaf.config.path,
-            ask.gang,
-            devices=dict(devices) if devices else None,
+            _ASSIGNED, identity.name, ask.name, node.name, leaf.config.path, ask.gang
         )
+        if devices:
+            assigned = attrs.evolve(assigned, devices=dict(devices))
         state.forget_pending(leaf, app, ask, bit)
         state.shapes.release(bit)
         self._use(leaf, app, ask, node, state.shapes.amounts[bit], devices)
