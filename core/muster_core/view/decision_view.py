@@ -9,6 +9,7 @@ from muster_core.structures.totals import add_to
 from muster_core.values.decisions import Decision, Kind
 from muster_core.view.checkpoints import Checkpoints
 from muster_core.view.reasons import Explainer, Rooms
+from muster_core.view.reservations.told import snapshot_of
 from muster_core.view.rounds import Rounds
 from muster_core.view.state.intake import Intake
 from muster_core.view.state.view_state import ViewState
@@ -31,6 +32,7 @@ if TYPE_CHECKING:
     from muster_core.values.snapshots import LimitSnapshot, ReservationSnapshot
     from muster_core.view.facts import ViewFacts
     from muster_core.view.gangs.gang import ViewGang
+    from muster_core.view.reservations.releases import Instant
     from muster_core.view.rounds import Decided
     from muster_core.view.tree.application import ViewApp
     from muster_core.view.tree.queue import ViewQueue
@@ -282,7 +284,23 @@ class DecisionView:
     # EXPECT-15
     def reservations(self) -> Mapping[str, ReservationSnapshot]:
         """Return what the last round has left reserved, by ``app/ask``. Between two batches."""
-        return self._rounds.reservations.snapshot()
+        return snapshot_of(self._rounds.reservations.in_force)
+
+    def start_alone(self, app: ViewApp, ask: Ask, now_us: int) -> Instant | None:
+        """Return the start that a reservation of a pending ask's party alone would have now.
+
+        Call this between two batches; it changes nothing.
+
+        Args:
+            app: Its application.
+            ask: The ask, of any queue.
+            now_us: The present instant, in microseconds.
+
+        Returns:
+            Whether it is unknown, and the start in microseconds if it is known; None if there is
+            none.
+        """
+        return self._rounds.forecast.start(app, ask, now_us)
 
     # BACKFILL-30
     def changed_reservations(self) -> Iterator[Decision]:

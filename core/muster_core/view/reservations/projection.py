@@ -94,6 +94,14 @@ class Projection:
                 return False
         return True
 
+    def room_for(self, node: Node, leaf: LeafView, ask: Ask) -> int:
+        """Return how many asks like a pending one would fit on a node at most."""
+        if not self.fits_on(node, leaf, ask):
+            return 0
+        used, capacity = self.used_on(node), node.capacity
+        amounts = ask.resources.amounts.items()
+        return min((capacity[name] - used.get(name, 0)) // amount for name, amount in amounts)
+
     # BACKFILL-19
     def find_node(self, leaf: LeafView, ask: Ask) -> Node | None:
         """Return the first node on which a pending ask of a leaf fits, in the order of nodes here."""

@@ -12,6 +12,7 @@ from muster_core.values.resources import MAX_QUANTITY
 from muster_core.view.reservations.order import Order
 from muster_core.view.reservations.projection import Projection
 from muster_core.view.reservations.releases import releases, releases_on
+from muster_core.view.reservations.room import Room
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
@@ -91,11 +92,15 @@ class Search:
         ahead = releases(self._state, self._now_us)
         if ahead and not ahead[0].at[0]:
             self.until_us = min(self.until_us, ahead[0].at[1])
+        room = Room(self._state, projection, party)
         for at, some in groupby(ahead, key=attrgetter("at")):
+            touched: dict[Node, None] = {}
             for release in some:
                 if release.allocation.ask.gang not in party.group:
                     projection.release(release.app, release.allocation.ask, release.node)
-            places = self._place(projection, party)
+                    touched[release.node] = None
+            room.look_at(touched)
+            places = self._place(projection, party) if room.may_suffice() else None
             if places is not None:
                 return at, places
         return None

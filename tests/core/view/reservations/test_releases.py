@@ -32,7 +32,9 @@ def test_what_counts_as_an_estimate(
 
     app, found = site.member("a/x")
 
-    assert estimate_us(site.state.leaf_of(app).config.settings, found) == (None if found_s is None else found_s * S)
+    assert estimate_us(site.state.leaf_of(app).config.settings, found) == (
+        None if found_s is None else found_s * S
+    )
 
 
 def test_the_default_is_that_of_now() -> None:
