@@ -7,10 +7,11 @@ from typing import TYPE_CHECKING, Final, final
 from muster_core.structures.shapes import bits_of
 from muster_core.structures.totals import add_to
 from muster_core.values.decisions import Decision, Kind
+from muster_core.values.reasons import UNKNOWN_START
 from muster_core.view.checkpoints import Checkpoints
 from muster_core.view.gangs.standing import topology_of
 from muster_core.view.reasons import Explainer, Rooms
-from muster_core.view.reservations.alone import start_alone
+from muster_core.view.reservations.told import snapshot_of
 from muster_core.view.rounds import Rounds
 from muster_core.view.state.intake import Intake
 from muster_core.view.state.view_state import ViewState
@@ -249,7 +250,11 @@ class DecisionView:
             ask: The ask.
             now_us: The present instant, in microseconds.
         """
-        return start_alone(self._state, self._rounds.reservations, self.apps[key], ask, now_us)
+        found = self._rounds.forecast.start(self.apps[key], ask, now_us)
+        if found is None:
+            return None
+        is_unknown, at = found
+        return UNKNOWN_START if is_unknown else at
 
     def prepare_to_explain(self) -> Steps[None]:
         """Find in steps what the first explanation after a batch would find at once."""
@@ -327,7 +332,7 @@ class DecisionView:
     # EXPECT-15
     def reservations(self) -> Mapping[str, ReservationSnapshot]:
         """Return what the last round has left reserved, by ``app/ask``. Between two batches."""
-        return self._rounds.reservations.snapshot()
+        return snapshot_of(self._rounds.reservations.in_force)
 
     # BACKFILL-30
     def changed_reservations(self) -> Iterator[Decision]:

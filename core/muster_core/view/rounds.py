@@ -20,8 +20,10 @@ from muster_core.view.facts import LastRoundFacts
 from muster_core.view.permits.deadlocks import Deadlocks
 from muster_core.view.permits.permits import Permits
 from muster_core.view.placement.placements import Placements, say
+from muster_core.view.reservations.forecast import Forecast
 from muster_core.view.reservations.hiding import Hiding
 from muster_core.view.reservations.reservations import Reservations
+from muster_core.view.reservations.told import facts_of
 from muster_core.view.topology.node_finder import NodeFinder
 from muster_core.view.tree.leaf import LeafView
 from muster_core.view.tree.queue import VISIT, ParentView
@@ -66,6 +68,8 @@ class Rounds:
         self._reservations = Reservations(state, self._finder)
         self._permits = Permits(state, self._placements, self._finder, self._reservations)
         self._hiding = Hiding(state, self._placements, self._reservations)
+        #: Says when asks could start.
+        self.forecast = Forecast(state, self._placements, self._reservations)
         self._evictor = Evictor(state, self._placements, self._permits, self._finder)
         self._deadlocks = Deadlocks(state, self._placements, self._permits, self._finder)
         #: The changes so far when a round has changed nothing; None if the last one did.
@@ -304,7 +308,7 @@ class Rounds:
             hopeless=self._state.gang_index.hopeless(),
             failed_on=tuple(failed),
             failed_with=tuple(why),
-            reservations=self._reservations.facts(),
+            reservations=facts_of(self._reservations.in_force),
         )
 
     # CHECKPOINT-5

@@ -145,6 +145,14 @@ class Projection:
                 return False
         return self._has_devices(node, ask)
 
+    def room_for(self, node: Node, leaf: LeafView, ask: Ask) -> int:
+        """Return how many asks like a pending one would fit on a node at most."""
+        if not self.has_room(node, leaf, ask):
+            return 0
+        used, capacity = self.used_on(node), node.capacity
+        amounts = ask.resources.amounts.items()
+        return min((capacity[name] - used.get(name, 0)) // amount for name, amount in amounts)
+
     # ORDER-21
     def rank(self, node: Node, ask: Ask) -> Rank:
         """Return the place of a node in the order of nodes here, for an ask that fits there."""

@@ -6,8 +6,6 @@ from typing import TYPE_CHECKING, Final, final
 
 from muster_core.values.decisions import Decision, Kind
 from muster_core.values.resources import MAX_QUANTITY
-from muster_core.values.snapshots import ReservationSnapshot
-from muster_core.view.facts import ReservationFacts
 from muster_core.view.reservations.ahead import Ahead
 from muster_core.view.reservations.choice import Choice
 from muster_core.view.reservations.openings import Openings
@@ -21,13 +19,15 @@ from muster_core.view.reservations.search import (
     Search,
     at_present,
 )
+from muster_core.view.reservations.told import Reserved, loaded, reserved_by
 from muster_core.view.tree.estimates import Estimates, estimate_us
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+    from collections.abc import Callable, Iterable, Iterator, Sequence
 
     from muster_core.nodes.node import Node
     from muster_core.owners.messages.asks import Ask
+    from muster_core.view.facts import ReservationFacts
     from muster_core.view.state.view_state import ViewState
     from muster_core.view.topology.node_finder import NodeFinder
     from muster_core.view.tree.application import ViewApp
@@ -81,7 +81,7 @@ class Reservations:
         self._starts: dict[int, Ahead] = {}
         self._held_back: dict[_Alike, Instant] = {}
         #: The node and the start of each ask, by application and name, at the end of the last batch.
-        self._said: dict[tuple[str, str], tuple[str, int | None]] = {}
+        self._said: Reserved = {}
 
     # BACKFILL-23
     def start_round(self, now_us: int) -> None:
@@ -370,46 +370,12 @@ class Reservations:
     # BACKFILL-30
     def changed(self) -> Iterator[Decision]:
         """Return a decision for each node that is reserved newly or otherwise; after a batch."""
-        now = self._reserved()
+        now = reserved_by(self.in_force)
         for key, (node, start_us) in now.items():
             if self._said.get(key) != (node, start_us):
                 app, ask = key
                 yield Decision(Kind.RESERVED, app=app, ask=ask, node=node, start_us=start_us)
         self._said = now
-
-    def _reserved(self) -> dict[tuple[str, str], tuple[str, int | None]]:
-        # An ask may be in two parties if members of its group are in two scopes: the last counts.
-        return {
-            (member.app.identity.name, member.ask.name): (node, one.start_us)
-            for one in self.in_force
-            for member, node in one.places
-        }
-
-    # EXPECT-15
-    def snapshot(self) -> Mapping[str, ReservationSnapshot]:
-        """Return what the last round has left reserved, by ``app/ask``."""
-        found: dict[str, ReservationSnapshot] = {}
-        for one in sorted(self.in_force, key=lambda one: one.scope.config.path):
-            for member, node in one.places:
-                name = f"{member.app.identity.name}/{member.ask.name}"
-                path = one.scope.config.path
-                found[name] = ReservationSnapshot(node, one.start_us, path)
-        return found
-
-    # CHECKPOINT-4
-    def facts(self) -> tuple[ReservationFacts, ...]:
-        """Return the reservations in force, in order. Between two batches."""
-        return tuple(
-            ReservationFacts(
-                scope=one.scope.key,
-                start_us=one.start_us,
-                age=one.start[1] if one.start[0] else 0,
-                places=tuple(
-                    (member.app.identity.key, member.ask.name, node) for member, node in one.places
-                ),
-            )
-            for one in self.in_force
-        )
 
     # CHECKPOINT-5
     def load(self, facts: Iterable[ReservationFacts], now_us: int) -> None:
@@ -419,17 +385,6 @@ class Reservations:
             facts: The reservations, in order.
             now_us: The instant of the last round, in microseconds.
         """
-        state, self._now_us = self._state, now_us
-        for one in facts:
-            places: list[Place] = []
-            for key, name, node in one.places:
-                ask = state.apps[key].find(name)
-                assert ask is not None, "an ask with a reservation is gone"
-                places.append((Member(state.apps[key], ask), node))
-            group = group_of(state, places[0][0].ask)
-            names = () if group is None else group.names
-            party = Party(tuple(member for member, _ in places), names)
-            start = (True, one.age) if one.start_us is None else (False, one.start_us)
-            scope = state.queues[one.scope]
-            self.in_force.append(Reservation(scope, party, start, tuple(places)))
-        self._said = self._reserved()
+        self._now_us = now_us
+        self.in_force = [loaded(self._state, one) for one in facts]
+        self._said = reserved_by(self.in_force)

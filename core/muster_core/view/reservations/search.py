@@ -13,6 +13,7 @@ from muster_core.view.reservations.choice import Choice, has_topology
 from muster_core.view.reservations.order import Order
 from muster_core.view.reservations.projection import Projection
 from muster_core.view.reservations.releases import releases, releases_on
+from muster_core.view.reservations.room import Room
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
@@ -91,10 +92,16 @@ class Search:
         ahead = releases(self._state, self._now_us)
         if ahead and not ahead[0].at[0]:
             self.until_us = min(self.until_us, ahead[0].at[1])
+        room = Room(self._state, projection, party)
         for at, some in groupby(ahead, key=attrgetter("at")):
+            touched: dict[Node, None] = {}
             for release in some:
                 if release.allocation.ask.gang not in party.group:
                     projection.release(release.app, release.allocation, release.node)
+                    touched[release.node] = None
+            room.look_at(touched)
+            if not room.may_suffice():
+                continue
             held = self._hold(projection, self._others)
             places = self._place(projection, party)
             for member, node in reversed(held):

@@ -1,0 +1,64 @@
+"""When the party of a pending ask could start, if nothing were reserved for others."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, final
+
+import attrs
+
+from muster_core.view.reservations.party import group_of
+from muster_core.view.reservations.search import Search
+
+if TYPE_CHECKING:
+    from muster_core.owners.messages.asks import Ask
+    from muster_core.view.placement.placements import Placements
+    from muster_core.view.reservations.releases import Instant
+    from muster_core.view.reservations.reservations import Reservations
+    from muster_core.view.state.view_state import ViewState
+    from muster_core.view.tree.application import ViewApp
+
+
+# BACKFILL-18
+@final
+@attrs.frozen
+class Forecast:
+    """Looks ahead between two batches; it changes nothing.
+
+    Args:
+        state: The view.
+        placements: Releases members of Strict gangs for a while.
+        reservations: Finds the party of an ask.
+    """
+
+    _state: ViewState
+    _placements: Placements
+    _reservations: Reservations
+
+    def start(self, app: ViewApp, ask: Ask, now_us: int) -> Instant | None:
+        """Return the start that a reservation of an ask's party alone would have now.
+
+        Args:
+            app: Its application.
+            ask: The pending ask, of any queue.
+            now_us: The present instant, in microseconds.
+
+        Returns:
+            The start; None if there is none, or the ask has no party.
+        """
+        state, placements = self._state, self._placements
+        group = group_of(state, ask)
+        # BACKFILL-17
+        holds = group.holds() if group is not None and group.strict else []
+        mark, grown = placements.seen_states.mark(), state.nodes.grown
+        for hold in reversed(holds):
+            placements.release(hold)
+        party = self._reservations.party_of(app, ask)
+        found = None if party is None else Search(state, now_us, ()).find(party)
+        for hold in holds:
+            placements.restore(hold)
+        if holds:
+            placements.list_apps()
+            state.refresh()
+            placements.seen_states.go_back(mark)
+            state.nodes.grown = grown
+        return None if found is None else found[0]
