@@ -20,9 +20,8 @@ from muster_core.config.not_obeyed import (
 )
 from muster_core.config.placement.chains import check_chain
 from muster_core.config.placement.rules import read_rules
-from muster_core.config.queues import WrittenQueue, build_queue, read_root
+from muster_core.config.queues import WrittenQueue, build_queue, read_root, warn_of_orders
 from muster_core.config.quotas import check_quotas
-from muster_core.config.scopes import warn_of_orders
 from muster_core.config.type_names import warning_about
 from muster_core.config.user_limits import check_limits, limits_of_root, read_limits
 from muster_core.values.configuration.partition import (

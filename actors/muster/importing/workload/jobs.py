@@ -71,6 +71,7 @@ class Part:
             event["run_for"] = in_seconds(self.run_us)
         if self.retries:
             event["retries"] = self.retries
+        # IMPORT-13
         if self.estimate_us is not None:
             event["estimate"] = in_seconds(self.estimate_us)
         return event

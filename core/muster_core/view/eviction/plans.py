@@ -11,10 +11,10 @@ from typing import TYPE_CHECKING, Final, final
 
 import attrs
 
-from muster_core.view.eviction.node_order import NodeOrder
 from muster_core.view.eviction.search import Search
 from muster_core.view.eviction.victim_choice import VictimChoice
 from muster_core.view.gangs.standing import standing_in
+from muster_core.view.topology.node_order import NodeOrder
 
 if TYPE_CHECKING:
     from collections.abc import Hashable, Iterable, Iterator

@@ -8,8 +8,8 @@ import pytest
 
 from muster_core.resources import Resources
 from muster_core.structures.shapes import Shape
-from muster_core.view.eviction.node_order import NodeOrder
 from muster_core.view.gangs.standing import Standing
+from muster_core.view.topology.node_order import NodeOrder
 from tests.core.nodes.node_index import Nodes
 from tests.core.view.topology.racks import PREFER, SAME, SPREAD
 
