@@ -12,6 +12,7 @@ from muster_core.view.tree.sort_keys import app_key
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
 
+    from muster_core.owners.messages.asks import Ask, AskOrder
     from muster_core.structures.steps import Steps
     from muster_core.view.reasons.turns import Turn
     from muster_core.view.state.view_state import ViewState
@@ -41,11 +42,19 @@ def position(state: ViewState, turn: Turn) -> Steps[int]:
     for apps in in_pieces(_apps_ahead(turn, state.total)):
         yield
         ahead += sum(len(app.pending) + len(app.backing_off) for app in apps)
-    own, order_of = turn.app.order_of(turn.ask), turn.app.order_of
+    own = _order_of(state, turn.ask)
     for asks in in_pieces(turn.app.each_pending(), PART):
         yield
-        ahead += sum(order_of(ask) < own for ask in asks)
+        ahead += sum(_order_of(state, ask) < own for ask in asks)
     return ahead + 1
+
+
+def _order_of(state: ViewState, ask: Ask) -> AskOrder:
+    """Return the position of a pending ask among those of its application.
+
+    A member may back off, so its application need not offer any member of its gang.
+    """
+    return ask.order if ask.gang is None else ask.order_in(state.gangs[ask.gang].creation)
 
 
 def _queues_ahead(leaf: LeafView, total: Mapping[str, int]) -> Iterator[ViewQueue]:
