@@ -18,6 +18,7 @@ from muster.testing import Recording, check
 from muster_core.config.model import QueueConfig
 from muster_core.events import AddApp, AddAsk, AddNode, RemoveNode
 from muster_core.resources import Resources
+from muster_core.snapshots import ReservationSnapshot
 
 
 async def main() -> None:
@@ -38,6 +39,7 @@ async def main() -> None:
         assert_type(await simulation.snapshot(), muster.Snapshot)
         assert_type(simulation.statistics(), muster.Statistics)
         assert_type(simulation.queues(), Mapping[str, QueueConfig])
+        assert_type(simulation.reservations(), Mapping[str, ReservationSnapshot])
         assert_type(simulation.next_timer_us(), int | None)
         await simulation.finish(until_us=1_000_000)
         await check(simulation)
