@@ -137,7 +137,7 @@ def in_state(snapshot: Snapshot) -> Known:
 def in_ledger(ledger: Ledger) -> Known:
     """Return the same of a ledger."""
     known: Known = {
-        ("node", name): dict(node.event.capacity) for name, node in ledger.book.nodes.items()
+        ("node", name): dict(node.event.room) for name, node in ledger.book.nodes.items()
     }
     series = ledger.book.history.series
     known["capacity",] = series.capacity
@@ -147,7 +147,7 @@ def in_ledger(ledger: Ledger) -> Known:
     for name, app in ledger.book.apps.items():
         known["app", name] = app.queue, app.state, app.event.user, app.used
         for ask, entry in app.asks.items():
-            resources = dict(entry.event.resources)
+            resources = dict(entry.event.wanted)
             is_bound = entry.node is not None and entry.is_bound
             known["ask", name, ask] = entry.node, entry.retries, is_bound, resources
     return known
