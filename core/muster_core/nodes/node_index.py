@@ -330,10 +330,6 @@ class NodeIndex:
         score = Weighing(capacity, self.weights).utilisation(used)
         return score if self._is_fair else -score
 
-    def each_fitting(self, bit: int) -> Iterator[Node]:
-        """Iterate over the nodes on which the shape at ``bit`` fits now, in order."""
-        return self._ranking.standing_for(1 << bit)
-
     # ORDER-21
     def rank_with(self, node: Node, used: Mapping[str, int]) -> tuple[float, str]:
         """Return the place of a node in the order if these amounts of it were used."""
