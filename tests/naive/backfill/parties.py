@@ -26,10 +26,10 @@ class Party:
     group: frozenset[str] = frozenset()
 
     def is_that_of(self, reservation: Reservation) -> bool:
-        """Say whether a reservation is for this party, though it may have lacked others then."""
-        if self.group:
-            return self.group == reservation.group
-        return not reservation.group and self.asks == reservation.asks
+        """Say whether a reservation is for this group, though it lacked others then, or an ask of it."""
+        if self.group and self.group == reservation.group:
+            return True
+        return bool(self.asks & reservation.asks)
 
 
 def party_of(world: World, ask: Ask) -> Party | None:

@@ -41,7 +41,7 @@ _REACHED: Final = {
 Rarer ones, as that a gang is bound from a reservation, are counted by ``make feeds``.
 """
 
-_DRAWS: Final = 5
+_DRAWS: Final = 20
 """How often the examples are drawn at most."""
 
 _KEPT: Final = 5

@@ -61,8 +61,13 @@ class Party:
 
     # BACKFILL-15
     def is_that_of(self, other: Party) -> bool:
-        """Return whether another party is for the same ask or group, which may have lacked others."""
-        return self.group == other.group if self.group else self.keys == other.keys
+        """Return whether another party is for the same group, which may have lacked others, or ask.
+
+        A member is an ask alone while its gang is satisfied. It holds one node in either party, so
+        one reservation is enough for it.
+        """
+        is_same_group = bool(self.group) and self.group == other.group
+        return is_same_group or not self.keys.isdisjoint(other.keys)
 
 
 # BACKFILL-16

@@ -25,6 +25,18 @@ def test_the_party_of_a_group_is_the_same_whatever_it_lacks() -> None:
     assert one.keys != other.keys
 
 
+# BACKFILL-15
+def test_a_member_has_one_reservation_whether_its_gang_is_satisfied_or_not() -> None:
+    site = Site(1)
+    site.tell(gang(1), job("m", 2, gang="default/g", count=2))
+    first, second = site.member("a/m-0"), site.member("a/m-1")
+    alone, group = Party((first,), ()), Party((first, second), ("default/g",))
+
+    assert alone.is_that_of(group)
+    assert group.is_that_of(alone)
+    assert not alone.is_that_of(Party((second,), ("default/g",)))
+
+
 def test_an_ask_of_the_same_name_is_another_one() -> None:
     site = Site(1)
     site.tell(job("x", 2))
