@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Final
 
 import pytest
-from playwright.sync_api import Browser, expect
+from playwright.sync_api import Browser, Route, expect
 
 from muster.service.access.who import Role
 from tests.actors.serving.served import Served
@@ -80,6 +80,55 @@ def test_a_quota_is_raised_safely(browser: Browser, served: Served) -> None:
         shown.check()
     queue = served.client.get("/api/v1/queues/root.prod").json()["item"]
     assert queue["max"] == {"vcore": 4000}
+
+
+# PAGE-51
+def test_what_is_written_before_the_page_is_ready_is_checked_too(
+    browser: Browser, served: Served
+) -> None:
+    with window(browser, served.urls[0]) as shown:
+        shown.page.add_init_script(
+            """document.addEventListener("readystatechange", () => {
+              const text = document.getElementById("config-text");
+              if (document.readyState === "interactive" && text) {
+                text.value = text.value.replace("vcore: 8", "vcore: 4");
+                text.dispatchEvent(new Event("input", {bubbles: true}));
+              }
+            });"""
+        )
+        shown.open("/config")
+        verdict(shown, "changes this")
+        shown.page.get_by_role("button", name="Apply").click()
+        shown.page.locator("#config-applied", has_text="It is in force").wait_for()
+        shown.check()
+
+
+# PAGE-53
+def test_an_answer_from_before_it_was_applied_says_nothing(
+    browser: Browser, served: Served
+) -> None:
+    held: list[Route] = []
+
+    def hold_the_first(route: Route) -> None:
+        if held:
+            route.continue_()
+        held.append(route)
+
+    with window(browser, served.urls[0]) as shown:
+        shown.open("/config")
+        write(shown, "vcore: 8", "vcore: 4")
+        verdict(shown, "changes this")
+        shown.page.route("**/config/state*", hold_the_first)
+        with shown.page.expect_request("**/config/state*"):
+            shown.page.evaluate("htmx.trigger('#main', 'refresh')")
+        shown.page.get_by_role("button", name="Apply").click()
+        shown.page.locator("#config-applied", has_text="It is in force").wait_for()
+        with shown.page.expect_response("**/config/state*") as answered:
+            held[0].continue_()
+        assert "Another configuration" in answered.value.text()
+        verdict(shown, "no different from what is in force")
+        assert shown.page.locator("#config-state").inner_text() == ""
+        shown.check()
 
 
 # PAGE-53

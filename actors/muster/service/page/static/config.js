@@ -6,6 +6,8 @@
   const lines = document.getElementById("config-lines");
   const apply = document.getElementById("config-apply");
   const checked = document.getElementById("config-checked");
+  const seen = document.getElementById("config-seen");
+  const state = document.getElementById("config-state");
   let leaves = false;
 
   const number = () => {
@@ -100,20 +102,28 @@
       go(Number(line.dataset.line));
     }
   });
+  // An answer that was asked for before this one was applied says that another one is in force.
+  document.addEventListener("htmx:beforeSwap", (event) => {
+    const { target, pathInfo } = event.detail;
+    if (target === state && new URL(pathInfo.requestPath, location).searchParams.get("seen") !== seen.value) {
+      event.detail.shouldSwap = false;
+    }
+  });
   document.addEventListener("htmx:afterSwap", (event) => {
     if (event.detail.target === checked) {
       mark();
     }
     const applied = event.detail.target.querySelector("[data-applied]");
     if (applied !== null) {
-      document.getElementById("config-seen").value = applied.dataset.applied;
-      document.getElementById("config-state").setAttribute("hx-get", `/config/state?seen=${applied.dataset.applied}`);
+      seen.value = applied.dataset.applied;
+      state.setAttribute("hx-get", `/config/state?seen=${applied.dataset.applied}`);
+      state.replaceChildren();
       text.defaultValue = text.value;
       // The button that was pressed can be used no more.
       applied.parentElement.focus();
       // What it would have changed was said of a configuration that was not in force yet.
       document.getElementById("config-compared").replaceChildren();
-      htmx.process(document.getElementById("config-state"));
+      htmx.process(state);
       htmx.trigger(text, "input");
     }
   });

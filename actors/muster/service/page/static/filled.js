@@ -27,6 +27,13 @@
     location.reload();
   };
 
+  // Whoever was faster than the page, or has come back to it, has written what nobody listened to.
+  const hear = () => {
+    for (const one of fields()) {
+      if (one.value !== one.defaultValue) one.dispatchEvent(new Event("input", { bubbles: true }));
+    }
+  };
+
   const fill = () => {
     try {
       const { path, kept } = JSON.parse(sessionStorage.getItem(KEY) ?? "{}");
@@ -35,9 +42,10 @@
       sessionStorage.removeItem(KEY);
       const filled = fields().filter((one) => one.id in kept);
       for (const one of filled) one.value = kept[one.id];
-      for (const one of filled) one.dispatchEvent(new Event("input", { bubbles: true }));
     } catch {
       // Likewise.
+    } finally {
+      hear();
     }
   };
 
