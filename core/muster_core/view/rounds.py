@@ -69,7 +69,7 @@ class Rounds:
         self._permits = Permits(state, self._placements, self._finder, self._reservations)
         self._hiding = Hiding(state, self._placements, self._reservations)
         #: Says when asks could start.
-        self.forecast = Forecast(state, self._placements, self._reservations)
+        self.forecast = Forecast(state, self._placements)
         self._evictor = Evictor(state, self._placements, self._permits, self._finder)
         self._deadlocks = Deadlocks(state, self._placements, self._permits, self._finder)
         #: The changes so far when a round has changed nothing; None if the last one did.

@@ -13,10 +13,9 @@ import attrs
 from muster_core.gangs.topology import Topology, TopologyRule
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping
+    from collections.abc import Container, Iterable, Iterator, Mapping
 
-    from muster_core.nodes.node import Node
-    from muster_core.owners.messages.asks import Allocation
+    from muster_core.nodes.node import Holder, Node
     from muster_core.view.gangs.gang import ViewGang
     from muster_core.view.tree.application import ViewApp
 
@@ -104,27 +103,45 @@ def standing_in(gang: ViewGang, apps: Mapping[int, ViewApp]) -> Standing | None:
     topology = topology_of(gang)
     if topology is None:
         return None
-    return standing_of(gang, topology, apps)
+    return standing_of(topology, held_by(gang, apps))
 
 
-def standing_of(gang: ViewGang, topology: Topology, apps: Mapping[int, ViewApp]) -> Standing:
-    """Do the work of :func:`standing_in` for a known topology."""
+def standing_of(topology: Topology, held: Iterable[tuple[int, Node]]) -> Standing:
+    """Return where the members of a gang stand that hold some nodes.
+
+    Args:
+        topology: The topology of the gang.
+        held: When each of these members was assigned, as the place among all that were, and its
+            node.
+    """
     counts: dict[str, int] = {}
     home, first = None, -1
-    for allocation, node in _held(gang, apps):
+    for age, node in held:
         domain = node.attributes.get(topology.attribute)
         if domain is None:
             continue
         counts[domain] = counts.get(domain, 0) + 1
         # TOPOLOGY-4
-        if home is None or allocation.age < first:
-            home, first = domain, allocation.age
+        if home is None or age < first:
+            home, first = domain, age
     return Standing(topology, counts, home)
 
 
-def _held(gang: ViewGang, apps: Mapping[int, ViewApp]) -> Iterator[tuple[Allocation, Node]]:
-    """Return what the waiting and the bound members of a gang hold."""
-    for key, name in gang.bound:
-        yield apps[key].bound[name]
-    for hold in gang.waiting.values():
-        yield hold.allocation, hold.node
+def held_by(
+    gang: ViewGang, apps: Mapping[int, ViewApp], without: Container[Holder] = ()
+) -> Iterator[tuple[int, Node]]:
+    """Yield when each waiting and each bound member of a gang was assigned, and its node.
+
+    Args:
+        gang: The gang.
+        apps: All applications, by key.
+        without: The members that do not count.
+    """
+    for holder in gang.bound:
+        if holder not in without:
+            key, name = holder
+            allocation, node = apps[key].bound[name]
+            yield allocation.age, node
+    for holder, hold in gang.waiting.items():
+        if holder not in without:
+            yield hold.allocation.age, hold.node

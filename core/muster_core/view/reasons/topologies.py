@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Final
 
 from muster_core.gangs.topology import TopologyRule
 from muster_core.values.reasons import Code, PendingReason
+from muster_core.view.gangs.member import Member
 from muster_core.view.gangs.standing import standing_in
 from muster_core.view.reasons import room
 from muster_core.view.reasons.words import counted
@@ -15,7 +16,6 @@ if TYPE_CHECKING:
 
     from muster_core.nodes.node import Node
     from muster_core.values.reasons import Fact
-    from muster_core.view.gangs.gang import ViewGang
     from muster_core.view.gangs.standing import Standing
     from muster_core.view.reasons.turns import Turn
     from muster_core.view.state.view_state import ViewState
@@ -49,7 +49,7 @@ def why_not(state: ViewState, finder: NodeFinder, turn: Turn) -> PendingReason |
         "rule": standing.topology.rule.value,
         "attribute": standing.topology.attribute,
     }
-    said = _why(state, finder, turn, gang, standing, facts)
+    said = _why(state, finder, turn, standing, facts)
     message = f"gang {gang.name} has the topology {standing.topology}, and {said}"
     return PendingReason(_TOPOLOGY, message, facts)
 
@@ -58,7 +58,6 @@ def _why(
     state: ViewState,
     finder: NodeFinder,
     turn: Turn,
-    gang: ViewGang,
     standing: Standing,
     facts: dict[str, Fact],
 ) -> str:
@@ -75,7 +74,7 @@ def _why(
         lacks = _lacks(domains.get(standing.home, ()), turn)
         return f"its members are in {attribute} {standing.home}, where {lacks}"
     # TOPOLOGY-11
-    needed, rooms = finder.rooms(gang, (turn.app, turn.ask), standing)
+    needed, rooms = finder.rooms(Member(turn.app, turn.ask), standing)
     facts["needed"], facts["room"] = needed, rooms
     if needed == 1:
         return f"no {attribute} has room for it: only nodes without the attribute have"

@@ -4,17 +4,16 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, final
 
-from muster_core.view.reservations.choice import Choice, has_topology
 from muster_core.view.reservations.projection import Projection
 from muster_core.view.reservations.releases import releases_on
-from muster_core.view.reservations.search import has_quotas, hold_places
+from muster_core.view.reservations.search import has_quotas, has_topology, hold_places
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
     from muster_core.nodes.node import Node
     from muster_core.owners.messages.asks import Ask
-    from muster_core.view.reservations.party import Member
+    from muster_core.view.gangs.member import Member
     from muster_core.view.reservations.search import Reservation
     from muster_core.view.state.view_state import ViewState
 
@@ -63,10 +62,10 @@ class Ahead:
         if has_quotas(state, app) or has_topology(state, member):
             for one in state.nodes.nodes.values():
                 self._look_at(one)
-            if not self._projection.has_headroom(app, member.ask):
+            if not self._projection.difference.has_headroom(app, member.ask):
                 return False
         self._look_at(node)
-        return Choice(state, self._projection).fits_on(member, node)
+        return self._projection.fits_on(member, node)
 
     def place(self, member: Member, node: Node) -> None:
         """Let a pending ask hold a node."""

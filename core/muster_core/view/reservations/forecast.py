@@ -6,14 +6,13 @@ from typing import TYPE_CHECKING, final
 
 import attrs
 
-from muster_core.view.reservations.party import group_of
+from muster_core.view.reservations.party import group_of, party_of
 from muster_core.view.reservations.search import Search
 
 if TYPE_CHECKING:
     from muster_core.owners.messages.asks import Ask
     from muster_core.view.placement.placements import Placements
     from muster_core.view.reservations.releases import Instant
-    from muster_core.view.reservations.reservations import Reservations
     from muster_core.view.state.view_state import ViewState
     from muster_core.view.tree.application import ViewApp
 
@@ -27,12 +26,10 @@ class Forecast:
     Args:
         state: The view.
         placements: Releases members of Strict gangs for a while.
-        reservations: Finds the party of an ask.
     """
 
     _state: ViewState
     _placements: Placements
-    _reservations: Reservations
 
     def start(self, app: ViewApp, ask: Ask, now_us: int) -> Instant | None:
         """Return the start that a reservation of an ask's party alone would have now.
@@ -52,7 +49,7 @@ class Forecast:
         mark, grown = placements.seen_states.mark(), state.nodes.grown
         for hold in reversed(holds):
             placements.release(hold)
-        party = self._reservations.party_of(app, ask)
+        party = party_of(self._state, app, ask)
         found = None if party is None else Search(state, now_us, ()).find(party)
         for hold in holds:
             placements.restore(hold)

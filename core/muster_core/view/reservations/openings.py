@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from muster_core.nodes.node import Node
     from muster_core.owners.messages.asks import Ask
     from muster_core.structures.shapes import Shape
-    from muster_core.view.reservations.party import Member
+    from muster_core.view.gangs.member import Member
     from muster_core.view.reservations.releases import Instant
     from muster_core.view.state.view_state import ViewState
 
@@ -78,15 +78,13 @@ class Openings:
             now_us: The present instant, in microseconds.
             projection: The view, in which others may hold the node; it changes.
         """
-        state, ask = self._state, member.ask
-        leaf = state.leaf_of(member.app)
-        releases = releases_on(state, node, now_us)
+        releases = releases_on(self._state, node, now_us)
         ends = [release.at[1] for release in releases if not release.at[0]]
         found: Instant | None = None
         for number, release in enumerate(releases):
             projection.release(release.app, release.allocation, node)
             is_last = number + 1 == len(releases) or releases[number + 1].at != release.at
-            if is_last and projection.has_room(node, leaf, ask):
+            if is_last and projection.has_room(member, node):
                 found = release.at
                 break
         return Opening(found, node.version, min(ends, default=MAX_QUANTITY))

@@ -2,41 +2,20 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, NamedTuple, final
+from typing import TYPE_CHECKING, final
 
 import attrs
 
+from muster_core.view.gangs.member import Member, pending_of
+from muster_core.view.topology.difference import Difference
+from muster_core.view.topology.order import Order
+
 if TYPE_CHECKING:
     from muster_core.owners.messages.asks import Ask
-    from muster_core.view.gangs.gang import ViewGang, ViewGroup
+    from muster_core.view.gangs.gang import ViewGroup
+    from muster_core.view.gangs.member import MemberKey
     from muster_core.view.state.view_state import ViewState
     from muster_core.view.tree.application import ViewApp
-
-
-MemberKey = tuple[int, int, int]
-"""Which ask it is: the key of its application, and its place in the input."""
-
-
-@final
-class Member(NamedTuple):
-    """An ask of a party.
-
-    Attributes:
-        app: Its application.
-        ask: The ask.
-    """
-
-    app: ViewApp
-    ask: Ask
-
-    @property
-    def key(self) -> MemberKey:
-        """What no other ask has."""
-        return (self.app.identity.key, self.ask.seq, self.ask.number)
-
-    def is_pending(self) -> bool:
-        """Return whether the ask is pending, so that it may hold what is reserved for it."""
-        return self.app.pending.get(self.ask.name) is self.ask
 
 
 @final
@@ -78,8 +57,23 @@ def group_of(state: ViewState, ask: Ask) -> ViewGroup | None:
     return state.gang_index.group_of(state.gangs[ask.gang])
 
 
-def pending_of(gang: ViewGang) -> list[Member]:
-    """Return the pending members of a gang that do not back off, in no particular order."""
-    return [
-        Member(slot.app, ask) for slot in gang.slots.values() for ask, _ in slot.members.values()
-    ]
+# BACKFILL-16
+def party_of(state: ViewState, app: ViewApp, ask: Ask) -> Party | None:
+    """Return the party of an ask, or None if it has none.
+
+    Args:
+        state: The view; it is up to date.
+        app: The application of the ask.
+        ask: The ask.
+    """
+    group = group_of(state, ask)
+    if group is None:
+        return Party((Member(app, ask),), ())
+    if not group.may_complete():
+        return None
+    order = Order(state, Difference(state))
+    members: list[Member] = []
+    for gang in group.gangs:
+        if gang.missing:
+            members += order.sorted(pending_of(gang))[: gang.missing]
+    return Party(tuple(members), group.names)

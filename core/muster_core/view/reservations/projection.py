@@ -6,22 +6,24 @@ any effect on the view.
 
 from __future__ import annotations
 
+from contextlib import contextmanager
 from typing import TYPE_CHECKING, final
 
 from muster_core.structures.totals import add_to
+from muster_core.view.topology.choice import Choice
+from muster_core.view.topology.difference import Difference
+from muster_core.view.topology.order import Order
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Callable, Generator, Iterable, Mapping, Sequence
 
     from muster_core.nodes.devices import DeviceUse, NodeDevices
     from muster_core.nodes.node import Holder, Node
     from muster_core.owners.messages.asks import Allocation, Ask
     from muster_core.structures.ranking import Rank
-    from muster_core.view.reservations.party import Member
+    from muster_core.view.gangs.member import Member
     from muster_core.view.state.view_state import ViewState
     from muster_core.view.tree.application import ViewApp
-    from muster_core.view.tree.leaf import LeafView
-    from muster_core.view.tree.user_limit import LimitKey
 
 
 @final
@@ -29,38 +31,94 @@ class Projection:
     """The view without some asks that hold nodes, and with others that are pending.
 
     Args:
-        state: The view.
+        state: The view; it is up to date.
     """
 
     def __init__(self, state: ViewState) -> None:
         self._state = state
-        #: How much more is used than in the view (less if negative): of each node, queue, limit and
-        #: application.
+        #: What differs from the view, but for the nodes.
+        self.difference = Difference(state)
+        #: How much more is used of each node than in the view; less, if negative.
         self._nodes: dict[str, dict[str, int]] = {}
-        self.queues: dict[int, dict[str, int]] = {}
-        self._limits: dict[LimitKey, dict[str, int]] = {}
-        self.apps: dict[int, dict[str, int]] = {}
-        #: The asks that hold nodes in the view, and none here.
-        self.released: set[Holder] = set()
-        #: The pending asks that hold nodes here, by application and name, and these nodes.
-        self.placed: dict[Holder, Member] = {}
-        self.nodes_of: dict[Holder, Node] = {}
         #: The devices of nodes where others are free than in the view, and which ones are taken.
         self._devices: dict[str, NodeDevices] = {}
         self._taken: dict[Holder, DeviceUse] = {}
+        #: Who was placed where, the last one at the end.
+        self._placings: list[tuple[Member, Node]] = []
+        self._choice = Choice(state, self)
+
+    # BACKFILL-19
+    def find_node(self, member: Member) -> Node | None:
+        """Return the first node that a pending ask may take and fits on, or None."""
+        standing = self._choice.standing(member)
+        if standing is None:
+            return self._first(member, self._state.nodes.nodes.values())
+        return self._choice.find(member, standing, self._choice.choose(member, standing))
+
+    # BACKFILL-19
+    def fits_on(self, member: Member, node: Node) -> bool:
+        """Return whether a pending ask may take a node, and fits there."""
+        if not self.has_room(member, node):
+            return False
+        standing = self._choice.standing(member)
+        if standing is None:
+            return True
+        return standing.place(node, self._choice.choose(member, standing)) is not None
+
+    def order(self) -> Order:
+        """Return the order of pending asks here."""
+        return Order(self._state, self.difference)
+
+    # TOPOLOGY-10
+    def domains(self, attribute: str) -> Sequence[str]:
+        """Return the domains of an attribute that have a schedulable node, in order."""
+        return self._state.domains.in_order(attribute, self._nodes)
+
+    def finder(self, place: Callable[[Node], int | None]) -> Callable[[Member], Node | None]:
+        """Return what finds the node that a pending ask takes here.
+
+        See :class:`~muster_core.view.topology.picture.Picture`.
+        """
+        by_place: dict[int, list[Node]] = {}
+        for node in self._state.nodes.nodes.values():
+            found = place(node)
+            if found is not None:
+                by_place.setdefault(found, []).append(node)
+        groups = [nodes for _, nodes in sorted(by_place.items())]
+
+        def find(member: Member) -> Node | None:
+            firsts = (self._first(member, nodes) for nodes in groups)
+            return next((node for node in firsts if node is not None), None)
+
+        return find
+
+    def _first(self, member: Member, nodes: Iterable[Node]) -> Node | None:
+        """Return the first of some nodes on which an ask has room."""
+        fitting = [node for node in nodes if self.has_room(member, node)]
+        return min(fitting, key=lambda node: self.rank(node, member.ask), default=None)
+
+    @contextmanager
+    def trying(self) -> Generator[None]:
+        """Undo at the end all that is placed meanwhile."""
+        placed = len(self._placings)
+        try:
+            yield
+        finally:
+            while len(self._placings) > placed:
+                self._undo(*self._placings.pop())
 
     def release(self, app: ViewApp, allocation: Allocation, node: Node) -> None:
         """Take an ask away that holds a node; it is not pending then."""
         ask = allocation.ask
-        self.released.add((app.identity.key, ask.name))
-        self._count(app, ask, node, -1)
+        self.difference.release(app, ask)
+        self._count(ask, node, -1)
         if allocation.devices:
             self._devices_of(node).change_anyway((ask.shape.devices, allocation.devices), 1)
 
     def place(self, member: Member, node: Node) -> None:
         """Let a pending ask hold a node, which need not have room for it."""
-        app, ask = member
-        key, needs = (app.identity.key, ask.name), ask.shape.devices
+        ask = member.ask
+        needs = ask.shape.devices
         if needs and node.devices is not None:
             has_room = self._has_devices(node, ask)
             taken = (
@@ -68,20 +126,16 @@ class Projection:
                 if has_room
                 else self._devices_of(node).pick_anyway(needs)
             )
-            self._taken[key] = needs, taken
-            self._devices_of(node).change_anyway(self._taken[key], -1)
-        self._count(app, ask, node, 1)
-        self.placed[key] = member
-        self.nodes_of[key] = node
+            self._taken[member.holder] = needs, taken
+            self._devices_of(node).change_anyway((needs, taken), -1)
+        self._count(ask, node, 1)
+        self.difference.place(member, node)
+        self._placings.append((member, node))
 
-    def undo(self, member: Member, node: Node) -> None:
-        """Undo :meth:`place`."""
-        app, ask = member
-        key = (app.identity.key, ask.name)
-        self._count(app, ask, node, -1)
-        self.placed.pop(key, None)
-        self.nodes_of.pop(key, None)
-        use = self._taken.pop(key, None)
+    def _undo(self, member: Member, node: Node) -> None:
+        self._count(member.ask, node, -1)
+        self.difference.undo(member)
+        use = self._taken.pop(member.holder, None)
         if use is not None:
             self._devices_of(node).change_anyway(use, 1)
 
@@ -106,38 +160,16 @@ class Projection:
         devices = self._devices.get(node.name, node.devices)
         return devices is not None and devices.has_room(ask.shape.devices)
 
-    def _count(self, app: ViewApp, ask: Ask, node: Node, times: int) -> None:
-        amounts = ask.resources.amounts
-        add_to(self._nodes.setdefault(node.name, {}), amounts, times)
-        for queue in self._state.leaf_of(app).line:
-            add_to(self.queues.setdefault(queue.key, {}), amounts, times)
-        for limit in app.limits:
-            add_to(self._limits.setdefault(limit.key, {}), amounts, times)
-        add_to(self.apps.setdefault(app.identity.key, {}), amounts, times)
+    def _count(self, ask: Ask, node: Node, times: int) -> None:
+        add_to(self._nodes.setdefault(node.name, {}), ask.resources.amounts, times)
 
     # BACKFILL-19
-    def has_headroom(self, app: ViewApp, ask: Ask) -> bool:
-        """Return whether queues and limits of users and groups leave enough for an ask."""
-        for queue in self._state.leaf_of(app).line:
-            more = self.queues.get(queue.key, _NOTHING)
-            for name, most in queue.config.max.amounts:
-                amount = ask.resources[name]
-                if amount and queue.used(name) + more.get(name, 0) + amount > most:
-                    return False
-        for limit in app.limits:
-            more = self._limits.get(limit.key, _NOTHING)
-            for name, most in limit.entry.max.amounts:
-                amount = ask.resources[name]
-                if amount and limit.used.get(name, 0) + more.get(name, 0) + amount > most:
-                    return False
-        return True
-
-    # BACKFILL-19
-    def has_room(self, node: Node, leaf: LeafView, ask: Ask) -> bool:
-        """Return whether a pending ask of a leaf may use a node and has room, whatever its gang."""
-        if not node.matching >> self._state.bit_of(ask) & 1:
+    def has_room(self, member: Member, node: Node) -> bool:
+        """Return whether a pending ask may use a node and has room, whatever its gang."""
+        state, ask = self._state, member.ask
+        if not node.matching >> state.bit_of(ask) & 1:
             return False
-        if node.kept and not self._state.kept_nodes.is_service(leaf, ask):
+        if node.kept and not state.kept_nodes.is_service(state.leaf_of(member.app), ask):
             return False
         more, used, capacity = self._nodes.get(node.name, _NOTHING), node.used, node.capacity
         for name, amount in ask.resources.amounts.items():
@@ -145,12 +177,12 @@ class Projection:
                 return False
         return self._has_devices(node, ask)
 
-    def room_for(self, node: Node, leaf: LeafView, ask: Ask) -> int:
+    def room_for(self, member: Member, node: Node) -> int:
         """Return how many asks like a pending one would fit on a node at most."""
-        if not self.has_room(node, leaf, ask):
+        if not self.has_room(member, node):
             return 0
         used, capacity = self.used_on(node), node.capacity
-        amounts = ask.resources.amounts.items()
+        amounts = member.ask.resources.amounts.items()
         return min((capacity[name] - used.get(name, 0)) // amount for name, amount in amounts)
 
     # ORDER-21

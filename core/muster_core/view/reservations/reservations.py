@@ -6,11 +6,10 @@ from typing import TYPE_CHECKING, Final, final
 
 from muster_core.values.decisions import Decision, Kind
 from muster_core.values.resources import MAX_QUANTITY
+from muster_core.view.gangs.member import Member, MemberKey
 from muster_core.view.reservations.ahead import Ahead
-from muster_core.view.reservations.choice import Choice
 from muster_core.view.reservations.openings import Openings
-from muster_core.view.reservations.order import Order
-from muster_core.view.reservations.party import Member, MemberKey, Party, group_of, pending_of
+from muster_core.view.reservations.party import Party, group_of, party_of
 from muster_core.view.reservations.projection import Projection
 from muster_core.view.reservations.releases import Instant
 from muster_core.view.reservations.search import (
@@ -132,7 +131,7 @@ class Reservations:
         own = [one for one in self.in_force if one.scope is scope]
         if len(own) >= scope.config.settings.backfill_depth:
             return ()
-        party = self.party_of(app, ask)
+        party = party_of(self._state, app, ask)
         if party is None or any(one.party.is_that_of(party) for one in own):
             return ()
         before = self._before.get(party.keys)
@@ -184,28 +183,13 @@ class Reservations:
         self._until_us = min(self._until_us, known[1])
         return known[0]
 
-    # BACKFILL-16
-    def party_of(self, app: ViewApp, ask: Ask) -> Party | None:
-        """Return the party of an ask, or None if it has none."""
-        group = group_of(self._state, ask)
-        if group is None:
-            return Party((Member(app, ask),), ())
-        if not group.may_complete():
-            return None
-        order = Order(self._state, Projection(self._state))
-        members: list[Member] = []
-        for gang in group.gangs:
-            if gang.missing:
-                members += order.sorted(pending_of(gang))[: gang.missing]
-        return Party(tuple(members), group.names)
-
     # BACKFILL-21
     def _fitting_now(self, before: Reservation, party: Party) -> list[tuple[Member, Node]] | None:
         """Return the nodes that a gang's party had, if it fits them now and delays nobody."""
         state = self._state
         present = Projection(state)
         reserved = {member.key: name for member, name in before.places}
-        left, order = list(party.members), Order(state, present)
+        left, order = list(party.members), present.order()
         ahead: dict[int, list[tuple[Reservation, Ahead]]] = {}
         found: list[tuple[Member, Node]] = []
         while left:
@@ -213,9 +197,9 @@ class Reservations:
             left.remove(member)
             app, ask = member
             leaf, node = state.leaf_of(app), state.nodes.nodes.get(reserved[member.key])
-            if node is None or not present.has_headroom(app, ask):
+            if node is None or not present.difference.has_headroom(app, ask):
                 return None
-            if not Choice(state, present).fits_on(member, node):
+            if not present.fits_on(member, node):
                 return None
             for reservation, then in self._ahead(leaf, party.group, ahead):
                 if not (self._ends_by(leaf, ask, reservation) or then.admits(member, node)):

@@ -8,7 +8,8 @@ if TYPE_CHECKING:
     from collections.abc import Iterable
 
     from muster_core.nodes.node import Node
-    from muster_core.view.reservations.party import Member, Party
+    from muster_core.view.gangs.member import Member
+    from muster_core.view.reservations.party import Party
     from muster_core.view.reservations.projection import Projection
     from muster_core.view.state.view_state import ViewState
 
@@ -26,7 +27,6 @@ class Room:
     """
 
     def __init__(self, state: ViewState, projection: Projection, party: Party) -> None:
-        self._state = state
         self._projection = projection
         #: The first member of each shape, and how many have it.
         self._firsts: dict[int, Member] = {}
@@ -43,9 +43,9 @@ class Room:
     def look_at(self, nodes: Iterable[Node]) -> None:
         """Count the room on nodes that have changed."""
         for node in nodes:
-            for bit, (app, ask) in self._firsts.items():
+            for bit, member in self._firsts.items():
                 if node.matching >> bit & 1:
-                    now = self._projection.room_for(node, self._state.leaf_of(app), ask)
+                    now = self._projection.room_for(member, node)
                     self._room[bit] += now - self._on.get((bit, node.name), 0)
                     self._on[bit, node.name] = now
 

@@ -9,8 +9,7 @@ from typing import TYPE_CHECKING, final
 import attrs
 
 from muster_core.values.resources import MAX_QUANTITY
-from muster_core.view.reservations.choice import Choice, has_topology
-from muster_core.view.reservations.order import Order
+from muster_core.view.gangs.standing import topology_of
 from muster_core.view.reservations.projection import Projection
 from muster_core.view.reservations.releases import releases, releases_on
 from muster_core.view.reservations.room import Room
@@ -20,8 +19,9 @@ if TYPE_CHECKING:
 
     from muster_core.nodes.node import Node
     from muster_core.owners.messages.asks import Ask
+    from muster_core.view.gangs.member import Member
     from muster_core.view.reservations.openings import Openings
-    from muster_core.view.reservations.party import Member, Party
+    from muster_core.view.reservations.party import Party
     from muster_core.view.reservations.releases import Instant
     from muster_core.view.state.view_state import ViewState
     from muster_core.view.tree.application import ViewApp
@@ -102,10 +102,9 @@ class Search:
             room.look_at(touched)
             if not room.may_suffice():
                 continue
-            held = self._hold(projection, self._others)
-            places = self._place(projection, party)
-            for member, node in reversed(held):
-                projection.undo(member, node)
+            with projection.trying():
+                self._hold(projection, self._others)
+                places = self._place(projection, party)
             if places is not None:
                 return at, places
         return None
@@ -119,7 +118,7 @@ class Search:
             return False
         projection = Projection(self._state)
         self._hold(projection, self._others)
-        return projection.has_headroom(app, ask)
+        return projection.difference.has_headroom(app, ask)
 
     def _find_for(
         self, member: Member, openings: Openings
@@ -206,32 +205,33 @@ class Search:
         """Return whether other nodes, or who holds which devices, decide where an ask fits."""
         return bool(member.ask.shape.devices) or has_topology(self._state, member)
 
-    def _hold(
-        self, projection: Projection, others: Iterable[Reservation]
-    ) -> list[tuple[Member, Node]]:
-        """Let the pending members of parties hold what is reserved for them; return where."""
-        return [held for other in others for held in hold_places(self._state, projection, other)]
+    def _hold(self, projection: Projection, others: Iterable[Reservation]) -> None:
+        """Let the pending members of parties hold what is reserved for them."""
+        for other in others:
+            hold_places(self._state, projection, other)
 
     # BACKFILL-19
     def _place(self, projection: Projection, party: Party) -> tuple[Place, ...] | None:
         """Place a party, one member after another, and take it back; None if one has no room."""
-        order, left, found = Order(self._state, projection), list(party.members), list[Place]()
-        choice = Choice(self._state, projection)
-        taken: list[tuple[Member, Node]] = []
-        while left:
-            member = order.first(left)
-            node = None
-            if projection.has_headroom(member.app, member.ask):
-                node = choice.find_node(member)
-            if node is None:
-                break
-            left.remove(member)
-            projection.place(member, node)
-            taken.append((member, node))
-            found.append((member, node.name))
-        for member, node in reversed(taken):
-            projection.undo(member, node)
-        return None if left else tuple(found)
+        order, left, found = projection.order(), list(party.members), list[Place]()
+        with projection.trying():
+            while left:
+                member = order.first(left)
+                node = None
+                if projection.difference.has_headroom(*member):
+                    node = projection.find_node(member)
+                if node is None:
+                    return None
+                left.remove(member)
+                projection.place(member, node)
+                found.append((member, node.name))
+        return tuple(found)
+
+
+def has_topology(state: ViewState, member: Member) -> bool:
+    """Return whether the topology of its gang says which nodes an ask may take."""
+    gang = member.ask.gang
+    return gang is not None and topology_of(state.gangs[gang]) is not None
 
 
 def has_quotas(state: ViewState, app: ViewApp) -> bool:
@@ -245,8 +245,8 @@ def hold_places(
     reservation: Reservation,
     *,
     without: Ask | None = None,
-) -> list[tuple[Member, Node]]:
-    """Let the pending members of a party hold what is reserved for them; return where.
+) -> None:
+    """Let the pending members of a party hold what is reserved for them.
 
     Args:
         state: The view.
@@ -254,13 +254,10 @@ def hold_places(
         reservation: What is reserved for the party.
         without: An ask that holds nothing, or None.
     """
-    held: list[tuple[Member, Node]] = []
     for member, name in reservation.places:
         node = state.nodes.nodes.get(name)
         if node is not None and member.is_pending() and member.ask is not without:
             projection.place(member, node)
-            held.append((member, node))
-    return held
 
 
 def at_present(before: Reservation, party: Party) -> tuple[Place, ...]:
@@ -273,9 +270,9 @@ def fit_in_turn(state: ViewState, projection: Projection, places: Iterable[Place
     """Place members on given nodes, one after another; return whether all of them fit."""
     for member, name in places:
         node = state.nodes.nodes.get(name)
-        if node is None or not projection.has_headroom(member.app, member.ask):
+        if node is None or not projection.difference.has_headroom(*member):
             return False
-        if not Choice(state, projection).fits_on(member, node):
+        if not projection.fits_on(member, node):
             return False
         projection.place(member, node)
     return True

@@ -6,7 +6,8 @@ from typing import TYPE_CHECKING
 
 from muster_core.values.snapshots import ReservationSnapshot
 from muster_core.view.facts import ReservationFacts
-from muster_core.view.reservations.party import Member, Party, group_of
+from muster_core.view.gangs.member import Member
+from muster_core.view.reservations.party import Party, group_of
 from muster_core.view.reservations.search import Reservation
 
 if TYPE_CHECKING:

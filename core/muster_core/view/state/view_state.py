@@ -6,6 +6,7 @@ from collections import Counter
 from typing import TYPE_CHECKING, Final, final
 
 from muster_core.gangs.states import GangState, GangTrigger
+from muster_core.nodes.domains import Domains
 from muster_core.nodes.node_index import NodeIndex
 from muster_core.structures.shapes import ShapeTable
 from muster_core.structures.steps import freed, in_pieces
@@ -61,6 +62,7 @@ class ViewState:
         self.shapes = ShapeTable()
         #: The nodes; the coordinator adds and removes them directly.
         self.nodes = NodeIndex(self.shapes)
+        self.domains = Domains(self.nodes)
         #: The limits of users and groups.
         self.user_limits = UserLimits(self.shapes)
         #: Every existing queue and application, by key.

@@ -6,29 +6,22 @@ TOPOLOGY-8, TOPOLOGY-9.
 from __future__ import annotations
 
 from itertools import islice
-from typing import TYPE_CHECKING, TypeAlias
+from typing import TYPE_CHECKING
 
-from muster_core.view.tree.queue import ParentView
-from muster_core.view.tree.sort_keys import app_key
+from muster_core.view.gangs.member import pending_of
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Container, Iterator
-
     from muster_core.owners.messages.asks import Ask
     from muster_core.view.gangs.gang import ViewGang
-    from muster_core.view.state.view_state import ViewState
-    from muster_core.view.tree.application import ViewApp
-    from muster_core.view.tree.queue import ViewQueue
-    from muster_core.view.tree.slots import Slot
-
-
-Member: TypeAlias = "tuple[ViewApp, Ask]"
-"""A pending member of a gang, with its application."""
+    from muster_core.view.gangs.member import Member
+    from muster_core.view.topology.picture import Picture
 
 
 # TOPOLOGY-8, TOPOLOGY-9
 def equal_party(gang: ViewGang, ask: Ask) -> int:
     """Return how many members are to find room, if they are equal and of one application; else 0.
+
+    It is for things as they are, where it saves finding the members themselves.
 
     Args:
         gang: The gang.
@@ -47,51 +40,19 @@ def equal_party(gang: ViewGang, ask: Ask) -> int:
 
 
 # TOPOLOGY-8
-def party_of(
-    state: ViewState,
-    gang: ViewGang,
-    member: Member,
-    bring_up_to_date: Callable[[], None],
-) -> list[Member]:
+def party_of(picture: Picture, gang: ViewGang, member: Member) -> list[Member]:
     """Return a pending member, and the others that its gang lacks, in order.
 
     Args:
-        state: The view.
+        picture: Who holds nodes.
         gang: The gang.
         member: The member.
-        bring_up_to_date: Updates the positions of applications and queues, which decide the order.
     """
+    placed = picture.difference.placed
     # TOPOLOGY-9
-    lacking = gang.missing - 1
+    lacking = gang.missing - sum(one.ask.gang == gang.name for one, _ in placed.values()) - 1
     if lacking <= 0:
         return [member]
-    slots = list(gang.slots.values())
-    if len(slots) > 1:
-        bring_up_to_date()
-        slots = [app.slots[gang.name] for app in _in_order(state, [slot.app for slot in slots])]
-    others = ((slot.app, one) for slot in slots for one in _members(slot) if one is not member[1])
+    pending = [one for one in pending_of(gang) if one.holder not in placed]
+    others = (one for one in picture.order().sorted(pending) if one.ask is not member.ask)
     return [member, *islice(others, lacking)]
-
-
-def _members(slot: Slot[ViewApp]) -> list[Ask]:
-    return sorted((ask for ask, _ in slot.members.values()), key=slot.order_of)
-
-
-def _in_order(state: ViewState, apps: list[ViewApp]) -> list[ViewApp]:
-    """Return applications in the order in which they would be tried if nothing were placed."""
-    below: dict[int, list[ViewApp]] = {}
-    for app in apps:
-        for queue in state.leaf_of(app).upward():
-            below.setdefault(queue.key, []).append(app)
-    found: list[ViewApp] = []
-    for leaf in _leaves(state, state.root, below):
-        found += sorted(below[leaf.key], key=lambda app: app_key(leaf.config, app, state.total))
-    return found
-
-
-def _leaves(state: ViewState, queue: ViewQueue, wanted: Container[int]) -> Iterator[ViewQueue]:
-    if isinstance(queue, ParentView):
-        for child in queue.in_turn(wanted, state.total):
-            yield from _leaves(state, child, wanted)
-    else:
-        yield queue

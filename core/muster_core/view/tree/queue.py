@@ -15,6 +15,7 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from bisect import bisect_left, insort
+from collections.abc import Mapping
 from typing import TYPE_CHECKING, Final, final
 
 import attrs
@@ -29,7 +30,7 @@ from muster_core.values.priority import PriorityTally, current_priority, highest
 from muster_core.view.tree.sort_keys import QueueKey, queue_key
 
 if TYPE_CHECKING:
-    from collections.abc import Container, Mapping, Sequence
+    from collections.abc import Container, Sequence
 
     from muster_core.structures.rows import Row, Types
     from muster_core.structures.shares import Divisors
@@ -37,6 +38,8 @@ if TYPE_CHECKING:
 
 _ONLY: Final[QueueKey] = ("the only child",)
 """The position of a child without siblings, whose key would be compared with no other."""
+
+_NOTHING: Final[Mapping[str, int]] = {}
 
 VISIT: Final = 1 << VISIT_BIT
 """The mask of the asks that must be tried though they may fit nowhere."""
@@ -148,11 +151,16 @@ class ViewQueue(ABC):
         return all(queue.admits_more(ask) for queue in self.line if queue.config.max.amounts)
 
     # CONFIG-25
-    def admits_more(self, ask: Ask) -> bool:
-        """Return whether an ask fits in the headroom left by the queue's own ``max``."""
+    def admits_more(self, ask: Ask, more: Mapping[str, int] = _NOTHING) -> bool:
+        """Return whether an ask fits in the headroom left by the queue's own ``max``.
+
+        Args:
+            ask: The ask.
+            more: How much more would be used; less, if negative.
+        """
         for name, most in self.config.max.amounts:
             amount = ask.resources[name]
-            if amount and self.used(name) + amount > most:
+            if amount and self.used(name) + more.get(name, 0) + amount > most:
                 return False
         return True
 

@@ -81,20 +81,29 @@ _CREATION: Final = Part("creation")
 
 
 # ORDER-11, ORDER-12, ORDER-13
-def app_key(leaf: QueueConfig, app: ViewApp, total: Mapping[str, int]) -> Rank:
+def app_key(
+    leaf: QueueConfig,
+    app: ViewApp,
+    total: Mapping[str, int],
+    allocated: Mapping[str, int] | None = None,
+    priority: int | None = None,
+) -> Rank:
     """Return the sort key of an application with pending asks among those of its leaf.
 
     Args:
         leaf: The configuration of the leaf.
         app: The application.
         total: The capacity of all nodes.
+        allocated: What its asks that hold nodes would use; None for what they use.
+        priority: The highest priority that its pending asks would have; None for that they have.
     """
     settings, creation = leaf.settings, app.identity.key
     rank: Rank = (creation,)
     if settings.sort_policy is _FAIR:
-        rank = (usage_key(app.allocated, leaf.guaranteed, total), creation)
+        uses = app.allocated if allocated is None else allocated
+        rank = (usage_key(uses, leaf.guaranteed, total), creation)
     if settings.sort_by_priority:
-        priority = app.counted
+        priority = app.counted if priority is None else priority
         assert priority is not None, "an application with pending asks has a priority"
         rank = (-priority, *rank)
     return rank

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Generic, NamedTuple, Protocol, TypeVar, final
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Final, Generic, NamedTuple, Protocol, TypeVar, final
 
 import attrs
 
@@ -14,6 +15,8 @@ if TYPE_CHECKING:
     from muster_core.structures.shapes import ShapeTable
     from muster_core.values.configuration.user_limits import LimitEntry
     from muster_core.values.resources import Resources
+
+_NOTHING: Final[Mapping[str, int]] = {}
 
 
 @final
@@ -103,11 +106,16 @@ class ViewLimit(Generic[A]):
         """Return whether an ask fits in what is left of ``maxresources``."""
         return self.has_room_for(ask.resources)
 
-    def has_room_for(self, resources: Resources) -> bool:
-        """Return whether resources fit in what is left of ``maxresources``."""
+    def has_room_for(self, resources: Resources, more: Mapping[str, int] = _NOTHING) -> bool:
+        """Return whether resources fit in what is left of ``maxresources``.
+
+        Args:
+            resources: The resources.
+            more: How much more would be used; less, if negative.
+        """
         for name, most in self.entry.max.amounts:
             amount = resources[name]
-            if amount and self.used.get(name, 0) + amount > most:
+            if amount and self.used.get(name, 0) + more.get(name, 0) + amount > most:
                 return False
         return True
 

@@ -11,7 +11,7 @@ from muster_core.events import AddApp, AddAsk, AddGang, AddNode, Event
 from muster_core.gangs.definition import GangFields, GangMode
 from muster_core.resources import Resources
 from muster_core.snapshots import ReservationSnapshot
-from muster_core.view.reservations.party import Member
+from muster_core.view.gangs.member import Member
 from muster_core.view.state.view_state import ViewState
 from muster_core.view.tree.application import ViewApp
 from tests.core.building import configuration, queue

@@ -7,6 +7,7 @@ again costs little.
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import TYPE_CHECKING, Final, final
 
 import attrs
@@ -14,11 +15,14 @@ import attrs
 from muster_core.structures.totals import add_to, take_from
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
-
     from muster_core.nodes.node import Node
     from muster_core.nodes.node_index import NodeIndex
     from muster_core.structures.shapes import Shape
+
+More = Mapping[str, Mapping[str, int]]
+"""How much more than now would be used of nodes, by their names; less, if negative."""
+
+_NOTHING: Final[More] = {}
 
 _MOST_SHAPES: Final = 64
 """For how many shapes the room of domains is kept."""
@@ -80,8 +84,26 @@ class _Order:
         if len(seen) > len(nodes.nodes):
             for node in [one for one in seen if nodes.nodes.get(one.name) is not one]:
                 self._forget(seen.pop(node))
-        ranks = [(nodes.score(one.capacity, one.used), value) for value, one in self._sums.items()]
-        self.domains = tuple(value for _, value in sorted(ranks))
+        self.domains = self._sorted(nodes, self._sums)
+
+    def if_used(self, nodes: NodeIndex, more: More) -> tuple[str, ...]:
+        """Return the domains in the order that they would have; nodes must have been looked at."""
+        sums = dict(self._sums)
+        for name, amounts in more.items():
+            node = nodes.nodes.get(name)
+            seen = None if node is None else self._seen[node]
+            if isinstance(seen, _Seen):
+                now = self._sums[seen.domain]
+                if sums[seen.domain] is now:
+                    sums[seen.domain] = attrs.evolve(now, used=dict(now.used))
+                add_to(sums[seen.domain].used, amounts)
+        return self._sorted(nodes, sums)
+
+    # TOPOLOGY-10
+    @staticmethod
+    def _sorted(nodes: NodeIndex, sums: Mapping[str, _Sum]) -> tuple[str, ...]:
+        ranks = [(nodes.score(one.capacity, one.used), value) for value, one in sums.items()]
+        return tuple(value for _, value in sorted(ranks))
 
     def _look_at(self, node: Node) -> _Seen | int:
         """Count a node; return its version if it does not count."""
@@ -152,14 +174,19 @@ class Domains:
         self._rooms: dict[tuple[str, Shape], _Rooms] = {}
 
     # TOPOLOGY-10
-    def in_order(self, attribute: str) -> tuple[str, ...]:
-        """Return the domains of an attribute that have a schedulable node, in order."""
+    def in_order(self, attribute: str, more: More = _NOTHING) -> tuple[str, ...]:
+        """Return the domains of an attribute that have a schedulable node, in order.
+
+        Args:
+            attribute: The attribute.
+            more: How much more would be used of nodes.
+        """
         order = self._orders.get(attribute)
         if order is None:
             order = self._orders[attribute] = _Order(attribute)
         if order.changes != self._nodes.changes:
             order.refresh(self._nodes)
-        return order.domains
+        return order.if_used(self._nodes, more) if more else order.domains
 
     def rooms(self, attribute: str, shape: Shape) -> Mapping[str, int]:
         """Return how many asks of a shape fit in each domain, at most; none is left out that has any.

@@ -7,7 +7,7 @@ from collections.abc import Callable
 from hypothesis import given, strategies as st
 
 from muster_core.config.model import NodeSortPolicy
-from muster_core.view.topology.domains import Domains
+from muster_core.nodes.domains import Domains
 from tests.core.building import shape
 from tests.core.nodes.node_index import Nodes
 

@@ -1,4 +1,4 @@
-"""The order of section 4 among a few pending asks, in the view or in a projection."""
+"""The order of section 4 among a few pending asks, in the view and at any other instant."""
 
 from __future__ import annotations
 
@@ -8,22 +8,21 @@ from typing import TYPE_CHECKING, final
 import attrs
 
 from muster_core.structures.rows import Row
-from muster_core.structures.shares import largest_share, usage_key
+from muster_core.structures.shares import largest_share
 from muster_core.structures.totals import add_to
-from muster_core.values.configuration.partition import SortPolicy
 from muster_core.values.priority import current_priority, highest
 from muster_core.view.tree.leaf import LeafView
 from muster_core.view.tree.queue import ParentView
-from muster_core.view.tree.sort_keys import QueueKey, queue_key
+from muster_core.view.tree.sort_keys import QueueKey, app_key, queue_key
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Sequence
+    from collections.abc import Callable, Iterable, Sequence
 
     from muster_core.owners.messages.asks import AskOrder
     from muster_core.structures.ranking import Rank
-    from muster_core.view.reservations.party import Member
-    from muster_core.view.reservations.projection import Projection
+    from muster_core.view.gangs.member import Member
     from muster_core.view.state.view_state import ViewState
+    from muster_core.view.topology.difference import Difference
     from muster_core.view.tree.application import ViewApp
     from muster_core.view.tree.queue import ViewQueue
 
@@ -31,22 +30,27 @@ if TYPE_CHECKING:
 @final
 @attrs.frozen
 class Order:
-    """The order of pending asks in a projection.
+    """The order of pending asks.
 
     Args:
-        state: The view; it is up to date.
-        projection: What differs from it.
+        state: The view.
+        difference: What differs from it.
+        bring_up_to_date: Updates the positions of applications and queues, if they may be out of
+            date.
     """
 
     _state: ViewState
-    _projection: Projection
+    _difference: Difference
+    _bring_up_to_date: Callable[[], None] | None = None
 
-    # BACKFILL-16, BACKFILL-19
+    # TOPOLOGY-8, BACKFILL-16, BACKFILL-19
     def sorted(self, members: Sequence[Member]) -> list[Member]:
         """Return pending asks in the order in which they would be taken if nothing were placed."""
         apps = {member.app.identity.key: member.app for member in members}
         if len(apps) < 2:
             return sorted(members, key=self._place_of)
+        if self._bring_up_to_date is not None:
+            self._bring_up_to_date()
         by_app: dict[int, list[Member]] = {}
         for member in members:
             by_app.setdefault(member.app.identity.key, []).append(member)
@@ -85,17 +89,13 @@ class Order:
         return [leaf for child in children for leaf in self._leaves(child, wanted)]
 
     def _app_key(self, leaf: LeafView, app: ViewApp) -> Rank:
-        settings, creation = leaf.config.settings, app.identity.key
-        rank: Rank = (creation,)
-        if settings.sort_policy is SortPolicy.FAIR:
-            allocated = dict(app.allocated)
-            add_to(allocated, self._projection.apps.get(creation, {}))
-            rank = (usage_key(allocated, leaf.config.guaranteed, self._state.total), creation)
-        if settings.sort_by_priority:
-            rank = (-(self._top_of(app) or 0), *rank)
-        return rank
+        allocated = dict(app.allocated)
+        add_to(allocated, self._difference.apps.get(app.identity.key, {}))
+        return app_key(leaf.config, app, self._state.total, allocated, self._top_of(app))
 
     def _queue_key(self, parent: ParentView, child: ViewQueue) -> QueueKey:
+        if child.key not in self._difference.queues:
+            return child.key_in(parent, self._state.total)
         own, whole = child.divisors_for(self._state.total)
         share = largest_share(self._allocated(child), own)
         pending = self._pending(child)
@@ -108,7 +108,7 @@ class Order:
         )
 
     def _allocated(self, queue: ViewQueue) -> Row:
-        row, more = list(queue.allocated), self._projection.queues.get(queue.key)
+        row, more = list(queue.allocated), self._difference.queues.get(queue.key)
         for name, amount in (more or {}).items():
             number = queue.types.find(name)
             assert number is not None, "an ask holds a type that has no number"
@@ -123,8 +123,8 @@ class Order:
         return row
 
     def _placed_below(self, queue: ViewQueue) -> list[Member]:
-        state, placed = self._state, self._projection.placed.values()
-        return [member for member in placed if queue in state.leaf_of(member.app).line]
+        state, placed = self._state, self._difference.placed.values()
+        return [member for member, _ in placed if queue in state.leaf_of(member.app).line]
 
     def _counted(self, queue: ViewQueue) -> int | None:
         """Return the priority of a queue as its parent sees it."""
@@ -140,7 +140,7 @@ class Order:
         return current_priority(queue.config.settings, top, is_root=queue.parent is None)
 
     def _top_of(self, app: ViewApp) -> int | None:
-        placed = {name for key, name in self._projection.placed if key == app.identity.key}
+        placed = {name for key, name in self._difference.placed if key == app.identity.key}
         if not placed:
             return app.tally.top()
         return highest(ask.priority for ask in app.each_pending() if ask.name not in placed)

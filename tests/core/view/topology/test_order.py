@@ -1,16 +1,15 @@
-"""The order of members in a projection."""
+"""The order of pending asks, as it is and as it would be."""
 
 from __future__ import annotations
 
 from muster_core.events import AddApp, AddNode, Configure
-from muster_core.view.reservations.order import Order
 from muster_core.view.reservations.projection import Projection
 from tests.core.building import configuration, queue
 from tests.core.view.reservations.site import Site, backfill, job, vcores
 
 
 def names(site: Site, projection: Projection, *asks: str) -> list[str]:
-    order = Order(site.state, projection).sorted([site.member(ask) for ask in asks])
+    order = projection.order().sorted([site.member(ask) for ask in asks])
     return [f"{member.app.identity.name}/{member.ask.name}" for member in order]
 
 
