@@ -111,7 +111,7 @@ class DecisionView:
     @property
     def reservation_count(self) -> int:
         """How many reservations the last round has left; that of a gang is one."""
-        return len(self._rounds.reservations.in_force)
+        return len(self._rounds.reservations.in_force.reservations)
 
     def leaves_below(self, queue: ViewQueue) -> Iterator[LeafView]:
         """Iterate over the leaves of a queue, which may be a leaf itself."""
@@ -332,12 +332,13 @@ class DecisionView:
     # EXPECT-15
     def reservations(self) -> Mapping[str, ReservationSnapshot]:
         """Return what the last round has left reserved, by ``app/ask``. Between two batches."""
-        return snapshot_of(self._rounds.reservations.in_force)
+        return snapshot_of(self._rounds.reservations.in_force.reservations)
 
     # BACKFILL-30
     def changed_reservations(self) -> Iterator[Decision]:
         """Return a decision for each node that is reserved newly or otherwise; after a batch."""
-        return self._rounds.reservations.changed()
+        reservations = self._rounds.reservations
+        return reservations.told.changed(reservations.in_force.reservations)
 
     # CHECKPOINT-4
     def facts(self) -> Steps[ViewFacts]:

@@ -66,8 +66,9 @@ class Rounds:
         self._placements = Placements(state)
         self._finder = NodeFinder(state, self._placements.list_apps)
         self._reservations = Reservations(state, self._finder)
+        self._in_force = self._reservations.in_force
         self._permits = Permits(state, self._placements, self._finder, self._reservations)
-        self._hiding = Hiding(state, self._placements, self._reservations)
+        self._hiding = Hiding(state, self._placements, self._in_force)
         #: Says when asks could start.
         self.forecast = Forecast(state, self._placements)
         self._evictor = Evictor(state, self._placements, self._permits, self._finder)
@@ -127,7 +128,7 @@ class Rounds:
         """
         # BACKFILL-23
         if not changed and self._would_repeat(now_us):
-            self._reservations.repeat(now_us)
+            self._in_force.repeat(now_us)
             return
         seen_states = self._placements.seen_states
         yield from seen_states.start_anew()
@@ -143,7 +144,7 @@ class Rounds:
             yield from self._round(now_us)
             # ROUND-5
             again = self._placements.failed or not (self._is_settled() or seen_states.knows_this())
-            self._reservations.end_round()
+            self._in_force.end_round()
             self._repeats = before if before == self._changes_so_far() else None
             # ROUND-6
             if self._placements.failed:
@@ -154,7 +155,7 @@ class Rounds:
         """Return whether a round would try and reserve what the last one did, in vain as well."""
         if not self._state.scopes or self._repeats != self._changes_so_far():
             return False
-        return self._reservations.holds_at(now_us)
+        return self._in_force.holds_at(now_us)
 
     def _changes_so_far(self) -> tuple[int, ...]:
         """Return counts that stay the same as long as nothing changes on which rounds depend."""
@@ -216,7 +217,7 @@ class Rounds:
         state = self._state
         if state.learned.take(state.nodes.weights):
             state.nodes.learn(state.learned.taken)
-        self._reservations.start_round(now_us)
+        self._in_force.start_round(now_us)
         self._permits.start_round()
         self._placements.seen_states.start_round()
 
@@ -264,8 +265,8 @@ class Rounds:
         if not exact or (is_allowed and leaf.has_room(ask)):
             # BACKFILL-24
             node = self._finder.find(leaf, app, ask, bit)
-            if node is not None and self._reservations.in_force:
-                node = self._reservations.find_node(leaf, app, ask, bit)
+            if node is not None and self._in_force.reservations:
+                node = self._reservations.backfilling.find_node(leaf, app, ask, bit)
         if node is None:
             assert exact or ask.gang is not None, "chose an ask that fits no node"
             # ROUND-12
@@ -276,7 +277,7 @@ class Rounds:
             self._placements.list_apps()
             if self._state.scopes:
                 self._state.refresh()
-                self._reservations.seek(leaf, app, ask)
+                self._reservations.seeking.seek(leaf, app, ask)
             return []
         # ROUND-14
         if app.spoilt and ask.name in app.spoilt:
@@ -308,7 +309,7 @@ class Rounds:
             hopeless=self._state.gang_index.hopeless(),
             failed_on=tuple(failed),
             failed_with=tuple(why),
-            reservations=facts_of(self._reservations.in_force),
+            reservations=facts_of(self._in_force.reservations),
         )
 
     # CHECKPOINT-5

@@ -351,8 +351,8 @@ class Permits:
         if is_allowed and not leaf.blocked and leaf.has_room(ask):
             # BACKFILL-24
             node = self._finder.find(leaf, app, ask, bit)
-            if node is not None and self._reservations.in_force:
-                node = self._reservations.find_node(leaf, app, ask, bit)
+            if node is not None and self._reservations.in_force.reservations:
+                node = self._reservations.backfilling.find_node(leaf, app, ask, bit)
                 held_back = node is None
         if node is None:
             was_blocked = leaf.blocked
@@ -389,7 +389,7 @@ class Permits:
         """Seek a reservation for a group, or place and bind it where it had one."""
         self._placements.list_apps()
         self._state.refresh()
-        places = self._reservations.seek(leaf, app, ask)
+        places = self._reservations.seeking.seek(leaf, app, ask)
         if not places:
             return
         for number, (member, node) in enumerate(places, 1):

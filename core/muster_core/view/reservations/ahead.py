@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, final
 
-from muster_core.view.reservations.projection import Projection
-from muster_core.view.reservations.releases import releases_on
+from muster_core.view.reservations.later.projection import Projection
+from muster_core.view.reservations.later.releases import releases_on
 from muster_core.view.reservations.search import has_quotas, has_topology, hold_places
 
 if TYPE_CHECKING:

@@ -12,7 +12,7 @@ from muster_core.view.reservations.search import Search
 if TYPE_CHECKING:
     from muster_core.owners.messages.asks import Ask
     from muster_core.view.placement.placements import Placements
-    from muster_core.view.reservations.releases import Instant
+    from muster_core.view.reservations.later.releases import Instant
     from muster_core.view.state.view_state import ViewState
     from muster_core.view.tree.application import ViewApp
 

@@ -15,7 +15,7 @@ from muster_core.view.tree.leaf import LeafView
 
 if TYPE_CHECKING:
     from muster_core.view.placement.placements import Placements
-    from muster_core.view.reservations.reservations import Reservations
+    from muster_core.view.reservations.in_force import InForce
     from muster_core.view.state.view_state import ViewState
 
 
@@ -27,15 +27,13 @@ class Hiding:
     Args:
         state: The view.
         placements: Places and releases asks.
-        reservations: What is reserved.
+        in_force: What is reserved.
     """
 
-    def __init__(
-        self, state: ViewState, placements: Placements, reservations: Reservations
-    ) -> None:
+    def __init__(self, state: ViewState, placements: Placements, in_force: InForce) -> None:
         self._state = state
         self._placements = placements
-        self._reservations = reservations
+        self._in_force = in_force
         self._is_active = False
         #: What was the case when asks were hidden: how often there was more room or a group was
         #: bound; and which shapes fitted, what had changed on nodes, and how much was reserved.
@@ -68,7 +66,7 @@ class Hiding:
             self._room = room
             self._state.show_all()
             self._seen = (0, 0, -1)
-        seen = (state.nodes.fitting, state.nodes.changes, len(self._reservations.in_force))
+        seen = (state.nodes.fitting, state.nodes.changes, len(self._in_force.reservations))
         if seen == self._seen:
             return
         self._seen = seen
@@ -86,7 +84,7 @@ class Hiding:
         scope = scopes.of(leaf)
         if scope is None:
             return True
-        return scopes.backfill(leaf) is not None and self._reservations.is_saturated(scope)
+        return scopes.backfill(leaf) is not None and self._in_force.is_saturated(scope)
 
     def _hide_in(self, leaf: LeafView, may: int) -> None:
         admitted = EVERY_SHAPE

@@ -10,9 +10,9 @@ import attrs
 
 from muster_core.values.resources import MAX_QUANTITY
 from muster_core.view.gangs.standing import topology_of
-from muster_core.view.reservations.projection import Projection
-from muster_core.view.reservations.releases import releases, releases_on
-from muster_core.view.reservations.room import Room
+from muster_core.view.reservations.later.projection import Projection
+from muster_core.view.reservations.later.releases import releases, releases_on
+from muster_core.view.reservations.later.room import Room
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
@@ -20,9 +20,9 @@ if TYPE_CHECKING:
     from muster_core.nodes.node import Node
     from muster_core.owners.messages.asks import Ask
     from muster_core.view.gangs.member import Member
-    from muster_core.view.reservations.openings import Openings
+    from muster_core.view.reservations.later.openings import Openings
+    from muster_core.view.reservations.later.releases import Instant
     from muster_core.view.reservations.party import Party
-    from muster_core.view.reservations.releases import Instant
     from muster_core.view.state.view_state import ViewState
     from muster_core.view.tree.application import ViewApp
     from muster_core.view.tree.queue import ViewQueue

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, final
 
+from muster_core.values.decisions import Decision, Kind
 from muster_core.values.snapshots import ReservationSnapshot
 from muster_core.view.facts import ReservationFacts
 from muster_core.view.gangs.member import Member
@@ -11,7 +12,7 @@ from muster_core.view.reservations.party import Party, group_of
 from muster_core.view.reservations.search import Reservation
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Sequence
+    from collections.abc import Iterable, Iterator, Sequence
 
     from muster_core.view.reservations.search import Place
     from muster_core.view.state.view_state import ViewState
@@ -29,6 +30,29 @@ def reserved_by(reservations: Iterable[Reservation]) -> Reserved:
         for one in reservations
         for member, node in one.places
     }
+
+
+# BACKFILL-30
+@final
+class Told:
+    """What the log says of reservations, which tells only what is new or changed."""
+
+    def __init__(self) -> None:
+        self._said: Reserved = {}
+
+    def changed(self, reservations: Iterable[Reservation]) -> Iterator[Decision]:
+        """Return a decision for each node that is reserved newly or otherwise; after a batch."""
+        now = reserved_by(reservations)
+        for key, (node, start_us) in now.items():
+            if self._said.get(key) != (node, start_us):
+                app, ask = key
+                yield Decision(Kind.RESERVED, app=app, ask=ask, node=node, start_us=start_us)
+        self._said = now
+
+    # CHECKPOINT-5
+    def load(self, reservations: Iterable[Reservation]) -> None:
+        """Record that the log has told what is in force."""
+        self._said = reserved_by(reservations)
 
 
 # EXPECT-15

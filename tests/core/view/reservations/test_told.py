@@ -10,7 +10,7 @@ def test_what_is_told_and_loaded() -> None:
     site = Site(4, 4, properties=backfill(backfill_depth="3"))
     site.tell(job("w", 3, 10, node="n1"), job("x", 3, node="n2"))
     site.tell(gang(2), job("m", 2, gang="default/g", count=2), job("large", 4))
-    reservations = vars(site.scheduler.machine.view)["_rounds"].reservations.in_force
+    reservations = vars(site.scheduler.machine.view)["_rounds"].reservations.in_force.reservations
 
     again = [loaded(site.state, one) for one in facts_of(reservations)]
 

@@ -31,14 +31,17 @@ def held_back(
         app: Its application.
         ask: The ask.
     """
-    if not reservations.in_force or not (app.is_within_limits(ask) and leaf.has_room(ask)):
+    if not reservations.in_force.reservations or not (
+        app.is_within_limits(ask) and leaf.has_room(ask)
+    ):
         return None
-    node = reservations.finder.find(leaf, app, ask, state.bit_of(ask))
-    delayed = None if node is None else reservations.delayed_by(leaf, app, ask, node)
+    backfilling = reservations.backfilling
+    node = backfilling.finder.find(leaf, app, ask, state.bit_of(ask))
+    delayed = None if node is None else backfilling.delayed_by(leaf, app, ask, node)
     if node is None or delayed is None:
         return None
-    may = reservations.undelayed(leaf, app, ask)
-    if reservations.finder.find(leaf, app, ask, state.bit_of(ask), may) is not None:
+    may = backfilling.undelayed(leaf, app, ask)
+    if backfilling.finder.find(leaf, app, ask, state.bit_of(ask), may) is not None:
         return None
     (first, reserved), *others = delayed.places
     whom = named(first.app, first.ask)

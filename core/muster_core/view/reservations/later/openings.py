@@ -7,15 +7,15 @@ from typing import TYPE_CHECKING, Final, final
 import attrs
 
 from muster_core.values.resources import MAX_QUANTITY
-from muster_core.view.reservations.projection import Projection
-from muster_core.view.reservations.releases import releases_on
+from muster_core.view.reservations.later.projection import Projection
+from muster_core.view.reservations.later.releases import releases_on
 
 if TYPE_CHECKING:
     from muster_core.nodes.node import Node
     from muster_core.owners.messages.asks import Ask
     from muster_core.structures.shapes import Shape
     from muster_core.view.gangs.member import Member
-    from muster_core.view.reservations.releases import Instant
+    from muster_core.view.reservations.later.releases import Instant
     from muster_core.view.state.view_state import ViewState
 
 

@@ -9,8 +9,8 @@ if TYPE_CHECKING:
 
     from muster_core.nodes.node import Node
     from muster_core.view.gangs.member import Member
+    from muster_core.view.reservations.later.projection import Projection
     from muster_core.view.reservations.party import Party
-    from muster_core.view.reservations.projection import Projection
     from muster_core.view.state.view_state import ViewState
 
 

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from muster_core.events import Release
-from muster_core.view.reservations.openings import Openings
+from muster_core.view.reservations.later.openings import Openings
+from muster_core.view.reservations.later.projection import Projection
 from muster_core.view.reservations.party import Party
-from muster_core.view.reservations.projection import Projection
 from muster_core.view.reservations.search import Search
 from tests.core.view.reservations.site import S, Site, job
 

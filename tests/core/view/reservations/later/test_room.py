@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
+from muster_core.view.reservations.later.projection import Projection
+from muster_core.view.reservations.later.room import Room
 from muster_core.view.reservations.party import Party
-from muster_core.view.reservations.projection import Projection
-from muster_core.view.reservations.room import Room
 from tests.core.view.reservations.site import Site, gang, job
 
 

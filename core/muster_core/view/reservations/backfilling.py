@@ -1,0 +1,165 @@
+"""What the reservations that are in force allow (BACKFILL-24 to BACKFILL-28)."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Final, final
+
+from muster_core.values.resources import MAX_QUANTITY
+from muster_core.view.gangs.member import Member
+from muster_core.view.reservations.ahead import Ahead
+from muster_core.view.reservations.party import group_of
+from muster_core.view.tree.estimates import Estimates, estimate_us
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator
+
+    from muster_core.nodes.node import Node
+    from muster_core.owners.messages.asks import Ask
+    from muster_core.view.reservations.in_force import InForce
+    from muster_core.view.reservations.later.releases import Instant
+    from muster_core.view.reservations.search import Reservation
+    from muster_core.view.state.view_state import ViewState
+    from muster_core.view.topology.node_finder import NodeFinder
+    from muster_core.view.tree.application import ViewApp
+    from muster_core.view.tree.leaf import LeafView
+
+_Alike = tuple[int, int, str | None, tuple[object, ...]]
+
+_NEVER: Final[Instant] = (True, MAX_QUANTITY)
+"""An end that is not known, of an ask that holds no node yet: it is after all others."""
+
+
+@final
+class Backfilling:
+    """Finds nodes where asks delay nobody.
+
+    Args:
+        state: The view.
+        finder: Finds nodes where nothing is reserved.
+        in_force: What is reserved.
+    """
+
+    def __init__(self, state: ViewState, finder: NodeFinder, in_force: InForce) -> None:
+        self._state = state
+        self.finder = finder
+        self._in_force = in_force
+        #: The round, the changes of nodes, the number of reservations and the instant when the next
+        #: two were found: what will be at the start of each reservation, and the earliest end with
+        #: which asks that are alike were held back (their leaf, shape, gang and limits).
+        self._known_at = (0, 0, 0, 0)
+        self._starts: dict[int, Ahead] = {}
+        self._held_back: dict[_Alike, Instant] = {}
+
+    # BACKFILL-24, BACKFILL-28
+    def find_node(self, leaf: LeafView, app: ViewApp, ask: Ask, bit: int) -> Node | None:
+        """Return the first node on which an ask fits and delays nobody, or None.
+
+        It has headroom, and fits on some node.
+
+        Args:
+            leaf: The leaf of its application.
+            app: Its application.
+            ask: The ask.
+            bit: The bit of its shape.
+        """
+        may = self.undelayed(leaf, app, ask)
+        if may is None:
+            return self.finder.find(leaf, app, ask, bit)
+        self._forget_if_changed()
+        alike, end = (leaf.key, bit, ask.gang, app.limits), self._end_of(leaf, ask)
+        is_reserved = self._in_force.has_one_for(ask)
+        if not is_reserved and alike in self._held_back and end >= self._held_back[alike]:
+            return None
+        node = self.finder.find(leaf, app, ask, bit, may)
+        if node is None and not is_reserved:
+            self._held_back[alike] = end
+            self._hide_longer(leaf, ask, bit, end)
+        return node
+
+    def undelayed(self, leaf: LeafView, app: ViewApp, ask: Ask) -> Callable[[Node], bool] | None:
+        """Return what says whether an ask on a node delays nobody; None if it never does.
+
+        Args:
+            leaf: The leaf of its application.
+            app: Its application.
+            ask: The ask.
+        """
+        if self._state.scopes.backfill(leaf) is None:
+            return None
+        return lambda node: self.delayed_by(leaf, app, ask, node) is None
+
+    def _hide_longer(self, leaf: LeafView, ask: Ask, bit: int, end: Instant) -> None:
+        """Do not let the asks of a leaf be tried in this round that are like one that failed.
+
+        An ask that takes less time may still pass.
+        """
+        if not leaf.may_hide or leaf.slots or ask.gang is not None:
+            return
+        scope = self._state.scopes.backfill(leaf)
+        if scope is not None and self._in_force.is_saturated(scope):
+            settings = leaf.config.settings
+            if leaf.estimates is None or not leaf.estimates.is_for(settings):
+                leaf.estimates = Estimates(settings, self._pending_in(leaf))
+            leaf.hide_longer(bit, MAX_QUANTITY if end is _NEVER else end[1] - self._in_force.now_us)
+            self._state.note_hidden(leaf)
+
+    def _pending_in(self, leaf: LeafView) -> Iterator[tuple[ViewApp, Ask, int]]:
+        for app in leaf.apps.values():
+            for ask in app.pending.values():
+                yield app, ask, self._state.bit_of(ask)
+
+    def delayed_by(self, leaf: LeafView, app: ViewApp, ask: Ask, node: Node) -> Reservation | None:
+        """Return the first reservation that a pending ask would delay on a node, or None."""
+        state = self._state
+        scope = state.scopes.backfill(leaf)
+        if scope is None:
+            return None
+        self._forget_if_changed()
+        group = group_of(state, ask)
+        for one in self._in_force.reservations:
+            if one.scope is not scope or (group is not None and ask.gang in one.party.group):
+                continue
+            if not (
+                self.ends_by(leaf, ask, one)
+                or self._at_start(one, ask).admits(Member(app, ask), node)
+            ):
+                return one
+        return None
+
+    def _forget_if_changed(self) -> None:
+        """Forget what was found of starts and of who is held back, if it may differ now."""
+        now = (
+            self._in_force.rounds,
+            self._state.nodes.changes,
+            len(self._in_force.reservations),
+            self._in_force.now_us,
+        )
+        if self._known_at != now:
+            self._known_at = now
+            self._starts.clear()
+            self._held_back.clear()
+
+    # BACKFILL-25
+    def ends_by(self, leaf: LeafView, ask: Ask, reservation: Reservation) -> bool:
+        """Return whether an ask that is bound now ends by the start of a reservation."""
+        return self._end_of(leaf, ask) <= reservation.start
+
+    def _end_of(self, leaf: LeafView, ask: Ask) -> Instant:
+        """Return when an ask that is bound now is expected to end; an unknown end is the last."""
+        group = group_of(self._state, ask)
+        estimate = estimate_us(leaf.config.settings, ask)
+        if estimate is None or (group is not None and not group.strict):
+            return _NEVER
+        return (False, self._in_force.now_us + estimate)
+
+    # BACKFILL-26
+    def _at_start(self, reservation: Reservation, ask: Ask) -> Ahead:
+        """Return what the view will be when a reservation starts, to see whether an ask fits."""
+        state, now_us = self._state, self._in_force.now_us
+        if self._in_force.has_one_for(ask):
+            return Ahead(state, now_us, reservation, self._in_force.reservations, ask)
+        known = self._starts.get(id(reservation))
+        if known is None:
+            known = Ahead(state, now_us, reservation, self._in_force.reservations)
+            self._starts[id(reservation)] = known
+        return known
