@@ -40,15 +40,11 @@ class Difference:
         self.queues: dict[int, dict[str, int]] = {}
         self._limits: dict[LimitKey, dict[str, int]] = {}
         self.apps: dict[int, dict[str, int]] = {}
-        #: The asks that hold nodes in the view, and none here.
+        #: The asks that hold nodes in the view, and none here; they are not pending. What they use
+        #: must be counted off.
         self.released: set[Holder] = set()
         #: The pending asks that hold nodes here, and these nodes.
         self.placed: dict[Holder, tuple[Member, Node]] = {}
-
-    def release(self, app: ViewApp, ask: Ask) -> None:
-        """Take away an ask that holds a node; it is not pending then."""
-        self.released.add((app.identity.key, ask.name))
-        self.count(app, ask, -1)
 
     def place(self, member: Member, node: Node) -> None:
         """Let a pending ask hold a node."""
@@ -73,7 +69,8 @@ class Difference:
     def has_headroom(self, app: ViewApp, ask: Ask) -> bool:
         """Return whether queues and limits of users and groups leave enough for one more ask."""
         for queue in self._state.leaf_of(app).line:
-            if not queue.admits_more(ask, self.queues.get(queue.key, _NOTHING)):
+            more = self.queues.get(queue.key, _NOTHING)
+            if queue.config.max.amounts and not queue.admits_more(ask, more):
                 return False
         for limit in app.limits:
             if not limit.has_room_for(ask.resources, self._limits.get(limit.key, _NOTHING)):

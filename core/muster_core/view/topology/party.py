@@ -50,9 +50,13 @@ def party_of(picture: Picture, gang: ViewGang, member: Member) -> list[Member]:
     """
     placed = picture.difference.placed
     # TOPOLOGY-9
-    lacking = gang.missing - sum(one.ask.gang == gang.name for one, _ in placed.values()) - 1
+    lacking = gang.missing - 1
+    if lacking > 0 and placed:
+        lacking -= sum(one.ask.gang == gang.name for one, _ in placed.values())
     if lacking <= 0:
         return [member]
-    pending = [one for one in pending_of(gang) if one.holder not in placed]
+    pending = pending_of(gang)
+    if placed:
+        pending = [one for one in pending if one.holder not in placed]
     others = (one for one in picture.order().sorted(pending) if one.ask is not member.ask)
     return [member, *islice(others, lacking)]

@@ -97,8 +97,9 @@ class Present:
             for member, node, use in reversed(self._taken):
                 nodes.give_back(node, member.ask.resources, member.holder, use)
             nodes.grown, nodes.changes = grown, changes
-            self._taken.clear()
-            self.difference = Difference(self._state)
+            if self._taken:
+                self._taken.clear()
+                self.difference = Difference(self._state)
 
     def place(self, member: Member, node: Node) -> None:
         """Let an ask hold a node on which it fits, in a trial."""

@@ -45,25 +45,26 @@ class Projection:
         self._taken: dict[Holder, DeviceUse] = {}
         #: Who was placed where, the last one at the end.
         self._placings: list[tuple[Member, Node]] = []
-        self._choice = Choice(state, self)
 
     # BACKFILL-19
     def find_node(self, member: Member) -> Node | None:
         """Return the first node that a pending ask may take and fits on, or None."""
-        standing = self._choice.standing(member)
+        choice = Choice(self._state, self)
+        standing = choice.standing(member)
         if standing is None:
             return self._first(member, self._state.nodes.nodes.values())
-        return self._choice.find(member, standing, self._choice.choose(member, standing))
+        return choice.find(member, standing, choice.choose(member, standing))
 
     # BACKFILL-19
     def fits_on(self, member: Member, node: Node) -> bool:
         """Return whether a pending ask may take a node, and fits there."""
         if not self.has_room(member, node):
             return False
-        standing = self._choice.standing(member)
+        choice = Choice(self._state, self)
+        standing = choice.standing(member)
         if standing is None:
             return True
-        return standing.place(node, self._choice.choose(member, standing)) is not None
+        return standing.place(node, choice.choose(member, standing)) is not None
 
     def order(self) -> Order:
         """Return the order of pending asks here."""
@@ -110,8 +111,10 @@ class Projection:
     def release(self, app: ViewApp, allocation: Allocation, node: Node) -> None:
         """Take an ask away that holds a node; it is not pending then."""
         ask = allocation.ask
-        self.difference.release(app, ask)
-        self._count(ask, node, -1)
+        # Done here, as this is done for each ask that holds a node.
+        self.difference.released.add((app.identity.key, ask.name))
+        self.difference.count(app, ask, -1)
+        add_to(self._nodes.setdefault(node.name, {}), ask.resources.amounts, -1)
         if allocation.devices:
             self._devices_of(node).change_anyway((ask.shape.devices, allocation.devices), 1)
 
@@ -128,12 +131,12 @@ class Projection:
             )
             self._taken[member.holder] = needs, taken
             self._devices_of(node).change_anyway((needs, taken), -1)
-        self._count(ask, node, 1)
+        add_to(self._nodes.setdefault(node.name, {}), ask.resources.amounts)
         self.difference.place(member, node)
         self._placings.append((member, node))
 
     def _undo(self, member: Member, node: Node) -> None:
-        self._count(member.ask, node, -1)
+        add_to(self._nodes[node.name], member.ask.resources.amounts, -1)
         self.difference.undo(member)
         use = self._taken.pop(member.holder, None)
         if use is not None:
@@ -159,9 +162,6 @@ class Projection:
             return True
         devices = self._devices.get(node.name, node.devices)
         return devices is not None and devices.has_room(ask.shape.devices)
-
-    def _count(self, ask: Ask, node: Node, times: int) -> None:
-        add_to(self._nodes.setdefault(node.name, {}), ask.resources.amounts, times)
 
     # BACKFILL-19
     def has_room(self, member: Member, node: Node) -> bool:
