@@ -36,6 +36,20 @@ def test_domains_are_ordered_like_nodes_with_the_sums_of_those_that_are_schedula
     assert domains.in_order("zone") == ()
 
 
+def test_the_order_that_domains_would_have_if_more_or_less_were_used() -> None:
+    # TOPOLOGY-10, BACKFILL-19
+    made = racks()
+    made.take("a", vcore=2)
+    domains = Domains(made.index)
+    assert domains.in_order("rack") == ("y", "x")
+
+    assert domains.in_order("rack", {"a": {"vcore": -2000}}) == ("x", "y")
+    assert domains.in_order("rack", {"b": {"vcore": 3000}, "gone": {"vcore": 1}}) == ("x", "y")
+    # What is closed, or in no domain, does not count.
+    assert domains.in_order("rack", {"c": {"vcore": 8000}, "d": {"vcore": 9000}}) == ("y", "x")
+    assert domains.in_order("rack") == ("y", "x")
+
+
 def test_room_counts_what_matches_and_is_schedulable() -> None:
     made = racks()
     domains = Domains(made.index)

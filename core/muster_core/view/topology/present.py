@@ -16,8 +16,9 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Generator, Iterator, Sequence
 
     from muster_core.nodes.devices import DeviceUse
-    from muster_core.nodes.node import Node
+    from muster_core.nodes.node import Holder, Node
     from muster_core.owners.messages.asks import Ask
+    from muster_core.values.resources import Resources
     from muster_core.view.gangs.member import Member
     from muster_core.view.state.view_state import ViewState
     from muster_core.view.tree.leaf import LeafView
@@ -41,7 +42,7 @@ class Present:
         self._beside_victims = beside_victims
         #: What differs in the trial that is going on; nothing without one.
         self.difference = Difference(state)
-        self._taken: list[tuple[Member, Node, DeviceUse]] = []
+        self._taken: list[tuple[Node, Resources, Holder, DeviceUse]] = []
 
     def order(self) -> Order:
         """Return the order of pending asks."""
@@ -94,8 +95,8 @@ class Present:
         try:
             yield
         finally:
-            for member, node, use in reversed(self._taken):
-                nodes.give_back(node, member.ask.resources, member.holder, use)
+            for node, resources, holder, use in reversed(self._taken):
+                nodes.give_back(node, resources, holder, use)
             nodes.grown, nodes.changes = grown, changes
             if self._taken:
                 self._taken.clear()
@@ -103,8 +104,8 @@ class Present:
 
     def place(self, member: Member, node: Node) -> None:
         """Let an ask hold a node on which it fits, in a trial."""
-        nodes, ask = self._state.nodes, member.ask
+        nodes, ask, holder = self._state.nodes, member.ask, member.holder
         use = ask.shape.devices, nodes.devices_for(node, ask.shape)
-        nodes.take(node, ask.resources, member.holder, use)
-        self._taken.append((member, node, use))
+        nodes.take(node, ask.resources, holder, use)
+        self._taken.append((node, ask.resources, holder, use))
         self.difference.place(member, node)

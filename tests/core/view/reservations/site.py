@@ -7,6 +7,7 @@ from collections.abc import Mapping
 import attrs
 
 from muster_core.coordinator.plain import PlainScheduler
+from muster_core.decisions import Kind
 from muster_core.events import AddApp, AddAsk, AddGang, AddNode, Event
 from muster_core.gangs.definition import GangFields, GangMode
 from muster_core.resources import Resources
@@ -75,6 +76,15 @@ class Site:
             for places in (app.bound, app.waiting)
             for name, (_, node) in places.items()
         }
+
+
+def reserved_lines(site: Site) -> list[tuple[object, ...]]:
+    """Give what the log says of reservations: instant, ask, node, start."""
+    return [
+        (line["at"], f"{line['app']}/{line['ask']}", line["node"], line["start"])
+        for line in (one.as_map() for one in site.scheduler.announced)
+        if line["kind"] == Kind.RESERVED.value
+    ]
 
 
 def brief(one: ReservationSnapshot) -> tuple[str, float | None]:

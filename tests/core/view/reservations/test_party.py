@@ -37,24 +37,6 @@ def test_a_member_has_one_reservation_whether_its_gang_is_satisfied_or_not() -> 
     assert not alone.is_that_of(Party((second,), ("default/g",)))
 
 
-def test_an_ask_of_the_same_name_is_another_one() -> None:
-    site = Site(1)
-    site.tell(job("x", 2))
-    before = site.member("a/x").key
-    site.tell(job("y", 2))
-
-    assert site.member("a/x").key == before
-    assert site.member("a/y").key != before
-
-
-def test_who_is_pending_may_hold_what_is_reserved() -> None:
-    site = Site(1)
-    site.tell(job("x", 1), job("y", 1))
-
-    assert not site.member("a/x").is_pending()
-    assert site.member("a/y").is_pending()
-
-
 def test_a_satisfied_gang_makes_no_group() -> None:
     site = Site(2)
     site.tell(gang(1), job("m", 2, gang="default/g", count=2))

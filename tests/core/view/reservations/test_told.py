@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+from muster_core.events import RemoveAsk
 from muster_core.view.reservations.told import facts_of, loaded, reserved_by, snapshot_of
-from tests.core.view.reservations.site import S, Site, backfill, gang, job
+from tests.core.view.reservations.site import S, Site, backfill, gang, job, reserved_lines
 
 
 def test_what_is_told_and_loaded() -> None:
@@ -23,3 +24,30 @@ def test_what_is_told_and_loaded() -> None:
     }
     assert list(snapshot_of(again)) == ["a/m-0", "a/m-1", "a/large"]
     assert {one.scope for one in snapshot_of(again).values()} == {"root"}
+
+
+def test_the_log_tells_what_is_new_or_changed() -> None:
+    # BACKFILL-30
+    site = Site(4)
+    site.tell(job("x", 3, 10))
+    site.tell(job("large", 4))
+    site.tell(job("late", 4), at_s=5)
+    assert reserved_lines(site) == [(0, "a/large", "n1", 10)]
+
+    site.tell(at_s=10)  # It has not ended, and is expected to take twice as long.
+    site.tell(RemoveAsk("a", "large"), at_s=11)
+
+    assert reserved_lines(site)[1:] == [
+        (10, "a/large", "n1", 20),
+        (11, "a/late", "n1", 20),
+    ]
+
+
+def test_a_start_that_is_not_known_is_null_in_the_log() -> None:
+    # BACKFILL-30
+    site = Site(4)
+    site.tell(job("x", 3))
+    site.tell(job("large", 4))
+
+    assert reserved_lines(site) == [(0, "a/large", "n1", None)]
+    assert site.reserved == {"a/large": ("n1", None)}
