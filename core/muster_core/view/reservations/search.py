@@ -212,7 +212,10 @@ class Search:
 
     # BACKFILL-19
     def _place(self, projection: Projection, party: Party) -> tuple[Place, ...] | None:
-        """Place a party, one member after another, and take it back; None if one has no room."""
+        """Place a party, one member after another, and take it back; None if one has no room.
+
+        Who is next depends on those who are placed, unlike in a domain (TOPOLOGY-8).
+        """
         order, left, found = projection.order(), list(party.members), list[Place]()
         with projection.trying():
             while left:

@@ -107,7 +107,11 @@ class Choice:
 
     # TOPOLOGY-7
     def _place(self, party: Sequence[Member], standing: Standing, domain: str) -> int:
-        """Try how many members can be placed in a domain one after another, until one fails."""
+        """Try how many members can be placed in a domain one after another, until one fails.
+
+        Their order is that before anything is placed. Parties of reservations are placed by another
+        rule, BACKFILL-19: there, each placing may change who is next.
+        """
         picture, attribute = self._picture, standing.topology.attribute
         find = picture.finder(lambda node: 0 if node.attributes.get(attribute) == domain else None)
         with picture.trying():
