@@ -17,6 +17,7 @@ from muster_core.view.reservations.later.room import Room
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
 
+    from muster_core.gangs.topology import Topology
     from muster_core.nodes.node import Node
     from muster_core.owners.messages.asks import Ask
     from muster_core.view.gangs.member import Member
@@ -231,10 +232,15 @@ class Search:
         return tuple(found)
 
 
+def topology_of_member(state: ViewState, member: Member) -> Topology | None:
+    """Return the topology of an ask's gang, satisfied or not; None without one."""
+    gang = member.ask.gang
+    return None if gang is None else topology_of(state.gangs[gang])
+
+
 def has_topology(state: ViewState, member: Member) -> bool:
     """Return whether the topology of its gang says which nodes an ask may take."""
-    gang = member.ask.gang
-    return gang is not None and topology_of(state.gangs[gang]) is not None
+    return topology_of_member(state, member) is not None
 
 
 def has_quotas(state: ViewState, app: ViewApp) -> bool:

@@ -4,9 +4,12 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, final
 
+from muster_core.view.reservations.search import topology_of_member
+
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
+    from muster_core.gangs.topology import Topology
     from muster_core.view.gangs.member import MemberKey
     from muster_core.view.reservations.later.releases import Instant
     from muster_core.view.reservations.party import Party
@@ -16,8 +19,8 @@ if TYPE_CHECKING:
 Found = tuple["Instant", tuple["Place", ...]]
 """A start, and the node of each member of a party, in the order of placing."""
 
-_Asked = tuple["MemberKey", int, int, tuple[tuple["MemberKey", str], ...]]
-"""An ask, the changes of nodes and of settings so far, and what is reserved for others."""
+_Asked = tuple["MemberKey", int, int, "Topology | None", tuple[tuple["MemberKey", str], ...]]
+"""An ask, the changes of nodes and of settings so far, its topology, and what others reserve."""
 
 
 @final
@@ -65,4 +68,5 @@ class Searches:
             return None
         # Whoever holds or gives back a node changes it.
         places = tuple((member.key, node) for one in others for member, node in one.places)
-        return member.key, state.nodes.changes, state.reconfigured, places
+        topology = topology_of_member(state, member)
+        return member.key, state.nodes.changes, state.reconfigured, topology, places
