@@ -12,6 +12,7 @@ import click
 import yaml
 
 from muster.cli._tables import Column, console_of, tables_of
+from muster_core.values.quantities import has_parts
 
 Function = TypeVar("Function", bound=Callable[..., Any])
 
@@ -126,7 +127,7 @@ def amounts_text(found: Mapping[str, int] | None) -> str:
 
 
 def _amount(kind: str, amount: int) -> str:
-    if kind == "vcore":
+    if has_parts(kind):
         return _exact(amount / 1000, 2) if amount % 10 == 0 else f"{amount}m"
     if kind == "memory":
         for unit, size in _UNITS:
