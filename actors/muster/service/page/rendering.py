@@ -14,6 +14,7 @@ from markupsafe import Markup
 from starlette.responses import HTMLResponse
 
 from muster._version import __version__
+from muster.figures.devices import held_words
 from muster.figures.instants import dated, instant_of
 from muster.figures.text import SECOND, amount_text, counted, duration, number, percent, shortened
 from muster.figures.words import as_words
@@ -130,6 +131,7 @@ def _environment() -> Environment:
         "counted": counted,
         "decided": as_words,
         "duration": _duration,
+        "held": held_words,
         "json": _as_json,
         "moment": moment_words,
         "name": name_of,

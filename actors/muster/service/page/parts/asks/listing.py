@@ -37,7 +37,19 @@ _LIMIT: Final = 50
 _FILTERS: Final = ("name", "queue", "user", "state", "reason", "app", "gang")
 
 _COLUMNS: Final = ASKS.picked(
-    ("app", "ask", "queue", "user", "place", "node", "priority", "resources", "gang", "reason"),
+    (
+        "app",
+        "ask",
+        "queue",
+        "user",
+        "place",
+        "node",
+        "priority",
+        "resources",
+        "devices",
+        "gang",
+        "reason",
+    ),
     single=False,
 )
 
