@@ -18,6 +18,7 @@ from tests.actors.serving.truth import PLACES, Item, Truth, fill, same
 
 FEEDS = Path(__file__).parents[2] / "feeds"
 EVERY_SO_MANY = 9
+OF_A_NODE = ("app", "ask", "resources", "devices")
 DEVICES = FEEDS / "devices" / "shares_and_whole_ones.yaml"
 SOME = sorted({DEVICES, *sorted(one for one in FEEDS.rglob("*.yaml"))[::EVERY_SO_MANY]})
 
@@ -81,12 +82,15 @@ def of_singles(here: Here, truth: Truth) -> Iterator[str]:
     for name, members in truth.members().items():
         item = here.get(f"/api/v1/gangs/{name}")["item"]
         yield from same([item], [{"asks": {**members}}])
+    held = truth.asks()
     for item in truth.nodes():
         found = here.get(f"/api/v1/nodes/{item['node']}")["item"]
         yield from same([found], [item])
         assert found["reserved"] == truth.reserved(item["node"])
         assert len(found["asks"]) == item["count"] == sum(found["queues"].values())
         assert all(ask["place"] in {"waiting", "bound"} for ask in found["asks"])
+        there = [ask for ask in held if ask["node"] == item["node"]]
+        yield from same(found["asks"], [{name: ask[name] for name in OF_A_NODE} for ask in there])
 
 
 def as_json(value: dict[str, object]) -> Item:

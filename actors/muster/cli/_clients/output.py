@@ -68,12 +68,14 @@ class Field:
         text: Returns the cell of a thing.
         wide: Whether only wide tables have it.
         folds: Whether it has names, which may be folded, not numbers, which may not.
+        if_any: Whether it is left out if it is empty in each row.
     """
 
     title: str
     text: Callable[[Item], str]
     wide: bool = False
     folds: bool = False
+    if_any: bool = False
 
 
 def name(title: str, field: str, *, wide: bool = False) -> Field:
@@ -152,6 +154,7 @@ def table_text(items: Sequence[Item], fields: Sequence[Field], form: Form) -> st
     columns = [
         Column(field.title, [field.text(item) for item in items], folds=field.folds)
         for field in used
+        if not field.if_any or any(map(field.text, items))
     ]
     return rendered(columns)
 
