@@ -41,12 +41,13 @@ def held(page: str) -> dict[str, object]:
 async def test_each_device_has_a_lane() -> None:
     page = (await recorded(FEED)).page
 
+    # A lane is 4.8 high, of which 0.6 stay empty; the last one is as high as two.
     assert drawn(page) == {
-        "a/whole": [(0, 6), (6, 6)],
-        "a/half": [(12, 3)],
-        "a/part": [(15, 1.5)],
-        "a/cpu": [(18, 3)],
-        "a/next": [(0, 6)],
+        "a/whole": [(0, 4.2), (4.8, 4.2)],
+        "a/half": [(9.6, 2.1)],
+        "a/part": [(11.7, 1.05)],
+        "a/cpu": [(14.4, 4.5)],
+        "a/next": [(0, 4.2)],
     }
     assert "each device has a lane" in page
 
@@ -90,7 +91,7 @@ async def test_nodes_without_devices_are_drawn_by_share() -> None:
     without = (await recorded(PLAIN + FEED.splitlines(keepends=True)[1] + plain)).page
 
     assert drawn(page)["a/cores"] == drawn(without)["a/cores"] == [(0, 6)]
-    assert drawn(page)["a/whole"] == [(26, 6), (32, 6)]
+    assert drawn(page)["a/whole"] == [(26, 4.2), (30.8, 4.2)]
     assert "lane" not in without.partition("<body>")[2].partition("<script")[0]
 
 

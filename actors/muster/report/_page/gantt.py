@@ -37,12 +37,11 @@ _HIGH: Final = 900
 _HIGH_WITH_LANES: Final = 2_400
 """How high they are at most where devices have lanes, in pixels, if they are not too many."""
 
-_LANE: Final = 6
+_LANE: Final = 10
 """How high the lane of a device is, in pixels, if there is room."""
 
 _LANES: Final = (
-    "; each device has a lane, that with the lowest number on top, and what is left is for asks "
-    "without devices"
+    "; each device has a lane, number 0 on top, and below these is one for asks without devices"
 )
 
 _RESERVED: Final = ("area reserved", "reserved for an ask that does not run yet")
@@ -80,7 +79,7 @@ def _bars(content: Content, bars: Sequence[Bar]) -> tuple[str, list[Json]]:
         if is_drawn(devices):
             lanes = count_of(by_node[row.first], devices)
             most = max(most, lanes)
-            lines += _lines(place, lanes)
+            lines += _lines(place, lanes, sum(devices.values()))
         for bar, pieces in placed(by_node[row.first], devices, frame.end_us):
             style = colours.get(bar.queue, "qx") if colours else _of_gang(bar, gangs)
             drawn.append(_bar(frame, bar, pieces, place, style, len(known)))
@@ -115,15 +114,18 @@ def _pixels(rows: int, lanes: int) -> int:
 
     Args:
         rows: How many nodes there are.
-        lanes: How many lanes a node has at most; 0 for none.
+        lanes: How many lanes of a device are as high as the row of a node, at most; 0 for none.
     """
     usual = min(max(_HIGH // rows, 9), 56)
     return max(usual, min(lanes * _LANE, _HIGH_WITH_LANES // rows))
 
 
-def _lines(place: int, lanes: int) -> str:
-    """Return the lines between the lanes of a node, as a path."""
-    return "".join(f"M0 {place * ROW + lane * SLOTS / lanes:g}H{WIDE}" for lane in range(1, lanes))
+def _lines(place: int, lanes: int, devices: int) -> str:
+    """Return the lines below the lanes of the devices of a node, as a path."""
+    last = min(devices, lanes - 1)
+    return "".join(
+        f"M0 {place * ROW + lane * SLOTS / lanes:g}H{WIDE}" for lane in range(1, last + 1)
+    )
 
 
 def _hatched(paths: Sequence[str], pixels: int) -> str:

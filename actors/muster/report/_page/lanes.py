@@ -18,6 +18,12 @@ MOST_LANES: Final = 64
 _FINEST: Final = 200
 """The most parts into which the lane of a device is divided."""
 
+_REST: Final = 2
+"""How many times as high as that of a device the lane of all asks without devices is."""
+
+_GAP: Final = 0.125
+"""Which part of a lane stays empty, so that one sees where a device ends."""
+
 Piece = tuple[float, float]
 """A part of a bar: where it begins in the row of its node, and how high it is, in slots."""
 
@@ -104,8 +110,8 @@ def is_drawn(devices: Mapping[str, int]) -> bool:
 
 
 def count_of(bars: Sequence[Bar], devices: Mapping[str, int]) -> int:
-    """Return how many lanes a node has: one for each device, and one for asks that hold none."""
-    return sum(devices.values()) + any(not bar.devices for bar in bars)
+    """Return how many times as high as the lane of a device the row of a node is."""
+    return sum(devices.values()) + _REST * any(not bar.devices for bar in bars)
 
 
 def _lanes(bars: Sequence[Bar], devices: Mapping[str, int]) -> dict[tuple[str, int] | None, _Track]:
@@ -117,13 +123,13 @@ def _lanes(bars: Sequence[Bar], devices: Mapping[str, int]) -> dict[tuple[str, i
     names: list[tuple[str, int] | None] = [
         (kind, number) for kind, count in sorted(devices.items()) for number in range(count)
     ]
+    high = SLOTS / count_of(bars, devices)
     if any(not bar.devices for bar in bars):
         names.append(None)
-    high = SLOTS / len(names)
     return {
         name: _Track(
             place * high,
-            high,
+            high * ((_REST if name is None else 1) - _GAP),
             SLOTS if name is None else min(WHOLE // parts[name[0]], _FINEST),
         )
         for place, name in enumerate(names)

@@ -36,6 +36,7 @@ _LIMIT: Final = 50
 
 _FILTERS: Final = ("name", "queue", "user", "state", "reason", "app", "gang")
 
+# PAGE-84
 _COLUMNS: Final = ASKS.picked(
     (
         "app",
