@@ -64,7 +64,10 @@ def test_a_node_says_who_holds_each_device(served: Served) -> None:
         "gpu 3 nothing all nobody",
         "nic 0 all nothing a/share",
     ]
-    assert 'aria-label="gpu 2: used is 500 milli"' in served.client.get("/nodes/g1").text
+    assert (
+        'aria-label="gpu 2: used is 500\N{NO-BREAK SPACE}milli"'
+        in served.client.get("/nodes/g1").text
+    )
     assert "a/other root.dev 0 bound 0.2 device/gpu 200 milli of gpu 2" in shown
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 from typing import TYPE_CHECKING, Any, Final
 from urllib.parse import quote, urlencode
@@ -72,6 +72,11 @@ def _amounts(amounts: Mapping[str, int]) -> str:
     return together(amounts_text(amounts))
 
 
+def _held(devices: Mapping[str, Sequence[int]], resources: Mapping[str, int]) -> str:
+    """Return which devices an ask holds; there may be a new line behind each number or type."""
+    return together(held_words(devices, resources)).replace(";\u00a0", "; ")
+
+
 def _duration(span_us: float) -> str:
     return together(duration(span_us))
 
@@ -131,7 +136,7 @@ def _environment() -> Environment:
         "counted": counted,
         "decided": as_words,
         "duration": _duration,
-        "held": held_words,
+        "held": _held,
         "json": _as_json,
         "moment": moment_words,
         "name": name_of,

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Final, final
 import attrs
 
 from muster.figures.devices import free_sums, free_words, holders_of, sum_words
+from muster.figures.text import measured
 from muster.service.reading.asks import AskRow
 from muster.service.reading.looking import Looking
 from muster_core.structures.steps import in_pieces
@@ -80,7 +81,7 @@ class Device:
 
 
 def _words(milli: int) -> str:
-    return "all" if milli == WHOLE else f"{milli} milli" if milli else "nothing"
+    return "all" if milli == WHOLE else f"{milli}\N{NO-BREAK SPACE}milli" if milli else "nothing"
 
 
 @final
@@ -115,7 +116,7 @@ class Devices:
 
     stocks: Sequence[Stock] = ()
     more: int = 0
-    lost: float | None = None
+    lost: str | None = None
 
 
 # PAGE-82
@@ -148,7 +149,9 @@ def devices_of(looking: Looking, node: Node, rows: Sequence[AskRow]) -> Steps[De
             stocks.append(Stock(kind, stock.model, free_words(kind, free), devices))
     count = sum(stock.count for stock in node.devices.stocks.values())
     lost = looking.view.nodes.unusable(node)
-    return Devices(stocks, count - (MOST_DEVICES - left), None if lost is None else lost / WHOLE)
+    return Devices(
+        stocks, count - (MOST_DEVICES - left), None if lost is None else measured(lost / WHOLE)
+    )
 
 
 def _device(
