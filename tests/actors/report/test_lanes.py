@@ -85,6 +85,15 @@ async def test_an_ask_that_moves_holds_other_devices_then() -> None:
     ]
 
 
+# COMMAND-27: with the state of an instant a report begins with the devices that are held then
+async def test_a_report_begins_with_what_is_held() -> None:
+    page = (await recorded(FEED, start_us=10 * S)).page
+
+    assert drawn(page)["a/whole"] == [(0, 4.2), (4.8, 4.2)]
+    assert held(page)["a/part"] == "250 milli of gpu 2"
+    assert held(page)["a/next"] == "gpu 0"
+
+
 async def test_nodes_without_devices_are_drawn_by_share() -> None:
     plain = "- {op: add_ask, app: a, ask: cores, node: plain, resources: {vcore: 2}, run_for: 9}\n"
     page = (await recorded(PLAIN + FEED + plain)).page

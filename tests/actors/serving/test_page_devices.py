@@ -127,6 +127,7 @@ def test_asks_say_which_devices_they_hold(served: Served) -> None:
     assert "Devices gpu 0, 1 Added" in " ".join(text_of(served, "/asks/a/whole").split())
     assert "Devices 300 milli of gpu 2; nic 0" in text_of(served, "/asks/a/share")
     assert "Devices" not in text_of(served, "/asks/a/cpu")
+    assert "assigned on g1 (gpu 0, 1)" in text_of(served, "/asks/a/whole")
     for path in ("/asks", "/apps/a"):
         assert row_of(served, path, "a/whole ").endswith("g1 gpu 0, 1")
         assert row_of(served, path, "a/cpu ").endswith("plain")
