@@ -91,6 +91,7 @@ def test_who_holds_a_device_is_one_click_away(browser: Browser, tmp_path: Path) 
         window(browser, served.urls[0]) as shown,
     ):
         shown.open("/nodes/g1")
+        shown.check_words(".devices a")
         rows = shown.page.locator(".devices tbody tr")
         rows.filter(has_text="gpu 2").get_by_role("link", name="a/other").click()
         shown.page.locator(".facts", has_text="200 milli of gpu 2").wait_for()
