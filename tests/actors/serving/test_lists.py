@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from pathlib import Path
+from urllib.parse import quote
 
 import attrs
 import pytest
@@ -65,7 +66,7 @@ def of_filters(here: Here, asks: list[Item]) -> Iterator[str]:
 
 def of_singles(here: Here, truth: Truth) -> Iterator[str]:
     for item in truth.queues():
-        found = here.get(f"/api/v1/queues/{item['queue']}")
+        found = here.get(f"/api/v1/queues/{quote(item['queue'], safe='')}")
         yield from same([found["item"]], [item])
     for item in truth.apps():
         found = here.get(f"/api/v1/apps/{item['app']}")
