@@ -56,6 +56,12 @@ def a_little() -> Iterator[list[Event]]:
         ask("film", "thumbnail", {"vcore": 6, "memory": "4Gi"}, count=3),
         {"op": "add_app", "app": "odd", "queue": "root.nowhere"},
     ]
+    yield [
+        node("dgx-1", 15, "512Gi", "b", devices={"gpu": {"count": 8, "model": "A100"}, "nic": 2}),
+        app("chat", "root.production", "ann"),
+        ask("chat", "tune", {"vcore": 8}, devices={"gpu": 4, "nic": 1}),
+        ask("chat", "reply", {"vcore": 1}, count=7, devices={"gpu": {"milli": 300}}),
+    ]
 
 
 def much() -> Iterator[list[Event]]:
@@ -84,12 +90,13 @@ def much() -> Iterator[list[Event]]:
     ]
 
 
-def node(name: str, vcore: int, memory: str, zone: str, *, gpus: int = 0) -> Event:
+def node(name: str, vcore: int, memory: str, zone: str, *, gpus: int = 0, **more: object) -> Event:
     """Return the event that adds a node."""
     capacity: Event = {"vcore": vcore, "memory": memory}
     if gpus:
         capacity["nvidia.com/gpu"] = gpus
-    return {"op": "add_node", "node": name, "capacity": capacity, "attributes": {"zone": zone}}
+    there = {"op": "add_node", "node": name, "capacity": capacity, "attributes": {"zone": zone}}
+    return there | more
 
 
 def app(name: str, queue: str, user: str, **more: object) -> Event:

@@ -131,6 +131,8 @@ PAGES: Final = {
     "nodes-by-queue": View("/nodes?group=zone&color=queue"),
     "node": View("/nodes/gpu-1"),
     "node-reserved": View("/nodes/cpu-1"),
+    "node-devices": View("/nodes/dgx-1"),
+    "ask-devices": View("/asks/chat/reply-0"),
     "config": View("/config"),
     "config-compared": View("/config", compare),
     "config-refused": View("/config", mistake),

@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 from playwright.sync_api import Browser
 
+from tests.actors.serving import test_page_devices
 from tests.actors.serving.served import Served
 from tests.actors.serving.test_page_nodes import EVENTS
 from tests.page.browsing import check_all, serving, window
@@ -71,6 +72,35 @@ def test_everybody_can_use_them(
 ) -> None:
     paths = ("/nodes", "/nodes?group=zone&color=queue", "/nodes?name=none", "/nodes/b1")
     check_all(browser, served.urls[0], paths, width=width, is_dark=is_dark)
+
+
+# PAGE-82, PAGE-83, PAGE-84
+@pytest.mark.parametrize(("width", "is_dark"), [(360, True), (1280, False)])
+def test_everybody_can_see_who_holds_which_device(
+    browser: Browser, tmp_path: Path, width: int, *, is_dark: bool
+) -> None:
+    paths = ("/nodes/g1", "/nodes", "/asks/a/share", "/asks")
+    with serving(tmp_path, test_page_devices.EVENTS, config=test_page_devices.CONFIG) as served:
+        check_all(browser, served.urls[0], paths, width=width, is_dark=is_dark)
+
+
+# PAGE-82, PAGE-84
+def test_who_holds_a_device_is_one_click_away(browser: Browser, tmp_path: Path) -> None:
+    with (
+        serving(tmp_path, test_page_devices.EVENTS, config=test_page_devices.CONFIG) as served,
+        window(browser, served.urls[0]) as shown,
+    ):
+        shown.open("/nodes/g1")
+        shown.check_words(".devices a")
+        rows = shown.page.locator(".devices tbody tr")
+        rows.filter(has_text="gpu 2").get_by_role("link", name="a/other").click()
+        shown.page.locator(".facts", has_text="200 milli of gpu 2").wait_for()
+        shown.page.locator(".facts").get_by_role("link", name="g1").first.click()
+        rows.filter(has_text="gpu 3").get_by_text("nobody").wait_for()
+        taken = test_page_devices.ask("late", {"gpu": 1})
+        served.client.post("/api/v1/events", json=[taken]).raise_for_status()
+        rows.filter(has_text="gpu 3").get_by_role("link", name="a/late").wait_for()
+        shown.check()
 
 
 # PAGE-30

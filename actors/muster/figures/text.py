@@ -10,7 +10,7 @@ from typing import Final, final
 import attrs
 
 from muster_core.decisions import MICROSECONDS
-from muster_core.values.quantities import MEMORY, VCORE
+from muster_core.values.quantities import MEMORY, VCORE, has_parts
 
 NOTHING: Final = "\N{EN DASH}"
 """The text for a figure that does not exist."""
@@ -104,8 +104,8 @@ class Unit:
     @classmethod
     def of(cls, kind: str, highest: float) -> Unit:
         """Return the unit for a resource type and its highest amount, in base units."""
-        if kind == VCORE:
-            return cls(1000, _CORES)
+        if has_parts(kind):
+            return cls(1000, _CORES if kind == VCORE else "")
         if kind != MEMORY:
             return cls(1, "")
         return next((cls(*unit) for unit in _BINARY if highest >= unit[0]), cls(1, "B"))
@@ -159,7 +159,7 @@ def resource_time(kind: str, amount_s: float) -> str:
 
     Args:
         kind: The resource type.
-        amount_s: Cores of ``vcore``, bytes of ``memory`` or units, times seconds.
+        amount_s: Cores of ``vcore``, bytes of ``memory``, devices or units, times seconds.
     """
     hours = amount_s / 3600
     if kind == VCORE:

@@ -12,7 +12,7 @@ from muster_core.facts import AppFacts, Facts
 from muster_core.owners.messages.asks import Ask
 from muster_core.resources import Resources
 from muster_core.snapshots import Snapshot
-from muster_core.values.devices import without_devices
+from muster_core.values.devices import TakenDevices, without_devices
 from muster_core.values.priority import BUILT_IN_CLASSES, PriorityClass
 
 
@@ -28,6 +28,7 @@ class OldAsk:
         is_bound: Whether it is bound there, and does not only wait.
         was_bound: Whether it is bound, or was bound before; an ask in no gang that has lost its
             node was bound.
+        devices: The numbers of the devices that it holds, by type.
     """
 
     app: str
@@ -35,6 +36,7 @@ class OldAsk:
     node: str | None = None
     is_bound: bool = False
     was_bound: bool = False
+    devices: TakenDevices = ()
 
 
 @final
@@ -88,9 +90,10 @@ def beginning_of(facts: Facts, snapshot: Snapshot) -> Beginning:
 def _asks(app: AppFacts, lost: set[tuple[int, str]]) -> Iterator[OldAsk]:
     name, key = app.identity.name, app.identity.key
     for held in app.bound:
-        yield OldAsk(name, held.ask, held.node, is_bound=True, was_bound=True)
+        taken = held.devices
+        yield OldAsk(name, held.ask, held.node, is_bound=True, was_bound=True, devices=taken)
     for held in app.waiting:
-        yield OldAsk(name, held.ask, held.node)
+        yield OldAsk(name, held.ask, held.node, devices=held.devices)
     for ask in (*app.pending, *app.parked):
         was_bound = ask.gang is None and (key, ask.name) in lost
         yield OldAsk(name, ask, was_bound=was_bound)

@@ -55,6 +55,7 @@ class LiveAsk:
         bound_us: When it was bound there, in microseconds, or None.
         retries: How often it is still tried again after its work has failed.
         user: The user of its application, or None.
+        devices: The numbers of the devices that it holds on its node, by type.
     """
 
     key: Key
@@ -67,9 +68,11 @@ class LiveAsk:
     bound_us: int | None = None
     retries: int = 0
     user: str | None = None
+    devices: Mapping[str, tuple[int, ...]] = attrs.field(factory=dict[str, tuple[int, ...]])
 
 
 # Looking up a member of an enum takes ten times as long, and this is done for each decision.
+_ASSIGNED: Final = Kind.ASSIGNED
 _BOUND: Final = Kind.BOUND
 _WAITING: Final = Kind.WAITING
 _RELEASED: Final = Kind.RELEASED
@@ -135,6 +138,8 @@ class Census:
         #: The requests of Pods that were applied while an ask had their name. Only the
         #: decisions tell whether such a Pod is new.
         self._pods: dict[Key, Resources] = {}
+        #: The devices of asks that were assigned some and do not hold their nodes yet.
+        self._assigned: dict[Key, Mapping[str, tuple[int, ...]]] = {}
         #: The queue of each application that has not completed.
         self._queues: dict[str, str] = {}
         #: The user of each application, likewise.
@@ -179,7 +184,7 @@ class Census:
         del self.unbound[ask.key]
         self._listener.taken(at_us, ask)
         self.holding[ask.key] = ask
-        ask.node, ask.held_us = old.node, at_us
+        ask.node, ask.held_us, ask.devices = old.node, at_us, dict(old.devices)
         self._listener.held(at_us, ask)
         if old.is_bound:
             ask.bound_us = at_us
@@ -322,6 +327,8 @@ class Census:
                 self._hold((app, name), decision, at_us)
             elif kind is _RELEASED:
                 self._release((app, name), decision.reason, at_us)
+            elif kind is _ASSIGNED and decision.devices:
+                self._assigned[app, name] = decision.devices
         elif queue is not None:
             if kind is _QUEUE_PRIORITY:
                 listener.priority(at_us, queue, decision.priority)
@@ -340,6 +347,7 @@ class Census:
             self.holding[key] = ask
             ask.node, ask.held_us, ask.bound_us = decision.node, at_us, None
             ask.gang = decision.gang or ask.gang
+            ask.devices = self._assigned.pop(key, {})
             self._listener.held(at_us, ask)
         if decision.kind is _BOUND:
             wait_us = None if ask.came_us is None else at_us - ask.came_us
@@ -348,9 +356,10 @@ class Census:
 
     def _release(self, key: Key, reason: Reason | None, at_us: int) -> None:
         ask = self.holding.pop(key, None)
+        self._assigned.pop(key, None)
         if ask is not None:
             self._listener.left(at_us, ask, reason)
-            ask.node = None
+            ask.node, ask.devices = None, {}
         is_retried = reason is _FAILED and ask is not None and ask.retries > 0
         if is_retried or reason not in GONE:
             if ask is not None:

@@ -15,7 +15,7 @@ from muster.replay._census import GONE, LiveAsk
 from muster_core.decisions import MICROSECONDS, Reason
 from muster_core.resources import Resources
 from muster_core.structures.totals import add_to, take_from
-from muster_core.values.quantities import VCORE
+from muster_core.values.quantities import has_parts
 
 _MILLI: Final = 1000
 """The base units of one ``vcore``."""
@@ -84,7 +84,7 @@ class _Lost:
             self.runs,
             self.run_us / MICROSECONDS,
             {
-                kind: area / (MICROSECONDS * (_MILLI if kind == VCORE else 1))
+                kind: area / (MICROSECONDS * (_MILLI if has_parts(kind) else 1))
                 for kind, area in sorted(self.areas.items())
             },
         )

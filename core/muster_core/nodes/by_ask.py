@@ -153,6 +153,14 @@ class OrderByAsk:
             steps = fragments.steps(node, shape, fragments.number_of(shape.devices))
         return steps, self._leftover.of(node, shape.resources), node.name
 
+    # DEVICE-19
+    def unusable(self, node: Node) -> float | None:
+        """Return what typical asks cannot use of the devices of a node on average, in milli.
+
+        None unless the order is ``fgd`` and there are typical asks.
+        """
+        return None if self.fragments is None else self.fragments.unusable(node)
+
     # DEVICE-21
     def leftover_rank(self, node: Node, shape: Shape) -> Rank:
         """Return the place of a node when victims are looked for."""

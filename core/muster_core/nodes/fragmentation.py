@@ -99,6 +99,14 @@ class Fragmentation:
             for free in sorted({free for free in there if free >= need.milli})
         ]
 
+    # DEVICE-19
+    def unusable(self, node: Node) -> float | None:
+        """Return F of a node for each unit of weight, in milli; None without typical asks."""
+        if not self._typical.weight:
+            return None
+        state, mask = self._look_at(node)
+        return self._typical.unusable(state, mask) / self._typical.weight
+
     # DEVICE-20
     def pick(self, node: Node, shape: Shape) -> TakenDevices:
         """Return the devices that an ask of a shape takes on a node, on which it fits."""

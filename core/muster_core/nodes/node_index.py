@@ -127,9 +127,8 @@ class NodeIndex:
         self._by_ask, self._leftover, self._measured = None, Leftover(self.weights), False
         if self._policy not in {_BESTFIT, _FGD}:
             return
-        fragments = None
-        if self._policy is _FGD:
-            fragments = Fragmentation(TypicalAsks(self._named or self._learned))
+        typical = self._named or self._learned
+        fragments = Fragmentation(TypicalAsks(typical)) if self._policy is _FGD else None
         self._by_ask = OrderByAsk(self._shapes.shapes, self._leftover, fragments)
         for node in self.nodes.values():
             self._by_ask.note(node)
@@ -283,6 +282,11 @@ class NodeIndex:
             self._measured = True
             if self._leftover.measure(self.nodes.values()):
                 self._by_ask.forget_scores()
+
+    # DEVICE-19
+    def unusable(self, node: Node) -> float | None:
+        """Return what typical asks cannot use on a node: see :meth:`OrderByAsk.unusable`."""
+        return None if self._by_ask is None else self._by_ask.unusable(node)
 
     # DEVICE-21
     def in_order_for(self, shape: Shape, some: Collection[Node] | None = None) -> Iterable[Node]:

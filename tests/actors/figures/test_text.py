@@ -128,6 +128,8 @@ def test_units_of_resources() -> None:
     assert Unit.of("memory", 3 * 2**30).text(1.5 * 2**30) == "1.5 GiB"
     assert amount_text("vcore", 500) == "0.5 cores"
     assert amount_text("nvidia.com/gpu", 12) == "12"
+    # DEVICE-4
+    assert amount_text("device/gpu", 1250) == "1.25"
     assert amount_text("memory", 1000) == "1,000 B"
 
 

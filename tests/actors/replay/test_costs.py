@@ -57,6 +57,20 @@ async def test_an_evicted_run_is_lost() -> None:
     assert queues["root.owed"].asks_reclaimed == 0
 
 
+# COMMAND-22, DEVICE-4: what was held of devices counts in devices, and not in thousandths
+async def test_lost_devices_count_like_cores() -> None:
+    feed = """\
+- {op: add_node, node: g, capacity: {vcore: 1}, devices: {gpu: 2}}
+- {op: add_app, app: rich, queue: rich}
+- {op: add_ask, app: rich, ask: whole, devices: {gpu: 1}}
+- {op: add_ask, app: rich, ask: share, devices: {gpu: {milli: 500}}}
+- {op: remove_node, at: 4, node: g}
+"""
+    lost = await lost_of(feed, 5)
+
+    assert lost == {"node_lost": LostRuns(2, 8.0, {"device/gpu": 6.0})}
+
+
 # COMMAND-22: each cause apart; what is over is not run again
 @pytest.mark.parametrize(
     ("end", "causes"),

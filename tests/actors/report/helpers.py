@@ -10,7 +10,7 @@ from typing import Any, final
 import attrs
 from typing_extensions import override
 
-from muster.replay import Tally, replay
+from muster.replay import Tally, begun_at, replay
 from muster.report import Content, Ending, Recorder, page
 from muster.testing import Recording
 from muster_core.decisions import Announced
@@ -65,12 +65,14 @@ class Recorded:
         return page(content)
 
 
-async def recorded(feed: str, until_us: int | None = None) -> Recorded:
-    """Replay a feed, perhaps up to an instant only, and record it."""
+async def recorded(feed: str, until_us: int | None = None, start_us: int = 0) -> Recorded:
+    """Replay a feed, perhaps up to an instant or from one on only, and record it."""
+    facts, rest = begun_at(iter(items(feed)), start_us) if start_us else (None, items(feed))
     found = Recorded(Recorder(), Tally(), [])
     log = Recording()
     await replay(
-        items(feed),
+        rest,
+        facts=facts,
         journals=[log],
         watchers=[found.recorder],
         tally=found.tally,

@@ -55,11 +55,11 @@ async def test_they_are_drawn_hatched_with_a_legend() -> None:
     page = found.page
     bars: list[list[Any]] = known(page)["bars"]
 
-    hatched = [bar for bar in bars if len(bar) == 9]
+    hatched = [bar for bar in bars if len(bar) == 10]
     drawn = re.findall(r'class="bar reserved" d="[^"]+" data-i="(\d+)"', page)
     assert [bars[int(number)] for number in drawn] == hatched
-    assert ["new/wide", "n1", "root.q", None, 10 * S, None, 100 * S, None, 100 * S] in hatched
-    assert ["new/next", "n2", "root.q", None, 10 * S, None, 100 * S, None, None] in hatched
+    assert ["new/wide", "n1", "root.q", None, 10 * S, None, 100 * S, None, None, 100 * S] in hatched
+    assert ["new/next", "n2", "root.q", None, 10 * S, None, 100 * S, None, None, None] in hatched
     assert page.count('id="hatch"') == page.count('class="hatched"') == 1
     assert "reserved for an ask that does not run yet" in page
 

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from pathlib import Path
+from urllib.parse import quote
 
 import attrs
 import pytest
@@ -18,6 +19,7 @@ from tests.actors.serving.truth import PLACES, Item, Truth, fill, same
 
 FEEDS = Path(__file__).parents[2] / "feeds"
 EVERY_SO_MANY = 9
+OF_A_NODE = ("app", "ask", "resources", "devices")
 DEVICES = FEEDS / "devices" / "shares_and_whole_ones.yaml"
 SOME = sorted({DEVICES, *sorted(one for one in FEEDS.rglob("*.yaml"))[::EVERY_SO_MANY]})
 
@@ -64,7 +66,7 @@ def of_filters(here: Here, asks: list[Item]) -> Iterator[str]:
 
 def of_singles(here: Here, truth: Truth) -> Iterator[str]:
     for item in truth.queues():
-        found = here.get(f"/api/v1/queues/{item['queue']}")
+        found = here.get(f"/api/v1/queues/{quote(item['queue'], safe='')}")
         yield from same([found["item"]], [item])
     for item in truth.apps():
         found = here.get(f"/api/v1/apps/{item['app']}")
@@ -81,12 +83,15 @@ def of_singles(here: Here, truth: Truth) -> Iterator[str]:
     for name, members in truth.members().items():
         item = here.get(f"/api/v1/gangs/{name}")["item"]
         yield from same([item], [{"asks": {**members}}])
+    held = truth.asks()
     for item in truth.nodes():
         found = here.get(f"/api/v1/nodes/{item['node']}")["item"]
         yield from same([found], [item])
         assert found["reserved"] == truth.reserved(item["node"])
         assert len(found["asks"]) == item["count"] == sum(found["queues"].values())
         assert all(ask["place"] in {"waiting", "bound"} for ask in found["asks"])
+        there = [ask for ask in held if ask["node"] == item["node"]]
+        yield from same(found["asks"], [{name: ask[name] for name in OF_A_NODE} for ask in there])
 
 
 def as_json(value: dict[str, object]) -> Item:

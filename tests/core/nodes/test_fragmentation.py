@@ -108,7 +108,7 @@ def placed(
     return taken, now
 
 
-# DEVICE-15, DEVICE-20
+# DEVICE-15, DEVICE-19, DEVICE-20
 @given(
     st.lists(nodes(), min_size=1, max_size=3),
     TYPICAL,
@@ -119,16 +119,19 @@ def test_steps_and_devices_are_those_of_the_sentences(
     some: list[Node], typical: list[TypicalAsk], asked: list[DeviceNeeds], resources: Resources
 ) -> None:
     fragments = Fragmentation(TypicalAsks(typical))
+    weight = sum(ask.weight for ask in typical)
     for node in some:
+        room = {kind: node.capacity[kind] - node.used.get(kind, 0) for kind in node.capacity}
+        free = {} if node.devices is None else node.devices.free
+        lost = unusable(node, room, free, typical) / weight if weight else None
+        assert fragments.unusable(node) == lost
         for needs in asked:
             shape = Shape(with_needs(resources, needs), devices=needs)
-            room = {kind: node.capacity[kind] - node.used.get(kind, 0) for kind in node.capacity}
             fits = node.devices is not None and node.devices.has_room(needs)
             if not (fits or not needs) or not shape.resources.fits_in(room):
                 continue
             left = {kind: amount - shape.resources[kind] for kind, amount in room.items()}
             taken, now = placed(node, needs, left, typical)
-            free = {} if node.devices is None else node.devices.free
             before, after = (
                 unusable(node, room, free, typical),
                 unusable(node, left, now, typical),

@@ -9,6 +9,7 @@ from urllib.parse import quote
 
 import attrs
 
+from muster.cli._clients.devices import free_on, held_by, lines_of
 from muster.cli._clients.options import Unusable
 from muster.cli._clients.output import (
     Field,
@@ -104,6 +105,19 @@ def _describe(item: Item) -> None:
     print_fields(_fields_of(item, {}))
 
 
+def _describe_ask(item: Item) -> None:
+    print_fields(_with_devices(item, held_by(item)))
+
+
+def _describe_node(item: Item) -> None:
+    print_fields(_with_devices(item, "\n".join(lines_of(item))))
+
+
+def _with_devices(item: Item, told: str) -> list[tuple[str, str]]:
+    """Return all fields, with other words for the devices."""
+    return [(title, told if title == "devices" else text) for title, text in _fields_of(item, {})]
+
+
 def _ask_name(item: Item) -> str:
     return printable(f"{item.get('app')}/{item.get('ask')}")
 
@@ -196,6 +210,7 @@ ASKS: Final = Kind(
         number("priority", "priority"),
         amounts("resources", "resources"),
         name("node", "node"),
+        Field("devices", held_by, folds=True, if_any=True),
         name("reason", "reason"),
         name("user", "user", wide=True),
         name("gang", "gang", wide=True),
@@ -203,7 +218,7 @@ ASKS: Final = Kind(
         Field("bound", lambda item: _instant(item.get("bound")), wide=True),
         Field("command", _command, wide=True, folds=True),
     ),
-    _describe,
+    _describe_ask,
 )
 GANGS: Final = Kind(
     "gangs",
@@ -229,10 +244,11 @@ NODES: Final = Kind(
         number("schedulable", "schedulable"),
         amounts("used", "used"),
         amounts("capacity", "capacity"),
+        Field("devices", free_on, folds=True, if_any=True),
         number("asks", "count"),
         Field("attributes", lambda item: _words(item.get("attributes") or {}), wide=True),
     ),
-    _describe,
+    _describe_node,
 )
 
 KINDS: Final = {kind.plural: kind for kind in (QUEUES, APPS, ASKS, GANGS, NODES)}

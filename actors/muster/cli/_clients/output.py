@@ -12,6 +12,7 @@ import click
 import yaml
 
 from muster.cli._tables import Column, console_of, tables_of
+from muster_core.values.quantities import has_parts
 
 Function = TypeVar("Function", bound=Callable[..., Any])
 
@@ -67,12 +68,14 @@ class Field:
         text: Returns the cell of a thing.
         wide: Whether only wide tables have it.
         folds: Whether it has names, which may be folded, not numbers, which may not.
+        if_any: Whether it is left out if it is empty in each row.
     """
 
     title: str
     text: Callable[[Item], str]
     wide: bool = False
     folds: bool = False
+    if_any: bool = False
 
 
 def name(title: str, field: str, *, wide: bool = False) -> Field:
@@ -126,7 +129,7 @@ def amounts_text(found: Mapping[str, int] | None) -> str:
 
 
 def _amount(kind: str, amount: int) -> str:
-    if kind == "vcore":
+    if has_parts(kind):
         return _exact(amount / 1000, 2) if amount % 10 == 0 else f"{amount}m"
     if kind == "memory":
         for unit, size in _UNITS:
@@ -151,6 +154,7 @@ def table_text(items: Sequence[Item], fields: Sequence[Field], form: Form) -> st
     columns = [
         Column(field.title, [field.text(item) for item in items], folds=field.folds)
         for field in used
+        if not field.if_any or any(map(field.text, items))
     ]
     return rendered(columns)
 

@@ -11,12 +11,10 @@ from muster.figures.frame import WIDE, Frame
 from muster.figures.text import shortened
 from muster.report._page.content import Content
 from muster.report._page.heat import heat
+from muster.report._page.lanes import SLOTS, Piece, count_of, is_drawn, placed
 from muster.report._page.node_figure import Marks, NodeFigure
 from muster.report._recording.nodes import MOST_BARS, Bar
 from muster.report._recording.reservations import ReservedBar
-
-SLOTS: Final = 24
-"""How many slots of equal height the row of a node has."""
 
 ROW: Final = 26
 """The height of the row of a node, in units of the drawing: its slots and the gap."""
@@ -32,6 +30,19 @@ _HATCH: Final = 7
 
 _PIXELS: Final = 1_100
 """How wide a drawing is on a large screen, in pixels, about."""
+
+_HIGH: Final = 900
+"""How high the rows of all nodes are together, in pixels, if they are not too many."""
+
+_HIGH_WITH_LANES: Final = 2_400
+"""How high they are at most where devices have lanes, in pixels, if they are not too many."""
+
+_LANE: Final = 10
+"""How high the lane of a device is, in pixels, if there is room."""
+
+_LANES: Final = (
+    "; each device has a lane, number 0 on top, and below these is one for asks without devices"
+)
 
 _RESERVED: Final = ("area reserved", "reserved for an ask that does not run yet")
 
@@ -62,13 +73,19 @@ def _bars(content: Content, bars: Sequence[Bar]) -> tuple[str, list[Json]]:
     drawn, behind, above = list[str](), list[str](), list[str]()
     marks = Marks()
     known: list[Json] = []
+    lines, most = "", 0
     for place, row in enumerate(rows):
-        for bar, slots in _placed(by_node[row.first], frame.end_us):
+        devices = content.recorder.nodes.devices_of(row.first)
+        if is_drawn(devices):
+            lanes = count_of(by_node[row.first], devices)
+            most = max(most, lanes)
+            lines += _lines(place, lanes, sum(devices.values()))
+        for bar, pieces in placed(by_node[row.first], devices, frame.end_us):
             style = colours.get(bar.queue, "qx") if colours else _of_gang(bar, gangs)
-            drawn.append(_bar(frame, bar, slots, place, style, len(known)))
+            drawn.append(_bar(frame, bar, pieces, place, style, len(known)))
             known.append(_known(bar))
             if bar.end_us is not None and bar.reason is not None:
-                y = place * ROW + slots[0][0] + slots[0][1] / 2
+                y = place * ROW + pieces[0][0] + pieces[0][1] / 2
                 marks.add(bar.reason, frame.x(bar.end_us), y)
         for reserved in by_row[row.first]:
             share = content.recorder.nodes.share_of(reserved.ask, row.first)
@@ -77,18 +94,38 @@ def _bars(content: Content, bars: Sequence[Bar]) -> tuple[str, list[Json]]:
             above.append(path)
             known.append(_known_reserved(reserved))
     stripes = "".join(f"M0 {place * ROW - 1}H{WIDE}" for place in range(1, len(rows)))
-    pixels = min(max(900 // len(rows), 9), 56)
+    pixels = _pixels(len(rows), most)
     figure = NodeFigure(
         drawing=(
-            f'<path class="grid" d="{stripes}"/>{"".join(behind)}{"".join(drawn)}'
+            f'<path class="grid" d="{stripes}{lines}"/>{"".join(behind)}{"".join(drawn)}'
             f"{_hatched(above, pixels)}{marks.paths()}"
         ),
         keys=[*_keys(bars, colours), *marks.keys(), *([_RESERVED] if above else [])],
         units=ROW,
         pixels=pixels,
-        told="a bar is an ask on its node, as thick as its share of it",
+        told=f"a bar is an ask on its node, as thick as its share of it{_LANES if most else ''}",
     )
     return figure.html(content), known
+
+
+# COMMAND-27
+def _pixels(rows: int, lanes: int) -> int:
+    """Return how high the row of a node is on the screen, in pixels.
+
+    Args:
+        rows: How many nodes there are.
+        lanes: How many lanes of a device are as high as the row of a node, at most; 0 for none.
+    """
+    usual = min(max(_HIGH // rows, 9), 56)
+    return max(usual, min(lanes * _LANE, _HIGH_WITH_LANES // rows))
+
+
+def _lines(place: int, lanes: int, devices: int) -> str:
+    """Return the lines below the lanes of the devices of a node, as a path."""
+    last = min(devices, lanes - 1)
+    return "".join(
+        f"M0 {place * ROW + lane * SLOTS / lanes:g}H{WIDE}" for lane in range(1, last + 1)
+    )
 
 
 def _hatched(paths: Sequence[str], pixels: int) -> str:
@@ -129,6 +166,7 @@ def _known_reserved(reserved: ReservedBar) -> Json:
         None,
         reserved.end_us,
         None,
+        None,
         reserved.start_us,
     ]
 
@@ -148,39 +186,10 @@ def _keys(bars: Sequence[Bar], colours: Mapping[str, str]) -> Iterator[tuple[str
         yield "area pale", "waits there for its gang"
 
 
-def _placed(bars: Sequence[Bar], end_us: int) -> Iterator[tuple[Bar, list[tuple[int, int]]]]:
-    """Assign each bar slots in the row of its node, in several pieces if necessary."""
-    free_at = [-1] * SLOTS
-    for bar in bars:
-        wanted = max(round(bar.share * SLOTS), 1)
-        free = [slot for slot in range(SLOTS) if free_at[slot] <= bar.held_us]
-        chosen = next(
-            (
-                free[begin : begin + wanted]
-                for begin in range(len(free) - wanted + 1)
-                if free[begin + wanted - 1] - free[begin] == wanted - 1
-            ),
-            free[:wanted] or [SLOTS - 1],  # A bar without a free slot covers another one.
-        )
-        for slot in chosen:
-            free_at[slot] = end_us + 1 if bar.end_us is None else bar.end_us
-        yield bar, _pieces(chosen)
-
-
-def _pieces(slots: Sequence[int]) -> list[tuple[int, int]]:
-    pieces: list[tuple[int, int]] = []
-    for slot in slots:
-        if pieces and sum(pieces[-1]) == slot:
-            pieces[-1] = (pieces[-1][0], pieces[-1][1] + 1)
-        else:
-            pieces.append((slot, 1))
-    return pieces
-
-
 def _bar(
     frame: Frame,
     bar: Bar,
-    slots: Sequence[tuple[int, int]],
+    pieces: Sequence[Piece],
     place: int,
     style: str,
     number: int,
@@ -193,7 +202,7 @@ def _bar(
         x, until = frame.x(begin), frame.x(end)
         if end > begin:
             path = "".join(
-                f"M{x:g} {place * ROW + top}H{until:g}v{high}H{x:g}z" for top, high in slots
+                f"M{x:g} {place * ROW + top:g}H{until:g}v{high:.4g}H{x:g}z" for top, high in pieces
             )
             paths.append(f'<path class="bar {style}{shade}" d="{path}" data-i="{number}"/>')
     return "".join(paths)
@@ -217,4 +226,5 @@ def _known(bar: Bar) -> Json:
         bar.bound_us,
         bar.end_us,
         None if bar.reason is None else bar.reason.value,
+        *([bar.held] if bar.held else []),
     ]

@@ -129,11 +129,12 @@
     }
   };
   const tellBar = (bar) => {
-    const [ask, node, queue, gang, held, bound, end, reason, start] = data.bars[bar.dataset.i];
+    const [ask, node, queue, gang, held, bound, end, reason, devices, start] = data.bars[bar.dataset.i];
     heading(ask);
     line("", "node", node);
     line("", "queue", queue);
     if (gang) line("", "gang", gang);
+    if (devices) line("", "devices", devices);
     const began = bound === null ? held : bound, fine = whole[1] - whole[0] >= H ? MIN : S;
     if (start !== undefined) {
       line("", "reserved at", instant(held, fine));

@@ -2,15 +2,18 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping, Sequence
 from typing import Final, final
 
 import attrs
 
+from muster.figures.devices import held_words, milli_held
 from muster.replay import Key, LiveAsk
 from muster.report._recording.timeline import Series, Timeline
 from muster_core.decisions import Reason
 from muster_core.resources import Resources
 from muster_core.structures.totals import add_to, take_from
+from muster_core.values.devices import stocks_in
 
 MOST_ROWS: Final = 384
 """The most rows of nodes; if there are more nodes, neighbours share a row."""
@@ -43,6 +46,9 @@ class Bar:
         bound_us: When its ask was bound, in microseconds; None if it only waited there.
         end_us: When it ended, in microseconds; None if it has not ended.
         reason: Why it ended, or None.
+        devices: The devices that it held: of each type their numbers, and how much it held of each
+            in milli.
+        held: The same in words; empty for none.
     """
 
     node: str
@@ -54,6 +60,8 @@ class Bar:
     bound_us: int | None
     end_us: int | None
     reason: Reason | None
+    devices: Sequence[tuple[str, Sequence[int], int]] = ()
+    held: str = ""
 
 
 @final
@@ -97,6 +105,7 @@ class _Node:
     exists: bool = False
     used: dict[str, int] = attrs.field(factory=dict[str, int])
     fill: int = 0
+    devices: dict[str, int] = attrs.field(factory=dict[str, int])
 
 
 @final
@@ -140,6 +149,8 @@ class NodeRecord:
         if exists != node.exists:
             self._row(node).there.change(FULL if exists else -FULL, at_us)
         node.exists, node.capacity = exists, capacity or Resources()
+        for kind, stock in stocks_in(node.capacity).items():
+            node.devices[kind] = max(stock.count, node.devices.get(kind, 0))
         self._refill(node, at_us)
 
     def _make_room(self, name: str, at_us: int) -> None:
@@ -191,7 +202,16 @@ class NodeRecord:
             bound_us=ask.bound_us,
             end_us=end_us,
             reason=reason,
+            devices=[
+                (kind, numbers, milli_held(kind, ask.resources))
+                for kind, numbers in sorted(ask.devices.items())
+            ],
+            held=held_words(ask.devices, ask.resources),
         )
+
+    def devices_of(self, node: str) -> Mapping[str, int]:
+        """Return the most devices of each type that a node had."""
+        return self._nodes[node].devices
 
     def share_of(self, ask: LiveAsk, node: str) -> float:
         """Return the dominant share of a node that an ask would have there, from 0 to 1."""

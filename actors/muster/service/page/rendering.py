@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 from typing import TYPE_CHECKING, Any, Final
 from urllib.parse import quote, urlencode
@@ -14,6 +14,7 @@ from markupsafe import Markup
 from starlette.responses import HTMLResponse
 
 from muster._version import __version__
+from muster.figures.devices import held_words
 from muster.figures.instants import dated, instant_of
 from muster.figures.text import SECOND, amount_text, counted, duration, number, percent, shortened
 from muster.figures.words import as_words
@@ -69,6 +70,11 @@ def together(text: str) -> str:
 
 def _amounts(amounts: Mapping[str, int]) -> str:
     return together(amounts_text(amounts))
+
+
+def _held(devices: Mapping[str, Sequence[int]], resources: Mapping[str, int]) -> str:
+    """Return which devices an ask holds; there may be a new line behind each number or type."""
+    return together(held_words(devices, resources)).replace(";\u00a0", "; ")
 
 
 def _duration(span_us: float) -> str:
@@ -130,6 +136,7 @@ def _environment() -> Environment:
         "counted": counted,
         "decided": as_words,
         "duration": _duration,
+        "held": _held,
         "json": _as_json,
         "moment": moment_words,
         "name": name_of,

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 
 from muster.figures.instants import INSTANTS
 from muster.figures.text import amount_text, duration
+from muster_core.values.quantities import MEMORY, has_parts
 
 if TYPE_CHECKING:
     from muster_core.reasons import Fact
@@ -49,7 +50,7 @@ def _fact(name: str, fact: Fact) -> str:
 def _amount(name: str, key: str, amount: int) -> str:
     """Return an amount; its key ends with the type of the resource where it is one."""
     before, _, kind = key.rpartition(" ")
-    if name == "lacking" or kind not in {"vcore", "memory"}:
+    if name == "lacking" or not (kind == MEMORY or has_parts(kind)):
         return f"{key} {amount:,}"
     text = amount_text(kind, amount)
     return f"{before} {text}".strip() + ("" if kind == "vcore" else f" {kind}")

@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from muster_core.snapshots import ReservationSnapshot
 
 _OF_AN_ASK: Final = ASKS.picked(
-    ("app", "ask", "queue", "place", "priority", "resources", "gang", "taken", "bound"),
+    ("app", "ask", "queue", "place", "priority", "resources", "devices", "gang", "taken", "bound"),
     single=True,
 )
 """What a node says of each ask on it."""

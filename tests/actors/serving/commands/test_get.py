@@ -190,3 +190,36 @@ def test_names_are_not_completed_without_a_server(tmp_path: Path) -> None:
         timeout=LONGEST_S,
     )
     assert (done.stdout.strip(), done.stderr) == ("", "")
+
+
+# CLIENT-10
+def test_devices_and_who_holds_them(tmp_path: Path) -> None:
+    feed = tmp_path / "devices.yaml"
+    feed.write_text(
+        """
+- {op: add_node, node: g, capacity: {vcore: 4}, devices: {gpu: {count: 3, model: A100}}}
+- {op: add_app, app: a, queue: root.dev}
+- {op: add_ask, app: a, ask: whole, devices: {gpu: 1}}
+- {op: add_ask, app: a, ask: part, devices: {gpu: {milli: 250}}, count: 2}
+"""
+    )
+    with Served(tmp_path) as served:
+        at = ("--server", served.urls[0])
+        assert run("submit", feed, *at).exit_code == 0
+        assert rows("asks", *at) == [
+            ["ask", "queue", "place", "priority", "resources", "node", "devices", "reason"],
+            ["a/whole", "root.dev", "bound", "0", "device/gpu 1", "g", "gpu 0"],
+            ["a/part-0", "root.dev", "bound", "0", "device/gpu 0.25", "g", "250 milli of gpu 1"],
+            ["a/part-1", "root.dev", "bound", "0", "device/gpu 0.25", "g", "250 milli of gpu 1"],
+        ]
+        head, node = rows("nodes", *at)
+        assert (head[4], node[4]) == ("devices", "1 of 3 gpu wholly free, 0.5 in parts")
+        shown = run("get", "ask", "a/part-1", *at).output
+        assert re.search(r"^devices +250 milli of gpu 1$", shown, re.MULTILINE)
+        shown = run("get", "node", "g", *at).output
+    assert [line.strip() for line in shown[shown.index("devices") :].splitlines()[:4]] == [
+        "devices      gpu, model A100: 1 of 3 gpu wholly free, 0.5 in parts",
+        "gpu 0: a/whole",
+        "gpu 1: a/part-0 (250 milli), a/part-1 (250 milli)",
+        "gpu 2: nobody",
+    ]

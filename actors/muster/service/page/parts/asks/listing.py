@@ -36,8 +36,21 @@ _LIMIT: Final = 50
 
 _FILTERS: Final = ("name", "queue", "user", "state", "reason", "app", "gang")
 
+# PAGE-84
 _COLUMNS: Final = ASKS.picked(
-    ("app", "ask", "queue", "user", "place", "node", "priority", "resources", "gang", "reason"),
+    (
+        "app",
+        "ask",
+        "queue",
+        "user",
+        "place",
+        "node",
+        "priority",
+        "resources",
+        "devices",
+        "gang",
+        "reason",
+    ),
     single=False,
 )
 

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Final, final
 import attrs
 import trio
 
+from muster.figures.devices import held_words
 from muster.service.problems import Problem
 from muster.service.streaming.findings import MOST
 from muster.service.streaming.history import Gone
@@ -91,6 +92,7 @@ class Line:
         tone: How it is marked: ``fine``, ``wait``, ``wrong`` or empty.
         is_reserved: Whether it says that a node is reserved.
         start_us: From when on, in microseconds since the origin; None if that is not known.
+        devices: The devices that the ask takes there, in words; may be empty.
     """
 
     seq: int
@@ -104,6 +106,7 @@ class Line:
     tone: str
     is_reserved: bool
     start_us: int | None
+    devices: str
 
     @classmethod
     def of(cls, announced: Announced) -> Line:
@@ -125,6 +128,7 @@ class Line:
             _tone(decision.kind, reason),
             decision.kind is Kind.RESERVED,
             decision.start_us,
+            held_words(decision.devices or {}, {}),
         )
 
 

@@ -12,6 +12,7 @@ from muster.figures.text import Unit, number, percent
 from muster.service.access.who import Role
 from muster.service.endpoints.columns import row_of
 from muster.service.page.parts.nodes.cells import Cell, Cells, Wanted, read_cells, share_of
+from muster.service.page.parts.nodes.devices import free_on, free_on_all
 from muster.service.page.parts.nodes.heat import Map, maps_of
 from muster.service.page.parts.places import place_of
 from muster.service.page.rendering import shown
@@ -63,11 +64,13 @@ class Listed:
     Attributes:
         said: Its fields, as in the list of nodes.
         parts: How much of each resource type is used, the fullest first.
+        devices: What is free of its devices, a text for each type.
         is_reserved: Whether it is reserved for an ask.
     """
 
     said: Mapping[str, object]
     parts: Sequence[Part]
+    devices: Sequence[str]
     is_reserved: bool
 
 
@@ -80,6 +83,7 @@ class Every:
         count: How many nodes there are.
         found: How many are shown.
         unschedulable: How many of these are unschedulable.
+        devices: What is free of their devices, a text for each type; empty if there are none.
         bands: What the colours mean.
         below: For each colour the queue with queues below it for which it stands, or None.
         maps: The heat maps, one for each group.
@@ -92,6 +96,7 @@ class Every:
     count: int
     found: int
     unschedulable: int
+    devices: Sequence[str]
     bands: Sequence[str]
     below: Sequence[str | None]
     maps: Sequence[Map]
@@ -115,11 +120,13 @@ def read_every(looking: Looking, wanted: Wanted, behind: Place | None) -> Steps[
     """
     found: Cells = yield from read_cells(looking, wanted)
     maps = yield from maps_of(found.cells, wanted.group, len(found.bands))
+    devices = yield from free_on_all([cell.node for cell in found.cells])
     listed, after = yield from _page(looking, found.cells, wanted, behind)
     return Every(
         count=found.count,
         found=len(found.cells),
         unschedulable=sum(one.unschedulable for one in maps),
+        devices=devices,
         bands=found.bands,
         below=found.below,
         maps=maps,
@@ -145,7 +152,8 @@ def _page(
         yield
         row = NodeRow(looking, cell.node)
         is_reserved = cell.node.name in reserved
-        listed.append(Listed(row_of(_COLUMNS, row), parts_of(cell.node), is_reserved))
+        said, parts = row_of(_COLUMNS, row), parts_of(cell.node)
+        listed.append(Listed(said, parts, free_on(cell.node), is_reserved))
     if first + AT_ONCE >= len(in_order):
         return listed, None
     return listed, cursor(_list_of(wanted), *place(in_order[first + AT_ONCE - 1]))

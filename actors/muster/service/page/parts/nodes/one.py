@@ -10,6 +10,7 @@ import attrs
 
 from muster.service.access.who import Role
 from muster.service.endpoints.columns import row_of
+from muster.service.page.parts.nodes.devices import Devices, devices_of
 from muster.service.page.parts.nodes.every import Part, parts_of
 from muster.service.page.parts.places import place_of
 from muster.service.page.parts.reserved import ReservedLine, reserved_lines
@@ -35,7 +36,7 @@ _OF_NODE: Final = NODES.picked(
     single=True,
 )
 _OF_ASK: Final = ASKS.picked(
-    ("app", "ask", "queue", "place", "priority", "resources", "gang"), single=False
+    ("app", "ask", "queue", "place", "priority", "resources", "devices", "gang"), single=False
 )
 
 
@@ -61,6 +62,7 @@ class Opened:
     Attributes:
         said: Its fields, as in the list of nodes.
         parts: How much of each resource type is used, the fullest first.
+        devices: Its devices, and who holds them.
         came_us: When it was added, or None.
         lease_us: How long it stays without a renewal; None if it has no lease.
         reserved: The first asks for which it is reserved.
@@ -71,6 +73,7 @@ class Opened:
 
     said: Mapping[str, object]
     parts: Sequence[Part]
+    devices: Devices
     came_us: int | None
     lease_us: int | None
     reserved: Sequence[ReservedLine]
@@ -91,7 +94,7 @@ def open_node(looking: Looking, name: str, behind: tuple[int, int] | None) -> St
     yield
     row = NodeRow(looking, looking.view.nodes.nodes[name])
     rows = row.rows()
-    yield
+    devices = yield from devices_of(looking, row.node, rows)
     first = 0 if behind is None else bisect_right(rows, behind, key=_place)
     standing: list[Standing] = []
     for one in rows[first : first + AT_ONCE]:
@@ -104,6 +107,7 @@ def open_node(looking: Looking, name: str, behind: tuple[int, int] | None) -> St
     return Opened(
         said=row_of(_OF_NODE, row),
         parts=parts_of(row.node),
+        devices=devices,
         came_us=row.came_us(),
         lease_us=None if entry is None else entry.event.lease_us,
         reserved=reserved,
