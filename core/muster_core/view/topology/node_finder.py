@@ -73,8 +73,11 @@ class NodeFinder:
             # BACKFILL-24
             if may is not None:
                 return next(filter(may, self._present.fitting(leaf, ask, bit)), None)
-            # SERVICE-10
-            return self._unless_kept(self._nodes.find(bit), leaf, ask)
+            # SERVICE-10: an ask that matches a node that is kept requires this node.
+            node = self._nodes.find(bit)
+            if node is not None and node.kept and not self._kept_nodes.is_service(leaf, ask):
+                return None
+            return node
         if not self._nodes.fitting >> bit & 1:
             return None
         choice = self._choice_beside_victims if beside_victims else self._choice
@@ -83,11 +86,6 @@ class NodeFinder:
         if standing.must_choose:
             chosen = self._choose(choice, gang, member, standing)
         return choice.find(member, standing, chosen, may)
-
-    def _unless_kept(self, node: Node | None, leaf: LeafView, ask: Ask) -> Node | None:
-        if node is None or not node.kept or self._kept_nodes.is_service(leaf, ask):
-            return node
-        return None  # An ask that matches a node that is kept requires this node.
 
     # TOPOLOGY-14
     def find_in_any_domain(self, leaf: LeafView, ask: Ask, bit: int) -> Node | None:
