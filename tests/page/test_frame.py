@@ -59,11 +59,16 @@ def test_a_page_stays_while_the_service_is_away(browser: Browser, tmp_path: Path
         page.get_by_role("link", name="Queues", exact=True).click()
         away.filter(has_text="“Queues” was not opened").wait_for()
         assert "nodes" in shown.main()
+        health = page.get_by_role("list", name="Health")
+        assert "The service does not answer" in health.inner_text()
+        assert "ready" not in health.inner_text()
         shown.check(but=("ERR_",))
         with Served(tmp_path, "--listen", served.urls[0].removeprefix("http://")) as again:
             again.client.post("/api/v1/events", json=[NODE]).raise_for_status()
             shown.until("1node")
             away.wait_for(state="hidden")
+            assert "The scheduler is ready" in health.inner_text()
+            assert "does not answer" not in health.inner_text()
             page.get_by_role("link", name="Queues", exact=True).click()
             page.wait_for_url("**/queues")
 

@@ -98,7 +98,7 @@ def test_a_role_allows_what_it_allows_in_requests(guarded: Served) -> None:
     response = guarded.client.post("/events", data=form, headers=proof(guarded.client))
 
     assert response.status_code == 403
-    assert "this needs the role submitter" in response.text
+    assert "This needs the role submitter" in response.text
 
 
 # PAGE-3

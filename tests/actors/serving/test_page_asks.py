@@ -181,7 +181,7 @@ def test_all_reasons_are_told(here: Here, name: str) -> None:
 # PAGE-43
 def test_what_would_help_comes_with_its_events(here: Here) -> None:
     page = here.client.get("/asks/shop/cart-7").text
-    assert 'hx-get="/asks/shop/cart-7/helps" hx-trigger="load"' in page
+    assert 'hx-get="/asks/shop/cart-7/helps" hx-trigger="load, again"' in page
     assert "data-kept" in page
     response = here.client.get("/asks/shop/cart-7/helps", headers={"HX-Request": "true"})
 
@@ -229,6 +229,7 @@ def test_what_a_button_would_lead_to_is_summed_up(tmp_path: Path) -> None:
         ("in 14.439512 s it may reclaim", "In 14.4 s it may reclaim."),
         ("in 754.4 s it may reclaim", "In 12 min 34 s it may reclaim."),
         ("in 20 s it may reclaim", "In 20 s it may reclaim."),
+        ("app 'shob' is unknown; did you mean shop?", "App 'shob' is unknown; did you mean shop?"),
         ("root.a has 2.5 vcore of 3.25", "root.a has 2.5 vcore of 3.25."),
     ],
 )

@@ -38,8 +38,8 @@ def test_the_overview_names_who_has_a_reservation(here: Here) -> None:
 
     assert "2 reservations nodes that are reserved" in text
     table = text[text.index("Reserved Nodes that are reserved") :]
-    assert re.search(r"new/wide n1 from 20\d\d-.{15,40} on root\.q 5 cores", table)
-    assert "new/next n2 from an end on that is not known root.q 4 cores" in table
+    assert re.search(r"new/wide n1 from 20\d\d-.{15,40} root\.q 5 cores", table)
+    assert "new/next n2 from an end that is not known root.q 4 cores" in table
     assert re.search(r"n1 is reserved for new/wide from 20\d\d", text)
 
 
@@ -57,7 +57,7 @@ def test_the_page_of_a_node_says_for_whom_it_is_reserved(here: Here) -> None:
 def test_the_page_of_an_ask_says_what_it_has_and_where_it_stands(here: Here) -> None:
     text = shown(here, "/asks/new/wide")
 
-    assert re.search(r"Reserved for it n1 from 20\d\d-.{15,40} on, by backfill of root\.q", text)
+    assert re.search(r"Reserved for it n1 from 20\d\d-.{15,40}, by backfill of root\.q", text)
     assert "When will it start? It is number 1 of all pending asks in order." in text
     assert re.search(r"reserved on n1 from 20\d\d", text)
     assert "as soon as an ask ends of which no end is known" in shown(here, "/asks/new/next")
@@ -83,7 +83,7 @@ def test_the_start_that_would_be_delayed_is_a_date(here: Here) -> None:
 # PAGE-80
 def test_a_copy_of_the_state_says_when_an_ask_starts(here: Here) -> None:
     page = here.client.get("/asks/new/wide").text
-    assert 'hx-get="/asks/new/wide/starts" hx-trigger="load"' in page
+    assert 'hx-get="/asks/new/wide/starts" hx-trigger="load, again"' in page
 
     text = shown(here, "/asks/new/wide/starts")
     assert re.search(r"Alone it would fit at 20\d\d.* It starts at 20\d\d", text)

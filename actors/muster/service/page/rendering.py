@@ -91,7 +91,7 @@ def sentence(text: str) -> str:
     text = rounded(text)
     first = text.partition(" ")[0]
     begin = text[:1].upper() if first.isalpha() and first != "root" else text[:1]
-    return f"{begin}{text[1:]}{'' if text.endswith('.') else '.'}"
+    return f"{begin}{text[1:]}{'' if text.endswith(('.', '?')) else '.'}"
 
 
 def _as_json(value: object) -> str:
@@ -115,10 +115,10 @@ def ask_path(app: str, ask: str) -> str:
 
 
 def moment_words(iso: str) -> str:
-    """Return a date in UTC, as :func:`as_iso` writes it, for readers: to the millisecond at most."""
+    """Return a date in UTC, as :func:`as_iso` writes it, for readers: to the second, or millisecond."""
     date, _, rest = iso.removesuffix("Z").partition("T")
     seconds, _, fraction = rest.partition(".")
-    fraction = fraction[:3].rstrip("0")
+    fraction = fraction[:3].ljust(3, "0") if fraction[:3].strip("0") else ""
     return f"{date} {seconds}{'.' if fraction else ''}{fraction} UTC"
 
 

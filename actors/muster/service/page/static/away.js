@@ -8,6 +8,8 @@
   const RETRY_MS = 2000;
   let lost = null;
   let source = null;
+  // What is searched for since the page was opened, and was not sent: it is sent when somebody answers.
+  const unanswered = new Set();
   let isLeft = false;
   addEventListener("pagehide", () => {
     isLeft = true;
@@ -18,8 +20,9 @@
 
   const say = (more = "") => {
     away.hidden = lost === null;
+    document.body.classList.toggle("is-away", lost !== null);
     const since = lost?.toISOString().slice(11, 19);
-    const kept = document.body.dataset.live === undefined ? "This page stays" : "You see its state of then, and the page goes on when the service is back";
+    const kept = document.body.dataset.live === undefined ? "This page stays" : "This page shows the last state that is known, and goes on when the service is back";
     away.textContent = lost === null ? "" : `The service has not answered since ${since} UTC.${more} ${kept}.`;
   };
 
@@ -47,6 +50,8 @@
   const find = () => {
     lost = null;
     say();
+    for (const one of unanswered) htmx.trigger(one, "again");
+    unanswered.clear();
     if (source?.readyState === EventSource.CLOSED) listen();
     document.dispatchEvent(new CustomEvent("muster:back"));
   };
@@ -120,6 +125,7 @@
 
   // What htmx could not send, or what a proxy has answered for the service.
   const unsent = ({ detail }) => {
+    if (detail.elt.matches(".searching")) unanswered.add(detail.elt);
     const button = detail.requestConfig?.triggeringEvent?.submitter ?? detail.elt;
     lose(button.matches("button") ? ` “${button.textContent.trim()}” was not sent.` : "");
   };

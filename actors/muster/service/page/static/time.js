@@ -63,7 +63,7 @@
     } catch {
       // The page is being left.
     }
-    going.textContent = `The state of then is made again from what is kept${share === "" ? "" : `: ${share} %`} …`;
+    going.textContent = `The state at that time is made again from what is kept${share === "" ? "" : `: ${share} %`} …`;
     going.hidden = false;
     setTimeout(look, SLOW_MS);
   };
