@@ -54,9 +54,10 @@ def test_what_would_help_is_searched_for_when_the_service_is_back(
     browser: Browser, standing: Served
 ) -> None:
     with window(browser, standing.urls[0]) as shown:
-        shown.page.route("**/helps*", lambda route: route.abort("connectionrefused"), times=1)
-        shown.open("/asks/train/worker-1")
-        shown.page.locator("#away", has_text="has not answered since").wait_for()
+        lost = "**/asks/train/worker-1/helps*"
+        shown.page.route(lost, lambda route: route.abort("connectionrefused"), times=1)
+        with shown.page.expect_event("requestfailed", lambda one: one.url.endswith("/helps")):
+            shown.open("/asks/train/worker-1")
         expect(shown.page.locator(".searching")).to_have_count(0, timeout=WAIT_MS)
         shown.page.get_by_role("button", name="Search again").wait_for()
         expect(shown.page.locator("#away")).to_be_hidden()
