@@ -263,8 +263,11 @@ class Rounds:
         # ORDER-4
         node = None
         if not exact or (is_allowed and leaf.has_room(ask)):
+            # Most asks have no gang, and take the first node without one more call.
+            node = self._state.nodes.find(bit) if ask.gang is None else None
+            if ask.gang is not None or (node is not None and node.kept):
+                node = self._finder.find(leaf, app, ask, bit)
             # BACKFILL-24
-            node = self._finder.find(leaf, app, ask, bit)
             if node is not None and self._in_force.reservations:
                 node = self._reservations.backfilling.find_node(leaf, app, ask, bit)
         if node is None:

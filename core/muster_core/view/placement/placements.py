@@ -124,17 +124,19 @@ class Placements:
     ) -> list[Decision]:
         """Assign a pending ask, whose shape has ``bit``, to a node, and bind it."""
         state, identity = self._state, app.identity
-        # DEVICE-7, DEVICE-12
-        devices = state.nodes.devices_for(node, ask.shape) if ask.shape.devices else ()
         assigned = decision_on_ask(
             _ASSIGNED, identity.name, ask.name, node.name, leaf.config.path, ask.gang
         )
-        if devices:
+        devices: TakenDevices = ()
+        place: Place = (True, node.name)
+        # DEVICE-7, DEVICE-12
+        if ask.shape.devices:
+            devices = state.nodes.devices_for(node, ask.shape)
             assigned = attrs.evolve(assigned, devices=dict(devices))
+            place = (True, node.name, devices)
         state.forget_pending(leaf, app, ask, bit)
         state.shapes.release(bit)
         self._use(leaf, app, ask, node, state.shapes.amounts[bit], devices)
-        place = (True, node.name, devices) if devices else (True, node.name)
         self.seen_states.note(identity.key, ask.name, None, place)
         return [assigned, *self._enter_bound(leaf, app, ask, node, now_us, devices=devices)]
 

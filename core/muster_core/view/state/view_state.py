@@ -261,12 +261,15 @@ class ViewState:
         bit = self.bit_of(ask)
         if app.backing_off and ask.name in app.backing_off:
             self._end_back_off(app, ask)
+        self.moves += 1
         self.forget_pending(self.leaf_of(app), app, ask, bit)
         return bit
 
     def forget_pending(self, leaf: LeafView, app: ViewApp, ask: Ask, bit: int) -> None:
-        """Do the work of :meth:`remove_pending` for a known leaf and bit."""
-        self.moves += 1
+        """Do the work of :meth:`remove_pending` for a known leaf and bit.
+
+        It is no move of its own: an ask that gets a node changes this node.
+        """
         app.remove(ask, bit)
         leaf.count_shape(bit, -1)
         if ask.preempts or leaf.watched:
