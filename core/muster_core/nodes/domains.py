@@ -84,25 +84,27 @@ class _Order:
         if len(seen) > len(nodes.nodes):
             for node in [one for one in seen if nodes.nodes.get(one.name) is not one]:
                 self._forget(seen.pop(node))
-        self.domains = self._sorted(nodes, self._sums)
+        self.domains = self._sorted(nodes, {})
 
     def if_used(self, nodes: NodeIndex, more: More) -> tuple[str, ...]:
         """Return the domains in the order that they would have; nodes must have been looked at."""
-        sums = dict(self._sums)
+        used: dict[str, dict[str, int]] = {}
         for name, amounts in more.items():
             node = nodes.nodes.get(name)
             seen = None if node is None else self._seen[node]
             if isinstance(seen, _Seen):
-                now = self._sums[seen.domain]
-                if sums[seen.domain] is now:
-                    sums[seen.domain] = attrs.evolve(now, used=dict(now.used))
-                add_to(sums[seen.domain].used, amounts)
-        return self._sorted(nodes, sums)
+                if seen.domain not in used:
+                    used[seen.domain] = dict(self._sums[seen.domain].used)
+                add_to(used[seen.domain], amounts)
+        return self._sorted(nodes, used)
 
     # TOPOLOGY-10
-    @staticmethod
-    def _sorted(nodes: NodeIndex, sums: Mapping[str, _Sum]) -> tuple[str, ...]:
-        ranks = [(nodes.score(one.capacity, one.used), value) for value, one in sums.items()]
+    def _sorted(self, nodes: NodeIndex, used: Mapping[str, Mapping[str, int]]) -> tuple[str, ...]:
+        """Sort the domains, of some of which other amounts are used."""
+        ranks = [
+            (nodes.score(one.capacity, used.get(value, one.used)), value)
+            for value, one in self._sums.items()
+        ]
         return tuple(value for _, value in sorted(ranks))
 
     def _look_at(self, node: Node) -> _Seen | int:

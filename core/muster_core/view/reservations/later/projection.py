@@ -138,7 +138,7 @@ class Projection:
     def _undo(self, member: Member, node: Node) -> None:
         add_to(self._nodes[node.name], member.ask.resources.amounts, -1)
         self.difference.undo(member)
-        use = self._taken.pop(member.holder, None)
+        use = self._taken.pop(member.holder, None) if self._taken else None
         if use is not None:
             self._devices_of(node).change_anyway(use, 1)
 
