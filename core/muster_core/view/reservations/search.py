@@ -161,11 +161,13 @@ class Search:
 
     def _first_of(self, member: Member, nodes: Iterable[Node], at: Instant) -> Node:
         """Return the first of some nodes in the order that they have at an instant."""
-        projection = self._with_others()
+        projection = Projection(self._state)
         for node in nodes:
             for release in releases_on(self._state, node, self._now_us):
                 if release.at <= at:
                     projection.release(release.app, release.allocation, node)
+        # DEVICE-7: afterwards, as they take devices that are free then.
+        self._hold(projection, self._others)
         return min(nodes, key=lambda node: projection.rank(node, member.ask))
 
     # BACKFILL-22
