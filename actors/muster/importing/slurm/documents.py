@@ -18,9 +18,6 @@ from muster_core.decisions import MICROSECONDS
 
 _LATEST_S: Final = 253_402_300_800
 _LONGEST_S: Final = 10**10
-_INFINITE: Final = 2**32 - 1
-"""What older versions write for no limit."""
-
 _NOTHING: Final[Mapping[str, Any]] = {}
 _FLAGS: Final = frozenset({"COMPLETING", "CONFIGURING", "RESIZING", "SIGNALING", "STAGE_OUT"})
 
@@ -75,7 +72,7 @@ def _record(job: Mapping[str, Any]) -> Record:
         priority=str(_number(job.get("priority")) or ""),
         submit=str(times.get("submission", "")),
         limit_s=_limit(times.get("limit")),
-        is_unlimited=_is_infinite(times.get("limit")),
+        is_unlimited=_is_infinite(times),
     )
 
 
@@ -167,10 +164,11 @@ def _limit(value: object) -> int | None:
     return number * 60 if number and number * 60 < _LONGEST_S else None
 
 
-def _is_infinite(value: object) -> bool:
-    if isinstance(value, dict):
-        return cast("Mapping[str, Any]", value).get("infinite") is True
-    return value == _INFINITE
+def _is_infinite(times: Mapping[str, Any]) -> bool:
+    """Return whether there is no limit; Slurm 22.05 writes ``null`` then."""
+    if "limit" in times and times["limit"] is None:
+        return True
+    return _map(times, "limit").get("infinite") is True
 
 
 def _seconds(value: object) -> int | None:
