@@ -113,7 +113,6 @@ def test_a_job_that_says_too_little_or_too_much_is_left_out(
     assert causes(summary) == {cause: 1}
 
 
-# IMPORT-11: What a job of Slurm asks for
 @pytest.mark.parametrize("share", ["shard", "mps"])
 def test_shares_of_gpus_that_take_no_gpu_are_counted(tmp_path: Path, share: str) -> None:
     tres = f"cpu=1,gres/{share}=4,node=1"
