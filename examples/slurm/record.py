@@ -78,9 +78,9 @@ NodeName=c3 NodeHostname=cluster NodeAddr=127.0.0.1 Port=26823 Feature=avx512
 NodeName=g1 NodeHostname=cluster NodeAddr=127.0.0.1 Port=26824 Feature=avx512 RealMemory=32000 Gres=gpu:a100:2
 
 PartitionName=DEFAULT State=UP MaxTime=60 PriorityTier=10 PreemptMode=OFF
-PartitionName=batch Nodes=c[1-3] Default=YES
+PartitionName=batch Nodes=c[1-3] Default=YES DefaultTime=10
 PartitionName=gpu Nodes=g1
-PartitionName=scavenge Nodes=ALL PriorityTier=1 PreemptMode=REQUEUE
+PartitionName=scavenge Nodes=ALL PriorityTier=1 PreemptMode=REQUEUE MaxTime=UNLIMITED
 """
 
 DBD_CONF: Final = """\
@@ -114,7 +114,7 @@ AT_FIRST_LONG: Final = '[ "$SLURM_RESTART_COUNT" ] && exec sleep 3; sleep 200'
 STATES: Final = "BF,CA,CD,DL,F,NF,OOM,PD,PR,R,RQ,RS,RV,S,TO"
 COLUMNS: Final = (
     "JobID,JobName,User,Group,Account,Partition,QOS,Submit,Eligible,Start,End,ElapsedRaw,State,"
-    "ReqTRES,AllocTRES,NNodes,Constraints,Priority"
+    "ReqTRES,AllocTRES,NNodes,Constraints,Priority,TimelimitRaw"
 )
 
 
@@ -368,6 +368,7 @@ def everyday(chance: random.Random) -> None:
             size = chance.choice((1, 1, 1, 2, 4))
             memory = chance.choice((500, 1000, 2000))
             extra = ["-C", "ib"] if chance.random() < 0.1 else []
+            extra += chance.choice(([], ["--time=1"], ["--time=2"]))
             submit(
                 user,
                 f"sleep {chance.randint(1, 12)}",
@@ -431,7 +432,7 @@ def record() -> None:
             "--json",
             "--duplicates",
             *since,
-            "--name=prepare,train,coupled,again,broken",
+            "--name=prepare,train,coupled,again,broken,scavenger",
         ),
         "nodes.txt": ("scontrol", "show", "node"),
         "associations.txt": ("sacctmgr", "-P", "show", "associations", "tree"),
@@ -439,6 +440,8 @@ def record() -> None:
     }
     for name, command in made.items():
         (HERE / name).write_text(run(*command), encoding="utf-8")
+    conf = run("scontrol", "show", "config") + run("scontrol", "show", "partition")
+    (HERE / "conf.txt").write_text(conf, encoding="utf-8")
     run("sacctmgr", "dump", "example", f"File={FOLDER / 'dump.cfg'}")
     shutil.copyfile(FOLDER / "dump.cfg", HERE / "dump.cfg")
     (HERE / "slurm.conf").write_text(CONF, encoding="utf-8")

@@ -175,7 +175,8 @@ def _configuration(request: Request, workload: Workload) -> dict[str, object]:
     made = configuration_of(workload.queues, workload.settings)
     if request.make_config is None:
         return {"config": made}
-    text = yaml.safe_dump(made, sort_keys=False, allow_unicode=True)
+    text = "".join(f"# {line}\n" for line in workload.comments)
+    text += yaml.safe_dump(made, sort_keys=False, allow_unicode=True)
     with Output(request.make_config, whole=True) as output:
         output.write(text.encode())
     return {"file": _from_feed(request.make_config, request.target)}

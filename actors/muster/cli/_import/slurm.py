@@ -11,7 +11,7 @@ import click
 from muster.cli._import.request import Request, import_options
 from muster.cli._import.run import Kind, run
 from muster.cli._options import FILE, example
-from muster.importing.slurm import FIELDS, QUEUES, Sources, nodes_of_slurm, read_slurm
+from muster.importing.slurm import FIELDS, QUEUES, Sources, conf_of, nodes_of_slurm, read_slurm
 
 _PRIORITIES: Final = ("none", "job", "qos")
 
@@ -37,6 +37,15 @@ def _zone(context: click.Context, parameter: click.Parameter, value: str) -> Zon
     "associations tree` prints, or a file of `sacctmgr dump`.",
 )
 @click.option(
+    "--slurm-conf",
+    "conf",
+    type=FILE,
+    metavar="FILE",
+    help="How Slurm schedules: a slurm.conf, or what `scontrol show config` and `scontrol show "
+    "partition` print. It says the order of the queue root, unless --config is given, and the "
+    "time limits of jobs that have none of their own. Default: the slurm.conf of --nodes.",
+)
+@click.option(
     "--priority",
     type=click.Choice(_PRIORITIES),
     default="none",
@@ -60,7 +69,12 @@ def _zone(context: click.Context, parameter: click.Parameter, value: str) -> Zon
     help="The time zone of times without an offset.",
 )
 def command(
-    request: Request, accounts: str | None, priority: str, qos: str | None, zone: ZoneInfo
+    request: Request,
+    accounts: str | None,
+    conf: str | None,
+    priority: str,
+    qos: str | None,
+    zone: ZoneInfo,
 ) -> None:
     """Make a feed of the jobs that sacct prints.
 
@@ -81,5 +95,7 @@ def command(
     if (priority == "qos") is not (qos is not None):
         msg = "--priority qos and --qos FILE go together"
         raise click.UsageError(msg)
-    sources = Sources(zone=zone, by_job=priority == "job", qos=qos, accounts=accounts)
+    if conf is None and request.nodes is not None:
+        conf = conf_of(request.nodes)
+    sources = Sources(zone=zone, by_job=priority == "job", qos=qos, accounts=accounts, conf=conf)
     run(request, Kind(partial(read_slurm, sources=sources), FIELDS, QUEUES, nodes_of_slurm))

@@ -72,6 +72,7 @@ def _record(job: Mapping[str, Any]) -> Record:
         priority=str(_number(job.get("priority")) or ""),
         submit=str(times.get("submission", "")),
         limit_s=_limit(times.get("limit")),
+        is_unlimited=_is_infinite(times),
     )
 
 
@@ -161,6 +162,13 @@ def _limit(value: object) -> int | None:
     """Return a limit in seconds; it is in minutes, and 0 if it is not known."""
     number = _number(value)
     return number * 60 if number and number * 60 < _LONGEST_S else None
+
+
+def _is_infinite(times: Mapping[str, Any]) -> bool:
+    """Return whether there is no limit; Slurm 22.05 writes ``null`` then."""
+    if "limit" in times and times["limit"] is None:
+        return True
+    return _map(times, "limit").get("infinite") is True
 
 
 def _seconds(value: object) -> int | None:

@@ -7,6 +7,7 @@ from typing import Final, final
 
 import attrs
 
+from muster.importing.slurm.limits import Limits
 from muster.importing.slurm.lines import JOB
 from muster.importing.slurm.records import WAITING, JobId, Record, id_of
 from muster.importing.slurm.seen import Seen
@@ -51,6 +52,7 @@ class Jobs:
         shapes: Says what they ask for.
         priority: Gives their priorities.
         paths: Of each account with others above it: the names of all of them.
+        limits: Says how long they were expected to run.
     """
 
     def __init__(
@@ -60,6 +62,7 @@ class Jobs:
         shapes: Shapes,
         priority: Priority,
         paths: Mapping[str, str],
+        limits: Limits,
     ) -> None:
         self._workload = workload
         self._account = workload.account
@@ -67,6 +70,7 @@ class Jobs:
         self._shapes = shapes
         self._priority = priority
         self._paths = paths
+        self._limits = limits
         self._seen = Seen()
         self._names = _Names(self._seen)
         self._known_paths: dict[str, str] = {}
@@ -101,7 +105,7 @@ class Jobs:
             return
         self._account.taken[JOB] += 1
         self._note(record, shape, run, place)
-        self._submit(record, found, run, shape, queue)
+        self._submit(record, found, run, shape, queue, self._limits.of(record, place))
 
     def finish(self) -> None:
         """Put in what waits for more of its kind."""
@@ -177,7 +181,15 @@ class Jobs:
         for text, example in shape.notes:
             note(JOB, text, place, example)
 
-    def _submit(self, record: Record, found: JobId, run: int, shape: Shape, queue: str) -> None:
+    def _submit(
+        self,
+        record: Record,
+        found: JobId,
+        run: int,
+        shape: Shape,
+        queue: str,
+        estimate_s: int | None,
+    ) -> None:
         is_plain = found.task is None and found.component is None
         again = f"-run-{run}" if run > 1 else ""
         if found.task is not None:
@@ -190,7 +202,7 @@ class Jobs:
             at_us=_instant(record),
             app=app,
             queue=queue,
-            parts=self._parts(record, shape, first),
+            parts=self._parts(record, shape, first, estimate_s),
             user=name_of(record.user),
             groups=(name_of(record.group),) if record.group else (),
             is_gang=shape.count > 1,
@@ -205,7 +217,9 @@ class Jobs:
         else:
             self._coupled[1].append(job)
 
-    def _parts(self, record: Record, shape: Shape, first: str) -> Sequence[Part]:
+    def _parts(
+        self, record: Record, shape: Shape, first: str, estimate_s: int | None
+    ) -> Sequence[Part]:
         """Return the asks of a job; of a task or a component their names begin with its number."""
         run_us = record.run_s * MICROSECONDS if record.run_s is not None else 0
         priority = self._priority(record)
@@ -217,7 +231,7 @@ class Jobs:
                 selector=shape.selector,
                 run_us=run_us if record.is_over else None,
                 priority=priority,
-                estimate_us=None if record.limit_s is None else record.limit_s * MICROSECONDS,
+                estimate_us=None if estimate_s is None else estimate_s * MICROSECONDS,
             )
             for ask, (resources, count) in zip(
                 _asks(first, len(shape.members)), shape.members, strict=True

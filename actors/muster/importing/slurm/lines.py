@@ -9,7 +9,7 @@ from muster.feeds import FeedError
 from muster.feeds._encodings.source import Input
 from muster.importing.slurm.columns import RIGHT, Columns, columns_of
 from muster.importing.slurm.records import RUNNING, Record, Wants
-from muster.importing.slurm.values import Times, duration_s, limit_s
+from muster.importing.slurm.values import Times, duration_s, is_unlimited, limit_s
 from muster.importing.workload.account import Account
 from muster.importing.workload.reading import lines_of
 from muster_core.decisions import MICROSECONDS
@@ -128,5 +128,5 @@ class _Lines:
             word not in RUNNING,
             run_s, duration_s(suspended) or 0 if suspended else 0,
             wants, user, group, account, qos, name, reservation, wckey, priority, submit,
-            limit_s(minutes, limit),
+            limit_s(minutes, limit), is_unlimited(minutes or limit),
         )  # fmt: skip

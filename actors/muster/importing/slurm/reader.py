@@ -11,10 +11,13 @@ import attrs
 from muster.feeds import FeedError
 from muster.importing.slurm.cluster.accounts import read_accounts
 from muster.importing.slurm.cluster.qos import read_qos
+from muster.importing.slurm.cluster.setup import Setup, read_setup
 from muster.importing.slurm.documents import is_document, read_documents
 from muster.importing.slurm.jobs import Jobs, Priority
+from muster.importing.slurm.limits import Limits
 from muster.importing.slurm.lines import read_lines
 from muster.importing.slurm.records import Record
+from muster.importing.slurm.scheduling import take_scheduler
 from muster.importing.slurm.shapes import Shapes
 from muster.importing.slurm.values import Times
 from muster.importing.workload.queues import Queues
@@ -35,12 +38,14 @@ class Sources:
         by_job: Whether the priority of a job is what sacct says; else it is 0.
         qos: A file with the priorities of qualities of service, which jobs get then, or None.
         accounts: A file with the tree of accounts, or None.
+        conf: A file that says how Slurm schedules, or None.
     """
 
     zone: tzinfo = UTC
     by_job: bool = False
     qos: str | None = None
     accounts: str | None = None
+    conf: str | None = None
 
 
 def read_slurm(
@@ -68,13 +73,16 @@ def read_slurm(
         tree = read_accounts(sources.accounts, workload.account)
         paths = tree.paths
         workload.settings |= tree.settings
+    setup = Setup() if sources.conf is None else read_setup(sources.conf)
+    take_scheduler(setup, workload)
     priority = _priority(sources)
     shapes = Shapes(workload.nodes)
     if not shapes.cores:
         msg = "sacct does not say which nodes there are: give --nodes, such as what "
         msg += "`scontrol show node` prints, a slurm.conf, or '32x vcore=64,memory=256Gi'"
         raise FeedError(files[0], msg)
-    jobs = Jobs(workload, queues, shapes, priority, paths)
+    limits = Limits(setup.partitions, workload.account)
+    jobs = Jobs(workload, queues, shapes, priority, paths, limits)
     times = Times(sources.zone)
     for file in files:
         with opened(file, opener) as source:

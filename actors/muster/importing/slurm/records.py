@@ -101,6 +101,7 @@ class Record:
         priority: Its priority at the time it started, as it was printed.
         submit: The time at which it was submitted, as it was printed, for messages.
         limit_s: How long it may run, in seconds; None if that is not known, or without limit.
+        is_unlimited: Whether it may run without limit.
     """
 
     job: str
@@ -123,3 +124,4 @@ class Record:
     priority: str
     submit: str
     limit_s: int | None = None
+    is_unlimited: bool = False

@@ -35,6 +35,9 @@ _MILLI: Final = 1000
 _CONSTRAINT: Final = re.compile(r"[\w.:/-]+(&[\w.:/-]+)*")
 _GRES: Final = "gres/"
 # Resources of a whole cluster, and what is a consequence of the others.
+_SHARES: Final = ("shard", "mps")
+"""Gres that are parts of GPUs."""
+
 _SHARED: Final = ("license/", "bb/")
 _NAMES: Final = {"gpu": GPU}
 
@@ -74,6 +77,11 @@ class Shapes:
         self._has_partitions = any(key.startswith(PARTITION) for key in self._attributes)
         self._has_types = any(key.startswith(GPU_TYPE) for key in self._attributes)
         self._largest = largest_of(nodes)
+        self._shares = [
+            name
+            for name in _SHARES
+            if any(node.capacity.get(GPU) and node.capacity.get(name) for node in nodes)
+        ]
 
     @property
     def cores(self) -> int:
@@ -118,6 +126,11 @@ class Shapes:
             ("asked for what is not of a node, such as licences", f"{name}={amount}")
             for name, amount in main.items()
             if name.startswith(_SHARED)
+        ]
+        notes += [
+            (f"asked for {name}, which takes nothing of the GPUs in the feed", str(kept[name]))
+            for name in self._shares
+            if name in kept
         ]
         members = tuple(_divided(kept, nodes))
         selector = dict(self._selector(wants, types, notes))

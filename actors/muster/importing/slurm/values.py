@@ -28,6 +28,7 @@ _ISO: Final = re.compile(
     r"(\d{4}-\d\d-\d\d[T ]\d\d:\d)(\d)(?::(\d\d))?(?:\.\d{1,9})?(Z|[+-]\d\d:?\d\d)?", re.ASCII
 )
 _ELAPSED: Final = re.compile(r"(?:(\d{1,6})-)?(?:(\d{1,8}):)?(\d{1,8}):(\d\d)(?:\.\d+)?", re.ASCII)
+_MINUTES: Final = re.compile(r"(?:(\d{1,6})-)?(\d{1,8})(?::(\d{1,8})(?::(\d{1,8}))?)?", re.ASCII)
 _MEMORY: Final = re.compile(r"(\d{1,15})(?:\.(\d{1,6}))?([KMGTPE]?)(?:i?B)?([nc]?)", re.ASCII)
 _COUNT: Final = re.compile(r"(\d{1,15})(?:\.(\d{1,6}))?([KMGTP]?)", re.ASCII)
 _BYTES: Final[Mapping[str, int]] = {
@@ -121,6 +122,28 @@ def limit_s(minutes: str, text: str) -> int | None:
     else:
         limit = duration_s(text) if ":" in text else None
     return limit if limit and limit < _LONGEST_S else None
+
+
+def is_unlimited(text: str) -> bool:
+    """Return whether a limit of time is none."""
+    return text.upper() in ("UNLIMITED", "INFINITE")
+
+
+def minutes_s(text: str) -> int | None:
+    """Return a limit of time of a ``slurm.conf`` in seconds, in whole minutes; None if it is none.
+
+    It is ``minutes``, ``minutes:seconds``, ``hours:minutes:seconds``, ``days-hours``,
+    ``days-hours:minutes`` or ``days-hours:minutes:seconds``; seconds are rounded up.
+    """
+    match = _MINUTES.fullmatch(text)
+    if match is None:
+        return None
+    days, *parts = match.groups()
+    if days is None and parts[2] is None:
+        parts = ["0", *parts[:2]]  # without days two numbers are minutes and seconds
+    hours, minutes, seconds = (int(part or 0) for part in parts)
+    total = ((int(days or 0) * 24 + hours) * 60 + minutes) * 60 + seconds
+    return -(-total // 60) * 60 if total < _LONGEST_S else None
 
 
 def memory_of(text: str) -> tuple[int, str] | None:

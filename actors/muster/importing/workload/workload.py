@@ -73,6 +73,7 @@ class Workload:
         until_us: Jobs after this instant are not wanted; None for all.
         nodes: The nodes with which the feed begins.
         settings: What a made configuration says of queues, by their paths, beside their names.
+        comments: What a made configuration says of them, in lines of a text.
         head: Other events with which it begins, after the nodes, such as priority classes.
     """
 
@@ -83,6 +84,7 @@ class Workload:
         self.until_us: int | None = None
         self.nodes: list[NodeFields] = []
         self.settings: dict[str, Mapping[str, object]] = {}
+        self.comments: list[str] = []
         self.head: list[Event] = []
         self._spool = Spool()
         self._queues: set[str] = set()

@@ -22,6 +22,7 @@ USUAL = {
     "ReqTRES": "cpu=2,mem=4G,node=1",
     "NNodes": "1",
     "Account": "phys",
+    "TimelimitRaw": "60",
     "User": "al",
 }
 

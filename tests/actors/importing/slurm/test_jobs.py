@@ -18,7 +18,13 @@ def test_a_job_of_one_node_is_one_ask(tmp_path: Path) -> None:
         {"app": "7", "queue": "root.phys", "user": "al", "groups": ["users"]}
     ]
     assert of(events, "add_ask") == [
-        {"app": "7", "ask": "task", "resources": {"vcore": 2, "memory": 4 << 30}, "run_for": 100}
+        {
+            "app": "7",
+            "ask": "task",
+            "resources": {"vcore": 2, "memory": 4 << 30},
+            "run_for": 100,
+            "estimate": 3600,
+        }
     ]
     assert (summary["left_out"], summary["not_in_feed"]) == ([], [])
 

@@ -111,3 +111,14 @@ def test_a_job_that_says_too_little_or_too_much_is_left_out(
 ) -> None:
     _, summary = of_rows(tmp_path, row(7), row(8, **values))
     assert causes(summary) == {cause: 1}
+
+
+@pytest.mark.parametrize("share", ["shard", "mps"])
+def test_shares_of_gpus_that_take_no_gpu_are_counted(tmp_path: Path, share: str) -> None:
+    tres = f"cpu=1,gres/{share}=4,node=1"
+    both = f"2x vcore=8,nvidia.com/gpu=2,{share}=8"
+    cause = f"asked for {share}, which takes nothing of the GPUs in the feed"
+    _, summary = of_rows(tmp_path, row(1, ReqTRES=tres), row(2), nodes=both)
+    assert causes(summary, "not_in_feed")[cause] == 1
+    _, summary = of_rows(tmp_path, row(1, ReqTRES=tres), nodes=f"2x vcore=8,{share}=8")
+    assert cause not in causes(summary, "not_in_feed")

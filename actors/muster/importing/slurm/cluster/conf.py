@@ -1,4 +1,4 @@
-"""Nodes and partitions of a ``slurm.conf``, as its manual page describes them."""
+"""Nodes, partitions and the scheduler of a ``slurm.conf``, as its manual page describes them."""
 
 from __future__ import annotations
 
@@ -32,19 +32,26 @@ def read_conf(file: str) -> list[Node]:
     Raises:
         FeedError: If it cannot be read, or a line of a node is wrong.
     """
-    conf = _Conf()
+    conf = Conf()
     conf.read(file)
     return conf.nodes(file)
 
 
 @final
-class _Conf:
-    """What was read: nodes, sets of nodes and partitions."""
+class Conf:
+    """What was read: nodes, sets of nodes, partitions, and how jobs are scheduled.
+
+    Attributes:
+        partitions: By their names the options of partitions, in lower case, with file and line.
+        options: By its name, in lower case, each option that stands alone in a line, with file
+            and line.
+    """
 
     def __init__(self) -> None:
         self._nodes: dict[str, tuple[dict[str, str], str, int]] = {}
         self._sets: dict[str, dict[str, str]] = {}
-        self._partitions: dict[str, tuple[dict[str, str], str, int]] = {}
+        self.partitions: dict[str, tuple[dict[str, str], str, int]] = {}
+        self.options: dict[str, tuple[str, str, int]] = {}
         self._node_defaults: dict[str, str] = {}
         self._partition_defaults: dict[str, str] = {}
         self._down: list[tuple[dict[str, str], str, int]] = []
@@ -71,13 +78,15 @@ class _Conf:
                     self._partition_defaults |= words
                 else:
                     whole = self._partition_defaults | words
-                    self._partitions[name] = (whole, file, number)
+                    self.partitions[name] = (whole, file, number)
             case "nodeset":
                 self._sets[words["nodeset"]] = words
             case "downnodes":
                 self._down.append((words, file, number))
+            case name if name:
+                self.options[name] = (words[name], file, number)
             case _:
-                pass  # It is about something else.
+                pass  # No option is set.
 
     def _node(self, words: dict[str, str], file: str, number: int) -> None:
         for name in _NUMBERS:
@@ -98,7 +107,7 @@ class _Conf:
         if not self._nodes:
             raise FeedError(file, "has no line with NodeName")
         partitions: dict[str, list[str]] = {name: [] for name in self._nodes}
-        for partition, (words, where, number) in self._partitions.items():
+        for partition, (words, where, number) in self.partitions.items():
             for name in self._members(words.get("nodes", ""), where, number):
                 partitions[name].append(partition)
         down: dict[str, str] = {}

@@ -55,6 +55,16 @@ def nodes_of_slurm(text: str) -> list[NodeFields]:
     return nodes_of(text)
 
 
+def conf_of(text: str) -> str | None:
+    """Return the name of the file that ``--nodes`` names if it is a ``slurm.conf``."""
+    try:
+        written = Path(text).read_bytes().decode("utf-8", "backslashreplace")
+    except (OSError, ValueError):
+        return None
+    is_conf = _CONF.search(written) and not (_CPUS in written and _SHOWN.search(written))
+    return text if is_conf else None
+
+
 def _shown(written: str) -> Iterator[Node]:
     """Yield the nodes of ``scontrol show node``; each begins with its name."""
     lines: list[str] = []
