@@ -12,6 +12,7 @@ from muster_core.values.reasons import (
     Level,
     Outlook,
     PendingReason,
+    Reserved,
     Start,
 )
 
@@ -25,5 +26,6 @@ __all__ = [
     "Level",
     "Outlook",
     "PendingReason",
+    "Reserved",
     "Start",
 ]

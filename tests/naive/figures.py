@@ -7,9 +7,9 @@ from typing import Final
 
 from muster_core.config.model import PreemptionPolicy
 from muster_core.gangs.topology import TopologyRule
-from muster_core.reasons import Code
+from muster_core.reasons import Code, Reserved
 from tests.naive import back_off, claims, order, user_limits
-from tests.naive.backfill import reservations
+from tests.naive.backfill import outlooks, reservations
 from tests.naive.filters import lacks
 from tests.naive.gangs import group_of, holding, members
 from tests.naive.moment import Moment, could_hold
@@ -159,7 +159,18 @@ def turn_of(apps: list[App], kept: list[App]) -> App | None:
 
 
 def _failed_member(moment: Moment, ask: Ask) -> Figures:
-    return {"gang": ask.gang, "failed": moment.world.gangs[ask.gang or ""].failed}
+    figures = {"gang": ask.gang, "failed": moment.world.gangs[ask.gang or ""].failed}
+    group = group_of(moment.world, ask.gang or "").names
+    found = outlooks.for_group(moment.world, group)
+    return figures if found is None else {**figures, **_reserved(found)}
+
+
+def _reserved(found: Reserved) -> Figures:
+    return {
+        "reserved": tuple(dict.fromkeys(node for _, node in found.places)),
+        "start_us": found.start_us,
+        "waits_for": tuple(name for name, _ in found.waits_for),
+    }
 
 
 def _behind(moment: Moment, ask: Ask) -> Figures:
@@ -273,7 +284,7 @@ _FIGURES: Final[dict[str, tuple[str, Callable[[Moment, Ask], Figures]]]] = {
     Code.QUEUE_MAX_APPS: ("maxapplications", _limits),
     Code.STATE_AWARE_TURN: ("state first first_state", _turn),
     Code.BLOCKED: ("behind", _behind),
-    Code.GANG_CYCLE_INVALID: ("gang failed", _failed_member),
+    Code.GANG_CYCLE_INVALID: ("gang failed reserved start_us waits_for", _failed_member),
     BACKING_OFF: ("left_us", _back_off),
     Code.BIND_FAILED: ("node", _failed_bind),
     Code.NODE_KEPT: ("node", _kept),

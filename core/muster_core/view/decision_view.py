@@ -256,6 +256,16 @@ class DecisionView:
         is_unknown, at = found
         return UNKNOWN_START if is_unknown else at
 
+    # OUTLOOK-7
+    def fits_now(self, key: int, ask: Ask) -> bool:
+        """Return whether the party of a pending ask alone fits as things are.
+
+        Args:
+            key: The key of its application.
+            ask: The ask.
+        """
+        return self._rounds.forecast.fits_now(self.apps[key], ask)
+
     def prepare_to_explain(self) -> Steps[None]:
         """Find in steps what the first explanation after a batch would find at once."""
         return self._explained.prepare()

@@ -51,7 +51,9 @@ def print_answer(answer: Answer, origin_us: int | None, *, searched: bool) -> No
         _print(_compared(explanation))
     if explanation.outlook is not None:
         click.echo("\nWhen will it start?")
-        for sentence in when_it_starts(explanation.outlook, lambda at: _instant(at, origin_us)):
+        name = f"{answer.app}/{answer.ask}"
+        outlook = explanation.outlook
+        for sentence in when_it_starts(name, outlook, lambda at: _instant(at, origin_us)):
             click.echo(f"- {sentence}")
     if searched:
         _print_remedies(answer)

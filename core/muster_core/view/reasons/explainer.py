@@ -14,6 +14,7 @@ from muster_core.view.reasons.failed_binds import backing_off, bind_failed
 from muster_core.view.reasons.keys import compare, not_your_turn
 from muster_core.view.reasons.order.held_back import held_back
 from muster_core.view.reasons.order.position import position
+from muster_core.view.reasons.order.reserved import ReservedFor
 from muster_core.view.reasons.quotas import queue_max, queue_max_apps, state_aware_turn
 from muster_core.view.reasons.turns import Turn, Turns
 from muster_core.view.reasons.user_limits import limit_reasons
@@ -67,6 +68,7 @@ class Explainer:
         self._finder = finder
         self._reservations = reservations
         self._turns = Turns(state)
+        self._reserved = ReservedFor(state, reservations)
         #: Finds the dominant reasons of many asks.
         self.dominants = Dominants(state, permits, self._turns, rooms, finder)
         #: The comparisons of nodes with shapes; those of node services are others.
@@ -131,7 +133,7 @@ class Explainer:
             levels=levels,
         )
 
-    # OUTLOOK-1
+    # OUTLOOK-1, OUTLOOK-6
     def outlook(self, app: ViewApp, ask: Ask) -> Steps[Outlook]:
         """Return the outlook of a pending ask, without a forecast.
 
@@ -140,7 +142,8 @@ class Explainer:
             ask: The ask.
         """
         turn = Turn(self._state.leaf_of(app), app, ask)
-        return Outlook((yield from position(self._state, turn)))
+        place = yield from position(self._state, turn)
+        return Outlook(place, reserved=self._reserved.ask(ask))
 
     def prepare(self) -> Steps[None]:
         """Find in steps what the first explanation after a change would find at once."""
@@ -205,7 +208,9 @@ class Explainer:
     def _cycle(self, gang: ViewGang, group: ViewGroup) -> PendingReason | None:
         if not self._permits.is_cycle_invalid(gang):
             return None
-        return why_rolled_back(self._state, gang, group, self._permits.failures.get(group.names))
+        failure = self._permits.failures.get(group.names)
+        reserved = self._reserved.group(group.names)
+        return why_rolled_back(self._state, gang, group, failure, reserved)
 
     def _survey(self, leaf: LeafView, ask: Ask) -> room.Survey:
         service = self._state.kept_nodes.is_service(leaf, ask)

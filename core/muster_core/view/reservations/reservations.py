@@ -83,6 +83,11 @@ class Reservations:
         #: The node and the start of each ask, by application and name, at the end of the last batch.
         self._said: Reserved = {}
 
+    @property
+    def now_us(self) -> int:
+        """The instant of the last round, in microseconds."""
+        return self._now_us
+
     # BACKFILL-23
     def start_round(self, now_us: int) -> None:
         """Begin a round at an instant, in microseconds: nothing is reserved."""
