@@ -26,11 +26,11 @@ def when_it_starts(ask: str, outlook: Outlook, written: Callable[[int], str]) ->
 
 
 # OUTLOOK-6
-def what_is_reserved(ask: str, reserved: Reserved, written: Callable[[int], str]) -> str:
-    """Say what is reserved for an ask and for other members of its group.
+def what_is_reserved(ask: str | None, reserved: Reserved, written: Callable[[int], str]) -> str:
+    """Say what is reserved for an ask and for other members of its group, or for a whole group.
 
     Args:
-        ask: The ask, as ``app/ask``.
+        ask: The ask, as ``app/ask``; None for the group.
         reserved: What is reserved.
         written: Writes an instant, given in microseconds since the origin.
     """
@@ -40,6 +40,8 @@ def what_is_reserved(ask: str, reserved: Reserved, written: Callable[[int], str]
     if not others:
         return f"Reserved for it: {own} {since}"
     nodes = few(list(dict.fromkeys(others)), "other node", "other nodes")
+    if ask is None:
+        return f"{nodes} for {counted(len(others), 'member')}, {since}"
     members = f"{nodes} for {counted(len(others), 'other member')} of its group, {since}"
     if own is None:
         return f"Nothing is reserved for it, but {members}"

@@ -30,7 +30,14 @@ if TYPE_CHECKING:
     from muster_core.structures.shapes import Shape
     from muster_core.structures.steps import Steps
     from muster_core.values.configuration.partition import Configuration
-    from muster_core.values.reasons import Code, Explanation, Outlook, PendingReason, Start
+    from muster_core.values.reasons import (
+        Code,
+        Explanation,
+        Outlook,
+        PendingReason,
+        Reserved,
+        Start,
+    )
     from muster_core.values.resources import Resources
     from muster_core.values.snapshots import LimitSnapshot, ReservationSnapshot
     from muster_core.view.facts import ViewFacts
@@ -235,6 +242,11 @@ class DecisionView:
         if ask is None:
             return None
         return (yield from self._explained.outlook(self.apps[key], ask))
+
+    # OUTLOOK-6
+    def reserved_for_group(self, gang: ViewGang) -> Reserved | None:
+        """Return what is reserved for what the group of a gang lacks, or None."""
+        return self._explained.reserved_for.group(self._state.gang_index.group_of(gang).names)
 
     def pending_ask(self, key: int, name: str) -> Ask | None:
         """Return an ask of an application if it is pending, whether it backs off or not."""

@@ -106,6 +106,8 @@ def test_a_pending_ask_for_programs() -> None:
         "first": "a/x-2",
         "levels": [],
         "position": 1,
+        "reserved": None,
+        "fits_now": False,
         "fits_at": 15,
         "starts_at": 15,
         "stopped_at": None,
@@ -137,6 +139,56 @@ def test_when_it_starts(ask: str, position: int, fits_at: int, starts_at: int) -
     assert status == 0
     assert (answer["position"], answer["fits_at"]) == (position, fits_at)
     assert (answer["starts_at"], answer["stopped_at"]) == (starts_at, None)
+
+
+# OUTLOOK-6, OUTLOOK-7
+def test_what_is_reserved_and_with_whose_end_it_starts() -> None:
+    at = "--at", "10", "--why-only"
+    told = run("explain", "-", *at, "--ask", "new/wide", given=RESERVED).stdout
+    assert "- Reserved for it: n1 from 00:01:40, when old/long on n1 is expected to end.\n" in told
+    told = run("explain", "-", *at, "--ask", "new/next", given=RESERVED).stdout
+    assert "- Reserved for it: n2 once old/open on n2 has ended, whose end is not known.\n" in told
+    told = run("explain", "-", *at, "--ask", "new/held", given=RESERVED).stdout
+    assert "Reserved for it" not in told
+    assert "- Alone it would fit now.\n- It starts at 00:02:30 if" in told
+
+    _, answer = explained(*at, "--ask", "new/wide", feed=RESERVED)
+    assert answer["fits_now"] is False
+    assert answer["reserved"] == {
+        "scope": "root.q",
+        "start": 100,
+        "places": [{"ask": "new/wide", "node": "n1"}],
+        "waits_for": [{"ask": "old/long", "node": "n1"}],
+    }
+    _, answer = explained(*at, "--ask", "new/held", feed=RESERVED)
+    assert (answer["fits_now"], answer["fits_at"], answer["reserved"]) == (True, 40, None)
+    _, answer = explained(*at, "--ask", "old/long", feed=RESERVED)
+    assert answer["fits_now"] is answer["reserved"] is None
+
+
+# OUTLOOK-6
+def test_what_is_reserved_for_a_gang() -> None:
+    feed = """- op: configure
+  config:
+    partitions:
+      - {name: default, queues: [{name: root, queues: [{name: q, properties: {scheduling.order: backfill}}]}]}
+- {op: add_node, node: n1, capacity: {vcore: 2}}
+- {op: add_node, node: n2, capacity: {vcore: 2}}
+- {op: add_app, app: a, queue: q}
+- {op: add_ask, app: a, ask: short, resources: {vcore: 1}, run_for: 60, node: n1}
+- {op: add_ask, app: a, ask: long, resources: {vcore: 2}, run_for: 120, node: n2}
+- {op: add_gang, gang: g, min_member: 2}
+- {op: add_ask, app: a, ask: m, count: 3, gang: g, resources: {vcore: 2}, run_for: 60}
+"""
+    told = run("explain", "-", "--ask", "a/m-0", "--why-only", given=feed).stdout
+    since = "from 00:02:00, when a/long on n2 is expected to end"
+    assert f"; n1 and n2 are reserved for it {since}\n" in told
+    assert f"Reserved for it: n1, and n2 for 1 other member of its group, {since}.\n" in told
+    told = run("explain", "-", "--ask", "a/m-2", "--why-only", given=feed).stdout
+    assert (
+        f"Nothing is reserved for it, but n1 and n2 for 2 other members of its group, {since}.\n"
+        in told
+    )
 
 
 # OUTLOOK-5

@@ -68,7 +68,8 @@ class Explainer:
         self._finder = finder
         self._reservations = reservations
         self._turns = Turns(state)
-        self._reserved = ReservedFor(state, reservations)
+        #: Tells what is reserved for asks and groups.
+        self.reserved_for = ReservedFor(state, reservations)
         #: Finds the dominant reasons of many asks.
         self.dominants = Dominants(state, permits, self._turns, rooms, finder)
         #: The comparisons of nodes with shapes; those of node services are others.
@@ -143,7 +144,7 @@ class Explainer:
         """
         turn = Turn(self._state.leaf_of(app), app, ask)
         place = yield from position(self._state, turn)
-        return Outlook(place, reserved=self._reserved.ask(ask))
+        return Outlook(place, reserved=self.reserved_for.ask(ask))
 
     def prepare(self) -> Steps[None]:
         """Find in steps what the first explanation after a change would find at once."""
@@ -209,7 +210,7 @@ class Explainer:
         if not self._permits.is_cycle_invalid(gang):
             return None
         failure = self._permits.failures.get(group.names)
-        reserved = self._reserved.group(group.names)
+        reserved = self.reserved_for.group(group.names)
         return why_rolled_back(self._state, gang, group, failure, reserved)
 
     def _survey(self, leaf: LeafView, ask: Ask) -> room.Survey:
