@@ -10,11 +10,12 @@ from muster_core.gangs.topology import TopologyRule
 from muster_core.reasons import Code, Reserved
 from tests.naive import back_off, claims, order, user_limits
 from tests.naive.backfill import outlooks, reservations
+from tests.naive.backfill.parties import party_of
 from tests.naive.filters import lacks
 from tests.naive.gangs import group_of, holding, members
 from tests.naive.moment import Moment, could_hold
 from tests.naive.node_choice import first_node
-from tests.naive.permits import has_enough
+from tests.naive.permits import constrained, has_enough
 from tests.naive.state import App, Ask, Gang, lineage
 from tests.naive.topology.choice import rooms
 from tests.naive.topology.domains import domains, homes, topology_of
@@ -201,7 +202,16 @@ def _failed_bind(_: Moment, ask: Ask) -> Figures:
 def _free(moment: Moment, ask: Ask) -> Figures:
     nodes = moment.open_to(ask)
     free = {name: sum(moment.free(node, name) for node in nodes) for name in ask.wants}
-    return {"free": free, "nodes": len(nodes)}
+    figures: dict[str, object] = {"free": free, "nodes": len(nodes)}
+    gang = constrained(moment.world, ask)
+    if gang is not None and group_of(moment.world, gang.name).strict:
+        party = party_of(moment.world, ask)
+        if party is not None and len(party.asks) > 1:
+            kinds = {name for one in party.asks for name in one.wants}
+            figures["lacks"] = {
+                name: sum(one.wants.get(name, 0) for one in party.asks) for name in kinds
+            }
+    return figures
 
 
 def _histogram(moment: Moment, ask: Ask) -> Figures:
@@ -289,7 +299,7 @@ _FIGURES: Final[dict[str, tuple[str, Callable[[Moment, Ask], Figures]]]] = {
     Code.BIND_FAILED: ("node", _failed_bind),
     Code.NODE_KEPT: ("node", _kept),
     Code.HELD_BACK: ("node delays reserved start_us", _delays),
-    Code.FRAGMENTED: ("free nodes", _free),
+    Code.FRAGMENTED: ("free nodes lacks", _free),
     Code.NO_NODE_FITS: ("nodes unmatched unschedulable lacking", _histogram),
     Code.TOPOLOGY: ("gang rule attribute members domain needed room", _topology),
     Code.PREEMPTION_DELAY: ("claimant preempts left_us", _delay),

@@ -73,3 +73,31 @@ def test_the_reason_of_a_strict_gang_names_its_reservation() -> None:
     )
     assert why.facts["reserved"] == ("n1", "n2", "n3", "n4", "n5", "n6")
     assert (why.facts["start_us"], why.facts["waits_for"]) == (60 * S, ("a/w6",))
+
+
+def test_what_a_strict_gang_lacks_in_all() -> None:
+    # REASON-2
+    site = Site(8, 8, 8, 8, properties={})
+    site.tell(*(job(f"w{n}", 6, node=f"n{n}") for n in range(1, 5)))
+    site.tell(gang(3), job("m", 8, gang="default/g", count=2), job("half", 4, gang="default/g"))
+    fragmented = [one for one in explained(site, "a/m-0").reasons if one.code is Code.FRAGMENTED]
+
+    (found,) = fragmented
+    assert found.message == (
+        "it asks for 8 vcore; 8 vcore are free on 4 nodes in all, but not on one; the 3 members "
+        "that its group lacks ask for 20 vcore in all"
+    )
+    assert found.facts["lacks"] == {"vcore": 20_000}
+
+
+def test_the_last_member_and_one_of_a_loose_gang_lack_nothing_else() -> None:
+    # REASON-2
+    site = Site(8, 8, properties={})
+    site.tell(job("w", 4, node="n1"), job("x", 4, node="n2"))
+    site.tell(gang(1), job("m", 8, gang="default/g"))
+    site.tell(gang(2, name="default/h", loose=True), job("l", 8, gang="default/h", count=2))
+
+    for ask in ("a/m", "a/l-0"):
+        (found,) = [one for one in explained(site, ask).reasons if one.code is Code.FRAGMENTED]
+        assert found.message.endswith("but not on one")
+        assert "lacks" not in found.facts
