@@ -9,7 +9,7 @@ import attrs
 
 from muster.explain._remedies.remedy import Remedy
 from muster_core.decisions import MICROSECONDS, seconds
-from muster_core.reasons import Explanation, Forecast, Outlook, Reserved
+from muster_core.reasons import Explanation, Forecast, Outlook, Passed, Reserved
 
 
 def explanation_map(explanation: Explanation | None) -> dict[str, object]:
@@ -60,6 +60,17 @@ def reserved_map(reserved: Reserved | None) -> dict[str, object] | None:
         "start": _seconds(reserved.start_us),
         "places": [{"ask": ask, "node": node} for ask, node in reserved.places],
         "waits_for": [{"ask": ask, "node": node} for ask, node in reserved.waits_for],
+    }
+
+
+# OUTLOOK-8
+def passed_map(passed: Passed) -> dict[str, object]:
+    """Return a reservation that an ask did not delay as a map, with instants in seconds."""
+    return {
+        "ask": passed.ask,
+        "others": passed.others,
+        "start": _seconds(passed.start_us),
+        "ends": _seconds(passed.ends_us),
     }
 
 

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 
 from muster.figures.text import counted
-from muster_core.reasons import UNKNOWN_START, Forecast, Outlook, Reserved
+from muster_core.reasons import UNKNOWN_START, Forecast, Outlook, Passed, Reserved
 from muster_core.view.reasons.order.reserved import few, reserved_since
 
 
@@ -59,6 +59,24 @@ def fits_alone(forecast: Forecast, written: Callable[[int], str]) -> str:
     if fits_at == UNKNOWN_START:
         return "Alone it would fit, but only after an end that is not known."
     return f"Alone it would fit at {written(fits_at)}."
+
+
+# OUTLOOK-8
+def whom_it_passed(passed: Iterable[Passed], written: Callable[[int], str]) -> Iterator[str]:
+    """Yield sentences that say which reservations an ask did not delay when it got its node.
+
+    Args:
+        passed: These reservations.
+        written: Writes an instant, given in microseconds since the origin.
+    """
+    for one in passed:
+        others = f" and {counted(one.others, 'other member')}" if one.others else ""
+        start_us, ends_us = one.start_us, one.ends_us
+        since = "an end that was not known" if start_us is None else written(start_us)
+        why = "it fits its node beside what is reserved there"
+        if ends_us is not None:
+            why = f"it was expected to end by {written(ends_us)}"
+        yield f"It passed {one.ask}{others}, with a reservation from {since}: {why}."
 
 
 def _starts(forecast: Forecast, written: Callable[[int], str]) -> str:

@@ -191,6 +191,26 @@ class Reserved:
     waits_for: tuple[tuple[str, str], ...]
 
 
+# OUTLOOK-8
+@final
+@attrs.frozen
+class Passed:
+    """A reservation that an ask did not delay when it got its node.
+
+    Attributes:
+        ask: The first ask of the party, as ``app/ask``.
+        others: How many other members of its group the reservation is for.
+        start_us: When it started, in microseconds since the origin; None if that was not known.
+        ends_us: When the ask was expected to end, in microseconds, which was not after the start;
+            None if it fitted beside the party.
+    """
+
+    ask: str
+    others: int
+    start_us: int | None
+    ends_us: int | None
+
+
 @final
 @attrs.frozen
 class Outlook:

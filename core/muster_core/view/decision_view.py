@@ -34,6 +34,7 @@ if TYPE_CHECKING:
         Code,
         Explanation,
         Outlook,
+        Passed,
         PendingReason,
         Reserved,
         Start,
@@ -247,6 +248,16 @@ class DecisionView:
     def reserved_for_group(self, gang: ViewGang) -> Reserved | None:
         """Return what is reserved for what the group of a gang lacks, or None."""
         return self._explained.reserved_for.group(self._state.gang_index.group_of(gang).names)
+
+    # OUTLOOK-8
+    def passed(self, key: int, name: str) -> tuple[Passed, ...]:
+        """Return the reservations that an ask did not delay when it got a node in the last batch.
+
+        Args:
+            key: The key of its application.
+            name: Its name.
+        """
+        return self._rounds.reservations.passing.of(key, name)
 
     def pending_ask(self, key: int, name: str) -> Ask | None:
         """Return an ask of an application if it is pending, whether it backs off or not."""

@@ -112,6 +112,7 @@ def test_a_pending_ask_for_programs() -> None:
         "starts_at": 15,
         "stopped_at": None,
         "exhausted": False,
+        "passed": [],
     }
     assert [reason["code"] for reason in reasons] == ["NoNodeFits"]
     assert reasons[0]["rules"] == ["ORDER-21"]
@@ -164,6 +165,48 @@ def test_what_is_reserved_and_with_whose_end_it_starts() -> None:
     assert (answer["fits_now"], answer["fits_at"], answer["reserved"]) == (True, 40, None)
     _, answer = explained(*at, "--ask", "old/long", feed=RESERVED)
     assert answer["fits_now"] is answer["reserved"] is None
+
+
+# OUTLOOK-8
+def test_whom_an_ask_passed_and_why_it_could() -> None:
+    told = run("explain", "-", "--at", "20", "--ask", "new/small", given=RESERVED).stdout
+    assert told.splitlines()[1:] == [
+        "It passed new/wide, with a reservation from 00:01:40: it was expected to end by 40 s.",
+        (
+            "It passed new/next, with a reservation from an end that was not known: it was "
+            "expected to end by 40 s."
+        ),
+    ]
+    _, answer = explained("--at", "20", "--ask", "new/small", feed=RESERVED)
+    assert answer["passed"] == [
+        {"ask": "new/wide", "others": 0, "start": 100, "ends": 40},
+        {"ask": "new/next", "others": 0, "start": None, "ends": 40},
+    ]
+    _, answer = explained("--at", "20", "--ask", "old/long", feed=RESERVED)
+    assert answer["passed"] == []
+
+
+# OUTLOOK-8
+def test_an_ask_passed_at_a_timer_beside_what_is_reserved() -> None:
+    feed = """- op: configure
+  config:
+    partitions:
+      - {name: default, queues: [{name: root, queues: [{name: q, properties: {scheduling.order: backfill}}]}]}
+- {op: add_node, node: n1, capacity: {vcore: 4}}
+- {op: add_node, node: n2, capacity: {vcore: 1}}
+- {op: add_app, app: a, queue: q}
+- {op: add_ask, app: a, ask: open, resources: {vcore: 3}}
+- {op: add_ask, app: a, ask: short, resources: {vcore: 1}, run_for: 10, node: n2}
+- {op: add_ask, app: a, ask: brief, resources: {vcore: 1}, run_for: 50, node: n1}
+- {op: add_ask, app: a, ask: large, resources: {vcore: 4}, run_for: 60}
+- {op: add_ask, app: a, ask: beside, resources: {vcore: 1}, node: n2}
+- {op: add_ask, app: a, ask: later, resources: {vcore: 1}, at: 100}
+"""
+    told = run("explain", "-", "--ask", "a/beside", given=feed).stdout
+    assert told.endswith(
+        "since 10 s\nIt passed a/large, with a reservation from an end that was not known: it fits "
+        "its node beside what is reserved there.\n"
+    )
 
 
 # OUTLOOK-6

@@ -11,6 +11,7 @@ from muster_core.view.reservations.choice import Choice
 from muster_core.view.reservations.openings import Openings
 from muster_core.view.reservations.order import Order
 from muster_core.view.reservations.party import Member, MemberKey, Party, group_of, pending_of
+from muster_core.view.reservations.passing import Passing
 from muster_core.view.reservations.projection import Projection
 from muster_core.view.reservations.releases import Instant
 from muster_core.view.reservations.search import (
@@ -82,6 +83,8 @@ class Reservations:
         self._held_back: dict[_Alike, Instant] = {}
         #: The node and the start of each ask, by application and name, at the end of the last batch.
         self._said: Reserved = {}
+        #: Whom the asks of the last batch have passed.
+        self.passing = Passing()
 
     @property
     def now_us(self) -> int:
@@ -93,6 +96,7 @@ class Reservations:
         """Begin a round at an instant, in microseconds: nothing is reserved."""
         self._now_us, self._until_us = now_us, MAX_QUANTITY
         self._rounds += 1
+        self.passing.start_round()
         self._before = {one.party.keys: one for one in reversed(self.in_force)}
         self.in_force = []
 
@@ -276,7 +280,16 @@ class Reservations:
         if node is None and not is_reserved:
             self._held_back[alike] = end
             self._hide_longer(leaf, ask, bit, end)
+        if node is not None:
+            self.passing.note(app, ask, end, self._others(leaf, ask))
         return node
+
+    def _others(self, leaf: LeafView, ask: Ask) -> Iterator[Reservation]:
+        """Return the reservations in the scope of a leaf that are not for the group of an ask."""
+        scope, group = self._state.scopes.backfill(leaf), group_of(self._state, ask)
+        for one in self.in_force:
+            if one.scope is scope and (group is None or ask.gang not in one.party.group):
+                yield one
 
     def undelayed(self, leaf: LeafView, app: ViewApp, ask: Ask) -> Callable[[Node], bool] | None:
         """Return what says whether an ask on a node delays nobody; None if it never does.
@@ -317,15 +330,10 @@ class Reservations:
 
     def delayed_by(self, leaf: LeafView, app: ViewApp, ask: Ask, node: Node) -> Reservation | None:
         """Return the first reservation that a pending ask would delay on a node, or None."""
-        state = self._state
-        scope = state.scopes.backfill(leaf)
-        if scope is None:
+        if self._state.scopes.backfill(leaf) is None:
             return None
         self._forget_if_changed()
-        group = group_of(state, ask)
-        for one in self.in_force:
-            if one.scope is not scope or (group is not None and ask.gang in one.party.group):
-                continue
+        for one in self._others(leaf, ask):
             if not (
                 self._ends_by(leaf, ask, one)
                 or self._at_start(one, ask).admits(Member(app, ask), node)
@@ -375,6 +383,7 @@ class Reservations:
     # BACKFILL-30
     def changed(self) -> Iterator[Decision]:
         """Return a decision for each node that is reserved newly or otherwise; after a batch."""
+        self.passing.end_batch()
         now = reserved_by(self.in_force)
         for key, (node, start_us) in now.items():
             if self._said.get(key) != (node, start_us):
