@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from typing import BinaryIO
 
 from muster.feeds import FeedError
-from muster.importing.workload.json_text import JsonText
+from muster.feeds._encodings.json_text import JsonText
 
 
 def values_of(stream: BinaryIO, file: str, key: str) -> Iterator[tuple[int, object]]:
@@ -20,7 +20,7 @@ def values_of(stream: BinaryIO, file: str, key: str) -> Iterator[tuple[int, obje
     Raises:
         FeedError: If it is no JSON, or has no such list.
     """
-    text = JsonText(stream, file, "backslashreplace")
+    text = JsonText(stream, file, errors="backslashreplace")
     found = False
     for _ in text.parts("{", "}"):
         name = text.value()

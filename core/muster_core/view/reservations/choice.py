@@ -19,16 +19,22 @@ from muster_core.view.reservations.party import Member, pending_of
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
 
+    from muster_core.gangs.topology import Topology
     from muster_core.nodes.node import Node
     from muster_core.view.gangs.gang import ViewGang
     from muster_core.view.reservations.projection import Projection
     from muster_core.view.state.view_state import ViewState
 
 
+def topology_of_member(state: ViewState, member: Member) -> Topology | None:
+    """Return the topology of an ask's gang, satisfied or not; None without one."""
+    gang = member.ask.gang
+    return None if gang is None else topology_of(state.gangs[gang])
+
+
 def has_topology(state: ViewState, member: Member) -> bool:
     """Return whether the topology of its gang says which nodes an ask may take."""
-    gang = member.ask.gang
-    return gang is not None and topology_of(state.gangs[gang]) is not None
+    return topology_of_member(state, member) is not None
 
 
 @final
@@ -81,13 +87,12 @@ class Choice:
 
     def _standing(self, member: Member) -> Standing | None:
         """Return where the members of an ask's gang stand here; None without a topology."""
-        gang = None if member.ask.gang is None else self._state.gangs[member.ask.gang]
-        topology = None if gang is None else topology_of(gang)
-        if gang is None or topology is None:
+        topology, name = topology_of_member(self._state, member), member.ask.gang
+        if topology is None or name is None:
             return None
         counts: dict[str, int] = {}
         homes: list[tuple[int, str]] = []
-        for age, node in self._held(gang):
+        for age, node in self._held(self._state.gangs[name]):
             domain = node.attributes.get(topology.attribute)
             if domain is not None:
                 counts[domain] = counts.get(domain, 0) + 1

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Final, final
 from muster_core.values.decisions import Decision, Kind
 from muster_core.values.resources import MAX_QUANTITY
 from muster_core.view.reservations.ahead import Ahead
-from muster_core.view.reservations.choice import Choice
+from muster_core.view.reservations.choice import Choice, topology_of_member
 from muster_core.view.reservations.openings import Openings
 from muster_core.view.reservations.order import Order
 from muster_core.view.reservations.party import Member, MemberKey, Party, group_of, pending_of
@@ -26,6 +26,7 @@ from muster_core.view.tree.estimates import Estimates, estimate_us
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Sequence
 
+    from muster_core.gangs.topology import Topology
     from muster_core.nodes.node import Node
     from muster_core.owners.messages.asks import Ask
     from muster_core.view.facts import ReservationFacts
@@ -39,7 +40,7 @@ if TYPE_CHECKING:
 Found = tuple[Instant, tuple[Place, ...]]
 """A start, and the node of each member of a party, in the order of placing."""
 
-_Asked = tuple[MemberKey, int, int, tuple[tuple[MemberKey, str], ...]]
+_Asked = tuple[MemberKey, int, int, "Topology | None", tuple[tuple[MemberKey, str], ...]]
 
 _Alike = tuple[int, int, str | None, tuple[object, ...]]
 
@@ -181,7 +182,8 @@ class Reservations:
         if not (party.group or member.app.limits):
             # Whoever holds or gives back a node changes it.
             others = tuple((member.key, node) for one in own for member, node in one.places)
-            asked = (member.key, state.nodes.changes, state.reconfigured, others)
+            topology = topology_of_member(state, member)
+            asked = (member.key, state.nodes.changes, state.reconfigured, topology, others)
         known = self._searched.get(asked) if asked is not None else None
         if known is None or known[1] <= self._now_us:
             found = search.find(party)

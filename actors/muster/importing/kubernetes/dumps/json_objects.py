@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import BinaryIO, Final
 
+from muster.feeds._encodings.json_text import JsonText
 from muster.feeds._encodings.raw import Raw, RawEvent, trouble
-from muster.importing.workload.json_text import JsonText
 
 _KIND: Final = "kind"
 _ITEMS: Final = "items"
@@ -22,9 +22,9 @@ def read_json(stream: BinaryIO, name: str) -> Iterator[tuple[RawEvent, str]]:
     """
     text = JsonText(stream, name)
     index = 0
-    while text.next() is not None:
+    while text.next():
         for line, value, kind in _top(text):
-            yield RawEvent(index, line, value, trouble(value) if text.is_escaped else None), kind
+            yield RawEvent(index, line, value, trouble(value) if text.may_trouble() else None), kind
             index += 1
 
 
@@ -49,7 +49,7 @@ def _map(text: JsonText) -> Iterator[tuple[int, Raw, str]]:
         first = line if first is None else first
         key = text.value()
         if not isinstance(key, str):
-            raise text.error("a key of a map has to be a text")
+            raise text.no_json("a key of a map has to be a text")
         text.take(":")
         if key == _ITEMS and text.next() == "[":
             has_items = True
