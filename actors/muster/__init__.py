@@ -52,6 +52,7 @@ if _TYPE_CHECKING:
         Level,
         Outlook,
         PendingReason,
+        Reserved,
     )
     from muster_core.resources import Resources
     from muster_core.snapshots import AskPlace, Snapshot, Statistics
@@ -97,6 +98,7 @@ __all__ = [
     "Reason",
     "Record",
     "RefusedError",
+    "Reserved",
     "Resources",
     "ResumingBinder",
     "Scheduler",
@@ -178,6 +180,7 @@ _HOMES: _Final = {
         "Level",
         "Outlook",
         "PendingReason",
+        "Reserved",
     ),
     "muster_core.resources": ("Resources",),
     "muster_core.snapshots": (

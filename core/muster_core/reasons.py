@@ -11,7 +11,9 @@ from muster_core.values.reasons import (
     Forecast,
     Level,
     Outlook,
+    Passed,
     PendingReason,
+    Reserved,
     Start,
 )
 
@@ -24,6 +26,8 @@ __all__ = [
     "Forecast",
     "Level",
     "Outlook",
+    "Passed",
     "PendingReason",
+    "Reserved",
     "Start",
 ]

@@ -77,6 +77,7 @@ def why(explanation: muster.Explanation) -> None:
     assert_type(explanation.outlook, muster.Outlook | None)
     if explanation.outlook is not None:
         assert_type(explanation.outlook.forecast, muster.Forecast | None)
+        assert_type(explanation.outlook.reserved, muster.Reserved | None)
     assert_type((explanation.app, explanation.ask, explanation.queue), tuple[str, str, str])
     assert_type((explanation.place, explanation.since_us), tuple[muster.AskPlace, int])
     assert_type(explanation.reasons, tuple[muster.PendingReason, ...])

@@ -7,14 +7,15 @@ from typing import Final
 
 from muster_core.config.model import PreemptionPolicy
 from muster_core.gangs.topology import TopologyRule
-from muster_core.reasons import Code
+from muster_core.reasons import Code, Reserved
 from tests.naive import back_off, claims, order, user_limits
-from tests.naive.backfill import reservations
+from tests.naive.backfill import outlooks, reservations
+from tests.naive.backfill.parties import party_of
 from tests.naive.filters import lacks
 from tests.naive.gangs import group_of, holding, members
 from tests.naive.moment import Moment, could_hold
 from tests.naive.node_choice import first_node
-from tests.naive.permits import has_enough
+from tests.naive.permits import constrained, has_enough
 from tests.naive.state import App, Ask, Gang, lineage
 from tests.naive.topology.choice import rooms
 from tests.naive.topology.domains import domains, homes, topology_of
@@ -159,7 +160,18 @@ def turn_of(apps: list[App], kept: list[App]) -> App | None:
 
 
 def _failed_member(moment: Moment, ask: Ask) -> Figures:
-    return {"gang": ask.gang, "failed": moment.world.gangs[ask.gang or ""].failed}
+    figures = {"gang": ask.gang, "failed": moment.world.gangs[ask.gang or ""].failed}
+    group = group_of(moment.world, ask.gang or "").names
+    found = outlooks.for_group(moment.world, group)
+    return figures if found is None else {**figures, **_reserved(found)}
+
+
+def _reserved(found: Reserved) -> Figures:
+    return {
+        "reserved": tuple(dict.fromkeys(node for _, node in found.places)),
+        "start_us": found.start_us,
+        "waits_for": tuple(name for name, _ in found.waits_for),
+    }
 
 
 def _behind(moment: Moment, ask: Ask) -> Figures:
@@ -190,7 +202,16 @@ def _failed_bind(_: Moment, ask: Ask) -> Figures:
 def _free(moment: Moment, ask: Ask) -> Figures:
     nodes = moment.open_to(ask)
     free = {name: sum(moment.free(node, name) for node in nodes) for name in ask.wants}
-    return {"free": free, "nodes": len(nodes)}
+    figures: dict[str, object] = {"free": free, "nodes": len(nodes)}
+    gang = constrained(moment.world, ask)
+    if gang is not None and group_of(moment.world, gang.name).strict:
+        party = party_of(moment.world, ask)
+        if party is not None and len(party.asks) > 1:
+            kinds = {name for one in party.asks for name in one.wants}
+            figures["lacks"] = {
+                name: sum(one.wants.get(name, 0) for one in party.asks) for name in kinds
+            }
+    return figures
 
 
 def _histogram(moment: Moment, ask: Ask) -> Figures:
@@ -273,12 +294,12 @@ _FIGURES: Final[dict[str, tuple[str, Callable[[Moment, Ask], Figures]]]] = {
     Code.QUEUE_MAX_APPS: ("maxapplications", _limits),
     Code.STATE_AWARE_TURN: ("state first first_state", _turn),
     Code.BLOCKED: ("behind", _behind),
-    Code.GANG_CYCLE_INVALID: ("gang failed", _failed_member),
+    Code.GANG_CYCLE_INVALID: ("gang failed reserved start_us waits_for", _failed_member),
     BACKING_OFF: ("left_us", _back_off),
     Code.BIND_FAILED: ("node", _failed_bind),
     Code.NODE_KEPT: ("node", _kept),
     Code.HELD_BACK: ("node delays reserved start_us", _delays),
-    Code.FRAGMENTED: ("free nodes", _free),
+    Code.FRAGMENTED: ("free nodes lacks", _free),
     Code.NO_NODE_FITS: ("nodes unmatched unschedulable lacking", _histogram),
     Code.TOPOLOGY: ("gang rule attribute members domain needed room", _topology),
     Code.PREEMPTION_DELAY: ("claimant preempts left_us", _delay),

@@ -321,6 +321,12 @@ def test_what_is_free_on_nodes_in_all() -> None:
     assert figures(story, "m", Code.FRAGMENTED) == {"free": {"vcore": 2}, "nodes": 3}
 
 
+def test_what_a_strict_gang_lacks_in_all() -> None:
+    story = Story(node("n", 2), node("o", 2), APP, asks("k", count=2))
+    story.play(gang("g", 2), asks("m", cores=2, of="g", count=2))
+    assert figures(story, "m-0", Code.FRAGMENTED)["lacks"] == {"vcore": 4}
+
+
 def test_what_each_queue_has_left_of_its_max() -> None:
     story = Story(tree(queue("p", queue("p.q", most=3), most=4)), node("n", 9))
     story.play(AddApp("a", "root.p.q"), asks("k", cores=2), asks("m", cores=3))

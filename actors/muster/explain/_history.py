@@ -11,9 +11,10 @@ import attrs
 from muster.explain._endings import gives_up, how_it_ended, may_end, may_end_for
 from muster.explain._names import Names
 from muster.feeds import FeedItem, Refused
+from muster_core.coordinator.coordinator import CoordinatorMachine
 from muster_core.decisions import Announced, Decision, Kind, Reason
 from muster_core.events import AddApp, AddAsk, Apply, BindFailed, PodObject
-from muster_core.reasons import Code
+from muster_core.reasons import Code, Passed
 from muster_core.snapshots import AskPlace, AskSnapshot
 
 # Looking up a member of an enum takes ten times as long, and this is done for each decision.
@@ -80,6 +81,7 @@ class Whereabouts:
         index: The index of the event that added it, or was refused, from 0.
         line: The line of that event, from 1, or None if the encoding has no lines.
         before: The node that it lost last, if it has none now.
+        passed: The reservations that it did not delay when it got the node that it holds.
     """
 
     fate: Fate
@@ -92,6 +94,7 @@ class Whereabouts:
     line: int | None = None
     ended_by: FeedItem | None = None
     before: Hold | None = None
+    passed: tuple[Passed, ...] = ()
 
 
 @final
@@ -162,6 +165,20 @@ class History:
         self._moved_us: int | None = 0
         self._waited = False
         self._before: Hold | None = None
+        #: Whether it got a node in the decisions heard last.
+        self._got = False
+        self._passed: tuple[Passed, ...] = ()
+
+    # OUTLOOK-8
+    def looked(self, machine: CoordinatorMachine) -> None:
+        """Look at the state after the batch whose decisions were heard last."""
+        if self._got:
+            key = machine.registry.locate(self.app)
+            # Who waited for its gang has passed them before it was bound.
+            self._passed = (
+                () if key is None else machine.view.passed(key, self.ask)
+            ) or self._passed
+            self._got = False
 
     def begin(self, *, complete: bool) -> None:
         """Begin with what is kept of the time before a checkpoint.
@@ -238,8 +255,10 @@ class History:
         kind = decision.kind
         if kind is _BOUND or kind is _WAITING:
             self._moved_us, self._waited = announced.at_us, kind is _WAITING
+            self._got = True
         elif kind is _RELEASED:
             self._lost(announced, decision)
+            self._passed = ()
             self._moved_us = announced.at_us
             self._end = announced if decision.reason in _OVER else None
             self._end_item = self._ender(announced)
@@ -289,7 +308,14 @@ class History:
             fate = Fate(str(seen.place))
             before = None if seen.node is not None else self._before
             return Whereabouts(
-                fate, since_us, seen.node, queue, index=index, line=line, before=before
+                fate,
+                since_us,
+                seen.node,
+                queue,
+                index=index,
+                line=line,
+                before=before,
+                passed=self._passed if held else (),
             )
         if self._end is not None and self._end.decision.reason is not None:
             decision = self._end.decision

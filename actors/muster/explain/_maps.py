@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+from typing import Any
+
 import attrs
 
 from muster.explain._remedies.remedy import Remedy
-from muster_core.decisions import seconds
-from muster_core.reasons import Explanation, Forecast, Outlook
+from muster_core.decisions import MICROSECONDS, seconds
+from muster_core.reasons import Explanation, Forecast, Outlook, Passed, Reserved
 
 
 def explanation_map(explanation: Explanation | None) -> dict[str, object]:
@@ -42,14 +45,53 @@ def outlook_map(outlook: Outlook | None) -> dict[str, object]:
     """Return when an ask will start as a map, with instants in seconds; nothing for None."""
     return {
         "position": None if outlook is None else outlook.position,
+        "reserved": None if outlook is None else reserved_map(outlook.reserved),
         **forecast_map(None if outlook is None else outlook.forecast),
     }
+
+
+# OUTLOOK-6
+def reserved_map(reserved: Reserved | None) -> dict[str, object] | None:
+    """Return what is reserved for the party of an ask as a map, its start in seconds, or None."""
+    if reserved is None:
+        return None
+    return {
+        "scope": reserved.scope,
+        "start": _seconds(reserved.start_us),
+        "places": [{"ask": ask, "node": node} for ask, node in reserved.places],
+        "waits_for": [{"ask": ask, "node": node} for ask, node in reserved.waits_for],
+    }
+
+
+# OUTLOOK-8
+def passed_map(passed: Passed) -> dict[str, object]:
+    """Return a reservation that an ask did not delay as a map, with instants in seconds."""
+    return {
+        "ask": passed.ask,
+        "others": passed.others,
+        "start": _seconds(passed.start_us),
+        "ends": _seconds(passed.ends_us),
+    }
+
+
+def reserved_of(found: Mapping[str, Any] | None) -> Reserved | None:
+    """Return what is reserved from its map."""
+    if found is None:
+        return None
+    start = found["start"]
+    return Reserved(
+        scope=found["scope"],
+        start_us=None if start is None else round(start * MICROSECONDS),
+        places=tuple((one["ask"], one["node"]) for one in found["places"]),
+        waits_for=tuple((one["ask"], one["node"]) for one in found["waits_for"]),
+    )
 
 
 def forecast_map(forecast: Forecast | None) -> dict[str, object]:
     """Return what a copy of the state says about the start of an ask as a map; nothing for None."""
     fits_at = None if forecast is None else forecast.fits_at
     return {
+        "fits_now": None if forecast is None else forecast.fits_now,
         "fits_at": _seconds(fits_at) if isinstance(fits_at, int) else fits_at,
         "starts_at": None if forecast is None else _seconds(forecast.starts_at_us),
         "stopped_at": None if forecast is None else _seconds(forecast.stopped_us),

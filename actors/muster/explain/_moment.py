@@ -100,6 +100,8 @@ def replay_until(
         if at_us is not None and item.at_us > at_us:
             rest = chain([item], rest)
             break
+        if history is not None:
+            refusals = _pass_until(scheduler, item.at_us, history, refusals)
         let_in_plainly(scheduler, item)
         events += not isinstance(item.content, Settle | Expect)
         refusals = refusals.then(_heard(scheduler, history))
@@ -107,11 +109,26 @@ def replay_until(
             history.saw(item)
         last_us = item.at_us
     end_us = last_us if at_us is None else at_us
+    if history is not None:
+        refusals = _pass_until(scheduler, end_us, history, refusals)
     scheduler.settle(end_us)
     refusals = refusals.then(_heard(scheduler, history))
     if history is not None:
         history.heard(())  # The last batch may have no decisions.
     return Moment(scheduler, end_us, attrs.evolve(refusals, events=events), rest)
+
+
+# OUTLOOK-8
+def _pass_until(
+    scheduler: PlainScheduler, before_us: int, history: History, refusals: RefusedSoFar
+) -> RefusedSoFar:
+    """Let time pass up to an instant batch by batch: what was passed is known for one batch."""
+    due_us: int | None = scheduler.machine.now_us
+    while due_us is not None and due_us < before_us:
+        scheduler.pass_until(due_us)
+        refusals = refusals.then(_heard(scheduler, history))
+        due_us = scheduler.machine.next_deadline_us()
+    return refusals
 
 
 def _heard(scheduler: PlainScheduler, history: History | None) -> Sequence[Announced]:
@@ -120,5 +137,6 @@ def _heard(scheduler: PlainScheduler, history: History | None) -> Sequence[Annou
     if announced:
         if history is not None:
             history.heard(announced)
+            history.looked(scheduler.machine)
         scheduler.announced = []
     return announced

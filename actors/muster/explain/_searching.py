@@ -8,6 +8,7 @@ from typing import final
 
 from muster.explain._remedies.case import Case
 from muster.explain._remedies.combined import combined_remedies
+from muster.explain._remedies.estimates import estimate_remedies
 from muster.explain._remedies.gangs import gang_remedies
 from muster.explain._remedies.nodes import node_remedies
 from muster.explain._remedies.orders import ask_remedies, order_remedies
@@ -54,6 +55,7 @@ class Search:
         case = self._case
         found = False
         for remedy in chain(
+            estimate_remedies(case),
             order_remedies(case),
             quota_remedies(case),
             user_limit_remedies(case),

@@ -2,30 +2,81 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 
-from muster_core.reasons import UNKNOWN_START, Forecast, Outlook, Start
+from muster.figures.text import counted
+from muster_core.reasons import UNKNOWN_START, Forecast, Outlook, Passed, Reserved
+from muster_core.view.reasons.order.reserved import few, reserved_since
 
 
-def when_it_starts(outlook: Outlook, written: Callable[[int], str]) -> Iterator[str]:
+def when_it_starts(ask: str, outlook: Outlook, written: Callable[[int], str]) -> Iterator[str]:
     """Yield sentences that say when a pending ask will start.
 
     Args:
+        ask: The ask, as ``app/ask``.
         outlook: What is known of it.
         written: Writes an instant, given in microseconds since the origin.
     """
     yield f"It is number {outlook.position:,} of all pending asks in order."
+    if outlook.reserved is not None:
+        yield f"{what_is_reserved(ask, outlook.reserved, written)}."
     if outlook.forecast is not None:
-        yield _fits(outlook.forecast.fits_at, written)
+        yield fits_alone(outlook.forecast, written)
         yield _starts(outlook.forecast, written)
 
 
-def _fits(fits_at: Start, written: Callable[[int], str]) -> str:
+# OUTLOOK-6
+def what_is_reserved(ask: str | None, reserved: Reserved, written: Callable[[int], str]) -> str:
+    """Say what is reserved for an ask and for other members of its group, or for a whole group.
+
+    Args:
+        ask: The ask, as ``app/ask``; None for the group.
+        reserved: What is reserved.
+        written: Writes an instant, given in microseconds since the origin.
+    """
+    own = next((node for name, node in reserved.places if name == ask), None)
+    others = [node for name, node in reserved.places if name != ask]
+    since = reserved_since(reserved, written)
+    if not others:
+        return f"Reserved for it: {own} {since}"
+    nodes = few(list(dict.fromkeys(others)), "other node", "other nodes")
+    if ask is None:
+        return f"{nodes} for {counted(len(others), 'member')}, {since}"
+    members = f"{nodes} for {counted(len(others), 'other member')} of its group, {since}"
+    if own is None:
+        return f"Nothing is reserved for it, but {members}"
+    return f"Reserved for it: {own}, and {members}"
+
+
+# OUTLOOK-7
+def fits_alone(forecast: Forecast, written: Callable[[int], str]) -> str:
+    """Say when the party of an ask alone would fit."""
+    fits_at = forecast.fits_at
+    if forecast.fits_now:
+        return "Alone it would fit now."
     if fits_at is None:
         return "It would not fit alone, whatever ends."
     if fits_at == UNKNOWN_START:
         return "Alone it would fit, but only after an end that is not known."
     return f"Alone it would fit at {written(fits_at)}."
+
+
+# OUTLOOK-8
+def whom_it_passed(passed: Iterable[Passed], written: Callable[[int], str]) -> Iterator[str]:
+    """Yield sentences that say which reservations an ask did not delay when it got its node.
+
+    Args:
+        passed: These reservations.
+        written: Writes an instant, given in microseconds since the origin.
+    """
+    for one in passed:
+        others = f" and {counted(one.others, 'other member')}" if one.others else ""
+        start_us, ends_us = one.start_us, one.ends_us
+        since = "an end that was not known" if start_us is None else written(start_us)
+        why = "it fits its node beside what is reserved there"
+        if ends_us is not None:
+            why = f"it was expected to end by {written(ends_us)}"
+        yield f"It passed {one.ask}{others}, with a reservation from {since}: {why}."
 
 
 def _starts(forecast: Forecast, written: Callable[[int], str]) -> str:

@@ -13,7 +13,7 @@ if TYPE_CHECKING:
 
 INSTANTS: Final[Mapping[str, str]] = {"until_us": "until", "start_us": "start"}
 """The facts that are instants, in microseconds since the origin, and what readers call them: until when
-an ask backs off, and when the reservation starts that one would delay. No reason has two of them."""
+an ask backs off, and when the reservation starts that one would delay, or that is for its group. No reason has two of them."""
 
 
 def instant_of(facts: Mapping[str, Fact]) -> int | None:
@@ -35,5 +35,5 @@ def dated(message: str, at_us: object, date: Callable[[int], str]) -> str:
         return message
     written = re.escape(seconds(at_us))
     return re.sub(
-        rf"\b(before|at) {written}(?![\w.])", lambda at: f"{at[1]} {date(at_us)}", message
+        rf"\b(before|at|from) {written}(?![\w.])", lambda at: f"{at[1]} {date(at_us)}", message
     )

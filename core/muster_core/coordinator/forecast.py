@@ -68,8 +68,9 @@ def forecast(
         view = PlainScheduler(facts=expected).machine.view
         found = view.pending_ask(key, ask)
         assert found is not None, "a copy of the same facts differs"
-    fits_at = view.fits_at(key, found, now_us)
-    return Forecast(fits_at, *_run(copy, app, ask, most_batches, _work(copy) + most_work))
+    fits_at, fits_now = view.fits_at(key, found, now_us), view.fits_now(key, found)
+    run = _run(copy, app, ask, most_batches, _work(copy) + most_work)
+    return Forecast(fits_at, *run, fits_now)
 
 
 # OUTLOOK-3, OUTLOOK-4

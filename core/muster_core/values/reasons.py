@@ -160,11 +160,55 @@ class Forecast:
             microseconds since the origin; None if it is not.
         stopped_us: The instant at which the copy was stopped before the ask was bound, because
             there was more to do than is done for an answer; None if it ran to its end.
+        fits_now: Whether its party alone fits as things are, so that something else than room
+            keeps it from a node.
     """
 
     fits_at: Start
     starts_at_us: int | None
     stopped_us: int | None = None
+    fits_now: bool = False
+
+
+# OUTLOOK-6
+@final
+@attrs.frozen
+class Reserved:
+    """What is reserved for the party of a pending ask.
+
+    Attributes:
+        scope: The path of the queue whose ``scheduling.order`` it belongs to.
+        start_us: When it starts, in microseconds since the origin; None if that is not known.
+        places: The asks of the party, as ``app/ask``, and the node that is reserved for each, in
+            the order of placing. The ask itself may not be among them, if it is a member of a gang
+            that needs no more.
+        waits_for: The asks, as ``app/ask``, with whose end it starts, and the node of each.
+    """
+
+    scope: str
+    start_us: int | None
+    places: tuple[tuple[str, str], ...]
+    waits_for: tuple[tuple[str, str], ...]
+
+
+# OUTLOOK-8
+@final
+@attrs.frozen
+class Passed:
+    """A reservation that an ask did not delay when it got its node.
+
+    Attributes:
+        ask: The first ask of the party, as ``app/ask``.
+        others: How many other members of its group the reservation is for.
+        start_us: When it started, in microseconds since the origin; None if that was not known.
+        ends_us: When the ask was expected to end, in microseconds, which was not after the start;
+            None if it fitted beside the party.
+    """
+
+    ask: str
+    others: int
+    start_us: int | None
+    ends_us: int | None
 
 
 @final
@@ -175,10 +219,12 @@ class Outlook:
     Attributes:
         position: Its place, from 1, if all pending asks were taken in order and none was placed.
         forecast: What a copy of the state says; None if there was none.
+        reserved: What is reserved for its party; None for nothing.
     """
 
     position: int
     forecast: Forecast | None = None
+    reserved: Reserved | None = None
 
 
 @final

@@ -30,7 +30,15 @@ if TYPE_CHECKING:
     from muster_core.structures.shapes import Shape
     from muster_core.structures.steps import Steps
     from muster_core.values.configuration.partition import Configuration
-    from muster_core.values.reasons import Code, Explanation, Outlook, PendingReason, Start
+    from muster_core.values.reasons import (
+        Code,
+        Explanation,
+        Outlook,
+        Passed,
+        PendingReason,
+        Reserved,
+        Start,
+    )
     from muster_core.values.resources import Resources
     from muster_core.values.snapshots import LimitSnapshot, ReservationSnapshot
     from muster_core.view.facts import ViewFacts
@@ -236,6 +244,21 @@ class DecisionView:
             return None
         return (yield from self._explained.outlook(self.apps[key], ask))
 
+    # OUTLOOK-6
+    def reserved_for_group(self, gang: ViewGang) -> Reserved | None:
+        """Return what is reserved for what the group of a gang lacks, or None."""
+        return self._explained.reserved_for.group(self._state.gang_index.group_of(gang).names)
+
+    # OUTLOOK-8
+    def passed(self, key: int, name: str) -> tuple[Passed, ...]:
+        """Return the reservations that an ask did not delay when it got a node in the last batch.
+
+        Args:
+            key: The key of its application.
+            name: Its name.
+        """
+        return self._rounds.reservations.passing.of(key, name)
+
     def pending_ask(self, key: int, name: str) -> Ask | None:
         """Return an ask of an application if it is pending, whether it backs off or not."""
         app = self.apps[key]
@@ -255,6 +278,16 @@ class DecisionView:
             return None
         is_unknown, at = found
         return UNKNOWN_START if is_unknown else at
+
+    # OUTLOOK-7
+    def fits_now(self, key: int, ask: Ask) -> bool:
+        """Return whether the party of a pending ask alone fits as things are.
+
+        Args:
+            key: The key of its application.
+            ask: The ask.
+        """
+        return self._rounds.forecast.fits_now(self.apps[key], ask)
 
     def prepare_to_explain(self) -> Steps[None]:
         """Find in steps what the first explanation after a batch would find at once."""
@@ -338,6 +371,7 @@ class DecisionView:
     def changed_reservations(self) -> Iterator[Decision]:
         """Return a decision for each node that is reserved newly or otherwise; after a batch."""
         reservations = self._rounds.reservations
+        reservations.passing.end_batch()
         return reservations.told.changed(reservations.in_force.reservations)
 
     # CHECKPOINT-4

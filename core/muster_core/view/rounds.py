@@ -218,6 +218,7 @@ class Rounds:
         if state.learned.take(state.nodes.weights):
             state.nodes.learn(state.learned.taken)
         self._in_force.start_round(now_us)
+        self._reservations.passing.start_round()
         self._permits.start_round()
         self._placements.seen_states.start_round()
 

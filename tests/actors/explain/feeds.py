@@ -472,5 +472,27 @@ CASES: Final[dict[str, Case]] = {
         "NoNodeFits",
         ("schedulable", "capacity", "node"),
     ),
+    "it would delay a reservation": Case(
+        _queues("{name: q, properties: {scheduling.order: backfill}}")
+        + _NODE
+        + _app("a")
+        + _ask("a", "y", 3, ", run_for: 95")
+        + _ask("a", "large", 4, ", run_for: 9")
+        + _ask("a", "x", 1, ", run_for: 200"),
+        "a/x",
+        "HeldBack",
+        ("estimate", "priority", "capacity", "node", "remove_ahead"),
+    ),
+    "it would delay a reservation with an unknown start": Case(
+        _queues("{name: q, properties: {scheduling.order: backfill}}")
+        + _NODE
+        + _app("a")
+        + _ask("a", "y", 3)
+        + _ask("a", "large", 4)
+        + _ask("a", "x", 1),
+        "a/x",
+        "HeldBack",
+        ("estimate", "priority", "capacity", "node", "remove_ahead"),
+    ),
 }
 """The feeds by what is the matter."""

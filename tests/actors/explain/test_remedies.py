@@ -151,6 +151,26 @@ def test_the_longest_delay_is_named_with_which_its_back_off_is_over(tmp_path: Pa
     assert "bind.retry.delay: 1125ms for root.q" in remedies
 
 
+# BACKFILL-25
+def test_the_longest_estimate_is_named_that_ends_by_the_start(tmp_path: Path) -> None:
+    (first, *_) = told("it would delay a reservation", tmp_path)
+    assert first.startswith("an estimate of 1 min 35 s or less, if its work takes no longer")
+
+    (first, *_) = told("it would delay a reservation with an unknown start", tmp_path)
+    assert first.startswith("an estimate, if its work takes no longer")
+
+
+# BACKFILL-25
+def test_an_estimate_that_is_too_long_by_little_does_not_help(tmp_path: Path) -> None:
+    case = CASES["it would delay a reservation"]
+    feed = written(tmp_path / "feed.yaml", case.feed)
+    events = answered(feed, case.ask)["remedies"][0]["events"]
+    assert events[-1]["estimate"] == 95
+
+    events[-1]["estimate"] = 95.001
+    assert case.ask not in bound_at(feed, case.feed, events)
+
+
 def named(event: Mapping[str, Any], path: str) -> dict[str, Any]:
     names = path.split(".")
     below = event["config"]["partitions"][0]["queues"]

@@ -60,6 +60,7 @@ def test_the_page_of_an_ask_says_what_it_has_and_where_it_stands(here: Here) -> 
     assert re.search(r"Reserved for it n1 from 20\d\d-.{15,40}, by backfill of root\.q", text)
     assert "When will it start? It is number 1 of all pending asks in order." in text
     assert re.search(r"reserved on n1 from 20\d\d", text)
+    assert re.search(r"Reserved for it: n1 from .*, when old/long on n1 is expected to end\.", text)
     assert "as soon as an ask ends of which no end is known" in shown(here, "/asks/new/next")
     assert re.search(r"reserved: n1 from 20\d\d", shown(here, "/asks"))
     assert "When will it start?" not in shown(here, "/asks/old/long")
@@ -88,6 +89,7 @@ def test_a_copy_of_the_state_says_when_an_ask_starts(here: Here) -> None:
     text = shown(here, "/asks/new/wide/starts")
     assert re.search(r"Alone it would fit at 20\d\d.* It starts at 20\d\d", text)
     assert "Foretell again" in text
+    assert "Alone it would fit now." in shown(here, "/asks/new/held/starts")
     assert "It is not pending any more." in shown(here, "/asks/old/long/starts")
     at = here.client.get("/asks/new/wide/starts", params={"at": "10"})
     assert at.status_code == 409

@@ -3,14 +3,15 @@
 from __future__ import annotations
 
 import copy
-from collections.abc import Iterator
+from collections.abc import Generator, Iterator
+from contextlib import contextmanager
 from typing import Final
 
 from muster_core.snapshots import AskPlace
 from tests.naive import order
 from tests.naive.backfill.estimates import expected_end_us
 from tests.naive.backfill.parties import party_of
-from tests.naive.backfill.reservations import first_start
+from tests.naive.backfill.reservations import first_start, is_placed
 from tests.naive.gangs import group_of, let_go, waiting
 from tests.naive.permits import constrained
 from tests.naive.picture import Picture
@@ -28,15 +29,29 @@ def position(world: World, ask: Ask) -> int:
 
 def fits_at(world: World, ask: Ask) -> Instant | None:
     """Give the start that a reservation of an ask's party alone would have now."""
+    with _rolled_back(world, ask):
+        party = party_of(world, ask)
+        found = None if party is None else first_start(world, party, [])
+    return None if found is None else found[0]
+
+
+def fits_now(world: World, ask: Ask) -> bool:
+    """Say whether an ask's party alone fits as things are."""
+    with _rolled_back(world, ask):
+        party = party_of(world, ask)
+        return party is not None and is_placed(world, party)
+
+
+@contextmanager
+def _rolled_back(world: World, ask: Ask) -> Generator[None]:
+    """Let the Strict group of an ask hold nothing for a while."""
     trial = Trial(world)
     gang = constrained(world, ask)
     if gang is not None and (group := group_of(world, gang.name)).strict:
         for member in waiting(world, *group.gangs):
             let_go(world, member)
-    party = party_of(world, ask)
-    found = None if party is None else first_start(world, party, [])
+    yield
     trial.undo()
-    return None if found is None else found[0]
 
 
 def starts_at_us(model: NaiveScheduler, app: str, name: str) -> int | None:

@@ -100,6 +100,11 @@ def first_start(
     return None
 
 
+def is_placed(world: World, party: Party) -> bool:
+    """Say whether a party can be placed beside nobody, as things are."""
+    return _placed(world, set(), party) is not None
+
+
 def pending_nodes(reservations: Iterable[Reservation]) -> Nodes:
     """Give the nodes that are reserved for those who hold none."""
     return tuple(

@@ -7,7 +7,8 @@ from hypothesis import assume, given, strategies as st
 from muster_core.coordinator.forecast import forecast
 from muster_core.coordinator.plain import PlainScheduler
 from muster_core.reasons import UNKNOWN_START, Forecast, Outlook, Start
-from tests.naive.backfill.forecast import fits_at, position, starts_at_us
+from tests.naive.backfill.forecast import fits_at, fits_now, position, starts_at_us
+from tests.naive.backfill.outlooks import for_ask
 from tests.naive.backfill.strategies import backfills
 from tests.naive.eviction_strategies import evictions
 from tests.naive.gang_strategies import gang_scenarios
@@ -22,7 +23,7 @@ _ASKED = 4
 """Of how many asks the forecasts are compared."""
 
 
-# OUTLOOK-1, OUTLOOK-2, OUTLOOK-3
+# OUTLOOK-1, OUTLOOK-2, OUTLOOK-3, OUTLOOK-6, OUTLOOK-7
 @share(0.4)
 @given(_ANY, st.data())
 def test_the_core_foretells_what_the_model_does(scenario: list[Step], data: st.DataObject) -> None:
@@ -34,12 +35,14 @@ def test_the_core_foretells_what_the_model_does(scenario: list[Step], data: st.D
 
     for ask in pending:
         outlook = scheduler.outlook(ask.app.name, ask.name)
-        assert outlook == Outlook(position(model.world, ask)), ask.full
+        reserved = for_ask(model.world, ask)
+        assert outlook == Outlook(position(model.world, ask), reserved=reserved), ask.full
     facts = scheduler.facts()
     for ask in data.draw(st.permutations(pending), label="asks")[:_ASKED]:
         found = forecast(facts, ask.app.name, ask.name)
-        wanted = Forecast(_fits_at(model, ask), starts_at_us(model, ask.app.name, ask.name))
-        assert found == wanted, ask.full
+        starts = starts_at_us(model, ask.app.name, ask.name)
+        now = fits_now(model.world, ask)
+        assert found == Forecast(_fits_at(model, ask), starts, fits_now=now), ask.full
 
 
 def _fits_at(model: NaiveScheduler, ask: Ask) -> Start:

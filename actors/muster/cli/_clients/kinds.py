@@ -157,6 +157,16 @@ def _instant(at: object) -> str:
     return clock(at) if isinstance(at, (int, float)) else shown(at)
 
 
+def _reserved(item: Item) -> str:
+    """Return the node that is reserved for an ask, and from when on."""
+    found = map_of(item.get("reservation"))
+    if found is None:
+        return ""
+    start = found.get("start")
+    since = "an end that is not known" if start is None else _instant(start)
+    return f"{shown(found.get('node'))} from {since}"
+
+
 def _left(seconds: object) -> str:
     return clock(seconds) if isinstance(seconds, (int, float)) else ""
 
@@ -214,6 +224,7 @@ ASKS: Final = Kind(
         name("reason", "reason"),
         name("user", "user", wide=True),
         name("gang", "gang", wide=True),
+        Field("reserved", _reserved, wide=True),
         Field("came", lambda item: _instant(item.get("came")), wide=True),
         Field("bound", lambda item: _instant(item.get("bound")), wide=True),
         Field("command", _command, wide=True, folds=True),

@@ -18,6 +18,7 @@ from muster.cli._options import example
 from muster.cli._progress import instant
 from muster.cli._tables import console_of
 from muster.explain import when_it_starts
+from muster.explain._maps import reserved_of
 from muster.feeds._encodings.encode import to_yaml_item
 from muster.figures.instants import dated, instant_of
 from muster_core.decisions import MICROSECONDS
@@ -68,8 +69,8 @@ def _print(ask: str, answer: dict[str, Any], *, searched: bool) -> None:
     outlook = _outlook(found)
     if outlook is not None:
         click.echo("\nWhen will it start?")
-        for sentence in when_it_starts(outlook, partial(_date, origin_us)):
-            click.echo(f"- {sentence}")
+        for sentence in when_it_starts(ask, outlook, partial(_date, origin_us)):
+            click.echo(f"- {printable(sentence)}")
     if searched:
         _print_remedies(found.get("remedies") or [])
 
@@ -85,8 +86,10 @@ def _outlook(found: dict[str, Any]) -> Outlook | None:
             fits_at if fits_at == UNKNOWN_START else _in_us(fits_at),
             _in_us(found["starts_at"]),
             _in_us(found["stopped_at"]),
+            bool(found.get("fits_now")),
         )
-    return Outlook(found["position"], forecast)
+    # A server that is older says neither.
+    return Outlook(found["position"], forecast, reserved_of(found.get("reserved")))
 
 
 def _date(origin_us: int, at_us: int) -> str:

@@ -11,7 +11,16 @@ from rich.console import Console, RenderableType
 from rich.table import Table
 
 from muster.cli._progress import clock, instant
-from muster.explain import Answer, Fate, Hold, Overview, Remedy, RemedyKind, when_it_starts
+from muster.explain import (
+    Answer,
+    Fate,
+    Hold,
+    Overview,
+    Remedy,
+    RemedyKind,
+    when_it_starts,
+    whom_it_passed,
+)
 from muster.feeds import FeedItem
 from muster.feeds._encodings.encode import to_yaml_item
 from muster.figures.instants import dated, instant_of
@@ -38,6 +47,8 @@ def print_answer(answer: Answer, origin_us: int | None, *, searched: bool) -> No
     click.echo(_headline(answer, origin_us))
     if answer.whereabouts.before is not None:
         click.echo(_before(answer.whereabouts.before, origin_us))
+    for sentence in whom_it_passed(answer.whereabouts.passed, lambda at: _instant(at, origin_us)):
+        click.echo(sentence)
     explanation = answer.explanation
     if explanation is None:
         return
@@ -51,7 +62,9 @@ def print_answer(answer: Answer, origin_us: int | None, *, searched: bool) -> No
         _print(_compared(explanation))
     if explanation.outlook is not None:
         click.echo("\nWhen will it start?")
-        for sentence in when_it_starts(explanation.outlook, lambda at: _instant(at, origin_us)):
+        name = f"{answer.app}/{answer.ask}"
+        outlook = explanation.outlook
+        for sentence in when_it_starts(name, outlook, lambda at: _instant(at, origin_us)):
             click.echo(f"- {sentence}")
     if searched:
         _print_remedies(answer)

@@ -17,6 +17,7 @@ class RemedyKind(StrEnum):
 
     PRIORITY = "priority"
     RESUBMIT = "resubmit"
+    ESTIMATE = "estimate"
     GUARANTEED = "guaranteed"
     MAX = "max"
     MAX_APPLICATIONS = "maxapplications"

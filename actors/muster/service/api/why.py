@@ -74,6 +74,19 @@ _LEVEL: Final = {
     },
 }
 _START: Final = {"anyOf": [schemas.SECONDS, {"type": "string", "enum": [UNKNOWN_START]}]}
+_ON_NODES: Final = {
+    "type": "array",
+    "items": {"type": "object", "properties": {"ask": schemas.TEXT, "node": schemas.TEXT}},
+}
+_RESERVED: Final = {
+    "type": "object",
+    "properties": {
+        "scope": schemas.TEXT,
+        "start": schemas.maybe(schemas.SECONDS),
+        "places": _ON_NODES,
+        "waits_for": _ON_NODES,
+    },
+}
 _REMEDY: Final = {
     "type": "object",
     "properties": {
@@ -132,6 +145,20 @@ WHY: Final = Table[WhyRow](
             "its place, from 1, if all pending asks were taken in order and none was placed; null "
             "if it is not pending",
             lambda one: one.of_map("position"),
+        ),
+        Column(
+            "reserved",
+            schemas.maybe(_RESERVED),
+            "what is reserved for its party: the path of the queue with `backfill`, the start (in "
+            "seconds; null for an end that nobody knows), the node of each member, and the asks "
+            "with whose end it starts; null for nothing",
+            lambda one: one.of_map("reserved"),
+        ),
+        Column(
+            "fits_now",
+            schemas.maybe(schemas.BOOLEAN),
+            "whether its party alone fits as things are; null if no forecast was made",
+            lambda _: None,
         ),
         Column(
             "fits_at",

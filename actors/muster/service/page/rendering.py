@@ -14,6 +14,7 @@ from markupsafe import Markup
 from starlette.responses import HTMLResponse
 
 from muster._version import __version__
+from muster.explain import what_is_reserved
 from muster.figures.devices import held_words
 from muster.figures.instants import dated, instant_of
 from muster.figures.text import SECOND, amount_text, counted, duration, number, percent, shortened
@@ -29,6 +30,7 @@ if TYPE_CHECKING:
     from starlette.responses import Response
 
     from muster.service.page.viewed import Viewed
+    from muster_core.reasons import Reserved
 
 # PAGE-1
 HEADERS: Final = {
@@ -237,6 +239,11 @@ def shown(
         """
         return rounded(dated(message, at_us, date_words))
 
+    # PAGE-81
+    def reserved_said(reserved: Reserved, ask: str | None = None) -> str:
+        """Say what is reserved for an ask, as ``app/ask``, or for a whole gang."""
+        return what_is_reserved(ask, reserved, date_words)
+
     # PAGE-4
     def age(at_us: int, form: str = "ago") -> Markup:
         """Return how long ago an instant was; the page counts on by itself.
@@ -272,6 +279,7 @@ def shown(
         date=moment_text,
         now_ms=service.unix_us(viewed.moment.now_us()) // 1000,
         said=said,
+        reserved_said=reserved_said,
         instant_of=instant_of,
         facts_of=partial(facts_of, date=date_words),
         age=age,

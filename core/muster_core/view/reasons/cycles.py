@@ -8,6 +8,7 @@ from muster_core.structures.totals import add_to
 from muster_core.values.reasons import Code, PendingReason
 from muster_core.view.gangs.standing import topology_of
 from muster_core.view.permits.fitting import needs_of
+from muster_core.view.reasons.order.reserved import few, reserved_since
 from muster_core.view.reasons.user_limits import named_limit
 from muster_core.view.reasons.words import amounts, counted, named
 
@@ -16,7 +17,7 @@ if TYPE_CHECKING:
 
     from muster_core.owners.messages.asks import Ask
     from muster_core.structures.shapes import Shape
-    from muster_core.values.reasons import Fact
+    from muster_core.values.reasons import Fact, Reserved
     from muster_core.values.resources import Resources
     from muster_core.view.gangs.gang import CycleFailure, ViewGang, ViewGroup
     from muster_core.view.permits.fitting import Need
@@ -28,7 +29,11 @@ _GANG_CYCLE_INVALID: Final = Code.GANG_CYCLE_INVALID
 
 
 def why_rolled_back(
-    state: ViewState, gang: ViewGang, group: ViewGroup, failure: CycleFailure | None
+    state: ViewState,
+    gang: ViewGang,
+    group: ViewGroup,
+    failure: CycleFailure | None,
+    reserved: Reserved | None,
 ) -> PendingReason:
     """Return why the cycle of a gang is invalid.
 
@@ -38,6 +43,7 @@ def why_rolled_back(
         group: Its group.
         failure: The member that fitted nowhere in the last round; None if none was tried, since
             the group was sure not to fit.
+        reserved: What is reserved for the group, or None.
     """
     facts: dict[str, Fact] = {"gang": gang.name}
     if failure is not None:
@@ -47,7 +53,19 @@ def why_rolled_back(
     else:
         why = _why_hopeless(state, group, facts)
     message = f"the Strict group of gang {gang.name} gave up, as {why}"
+    if reserved is not None:
+        message = f"{message}; {_reserved(reserved, facts)}"
     return PendingReason(_GANG_CYCLE_INVALID, message, facts)
+
+
+def _reserved(reserved: Reserved, facts: dict[str, Fact]) -> str:
+    """Say which nodes are reserved for a group, and from when on."""
+    nodes = list(dict.fromkeys(node for _, node in reserved.places))
+    facts["reserved"], facts["start_us"] = tuple(nodes), reserved.start_us
+    facts["waits_for"] = tuple(ask for ask, _ in reserved.waits_for)
+    are = "is" if len(nodes) == 1 else "are"
+    which = few(nodes, "other node", "other nodes")
+    return f"{which} {are} reserved for it {reserved_since(reserved)}"
 
 
 def _why_failed(state: ViewState, failure: CycleFailure) -> str:

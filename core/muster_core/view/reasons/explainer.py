@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+from functools import partial
 from typing import TYPE_CHECKING, Final, final
 
+from muster_core.structures.totals import add_to
 from muster_core.values.reasons import Explanation, Outlook, PendingReason
 from muster_core.values.snapshots import AskPlace
 from muster_core.view.reasons import gangs, room, topologies
@@ -14,12 +16,14 @@ from muster_core.view.reasons.failed_binds import backing_off, bind_failed
 from muster_core.view.reasons.keys import compare, not_your_turn
 from muster_core.view.reasons.order.held_back import held_back
 from muster_core.view.reasons.order.position import position
+from muster_core.view.reasons.order.reserved import ReservedFor
 from muster_core.view.reasons.quotas import queue_max, queue_max_apps, state_aware_turn
 from muster_core.view.reasons.turns import Turn, Turns
 from muster_core.view.reasons.user_limits import limit_reasons
+from muster_core.view.reservations.party import group_of, party_of
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Iterator, Mapping
 
     from muster_core.owners.messages.asks import Ask, AskOrder
     from muster_core.structures.shapes import Shape
@@ -67,8 +71,12 @@ class Explainer:
         self._finder = finder
         self._reservations = reservations
         self._turns = Turns(state)
+        #: Tells what is reserved for asks and groups.
+        self.reserved_for = ReservedFor(state, reservations)
         #: Finds the dominant reasons of many asks.
         self.dominants = Dominants(state, permits, self._turns, rooms, finder)
+        #: What Strict groups lack, by the names of their gangs.
+        self._lacking: dict[tuple[str, ...], tuple[int, Mapping[str, int]] | None] = {}
         #: The comparisons of nodes with shapes; those of node services are others.
         self._surveys: dict[tuple[Shape, bool], room.Survey] = {}
 
@@ -131,7 +139,7 @@ class Explainer:
             levels=levels,
         )
 
-    # OUTLOOK-1
+    # OUTLOOK-1, OUTLOOK-6
     def outlook(self, app: ViewApp, ask: Ask) -> Steps[Outlook]:
         """Return the outlook of a pending ask, without a forecast.
 
@@ -140,7 +148,8 @@ class Explainer:
             ask: The ask.
         """
         turn = Turn(self._state.leaf_of(app), app, ask)
-        return Outlook((yield from position(self._state, turn)))
+        place = yield from position(self._state, turn)
+        return Outlook(place, reserved=self.reserved_for.ask(ask))
 
     def prepare(self) -> Steps[None]:
         """Find in steps what the first explanation after a change would find at once."""
@@ -196,7 +205,7 @@ class Explainer:
             bind_failed(app, ask),
             room.node_kept(state, nodes),
             held_back(state, self._reservations, leaf, app, ask),
-            *room.no_room(ask, nodes),
+            *room.no_room(ask, nodes, partial(self._lacks, app, ask)),
             topologies.why_not(state, self._finder, turn) if nodes.fitting else None,
             eviction_reason(state, self._turns, turn, now_us),
         )
@@ -205,7 +214,26 @@ class Explainer:
     def _cycle(self, gang: ViewGang, group: ViewGroup) -> PendingReason | None:
         if not self._permits.is_cycle_invalid(gang):
             return None
-        return why_rolled_back(self._state, gang, group, self._permits.failures.get(group.names))
+        failure = self._permits.failures.get(group.names)
+        reserved = self.reserved_for.group(group.names)
+        return why_rolled_back(self._state, gang, group, failure, reserved)
+
+    def _lacks(self, app: ViewApp, ask: Ask) -> tuple[int, Mapping[str, int]] | None:
+        """Return how many members the Strict group of an ask lacks, and what they need together.
+
+        Returns:
+            None if it is in no such group, or if the group lacks one alone.
+        """
+        group = group_of(self._state, ask)
+        if group is None or not group.strict:
+            return None
+        if group.names not in self._lacking:
+            party, total = party_of(self._state, app, ask), dict[str, int]()
+            members = () if party is None else party.members
+            for member in members:
+                add_to(total, member.ask.resources.amounts)
+            self._lacking[group.names] = (len(members), total) if len(members) > 1 else None
+        return self._lacking[group.names]
 
     def _survey(self, leaf: LeafView, ask: Ask) -> room.Survey:
         service = self._state.kept_nodes.is_service(leaf, ask)

@@ -11,7 +11,7 @@ from muster_core.view.reasons.quotas import over_max
 from muster_core.view.reasons.words import amount, amounts, counted, listed, named
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Mapping
+    from collections.abc import Callable, Iterable, Iterator, Mapping
 
     from muster_core.nodes.node import Node
     from muster_core.owners.messages.asks import Ask
@@ -200,8 +200,17 @@ def _where(shape: Shape, seen: Survey, selector: str) -> str:
     return f"{which} with {selector}" if selector else which
 
 
-def no_room(ask: Ask, seen: Survey) -> Iterator[PendingReason]:
-    """Return what nodes lack if none has room, and whether enough is free in parts."""
+def no_room(
+    ask: Ask, seen: Survey, lacks: Callable[[], tuple[int, Mapping[str, int]] | None] | None = None
+) -> Iterator[PendingReason]:
+    """Return what nodes lack if none has room, and whether enough is free in parts.
+
+    Args:
+        ask: The ask.
+        seen: The nodes as they are for it.
+        lacks: Returns how many members the Strict group of the ask lacks, and what they ask for
+            together; None if it is in none, or the only one that it lacks.
+    """
     if seen.fitting:
         return
     wanted, matching = ask.resources, sum(seen.lacking.values())
@@ -211,7 +220,14 @@ def no_room(ask: Ask, seen: Survey) -> Iterator[PendingReason]:
             f"it asks for {amounts(wanted)}; {amounts(free)} are free on "
             f"{counted(matching, 'node', 'nodes')} in all, but not on one"
         )
-        yield PendingReason(_FRAGMENTED, message, {"free": free, "nodes": matching})
+        facts: dict[str, Fact] = {"free": free, "nodes": matching}
+        lacking = None if lacks is None else lacks()
+        if lacking is not None:
+            count, facts["lacks"] = lacking
+            message += (
+                f"; the {count} members that its group lacks ask for {amounts(lacking[1])} in all"
+            )
+        yield PendingReason(_FRAGMENTED, message, facts)
     yield PendingReason(_NO_NODE_FITS, histogram(seen), _figures(seen))
 
 

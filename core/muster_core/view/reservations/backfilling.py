@@ -17,6 +17,7 @@ if TYPE_CHECKING:
     from muster_core.owners.messages.asks import Ask
     from muster_core.view.reservations.in_force import InForce
     from muster_core.view.reservations.later.releases import Instant
+    from muster_core.view.reservations.passing import Passing
     from muster_core.view.reservations.search import Reservation
     from muster_core.view.state.view_state import ViewState
     from muster_core.view.topology.node_finder import NodeFinder
@@ -37,12 +38,16 @@ class Backfilling:
         state: The view.
         finder: Finds nodes where nothing is reserved.
         in_force: What is reserved.
+        passing: Is told who gets a node beside reservations.
     """
 
-    def __init__(self, state: ViewState, finder: NodeFinder, in_force: InForce) -> None:
+    def __init__(
+        self, state: ViewState, finder: NodeFinder, in_force: InForce, passing: Passing
+    ) -> None:
         self._state = state
         self.finder = finder
         self._in_force = in_force
+        self._passing = passing
         #: The round, the changes of nodes, the number of reservations and the instant when the next
         #: two were found: what will be at the start of each reservation, and the earliest end with
         #: which asks that are alike were held back (their leaf, shape, gang and limits).
@@ -74,7 +79,16 @@ class Backfilling:
         if node is None and not is_reserved:
             self._held_back[alike] = end
             self._hide_longer(leaf, ask, bit, end)
+        if node is not None:
+            self._passing.note(app, ask, end, self._others(leaf, ask))
         return node
+
+    def _others(self, leaf: LeafView, ask: Ask) -> Iterator[Reservation]:
+        """Return the reservations in the scope of a leaf that are not for the group of an ask."""
+        scope, group = self._state.scopes.backfill(leaf), group_of(self._state, ask)
+        for one in self._in_force.reservations:
+            if one.scope is scope and (group is None or ask.gang not in one.party.group):
+                yield one
 
     def undelayed(self, leaf: LeafView, app: ViewApp, ask: Ask) -> Callable[[Node], bool] | None:
         """Return what says whether an ask on a node delays nobody; None if it never does.
@@ -110,15 +124,10 @@ class Backfilling:
 
     def delayed_by(self, leaf: LeafView, app: ViewApp, ask: Ask, node: Node) -> Reservation | None:
         """Return the first reservation that a pending ask would delay on a node, or None."""
-        state = self._state
-        scope = state.scopes.backfill(leaf)
-        if scope is None:
+        if self._state.scopes.backfill(leaf) is None:
             return None
         self._forget_if_changed()
-        group = group_of(state, ask)
-        for one in self._in_force.reservations:
-            if one.scope is not scope or (group is not None and ask.gang in one.party.group):
-                continue
+        for one in self._others(leaf, ask):
             if not (
                 self.ends_by(leaf, ask, one)
                 or self._at_start(one, ask).admits(Member(app, ask), node)

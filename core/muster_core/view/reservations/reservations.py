@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, final
 
 from muster_core.view.reservations.backfilling import Backfilling
 from muster_core.view.reservations.in_force import InForce
+from muster_core.view.reservations.passing import Passing
 from muster_core.view.reservations.seeking import Seeking
 from muster_core.view.reservations.told import Told, loaded
 
@@ -29,7 +30,9 @@ class Reservations:
     def __init__(self, state: ViewState, finder: NodeFinder) -> None:
         self._state = state
         self.in_force = InForce()
-        self.backfilling = Backfilling(state, finder, self.in_force)
+        #: Whom the asks of the last batch have passed.
+        self.passing = Passing()
+        self.backfilling = Backfilling(state, finder, self.in_force, self.passing)
         self.seeking = Seeking(state, self.in_force, self.backfilling)
         self.told = Told()
 

@@ -110,6 +110,13 @@ class Search:
                 return at, places
         return None
 
+    # OUTLOOK-7
+    def fits_now(self, party: Party) -> bool:
+        """Return whether a party can be placed as things are."""
+        projection = Projection(self._state)
+        self._hold(projection, self._others)
+        return self._place(projection, party) is not None
+
     def _needs_only_a_node(self, member: Member) -> bool:
         """Return whether a plain ask has headroom, and fits no node now."""
         app, ask = member

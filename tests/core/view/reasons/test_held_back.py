@@ -22,7 +22,7 @@ def test_whom_it_would_delay_and_until_when() -> None:
 
     assert str(why) == (
         "HeldBack: it fits on n1 and is held back: it would delay the reservation of a/m-0 and 1 "
-        "other member on n1 and 1 other, which starts at 20 s"
+        "other member on n1 and 1 other node, which starts at 20 s"
     )
     assert why.facts == {
         "node": "n1",

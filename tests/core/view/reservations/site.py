@@ -27,11 +27,21 @@ def backfill(**more: str) -> Mapping[str, str]:
 
 
 class Site:
-    """Nodes ``n1``, ``n2``, … with these cores, and the application ``a`` in the queue ``q``."""
+    """Nodes ``n1``, ``n2``, … with these cores, and the application ``a`` in the queue ``q``.
 
-    def __init__(self, *cores: int, properties: Mapping[str, str] | None = None) -> None:
+    Args:
+        cores: How many cores each node has.
+        properties: Those of root; by default it is a backfill scope.
+        most: The most cores that ``q`` may use, if there is such a limit.
+    """
+
+    def __init__(
+        self, *cores: int, properties: Mapping[str, str] | None = None, most: int | None = None
+    ) -> None:
         own = backfill() if properties is None else properties
-        self.scheduler = PlainScheduler(configuration(queue("q"), queue("r"), props=own))
+        limits = {} if most is None else {"resources": {"max": {"vcore": most}}}
+        made = configuration(queue("q", **limits), queue("r"), props=own)
+        self.scheduler = PlainScheduler(made)
         self.tell(*(AddNode(f"n{number}", vcores(have)) for number, have in enumerate(cores, 1)))
         self.tell(AddApp("a", "root.q"), AddApp("b", "root.r"))
 

@@ -59,5 +59,5 @@ def held_back(
 def _nodes(reservation: Reservation) -> str:
     """Name the first node of a reservation, and count the others."""
     names = list(dict.fromkeys(node for _, node in reservation.places))
-    more = f" and {counted(len(names) - 1, 'other', 'others')}" if len(names) > 1 else ""
+    more = f" and {counted(len(names) - 1, 'other node', 'other nodes')}" if len(names) > 1 else ""
     return names[0] + more

@@ -28,7 +28,7 @@ if TYPE_CHECKING:
     from starlette.responses import Response
 
     from muster.service.reading.looking import Looking
-    from muster_core.reasons import Code
+    from muster_core.reasons import Code, Reserved
     from muster_core.structures.steps import Steps
     from muster_core.view.gangs.gang import ViewGang
 
@@ -80,6 +80,7 @@ class GangSeen:
         lacks: What keeps it from starting even if all nodes and its queues were empty.
         sums: Why members do not run, the most frequent reason first.
         group: The other gangs of its group, with their states; None for those that are not there.
+        reserved: What is reserved for its group, or None.
     """
 
     line: GangLine | None
@@ -90,6 +91,7 @@ class GangSeen:
     lacks: Sequence[Lack] = ()
     sums: Sequence[Sum] = ()
     group: Sequence[tuple[str, str | None]] = ()
+    reserved: Reserved | None = None
 
 
 def _read(name: str, looking: Looking) -> Steps[GangSeen]:
@@ -110,7 +112,8 @@ def _read(name: str, looking: Looking) -> Steps[GangSeen]:
         (one, gangs[one].state.value if one in gangs else None) for one in names if one != name
     ]
     line = GangLine.of(GangRow(looking, gang))
-    return GangSeen(line, None, seq, lines, gang.children, lacks, sums, group)
+    reserved = looking.view.reserved_for_group(gang)
+    return GangSeen(line, None, seq, lines, gang.children, lacks, sums, group, reserved)
 
 
 # PAGE-49

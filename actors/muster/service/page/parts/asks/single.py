@@ -28,6 +28,7 @@ if TYPE_CHECKING:
     from muster.service.api.answering import Unknown
     from muster.service.reading.looking import Looking
     from muster_core.owners.messages.asks import Ask
+    from muster_core.reasons import Outlook
     from muster_core.structures.steps import Steps
 
 _COLUMNS: Final = [one for one in ASKS.picked(None, single=True) if one.name != "message"]
@@ -51,6 +52,8 @@ class AskSeen:
         cancel: The events that end it.
         refused: Why whoever looks may not send these; empty if they may.
         has_command: Whether it has a command that this service may run.
+        lacks: What there is too little of for it, even if nothing else were there.
+        outlook: When it will start; None if it is not pending.
     """
 
     item: Mapping[str, Any] | None
@@ -63,6 +66,7 @@ class AskSeen:
     refused: str = ""
     has_command: bool = False
     lacks: Sequence[Lack] = ()
+    outlook: Outlook | None = None
 
 
 def _read(viewed: Viewed, app_name: str, name: str, looking: Looking) -> Steps[AskSeen]:
@@ -94,6 +98,7 @@ def _read(viewed: Viewed, app_name: str, name: str, looking: Looking) -> Steps[A
         refused=refused,
         has_command=row.command() is not None,
         lacks=lacks,
+        outlook=outlook,
     )
 
 
