@@ -63,6 +63,17 @@ def may_be_helped(world: World, group: Group) -> bool:
     return not any(_is_hopeless(world, gang) for gang in group.gangs)
 
 
+def lets_members_through(world: World, group: Group) -> bool:
+    """Say whether PreFilter refuses no gang of a group as undefined, short of children or timed out.
+
+    It looks at gangs alone that are not satisfied, so that such a group may still lack a definition
+    that it needs to be bound.
+    """
+    if len(group.gangs) < len(group.names):
+        return False
+    return not any(_is_hopeless(world, gang) for gang in group.gangs if not gang.satisfied)
+
+
 def _is_hopeless(world: World, gang: Gang) -> bool:
     definition = gang.definition
     if definition is None or gang.timed_out:

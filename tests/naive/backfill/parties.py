@@ -7,7 +7,7 @@ import attrs
 from muster_core.snapshots import AskPlace
 from tests.naive import order, permits
 from tests.naive.back_off import awake
-from tests.naive.deadlock import may_be_helped
+from tests.naive.deadlock import lets_members_through
 from tests.naive.gangs import Group, group_of, holding, members
 from tests.naive.picture import Picture
 from tests.naive.state import Ask, Reservation, World
@@ -33,12 +33,14 @@ class Party:
 
 
 def party_of(world: World, ask: Ask) -> Party | None:
-    """Give the party of an ask; None if its group could not be complete whatever is free."""
+    """Give the party of an ask; None if PreFilter refuses a gang of its group."""
     gang = permits.constrained(world, ask)
     if gang is None:
         return Party(frozenset({ask}))
     group = group_of(world, gang.name)
-    return Party(_lacking(world, group), group.names) if may_be_helped(world, group) else None
+    return (
+        Party(_lacking(world, group), group.names) if lets_members_through(world, group) else None
+    )
 
 
 def _lacking(world: World, group: Group) -> frozenset[Ask]:
