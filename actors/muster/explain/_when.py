@@ -72,11 +72,13 @@ def whom_it_passed(passed: Iterable[Passed], written: Callable[[int], str]) -> I
     for one in passed:
         others = f" and {counted(one.others, 'other member')}" if one.others else ""
         start_us, ends_us = one.start_us, one.ends_us
-        since = "an end that was not known" if start_us is None else written(start_us)
+        since = "with a reservation whose start was not known"
+        if start_us is not None:
+            since = f"with a reservation from {written(start_us)}"
         why = "it fits its node beside what is reserved there"
         if ends_us is not None:
             why = f"it was expected to end by {written(ends_us)}"
-        yield f"It passed {one.ask}{others}, with a reservation from {since}: {why}."
+        yield f"It passed {one.ask}{others}, {since}: {why}."
 
 
 def _starts(forecast: Forecast, written: Callable[[int], str]) -> str:

@@ -173,7 +173,7 @@ def test_whom_an_ask_passed_and_why_it_could() -> None:
     assert told.splitlines()[1:] == [
         "It passed new/wide, with a reservation from 00:01:40: it was expected to end by 40 s.",
         (
-            "It passed new/next, with a reservation from an end that was not known: it was "
+            "It passed new/next, with a reservation whose start was not known: it was "
             "expected to end by 40 s."
         ),
     ]
@@ -204,7 +204,7 @@ def test_an_ask_passed_at_a_timer_beside_what_is_reserved() -> None:
 """
     told = run("explain", "-", "--ask", "a/beside", given=feed).stdout
     assert told.endswith(
-        "since 10 s\nIt passed a/large, with a reservation from an end that was not known: it fits "
+        "since 10 s\nIt passed a/large, with a reservation whose start was not known: it fits "
         "its node beside what is reserved there.\n"
     )
 

@@ -11,8 +11,8 @@ from muster.importing.workload.workload import Workload
 _ORDERS: Final[Mapping[str, str]] = {"sched/backfill": "backfill", "sched/builtin": "strict"}
 _WHAT: Final = "option of slurm.conf"
 _BACKFILL: Final = (
-    "One job has a reservation at a time; Slurm reserves nodes for each job that it tests.",
-    '`backfill.depth: "100"` comes closest to that.',
+    "One job has a reservation at a time. Slurm reserves nodes for each job that it tests, unless",
+    "bf_job_part_count_reserve says for how many: `backfill.depth` is the same for this queue.",
 )
 _STRICT: Final = (
     "A job that does not fit keeps back all others; in Slurm only those of its partition.",
