@@ -68,3 +68,9 @@ def test_what_became_of_reservations() -> None:
         "bound without a known start": 0,
         "events refused": 0,
     }
+
+
+def test_reserved_asks_that_were_not_bound_are_counted() -> None:
+    told = run("replay", "-", "--until", "20", given=RESERVED).stdout
+
+    assert re.search(r"^not bound with a reservation +2$", told, re.MULTILINE), told

@@ -92,6 +92,8 @@ def _counts(summary: Summary) -> Table:
         table.add_row("bound by their first known start", f"{reserved.kept:,}")
         table.add_row("bound later", f"{reserved.late:,}")
         table.add_row("bound without a known start", f"{reserved.open_ended:,}")
+        if reserved.unbound:
+            table.add_row("not bound with a reservation", f"{reserved.unbound:,}")
     table.add_row("events refused", f"{summary.refused:,}")
     fairness = summary.fairness
     for what, index in (("queues", fairness.queues), ("users", fairness.users)):
