@@ -215,7 +215,7 @@ class AddAsk:
             and self.says is NOTHING_SAID
             and self.retries == 0
             and self.work is None
-            and not self.devices
+            and self.devices is NO_NEEDS
             and DEVICE_PREFIX not in "".join(resources.amounts)
             and self.estimate_us is None
         )

@@ -62,7 +62,7 @@ class Rounds:
     """
 
     def __init__(self, state: ViewState) -> None:
-        self._state = state
+        self._state, self._nodes = state, state.nodes
         self._placements = Placements(state)
         self._finder = NodeFinder(state, self._placements.list_apps)
         self._reservations = Reservations(state, self._finder)
@@ -265,7 +265,8 @@ class Rounds:
         node = None
         if not exact or (is_allowed and leaf.has_room(ask)):
             # Most asks have no gang, and take the first node without one more call.
-            node = self._state.nodes.find(bit) if ask.gang is None else None
+            if ask.gang is None:
+                node = self._nodes.find(bit)
             if ask.gang is not None or (node is not None and node.kept):
                 node = self._finder.find(leaf, app, ask, bit)
             # BACKFILL-24
