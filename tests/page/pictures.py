@@ -67,7 +67,7 @@ def log_in(shown: Window) -> None:
 
 def foretell(shown: Window) -> None:
     """Wait until it is said when an ask starts."""
-    shown.page.get_by_role("button", name="Foretell again").wait_for(timeout=SEARCH_MS)
+    shown.page.get_by_role("button", name="Forecast again").wait_for(timeout=SEARCH_MS)
 
 
 def try_remedy(shown: Window) -> None:
