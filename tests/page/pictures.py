@@ -33,7 +33,12 @@ TOKENS: Final = "tokens"
 KINDS: Final = (*DATA, AWAY, TOKENS)
 """What the service has; ``away`` is little of a service that does not answer any more."""
 
-EXPECTED: Final = ("status of 40", "ERR_INTERNET_DISCONNECTED")
+EXPECTED: Final = (
+    "status of 40",
+    "ERR_INTERNET_DISCONNECTED",
+    "error: htmx:afterRequest",
+    "error: htmx:sendError",
+)
 """What the console may say: some things are not there, and the service may be away."""
 
 LISTENING: Final = """
@@ -62,7 +67,7 @@ def log_in(shown: Window) -> None:
 
 def foretell(shown: Window) -> None:
     """Wait until it is said when an ask starts."""
-    shown.page.get_by_role("button", name="Foretell again").wait_for(timeout=SEARCH_MS)
+    shown.page.get_by_role("button", name="Forecast again").wait_for(timeout=SEARCH_MS)
 
 
 def try_remedy(shown: Window) -> None:
@@ -222,6 +227,8 @@ class Camera:
 
 def is_of(view: View, data: str) -> bool:
     """Return whether a view can be had with some data."""
+    if view.act is foretell:
+        return data in {LITTLE, AWAY}
     return data != "none" or view.act is not try_remedy
 
 

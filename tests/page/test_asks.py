@@ -71,7 +71,7 @@ def test_a_search_goes_on_while_one_types(browser: Browser, served: Served) -> N
         shown.page.get_by_label("Name").press_sequentially("cart-1")
         expect(shown.page.locator("#main tbody tr")).to_have_count(11, timeout=WAIT_MS)
         shown.page.get_by_label("State").select_option("bound")
-        shown.until("No ask is like that")
+        shown.until("No ask matches")
         # What is decided meanwhile is shown, and what was written stays.
         served.client.post("/api/v1/events", json=[release("front")])
         shown.until("shop/cart-1")

@@ -15,6 +15,7 @@ from muster.figures.text import (
     measured,
     minus,
     number,
+    part_text,
     percent,
     points,
     resource_time,
@@ -131,6 +132,12 @@ def test_units_of_resources() -> None:
     # DEVICE-4
     assert amount_text("device/gpu", 1250) == "1.25"
     assert amount_text("memory", 1000) == "1,000 B"
+
+
+def test_a_unit_stands_once_if_the_part_has_that_of_the_whole() -> None:
+    assert part_text("vcore", 99_000, 175_000) == "99 of 175 cores"
+    assert part_text("nvidia.com/gpu", 3, 8) == "3 of 8"
+    assert part_text("memory", 160 << 30, 1536 << 30) == "160 GiB of 1.5 TiB"
 
 
 def test_small_words() -> None:

@@ -197,7 +197,7 @@ def test_what_would_help_comes_with_its_events(here: Here) -> None:
     # A quota may be tried on the history first.
     assert 'href="/config?queue=root.web">the editor' in response.text
     for path in ("/asks/shop/front/helps", "/asks/no/one/helps"):
-        assert "there is nothing to help" in found(here.client, path)
+        assert "there is nothing to help." in found(here.client, path)
 
 
 # PAGE-5
@@ -390,7 +390,7 @@ def test_gangs_are_found(here: Here) -> None:
     assert rows(here, "/gangs", name="BER", state="Gathering", queue="root.ml") == ["ml/bert"]
     for filters in ({"name": "x"}, {"state": "Satisfied"}, {"queue": "root.web"}):
         assert rows(here, "/gangs", **filters) == []
-        assert "No gang is like that" in found(here.client, "/gangs", **filters)
+        assert "No gang matches" in found(here.client, "/gangs", **filters)
 
 
 # PAGE-49

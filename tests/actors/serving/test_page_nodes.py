@@ -105,7 +105,7 @@ def test_nodes_are_found_and_in_groups(served: Served) -> None:
     maps = cells(served.client, "/nodes?group=zone")
     assert [names(one) for one in maps] == [["a1", "a2"], ["b1", "b2"], ["plain"]]
     assert row_of(served, "/nodes?group=zone", "zone=a ") == "zone=a 1 1 0 0 0 0 0 1"
-    assert "None of the 5 nodes is like that" in text_of(served, "/nodes?name=none")
+    assert "None of the 5 nodes matches" in text_of(served, "/nodes?name=none")
 
 
 # PAGE-32

@@ -51,7 +51,7 @@ def test_figures_are_those_of_the_state(served: Served) -> None:
     text = shown(served)
 
     for told in (
-        "75.0 % of vcore used 6 cores of 8 cores",
+        "75.0 % of vcore used 6 of 8 cores",
         "2 asks pending",
         "0 asks waiting",
         "2 asks running",

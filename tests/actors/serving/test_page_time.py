@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Iterator, Mapping
+from datetime import datetime, timedelta
 from html import unescape
 from pathlib import Path
 from typing import Any, Final, cast
@@ -215,6 +216,13 @@ def test_a_span_says_what_happened(served: Served) -> None:
     text = served.client.get("/time", params={**span, "kind": "bound"}).text
     assert re.findall(r'href="(/asks/a/[^"?]+)\?at=', text) == ["/asks/a/one", "/asks/a/two"]
     assert f"at={first.replace(':', '%3A')}" in text
+    text = served.client.get("/time", params={**span, "kind": "warning"}).text
+    assert "No decision of this span matches." in text
+    before = datetime.fromisoformat(first) - timedelta(milliseconds=1)
+    quiet = {"from": before.isoformat(), "until": before.isoformat()}
+    text = served.client.get("/time", params=quiet).text
+    assert "Nothing happened." in text
+    assert "Nothing was decided in this span." in text
 
 
 # PAGE-65

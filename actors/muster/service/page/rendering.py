@@ -17,7 +17,16 @@ from muster._version import __version__
 from muster.explain import what_is_reserved
 from muster.figures.devices import held_words
 from muster.figures.instants import dated, instant_of
-from muster.figures.text import SECOND, amount_text, counted, duration, number, percent, shortened
+from muster.figures.text import (
+    SECOND,
+    amount_text,
+    counted,
+    duration,
+    number,
+    part_text,
+    percent,
+    shortened,
+)
 from muster.figures.words import as_words
 from muster.service.access.who import Role
 from muster.service.page.assets import static
@@ -133,7 +142,7 @@ def _environment() -> Environment:
         lstrip_blocks=True,
     )
     filters: dict[str, Any] = {
-        "amount": amount_text,
+        "part": part_text,
         "amounts": _amounts,
         "counted": counted,
         "decided": as_words,

@@ -64,7 +64,7 @@ async def told_by_copy(
     with trio.move_on_after(LIMIT_S) as scope:
         await turn.acquire()
     if scope.cancelled_caught:
-        told = f"{busy} are under way; ask again later, or without them"
+        told = f"{busy} are under way; try again later"
         raise Problem(503, told, headers={"Retry-After": f"{LIMIT_S:.0f}"})
     try:
         call = TakeFacts()

@@ -19,7 +19,7 @@ async def _starts(viewed: Viewed) -> Response:
     """Foretell when an ask starts, which takes up to some ten seconds."""
     app, name = viewed.in_path("app"), viewed.in_path("ask")
     if viewed.moment.is_past:
-        raise Problem(409, "when an ask starts is foretold in the present only")
+        raise Problem(409, "the start of an ask is forecast in the present only")
     try:
         found = await foretell(viewed.service, app, name)
     except Problem as problem:
