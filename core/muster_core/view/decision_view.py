@@ -99,7 +99,9 @@ class DecisionView:
             number: The number of the bind.
         """
         held = self.apps[app].bound.get(ask) if app in self.apps else None
-        allocation = self._state.tried_without.get((app, ask)) if held is None else held[0]
+        allocation = (
+            self._state.eviction_history.tried_without.get((app, ask)) if held is None else held[0]
+        )
         return allocation is not None and allocation.number == number
 
     def limits(self) -> Iterator[LimitSnapshot]:

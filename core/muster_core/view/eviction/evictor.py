@@ -243,7 +243,7 @@ class Evictor:
             self._placements.release(hold)
             for victim in reversed(step.plan.victims if step.plan else ()):
                 self._placements.restore(victim.hold())
-        self._state.tried_without.clear()
+        self._state.eviction_history.tried_without.clear()
         self._placements.list_apps()
         self._state.refresh()  # The next preemptor is looked up in the restored state.
         self._placements.seen_states.go_back(mark)
@@ -254,7 +254,7 @@ class Evictor:
         """Release a victim for a trial, without an effect on what ``is_bound`` reports."""
         if victim.bound:
             key = (victim.app.identity.key, victim.allocation.ask.name)
-            self._state.tried_without[key] = victim.allocation
+            self._state.eviction_history.tried_without[key] = victim.allocation
         self._placements.release(victim.hold())
 
     # EVICTION-36

@@ -15,7 +15,7 @@ from muster_core.structures.shapes import Shape
 from muster_core.view.facts import AlikeFacts, EvictionFacts, HistoryFacts
 
 if TYPE_CHECKING:
-    from muster_core.owners.messages.asks import Ask
+    from muster_core.owners.messages.asks import Allocation, Ask
 
 Alike = tuple[int, Shape, int, bool, str | None]
 """What asks share that differ only in their names: the application, what they need
@@ -47,6 +47,9 @@ class EvictionHistory:
         self._lost: dict[Evicted, None] = {}
         #: The preemptors that were evicted.
         self._losers: dict[Alike, None] = {}
+        #: The allocations of bound asks, by application and name, that are released only to try
+        #: what would follow.
+        self.tried_without: dict[tuple[int, str], Allocation] = {}
         #: Increases whenever evicted preemptors are forgotten.
         self.changes = 0
 

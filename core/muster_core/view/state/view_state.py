@@ -59,6 +59,7 @@ class ViewState:
     """
 
     def __init__(self) -> None:
+        # Fewer than 30 attributes: CPython finds those of larger objects more slowly.
         self.shapes = ShapeTable()
         #: The nodes; the coordinator adds and removes them directly.
         self.nodes = NodeIndex(self.shapes)
@@ -91,9 +92,6 @@ class ViewState:
         self.learned = Learned()
         #: Which asks have evicted others.
         self.eviction_history = EvictionHistory()
-        #: The allocations of bound asks, by application and name, that are released only to try
-        #: what would follow.
-        self.tried_without: dict[tuple[int, str], Allocation] = {}
         #: When asks are tried again whose binds have failed.
         self.back_offs = BackOffs(self.apps, self.queues)
         self.timers = Timers(self.apps, self.gang_index.waiting, self.delays, self.back_offs)

@@ -394,7 +394,7 @@ def test_a_bound_ask_counts_as_bound_while_it_is_tried_what_would_be_without_it(
 
     def watched() -> Iterator[None]:
         for _ in decide():
-            without.add(len(made.state.tried_without))
+            without.add(len(made.state.eviction_history.tried_without))
             seen.add(
                 tuple(
                     view.is_bound(one.app.identity.key, one.allocation.ask.name, number)

@@ -12,6 +12,7 @@ from muster_core.events import (
 )
 from muster_core.resources import Resources
 from muster_core.structures.shapes import KEPT_IDLE
+from muster_core.view.state.view_state import ViewState
 from tests.core.building import configuration, queue, wish
 from tests.core.view.helpers import tree
 
@@ -67,3 +68,7 @@ def test_shapes_are_forgotten_and_their_bits_used_again() -> None:
     here.settle(AddNode("g", Resources({"gpu": 1})))
     assert here.bound()[-1] == "p/y1 g"
     here.check()
+
+
+def test_it_has_so_few_attributes_that_they_are_found_quickly() -> None:
+    assert len(vars(ViewState())) < 30
