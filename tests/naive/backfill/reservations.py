@@ -66,7 +66,7 @@ def seek(world: World, ask: Ask) -> list[tuple[Ask, Node]]:
         return []
     before = _before(world, party)
     if before is not None and party.group:
-        now = _as_things_are(world, party, before, others)
+        now = _as_things_are(world, party, before)
         if now is not None:
             world.reached["bound from a reservation"] += 1
             return now
@@ -148,9 +148,12 @@ def _is_kept(
 
 
 def _as_things_are(
-    world: World, party: Party, before: Reservation, others: list[Reservation]
+    world: World, party: Party, before: Reservation
 ) -> list[tuple[Ask, Node]] | None:
-    """Give where a gang's party can be assigned now, each on the node reserved for it."""
+    """Give where a gang's party can be assigned now, each on the node reserved for it.
+
+    A member may be of another scope than the reservation: those of its own scope hold it back.
+    """
     reserved, left = dict(before.nodes), set(party.asks)
     found: list[tuple[Ask, Node]] = []
     while left:
@@ -160,7 +163,7 @@ def _as_things_are(
             node = None if ask is None else world.nodes.get(reserved[ask])
             if ask is None or node is None or not fits_on(picture, node, ask):
                 return None
-            if any(_delays(world, one, ask, node) for one in others):
+            if first_delayed(world, ask, node) is not None:
                 world.reached["held back from its own node"] += 1
                 return None
         found.append((ask, node))
