@@ -1,0 +1,134 @@
+"""``muster explain``: when an ask starts, what is reserved for it, and whom it passed."""
+
+from __future__ import annotations
+
+import pytest
+
+from tests.actors.cli.helpers import run
+from tests.actors.cli.test_explain import explained
+from tests.actors.reserving import RESERVED
+
+
+# OUTLOOK-1, OUTLOOK-2, OUTLOOK-3, OUTLOOK-5
+@pytest.mark.parametrize(
+    ("ask", "position", "fits_at", "starts_at"),
+    [("new/wide", 1, 100, 100), ("new/next", 2, 100, 150), ("new/held", 3, 40, 150)],
+)
+def test_when_it_starts(ask: str, position: int, fits_at: int, starts_at: int) -> None:
+    status, answer = explained("--at", "10", "--ask", ask, "--why-only", feed=RESERVED)
+
+    assert status == 0
+    assert (answer["position"], answer["fits_at"]) == (position, fits_at)
+    assert (answer["starts_at"], answer["stopped_at"]) == (starts_at, None)
+
+
+# OUTLOOK-6, OUTLOOK-7
+def test_what_is_reserved_and_with_whose_end_it_starts() -> None:
+    at = "--at", "10", "--why-only"
+    told = run("explain", "-", *at, "--ask", "new/wide", given=RESERVED).stdout
+    assert "- Reserved for it: n1 from 00:01:40, when old/long on n1 is expected to end.\n" in told
+    told = run("explain", "-", *at, "--ask", "new/next", given=RESERVED).stdout
+    assert "- Reserved for it: n2 once old/open on n2 has ended, whose end is not known.\n" in told
+    told = run("explain", "-", *at, "--ask", "new/held", given=RESERVED).stdout
+    assert "Reserved for it" not in told
+    assert "- Alone it would fit now.\n- It starts at 00:02:30 if" in told
+
+    _, answer = explained(*at, "--ask", "new/wide", feed=RESERVED)
+    assert answer["fits_now"] is False
+    assert answer["reserved"] == {
+        "scope": "root.q",
+        "start": 100,
+        "places": [{"ask": "new/wide", "node": "n1"}],
+        "waits_for": [{"ask": "old/long", "node": "n1"}],
+    }
+    _, answer = explained(*at, "--ask", "new/held", feed=RESERVED)
+    assert (answer["fits_now"], answer["fits_at"], answer["reserved"]) == (True, 40, None)
+    _, answer = explained(*at, "--ask", "old/long", feed=RESERVED)
+    assert answer["fits_now"] is answer["reserved"] is None
+
+
+# OUTLOOK-8
+def test_whom_an_ask_passed_and_why_it_could() -> None:
+    told = run("explain", "-", "--at", "20", "--ask", "new/small", given=RESERVED).stdout
+    assert told.splitlines()[1:] == [
+        "It passed new/wide, with a reservation from 00:01:40: it was expected to end by 40 s.",
+        (
+            "It passed new/next, with a reservation whose start was not known: it was "
+            "expected to end by 40 s."
+        ),
+    ]
+    _, answer = explained("--at", "20", "--ask", "new/small", feed=RESERVED)
+    assert answer["passed"] == [
+        {"ask": "new/wide", "others": 0, "start": 100, "ends": 40},
+        {"ask": "new/next", "others": 0, "start": None, "ends": 40},
+    ]
+    _, answer = explained("--at", "20", "--ask", "old/long", feed=RESERVED)
+    assert answer["passed"] == []
+
+
+# OUTLOOK-8
+def test_an_ask_passed_at_a_timer_beside_what_is_reserved() -> None:
+    feed = """- op: configure
+  config:
+    partitions:
+      - {name: default, queues: [{name: root, queues: [{name: q, properties: {scheduling.order: backfill}}]}]}
+- {op: add_node, node: n1, capacity: {vcore: 4}}
+- {op: add_node, node: n2, capacity: {vcore: 1}}
+- {op: add_app, app: a, queue: q}
+- {op: add_ask, app: a, ask: open, resources: {vcore: 3}}
+- {op: add_ask, app: a, ask: short, resources: {vcore: 1}, run_for: 10, node: n2}
+- {op: add_ask, app: a, ask: brief, resources: {vcore: 1}, run_for: 50, node: n1}
+- {op: add_ask, app: a, ask: large, resources: {vcore: 4}, run_for: 60}
+- {op: add_ask, app: a, ask: beside, resources: {vcore: 1}, node: n2}
+- {op: add_ask, app: a, ask: later, resources: {vcore: 1}, at: 100}
+"""
+    told = run("explain", "-", "--ask", "a/beside", given=feed).stdout
+    assert told.endswith(
+        "since 10 s\nIt passed a/large, with a reservation whose start was not known: it fits "
+        "its node beside what is reserved there.\n"
+    )
+
+
+# OUTLOOK-6
+def test_what_is_reserved_for_a_gang() -> None:
+    feed = """- op: configure
+  config:
+    partitions:
+      - {name: default, queues: [{name: root, queues: [{name: q, properties: {scheduling.order: backfill}}]}]}
+- {op: add_node, node: n1, capacity: {vcore: 2}}
+- {op: add_node, node: n2, capacity: {vcore: 2}}
+- {op: add_app, app: a, queue: q}
+- {op: add_ask, app: a, ask: short, resources: {vcore: 1}, run_for: 60, node: n1}
+- {op: add_ask, app: a, ask: long, resources: {vcore: 2}, run_for: 120, node: n2}
+- {op: add_gang, gang: g, min_member: 2}
+- {op: add_ask, app: a, ask: m, count: 3, gang: g, resources: {vcore: 2}, run_for: 60}
+"""
+    told = run("explain", "-", "--ask", "a/m-0", "--why-only", given=feed).stdout
+    since = "from 00:02:00, when a/long on n2 is expected to end"
+    assert f"; n1 and n2 are reserved for it {since}\n" in told
+    assert f"Reserved for it: n1, and n2 for 1 other member of its group, {since}.\n" in told
+    told = run("explain", "-", "--ask", "a/m-2", "--why-only", given=feed).stdout
+    assert (
+        f"Nothing is reserved for it, but n1 and n2 for 2 other members of its group, {since}.\n"
+        in told
+    )
+
+
+# OUTLOOK-5
+def test_when_it_starts_is_unknown_or_never() -> None:
+    feed = """- {op: add_node, node: n1, capacity: {vcore: 2}}
+- {op: add_app, app: a, queue: q}
+- {op: add_ask, app: a, ask: open, resources: {vcore: 2}}
+- {op: add_ask, app: a, ask: next, resources: {vcore: 2}}
+- {op: add_ask, app: a, ask: large, resources: {vcore: 3}}
+"""
+    for ask, fits_at in (("a/next", "unknown"), ("a/large", None)):
+        _, answer = explained("--ask", ask, "--why-only", feed=feed)
+        assert (answer["fits_at"], answer["starts_at"]) == (fits_at, None)
+    told = run("explain", "-", "--ask", "a/next", "--why-only", given=feed).stdout
+    assert "- Alone it would fit, but only after an end that is not known.\n" in told
+    assert told.endswith("- If nothing more comes, no end that is known lets it start.\n")
+    told = run("explain", "-", "--ask", "a/large", "--why-only", given=feed).stdout
+    assert "- It would not fit alone, whatever ends.\n" in told
+    _, answer = explained("--ask", "a/open", feed=feed)
+    assert answer["position"] is answer["fits_at"] is answer["starts_at"] is None
