@@ -67,14 +67,13 @@ class Rounds:
         self._finder = NodeFinder(state, self._placements.list_apps)
         self._reservations = Reservations(state, self._finder)
         self._in_force = self._reservations.in_force
+        self._repeats = self._reservations.repeats
         self._permits = Permits(state, self._placements, self._finder, self._reservations)
         self._hiding = Hiding(state, self._placements, self._in_force)
         #: Says when asks could start.
         self.forecast = Forecast(state, self._placements)
         self._evictor = Evictor(state, self._placements, self._permits, self._finder)
         self._deadlocks = Deadlocks(state, self._placements, self._permits, self._finder)
-        #: The changes so far when a round has changed nothing; None if the last one did.
-        self._repeats: tuple[int, ...] | None = None
         #: How many asks were tried on a node, and how many leaves were found blocked, so far.
         self.steps = 0
 
@@ -127,7 +126,7 @@ class Rounds:
             now_us: The instant of the batch, in microseconds.
         """
         # BACKFILL-23
-        if not changed and self._would_repeat(now_us):
+        if self._repeats.would_repeat(now_us) and not changed:
             self._in_force.repeat(now_us)
             return
         seen_states = self._placements.seen_states
@@ -136,7 +135,7 @@ class Rounds:
         again = True
         while again:
             self._start_round(now_us)
-            before = self._changes_so_far()
+            before = self._repeats.changes_so_far()
             decisions = self._permits.bind_complete(changed, now_us)
             if decisions:
                 yield decisions
@@ -145,22 +144,11 @@ class Rounds:
             # ROUND-5
             again = self._placements.failed or not (self._is_settled() or seen_states.knows_this())
             self._in_force.end_round()
-            self._repeats = before if before == self._changes_so_far() else None
+            self._repeats.end_round(before)
             # ROUND-6
             if self._placements.failed:
                 yield from seen_states.start_anew()
         self._end_round()
-
-    def _would_repeat(self, now_us: int) -> bool:
-        """Return whether a round would try and reserve what the last one did, in vain as well."""
-        if not self._state.scopes or self._repeats != self._changes_so_far():
-            return False
-        return self._in_force.holds_at(now_us)
-
-    def _changes_so_far(self) -> tuple[int, ...]:
-        """Return counts that stay the same as long as nothing changes on which rounds depend."""
-        state = self._state
-        return (state.nodes.changes, state.reconfigured, state.gang_index.changes, state.moves)
 
     # ROUND-5
     def _is_settled(self) -> bool:

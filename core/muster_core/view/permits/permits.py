@@ -31,6 +31,7 @@ if TYPE_CHECKING:
     from muster_core.owners.messages.asks import Ask, AskOrder
     from muster_core.view.gangs.gang import Hold, ViewGang, ViewGroup
     from muster_core.view.placement.placements import Placements
+    from muster_core.view.reservations.repeats import Changes
     from muster_core.view.reservations.reservations import Reservations
     from muster_core.view.state.view_state import ViewState
     from muster_core.view.topology.node_finder import NodeFinder
@@ -54,6 +55,7 @@ class _Attempt:
         number: The number of the last allocation before it.
         grown: The value of :attr:`NodeIndex.grown` before it.
         mark: The position of the memory before it.
+        changes: The changes so far before it; nothing in a partition without scopes.
         decisions: Its decisions, unless it is rolled back.
         over: Whether the group is bound, or all its nodes are released.
     """
@@ -62,6 +64,7 @@ class _Attempt:
     number: int
     grown: int
     mark: tuple[int, bool]
+    changes: Changes
     decisions: list[Decision] = attrs.field(factory=list[Decision])
     over: bool = False
 
@@ -312,7 +315,11 @@ class Permits:
             state.gang_shapes.exhaust(bit)  # This holds for all gangs that need as much.
             return []
         attempt = _Attempt(
-            group, state.numbers, state.nodes.grown, self._placements.seen_states.mark()
+            group,
+            state.numbers,
+            state.nodes.grown,
+            self._placements.seen_states.mark(),
+            self._reservations.repeats.changes_so_far() if state.scopes else (),
         )
         if gang.missing and group.strict and not state.exact and find_hopeless(state, group):
             self._roll_back(attempt)
@@ -442,6 +449,8 @@ class Permits:
         for gang in group.gangs:
             state.gang_index.touch(gang.name)
         state.gang_index.invalidate(group)
+        if attempt.changes and not older:
+            self._reservations.repeats.undo(attempt.changes)
         attempt.over = True
 
     # GANG-31

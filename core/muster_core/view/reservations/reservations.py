@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, final
 from muster_core.view.reservations.backfilling import Backfilling
 from muster_core.view.reservations.in_force import InForce
 from muster_core.view.reservations.passing import Passing
+from muster_core.view.reservations.repeats import Repeats
 from muster_core.view.reservations.seeking import Seeking
 from muster_core.view.reservations.told import Told, loaded
 
@@ -34,6 +35,7 @@ class Reservations:
         self.passing = Passing()
         self.backfilling = Backfilling(state, finder, self.in_force, self.passing)
         self.seeking = Seeking(state, self.in_force, self.backfilling)
+        self.repeats = Repeats(state, self.in_force)
         self.told = Told()
 
     # CHECKPOINT-5

@@ -10,9 +10,10 @@ import attrs
 
 from muster_core.values.resources import MAX_QUANTITY
 from muster_core.view.gangs.standing import topology_of
+from muster_core.view.reservations.later.first_nodes import FirstNodes
 from muster_core.view.reservations.later.projection import Projection
 from muster_core.view.reservations.later.releases import releases, releases_on
-from muster_core.view.reservations.later.room import Room
+from muster_core.view.reservations.later.rooms import NOW, Rooms
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
@@ -23,6 +24,7 @@ if TYPE_CHECKING:
     from muster_core.view.gangs.member import Member
     from muster_core.view.reservations.later.openings import Openings
     from muster_core.view.reservations.later.releases import Instant
+    from muster_core.view.reservations.later.rooms import Timeline
     from muster_core.view.reservations.party import Party
     from muster_core.view.state.view_state import ViewState
     from muster_core.view.tree.application import ViewApp
@@ -64,7 +66,8 @@ class Search:
         state: The view; it is up to date.
         now_us: The present instant, in microseconds.
         others: The other reservations of the scope that are in force.
-        openings: When nodes will have room.
+        openings: When nodes will have room for plain asks.
+        rooms: How much room nodes will have for parties.
     """
 
     def __init__(
@@ -73,11 +76,13 @@ class Search:
         now_us: int,
         others: Sequence[Reservation],
         openings: Openings | None = None,
+        rooms: Rooms | None = None,
     ) -> None:
         self._state = state
         self._now_us = now_us
         self._others = others
         self._openings = openings
+        self._rooms = Rooms(state) if rooms is None else rooms
         #: The first known end on which the results depend, in microseconds.
         self.until_us = MAX_QUANTITY
 
@@ -88,20 +93,73 @@ class Search:
             (member,) = party.members
             if self._needs_only_a_node(member):
                 return self._find_for(member, self._openings)
+        timeline = self._timeline(party)
+        earliest = next((at for at, _ in timeline), None)
+        if earliest is None:
+            return None
+        # What has room already is not held up by nodes alone.
+        if earliest > NOW and self._is_about_nodes_alone(party):
+            return self._find_among(party, timeline)
+        return self._find_anywhere(party, earliest)
+
+    def _timeline(self, party: Party) -> Timeline:
+        """Return the room for a party beside what others hold.
+
+        Which devices others will hold is not known yet; so these count as if nobody held them.
+        """
+        others = [member for other in self._others for member, _ in other.places]
+        held = None
+        if others and not any(member.ask.shape.devices for member in others):
+            held = self._with_others()
+        names = {name for other in self._others for _, name in other.places}
+        return self._rooms.timeline(party.members, party.group, self._now_us, held, names)
+
+    def _is_about_nodes_alone(self, party: Party) -> bool:
+        """Return whether nothing but the room on nodes decides where the members of a party fit.
+
+        Who of them is next does not depend on who is placed then.
+        """
+        app = party.members[0].app
+        return not has_quotas(self._state, app) and not any(
+            member.app is not app or has_topology(self._state, member) for member in party.members
+        )
+
+    def _find_among(
+        self, party: Party, timeline: Timeline
+    ) -> tuple[Instant, tuple[Place, ...]] | None:
+        """Return the first start of a party, looking at no nodes but those with room for a member.
+
+        What it finds is what the releases one by one would tell: other nodes have no effect.
+        """
+        self.until_us = min(self.until_us, timeline.until_us)
+        nodes = self._state.nodes.nodes
+        members = Projection(self._state).order().sorted(party.members)
+        for at, names in timeline:
+            projection, some = Projection(self._state), [nodes[name] for name in names]
+            for node in some:
+                for release in releases_on(self._state, node, self._now_us):
+                    if release.at <= at and release.allocation.ask.gang not in party.group:
+                        projection.release(release.app, release.allocation, node)
+            self._hold(projection, self._others)
+            places = _place_in_turn(FirstNodes(projection, some), members)
+            if places is not None:
+                return at, places
+        return None
+
+    def _find_anywhere(
+        self, party: Party, earliest: Instant
+    ) -> tuple[Instant, tuple[Place, ...]] | None:
+        """Return the first start of a party that is not before an instant."""
         projection = Projection(self._state)
         # BACKFILL-14
         ahead = releases(self._state, self._now_us)
-        if ahead and not ahead[0].at[0]:
+        if not ahead[0].at[0]:
             self.until_us = min(self.until_us, ahead[0].at[1])
-        room = Room(self._state, projection, party)
         for at, some in groupby(ahead, key=attrgetter("at")):
-            touched: dict[Node, None] = {}
             for release in some:
                 if release.allocation.ask.gang not in party.group:
                     projection.release(release.app, release.allocation, release.node)
-                    touched[release.node] = None
-            room.look_at(touched)
-            if not room.may_suffice():
+            if at < earliest:
                 continue
             with projection.trying():
                 self._hold(projection, self._others)
@@ -138,6 +196,7 @@ class Search:
         state, now_us = self._state, self._now_us
         wanted, known = 1 << state.bit_of(member.ask), openings.of(member.ask)
         held = {name for other in self._others for _, name in other.places}
+        with_others = self._with_others()
         first: Instant | None = None
         nodes: list[Node] = []
         for node in state.nodes.nodes.values():
@@ -145,7 +204,7 @@ class Search:
                 continue
             found = known.get(node)
             if node.name in held:
-                found = openings.look(member, node, now_us, self._with_others())
+                found = openings.look(member, node, now_us, with_others)
             elif found is None or found.version != node.version or found.until_us <= now_us:
                 found = openings.look(member, node, now_us, Projection(state))
                 known[node] = found
@@ -177,44 +236,6 @@ class Search:
         self._hold(projection, self._others)
         return min(nodes, key=lambda node: projection.rank(node, member.ask))
 
-    # BACKFILL-22
-    def is_to_come(self, start: Instant) -> bool:
-        """Return whether an instant that was found some time ago is still to come."""
-        if not start[0]:
-            return start > (False, self._now_us)
-        return any(release.at == start for release in releases(self._state, self._now_us))
-
-    # BACKFILL-22
-    def still_fits(self, before: Reservation, party: Party) -> bool:
-        """Return whether a party fits the nodes that it had, at the start that it had."""
-        places = at_present(before, party)
-        if any(self._needs_more(member) for member, _ in places):
-            projection = self._projection(before.start, party.group)
-            self._hold(projection, self._others)
-            return fit_in_turn(self._state, projection, places)
-        projection, nodes = self._with_others(), self._state.nodes.nodes
-        if any(has_quotas(self._state, member.app) for member, _ in places):
-            looked_at = list(nodes.values())
-        else:  # Nothing but these nodes counts.
-            looked_at = [nodes[name] for _, name in places if name in nodes]
-        for node in dict.fromkeys(looked_at):
-            for release in releases_on(self._state, node, self._now_us):
-                if release.at <= before.start and release.allocation.ask.gang not in party.group:
-                    projection.release(release.app, release.allocation, node)
-        return fit_in_turn(self._state, projection, places)
-
-    def _projection(self, start: Instant, group: Sequence[str]) -> Projection:
-        """Return what the view will be at an instant, where a group keeps what it holds."""
-        projection = Projection(self._state)
-        for release in releases(self._state, self._now_us):
-            if release.at <= start and release.allocation.ask.gang not in group:
-                projection.release(release.app, release.allocation, release.node)
-        return projection
-
-    def _needs_more(self, member: Member) -> bool:
-        """Return whether other nodes, or who holds which devices, decide where an ask fits."""
-        return bool(member.ask.shape.devices) or has_topology(self._state, member)
-
     def _hold(self, projection: Projection, others: Iterable[Reservation]) -> None:
         """Let the pending members of parties hold what is reserved for them."""
         for other in others:
@@ -239,6 +260,18 @@ class Search:
                 projection.place(member, node)
                 found.append((member, node.name))
         return tuple(found)
+
+
+def _place_in_turn(first: FirstNodes, members: Iterable[Member]) -> tuple[Place, ...] | None:
+    """Place members one after another; None if one has no room."""
+    found: list[Place] = []
+    for member in members:
+        node = first.find(member)
+        if node is None:
+            return None
+        first.place(member, node)
+        found.append((member, node.name))
+    return tuple(found)
 
 
 def topology_of_member(state: ViewState, member: Member) -> Topology | None:
@@ -276,21 +309,3 @@ def hold_places(
         node = state.nodes.nodes.get(name)
         if node is not None and member.is_pending() and member.ask is not without:
             projection.place(member, node)
-
-
-def at_present(before: Reservation, party: Party) -> tuple[Place, ...]:
-    """Return the places of an equal party, with the members as they are now."""
-    now = {member.key: member for member in party.members}
-    return tuple((now[member.key], node) for member, node in before.places)
-
-
-def fit_in_turn(state: ViewState, projection: Projection, places: Iterable[Place]) -> bool:
-    """Place members on given nodes, one after another; return whether all of them fit."""
-    for member, name in places:
-        node = state.nodes.nodes.get(name)
-        if node is None or not projection.difference.has_headroom(*member):
-            return False
-        if not projection.fits_on(member, node):
-            return False
-        projection.place(member, node)
-    return True

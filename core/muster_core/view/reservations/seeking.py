@@ -5,10 +5,12 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, final
 
 from muster_core.view.reservations.ahead import Ahead
+from muster_core.view.reservations.keeping import Keeping, at_present
 from muster_core.view.reservations.later.openings import Openings
 from muster_core.view.reservations.later.projection import Projection
+from muster_core.view.reservations.later.rooms import Rooms
 from muster_core.view.reservations.party import party_of
-from muster_core.view.reservations.search import Reservation, Search, at_present
+from muster_core.view.reservations.search import Reservation, Search
 from muster_core.view.reservations.searches import Searches
 
 if TYPE_CHECKING:
@@ -42,7 +44,10 @@ class Seeking:
         self._backfilling = backfilling
         #: When nodes have room for plain asks.
         self._openings = Openings(state)
+        #: How much room nodes have for parties.
+        self._rooms = Rooms(state)
         self._searches = Searches(state)
+        self._keeping = Keeping(state)
 
     # BACKFILL-15
     def seek(self, leaf: LeafView, app: ViewApp, ask: Ask) -> Sequence[tuple[Member, Node]]:
@@ -85,15 +90,15 @@ class Seeking:
     ) -> Reservation | None:
         """Return the reservation that was there before, if it is kept, or a new one."""
         now_us = self._in_force.now_us
-        search = Search(self._state, now_us, own, self._openings)
+        search = Search(self._state, now_us, own, self._openings, self._rooms)
         found, until_us = self._searches.find(search, party, own, now_us)
         self._in_force.hold_until(until_us)
         # BACKFILL-22
         if (
             before is not None
-            and search.is_to_come(before.start)
+            and self._keeping.is_to_come(before.start, now_us)
             and (found is None or found[0] >= before.start)
-            and search.still_fits(before, party)
+            and self._keeping.still_fits(before, party, own, now_us)
         ):
             return Reservation(scope, party, before.start, at_present(before, party))
         return None if found is None else Reservation(scope, party, *found)

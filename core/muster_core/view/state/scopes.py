@@ -11,8 +11,10 @@ from typing import TYPE_CHECKING, Final, final
 from muster_core.values.configuration.partition import SchedulingOrder
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Mapping, Sequence
 
+    from muster_core.owners.messages.asks import Ask
+    from muster_core.view.tree.application import ViewApp
     from muster_core.view.tree.leaf import LeafView
     from muster_core.view.tree.queue import ViewQueue
 
@@ -34,6 +36,8 @@ class Scopes:
         self._queues = queues
         #: The queues whose own order is not greedy, by key; others may be above them.
         self._ordered: dict[int, ViewQueue] = {}
+        #: The plain asks that became pending since somebody took them; a batch takes them.
+        self._new: list[tuple[ViewApp, Sequence[Ask]]] = []
 
     def __bool__(self) -> bool:
         """Return whether there is a scope."""
@@ -49,6 +53,17 @@ class Scopes:
     def forget(self, queue: ViewQueue) -> None:
         """Record that a queue is gone."""
         self._ordered.pop(queue.key, None)
+
+    def note_new(self, app: ViewApp, asks: Sequence[Ask]) -> None:
+        """Record that plain asks of an application, in any queue, begin to be pending."""
+        self._new.append((app, asks))
+
+    def take_new(self) -> Sequence[tuple[ViewApp, Sequence[Ask]]]:
+        """Return the plain asks that began to be pending since this was called."""
+        if not self._new:
+            return ()
+        new, self._new = self._new, []
+        return new
 
     def have_pending(self) -> bool:
         """Return whether an ask of a scope is pending."""

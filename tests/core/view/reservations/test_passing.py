@@ -29,7 +29,9 @@ def test_it_is_known_until_the_next_batch_with_a_round() -> None:
     site.tell(job("w", 3, 10), job("large", 4, 10), job("ends", 1, 10))
     assert passed(site, "a/ends")
 
-    site.tell(job("other", 1, 5))
+    site.tell(job("other", 1, 5))  # It fits nowhere, so that no round is needed.
+    assert passed(site, "a/ends")
+    site.tell(job("first", 1, 5, priority=1))
     assert passed(site, "a/ends") == ()
 
 

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
-from muster_core.events import Release, RemoveNode
+from muster_core.events import Configure, Release
+from muster_core.view.reservations.later.rooms import Rooms
 from muster_core.view.reservations.party import Party
 from muster_core.view.reservations.search import Reservation, Search
-from tests.core.view.reservations.site import S, Site, gang, job
+from tests.core.building import configuration, queue
+from tests.core.view.reservations.site import S, Site, backfill, gang, job
 
 
 def search(site: Site, *others: Reservation) -> Search:
@@ -56,31 +58,57 @@ def test_a_group_keeps_what_it_holds() -> None:
     assert found == ((False, 10 * S), ((member, "n2"),))
 
 
-def test_whether_a_start_is_still_to_come() -> None:
-    # BACKFILL-22
-    site = Site(4)
-    site.tell(job("x", 1), job("y", 1))
-    age = site.app("a").bound["x"][0].age
+def test_who_is_next_in_a_gang_of_two_applications_depends_on_who_is_placed() -> None:
+    # BACKFILL-18, BACKFILL-19: n comes last in its application, but before the second of the other.
+    site = Site(4, 4, 4)
+    site.tell(*(job(f"x-{at}", 3, 10 * at, node=f"n{at}") for at in (1, 2, 3)))
+    site.tell(gang(3), job("m", 2, gang="default/g", count=2), job("n", 4, gang="default/g"))
+    site.tell(gang(3, name="default/h"), job("m-2", 2, gang="default/h"))
+    site.tell(job("m", 2, app="b", gang="default/h"), job("n", 4, app="b", gang="default/h"))
 
-    assert search(site).is_to_come((True, age))
-    assert search(site).is_to_come((False, 1))
-    assert not search(site).is_to_come((False, 0))
+    def nodes(group: str, *names: str) -> tuple[object, list[str]]:
+        members = tuple(site.member(name) for name in names)
+        found = search(site).find(Party(members, (group,)))
+        assert found is not None
+        return found[0], sorted(node for _, node in found[1])
 
-    site.tell(Release("a", "x"))
-    assert not search(site).is_to_come((True, age))
+    one = nodes("default/g", "a/m-0", "a/m-1", "a/n")
+    assert one == ((False, 30 * S), ["n1", "n2", "n3"])
+    two = nodes("default/h", "a/m-2", "b/m", "b/n")
+    assert two == ((False, 20 * S), ["n1", "n1", "n2"])
 
 
-def test_whether_a_party_still_fits_its_nodes() -> None:
-    # BACKFILL-22
+def test_a_party_waits_for_headroom_as_well() -> None:
+    # BACKFILL-19: at 10 there is room on nodes, at 20 the queue may use enough.
     site = Site(4, 4)
-    site.tell(job("x", 3, 10), job("y", 3, 20), job("large", 4))
-    large = site.member("a/large")
-    party = Party((large,), ())
-    before = Reservation(site.state.root, party, (False, 10 * S), ((large, "n1"),))
-    later = Reservation(site.state.root, party, (False, 10 * S), ((large, "n2"),))
+    most = queue("q", resources={"max": {"vcore": 6}})
+    site.tell(Configure(configuration(most, queue("r"), props=backfill())))
+    site.tell(job("x", 2, 20, node="n1"), job("y", 4, 10, node="n2", app="b"))
+    site.tell(job("z", 2, 30, node="n1"), gang(2), job("m", 2, gang="default/g", count=2))
+    party = Party((site.member("a/m-0"), site.member("a/m-1")), ("default/g",))
 
-    assert search(site).still_fits(before, party)
-    assert not search(site).still_fits(later, party)
+    found = search(site).find(party)
 
-    site.tell(RemoveNode("n1"))
-    assert not search(site).still_fits(before, party)
+    assert found is not None
+    assert found[0] == (False, 20 * S)
+
+
+def test_what_is_remembered_of_rooms_changes_with_the_nodes() -> None:
+    site = Site(4, 4)
+    site.tell(job("x", 4, 10, node="n1"), job("y", 2, 20, node="n2"), job("z", 2, 30, node="n2"))
+    site.tell(gang(2), job("m", 3, gang="default/g", count=2))
+    party, rooms = (
+        Party((site.member("a/m-0"), site.member("a/m-1")), ("default/g",)),
+        Rooms(site.state),
+    )
+
+    def start(now_s: int) -> object:
+        found = Search(site.state, now_s * S, (), rooms=rooms).find(party)
+        return None if found is None else found[0]
+
+    assert start(0) == (False, 30 * S)
+    assert start(12) == (False, 30 * S)  # x takes longer than it was to take.
+    assert start(25) == (False, 40 * S)  # So does x again, and y.
+    site.tell(Release("a", "z"), Release("a", "y"), job("last", 1, 50, node="n2"))
+    assert start(26) == (False, 40 * S)
+    assert start(45) == (False, 80 * S)

@@ -1,0 +1,121 @@
+"""Whether a round would do and reserve what the last one did, so that it need not be run.
+
+In a partition with scopes a round tries the first asks in order whether they fit or not, and seeks
+reservations for them. As long as nothing changes on which this depends, it need not be done again.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, final
+
+from muster_core.view.gangs.member import Member
+from muster_core.view.topology.difference import Difference
+from muster_core.view.topology.order import Order
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Sequence
+
+    from muster_core.owners.messages.asks import Ask
+    from muster_core.view.reservations.in_force import InForce
+    from muster_core.view.state.view_state import ViewState
+    from muster_core.view.tree.application import ViewApp
+    from muster_core.view.tree.leaf import LeafView
+    from muster_core.view.tree.queue import ViewQueue
+
+Changes = tuple[int, ...]
+"""Counts that stay the same as long as nothing changes on which rounds depend."""
+
+
+@final
+class Repeats:
+    """Compares what there is with what there was before the last round.
+
+    Args:
+        state: The view.
+        in_force: What is reserved.
+    """
+
+    def __init__(self, state: ViewState, in_force: InForce) -> None:
+        self._state = state
+        self._in_force = in_force
+        #: The changes so far when a round has changed nothing; None if the last one did.
+        self._known: Changes | None = None
+        #: The changes that attempts of Strict groups have made and undone.
+        self._undone: Changes = (0, 0, 0, 0)
+
+    def changes_so_far(self) -> Changes:
+        """Return the changes so far, without those that were undone."""
+        now = self._all_changes()
+        return tuple([many - few for many, few in zip(now, self._undone, strict=True)])
+
+    def _all_changes(self) -> Changes:
+        state = self._state
+        return (state.nodes.changes, state.reconfigured, state.gang_index.changes, state.moves)
+
+    def undo(self, before: Changes) -> None:
+        """Note that everything is again as it was when an attempt began.
+
+        Args:
+            before: The changes so far at that time.
+        """
+        now = self._all_changes()
+        self._undone = tuple([many - few for many, few in zip(now, before, strict=True)])
+
+    def end_round(self, before: Changes) -> None:
+        """Note whether a round has changed anything.
+
+        Args:
+            before: The changes so far when it began.
+        """
+        self._known = before if before == self.changes_so_far() else None
+
+    # BACKFILL-23
+    def would_repeat(self, now_us: int) -> bool:
+        """Return whether a round would try and reserve what the last one did, in vain as well.
+
+        Args:
+            now_us: The present instant, in microseconds.
+        """
+        state = self._state
+        new = state.scopes.take_new()
+        if not state.scopes or self._known != self.changes_so_far():
+            return False
+        return self._in_force.holds_at(now_us) and self._concern_nobody(new)
+
+    def _concern_nobody(self, new: Sequence[tuple[ViewApp, Sequence[Ask]]]) -> bool:
+        """Return whether new asks fit nowhere, and come after all that has a reservation."""
+        state = self._state
+        if new:
+            state.refresh()
+        for app, asks in new:
+            leaf = state.leaf_of(app)
+            if app.limits or not leaf.may_hide:
+                return False
+            scope = state.scopes.of(leaf)
+            if scope is not None and not self._comes_late(scope, leaf, app, asks):
+                return False
+            # DEVICE-18
+            if any(one.shape.devices or state.nodes.find(state.bit_of(one)) for one in asks):
+                return False
+        return True
+
+    # BACKFILL-15
+    def _comes_late(
+        self, scope: ViewQueue, leaf: LeafView, app: ViewApp, asks: Iterable[Ask]
+    ) -> bool:
+        """Return whether a scope has all its reservations before new asks have their turn.
+
+        New asks may move their own queues among their siblings, with all asks there. If such a queue
+        came before one with a reservation now, the new asks would come before that as well.
+        """
+        state, in_force = self._state, self._in_force
+        if state.scopes.backfill(leaf) is None or not in_force.is_saturated(scope):
+            return False
+        order, firsts = Order(state, Difference(state)), list[Member]()
+        for one in in_force.of(scope):
+            # The nodes for members of several applications depend on the order of these.
+            if len({member.app for member in one.party.members}) > 1:
+                return False
+            firsts.append(order.first(one.party.members))
+        wanted = [*firsts, order.first([Member(app, ask) for ask in asks])]
+        return order.sorted(wanted) == wanted

@@ -1,0 +1,61 @@
+"""How much room there will be for a party on all nodes together."""
+
+from __future__ import annotations
+
+from muster_core.events import RemoveNode
+from muster_core.view.reservations.later.projection import Projection
+from muster_core.view.reservations.later.rooms import NOW, Rooms
+from tests.core.view.reservations.site import S, Site, gang, job, vcores
+
+
+def waiting() -> Site:
+    """Give a site whose nodes are too full for a gang."""
+    site = Site(4, 4)
+    site.tell(job("x", 3, 10, node="n1"), job("y", 3, 20, node="n2"))
+    site.tell(gang(3), job("m", 2, gang="default/g", count=2), job("n", 1, gang="default/g"))
+    return site
+
+
+def instants(site: Site, rooms: Rooms, now_s: int = 0, held: Projection | None = None) -> object:
+    """Give the instants in seconds at which there may be room, and the nodes with room then."""
+    members = [site.member(f"a/{name}") for name in ("m-0", "m-1", "n")]
+    found = rooms.timeline(members, ("default/g",), now_s * S, held, {"n1"} if held else ())
+    return [(at if at == NOW else at[1] // S, sorted(nodes)) for at, nodes in found]
+
+
+def test_there_may_be_room_once_enough_is_released() -> None:
+    # BACKFILL-18
+    site = waiting()
+
+    assert instants(site, Rooms(site.state)) == [(10, ["n1", "n2"]), (20, ["n1", "n2"])]
+
+
+def test_what_others_hold_is_no_room() -> None:
+    # BACKFILL-18
+    site = waiting()
+    held = Projection(site.state)
+    held.place(site.member("a/m-0"), site.state.nodes.nodes["n1"])
+
+    assert instants(site, Rooms(site.state), held=held) == [(20, ["n1", "n2"])]
+
+
+def test_there_may_be_room_already_if_others_hold_back_the_party() -> None:
+    site = waiting()
+    site.state.nodes.update("n1", vcores(8), None, schedulable=None)
+
+    assert instants(site, Rooms(site.state)) == [
+        (NOW, ["n1", "n2"]),
+        (10, ["n1", "n2"]),
+        (20, ["n1", "n2"]),
+    ]
+
+
+def test_what_is_remembered_holds_until_a_node_changes_or_an_end_is_overdue() -> None:
+    site = waiting()
+    rooms = Rooms(site.state)
+    assert instants(site, rooms) == instants(site, rooms) == instants(site, Rooms(site.state))
+
+    assert instants(site, rooms, 10) == [(20, ["n1", "n2"])]
+    assert instants(site, rooms, 20) == [(40, ["n1", "n2"])]
+    site.tell(RemoveNode("n1"))
+    assert instants(site, rooms, 20) == instants(site, Rooms(site.state), 20)
