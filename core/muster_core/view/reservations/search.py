@@ -153,7 +153,7 @@ class Search:
         projection = Projection(self._state)
         # BACKFILL-14
         ahead = releases(self._state, self._now_us)
-        if not ahead[0].at[0]:
+        if ahead and not ahead[0].at[0]:
             self.until_us = min(self.until_us, ahead[0].at[1])
         for at, some in groupby(ahead, key=attrgetter("at")):
             for release in some:

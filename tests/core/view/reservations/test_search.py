@@ -112,3 +112,18 @@ def test_what_is_remembered_of_rooms_changes_with_the_nodes() -> None:
     site.tell(Release("a", "z"), Release("a", "y"), job("last", 1, 50, node="n2"))
     assert start(26) == (False, 40 * S)
     assert start(45) == (False, 80 * S)
+
+
+def test_what_has_room_already_needs_a_release() -> None:
+    # BACKFILL-18: the start is an instant, so that there is none where nobody holds a node.
+    site = Site(4)
+    site.tell(gang(2), job("m", 2, gang="default/g"))
+    member = site.member("a/m")
+
+    assert search(site).find(Party((member,), ("default/g",))) is None
+
+    site.tell(job("x", 1, 10))
+    assert search(site).find(Party((member,), ("default/g",))) == (
+        (False, 10 * S),
+        ((member, "n1"),),
+    )
