@@ -86,6 +86,10 @@ class BackfillAssembly(EvictionAssembly):
         return attrs.evolve(super().comer(number, path), user=user)
 
 
+Properties = tuple[tuple[str, str], ...]
+"""Properties as written."""
+
+
 def reordered(config: Configuration, theme: Theme, choices: Choices) -> Configuration:
     """Give a configuration that differs from another one in what backfill asks for alone."""
     return _with_own(config, lambda _: _drawn_properties(theme, choices))
@@ -94,11 +98,21 @@ def reordered(config: Configuration, theme: Theme, choices: Choices) -> Configur
 def greedy(config: Configuration, order: str | None) -> Configuration:
     """Give a configuration in which every queue is greedy: it says so, or nothing at all."""
 
-    def own(queue: QueueConfig) -> Mapping[str, str]:
-        said = {name: text for name, text in queue.own_properties if name in NAMES}
+    def own(properties: Properties) -> Mapping[str, str]:
+        said = {name: text for name, text in properties if name in NAMES}
         return {} if order is None else {**said, ORDER: order}
 
-    return _with_own(config, own)
+    def below(queue: QueueConfig) -> QueueConfig:
+        """Give a queue whose template, and those below it, say the same."""
+        template = queue.template
+        if template is not None:
+            kept = {name: text for name, text in template.properties if name not in NAMES}
+            made = tuple(sorted({**kept, **own(template.properties)}.items()))
+            template = attrs.evolve(template, properties=made)
+        return attrs.evolve(queue, template=template, children=tuple(map(below, queue.children)))
+
+    made = _with_own(config, lambda queue: own(queue.own_properties))
+    return attrs.evolve(made, root=below(made.root))
 
 
 def unordered(scenario: Sequence[Step], order: str | None) -> list[Step]:
