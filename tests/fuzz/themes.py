@@ -34,7 +34,7 @@ from tests.naive.devices.strategies import devices
 from tests.naive.eviction_strategies import evictions
 from tests.naive.explained import explain_all, watched
 from tests.naive.gang_strategies import gang_scenarios
-from tests.naive.harness import Drive, Marker, Step, compare, compare_with_state
+from tests.naive.harness import SETTLE, Drive, Marker, Step, compare, compare_with_state
 from tests.naive.operator_strategies import operations
 from tests.naive.plain import run_plainly
 from tests.naive.scheduler import NaiveScheduler
@@ -54,6 +54,13 @@ Line = dict[str, Any]
 
 def _decides_the_same(steps: Sequence[Step]) -> Counter[str]:
     return compare(steps, run_plainly).world.reached
+
+
+def _decides_the_same_of_latecomers(steps: Sequence[Step]) -> Counter[str]:
+    """Compare where each event is a batch, and comes after rounds that have changed nothing."""
+    quiet = (SETTLE, SETTLE)
+    apart = [Step(step.at_us, what) for step in steps for what in (step.what, *quiet)]
+    return _decides_the_same(apart)
 
 
 def _explains_the_same(steps: Sequence[Step]) -> Counter[str]:
@@ -84,6 +91,7 @@ THEMES: Final[Mapping[str, tuple[st.SearchStrategy[list[Step]], Check]]] = {
     "gangs": (gang_scenarios(), _decides_the_same),
     "greedy": (backfills(lists=3), _is_greedy_without_the_names),
     "joined": (joined(), _decides_the_same),
+    "latecomers": (backfills(lists=3), _decides_the_same_of_latecomers),
     "operators": (operations(), _decides_the_same),
     "plain": (scenarios(), _decides_the_same),
     "tangles": (tangles(), _decides_the_same),
