@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, final
 
 from muster_core.view.reservations.later.projection import Projection
 from muster_core.view.reservations.later.releases import releases_on
-from muster_core.view.reservations.search import has_quotas, has_topology, hold_places
+from muster_core.view.reservations.search import has_topology, hold_places
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -58,11 +58,12 @@ class Ahead:
 
     def admits(self, member: Member, node: Node) -> bool:
         """Return whether a pending ask may still take a node, and fits it and the headroom."""
-        state, app = self._state, member.app
-        if has_quotas(state, app) or has_topology(state, member):
-            for one in state.nodes.nodes.values():
+        headroom = self._projection.difference.has_headroom
+        # Enough is left then if it is already, with what is still there.
+        if has_topology(self._state, member) or not headroom(*member):
+            for one in self._state.nodes.nodes.values():
                 self._look_at(one)
-            if not self._projection.difference.has_headroom(app, member.ask):
+            if not headroom(*member):
                 return False
         self._look_at(node)
         return self._projection.fits_on(member, node)

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Final, final
 
 from muster_core.view.reservations.later.projection import Projection
 from muster_core.view.reservations.later.releases import release_of, releases, releases_on
-from muster_core.view.reservations.search import has_quotas, has_topology, hold_places
+from muster_core.view.reservations.search import has_headroom_now, has_topology, hold_places
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
@@ -91,10 +91,10 @@ class Keeping:
             ahead = releases(state, now_us)
         else:
             _hold(state, projection, others)
-            if any(has_quotas(state, member.app) for member, _ in places):
-                looked_at = list(nodes.values())
-            else:  # Nothing but these nodes counts.
+            if has_headroom_now(state, party.members, others):  # Only these nodes count.
                 looked_at = [nodes[name] for _, name in places if name in nodes]
+            else:
+                looked_at = list(nodes.values())
             every = (releases_on(state, node, now_us) for node in dict.fromkeys(looked_at))
             ahead = [release for some in every for release in some]
         for release in ahead:

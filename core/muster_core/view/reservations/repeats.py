@@ -16,6 +16,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
 
     from muster_core.owners.messages.asks import Ask
+    from muster_core.view.gangs.gang import ViewGang
     from muster_core.view.reservations.in_force import InForce
     from muster_core.view.state.view_state import ViewState
     from muster_core.view.tree.application import ViewApp
@@ -40,6 +41,8 @@ class Repeats:
         self._in_force = in_force
         #: The changes so far when a round has changed nothing; None if the last one did.
         self._known: Changes | None = None
+        #: The changes so far when groups were last looked at, and whether one of them is wide.
+        self._looked_at: tuple[Changes, bool] = ((), False)
         #: The changes that attempts of Strict groups have made and undone.
         self._undone: Changes = (0, 0, 0, 0)
 
@@ -85,8 +88,11 @@ class Repeats:
     def _concern_nobody(self, new: Sequence[tuple[ViewApp, Sequence[Ask]]]) -> bool:
         """Return whether new asks fit nowhere, and come after all that has a reservation."""
         state = self._state
-        if new:
-            state.refresh()
+        if not new:
+            return True
+        if self._has_wide_group():
+            return False
+        state.refresh()
         for app, asks in new:
             leaf = state.leaf_of(app)
             if app.limits or not leaf.may_hide:
@@ -98,6 +104,23 @@ class Repeats:
             if any(one.shape.devices or state.nodes.find(state.bit_of(one)) for one in asks):
                 return False
         return True
+
+    def _has_wide_group(self) -> bool:
+        """Return whether an unsatisfied group has pending members in several applications.
+
+        Who of them is tried first, and where they are placed, depends on the order of their queues,
+        which new asks of any queue may change.
+        """
+        changes = self.changes_so_far()
+        if self._looked_at[0] != changes:
+            self._looked_at = changes, any(map(self._is_wide, self._state.gangs.values()))
+        return self._looked_at[1]
+
+    def _is_wide(self, gang: ViewGang) -> bool:
+        if gang.satisfied or not gang.slots:
+            return False
+        group = self._state.gang_index.group_of(gang)
+        return len({app for one in group.gangs for app in one.slots}) > 1
 
     # BACKFILL-15
     def _comes_late(
@@ -111,11 +134,7 @@ class Repeats:
         state, in_force = self._state, self._in_force
         if state.scopes.backfill(leaf) is None or not in_force.is_saturated(scope):
             return False
-        order, firsts = Order(state, Difference(state)), list[Member]()
-        for one in in_force.of(scope):
-            # The nodes for members of several applications depend on the order of these.
-            if len({member.app for member in one.party.members}) > 1:
-                return False
-            firsts.append(order.first(one.party.members))
+        order = Order(state, Difference(state))
+        firsts = [order.first(one.party.members) for one in in_force.of(scope)]
         wanted = [*firsts, order.first([Member(app, ask) for ask in asks])]
         return order.sorted(wanted) == wanted

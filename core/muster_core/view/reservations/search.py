@@ -14,6 +14,7 @@ from muster_core.view.reservations.later.first_nodes import FirstNodes
 from muster_core.view.reservations.later.projection import Projection
 from muster_core.view.reservations.later.releases import releases, releases_on
 from muster_core.view.reservations.later.rooms import NOW, Rooms
+from muster_core.view.topology.difference import Difference
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
@@ -120,9 +121,9 @@ class Search:
         Who of them is next does not depend on who is placed then.
         """
         app = party.members[0].app
-        return not has_quotas(self._state, app) and not any(
-            member.app is not app or has_topology(self._state, member) for member in party.members
-        )
+        if any(one.app is not app or has_topology(self._state, one) for one in party.members):
+            return False
+        return has_headroom_now(self._state, party.members, self._others)
 
     def _find_among(
         self, party: Party, timeline: Timeline
@@ -288,6 +289,33 @@ def has_topology(state: ViewState, member: Member) -> bool:
 def has_quotas(state: ViewState, app: ViewApp) -> bool:
     """Return whether a queue or a limit may leave too little for asks of an application."""
     return bool(app.limits) or any(queue.config.max.amounts for queue in state.leaf_of(app).line)
+
+
+def has_headroom_now(
+    state: ViewState, members: Iterable[Member], others: Iterable[Reservation]
+) -> bool:
+    """Return whether queues and limits leave enough for members together, beside others, now.
+
+    Then they do so at any later instant: there is only less that uses them.
+
+    Args:
+        state: The view.
+        members: The members.
+        others: What is reserved for others.
+    """
+    apps = {member.app.identity.key: member.app for member in members}
+    if not any(has_quotas(state, app) for app in apps.values()):
+        return True
+    difference = Difference(state)
+    for other in others:
+        for member, _ in other.places:
+            if member.is_pending():
+                difference.count(*member, 1)
+    for member in members:
+        if not difference.has_headroom(*member):
+            return False
+        difference.count(*member, 1)
+    return True
 
 
 def hold_places(

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from muster_core.events import AddApp, Event
+from muster_core.events import AddApp, Configure, Event
+from tests.core.building import configuration, queue
 from tests.core.view.reservations.site import Site, backfill, gang, job
 
 
@@ -98,3 +99,18 @@ def test_what_a_strict_gang_took_in_vain_is_no_change() -> None:
 
     assert site.scheduler.machine.view.steps == before
     assert site.reserved == {"a/m-0": ("n1", 50), "a/m-1": ("n2", 50)}
+
+
+def test_queues_outside_a_scope_decide_who_of_a_gang_is_tried_first() -> None:
+    # BACKFILL-15: once r comes first, the member there fails, and takes q's from its turn.
+    site = Site(3)
+    scope = queue("q", properties=backfill())
+    site.tell(Configure(configuration(scope, queue("r"))), job("w", 1, app="b", count=3))
+    site.tell(gang(1), job("m", 1, app="b", gang="default/g"), job("n", 1, gang="default/g"))
+    site.tell(job("next", 3), at_s=1)
+    site.tell(at_s=1)
+    assert site.reserved == {"a/n": ("n1", None)}
+
+    site.tell(job("late", 3, app="b", priority=3), at_s=2)
+
+    assert site.reserved == {"a/next": ("n1", None)}
