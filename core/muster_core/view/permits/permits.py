@@ -55,7 +55,7 @@ class _Attempt:
         number: The number of the last allocation before it.
         grown: The value of :attr:`NodeIndex.grown` before it.
         mark: The position of the memory before it.
-        changes: The changes so far before it; nothing in a partition without scopes.
+        changes: The changes so far before it.
         decisions: Its decisions, unless it is rolled back.
         over: Whether the group is bound, or all its nodes are released.
     """
@@ -319,7 +319,7 @@ class Permits:
             state.numbers,
             state.nodes.grown,
             self._placements.seen_states.mark(),
-            self._reservations.repeats.changes_so_far() if state.scopes else (),
+            self._reservations.repeats.changes_so_far(),
         )
         if gang.missing and group.strict and not state.exact and find_hopeless(state, group):
             self._roll_back(attempt)
@@ -449,7 +449,7 @@ class Permits:
         for gang in group.gangs:
             state.gang_index.touch(gang.name)
         state.gang_index.invalidate(group)
-        if attempt.changes and not older:
+        if not older:
             self._reservations.repeats.undo(attempt.changes)
         attempt.over = True
 

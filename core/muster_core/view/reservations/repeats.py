@@ -47,7 +47,9 @@ class Repeats:
         self._undone: Changes = (0, 0, 0, 0)
 
     def changes_so_far(self) -> Changes:
-        """Return the changes so far, without those that were undone."""
+        """Return the changes so far without those that were undone; nothing without scopes."""
+        if not self._state.scopes:
+            return ()
         now = self._all_changes()
         return tuple([many - few for many, few in zip(now, self._undone, strict=True)])
 
@@ -61,8 +63,9 @@ class Repeats:
         Args:
             before: The changes so far at that time.
         """
-        now = self._all_changes()
-        self._undone = tuple([many - few for many, few in zip(now, before, strict=True)])
+        if before:
+            now = self._all_changes()
+            self._undone = tuple([many - few for many, few in zip(now, before, strict=True)])
 
     def end_round(self, before: Changes) -> None:
         """Note whether a round has changed anything.
@@ -90,7 +93,8 @@ class Repeats:
         state = self._state
         if not new:
             return True
-        if self._has_wide_group():
+        # SERVICE-11: a round may open nodes that services keep.
+        if state.kept_nodes or self._has_wide_group():
             return False
         state.refresh()
         for app, asks in new:
