@@ -74,6 +74,8 @@ class Rounds:
         self.forecast = Forecast(state, self._placements)
         self._evictor = Evictor(state, self._placements, self._permits, self._finder)
         self._deadlocks = Deadlocks(state, self._placements, self._permits, self._finder)
+        #: Whether there are scopes, or reservations to forget, in this batch.
+        self._reserves = False
         #: How many asks were tried on a node, and how many leaves were found blocked, so far.
         self.steps = 0
 
@@ -126,7 +128,8 @@ class Rounds:
             now_us: The instant of the batch, in microseconds.
         """
         # BACKFILL-23
-        if self._repeats.would_repeat(now_us) and not changed:
+        self._reserves = not self._reservations.are_idle
+        if self._reserves and self._repeats.would_repeat(now_us) and not changed:
             self._in_force.repeat(now_us)
             return
         seen_states = self._placements.seen_states
@@ -135,7 +138,7 @@ class Rounds:
         again = True
         while again:
             self._start_round(now_us)
-            before = self._repeats.changes_so_far()
+            before = self._repeats.changes_so_far() if self._reserves else ()
             decisions = self._permits.bind_complete(changed, now_us)
             if decisions:
                 yield decisions
@@ -143,8 +146,9 @@ class Rounds:
             yield from self._round(now_us)
             # ROUND-5
             again = self._placements.failed or not (self._is_settled() or seen_states.knows_this())
-            self._in_force.end_round()
-            self._repeats.end_round(before)
+            if self._reserves:
+                self._in_force.end_round()
+                self._repeats.end_round(before)
             # ROUND-6
             if self._placements.failed:
                 yield from seen_states.start_anew()
@@ -169,9 +173,10 @@ class Rounds:
             opening = kept_nodes.may_open()
         # ROUND-10
         must_be_exact = opening or self._permits.must_be_exact()
-        ordered = bool(state.scopes) and state.scopes.have_pending()
+        ordered = self._reserves and state.scopes.have_pending()
         self._set_exact(exact=must_be_exact or ordered)
-        self._hiding.start(active=ordered and not must_be_exact)
+        if self._reserves:
+            self._hiding.start(active=ordered and not must_be_exact)
         state.refresh()
         state.gang_shapes.refresh()
         self._permits.judge(exact=state.exact)
@@ -205,13 +210,15 @@ class Rounds:
         state = self._state
         if state.learned.take(state.nodes.weights):
             state.nodes.learn(state.learned.taken)
-        self._in_force.start_round(now_us)
-        self._reservations.passing.start_round()
+        if self._reserves:
+            self._in_force.start_round(now_us)
+            self._reservations.passing.start_round()
         self._permits.start_round()
         self._placements.seen_states.start_round()
 
     def _end_round(self) -> None:
-        self._hiding.end()
+        if self._reserves:
+            self._hiding.end()
         self._permits.end_round()
         self._set_exact(exact=False)
         self._state.refresh()
@@ -268,7 +275,7 @@ class Rounds:
             if is_allowed:
                 self._permits.block_behind(leaf)
             self._placements.list_apps()
-            if self._state.scopes:
+            if self._reserves:
                 self._state.refresh()
                 self._reservations.seeking.seek(leaf, app, ask)
             return []

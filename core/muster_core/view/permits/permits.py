@@ -95,7 +95,8 @@ class Permits:
         self._barred: list[ViewGroup] = []
         #: The leaves that were found blocked in this round.
         self._blocked: list[LeafView] = []
-        #: The members that were tried in this round in a partition with scopes.
+        #: Whether the partition has scopes in this round, and the members that were tried in it then.
+        self._has_scopes = False
         self._went: dict[tuple[int, str], ViewApp] = {}
         #: Whether the last round tried every ask in its turn.
         self.was_exact = False
@@ -113,6 +114,7 @@ class Permits:
     def start_round(self) -> None:
         """Begin a round: nothing is blocked or barred, and every cycle is valid."""
         self.end_round()
+        self._has_scopes = bool(self._state.scopes)
         self.failures.clear()
         self._state.gang_index.start_cycles()
 
@@ -344,10 +346,11 @@ class Permits:
     def _try(self, attempt: _Attempt, leaf: LeafView, app: ViewApp, ask: Ask, now_us: int) -> None:
         group, placements = attempt.group, self._placements
         bit = self._state.bit_of(ask)
-        if self._state.scopes:
+        if self._has_scopes:
             self._went[app.identity.key, ask.name] = app
         # GANG-24, GANG-26, ROUND-14
-        if not _gang_of(self._state, ask).missing:  # It is surplus, as its group is not complete.
+        gang = _gang_of(self._state, ask)
+        if not gang.missing:  # It is surplus, as its group is not complete.
             placements.tried(app, ask, bit)
             return
         # LIMIT-9
@@ -356,8 +359,12 @@ class Permits:
         node = None
         held_back = False
         if is_allowed and not leaf.blocked and leaf.has_room(ask):
+            # Most members have no topology, and take the first node without one more call.
+            node = self._state.nodes.find(bit)
+            says = gang.definition
+            if node is not None and (node.kept or (says is not None and says.topology is not None)):
+                node = self._finder.find(leaf, app, ask, bit)
             # BACKFILL-24
-            node = self._finder.find(leaf, app, ask, bit)
             if node is not None and self._reservations.in_force.reservations:
                 node = self._reservations.backfilling.find_node(leaf, app, ask, bit)
                 held_back = node is None
@@ -366,7 +373,7 @@ class Permits:
             if group.strict:
                 self._note_failure(group, leaf, app, ask, held_back=held_back)
             self._fail(attempt, leaf, app, ask, is_allowed=is_allowed)
-            if self._state.scopes and not was_blocked:
+            if self._has_scopes and not was_blocked:
                 self._reserve(attempt, leaf, app, ask, now_us)
             return
         devices = placements.hold(leaf, app, ask, node).devices

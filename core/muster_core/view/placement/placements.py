@@ -248,7 +248,8 @@ class Placements:
         self.commits.touch(app, ask, None)
         self._use(leaf, app, ask, node, amounts, allocation.devices)
         self._state.begin_wait(app, allocation, node)
-        held = _held(node, allocation.devices, bound=False)
+        devices = allocation.devices
+        held = (False, node.name, devices) if devices else (False, node.name)
         self.seen_states.note(app.identity.key, ask.name, None, held)
         self._unlisted[app.identity.key] = app
 
@@ -298,9 +299,12 @@ class Placements:
         self._state.end_wait(app, ask)
         self._state.release_shape(ask)
         self._state.nodes.touch_allocation(node, (app.identity.key, ask.name))
-        devices, assigned = hold.allocation.devices, hold.allocation.age
-        before, after = (_held(node, devices, bound=bound) for bound in (False, True))
-        self.seen_states.note(app.identity.key, ask.name, before, after)
+        devices, assigned, name = hold.allocation.devices, hold.allocation.age, node.name
+        if devices:
+            before, after = (False, name, devices), (True, name, devices)
+            self.seen_states.note(app.identity.key, ask.name, before, after)
+        else:
+            self.seen_states.note(app.identity.key, ask.name, (False, name), (True, name))
         return self._enter_bound(leaf, app, ask, node, now_us, assigned=assigned, devices=devices)
 
     # Releasing nodes, and undoing that

@@ -27,6 +27,10 @@ class Passing:
         self._passed: dict[tuple[int, str], tuple[Instant, tuple[Reservation, ...]]] = {}
         self._is_over = False
 
+    def __bool__(self) -> bool:
+        """Return whether anything is remembered."""
+        return bool(self._passed)
+
     def start_round(self) -> None:
         """Begin a round; what was told of an earlier batch is forgotten."""
         if self._is_over:

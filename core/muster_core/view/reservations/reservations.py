@@ -38,6 +38,11 @@ class Reservations:
         self.repeats = Repeats(state, self.in_force)
         self.told = Told()
 
+    @property
+    def are_idle(self) -> bool:
+        """Whether rounds need not deal with them: there are no scopes, and no more reservations."""
+        return not (self._state.scopes or self.in_force.reservations or self.passing)
+
     # CHECKPOINT-5
     def load(self, facts: Iterable[ReservationFacts], now_us: int) -> None:
         """Take over what was in force; everything else is in the view already.

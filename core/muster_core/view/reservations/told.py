@@ -12,7 +12,7 @@ from muster_core.view.reservations.party import Party, group_of
 from muster_core.view.reservations.search import Reservation
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Sequence
+    from collections.abc import Collection, Iterable, Iterator, Sequence
 
     from muster_core.view.reservations.search import Place
     from muster_core.view.state.view_state import ViewState
@@ -40,8 +40,10 @@ class Told:
     def __init__(self) -> None:
         self._said: Reserved = {}
 
-    def changed(self, reservations: Iterable[Reservation]) -> Iterator[Decision]:
+    def changed(self, reservations: Collection[Reservation]) -> Iterator[Decision]:
         """Return a decision for each node that is reserved newly or otherwise; after a batch."""
+        if not self._said and not reservations:
+            return
         now = reserved_by(reservations)
         for key, (node, start_us) in now.items():
             if self._said.get(key) != (node, start_us):

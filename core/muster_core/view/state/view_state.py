@@ -200,9 +200,6 @@ class ViewState:
     def add_pending(self, app: ViewApp, ask: Ask, bit: int) -> None:
         """Add a pending ask whose shape has ``bit`` and is counted already."""
         self.moves += 1
-        self._add(app, ask, bit)
-
-    def _add(self, app: ViewApp, ask: Ask, bit: int) -> None:
         if ask.gang is not None:
             gang = self.gang_index.touch(ask.gang)
             key = app.identity.key
@@ -239,15 +236,16 @@ class ViewState:
         leaf = self.leaf_of(app)
         if app.limits:
             self.user_limits.touch(app)
-        is_plain = not [ask for ask in asks if ask.gang or ask.preempts]
+        is_plain, moves = not [ask for ask in asks if ask.gang or ask.preempts], self.moves + 1
         if is_plain and self.scopes:
             self.scopes.note_new(app, asks)
-        else:
-            self.moves += 1
+            moves = self.moves
         if leaf.watched or leaf.estimates or not is_plain:
             for ask in asks:
-                self._add(app, ask, self._acquire(ask.shape, 1))
+                self.add_pending(app, ask, self._acquire(ask.shape, 1))
+            self.moves = moves
             return
+        self.moves = moves
         if len(asks) < _FEW:
             for ask in asks:
                 bit = self._acquire(ask.shape, 1)
