@@ -43,19 +43,21 @@ class Repeats:
         self._known: Changes | None = None
         #: The changes so far when groups were last looked at, and whether one of them is wide.
         self._looked_at: tuple[Changes, bool] = ((), False)
-        #: The changes that attempts of Strict groups have made and undone.
-        self._undone: Changes = (0, 0, 0, 0)
+        #: The changes of nodes, of gangs and of all else that attempts of Strict groups have undone.
+        self._undone = (0, 0, 0)
 
     def changes_so_far(self) -> Changes:
         """Return the changes so far without those that were undone; nothing without scopes."""
-        if not self._state.scopes:
-            return ()
-        now = self._all_changes()
-        return tuple([many - few for many, few in zip(now, self._undone, strict=True)])
-
-    def _all_changes(self) -> Changes:
         state = self._state
-        return (state.nodes.changes, state.reconfigured, state.gang_index.changes, state.moves)
+        if not state.scopes:
+            return ()
+        nodes, gangs, moves = self._undone
+        return (
+            state.nodes.changes - nodes,
+            state.gang_index.changes - gangs,
+            state.moves - moves,
+            state.reconfigured,
+        )
 
     def undo(self, before: Changes) -> None:
         """Note that everything is again as it was when an attempt began.
@@ -64,8 +66,12 @@ class Repeats:
             before: The changes so far at that time.
         """
         if before:
-            now = self._all_changes()
-            self._undone = tuple([many - few for many, few in zip(now, before, strict=True)])
+            state, (nodes, gangs, moves, _) = self._state, before
+            self._undone = (
+                state.nodes.changes - nodes,
+                state.gang_index.changes - gangs,
+                state.moves - moves,
+            )
 
     def end_round(self, before: Changes) -> None:
         """Note whether a round has changed anything.
@@ -83,39 +89,37 @@ class Repeats:
             now_us: The present instant, in microseconds.
         """
         state = self._state
-        new = state.scopes.take_new()
-        if not state.scopes or self._known != self.changes_so_far():
+        new, changes = state.scopes.take_new(), self.changes_so_far()
+        if not state.scopes or self._known != changes or not self._in_force.holds_at(now_us):
             return False
-        return self._in_force.holds_at(now_us) and self._concern_nobody(new)
-
-    def _concern_nobody(self, new: Sequence[tuple[ViewApp, Sequence[Ask]]]) -> bool:
-        """Return whether new asks fit nowhere, and come after all that has a reservation."""
-        state = self._state
-        if not new:
-            return True
         # SERVICE-11: a round may open nodes that services keep.
-        if state.kept_nodes or self._has_wide_group():
-            return False
+        return not new or not (
+            state.kept_nodes or self._has_wide_group(changes) or self._concern_somebody(new)
+        )
+
+    def _concern_somebody(self, new: Sequence[tuple[ViewApp, Sequence[Ask]]]) -> bool:
+        """Return whether new asks may fit, or come before anything that has a reservation."""
+        state = self._state
         state.refresh()
         for app, asks in new:
             leaf = state.leaf_of(app)
             if app.limits or not leaf.may_hide:
-                return False
+                return True
             scope = state.scopes.of(leaf)
             if scope is not None and not self._comes_late(scope, leaf, app, asks):
-                return False
-            # DEVICE-18
-            if any(one.shape.devices or state.nodes.find(state.bit_of(one)) for one in asks):
-                return False
-        return True
+                return True
+            for ask in asks:
+                # DEVICE-18
+                if ask.shape.devices or state.nodes.find(state.bit_of(ask)) is not None:
+                    return True
+        return False
 
-    def _has_wide_group(self) -> bool:
+    def _has_wide_group(self, changes: Changes) -> bool:
         """Return whether an unsatisfied group has pending members in several applications.
 
         Who of them is tried first, and where they are placed, depends on the order of their queues,
         which new asks of any queue may change.
         """
-        changes = self.changes_so_far()
         if self._looked_at[0] != changes:
             self._looked_at = changes, any(map(self._is_wide, self._state.gangs.values()))
         return self._looked_at[1]
@@ -138,7 +142,13 @@ class Repeats:
         state, in_force = self._state, self._in_force
         if state.scopes.backfill(leaf) is None or not in_force.is_saturated(scope):
             return False
+        # Each is of one application, so that who is placed first is tried first.
+        firsts = [one.places[0][0] for one in in_force.of(scope)]
         order = Order(state, Difference(state))
-        firsts = [order.first(one.party.members) for one in in_force.of(scope)]
-        wanted = [*firsts, order.first([Member(app, ask) for ask in asks])]
+        mine = order.first([Member(app, ask) for ask in asks])
+        if len(firsts) == 1:
+            (first,) = firsts
+            if first.app is not app and first.app.order is app.order is not None:
+                return first.app.rank < app.rank
+        wanted = [*firsts, mine]
         return order.sorted(wanted) == wanted

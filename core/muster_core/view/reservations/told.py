@@ -39,12 +39,14 @@ class Told:
 
     def __init__(self) -> None:
         self._said: Reserved = {}
+        #: Those that were in force when the log last told what is new.
+        self._heard: Collection[Reservation] | None = None
 
     def changed(self, reservations: Collection[Reservation]) -> Iterator[Decision]:
         """Return a decision for each node that is reserved newly or otherwise; after a batch."""
-        if not self._said and not reservations:
+        if reservations is self._heard:  # Those of the last round.
             return
-        now = reserved_by(reservations)
+        self._heard, now = reservations, reserved_by(reservations)
         for key, (node, start_us) in now.items():
             if self._said.get(key) != (node, start_us):
                 app, ask = key
