@@ -140,7 +140,7 @@ class Search:
             for node in some:
                 for release in releases_on(self._state, node, self._now_us):
                     if release.at <= at and release.allocation.ask.gang not in party.group:
-                        projection.release(release.app, release.allocation, node)
+                        projection.free(release.allocation, node)
             self._hold(projection, self._others)
             places = _place_in_turn(FirstNodes(projection, some), members)
             if places is not None:

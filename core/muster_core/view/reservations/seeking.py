@@ -22,6 +22,7 @@ if TYPE_CHECKING:
     from muster_core.view.reservations.backfilling import Backfilling
     from muster_core.view.reservations.in_force import InForce
     from muster_core.view.reservations.party import Party
+    from muster_core.view.reservations.searches import Found
     from muster_core.view.state.view_state import ViewState
     from muster_core.view.tree.application import ViewApp
     from muster_core.view.tree.leaf import LeafView
@@ -96,6 +97,7 @@ class Seeking:
         # BACKFILL-22
         if (
             before is not None
+            and not _is_as_before(found, before)
             and self._keeping.is_to_come(before.start, now_us)
             and (found is None or found[0] >= before.start)
             and self._keeping.still_fits(before, party, own, now_us)
@@ -148,3 +150,11 @@ class Seeking:
                 if one.party.group != group
             ]
         return known[scope.key]
+
+
+def _is_as_before(found: Found | None, before: Reservation) -> bool:
+    """Return whether a search has found the start and the nodes that were reserved before."""
+    if found is None or found[0] != before.start:
+        return False
+    now, then = ([(member.key, node) for member, node in one] for one in (found[1], before.places))
+    return now == then

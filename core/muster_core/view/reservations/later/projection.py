@@ -115,6 +115,11 @@ class Projection:
         # Done here, as this is done for each ask that holds a node.
         self.difference.released.add((app.identity.key, ask.name))
         self.difference.count(app, ask, -1)
+        self.free(allocation, node)
+
+    def free(self, allocation: Allocation, node: Node) -> None:
+        """Take away only what an ask holds on a node, where no headroom and no order depends on it."""
+        ask = allocation.ask
         add_to(self._nodes.setdefault(node.name, {}), ask.resources.amounts, -1)
         if allocation.devices:
             self._devices_of(node).change_anyway((ask.shape.devices, allocation.devices), 1)

@@ -167,7 +167,7 @@ def stages_of(
     for at, some in groupby(releases, key=lambda release: release.at):
         for release in some:
             if release.allocation.ask.gang not in members.group:
-                then.release(release.app, release.allocation, node)
+                then.free(release.allocation, node)
         look(at)
     return _Stages(tuple(stages), node.version, min(ends, default=MAX_QUANTITY))
 
