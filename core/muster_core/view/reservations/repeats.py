@@ -92,6 +92,9 @@ class Repeats:
         new, changes = state.scopes.take_new(), self.changes_so_far()
         if not state.scopes or self._known != changes or not self._in_force.holds_at(now_us):
             return False
+        # DEVICE-18: the asks may have come with an application that is gone in the same batch.
+        if state.learned.is_due:
+            return False
         # SERVICE-11: a round may open nodes that services keep.
         return not new or not (
             state.kept_nodes or self._has_wide_group(changes) or self._concern_somebody(new)

@@ -42,6 +42,12 @@ class Learned:
             self._total += count
 
     # DEVICE-18
+    @property
+    def is_due(self) -> bool:
+        """Whether the next round takes what is typical anew."""
+        return 0 < self._total >= 2 * self._taken_total
+
+    # DEVICE-18
     def take(self, weights: Weights) -> bool:
         """Take what is typical from now on, if it is time; this is called as a round starts.
 
@@ -51,7 +57,7 @@ class Learned:
         Returns:
             Whether something was taken.
         """
-        if self._total < 2 * self._taken_total or not self._total:
+        if not self.is_due:
             return False
         names = {name for name, _ in weights}
         self.taken = tuple(

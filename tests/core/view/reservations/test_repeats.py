@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import pytest
 
-from muster_core.events import AddApp, Configure, Event
+from muster_core.events import AddApp, AddAsk, AddNode, Configure, Event, RemoveApp
+from muster_core.values.devices import WHOLE, DeviceNeed, DeviceStock
 from tests.core.building import configuration, queue
-from tests.core.view.reservations.site import Site, backfill, gang, job
+from tests.core.view.reservations.site import Site, backfill, gang, job, vcores
 
 
 class Waiting:
@@ -114,3 +115,29 @@ def test_queues_outside_a_scope_decide_who_of_a_gang_is_tried_first() -> None:
     site.tell(job("late", 3, app="b", priority=3), at_s=2)
 
     assert site.reserved == {"a/next": ("n1", None)}
+
+
+def test_a_round_begins_when_it_is_time_to_learn_from_asks_that_are_gone() -> None:
+    # DEVICE-18: 4 are taken once those of c are gone, and whole devices later.
+    policy = {"type": "fgd", "resourceweights": {"device/gpu": 1.0}}
+    site = Site()
+    queues = queue("q"), queue("r")
+    site.tell(Configure(configuration(*queues, props=backfill(), nodesortpolicy=policy)))
+    site.tell(_with_gpu("broken"), job("large", 5), _share("a", 500))
+    for name, ask in (("c", _share("c", 300, 3)), ("d", _share("d", 1000, 2))):
+        site.tell(at_s=1)
+        site.tell(AddApp(name, "root.q"), ask, RemoveApp(name), at_s=2)
+
+    site.tell(_with_gpu("whole"), at_s=3)
+    site.tell(_share("a", 400), at_s=4)
+
+    assert site.placed == {"a/share-500": "broken", "a/share-400": "whole"}
+
+
+def _with_gpu(name: str) -> AddNode:
+    return AddNode(name, vcores(4), devices={"gpu": DeviceStock(count=1, model=None)})
+
+
+def _share(app: str, milli: int, count: int | None = None) -> AddAsk:
+    need = DeviceNeed(milli=milli) if milli < WHOLE else DeviceNeed(count=1)
+    return AddAsk(app, f"share-{milli}", vcores(1), devices={"gpu": need}, count=count)
