@@ -30,6 +30,7 @@ from muster_core.resources import Resources
 from tests.core.admission.objects import applied, volcano_queue
 from tests.core.building import configuration, queue
 from tests.naive.back_off_strategies import back_offs
+from tests.naive.backfill.strategies import backfills
 from tests.naive.devices.strategies import devices
 from tests.naive.eviction_strategies import evictions
 from tests.naive.gang_strategies import gang_scenarios
@@ -96,6 +97,12 @@ def test_loaded_after_every_batch_where_much_is_pending(scenario: list[Step], re
 def test_loaded_after_every_batch_with_topologies_and_devices(
     scenario: list[Step], relay: Relay
 ) -> None:
+    relay.take(scenario)
+
+
+@settings(max_examples=_EXAMPLES)
+@given(backfills(lists=2), RELAYS)
+def test_loaded_after_every_batch_with_reservations(scenario: list[Step], relay: Relay) -> None:
     relay.take(scenario)
 
 
