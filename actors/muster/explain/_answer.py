@@ -37,6 +37,8 @@ class Answer:
         remedies: The changes each of which, alone, would get it bound at once.
         trials: How many trials the search for remedies made.
         exhausted: Whether the search stopped early because the state is large.
+        ends_at_us: When it is expected to end, in microseconds since the start; None if it is not
+            bound, or if nobody knows.
     """
 
     app: str
@@ -48,6 +50,7 @@ class Answer:
     remedies: tuple[Remedy, ...] = ()
     trials: int = 0
     exhausted: bool = False
+    ends_at_us: int | None = None
 
 
 def explain(
@@ -89,7 +92,15 @@ def explain(
     )
     if whereabouts.fate is Fate.UNKNOWN:
         whereabouts = _later(history, moment)
-    answer = Answer(app, ask, moment.at_us, whereabouts, moment.refusals, explanation)
+    answer = Answer(
+        app,
+        ask,
+        moment.at_us,
+        whereabouts,
+        moment.refusals,
+        explanation,
+        ends_at_us=scheduler.expected_end_us(app, ask),
+    )
     event = _event(history, scheduler)
     if explanation is None or event is None or not search:
         return answer

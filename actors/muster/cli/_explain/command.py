@@ -192,6 +192,7 @@ def _answer_map(answer: Answer) -> dict[str, object]:
         if where.ended_by is None
         else {"index": where.ended_by.index, "line": where.ended_by.line},
         "before": None if where.before is None else _hold_map(where.before),
+        "ends_at": _at(answer.ends_at_us),
         "passed": [passed_map(one) for one in where.passed],
         **explanation_map(answer.explanation),
         "remedies": [remedy_map(remedy) for remedy in answer.remedies],
