@@ -113,6 +113,7 @@ def test_a_pending_ask_for_programs() -> None:
         "exhausted": False,
         "passed": [],
         "ends_at": None,
+        "held_back_later": None,
     }
     assert [reason["code"] for reason in reasons] == ["NoNodeFits"]
     assert reasons[0]["rules"] == ["ORDER-21"]

@@ -31,6 +31,22 @@ RUNNING: Final = """\
 """
 """At 90 s a/run is over, b/m waits for b/next, which is pending, and there is no a/never."""
 
+LATER: Final = """\
+- op: configure
+  config:
+    partitions:
+      - {name: default, queues: [{name: root, queues: [{name: q, properties: {scheduling.order: backfill}}]}]}
+- {op: add_node, node: n1, capacity: {vcore: 4}}
+- {op: add_app, app: a, queue: q}
+- {op: add_ask, app: a, ask: long, resources: {vcore: 3}, estimate: 40}
+- {op: add_ask, app: a, ask: short, resources: {vcore: 1}, estimate: 20}
+- {op: add_ask, app: a, ask: wide, resources: {vcore: 4}, estimate: 80}
+- {op: add_ask, app: a, ask: later, resources: {vcore: 1}, estimate: 90}
+- {op: add_ask, app: a, ask: half, resources: {vcore: 2}, estimate: 20}
+- {op: add_ask, app: a, ask: large, resources: {vcore: 5}, estimate: 20}
+"""
+"""At 20 s a/later has room, but it would still run when a/wide has all of n1 at 40 s."""
+
 
 # OUTLOOK-1, OUTLOOK-2, OUTLOOK-3, OUTLOOK-5
 @pytest.mark.parametrize(
@@ -111,6 +127,34 @@ def test_an_ask_passed_at_a_timer_beside_what_is_reserved() -> None:
         "since 10 s\nIt passed a/large, with a reservation whose start was not known: it fits "
         "its node beside what is reserved there.\n"
     )
+
+
+# OUTLOOK-10
+def test_an_ask_that_will_be_held_back_when_it_would_fit() -> None:
+    told = run("explain", "-", "--ask", "a/later", "--why-only", given=LATER).stdout
+    assert "\nNoNodeFits: " in told
+    assert (
+        "- Alone it would fit at 20 s.\n"
+        "- It will not start then: it fits on n1 and is held back: it would delay the reservation of "
+        "a/wide on n1, which starts at 40 s. With a shorter estimate it may pass.\n"
+        "- It starts at 00:02:00 if"
+    ) in told
+    _, answer = explained("--ask", "a/later", "--why-only", feed=LATER)
+    later = answer["held_back_later"]
+    assert (later["code"], later["facts"]["delays"]) == ("HeldBack", "a/wide")
+    assert later["facts"]["start_us"] == 40_000_000
+
+    # As it says: one that ends by then starts when it fits, and nothing holds it back.
+    feed = LATER.replace("estimate: 90", "estimate: 20")
+    _, answer = explained("--ask", "a/later", "--why-only", feed=feed)
+    assert (answer["held_back_later"], answer["starts_at"]) == (None, 20)
+
+
+# OUTLOOK-10
+@pytest.mark.parametrize("ask", ["a/wide", "a/large", "a/half"])
+def test_what_is_not_held_back_later(ask: str) -> None:
+    _, answer = explained("--ask", ask, "--why-only", feed=LATER)
+    assert (answer["fate"], answer["held_back_later"]) == ("pending", None)
 
 
 # OUTLOOK-9, BACKFILL-12

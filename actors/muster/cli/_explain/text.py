@@ -61,9 +61,12 @@ def print_answer(answer: Answer, origin_us: int | None, *, searched: bool) -> No
         _print(_compared(explanation))
     if explanation.outlook is not None:
         click.echo("\nWhen will it start?")
-        name = f"{answer.app}/{answer.ask}"
-        outlook = explanation.outlook
-        for sentence in when_it_starts(name, outlook, lambda at: _instant(at, origin_us)):
+        name, later = f"{answer.app}/{answer.ask}", answer.held_back_later
+
+        def written(at_us: int) -> str:
+            return _instant(at_us, origin_us)
+
+        for sentence in when_it_starts(name, explanation.outlook, written, later):
             click.echo(f"- {sentence}")
     if searched:
         _print_remedies(answer)
