@@ -26,7 +26,14 @@ from muster_core.reasons import Code
 DOCS = Path(__file__).parent.parent / "docs"
 
 #: Configurations, and feeds that are wrong on purpose.
-NOT_TO_BE_MET = {"queues.yaml", "ranked.yaml", "refused.yaml", "wider.yaml", "wrong.yaml"}
+NOT_TO_BE_MET = {
+    "greedy.yaml",
+    "queues.yaml",
+    "ranked.yaml",
+    "refused.yaml",
+    "wider.yaml",
+    "wrong.yaml",
+}
 EXAMPLES = sorted((DOCS.parent / "examples" / "embedding").glob("*.py"))
 FEEDS = sorted(path for path in (DOCS / "feeds").iterdir() if path.name not in NOT_TO_BE_MET)
 

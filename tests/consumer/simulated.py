@@ -55,6 +55,8 @@ async def main() -> None:
     answer = explain(read_feed("first.yaml"), "report", "part-4", at_us=1_000_000)
     assert_type(answer, Answer)
     assert_type(answer.whereabouts.fate, Fate)
+    assert_type(answer.ends_at_us, int | None)
+    assert_type(answer.held_back_later, muster.PendingReason | None)
     assert_type(answer.remedies, tuple[Remedy, ...])
     nodes = [remedy for remedy in answer.remedies if remedy.kind is RemedyKind.NODE]
     assert_type([remedy.smallest for remedy in nodes], list[Mapping[str, int] | None])

@@ -12,10 +12,13 @@ from muster.explain._moment import Moment, RefusedSoFar, replay_until
 from muster.explain._remedies.remedy import Remedy
 from muster.explain._searching import Search, event_like
 from muster.feeds import FeedItem, KeptFeed, Refused
-from muster_core.coordinator.forecast import forecast
+from muster_core.coordinator.forecast import forecast, held_back_later
 from muster_core.coordinator.plain import PlainScheduler
 from muster_core.events import AddAsk
-from muster_core.reasons import Code, Explanation
+from muster_core.reasons import Code, Explanation, PendingReason
+
+# Looking up a member of an enum takes ten times as long, and this is done for each ask.
+_HELD_BACK: Final = Code.HELD_BACK
 
 _TOLD: Final = 10
 """How many names of asks a message lists if an ask is unknown."""
@@ -37,6 +40,10 @@ class Answer:
         remedies: The changes each of which, alone, would get it bound at once.
         trials: How many trials the search for remedies made.
         exhausted: Whether the search stopped early because the state is large.
+        ends_at_us: When it is expected to end, in microseconds since the start; None if it is not
+            bound, or if nobody knows.
+        held_back_later: Why it is held back when it would fit alone, if it is pending for another
+            reason now.
     """
 
     app: str
@@ -48,6 +55,8 @@ class Answer:
     remedies: tuple[Remedy, ...] = ()
     trials: int = 0
     exhausted: bool = False
+    ends_at_us: int | None = None
+    held_back_later: PendingReason | None = None
 
 
 def explain(
@@ -89,7 +98,16 @@ def explain(
     )
     if whereabouts.fate is Fate.UNKNOWN:
         whereabouts = _later(history, moment)
-    answer = Answer(app, ask, moment.at_us, whereabouts, moment.refusals, explanation)
+    answer = Answer(
+        app,
+        ask,
+        moment.at_us,
+        whereabouts,
+        moment.refusals,
+        explanation,
+        ends_at_us=scheduler.expected_end_us(app, ask),
+        held_back_later=_held_back_later(scheduler, explanation, moment.at_us),
+    )
     event = _event(history, scheduler)
     if explanation is None or event is None or not search:
         return answer
@@ -105,6 +123,22 @@ def _explanation(scheduler: PlainScheduler, app: str, ask: str, at_us: int) -> E
         return explanation
     outlook = attrs.evolve(outlook, forecast=forecast(scheduler.facts(), app, ask, at_us))
     return attrs.evolve(explanation, outlook=outlook)
+
+
+# OUTLOOK-10
+def _held_back_later(
+    scheduler: PlainScheduler, explanation: Explanation | None, at_us: int
+) -> PendingReason | None:
+    """Return why an ask that is not held back now is so when it would fit alone."""
+    outlook = None if explanation is None else explanation.outlook
+    if explanation is None or outlook is None or outlook.forecast is None:
+        return None
+    fits_at, starts_at_us = outlook.forecast.fits_at, outlook.forecast.starts_at_us
+    if not isinstance(fits_at, int) or fits_at <= at_us or fits_at == starts_at_us:
+        return None
+    if any(reason.code is _HELD_BACK for reason in explanation.reasons):
+        return None
+    return held_back_later(scheduler.facts(), explanation.app, explanation.ask, fits_at, at_us)
 
 
 def _event(history: History, scheduler: PlainScheduler) -> AddAsk | None:

@@ -9,7 +9,7 @@ import attrs
 
 from muster.explain._remedies.remedy import Remedy
 from muster_core.decisions import MICROSECONDS, seconds
-from muster_core.reasons import Explanation, Forecast, Outlook, Passed, Reserved
+from muster_core.reasons import Explanation, Forecast, Outlook, Passed, PendingReason, Reserved
 
 
 def explanation_map(explanation: Explanation | None) -> dict[str, object]:
@@ -17,15 +17,7 @@ def explanation_map(explanation: Explanation | None) -> dict[str, object]:
     if explanation is None:
         return {"reasons": [], "first": None, "levels": [], **outlook_map(None)}
     return {
-        "reasons": [
-            {
-                "code": reason.code.value,
-                "message": reason.message,
-                "facts": dict(reason.facts),
-                "rules": list(reason.code.rules),
-            }
-            for reason in explanation.reasons
-        ],
+        "reasons": [reason_map(reason) for reason in explanation.reasons],
         "first": explanation.first,
         "levels": [
             {
@@ -37,6 +29,16 @@ def explanation_map(explanation: Explanation | None) -> dict[str, object]:
             for level in explanation.levels
         ],
         **outlook_map(explanation.outlook),
+    }
+
+
+def reason_map(reason: PendingReason) -> dict[str, object]:
+    """Return a reason as a map."""
+    return {
+        "code": reason.code.value,
+        "message": reason.message,
+        "facts": dict(reason.facts),
+        "rules": list(reason.code.rules),
     }
 
 

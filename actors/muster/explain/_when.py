@@ -4,24 +4,42 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator
 
+from muster.figures.instants import dated, instant_of
 from muster.figures.text import counted
-from muster_core.reasons import UNKNOWN_START, Forecast, Outlook, Passed, Reserved
+from muster_core.reasons import (
+    UNKNOWN_START,
+    Forecast,
+    Outlook,
+    Passed,
+    PendingReason,
+    Reserved,
+)
 from muster_core.view.reasons.order.reserved import few, reserved_since
 
 
-def when_it_starts(ask: str, outlook: Outlook, written: Callable[[int], str]) -> Iterator[str]:
+def when_it_starts(
+    ask: str,
+    outlook: Outlook,
+    written: Callable[[int], str],
+    later: PendingReason | None = None,
+) -> Iterator[str]:
     """Yield sentences that say when a pending ask will start.
 
     Args:
         ask: The ask, as ``app/ask``.
         outlook: What is known of it.
         written: Writes an instant, given in microseconds since the origin.
+        later: Why it is held back when it would fit alone, if it is.
     """
     yield f"It is number {outlook.position:,} of all pending asks in order."
     if outlook.reserved is not None:
         yield f"{what_is_reserved(ask, outlook.reserved, written)}."
     if outlook.forecast is not None:
         yield fits_alone(outlook.forecast, written)
+        # OUTLOOK-10
+        if later is not None:
+            message = dated(later.message, instant_of(later.facts), written)
+            yield f"It will not start then: {message}. With a shorter estimate it may pass."
         yield _starts(outlook.forecast, written)
 
 

@@ -12,7 +12,7 @@ from muster.replay._census import GONE, Census, Key, Listener, LiveAsk
 from muster.replay._check import Check
 from muster.replay._costs import Costs, Fairness, LostRuns
 from muster.replay._driver import Watcher, replay
-from muster.replay._expect import Difference, Found, Value
+from muster.replay._expect import Absent, Difference, Found, Value
 from muster.replay._reading import FeedWarning
 from muster.replay._reserving import Reserved, ReservedTally
 from muster.replay._starting import begun_at
@@ -22,6 +22,7 @@ from muster.replay._waits import Waits, WaitSummary
 
 __all__ = [
     "GONE",
+    "Absent",
     "Beginning",
     "Census",
     "Check",

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from typing import Final, TypeAlias, final
+from typing import Final, Self, TypeAlias, final
 
 import attrs
 
@@ -39,11 +39,36 @@ Value: TypeAlias = (
 )
 """An expected or found value."""
 
+
+@final
+class Absent(str):
+    """A value that stands for something that is not there, and for no text of a feed.
+
+    Attributes:
+        guess: What may have been meant, for the end of a sentence; perhaps empty.
+    """
+
+    __slots__ = ("guess",)
+
+    guess: str
+
+    def __new__(cls, said: str, guess: str = "") -> Self:
+        """Make the value.
+
+        Args:
+            said: What stands for it in output for programs, without the guess.
+            guess: What may have been meant.
+        """
+        made = super().__new__(cls, said + guess)
+        made.guess = guess
+        return made
+
+
 # EXPECT-14
-UNKNOWN: Final = "unknown"
+UNKNOWN: Final = Absent("unknown")
 """The found value for something that does not exist."""
 
-NOTHING: Final = "nothing"
+NOTHING: Final = Absent("nothing")
 """The expected or found value beyond the end of the shorter list."""
 
 
@@ -195,7 +220,7 @@ def place_of(ask: AskSnapshot | None) -> str:
 
 def unknown(name: str, known: Iterable[str]) -> str:
     """Return the found value for a name that does not exist, with the names that are like it."""
-    return UNKNOWN + did_you_mean(name, known)
+    return Absent(UNKNOWN, did_you_mean(name, known))
 
 
 def unknown_ask(name: str, known: Iterable[str]) -> str:

@@ -16,11 +16,12 @@ from muster_core.coordinator.plain import PlainScheduler
 from muster_core.owners.messages.asks import Allocation, Ask
 from muster_core.owners.messages.to_applications import AppFacts
 from muster_core.values.decisions import Announced, Kind
-from muster_core.values.reasons import Forecast
+from muster_core.values.reasons import Code, Forecast, PendingReason
 from muster_core.view.facts import CompletionFacts
 
 # Looking up a member of an enum takes ten times as long, and this is done for each decision.
 _BOUND: Final = Kind.BOUND
+_HELD_BACK: Final = Code.HELD_BACK
 
 MOST_BATCHES: Final = 10_000
 """How many batches a copy runs at most."""
@@ -71,6 +72,36 @@ def forecast(
     fits_at, fits_now = view.fits_at(key, found, now_us), view.fits_now(key, found)
     run = _run(copy, app, ask, most_batches, _work(copy) + most_work)
     return Forecast(fits_at, *run, fits_now)
+
+
+# OUTLOOK-10
+def held_back_later(
+    facts: Facts, app: str, ask: str, fits_at_us: int, now_us: int
+) -> PendingReason | None:
+    """Return why a pending ask is held back when it would fit alone.
+
+    Args:
+        facts: The state, between two batches.
+        app: The application of the ask.
+        ask: Its name.
+        fits_at_us: When it would fit alone, in microseconds; after the present instant.
+        now_us: The present instant, in microseconds.
+
+    Returns:
+        The reason in a copy of the state that runs on up to then; None if the ask is not held back
+        there, or if the copy was stopped before.
+    """
+    copy = PlainScheduler(facts=_as_expected(facts, now_us))
+    most_work = _work(copy) + MOST_WORK
+    for _ in range(MOST_BATCHES):
+        due_us = copy.machine.next_deadline_us()
+        if due_us is None or due_us > fits_at_us or _work(copy) > most_work:
+            break
+        copy.pass_until(due_us)
+        copy.announced.clear()
+    found = copy.explain(app, ask) if copy.machine.now_us == fits_at_us else None
+    reasons = () if found is None else found.reasons
+    return next((reason for reason in reasons if reason.code is _HELD_BACK), None)
 
 
 # OUTLOOK-3, OUTLOOK-4

@@ -172,6 +172,15 @@ class PlainScheduler:
         """Return when a pending ask will start, without a forecast; None if it is not pending."""
         return all_at_once(self._machine.outlook(app, ask))
 
+    def expected_end_us(self, app: str, ask: str) -> int | None:
+        """Return when an ask is expected to end, in microseconds.
+
+        Returns:
+            None if that is not known, or if the ask is not bound.
+        """
+        key, now_us = self._machine.registry.locate(app), self._machine.now_us
+        return None if key is None else self._machine.view.expected_end_us(key, ask, now_us)
+
     def snapshot(self) -> Snapshot:
         """Return a snapshot of the whole state; the first batch must have ended."""
         for key, commit in self._machine.settle_cycles().items():

@@ -11,6 +11,7 @@ from muster_core.values.reasons import UNKNOWN_START
 from muster_core.view.checkpoints import Checkpoints
 from muster_core.view.gangs.standing import topology_of
 from muster_core.view.reasons import Explainer, Rooms
+from muster_core.view.reservations.later.releases import expected_end_us
 from muster_core.view.reservations.told import snapshot_of
 from muster_core.view.rounds import Rounds
 from muster_core.view.state.intake import Intake
@@ -260,6 +261,19 @@ class DecisionView:
             name: Its name.
         """
         return self._rounds.reservations.passing.of(key, name)
+
+    # OUTLOOK-9
+    def expected_end_us(self, key: int, name: str, now_us: int) -> int | None:
+        """Return when an ask is expected to end, in microseconds; None if it is not known.
+
+        Args:
+            key: The key of its application.
+            name: Its name.
+            now_us: The present instant, in microseconds.
+        """
+        app = self.apps[key]
+        held = app.bound.get(name)
+        return None if held is None else expected_end_us(self._state.leaf_of(app), held[0], now_us)
 
     def pending_ask(self, key: int, name: str) -> Ask | None:
         """Return an ask of an application if it is pending, whether it backs off or not."""

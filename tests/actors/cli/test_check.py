@@ -31,12 +31,80 @@ def test_differences(tmp_path: Path) -> None:
     ]
 
 
-def test_a_refusal_has_its_own_line(tmp_path: Path) -> None:
-    feed = written(tmp_path / "feed.yaml", SETUP + BAD + "- {op: expect}\n")
+# EXPECT-13
+def test_a_refusal_has_its_own_line_and_says_what_would_accept_it(tmp_path: Path) -> None:
+    refused = SETUP + BAD
+    feed = written(tmp_path / "feed.yaml", refused + "- {op: expect}\n" + BAD)
     result = run("check", feed)
 
+    why = "this event is refused, and no `expect` expects it: app: 'a' is already an application"
     assert result.exit_code == 1
-    assert result.stdout.startswith(f"{feed}:3: rejected: expected nothing, found app: ")
+    assert result.stdout.splitlines() == [
+        f"{feed}:3: {why}",
+        f"{feed}:5: {why}",
+        (
+            f"{feed}: if these refusals are right, list a part of each message in `rejected` of the "
+            "next `expect`, in order"
+        ),
+        f"{feed}: 2 differences (5 events, 1 expect)",
+    ]
+    accepted = f"- {{op: expect, rejected: [already]}}\n{BAD}- {{op: expect, rejected: [app]}}\n"
+    assert run("check", written(feed, refused + accepted)).exit_code == 0
+
+
+# EXPECT-9, EXPECT-10
+def test_messages_that_are_others_or_not_there() -> None:
+    expect = """\
+- {op: expect, rejected: [nothing, more], warnings: [w]}
+- {op: expect, rejected: [nothing]}
+"""
+    assert _told(SETUP + BAD + expect) == [
+        (
+            "rejected[0]: expected a refused event with nothing in its message, found app: 'a' is "
+            "already an application"
+        ),
+        (
+            "rejected[1]: expected a refused event with more in its message, and no further event was "
+            "refused"
+        ),
+        "warnings[0]: expected a warning with w in its message, and no further warning came",
+        (
+            "rejected[0]: expected a refused event with nothing in its message, and no further event "
+            "was refused"
+        ),
+    ]
+    warned = "- {op: configure, config: {partitions: [{usergroupresolver: {type: os}}]}}\n"
+    (told,) = _told(warned + "- {op: expect, warnings: []}\n")
+    assert told.startswith("warnings[0]: this warning is not expected: ")
+
+
+# EXPECT-14
+def test_names_that_are_not_there() -> None:
+    expect = """\
+- {op: expect, placed: {a/xx: n1, b/x: unknown}, apps: {b: {}}, gangs: {g: {bound: 1}},
+   queues: {root.p: {priority: 0}}, reservations: {a/y: null}, reasons: {a/z: x}, devices: {c/x: {gpu: [0]}}}
+"""
+    assert _told(SETUP + ASK + expect) == [
+        "placed.a/xx: there is no such ask; did you mean x?",
+        "placed.b/x: there is no such ask; did you mean a/x?",
+        "queues.root.p: there is no such queue; did you mean root.q or root?",
+        "apps.b: there is no such application",
+        "gangs.g: there is no such gang",
+        "reservations.a/y: there is no such ask",
+        "devices.c/x: there is no such ask; did you mean a/x?",
+        "reasons.a/z: there is no such ask",
+    ]
+
+
+def test_a_node_may_have_any_name() -> None:
+    feed = SETUP.replace("n1", "unknown") + ASK + "- {op: expect, placed: {a/x: nothing}}\n"
+    assert _told(feed) == ["placed.a/x: expected nothing, found unknown"]
+
+
+def _told(feed: str) -> list[str]:
+    """Check a feed; return its differences without their places."""
+    lines = run("check", "-", given=feed).stdout.splitlines()[:-1]
+    return [line.partition(": ")[2] for line in lines]
 
 
 def test_many_feeds_are_all_checked(tmp_path: Path) -> None:
@@ -86,8 +154,8 @@ def test_how_values_are_written() -> None:
         "queues.q.exists: expected false, found true",
         "queues.q.allocated: expected {memory: 1Gi, vcore: 500m}, found {vcore: 1}",
         "apps.a.priority: expected 5, found null",
-        'warnings[0]: expected "a\\nb", found nothing',
-        'warnings[1]: expected "", found nothing',
+        'warnings[0]: expected a warning with "a\\nb" in its message, and no further warning came',
+        'warnings[1]: expected a warning with "" in its message, and no further warning came',
         "5 differences (4 events, 1 expect)",
     ]
 
@@ -98,6 +166,20 @@ def test_a_long_list_is_cut() -> None:
 
     assert "a/many-0, a/many-1, " in result.stdout
     assert result.stdout.splitlines()[0].endswith(", … 100 in all]")
+
+
+def test_what_is_the_same_in_a_long_list_is_left_out() -> None:
+    asks = "- {op: add_ask, app: a, ask: many, count: 100, resources: {vcore: 9}}\n"
+    names = sorted(f"a/many-{number}" for number in range(100))
+    for wanted, told in (
+        (names[:98], "after 98 that are the same, expected [], found [a/many-98, a/many-99]"),
+        (
+            [*names[:50], "a/x", *names[50:]],
+            "after 100 that are the same, expected [a/x], found []",
+        ),
+    ):
+        expect = f"- {{op: expect, pending: [{', '.join(wanted)}]}}\n"
+        assert _told(SETUP + asks + expect) == [f"pending: {told}"]
 
 
 def test_json(tmp_path: Path) -> None:

@@ -97,6 +97,19 @@ Of 2 jobs, 1 waits less in B and 1 waits longer. Their ends change in the same w
     )
 
 
+# COMMAND-28
+def test_a_summary_leaves_out_queues_priorities_and_jobs(files: dict[str, Path]) -> None:
+    whole, summary = run(*under(files)), run(*under(files), "--summary")
+
+    assert (summary.exit_code, summary.stderr) == (1, "")
+    tables = whole.stdout.index("\n\n queue ")
+    sentence = "Of 2 jobs, 1 waits less in B and 1 waits longer. Their ends change in the same way."
+    assert summary.stdout == f"{whole.stdout[:tables]}\n{sentence}\n\n"
+    assert run_json(*under(files), "--summary") == run_json(*under(files))
+    same = "compare", files["feed"], "--config", files["b"], "--config", files["b"]
+    assert run(*same, "--summary").stdout == run(*same).stdout
+
+
 def test_one_configuration_against_itself(files: dict[str, Path]) -> None:
     result = run("compare", files["feed"], "--config", files["b"], "--config", files["b"])
 

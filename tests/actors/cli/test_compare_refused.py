@@ -123,6 +123,11 @@ def test_a_configuration_that_refuses_jobs(files: dict[str, Path]) -> None:
     assert "Only A refuses" not in result.stdout
     assert re.search(r"\n events refused +1 +3 +\+2\n", result.stdout)
     assert "\nOnly in A: 1 job; B refused it.\n" in result.stdout
+    # COMMAND-28
+    summary = run(*under(files), "--summary").stdout
+    assert "\nOnly B refuses 2 events.\n" in summary
+    assert "app: 'b' is unknown" not in summary
+    assert summary.endswith("\nOnly in A: 1 job; B refused it.\n\n")
     # What both refuse is said as a replay says it, once.
     assert result.stderr == f"{feed}:7: refused: app: 'z' is already an application\n"
 

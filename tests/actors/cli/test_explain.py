@@ -112,6 +112,8 @@ def test_a_pending_ask_for_programs() -> None:
         "stopped_at": None,
         "exhausted": False,
         "passed": [],
+        "ends_at": None,
+        "held_back_later": None,
     }
     assert [reason["code"] for reason in reasons] == ["NoNodeFits"]
     assert reasons[0]["rules"] == ["ORDER-21"]
@@ -132,7 +134,11 @@ def test_a_pending_ask_for_programs() -> None:
     ("at", "ask", "said"),
     [
         ("4", "a/x-1", "4 s: a/x-1 does not exist yet: it is added at 5 s (line 12)"),
-        ("5", "a/x-0", "5 s: a/x-0 is bound on n1 in root.open since 5 s"),
+        (
+            "5",
+            "a/x-0",
+            "5 s: a/x-0 is bound on n1 in root.open since 5 s\nIt is expected to end at 15 s.",
+        ),
         ("9", "a/x-2", "9 s: a/x-2 is over, removed at 8 s by `remove_ask` (line 15)"),
         (
             "20",

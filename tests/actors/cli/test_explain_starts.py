@@ -2,11 +2,50 @@
 
 from __future__ import annotations
 
+from typing import Final
+
 import pytest
 
 from tests.actors.cli.helpers import run
 from tests.actors.cli.test_explain import explained
 from tests.actors.reserving import RESERVED
+
+RUNNING: Final = """\
+- op: configure
+  config:
+    partitions:
+      - name: default
+        queues:
+          - name: root
+            queues: [{name: known, properties: {estimate.default: 1h}}, {name: open}]
+- {op: add_node, node: n1, capacity: {vcore: 5}}
+- {op: add_app, app: a, queue: known}
+- {op: add_ask, app: a, ask: run, resources: {vcore: 1}, run_for: 30}
+- {op: add_ask, app: a, ask: said, resources: {vcore: 1}, estimate: 40, run_for: 500}
+- {op: add_ask, app: a, ask: left, resources: {vcore: 1}}
+- {op: add_app, app: b, queue: open}
+- {op: add_ask, app: b, ask: open, resources: {vcore: 1}}
+- {op: add_gang, gang: g, min_member: 2, mode: NonStrict}
+- {op: add_ask, app: b, ask: m, gang: g, resources: {vcore: 1}, estimate: 20}
+- {op: add_ask, app: b, ask: next, gang: g, resources: {vcore: 5}, estimate: 20}
+"""
+"""At 90 s a/run is over, b/m waits for b/next, which is pending, and there is no a/never."""
+
+LATER: Final = """\
+- op: configure
+  config:
+    partitions:
+      - {name: default, queues: [{name: root, queues: [{name: q, properties: {scheduling.order: backfill}}]}]}
+- {op: add_node, node: n1, capacity: {vcore: 4}}
+- {op: add_app, app: a, queue: q}
+- {op: add_ask, app: a, ask: long, resources: {vcore: 3}, estimate: 40}
+- {op: add_ask, app: a, ask: short, resources: {vcore: 1}, estimate: 20}
+- {op: add_ask, app: a, ask: wide, resources: {vcore: 4}, estimate: 80}
+- {op: add_ask, app: a, ask: later, resources: {vcore: 1}, estimate: 90}
+- {op: add_ask, app: a, ask: half, resources: {vcore: 2}, estimate: 20}
+- {op: add_ask, app: a, ask: large, resources: {vcore: 5}, estimate: 20}
+"""
+"""At 20 s a/later has room, but it would still run when a/wide has all of n1 at 40 s."""
 
 
 # OUTLOOK-1, OUTLOOK-2, OUTLOOK-3, OUTLOOK-5
@@ -51,6 +90,7 @@ def test_what_is_reserved_and_with_whose_end_it_starts() -> None:
 def test_whom_an_ask_passed_and_why_it_could() -> None:
     told = run("explain", "-", "--at", "20", "--ask", "new/small", given=RESERVED).stdout
     assert told.splitlines()[1:] == [
+        "It is expected to end at 40 s.",
         "It passed new/wide, with a reservation from 00:01:40: it was expected to end by 40 s.",
         (
             "It passed new/next, with a reservation whose start was not known: it was "
@@ -87,6 +127,72 @@ def test_an_ask_passed_at_a_timer_beside_what_is_reserved() -> None:
         "since 10 s\nIt passed a/large, with a reservation whose start was not known: it fits "
         "its node beside what is reserved there.\n"
     )
+
+
+# OUTLOOK-10
+def test_an_ask_that_will_be_held_back_when_it_would_fit() -> None:
+    told = run("explain", "-", "--ask", "a/later", "--why-only", given=LATER).stdout
+    assert "\nNoNodeFits: " in told
+    assert (
+        "- Alone it would fit at 20 s.\n"
+        "- It will not start then: it fits on n1 and is held back: it would delay the reservation of "
+        "a/wide on n1, which starts at 40 s. With a shorter estimate it may pass.\n"
+        "- It starts at 00:02:00 if"
+    ) in told
+    _, answer = explained("--ask", "a/later", "--why-only", feed=LATER)
+    later = answer["held_back_later"]
+    assert (later["code"], later["facts"]["delays"]) == ("HeldBack", "a/wide")
+    assert later["facts"]["start_us"] == 40_000_000
+
+    # As it says: one that ends by then starts when it fits, and nothing holds it back.
+    feed = LATER.replace("estimate: 90", "estimate: 20")
+    _, answer = explained("--ask", "a/later", "--why-only", feed=feed)
+    assert (answer["held_back_later"], answer["starts_at"]) == (None, 20)
+
+
+# OUTLOOK-10
+@pytest.mark.parametrize("ask", ["a/wide", "a/large", "a/half"])
+def test_what_is_not_held_back_later(ask: str) -> None:
+    _, answer = explained("--ask", ask, "--why-only", feed=LATER)
+    assert (answer["fate"], answer["held_back_later"]) == ("pending", None)
+
+
+# OUTLOOK-9, BACKFILL-12
+@pytest.mark.parametrize(
+    ("ask", "at", "ends_at", "text"),
+    [
+        ("a/run", "29.5", 30, "30 s"),  # its run_for
+        ("a/said", "29.5", 40, "40 s"),  # its estimate, though its run_for is longer
+        ("a/said", "40", 80, "00:01:20"),  # at the end of its estimate: twice
+        ("a/said", "90", 160, "00:02:40"),
+        ("a/left", "90", 3600, "01:00:00"),  # the estimate.default of its queue
+    ],
+)
+def test_when_an_ask_that_runs_is_expected_to_end(
+    ask: str, at: str, ends_at: int, text: str
+) -> None:
+    told = run("explain", "-", "--at", at, "--ask", ask, given=RUNNING)
+    assert told.stdout.splitlines()[1:] == [f"It is expected to end at {text}."]
+    _, answer = explained("--at", at, "--ask", ask, feed=RUNNING)
+    assert (answer["fate"], answer["ends_at"]) == ("bound", ends_at)
+
+
+# OUTLOOK-9, BACKFILL-13
+@pytest.mark.parametrize(
+    ("ask", "fate"),
+    [
+        ("b/open", "bound"),
+        ("b/m", "waiting"),
+        ("b/next", "pending"),
+        ("a/run", "completed"),
+        ("a/never", "unknown"),
+    ],
+)
+def test_nobody_knows_when_an_ask_ends(ask: str, fate: str) -> None:
+    told = run("explain", "-", "--at", "90", "--ask", ask, "--why-only", given=RUNNING)
+    assert "expected to end" not in told.stdout
+    _, answer = explained("--at", "90", "--ask", ask, "--why-only", feed=RUNNING)
+    assert (answer["fate"], answer["ends_at"]) == (fate, None)
 
 
 # OUTLOOK-6

@@ -11,18 +11,23 @@ from muster.figures.text import counted
 from muster.replay import Remark
 
 
-def words_of_refused(refusals: Refusals, names: tuple[str, str]) -> Iterator[str]:
+def words_of_refused(
+    refusals: Refusals, names: tuple[str, str], *, listed: bool = True
+) -> Iterator[str]:
     """Yield a paragraph for each side with the events that only this side refuses.
 
     Args:
         refusals: The refused events.
         names: The names of the feeds or logs of both sides.
+        listed: Whether to list the first events, or only to count them.
     """
     for side, number, ends, first, name in (
         ("A", refusals.only_a, refusals.ends_a, refusals.first_a, names[0]),
         ("B", refusals.only_b, refusals.ends_b, refusals.first_b, names[1]),
     ):
-        if number:
+        if number and not listed:
+            yield f"Only {side} refuses {counted(number, 'event')}.\n"
+        elif number:
             told = [f"   {_place(name, remark)}: {remark.message}" for remark in first]
             more = [f"   … and {number - len(first):,} more"] if len(first) < number else []
             head = f"Only {side} refuses {counted(number, 'event')}:"

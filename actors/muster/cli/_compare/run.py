@@ -149,6 +149,12 @@ class Meter:
     metavar="TIME",
     help="Compare what came in up to this time. Needs a state directory.",
 )
+@click.option(
+    "--summary",
+    is_flag=True,
+    help="Print one screen: the first decision that differs, the figures of the whole, and how many "
+    "jobs gain and lose. (JSON has everything in any case.)",
+)
 @format_option
 @click.pass_context
 def command(
@@ -159,6 +165,7 @@ def command(
     partition: str | None,
     since: Instant | None,
     until: Instant | None,
+    summary: bool,
     output: Format,
 ) -> None:
     """Compare a feed under two configurations, two feeds, or two decision logs.
@@ -192,7 +199,7 @@ def command(
             click.echo(": ".join(part for part in parts if part), err=True)
         _tell(arguments.inputs[0], left_out)
         tell_refused(compared.refusals, [name_of(name) for name in arguments.inputs])
-        print_compared(compared, arguments.sides, arguments.inputs, origin_us)
+        print_compared(compared, arguments.sides, arguments.inputs, origin_us, summary=summary)
     context.exit(0 if compared.same else DIFFERENT)
 
 

@@ -37,6 +37,8 @@ def print_compared(
     sides: tuple[str, str],
     inputs: Sequence[str],
     origin_us: int | None = None,
+    *,
+    summary: bool = False,
 ) -> None:
     """Print the result of a comparison.
 
@@ -46,11 +48,12 @@ def print_compared(
         inputs: The names of the feeds or logs; one name if both sides have the same feed.
         origin_us: The origin of time of both sides, in microseconds since 1970 in UTC; None if it
             is not known, or they have not the same.
+        summary: Whether to leave out what is not about the whole.
     """
     console = console_of()
     # rich exits by itself if a pipe is closed, so it only renders and click prints.
     with console.capture() as capture:
-        for part in _parts(console, compared, sides, inputs, origin_us):
+        for part in _parts(console, compared, sides, inputs, origin_us, summary=summary):
             console.print(part, soft_wrap=isinstance(part, str), crop=False)
     text = "".join(f"{line.rstrip()}\n" for line in capture.get().splitlines())
     click.echo(text, nl=False, color=True)
@@ -62,6 +65,8 @@ def _parts(
     sides: tuple[str, str],
     inputs: Sequence[str],
     origin_us: int | None,
+    *,
+    summary: bool,
 ) -> Iterator[RenderableType]:
     names = (name_of(inputs[0]), name_of(inputs[-1]))
     yield f"A  {sides[0]}"
@@ -76,10 +81,20 @@ def _parts(
     if priority is not None and (first is None or priority.at_us < first.at_us):
         what = "The priorities of queues differ"
         yield "\n".join(words_of(what, "equal change", priority, names, origin_us)) + "\n"
-    yield from words_of_refused(compared.refusals, names)
+    yield from words_of_refused(compared.refusals, names, listed=not summary)
     yield from _whole(console, compared.a, compared.b)
-    if compared.same:
-        return
+    if summary:
+        # COMMAND-28
+        parts = _jobs(console, compared.jobs, origin_us)
+        yield from (part for part in parts if isinstance(part, str))
+    elif not compared.same:
+        yield from _details(console, compared, origin_us)
+
+
+def _details(
+    console: Console, compared: Compared, origin_us: int | None
+) -> Iterator[RenderableType]:
+    """Yield the results by queue and by priority, and the jobs that change most."""
     if compared.queues:
         queues = [(row.queue, row.a, row.b) for row in compared.queues]
         yield from _groups(console, "queue", queues)

@@ -22,7 +22,7 @@ from muster.cli._options import (
 )
 from muster.cli._sources import Instant, as_time, opened_at
 from muster.explain import Answer, Fate, Hold, Overview, RefusedSoFar, explain, explain_all
-from muster.explain._maps import explanation_map, passed_map, remedy_map
+from muster.explain._maps import explanation_map, passed_map, reason_map, remedy_map
 from muster.feeds import FeedError, date_text
 from muster_core.decisions import seconds
 
@@ -174,7 +174,7 @@ def _at(at_us: int | None) -> int | float | None:
 
 
 def _answer_map(answer: Answer) -> dict[str, object]:
-    where = answer.whereabouts
+    where, later = answer.whereabouts, answer.held_back_later
     return {
         "at": _at(answer.at_us),
         "app": answer.app,
@@ -192,8 +192,10 @@ def _answer_map(answer: Answer) -> dict[str, object]:
         if where.ended_by is None
         else {"index": where.ended_by.index, "line": where.ended_by.line},
         "before": None if where.before is None else _hold_map(where.before),
+        "ends_at": _at(answer.ends_at_us),
         "passed": [passed_map(one) for one in where.passed],
         **explanation_map(answer.explanation),
+        "held_back_later": None if later is None else reason_map(later),
         "remedies": [remedy_map(remedy) for remedy in answer.remedies],
         "trials": answer.trials,
         "exhausted": answer.exhausted,

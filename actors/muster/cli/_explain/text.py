@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+from collections.abc import Iterator
 from typing import Final
 
 import click
@@ -45,9 +46,7 @@ def print_answer(answer: Answer, origin_us: int | None, *, searched: bool) -> No
         searched: Whether the search for remedies ran.
     """
     click.echo(_headline(answer, origin_us))
-    if answer.whereabouts.before is not None:
-        click.echo(_before(answer.whereabouts.before, origin_us))
-    for sentence in whom_it_passed(answer.whereabouts.passed, lambda at: _instant(at, origin_us)):
+    for sentence in _around(answer, origin_us):
         click.echo(sentence)
     explanation = answer.explanation
     if explanation is None:
@@ -62,12 +61,26 @@ def print_answer(answer: Answer, origin_us: int | None, *, searched: bool) -> No
         _print(_compared(explanation))
     if explanation.outlook is not None:
         click.echo("\nWhen will it start?")
-        name = f"{answer.app}/{answer.ask}"
-        outlook = explanation.outlook
-        for sentence in when_it_starts(name, outlook, lambda at: _instant(at, origin_us)):
+        name, later = f"{answer.app}/{answer.ask}", answer.held_back_later
+
+        def written(at_us: int) -> str:
+            return _instant(at_us, origin_us)
+
+        for sentence in when_it_starts(name, explanation.outlook, written, later):
             click.echo(f"- {sentence}")
     if searched:
         _print_remedies(answer)
+
+
+def _around(answer: Answer, origin_us: int | None) -> Iterator[str]:
+    """Yield what was before an ask held its node, or held none, and when it will end."""
+    where = answer.whereabouts
+    if where.before is not None:
+        yield _before(where.before, origin_us)
+    # OUTLOOK-9
+    if answer.ends_at_us is not None:
+        yield f"It is expected to end at {_instant(answer.ends_at_us, origin_us)}."
+    yield from whom_it_passed(where.passed, lambda at: _instant(at, origin_us))
 
 
 def _said(reason: PendingReason, origin_us: int | None) -> str:

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import json
 from typing import Final, final
 
 import attrs
 import click
 import trio
 
+from muster.cli._check.text import is_refusal, words_of
 from muster.cli._options import (
     DIFFERENT,
     FILE,
@@ -25,10 +25,13 @@ from muster.cli._options import (
 )
 from muster.feeds import FeedError, KeptFeed, is_directory, read_feed
 from muster.figures.text import counted
-from muster.replay import Check, Difference, Value
+from muster.replay import Check, Difference
 
-_MOST_SHOWN: Final = 20
-"""The most items of a list that are shown."""
+_ACCEPTING: Final = (
+    "if these refusals are right, list a part of each message in `rejected` of the next `expect`, in "
+    "order"
+)
+"""What to do about refused events that no `expect` covers."""
 
 
 @final
@@ -114,7 +117,10 @@ def _print(verdict: Verdict) -> None:
     for warning in check.warnings:
         complain(warning_text(verdict.name, warning))
     for difference in check.differences:
-        click.echo(f"{_place(verdict.name, difference)}: {_told(difference)}")
+        click.echo(f"{_place(verdict.name, difference)}: {words_of(difference)}")
+    # EXPECT-13
+    if any(is_refusal(difference) for difference in check.differences):
+        click.echo(f"{verdict.name}: {_ACCEPTING}")
     if verdict.error is not None:
         complain(str(verdict.error))
         return
@@ -130,26 +136,6 @@ def _place(name: str, difference: Difference) -> str:
     if difference.line is None:
         return f"{name}: event {difference.index}"
     return f"{name}:{difference.line}"
-
-
-def _told(difference: Difference) -> str:
-    expected, found = _shown(difference.expected), _shown(difference.found)
-    return f"{difference.field}: expected {expected}, found {found}"
-
-
-def _shown(value: Value) -> str:
-    match value:
-        case str() if value and value.isprintable():
-            return value
-        case list():
-            items = [_shown(item) for item in value[:_MOST_SHOWN]]
-            if len(value) > _MOST_SHOWN:
-                items.append(f"… {len(value)} in all")
-            return f"[{', '.join(items)}]"
-        case dict():
-            return f"{{{', '.join(f'{name}: {part}' for name, part in value.items())}}}"
-        case _:
-            return json.dumps(value)
 
 
 def _as_map(verdict: Verdict) -> dict[str, object]:
