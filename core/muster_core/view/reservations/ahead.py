@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, final
 
+from muster_core.values.resources import MAX_QUANTITY
 from muster_core.view.reservations.later.projection import Projection
 from muster_core.view.reservations.later.releases import releases_on
 from muster_core.view.reservations.search import has_topology, hold_places
@@ -46,6 +47,8 @@ class Ahead:
         self._now_us = now_us
         self._reservation = reservation
         self._projection = Projection(state)
+        #: The first known end on which answers so far depend, in microseconds.
+        self.until_us = MAX_QUANTITY
         #: The nodes from which all that ends by the start is gone.
         self._known: set[str] = set()
         for other in in_force:
@@ -80,6 +83,8 @@ class Ahead:
         self._known.add(node.name)
         start, group = self._reservation.start, self._reservation.party.group
         for release in releases_on(self._state, node, self._now_us):
+            if not release.at[0]:
+                self.until_us = min(self.until_us, release.at[1])
             if release.at > start:
                 break
             if release.allocation.ask.gang not in group:

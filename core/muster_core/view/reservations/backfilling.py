@@ -11,7 +11,7 @@ from muster_core.view.reservations.party import group_of
 from muster_core.view.tree.estimates import Estimates, estimate_us
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
+    from collections.abc import Callable, Iterable, Iterator
 
     from muster_core.nodes.node import Node
     from muster_core.owners.messages.asks import Ask
@@ -80,8 +80,20 @@ class Backfilling:
             self._held_back[alike] = end
             self._hide_longer(leaf, ask, bit, end)
         if node is not None:
-            self._passing.note(app, ask, end, self._others(leaf, ask))
+            others = list(self._others(leaf, ask))
+            self._passing.note(app, ask, end, others)
+            self._note_when_it_would_not(end, others)
         return node
+
+    def _note_when_it_would_not(self, end: Instant, others: Iterable[Reservation]) -> None:
+        """Note from when on an ask with an end would not end by the starts of reservations.
+
+        If it is a member of a gang that is then rolled back, a later round may go on otherwise.
+        """
+        now_us = self._in_force.now_us
+        for one in others:
+            if one.start_us is not None and end <= one.start:
+                self._in_force.hold_until(now_us + one.start_us - end[1] + 1)
 
     def _others(self, leaf: LeafView, ask: Ask) -> Iterator[Reservation]:
         """Return the reservations in the scope of a leaf that are not for the group of an ask."""
@@ -128,10 +140,12 @@ class Backfilling:
             return None
         self._forget_if_changed()
         for one in self._others(leaf, ask):
-            if not (
-                self.ends_by(leaf, ask, one)
-                or self._at_start(one, ask).admits(Member(app, ask), node)
-            ):
+            if self.ends_by(leaf, ask, one):
+                continue
+            then = self._at_start(one, ask)
+            is_admitted = then.admits(Member(app, ask), node)
+            self._in_force.hold_until(then.until_us)
+            if not is_admitted:
                 return one
         return None
 

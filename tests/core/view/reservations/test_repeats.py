@@ -5,6 +5,7 @@ from __future__ import annotations
 import pytest
 
 from muster_core.events import AddApp, AddAsk, AddNode, Configure, Event, RemoveApp
+from muster_core.reasons import Code
 from muster_core.values.devices import WHOLE, DeviceNeed, DeviceStock
 from tests.core.building import configuration, queue
 from tests.core.view.reservations.site import Site, backfill, gang, job, vcores
@@ -100,6 +101,21 @@ def test_what_a_strict_gang_took_in_vain_is_no_change() -> None:
 
     assert site.scheduler.machine.view.steps == before
     assert site.reserved == {"a/m-0": ("n1", 50), "a/m-1": ("n2", 50)}
+
+
+def test_a_member_that_ends_too_late_by_now_fails_instead_of_another() -> None:
+    # BACKFILL-25: m passes up to 7, and n fails; from then on m is held back.
+    site = Site(4, 4)
+    site.tell(job("w", 3, 10, node="n1"), job("x", 4, node="n2"), job("large", 4), gang(2), at_s=0)
+    site.tell(job("m", 1, 3, gang="default/g"), job("n", 4, gang="default/g"), at_s=0)
+    for at_s, failed in ((1, "n"), (2, "n"), (7, "n"), (8, "m"), (9, "m")):
+        site.tell(at_s=at_s)
+
+        explanation = site.scheduler.explain("a", "n")
+
+        assert explanation is not None
+        told = {reason.code: reason.facts for reason in explanation.reasons}
+        assert told[Code.GANG_CYCLE_INVALID]["failed"] == f"a/{failed}"
 
 
 def test_queues_outside_a_scope_decide_who_of_a_gang_is_tried_first() -> None:
