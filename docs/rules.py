@@ -337,5 +337,7 @@ def _named_in(node: ast.AST, prefix: str, *, local: bool = False) -> Iterator[_N
             case ast.Assign(targets=[ast.Name(id=name)]) | ast.AnnAssign(target=ast.Name(id=name)):
                 if not local:
                     yield _Named(f"{prefix}{name}", part.lineno, part.end_lineno or part.lineno)
-            case _:
+            case ast.stmt() | ast.excepthandler() | ast.match_case():
                 yield from _named_in(part, prefix, local=local)
+            case _:
+                pass  # an expression has no statements below it

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections import Counter
+from functools import cache
 from pathlib import Path
 
 import pytest
@@ -41,10 +42,7 @@ from docs.rules import (
 RULES = read_rules()
 IDS = {rule.id for rule in RULES}
 PREFIXES = {name.partition("-")[0] for name in IDS}
-CITED = feed_citations()
-NAMED_BY_TESTS = citations_of_tests(PREFIXES)
 UNSHOWN_ROWS = read_unshown()
-PLACES = places()
 UNDECIDED_ROWS = read_undecided()
 
 #: Where ids may stand beside feeds and test modules, and what of it is read.
@@ -66,8 +64,21 @@ def texts(*places: str) -> list[Path]:
     return [path for path in ours if path.is_file() and path.suffix in SUFFIXES]
 
 
+# Every process that runs tests imports this module, so what takes long is read when it is needed.
+
+
+@cache
+def cited_by_feeds() -> list[Citation]:
+    return feed_citations()
+
+
+@cache
+def decided_in() -> dict[str, list[Place]]:
+    return places()
+
+
 def cited_ids() -> set[str]:
-    return {cited.id for cited in [*CITED, *NAMED_BY_TESTS]}
+    return {cited.id for cited in [*cited_by_feeds(), *citations_of_tests(PREFIXES)]}
 
 
 # -- rules --------------------------------------------------------------------------------------
@@ -112,7 +123,7 @@ def test_every_page_is_in_the_index() -> None:
 
 
 def test_every_rule_that_is_cited_exists() -> None:
-    cited = [*CITED, *(found for path in texts(*SOURCES) for found in ids_in(path, PREFIXES))]
+    cited = [*cited_by_feeds(), *(found for path in texts(*SOURCES) for found in ids_in(path, PREFIXES))]
 
     assert [f"{named(one.path)}: {one.id}" for one in cited if one.id not in IDS] == []
 
@@ -152,11 +163,11 @@ def test_rules_have_their_places_in_the_code() -> None:
     """Each has `# ID` directly above what decides it, or a row in the second table, not both."""
     excused = {row.id for row in UNDECIDED_ROWS}
 
-    assert [rule.id for rule in RULES if (rule.id in PLACES) == (rule.id in excused)] == []
+    assert [rule.id for rule in RULES if (rule.id in decided_in()) == (rule.id in excused)] == []
 
 
 def test_every_place_has_a_name_and_a_rule() -> None:
-    found = [one for some in PLACES.values() for one in some]
+    found = [one for some in decided_in().values() for one in some]
 
     assert [f"{named(one.path)}: {one.id}" for one in found if one.id not in IDS] == []
     assert [f"{named(one.path)}: {one.id}" for one in found if not one.name] == []
@@ -307,7 +318,7 @@ def test_places_in_a_module(tmp_path: Path) -> None:
 def test_a_place_that_only_explains_is_none() -> None:
     explaining = {path.name for path in EXPLAINING}
     found = {
-        name for name, some in PLACES.items() for one in some if explaining & {*one.path.parts}
+        name for name, some in decided_in().items() for one in some if explaining & {*one.path.parts}
     }
 
     assert found
