@@ -27,7 +27,7 @@ from io import StringIO
 from pathlib import Path
 from textwrap import wrap
 
-from click.testing import CliRunner
+from click.testing import CliRunner, Result
 
 from muster.cli._main import muster
 from muster.feeds import OPS
@@ -67,7 +67,7 @@ WRITING = (
 )
 """Pages whose commands write files; each is run by itself, in the order of the page."""
 
-SPEED = re.compile(r"in [\d.]+ s\s\([\d,]+\sa\ssecond\)")
+SPEED = re.compile(r"in [\d.]+ s\s\([\d,.]+\sa\ssecond\)")
 METRIC_ROWS = re.compile(r"(<!-- metrics -->\n)(?:\|[^\n]*\n)*")
 FIELDS = re.compile(r"(<!-- fields of (\w+) -->\n)(?:\|[^\n]*\n)*")
 QUOTED_FILE = re.compile(r"(<!-- ([\w./-]+) -->\n```\w*\n).*?(?=^```$)", re.DOTALL | re.MULTILINE)
@@ -349,6 +349,8 @@ def fields_of(op: str) -> str:
 COLUMNS = 90
 ENVIRONMENT = {"COLUMNS": f"{COLUMNS}", "NO_COLOR": "1", "PYTHONUTF8": "1"}
 FOR_SHELL = set("|<>&;$`'\"*")
+PIPED = re.compile(r"muster ([^|<>&;$`'\"*]+) 2>/dev/null(?: \| (.+))?")
+"""A command whose standard output alone is shown, or goes through others."""
 
 
 def metric_rows() -> str:
@@ -369,10 +371,15 @@ def output(command: str) -> str:
 def output_in(folder: Path | None, command: str) -> str:
     """Give what a command says in a folder; None for where it belongs."""
     name, *words = command.split()
-    if FOR_SHELL & set(command):
+    piped = PIPED.fullmatch(command)
+    if piped is not None:
+        said = run_muster(piped[1].split(), folder).stdout
+        if piped[2] is not None:
+            said = output_of_shell(piped[2], folder, said)
+    elif FOR_SHELL & set(command):
         said = output_of_shell(command, folder)
     elif name == "muster":
-        said = output_of_muster(words, folder)
+        said = run_muster(words, folder).output
     elif name == "python":
         said = output_of_program(*words)
     else:
@@ -382,19 +389,17 @@ def output_in(folder: Path | None, command: str) -> str:
     return "".join(f"{line.rstrip()}\n" for line in said.strip("\n").splitlines())
 
 
-def output_of_muster(words: list[str], folder: Path | None) -> str:
-    """Give what the command says, run in this process."""
+def run_muster(words: list[str], folder: Path | None) -> Result:
+    """Run the command in this process: a new one would import all of Muster."""
     with chdir(folder or DOCS / "feeds"):
         # For a help the runner of click would not look at the environment; 2 are a margin.
-        return (
-            CliRunner()
-            .invoke(muster, words, prog_name="muster", env=ENVIRONMENT, terminal_width=COLUMNS - 2)
-            .output
+        return CliRunner().invoke(
+            muster, words, prog_name="muster", env=ENVIRONMENT, terminal_width=COLUMNS - 2
         )
 
 
 def output_of_program(name: str, *arguments: str) -> str:
-    """Give what a program prints, run in this process: a new one would import all of Muster."""
+    """Give what a program prints, run in this process as well."""
     said, argv = StringIO(), sys.argv
     sys.argv = [name, *arguments]
     try:
@@ -405,14 +410,14 @@ def output_of_program(name: str, *arguments: str) -> str:
     return said.getvalue()
 
 
-def output_of_shell(command: str, folder: Path | None) -> str:
-    """Give what a line of a shell says."""
+def output_of_shell(command: str, folder: Path | None, text: str = "") -> str:
+    """Give what a line of a shell says about a text."""
     done = subprocess.run(
         f'python() {{ "{sys.executable}" "$@"; }}; muster() {{ python -m muster "$@"; }}; {command}',
         shell=True,
         cwd=folder or (PROJECT if command.startswith("python ") else DOCS / "feeds"),
         env={**os.environ, **ENVIRONMENT},
-        stdin=subprocess.DEVNULL,
+        input=text,
         stdout=subprocess.PIPE,
         stderr=subprocess.STDOUT,
         encoding="utf-8",

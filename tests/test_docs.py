@@ -11,6 +11,7 @@ from pathlib import Path
 import pytest
 
 import muster
+from docs.generate import SPEED
 from muster.feeds import OPS, read_feed
 from muster.feeds._expect import APP_FIELDS, GANG_FIELDS, QUEUE_FIELDS as QUEUE_EXPECTED
 from muster.feeds._objects.gang_marks import MEMBER_KEYS
@@ -61,6 +62,13 @@ def test_generated_pages_are_up_to_date() -> None:
     )
 
     assert done.returncode == 0, f"run docs/generate.py:\n{done.stdout}{done.stderr}"
+
+
+@pytest.mark.parametrize(
+    "speed", ["in 0.0172 s (2,037 a second)", "in 3.88 s\n(69.7 a second)", "in 12 s (9 a second)"]
+)
+def test_speed_is_told_from_what_a_page_must_say(speed: str) -> None:
+    assert SPEED.sub("", f"35 decisions {speed}.") == "35 decisions ."
 
 
 @pytest.mark.parametrize("path", FEEDS, ids=[path.name for path in FEEDS])
