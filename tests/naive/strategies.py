@@ -31,7 +31,7 @@ from muster_core.resources import Resources
 from muster_core.snapshots import AskPlace
 from tests.naive.choices import Choices, drawn
 from tests.naive.config_strategies import configurations, paths
-from tests.naive.harness import SETTLE, Drive, Step, What
+from tests.naive.harness import SETTLE, Drive, Played, Step, What
 from tests.naive.scheduler import NaiveScheduler
 from tests.naive.theme import Theme, themed
 
@@ -85,9 +85,9 @@ class Assembly:
     """
 
     def __init__(self, theme: Theme, configs: list[Configuration]) -> None:
-        self.steps: list[Step] = []
         self.theme = theme
         self.drive = Drive(NaiveScheduler())
+        self.steps = Played(self.drive)
         self.configs = configs
         known = sorted({path for config in configs for path in paths(config.root)})
         leaves = [one for one in known if not any(other.startswith(one + ".") for other in known)]
@@ -101,9 +101,7 @@ class Assembly:
 
     def put(self, at_us: int, what: What) -> None:
         """Append a step."""
-        step = Step(at_us, what)
-        self.drive.step(len(self.steps), step)
-        self.steps.append(step)
+        self.steps.play(Step(at_us, what))
 
     def what(self, kind: str, choices: Choices) -> What:
         """Give what a move means."""
