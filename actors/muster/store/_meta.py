@@ -101,6 +101,10 @@ def new_facts(partition: str, origin_us: int) -> Facts:
     }
 
 
+_KINDS: Final = {key: type(value) for key, value in new_facts("", 0).items()}
+"""The type of each fact of the present format."""
+
+
 # STORE-3
 def facts_digest(facts: Mapping[str, object]) -> bytes:
     """Return the digest of the rows of the table but for its own."""
@@ -142,9 +146,8 @@ def as_meta(facts: Facts, path: Path) -> StateMeta:
     Raises:
         StoreError: If one is missing or has another type.
     """
-    wanted = new_facts("", 0)
-    wrong = [key for key, value in wanted.items() if type(facts.get(key)) is not type(value)]
-    wrong += sorted(facts.keys() - wanted.keys())
+    wrong = [key for key, kind in _KINDS.items() if type(facts.get(key)) is not kind]
+    wrong += sorted(facts.keys() - _KINDS.keys())
     if wrong:
         raise damaged(path, f"the table meta is not that of format {FORMAT}: {', '.join(wrong)}")
     numbers = {key: value for key, value in facts.items() if isinstance(value, int)}
