@@ -123,7 +123,10 @@ def test_every_page_is_in_the_index() -> None:
 
 
 def test_every_rule_that_is_cited_exists() -> None:
-    cited = [*cited_by_feeds(), *(found for path in texts(*SOURCES) for found in ids_in(path, PREFIXES))]
+    cited = [
+        *cited_by_feeds(),
+        *(found for path in texts(*SOURCES) for found in ids_in(path, PREFIXES)),
+    ]
 
     assert [f"{named(one.path)}: {one.id}" for one in cited if one.id not in IDS] == []
 
@@ -318,7 +321,10 @@ def test_places_in_a_module(tmp_path: Path) -> None:
 def test_a_place_that_only_explains_is_none() -> None:
     explaining = {path.name for path in EXPLAINING}
     found = {
-        name for name, some in decided_in().items() for one in some if explaining & {*one.path.parts}
+        name
+        for name, some in decided_in().items()
+        for one in some
+        if explaining & {*one.path.parts}
     }
 
     assert found

@@ -138,6 +138,8 @@ class Census:
         #: The requests of Pods that were applied while an ask had their name. Only the
         #: decisions tell whether such a Pod is new.
         self._pods: dict[Key, Resources] = {}
+        #: The Pods that are over, until the decision tells; then another may have the name.
+        self._over: set[Key] = set()
         #: The devices of asks that were assigned some and do not hold their nodes yet.
         self._assigned: dict[Key, Mapping[str, tuple[int, ...]]] = {}
         #: The queue of each application that has not completed.
@@ -284,9 +286,12 @@ class Census:
             match manifest.content:
                 case NodeObject(node, capacity):
                     self._update(at_us, node, capacity, None)
+                case PodObject(app=app, name=name, finished=True):
+                    if self._knows((app, name)):
+                        self._over.add((app, name))
                 case PodObject(app=app, name=name, ask=AddAsk() as ask, user=user):
                     self._users.setdefault(app, user)
-                    if self._knows((app, name)):
+                    if self._knows((app, name)) and (app, name) not in self._over:
                         # It changes, or ends in this batch and is added again.
                         self._pods[app, name] = ask.resources
                     else:
@@ -357,6 +362,7 @@ class Census:
     def _release(self, key: Key, reason: Reason | None, at_us: int) -> None:
         ask = self.holding.pop(key, None)
         self._assigned.pop(key, None)
+        self._over.discard(key)
         if ask is not None:
             self._listener.left(at_us, ask, reason)
             ask.node, ask.devices = None, {}

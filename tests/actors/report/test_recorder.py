@@ -31,6 +31,7 @@ SPEC_FEEDS = sorted(
         FEEDS / "format" / "expect_queues.yaml",
         FEEDS / "format" / "remove_app.yaml",
         FEEDS / "gangs" / "queue_drained_while_waiting.yaml",
+        FEEDS / "objects" / "pod_of_the_same_name.yaml",
         FEEDS / "priority" / "burst_below_one_parent.yaml",
     }
 )
