@@ -70,7 +70,7 @@ class NaiveScheduler:
     def begin(self, at_us: int) -> None:
         """Begin a batch: the timers that are due."""
         self._now_us = self.world.now_us = at_us
-        self.world.preceded.clear()
+        self.world.searches.clear()
         deadlines = self._deadlines()
         if any(deadline <= at_us for deadline in deadlines):
             takings.forget(self.world)

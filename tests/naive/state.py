@@ -275,6 +275,19 @@ class Reservation:
 
 
 @attrs.define(eq=False)
+class Searches:
+    """For which parties a round sought reservations.
+
+    Attributes:
+        began: The moves that there were when the round began.
+        sought: The moves that there were when each party was sought for, the first time.
+    """
+
+    began: int
+    sought: dict[frozenset[Ask], int] = attrs.field(factory=dict[frozenset[Ask], int])
+
+
+@attrs.define(eq=False)
 class Rounds:
     """What the rounds of the present batch have done, as far as it can be undone.
 
@@ -308,9 +321,9 @@ class World:
     are typical as long as no others are named.
 
     The present or last round has ``reserved``, the round before it ``reserved_before``; what is
-    reserved for each ask was ``announced`` when the batch before ended; ``preceded`` are those
-    for whom nodes were sought in this batch after others got some. ``reached`` counts how often
-    rules were reached, to tell whether scenarios are about them.
+    reserved for each ask was ``announced`` when the batch before ended; each round of the batch
+    has its ``searches``. ``reached`` counts how often rules were reached, to tell whether scenarios
+    are about them.
     """
 
     config: Configuration = attrs.field(factory=empty_configuration)
@@ -332,9 +345,8 @@ class World:
     reserved: list[Reservation] = attrs.field(factory=list[Reservation])
     reserved_before: list[Reservation] = attrs.field(factory=list[Reservation])
     announced: dict[Ask, Decision] = attrs.field(factory=dict[Ask, Decision])
-    round_began: int = 0
+    searches: list[Searches] = attrs.field(factory=list[Searches])
     reached: Counter[str] = attrs.field(factory=Counter[str])
-    preceded: set[Ask] = attrs.field(factory=set[Ask])
 
     @property
     def here(self) -> tuple[int, int]:

@@ -20,10 +20,11 @@ from muster_core.events import (
     Release,
 )
 from muster_core.snapshots import AskPlace
+from tests.naive.backfill.estimates import estimate_us
 from tests.naive.backfill.scopes import scope_of
 from tests.naive.harness import Batch
 from tests.naive.scheduler import NaiveScheduler
-from tests.naive.state import Ask, Reservation
+from tests.naive.state import Ask, Reservation, World
 
 _CHANGE_NOTHING: Final = (AddApp, AddAsk, AddPriorityClass, Release)
 """Events after which a promise holds as before; of all others most are exceptions."""
@@ -55,13 +56,17 @@ class Promises:
     Attributes:
         made: Those that hold.
         counts: How many were kept, and how many fell away, and why.
+        holds_until_us: By when one of the asks bound ends if its estimate is an upper bound; None
+            if no estimate is known.
     """
 
     made: list[Promise] = attrs.field(factory=list[Promise])
     counts: Counter[str] = attrs.field(factory=Counter[str])
+    holds_until_us: int | None = None
 
     def after(self, model: NaiveScheduler, batch: Batch) -> None:
         """Look at what a batch made of the promises; fail if one is broken."""
+        self._drop_if_too_short(model.world, batch)
         self._drop_bound(batch)
         if not _is_quiet(batch):
             self._drop("something changed", self.made)
@@ -70,9 +75,8 @@ class Promises:
         self._make(model, batch)
 
     def _follow(self, model: NaiveScheduler, promise: Promise, batch: Batch) -> None:
-        world = model.world
         first = _first(model).get(promise.scope)
-        if promise.asks & world.preceded:
+        if _is_preceded(model.world, promise.asks):
             self._drop("one before it got a node", [promise])
         elif _stranger_came(model, promise.scope, batch):
             self._drop("one of no or another scope got a node", [promise])
@@ -82,6 +86,14 @@ class Promises:
             names = sorted(ask.full for ask in promise.asks)
             msg = f"{', '.join(names)} was to be bound by {promise.by_us} us"
             raise AssertionError(msg)
+
+    def _drop_if_too_short(self, world: World, batch: Batch) -> None:
+        """Drop all if an ask has run for longer than its estimate; so may a feed made smaller."""
+        if self.holds_until_us is not None and batch.at_us > self.holds_until_us:
+            self._drop("an estimate was too short", self.made)
+        lengths = [(ask, estimate_us(world, ask)) for ask in world.bound()]
+        ends = [ask.bound_at_us + length_us for ask, length_us in lengths if length_us is not None]
+        self.holds_until_us = min(ends, default=None)
 
     def _drop_bound(self, batch: Batch) -> None:
         for promise in list(self.made):
@@ -108,6 +120,15 @@ def _first(model: NaiveScheduler) -> dict[str, Reservation]:
     for one in model.world.reserved:
         first.setdefault(one.scope, one)
     return first
+
+
+def _is_preceded(world: World, party: frozenset[Ask]) -> bool:
+    """Say whether in a round of the batch somebody got a node before a party was sought for."""
+    ends = [*(one.began for one in world.searches[1:]), world.moves]
+    return any(
+        one.sought.get(party, end) > one.began
+        for one, end in zip(world.searches, ends, strict=True)
+    )
 
 
 def _is_quiet(batch: Batch) -> bool:

@@ -18,7 +18,7 @@ from tests.naive.devices.rooms import taken_anyway
 from tests.naive.gangs import group_of
 from tests.naive.node_choice import fits_on, fitting
 from tests.naive.picture import Picture
-from tests.naive.state import Ask, Instant, Node, Reservation, World
+from tests.naive.state import Ask, Instant, Node, Reservation, Searches, World
 
 Nodes = tuple[tuple[Ask, str], ...]
 """Who gets which node, one after another."""
@@ -27,7 +27,7 @@ Nodes = tuple[tuple[Ask, str], ...]
 def begin_round(world: World) -> None:
     """Begin a round, in which nothing is reserved yet."""
     world.reserved_before, world.reserved = world.reserved, []
-    world.round_began = world.moves
+    world.searches.append(Searches(world.moves))
 
 
 def undelayed(world: World, ask: Ask) -> Callable[[Node], bool]:
@@ -58,12 +58,11 @@ def seek(world: World, ask: Ask) -> list[tuple[Ask, Node]]:
     party = None if scope is None else party_of(world, ask)
     if scope is None or party is None:
         return []
-    if world.moves > world.round_began:
-        world.preceded |= party.asks
     others = in_force(world, scope.path)
     known = any(party.is_that_of(one) for one in others)
     if known or len(others) >= scope.settings.backfill_depth:
         return []
+    world.searches[-1].sought.setdefault(party.asks, world.moves)
     before = _before(world, party)
     if before is not None and party.group:
         now = _as_things_are(world, party, before)
