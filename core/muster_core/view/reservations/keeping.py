@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Final, final
 
 from muster_core.view.reservations.later.projection import Projection
 from muster_core.view.reservations.later.releases import release_of, releases, releases_on
-from muster_core.view.reservations.search import has_headroom_now, has_topology, hold_places
+from muster_core.view.reservations.search import has_headroom_now, has_topology, hold_all
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
@@ -90,7 +90,7 @@ class Keeping:
         if depends_on_more:
             ahead = releases(state, now_us)
         else:
-            _hold(state, projection, others)
+            hold_all(state, projection, others)
             if has_headroom_now(state, party.members, others):  # Only these nodes count.
                 looked_at = [nodes[name] for _, name in places if name in nodes]
             else:
@@ -101,7 +101,7 @@ class Keeping:
             if release.at <= before.start and release.allocation.ask.gang not in party.group:
                 projection.release(release.app, release.allocation, release.node)
         if depends_on_more:
-            _hold(state, projection, others)
+            hold_all(state, projection, others)
         return _fit_in_turn(state, projection, places)
 
     def _needs_more(self, member: Member) -> bool:
@@ -113,11 +113,6 @@ def at_present(before: Reservation, party: Party) -> tuple[Place, ...]:
     """Return the places of an equal party, with the members as they are now."""
     now = {member.key: member for member in party.members}
     return tuple((now[member.key], node) for member, node in before.places)
-
-
-def _hold(state: ViewState, projection: Projection, others: Iterable[Reservation]) -> None:
-    for other in others:
-        hold_places(state, projection, other)
 
 
 def _fit_in_turn(state: ViewState, projection: Projection, places: Iterable[Place]) -> bool:

@@ -20,10 +20,8 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
 
     from muster_core.gangs.topology import Topology
-    from muster_core.nodes.node import Node
     from muster_core.owners.messages.asks import Ask
     from muster_core.view.gangs.member import Member
-    from muster_core.view.reservations.later.openings import Openings
     from muster_core.view.reservations.later.releases import Instant
     from muster_core.view.reservations.later.rooms import Timeline
     from muster_core.view.reservations.party import Party
@@ -67,7 +65,6 @@ class Search:
         state: The view; it is up to date.
         now_us: The present instant, in microseconds.
         others: The other reservations of the scope that are in force.
-        openings: When nodes will have room for plain asks.
         rooms: How much room nodes will have for parties.
     """
 
@@ -76,13 +73,11 @@ class Search:
         state: ViewState,
         now_us: int,
         others: Sequence[Reservation],
-        openings: Openings | None = None,
         rooms: Rooms | None = None,
     ) -> None:
         self._state = state
         self._now_us = now_us
         self._others = others
-        self._openings = openings
         self._rooms = Rooms(state) if rooms is None else rooms
         #: The first known end on which the results depend, in microseconds.
         self.until_us = MAX_QUANTITY
@@ -90,10 +85,6 @@ class Search:
     # BACKFILL-18, BACKFILL-20
     def find(self, party: Party) -> tuple[Instant, tuple[Place, ...]] | None:
         """Return the first instant at which a party can be placed, and where; None if never."""
-        if not party.group and self._openings is not None:
-            (member,) = party.members
-            if self._needs_only_a_node(member):
-                return self._find_for(member, self._openings)
         timeline = self._timeline(party)
         earliest = next((at for at, _ in timeline), None)
         if earliest is None:
@@ -141,7 +132,7 @@ class Search:
                 for release in releases_on(self._state, node, self._now_us):
                     if release.at <= at and release.allocation.ask.gang not in party.group:
                         projection.free(release.allocation, node)
-            self._hold(projection, self._others)
+            hold_all(self._state, projection, self._others)
             places = _place_in_turn(FirstNodes(projection, some), members)
             if places is not None:
                 return at, places
@@ -163,7 +154,7 @@ class Search:
             if at < earliest:
                 continue
             with projection.trying():
-                self._hold(projection, self._others)
+                hold_all(self._state, projection, self._others)
                 places = self._place(projection, party)
             if places is not None:
                 return at, places
@@ -173,74 +164,13 @@ class Search:
     def fits_now(self, party: Party) -> bool:
         """Return whether a party can be placed as things are."""
         projection = Projection(self._state)
-        self._hold(projection, self._others)
+        hold_all(self._state, projection, self._others)
         return self._place(projection, party) is not None
-
-    def _needs_only_a_node(self, member: Member) -> bool:
-        """Return whether a plain ask has headroom, and fits no node now."""
-        app, ask = member
-        if self._state.nodes.find(self._state.bit_of(ask)) is not None:
-            return False
-        if has_topology(self._state, member) or (ask.shape.devices and self._others):
-            return False
-        projection = Projection(self._state)
-        self._hold(projection, self._others)
-        return projection.difference.has_headroom(app, ask)
-
-    def _find_for(
-        self, member: Member, openings: Openings
-    ) -> tuple[Instant, tuple[Place, ...]] | None:
-        """Return the first instant at which a node has room for a plain ask, and the first node.
-
-        What it finds is what the releases one by one would tell: nodes do not depend on each other.
-        """
-        state, now_us = self._state, self._now_us
-        wanted, known = 1 << state.bit_of(member.ask), openings.of(member.ask)
-        held = {name for other in self._others for _, name in other.places}
-        with_others = self._with_others()
-        first: Instant | None = None
-        nodes: list[Node] = []
-        for node in state.nodes.nodes.values():
-            if not node.matching & wanted:
-                continue
-            found = known.get(node)
-            if node.name in held:
-                found = openings.look(member, node, now_us, with_others)
-            elif found is None or found.version != node.version or found.until_us <= now_us:
-                found = openings.look(member, node, now_us, Projection(state))
-                known[node] = found
-            self.until_us = min(self.until_us, found.until_us)
-            at = found.at
-            if at is None or (first is not None and at > first):
-                continue
-            if first is None or at < first:
-                first, nodes = at, []
-            nodes.append(node)
-        if first is None:
-            return None
-        node = self._first_of(member, nodes, first) if len(nodes) > 1 else nodes[0]
-        return first, ((member, node.name),)
 
     def _with_others(self) -> Projection:
         projection = Projection(self._state)
-        self._hold(projection, self._others)
+        hold_all(self._state, projection, self._others)
         return projection
-
-    def _first_of(self, member: Member, nodes: Iterable[Node], at: Instant) -> Node:
-        """Return the first of some nodes in the order that they have at an instant."""
-        projection = Projection(self._state)
-        for node in nodes:
-            for release in releases_on(self._state, node, self._now_us):
-                if release.at <= at:
-                    projection.release(release.app, release.allocation, node)
-        # DEVICE-7: afterwards, as they take devices that are free then.
-        self._hold(projection, self._others)
-        return min(nodes, key=lambda node: projection.rank(node, member.ask))
-
-    def _hold(self, projection: Projection, others: Iterable[Reservation]) -> None:
-        """Let the pending members of parties hold what is reserved for them."""
-        for other in others:
-            hold_places(self._state, projection, other)
 
     # BACKFILL-19
     def _place(self, projection: Projection, party: Party) -> tuple[Place, ...] | None:
@@ -316,6 +246,12 @@ def has_headroom_now(
             return False
         difference.count(*member, 1)
     return True
+
+
+def hold_all(state: ViewState, projection: Projection, others: Iterable[Reservation]) -> None:
+    """Let the pending members of parties hold what is reserved for them."""
+    for other in others:
+        hold_places(state, projection, other)
 
 
 def hold_places(

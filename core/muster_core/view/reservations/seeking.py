@@ -6,7 +6,6 @@ from typing import TYPE_CHECKING, final
 
 from muster_core.view.reservations.ahead import Ahead
 from muster_core.view.reservations.keeping import Keeping, at_present
-from muster_core.view.reservations.later.openings import Openings
 from muster_core.view.reservations.later.projection import Projection
 from muster_core.view.reservations.later.rooms import Rooms
 from muster_core.view.reservations.party import party_of
@@ -43,8 +42,6 @@ class Seeking:
         self._state = state
         self._in_force = in_force
         self._backfilling = backfilling
-        #: When nodes have room for plain asks.
-        self._openings = Openings(state)
         #: How much room nodes have for parties.
         self._rooms = Rooms(state)
         self._searches = Searches(state)
@@ -91,7 +88,7 @@ class Seeking:
     ) -> Reservation | None:
         """Return the reservation that was there before, if it is kept, or a new one."""
         now_us = self._in_force.now_us
-        search = Search(self._state, now_us, own, self._openings, self._rooms)
+        search = Search(self._state, now_us, own, self._rooms)
         found, until_us = self._searches.find(search, party, own, now_us)
         self._in_force.hold_until(until_us)
         # BACKFILL-22

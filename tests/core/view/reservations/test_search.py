@@ -127,3 +127,21 @@ def test_what_has_room_already_needs_a_release() -> None:
         (False, 10 * S),
         ((member, "n1"),),
     )
+
+
+def test_what_is_remembered_for_an_ask_holds_until_an_end_is_overdue() -> None:
+    # BACKFILL-18
+    site = Site(4, 4)
+    site.tell(job("x", 4, 20, node="n1"), job("y", 4, 30, node="n2"), job("large", 4))
+    large, rooms = site.member("a/large"), Rooms(site.state)
+    party = Party((large,), ())
+
+    def find(now_s: int) -> object:
+        return Search(site.state, now_s * S, (), rooms).find(party)
+
+    assert find(0) == find(0) == ((False, 20 * S), ((large, "n1"),))
+    # It has not ended at 20, and is expected to take twice as long.
+    assert find(20) == ((False, 30 * S), ((large, "n2"),))
+
+    site.tell(job("next", 1), Release("a", "y"))
+    assert site.placed["a/large"] == "n2"

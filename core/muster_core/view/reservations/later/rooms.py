@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from bisect import bisect_left, insort
+from heapq import merge
 from itertools import groupby
 from operator import itemgetter
 from typing import TYPE_CHECKING, Final, NamedTuple, final
@@ -14,7 +15,7 @@ from muster_core.view.reservations.later.projection import Projection
 from muster_core.view.reservations.later.releases import releases_on
 
 if TYPE_CHECKING:
-    from collections.abc import Collection, Iterator, Mapping, Sequence
+    from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 
     from muster_core.nodes.node import Node
     from muster_core.structures.shapes import Shape
@@ -182,11 +183,22 @@ class Timeline:
         needs: How many members there are of each kind.
         stages: The stages of all nodes, in order.
         until_us: The first expected end on which they depend, in microseconds.
+        instead: The stages of some nodes that others hold, in order, to be taken instead.
+        names: The names of these nodes.
     """
 
-    def __init__(self, needs: Sequence[int], stages: Sequence[_Stage], until_us: int) -> None:
+    def __init__(
+        self,
+        needs: Sequence[int],
+        stages: Sequence[_Stage],
+        until_us: int,
+        instead: Sequence[_Stage] = (),
+        names: Collection[str] = (),
+    ) -> None:
         self._needs = needs
         self._stages = stages
+        self._instead = instead
+        self._names = names
         self.until_us = until_us
 
     def __iter__(self) -> Iterator[tuple[Instant, Mapping[str, _Counts]]]:
@@ -198,7 +210,7 @@ class Timeline:
         needs = self._needs
         totals, nothing = [0] * len(needs), (0,) * len(needs)
         nodes: dict[str, _Counts] = {}
-        for at, some in groupby(self._stages, key=itemgetter(0)):
+        for at, some in groupby(self._in_order(), key=itemgetter(0)):
             for _, name, room in some:
                 before = nodes.get(name, nothing)
                 for number, count in enumerate(room):
@@ -206,6 +218,12 @@ class Timeline:
                 nodes[name] = room
             if all(map(int.__ge__, totals, needs)):
                 yield at, nodes
+
+    def _in_order(self) -> Iterable[_Stage]:
+        if not self._names:
+            return self._stages
+        # Mostly few of them are looked at.
+        return merge((one for one in self._stages if one.name not in self._names), self._instead)
 
 
 @final
@@ -241,13 +259,13 @@ class Rooms:
         state, sought = self._state, _Members(self._state, members, group)
         known = self._of(sought.key)
         known.refresh(sought, now_us)
-        stages: Sequence[_Stage] = known.stages
-        if held is not None:
-            there = [state.nodes.nodes[name] for name in names if name in state.nodes.nodes]
-            with_others = [stages_of(state, sought, node, now_us, held) for node in there]
-            stages = [stage for stage in stages if stage.name not in names]
-            stages = sorted([*stages, *(stage for one in with_others for stage in one.stages)])
-        return Timeline(list(sought.needs.values()), stages, known.until_us)
+        needs = list(sought.needs.values())
+        if held is None:
+            return Timeline(needs, known.stages, known.until_us)
+        there = [state.nodes.nodes[name] for name in names if name in state.nodes.nodes]
+        with_others = [stages_of(state, sought, node, now_us, held) for node in there]
+        instead = sorted(stage for one in with_others for stage in one.stages)
+        return Timeline(needs, known.stages, known.until_us, instead, names)
 
     def _of(self, key: tuple[object, ...]) -> _Known:
         if self._reconfigured != self._state.reconfigured or len(self._known) > _MOST:
