@@ -54,8 +54,8 @@ class BatchRow:
 def row_of(
     number: int,
     at_us: int,
-    events: tuple[Event, ...] | list[Event],
-    decisions: tuple[Announced, ...] | list[Announced],
+    events: Sequence[Event],
+    decisions: Sequence[Announced],
     last_seq: int,
 ) -> BatchRow:
     """Return the row of a batch.

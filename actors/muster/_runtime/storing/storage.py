@@ -15,7 +15,7 @@ import attrs
 import trio
 
 from muster._errors import StoreError
-from muster._runtime.pace import PIECE, Pace
+from muster._runtime.pace import Pace
 from muster._runtime.storing.options import StoreOptions
 from muster._runtime.storing.recovery import Kept, decoded_batches, recover
 from muster._runtime.storing.thread import store_thread
@@ -82,8 +82,6 @@ class Storage:
         self._events = 0
         #: The batch after which the last checkpoint was taken.
         self._covered = kept.checkpoint
-        self._last_seq = writer.last.seq
-        self._partition = writer.meta.partition
         self._is_behind = False
         self.origin_us = writer.meta.origin_us
 
@@ -124,28 +122,21 @@ class Storage:
         Raises:
             StoreError: If they cannot be written; none of them must be announced then.
         """
-        rows: list[BatchRow] = []
-        requests: list[RequestRow] = []
-        for batch in decided:
-            rows.append(await self._row_of(batch))
-            requests += _requests_of(batch)
-            self._last_seq = rows[-1].last_seq
-        partition = decided[-1].partition
-        changed = None if partition == self._partition else partition
-        if changed is None and not requests:
-            await self._run(self._writer.append, rows)
-        else:
-            append = partial(self._writer.append, rows, requests, partition=changed)
-            await self._run(append)
-            self._partition = partition
+        await self._run(self._append, decided)
         self._events += sum(len(batch.events) for batch in decided)
 
-    async def _row_of(self, batch: Decided) -> BatchRow:
-        events, decisions = batch.events, batch.announced
-        made = (batch.number, batch.at_us, tuple(events), tuple(decisions), self._last_seq)
-        if len(events) + len(decisions) > PIECE:
-            return await self._run(row_of, *made)
-        return row_of(*made)
+    def _append(self, decided: Sequence[Decided]) -> None:
+        """Write batches in one transaction. In the thread, which is handed them once."""
+        rows: list[BatchRow] = []
+        requests: list[RequestRow] = []
+        seq = self._writer.last.seq
+        for batch in decided:
+            rows.append(row_of(batch.number, batch.at_us, batch.events, batch.announced, seq))
+            requests += _requests_of(batch)
+            seq = rows[-1].last_seq
+        partition = decided[-1].partition
+        changed = None if partition == self._writer.meta.partition else partition
+        self._writer.append(rows, requests, partition=changed)
 
     async def retell(self, companion: Companion, requests: int) -> None:
         """Load a companion, and let it hear again of the batches after its state.
