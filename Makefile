@@ -48,17 +48,17 @@ serve: $(VENV)/.serve ## Run Muster as a batch system on this machine with a few
 	@$(PY) examples/serve/serve.py --state build/serve
 
 # The tests of the service start real servers, and take minutes by themselves.
-SERVICE := tests/actors/serving tests/clash tests/attack
+SERVICE := tests/actors/serving tests/clash tests/attack tests/page
 # Shorter: make test-engines ENGINES=tests/engines/scheduled/test_runs.py
 ENGINES ?= tests/engines
 
 .PHONY: test
 test: $(VENV)/.test ## Run the tests but for those of the service and of engines, on all cores
-	@bash tests/page/install.sh
 	@$(COMPILED) $(PY) -m pytest -n auto --dist worksteal $(addprefix --ignore=,$(SERVICE) tests/engines)
 
 .PHONY: test-service
-test-service: $(VENV)/.test ## Run the tests of the service, with real servers
+test-service: $(VENV)/.test ## Run the tests of the service and its page, with real servers and a browser
+	@bash tests/page/install.sh
 	@$(COMPILED) $(PY) -m pytest -n auto --dist worksteal $(SERVICE)
 
 # Real daemons: Ray from its package, Slurm from the packages of Debian where they can be had.
