@@ -17,7 +17,7 @@ from typing_extensions import override
 from muster_core.config.model import Configuration, QueueConfig, Settings
 from muster_core.events import AddApp, AddAsk, Configure
 from muster_core.resources import Resources
-from tests.naive.backfill.theme import NAMES, ORDER, Plans, mixed, ordered, parties, planned
+from tests.naive.backfill.theme import NAMES, ORDER, Plans, mixed, ordered, parties, planned, served
 from tests.naive.choices import Choices, drawn
 from tests.naive.config_strategies import configurations, settings_of
 from tests.naive.eviction_strategies import CLASSES, EvictionAssembly
@@ -182,10 +182,12 @@ def backfills(draw: st.DrawFn, lists: int = 4, *, honest: bool = False) -> list[
     plans = planned(choices, honest=honest)
     theme = crowded(themed(draw(drawn(24))), draw(drawn(26)))
     theme = ordered(theme, choices, honest=honest)
+    about = mixed(draw(drawn(12)))
+    if plans.services:
+        theme, about = served(theme, about, choices)
     configs = draw(backfill_configurations(theme, plans))
     if plans.switches:
         theme = attrs.evolve(theme, kinds=(*theme.kinds, *("configure",) * 3))
-    about = mixed(draw(drawn(12)))
     assembly = BackfillAssembly(theme, parties(draw(drawn(10))), about, plans, configs)
     assembly.put(0, Configure(configs[0]))
     for one in CLASSES if any(theme.classes) else ():

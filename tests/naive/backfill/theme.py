@@ -18,6 +18,8 @@ ORDER: Final = "scheduling.order"
 DEPTH: Final = "backfill.depth"
 ESTIMATE: Final = "estimate.default"
 
+SERVED: Final = "preemption.required.node"
+
 NAMES: Final = frozenset({ORDER, DEPTH, ESTIMATE})
 """The properties without which every queue is greedy."""
 
@@ -108,6 +110,7 @@ class Plans:
         limits: What the limits of users and groups are made of, None without any.
         switches: Configurations follow that change the orders of queues alone.
         enabled: Preemption is.
+        services: Asks that require a node are node services in some queues, and are more.
     """
 
     factors: tuple[float, ...]
@@ -115,6 +118,7 @@ class Plans:
     limits: LimitTheme | None
     switches: bool
     enabled: bool
+    services: bool
 
 
 def planned(choices: Choices, *, honest: bool = False) -> Plans:
@@ -132,6 +136,7 @@ def planned(choices: Choices, *, honest: bool = False) -> Plans:
         limits=limits if choices.one_in(4) else None,
         switches=choices.one_in(4) and not honest,
         enabled=choices.one_in(3) and not honest,
+        services=choices.one_in(5) and not honest,
     )
 
 
@@ -160,6 +165,12 @@ def ordered(theme: Theme, choices: Choices, *, honest: bool = False) -> Theme:
         selectors=({},),
         widths=choices.of((_NARROW, _WIDE, _WIDE)),
     )
+
+
+def served(theme: Theme, about: EvictionTheme, choices: Choices) -> tuple[Theme, EvictionTheme]:
+    """Make themes in which asks that require a node are often node services."""
+    properties = {**theme.properties, SERVED: choices.of((("enabled",), (None, "enabled")))}
+    return attrs.evolve(theme, properties=properties), attrs.evolve(about, required=3)
 
 
 def mixed(choices: Choices) -> EvictionTheme:
