@@ -102,7 +102,10 @@ def test_anything_else_is_refused(written: object) -> None:
         (
             "nvidia.com/gpu",
             "1.5",
-            "'1.5' is not a whole number of base units: only vcore has parts of a unit",
+            (
+                "'1.5' is not a whole number of base units: only vcore has parts of a unit, "
+                "so write a whole number"
+            ),
         ),
         ("memory", "8Ei", "'8Ei' is too large: the most is 9223372036854775807 base units"),
         ("memory", "much", "'much' is not a quantity: write a number, alone or with one of k, M"),
