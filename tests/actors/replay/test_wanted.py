@@ -8,7 +8,6 @@ import pytest
 
 from muster.feeds import read_feed
 from muster.replay._reading.wanted import Wanted
-
 from tests.actors.replay.test_reading import warnings
 
 NODES = """\
