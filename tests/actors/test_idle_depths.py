@@ -51,8 +51,8 @@ def test_a_depth_that_is_not_read_is_told_with_its_place() -> None:
     assert (beside.line, beside.message) == (
         13,
         (
-            "root.cpu: backfill.depth 3 has no effect: write it on the queue that has "
-            "scheduling.order: backfill, and here the order is greedy"
+            "root.cpu: backfill.depth 3 has no effect: only a queue with scheduling.order: "
+            "backfill reads it, and here the order is greedy: write both on one queue"
         ),
     )
 
