@@ -1,4 +1,4 @@
-"""Remedies that take members of gangs away: of a gang that needs each of them, all. COMMAND-4."""
+"""Remedies that take members of gangs away: of a gang that needs each of them, all."""
 
 from __future__ import annotations
 

@@ -83,7 +83,6 @@ def test_whoever_gives_a_configuration_has_chosen_the_order(tmp_path: Path) -> N
     assert of_rows(tmp_path, row(1), options=("--config", config))[1]["remarks"] == []
 
 
-# IMPORT-2
 def test_the_summary_says_what_is_in_the_feed_in_another_form(tmp_path: Path) -> None:
     jobs = dump_of(row(7, Reservation="class", Suspended="00:00:10"))
     dump = written(tmp_path / "jobs.txt", jobs)
