@@ -18,6 +18,7 @@ from typing import TYPE_CHECKING, BinaryIO, Final, assert_never, final
 import attrs
 
 from muster._config_maps import QUEUES, Embedded, find_configuration
+from muster._idle_depths import with_idle_depths
 from muster._yaml import LITERAL, NotYamlError, Sign, Token, check_characters, read_tokens
 from muster_core.config import load_configuration
 from muster_core.config.document import (
@@ -100,7 +101,9 @@ def parse_configuration(
     Raises:
         ConfigError: If the configuration is refused; it lists everything that is wrong.
     """
-    return load_configuration(parse_document(text, file=file), file=file, partition=partition)
+    document = parse_document(text, file=file)
+    configuration = load_configuration(document, file=file, partition=partition)
+    return with_idle_depths(configuration, document, file=file)
 
 
 # CONFIG-6, CONFIG-35

@@ -9,6 +9,7 @@ from typing import Final, TypeAlias, cast, final
 
 import attrs
 
+from muster._idle_depths import with_idle_depths
 from muster.config_files import parse_configuration, read_content, unwrap
 from muster.feeds._encodings.raw import Block, Literal, Located, Plain, Raw, Series, is_null
 from muster.feeds._fields.kinds import FieldError, Kind, as_written, told
@@ -118,7 +119,8 @@ def _from_file(base: Path, name: str, partition: str | None) -> Configuration:
 def _inline(written: Raw, line: int | None, partition: str | None) -> Configuration:
     try:
         document = unwrap(_node(written, line, count()))
-        return _placed(load_configuration(document, partition=partition))
+        configuration = load_configuration(document, partition=partition)
+        return _placed(with_idle_depths(configuration, document))
     except ConfigError as error:
         raise FieldError("; ".join(_said(problem, line) for problem in error.problems)) from error
 

@@ -12,7 +12,13 @@ import attrs
 
 from muster.feeds._configure import CONFIGURE_FIELDS, Origin, Values, configure
 from muster.feeds._expect import EXPECT_FIELDS, Expect
-from muster.feeds._fields.collections import NAMES, SOME_RESOURCES, WORDS, WRITTEN_RESOURCES
+from muster.feeds._fields.collections import (
+    ASKED_RESOURCES,
+    NAMES,
+    SOME_RESOURCES,
+    WORDS,
+    WRITTEN_RESOURCES,
+)
 from muster.feeds._fields.commands import COMMAND, ENV, WORK_FIELDS, WORKDIR, work_of
 from muster.feeds._fields.devices import NEEDS, STOCKS
 from muster.feeds._fields.gangs import GANG, GROUPS, MEMBERS, MODE
@@ -210,7 +216,7 @@ _TABLE: Final = (
                 SOME_RESOURCES,
                 "what it needs; may be left out beside `devices`",
                 required=True,
-                beside=("devices", WRITTEN_RESOURCES),
+                beside=("devices", ASKED_RESOURCES),
             ),
             field(
                 "devices",

@@ -13,7 +13,7 @@ from muster.replay._check import Check
 from muster.replay._costs import Costs, Fairness, LostRuns
 from muster.replay._driver import Watcher, replay
 from muster.replay._expect import Absent, Difference, Found, Value
-from muster.replay._reading import FeedWarning
+from muster.replay._reading.warning import FeedWarning
 from muster.replay._reserving import Reserved, ReservedTally
 from muster.replay._starting import begun_at
 from muster.replay._summary import QueueSummary, Remark, Summary

@@ -19,7 +19,8 @@ from muster.replay._expect import (
     unexpected,
     unknown_ask,
 )
-from muster.replay._reading import FeedWarning, Reading
+from muster.replay._reading.reading import Reading
+from muster.replay._reading.warning import FeedWarning
 from muster.replay._record import Record
 from muster.replay._summary import Remark
 from muster_core.coordinator.plain import PlainScheduler

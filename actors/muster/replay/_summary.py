@@ -8,7 +8,7 @@ from typing import Final, final
 import attrs
 
 from muster.replay._costs import Fairness, LostRuns
-from muster.replay._reading import FeedWarning
+from muster.replay._reading.warning import FeedWarning
 from muster.replay._reserving import Reserved
 from muster.replay._waits import WaitSummary
 from muster_core.decisions import Decision

@@ -15,7 +15,8 @@ from muster.feeds import FeedItem, Settle
 from muster.replay._beginning import Beginning
 from muster.replay._census import Census, LiveAsk
 from muster.replay._costs import Costs
-from muster.replay._reading import FeedWarning, Reading
+from muster.replay._reading.reading import Reading
+from muster.replay._reading.warning import FeedWarning
 from muster.replay._reserving import ReservedTally
 from muster.replay._summary import MOST_REMARKS, QueueSummary, Remark, Summary
 from muster.replay._waits import Waits

@@ -230,7 +230,7 @@ def read_properties(field: Field, queue: str, *, is_root: bool) -> tuple[tuple[s
             value.warn(
                 f"{queue}: unknown property {shown(name)} is kept, without effect",
                 once=f"property {name}",
-                guess=did_you_mean(name, _alike(name)),
+                guess=_guess(name),
             )
             continue
         # CONFIG-38
@@ -243,6 +243,21 @@ def read_properties(field: Field, queue: str, *, is_root: bool) -> tuple[tuple[s
         if known is PRIORITY_OFFSET and not is_root:
             _warn_of_offset(value, queue, text)
     return tuple(own)
+
+
+_OF_SLURM: Final[Mapping[str, str]] = {
+    "defaulttime": ESTIMATE.name,
+    "schedulertype": SCHEDULING_ORDER.name,
+    "bf_job_part_count_reserve": BACKFILL_DEPTH.name,
+}
+"""The properties that do what options of Slurm do, by the names of these in lower case."""
+
+
+# CONFIG-87
+def _guess(name: str) -> str:
+    """Return which property may be meant, for the end of a warning."""
+    meant = _OF_SLURM.get(name.lower())
+    return did_you_mean(name, _alike(name)) if meant is None else f"; did you mean {meant}?"
 
 
 # CONFIG-87

@@ -14,6 +14,10 @@ _LABEL: Final = "[a-z0-9]([-a-z0-9]{0,61}[a-z0-9])?"
 _NAMESPACE: Final = re.compile(_LABEL)
 _NAME: Final = re.compile(r"[a-z0-9]([-a-z0-9]*[a-z0-9])?(\.[a-z0-9]([-a-z0-9]*[a-z0-9])?)*")
 _LONGEST_NAME: Final = 253
+_OF_LABEL: Final = (
+    "lower-case letters, digits and -, with a letter or digit at both ends, at most 63"
+)
+_OF_NAME: Final = "lower-case letters, digits, - and ., with a letter or digit at both ends"
 
 
 # GANG-1
@@ -31,9 +35,10 @@ def canonical_gang(written: str, namespace: str = DEFAULT_NAMESPACE) -> str:
     if not slash:
         space, name = namespace, written
     if not _NAMESPACE.fullmatch(space):
-        msg = f"{shown(written)}: the namespace {shown(space)} is no RFC 1123 label"
+        msg = f"{shown(written)}: the namespace {shown(space)} is no RFC 1123 label: {_OF_LABEL}"
         raise ValueError(msg)
     if len(name) > _LONGEST_NAME or not _NAME.fullmatch(name):
-        msg = f"{shown(written)}: {shown(name)} is no RFC 1123 subdomain"
+        long = f", at most {_LONGEST_NAME} of them" if len(name) > _LONGEST_NAME else ""
+        msg = f"{shown(written)}: {shown(name)} is no RFC 1123 subdomain: {_OF_NAME}{long}"
         raise ValueError(msg)
     return f"{space}/{name}"

@@ -52,6 +52,19 @@ _QUANTITY: Final = re.compile(
 )
 _SECONDS: Final = re.compile(r"([0-9]+)(?:\.([0-9]+))?(?:[eE]([+-]?[0-9]+))?", re.ASCII)
 _DURATION_PART: Final = re.compile(r"([0-9]*)(?:\.([0-9]*))?(ns|us|µs|μs|ms|s|m|h)", re.ASCII)
+# Forms of durations that are refused, and that are common elsewhere: those with days, with the
+# names of units, and those of clocks, such as Slurm's 1-12, 1-12:30:00 and 90:00.
+_LONGEST_MEANT: Final = 40
+_IN_WORDS: Final = re.compile(
+    r"(?:([0-9]+) *d(?:ays?)?)?,? *(?:([0-9]+) *h(?:(?:ou)?rs?)?)? *"
+    r"(?:([0-9]+) *m(?:in(?:ute)?s?)?)? *(?:([0-9]+) *s(?:ec(?:ond)?s?)?)?",
+    re.ASCII,
+)
+_CLOCK: Final = re.compile(
+    r"(?:([0-9]+)(?:-| *d(?:ays?)?,? *))?([0-9]+):([0-5]?[0-9]):([0-5]?[0-9])", re.ASCII
+)
+_DAYS_HOURS: Final = re.compile(r"([0-9]+)-([0-9]{1,2})(?::([0-5]?[0-9]))?", re.ASCII)
+_TWO_PARTS: Final = re.compile(r"([0-9]+):([0-5]?[0-9])", re.ASCII)
 _INTEGER: Final = re.compile(r"[+-]?[0-9]+", re.ASCII)
 _NEGATIVE: Final = re.compile(r"\s*-\s*[0-9.]", re.ASCII)
 
@@ -163,7 +176,10 @@ def parse_duration(written: object, *, seconds: bool = True) -> int:
     if exact is None:
         kind = "negative" if text is not None and _NEGATIVE.match(text) else "not a duration"
         hint = "seconds or a duration" if seconds else "a duration"
-        msg = f"{shown(written)} is {kind}: write {hint} such as '1m30s', '500ms' or '1.5h'"
+        right = f"write {hint} such as '1m30s', '500ms' or '1.5h'"
+        if text is not None:
+            right = _meant_duration(text) or right
+        msg = f"{shown(written)} is {kind}: {right}"
         raise QuantityError(msg)
     microseconds = (exact + 500) // 1000
     if microseconds > MAX_QUANTITY:
@@ -259,7 +275,7 @@ def _parse_amount(text: str, *, parts: str | None) -> int:
     amount = _exact(whole, fraction, exponent) * unit
     # QUANTITY-14
     if amount.denominator != 1:
-        base = parts or "base units: only vcore has parts of a unit"
+        base = parts or "base units: only vcore has parts of a unit, so write a whole number"
         msg = f"{shown(text)} is not a whole number of {base}"
         raise QuantityError(msg)
     # QUANTITY-15
@@ -303,3 +319,30 @@ def _duration_ns(text: str, *, seconds: bool) -> Fraction | None:
         total += _exact(part[1], part[2], None) * _NANOSECONDS[part[3]]
         end = part.end()
     return total if text else None
+
+
+def _meant_duration(text: str) -> str:
+    """Return how a duration is written that has another common form, or an empty text."""
+    text = text.strip().lower()
+    if len(text) > _LONGEST_MEANT:
+        return ""
+    two = _TWO_PARTS.fullmatch(text)
+    if two is not None:
+        first, second = int(two[1]), int(two[2])
+        return f"write {_in_units(0, first, second, 0)} or {_in_units(0, 0, first, second)}"
+    match = next(
+        (found for form in (_IN_WORDS, _CLOCK, _DAYS_HOURS) if (found := form.fullmatch(text))),
+        None,
+    )
+    if match is None or not any(match.groups()):
+        return ""
+    parts = [int(part or 0) for part in match.groups()]
+    days, hours, minutes, seconds = (*parts, 0)[:4]
+    why = "the largest unit is h: " if match[1] else ""
+    return f"{why}write {_in_units(days, hours, minutes, seconds)}"
+
+
+def _in_units(days: int, hours: int, minutes: int, seconds: int) -> str:
+    """Return a duration as :func:`parse_duration` reads it."""
+    parts = ((24 * days + hours, "h"), (minutes, "m"), (seconds, "s"))
+    return "".join(f"{number}{unit}" for number, unit in parts if number) or "0s"

@@ -221,6 +221,13 @@ def test_what_is_refused_and_why(text: str, message: str) -> None:
         assert not isinstance(content(text), Refused)
 
 
+# FEED-80
+@pytest.mark.parametrize("name", ["time", "estimated", "Estimate"])
+def test_a_time_of_an_ask_may_mean_its_estimate(name: str) -> None:
+    told = refusal(f"{{{ASK}, resources: {{pods: 1}}, {name}: 90m}}")
+    assert told.endswith("; did you mean estimate?")
+
+
 def test_every_problem_is_told() -> None:
     message = refusal("{op: add_ask, app: a/b, count: 0, x: 1, at: -1}")
 

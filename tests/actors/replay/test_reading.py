@@ -6,7 +6,7 @@ from io import BytesIO
 
 from muster.feeds import read_feed
 from muster.replay import FeedWarning
-from muster.replay._reading import Reading
+from muster.replay._reading.reading import Reading
 
 
 def warnings(feed: str, *, whole: bool = True) -> list[FeedWarning]:

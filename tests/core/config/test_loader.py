@@ -272,3 +272,16 @@ def test_what_an_unknown_property_may_mean_is_told_and_not_announced() -> None:
     assert told.message.startswith(f"{message}; did you mean priority.policy")
     assert (told.file, told.line) == ("f.yaml", 3)
     assert told.path == "partitions[0].queues[0].properties.prioritypolicy"
+
+
+# CONFIG-87
+@pytest.mark.parametrize(
+    ("name", "meant"),
+    [("DefaultTime", "estimate.default"), ("SchedulerType", "scheduling.order")],
+)
+def test_an_option_of_slurm_as_a_property(name: str, meant: str) -> None:
+    queue = {"name": "a", "properties": {name: "01:00:00"}}
+    configuration = load_configuration(from_python({"partitions": [{"queues": [queue]}]}))
+
+    [told] = configuration.told
+    assert told.message.endswith(f"kept, without effect; did you mean {meant}?")

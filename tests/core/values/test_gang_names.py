@@ -59,3 +59,30 @@ def test_names_that_no_object_can_have(written: str, why: str) -> None:
 def test_a_namespace_that_is_given_is_checked_too() -> None:
     with pytest.raises(ValueError, match="'No' is no RFC 1123 label"):
         canonical_gang("g", "No")
+
+
+# GANG-1
+@pytest.mark.parametrize(
+    ("written", "message"),
+    [
+        (
+            "job_5",
+            (
+                "'job_5': 'job_5' is no RFC 1123 subdomain: lower-case letters, digits, - and ., with a "
+                "letter or digit at both ends"
+            ),
+        ),
+        ("a" * 254, "at both ends, at most 253 of them"),
+        (
+            "A/b",
+            (
+                "'A/b': the namespace 'A' is no RFC 1123 label: lower-case letters, digits and -, with a "
+                "letter or digit at both ends, at most 63"
+            ),
+        ),
+    ],
+)
+def test_a_refusal_says_what_a_name_consists_of(written: str, message: str) -> None:
+    with pytest.raises(ValueError, match="RFC 1123") as caught:
+        canonical_gang(written)
+    assert str(caught.value).endswith(message)

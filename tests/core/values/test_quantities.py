@@ -102,7 +102,10 @@ def test_anything_else_is_refused(written: object) -> None:
         (
             "nvidia.com/gpu",
             "1.5",
-            "'1.5' is not a whole number of base units: only vcore has parts of a unit",
+            (
+                "'1.5' is not a whole number of base units: only vcore has parts of a unit, "
+                "so write a whole number"
+            ),
         ),
         ("memory", "8Ei", "'8Ei' is too large: the most is 9223372036854775807 base units"),
         ("memory", "much", "'much' is not a quantity: write a number, alone or with one of k, M"),
@@ -280,6 +283,44 @@ def test_durations_round_to_the_nearest_microsecond(whole: int, nanoseconds: int
     exact = whole * 10**6 + Fraction(nanoseconds, 1000)
 
     assert abs(parse_duration(f"{whole}s{nanoseconds}ns") - exact) <= Fraction(1, 2)
+
+
+DAYS = "the largest unit is h: "
+
+
+# CONFIG-55
+@pytest.mark.parametrize(
+    ("written", "right"),
+    [
+        ("1:30:00", "write 1h30m"),
+        ("00:00:30", "write 30s"),
+        ("0:00:00", "write 0s"),
+        ("1d", f"{DAYS}write 24h"),
+        ("4d 04:01:00", f"{DAYS}write 100h1m"),
+        ("1-12", f"{DAYS}write 36h"),
+        ("1-12:30", f"{DAYS}write 36h30m"),
+        ("1-00:00:05", f"{DAYS}write 24h5s"),
+        ("2 days, 3 hours", f"{DAYS}write 51h"),
+        ("1:30", "write 1h30m or 1m30s"),
+        ("90 min", "write 90m"),
+        ("1h 30m", "write 1h30m"),
+    ],
+)
+def test_a_duration_in_another_form_is_refused_with_what_would_be_right(
+    written: str, right: str
+) -> None:
+    for seconds in (True, False):
+        with pytest.raises(QuantityError) as caught:
+            parse_duration(written, seconds=seconds)
+        assert str(caught.value) == f"{written!r} is not a duration: {right}"
+    for duration in right.removeprefix(DAYS).removeprefix("write ").split(" or "):
+        parse_duration(duration)
+
+
+@pytest.mark.parametrize("written", ["soon", "", "1:60:00", "d", "1:2:3:4", "-1d", "1" * 41 + "d"])
+def test_what_resembles_no_duration_gets_examples(written: str) -> None:
+    with pytest.raises(QuantityError, match="write seconds or a duration such as"):
+        parse_duration(written)
 
 
 @given(st.text("0123456789.hmsunµe- "))

@@ -104,6 +104,8 @@ def _import(request: Request, kind: Kind, workload: Workload) -> None:
     _check(request, workload)
     fields = _configuration(request, workload)
     written = workload.write(request.target, fields)
+    if request.config is not None:
+        workload.remarks.clear()  # They are about the configuration that is made.
     _tell(request, workload, written)
 
 
@@ -217,9 +219,9 @@ def _leaves(queue: QueueConfig, path: str) -> Iterator[str]:
 def _tell(request: Request, workload: Workload, written: Written) -> None:
     to_stdout = request.target == STDOUT
     if request.output is Format.JSON:
-        print_json(as_map(workload.account, written, request.target), err=to_stdout)
+        print_json(as_map(workload, written, request.target), err=to_stdout)
         return
-    for line in lines(workload.account, written, request.target):
+    for line in lines(workload, written, request.target):
         click.echo(line, err=to_stdout)
     if not to_stdout:
         click.echo(f"next: muster replay {request.target} --report report.html")

@@ -7,15 +7,19 @@ from collections.abc import Iterator
 from muster.cli._options import STDOUT
 from muster.feeds import date_text
 from muster.figures.text import counted
-from muster.importing import Account, Cause, Written
+from muster.importing import Cause, Workload, Written
 from muster.importing.workload.texts import seconds_of
 
 _MOST_QUEUES = 8
 """The most queues that are named."""
 
 
-def lines(account: Account, written: Written, target: str) -> Iterator[str]:
+_CHANGED = "in the feed in another form"
+
+
+def lines(workload: Workload, written: Written, target: str) -> Iterator[str]:
     """Yield the lines of the summary."""
+    account = workload.account
     read = " and ".join(counted(number, what) for what, number in sorted(account.read.items()))
     yield f"read: {read}"
     name = "standard output" if target == STDOUT else target
@@ -30,7 +34,13 @@ def lines(account: Account, written: Written, target: str) -> Iterator[str]:
     named = ", ".join(written.queues[:_MOST_QUEUES])
     more = len(written.queues) - _MOST_QUEUES
     yield f"queues: {named}" + (f" and {more:,} more" if more > 0 else "")
-    for title, causes in (("left out", account.left_out), ("not in the feed", account.notes)):
+    for remark in workload.remarks:
+        yield f"order: {remark}"
+    for title, causes in (
+        ("left out", account.left_out),
+        ("not in the feed", account.notes),
+        (_CHANGED, account.changes),
+    ):
         if causes:
             yield f"{title}:"
             yield from map(_cause, causes)
@@ -46,14 +56,17 @@ def _cause(cause: Cause) -> str:
     return f"  {counted(cause.count, cause.what)}: {cause.text} ({first}{example})"
 
 
-def as_map(account: Account, written: Written, target: str) -> dict[str, object]:
+def as_map(workload: Workload, written: Written, target: str) -> dict[str, object]:
     """Return the summary as JSON."""
+    account = workload.account
     return {
         "feed": target,
         "read": dict(sorted(account.read.items())),
         "taken": dict(sorted(account.taken.items())),
         "left_out": [_cause_map(cause) for cause in account.left_out],
         "not_in_feed": [_cause_map(cause) for cause in account.notes],
+        "in_another_form": [_cause_map(cause) for cause in account.changes],
+        "remarks": list(workload.remarks),
         "events": written.events,
         "apps": written.apps,
         "asks": written.asks,

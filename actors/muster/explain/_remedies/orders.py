@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from itertools import combinations
+from itertools import combinations, islice
 from typing import Final
 
 import attrs
 
 from muster.explain._remedies.case import Case, told
+from muster.explain._remedies.members import Leaving, ended, nodes_of, removed
 from muster.explain._remedies.remedy import Remedy, RemedyKind
 from muster.explain._remedies.search import Knob, least_above, smallest
 from muster.explain._remedies.settings import QueueChange, configure
@@ -186,22 +187,30 @@ def ask_remedies(case: Case) -> Iterator[Remedy]:
 
 
 def _remove_ahead(case: Case) -> Iterator[Remedy]:
-    """Remove the asks that are tried before it, one after the other, until it is bound."""
+    """Remove the asks that are tried before it, one after the other, until it is bound.
+
+    Of a gang that still waits all members go: the others would only wait for the one.
+    """
     own = f"{case.event.app}/{case.event.ask}"
     events: list[Written] = []
     names: list[str] = []
+    gone: set[str] = set()
     first = case.explanation.first
-    while first is not None and first != own and first not in names and len(names) < _AHEAD:
+    while first is not None and first != own and first not in gone and len(names) < _AHEAD:
         app, _, ask = first.partition("/")
-        names.append(first)
-        events.append({"op": "remove_ask", "app": app, "ask": ask})
+        leaving = removed(case, app, ask)
+        if not gone.isdisjoint(f"{its_app}/{name}" for its_app, name in leaving.asks):
+            return
+        gone |= {f"{its_app}/{name}" for its_app, name in leaving.asks}
+        names.append(leaving.name)
+        events += leaving.events
         after = case.trials.after(events)
         if after is None:
             return
         if node_of(after, case.event.app, case.event.ask) is not None:
+            is_one = len(names) == 1 and leaving.is_one
             text = (
-                f"without {' and '.join(names)}, which {'is' if len(names) == 1 else 'are'} "
-                "tried before it"
+                f"without {' and '.join(names)}, which {'is' if is_one else 'are'} tried before it"
             )
             remedy = case.remedy(_REMOVE_AHEAD, text, events)
             if remedy is not None:
@@ -212,17 +221,26 @@ def _remove_ahead(case: Case) -> Iterator[Remedy]:
 
 
 def _release(case: Case) -> Iterator[Remedy]:
-    """Release a bound ask; the smallest ones are tried first."""
+    """Release a bound ask, or a gang; those with the smallest asks are tried first."""
     found = 0
-    for app, ask in _ends(case)[:_RELEASED]:
-        events: list[Written] = [{"op": "release", "app": app, "ask": ask.name}]
-        text = f"{app}/{ask.name} ends and releases node {ask.node}"
-        remedy = case.remedy(_RELEASE, text, events)
+    for leaving in islice(_leaving(case), _RELEASED):
+        text = f"{leaving.name} ends and releases {nodes_of(case, leaving.asks)}"
+        remedy = case.remedy(_RELEASE, text, leaving.events)
         if remedy is not None:
             yield remedy
             found += 1
             if found == _TOLD:
                 return
+
+
+def _leaving(case: Case) -> Iterator[Leaving]:
+    """Yield what may end, each gang once."""
+    seen: set[str] = set()
+    for app, ask in _ends(case):
+        leaving = ended(case, app, ask)
+        if leaving.name not in seen:
+            seen.add(leaving.name)
+            yield leaving
 
 
 def _ends(case: Case) -> Sequence[tuple[str, AskSnapshot]]:

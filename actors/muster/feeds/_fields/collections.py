@@ -8,12 +8,16 @@ from typing import Final, TypeVar, cast
 from muster.feeds._encodings.raw import Raw, is_null
 from muster.feeds._fields.kinds import FieldError, Kind, as_written, refused, told
 from muster.feeds._fields.texts import NAME, TEXT, WORD
+from muster_core.config.type_names import warning_about
 from muster_core.errors import QuantityError
 from muster_core.resources import Resources
-from muster_core.values.devices import names_devices
-from muster_core.values.quantities import DEVICE_PREFIX, parse_quantity
+from muster_core.values.devices import WHOLE, is_device_type, names_devices
+from muster_core.values.quantities import DEVICE_PREFIX, MEMORY, VCORE, parse_quantity
 
 T = TypeVar("T")
+
+_NO_DEVICES: Final = frozenset({VCORE, MEMORY})
+"""The resource types that are no devices for sure."""
 
 
 def listed(kind: Kind[T], name: str) -> Kind[tuple[T, ...]]:
@@ -106,9 +110,38 @@ def without_device_types(amounts: Resources) -> Resources:
     return amounts
 
 
+def _parse_asked_amounts(value: Raw) -> Resources:
+    try:
+        return _parse_written_amounts(value)
+    except FieldError as error:
+        name = error.place.removeprefix(".")
+        if not isinstance(value, dict) or name not in value:
+            raise
+        raise FieldError(error.message + _meant(name, value[name]), error.place) from None
+
+
+def _meant(name: str, written: Raw) -> str:
+    """Return what a part of a unit was meant for, for the end of the refusal of a quantity.
+
+    The text is empty for what is no part: not between 0 and 1 if it is read like ``vcore``.
+    """
+    try:
+        share = parse_quantity(VCORE, written)
+    except QuantityError:
+        return ""
+    if name in _NO_DEVICES or not 0 < share < WHOLE:
+        return ""
+    slip = warning_about(name)
+    if slip is not None:
+        return f"; {slip}"
+    own = name.rpartition("/")[2]
+    device = own if is_device_type(own) else "gpu"
+    return f"; of devices that nodes name, this share is devices: {{{device}: {{milli: {share}}}}}"
+
+
 # QUANTITY-18
 def _parse_some_amounts(value: Raw) -> Resources:
-    amounts = _parse_written_amounts(value)
+    amounts = _parse_asked_amounts(value)
     if not amounts:
         named = ", ".join(
             f"{name} {told(part)}" for name, part in dict(cast("dict[str, Raw]", value)).items()
@@ -123,6 +156,7 @@ def _amounts_normal(value: Raw) -> Raw:
 
 RESOURCES: Final = Kind("map of quantities", _parse_amounts, _amounts_normal)
 WRITTEN_RESOURCES: Final = Kind("map of quantities", _parse_written_amounts, _amounts_normal)
+ASKED_RESOURCES: Final = Kind("map of quantities", _parse_asked_amounts, _amounts_normal)
 SOME_RESOURCES: Final = Kind("map of quantities, one above 0", _parse_some_amounts, _amounts_normal)
 NAMES: Final = listed(NAME, "list of names")
 TEXTS: Final = listed(TEXT, "list of texts")

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
+from decimal import Decimal, InvalidOperation
 from typing import Final, TypeVar
 
-from muster.feeds._encodings.raw import Raw
+from muster.feeds._encodings.raw import Plain, Raw
 from muster.feeds._fields.collections import listed, mapped
-from muster.feeds._fields.kinds import FieldError, Kind, refused
+from muster.feeds._fields.kinds import FieldError, Kind, refused, told
 from muster.feeds._fields.numbers import integer
 from muster.feeds._fields.table import field, record
 from muster.feeds._fields.texts import NAME
@@ -47,6 +48,55 @@ def _need(
     return DeviceNeed(milli or 0, count or 0, models)
 
 
+def _share(value: Raw) -> int | None:
+    """Return the thousandths that a number between 0 and 1 stands for, or None."""
+    if isinstance(value, bool) or not isinstance(value, int | float | Plain):
+        return None
+    try:
+        part = Decimal(str(value))
+        return max(1, int(part * WHOLE)) if 0 < part < 1 else None
+    except InvalidOperation:  # No number, or one that has no order, such as nan.
+        return None
+
+
+def _explained(number: Kind[int], explain: Callable[[int | None], str]) -> Kind[int]:
+    """Return the same kind of number, whose refusal says what would be right.
+
+    Args:
+        number: The kind.
+        explain: Gets the thousandths of a number below 1, else None, and returns the message.
+    """
+
+    def parse(value: Raw) -> int:
+        try:
+            return number.parse(value)
+        except FieldError:
+            if isinstance(value, str) and not isinstance(value, Plain):
+                raise  # The quotes are what is wrong.
+            raise FieldError(f"{told(value)} {explain(_share(value))}") from None
+
+    return Kind(number.name, parse, number.normal)
+
+
+def _about_number(share: int | None) -> str:
+    if share is not None:
+        return f"is not a whole number: write {{milli: {share}}} for this share of one device"
+    return f"{_NO_COUNT}, or {{milli: 500}} for half of one"
+
+
+def _about_count(share: int | None) -> str:
+    if share is not None:
+        return f"is not a whole number: write milli: {share} in place of count for this share"
+    return f"{_NO_COUNT}, or milli in place of count for a share of one"
+
+
+def _about_milli(share: int | None) -> str:
+    bounds = f"is not a whole number between 1 and {WHOLE}"
+    if share is not None:
+        return f"{bounds}, the thousandths of one device: write {share} for this share"
+    return f"{bounds}, the thousandths of one device: whole ones are written with count"
+
+
 def _number_or(number: Kind[int], parts: Kind[T], make: Callable[[int], T], name: str) -> Kind[T]:
     """Return the kind of a map, or of a number in its place."""
 
@@ -68,8 +118,10 @@ def _by_type(parts: Kind[T], name: str) -> Kind[Mapping[str, T]]:
 _NAMES: Final = listed(NAME, "list of names")
 _MODELS: Final = Kind(_NAMES.name, _parse_models, _NAMES.normal)
 _THERE: Final = integer(1, MOST_DEVICES, f"1 … {MOST_DEVICES}")
+_NO_COUNT: Final = "is not a whole number of 1 or more: write how many whole devices are needed"
 _WANTED: Final = integer(1, MOST_WANTED, "whole number, 1 or more")
-_MILLI: Final = integer(1, WHOLE, f"1 … {WHOLE}")
+_COUNT: Final = _explained(_WANTED, _about_count)
+_MILLI: Final = _explained(integer(1, WHOLE, f"1 … {WHOLE}"), _about_milli)
 
 # DEVICE-1
 STOCK_FIELDS: Final = (
@@ -81,7 +133,7 @@ STOCK_FIELDS: Final = (
 # DEVICE-2
 NEED_FIELDS: Final = (
     field("milli", _MILLI, "a share of one device, in thousandths; 1000 is a whole one"),
-    field("count", _WANTED, "how many whole ones"),
+    field("count", _COUNT, "how many whole ones"),
     field("models", _MODELS, "the models that will do; default: any"),
 )
 """The fields of what an ask needs of one type; it has one of ``milli`` and ``count``."""
@@ -94,7 +146,7 @@ STOCKS: Final = _by_type(
 )
 NEEDS: Final = _by_type(
     _number_or(
-        _WANTED,
+        _explained(_WANTED, _about_number),
         record(NEED_FIELDS, _need, "need of devices"),
         lambda count: DeviceNeed(count=count),
         "number, or a map",

@@ -181,7 +181,7 @@ class _Importer:
                 place, _ = groups.get(gang.name, (gang.name, ""))
                 cause = "needs fewer members in the feed: only so many pods came to its start"
                 example = f"{gang.name}: {least} of {gang.wanted}"
-                self._account.note("gang", cause, place, example)
+                self._account.change("gang", cause, place, example)
         for name, (place, _) in groups.items():
             if gangs.has_members(name):
                 self._account.taken[GROUP] += 1

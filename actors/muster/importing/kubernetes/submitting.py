@@ -78,12 +78,14 @@ class Submitting:
         if self.first_us is None:
             self.first_us = at_us
         if at_us != created_us:
-            self._note(pod, "it ran already at --since: it comes then, for the rest of its time")
+            self._change(pod, "it ran already at --since: it comes then, for the rest of its time")
         for note in pod.notes:
             self._note(pod, note)
         known = self._app_queues.setdefault(pod.app, queue)
         if known != queue:
-            self._note(pod, "its application is in another queue, where its first pod came", known)
+            self._change(
+                pod, "its application is in another queue, where its first pod came", known
+            )
         self._workload.submit(
             Job(
                 at_us=at_us,
@@ -97,8 +99,10 @@ class Submitting:
         )
 
     def _note(self, pod: Pod, text: str, example: str = "") -> None:
-        detail = f"{pod.full_name}: {example}" if example else pod.full_name
-        self._account.note(POD, text, pod.place, detail)
+        self._account.note(POD, text, pod.place, _detail(pod, example))
+
+    def _change(self, pod: Pod, text: str, example: str = "") -> None:
+        self._account.change(POD, text, pod.place, _detail(pod, example))
 
     # KUBERNETES-6, KUBERNETES-7, KUBERNETES-8
     def _why_not(self, pod: Pod, at_us: int) -> str | None:
@@ -162,7 +166,7 @@ class Submitting:
             return {**written, PODS: 1}
         if written:
             return written
-        self._note(pod, "it asks for nothing: it has 1m of vcore")
+        self._change(pod, "it asks for nothing: it has 1m of vcore")
         return _LEAST
 
     # KUBERNETES-15, KUBERNETES-16
@@ -177,9 +181,9 @@ class Submitting:
     # KUBERNETES-5
     def _run_us(self, pod: Pod, at_us: int) -> int | None:
         if pod.state == State.PENDING:
-            self._note(pod, "it was not bound yet: once it is bound it holds its room to the end")
+            self._change(pod, "it was not bound yet: once it is bound it holds its room to the end")
         elif pod.state == State.RUNNING:
-            self._note(pod, "it had not ended: it holds its room to the end")
+            self._change(pod, "it had not ended: it holds its room to the end")
         if pod.finished_us is None or pod.started_us is None:
             return None
         return max(pod.finished_us - max(pod.started_us, min(at_us, pod.finished_us)), 1)
@@ -212,3 +216,7 @@ def _runs_at(pod: Pod, at_us: int) -> bool:
     if pod.started_us is None or pod.started_us > at_us:
         return False
     return pod.state == State.RUNNING or (pod.finished_us is not None and pod.finished_us > at_us)
+
+
+def _detail(pod: Pod, example: str) -> str:
+    return f"{pod.full_name}: {example}" if example else pod.full_name

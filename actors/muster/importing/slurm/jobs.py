@@ -162,24 +162,27 @@ class Jobs:
         return path
 
     def _note(self, record: Record, shape: Shape, run: int, place: str) -> None:
-        note = self._account.note
+        change = self._account.change
         if (
             record.submit_us is not None
             and record.eligible_us is not None
             and record.eligible_us > record.submit_us
         ):
-            note(JOB, "could start later than it was submitted, and comes then", place, record.job)
+            change(
+                JOB, "could start later than it was submitted, and comes then", place, record.job
+            )
         if not record.is_over:
-            note(JOB, "had not ended: it holds its room to the end", place, record.job)
+            change(JOB, "had not ended: it holds its room to the end", place, record.job)
         if record.suspended_s:
             text = "was suspended: it holds its room meanwhile"
-            note(JOB, text, place, f"{record.suspended_s} s")
+            change(JOB, text, place, f"{record.suspended_s} s")
         if record.reservation:
-            note(JOB, "ran in a reservation, which the feed has not", place, record.reservation)
+            text = "ran in a reservation, which the feed has not"
+            self._account.note(JOB, text, place, record.reservation)
         if run > 1:
-            note(JOB, "a further run of a job, as a job of its own", place, record.job)
+            change(JOB, "a further run of a job, as a job of its own", place, record.job)
         for text, example in shape.notes:
-            note(JOB, text, place, example)
+            self._account.note(JOB, text, place, example)
 
     def _submit(
         self,

@@ -26,7 +26,7 @@ class Limits:
 
     def __init__(self, partitions: Mapping[str, Partition], account: Account) -> None:
         self._partitions = partitions
-        self._note = account.note
+        self._change = account.change
 
     def of(self, record: Record, place: str) -> int | None:
         """Return the estimate of a job in seconds; None if nothing says it."""
@@ -39,12 +39,12 @@ class Limits:
             limit = limit or partition.most_s
             if limit is not None:
                 text = "says no time limit: its estimate is that of its partition"
-                self._note(JOB, text, place, f"{name}, {limit} s")
+                self._change(JOB, text, place, f"{name}, {limit} s")
                 return limit
         if record.is_unlimited or partition is not None:
             text = "has no time limit: its estimate is a year, as Slurm plans it"
-            self._note(JOB, text, place, record.job)
+            self._change(JOB, text, place, record.job)
             return YEAR_S
         text = "says no time limit: a backfill plans with the time that it really ran"
-        self._note(JOB, text, place, record.job)
+        self._change(JOB, text, place, record.job)
         return None

@@ -18,6 +18,11 @@ _STRICT: Final = (
     "A job that does not fit keeps back all others; in Slurm only those of its partition.",
 )
 
+_GREEDY: Final = (
+    "the queues are greedy, as no file says the SchedulerType of Slurm: give --slurm-conf with a "
+    "slurm.conf, or with what `scontrol show config` prints"
+)
+
 
 # IMPORT-15
 def take_scheduler(setup: Setup, workload: Workload) -> None:
@@ -25,13 +30,14 @@ def take_scheduler(setup: Setup, workload: Workload) -> None:
 
     Args:
         setup: How Slurm schedules.
-        workload: Gets the setting of ``root``, with comments.
+        workload: Gets the setting of ``root``, with comments; or a remark that it has none.
     """
     if setup.parameters is not None:
         value, place = setup.parameters
         example = f"SchedulerParameters={value}"[:80]
         workload.account.note(_WHAT, "no queue has it", place, example)
     if setup.scheduler is None:
+        workload.remarks.append(_GREEDY)
         return
     value, place = setup.scheduler
     order = _ORDERS.get(value.lower())

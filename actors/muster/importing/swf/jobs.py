@@ -190,7 +190,7 @@ class _Reader:
         if job > self._last_job and job >= 0:
             self._last_job = job
             return str(job)
-        self._account.note(
+        self._account.change(
             _JOB, "named after its line, as job numbers do not rise", place, str(job)
         )
         return f"{job}-line-{place.rpartition(':')[2]}"

@@ -151,7 +151,7 @@ class _Rows:
         if tasks > 1 and self._wide == "skip":
             raise _LeftOutError("of several asks (see --wide)", f"{tasks} asks")
         if tasks > 1 and self._wide == "split":
-            self._account.note(_ROW, "of several asks, which start one by one", place)
+            self._account.change(_ROW, "of several asks, which start one by one", place)
         group = row[mapped.group].strip() if mapped.group else ""
         return Job(
             at_us=at_us,
@@ -206,7 +206,7 @@ class _Rows:
                 said = f"{row[mapped.start]} to {row[mapped.end]}"
                 raise _LeftOutError("it ended before it started", said)
         if run_us < _SECOND:
-            self._account.note(_ROW, "shorter than 1 s, which it runs in the feed", place)
+            self._account.change(_ROW, "shorter than 1 s, which it runs in the feed", place)
         return max(run_us, _SECOND)
 
     def _estimate_us(self, row: Mapping[str, str], place: str) -> int | None:

@@ -34,7 +34,7 @@ class Account:
     """Counts what is read, what becomes part of the feed, and what is left out, by cause.
 
     Every record that is read has to be taken or left out, once. What is noted is taken, but the
-    feed does not say all of it.
+    feed does not say all of it; what is changed is taken, and the feed says it in another form.
 
     Attributes:
         read: How many records were read, by kind, in the singular.
@@ -46,6 +46,7 @@ class Account:
         self.taken: Counter[str] = Counter()
         self._left_out: dict[tuple[str, str], Cause] = {}
         self._notes: dict[tuple[str, str], Cause] = {}
+        self._changes: dict[tuple[str, str], Cause] = {}
 
     def leave_out(
         self, what: str, text: str, first: str, example: str = "", count: int = 1
@@ -73,6 +74,18 @@ class Account:
         """
         _count(self._notes, Cause(what, text, count, first, example))
 
+    def change(self, what: str, text: str, first: str, example: str = "", count: int = 1) -> None:
+        """Count records that are taken, and that the feed says in another form.
+
+        Args:
+            what: Their kind, in the singular.
+            text: In what form.
+            first: Where the first of them stands.
+            example: Its value.
+            count: How many they are.
+        """
+        _count(self._changes, Cause(what, text, count, first, example))
+
     @property
     def left_out(self) -> tuple[Cause, ...]:
         """What was left out, the most frequent cause first."""
@@ -82,6 +95,11 @@ class Account:
     def notes(self) -> tuple[Cause, ...]:
         """What was noted, the most frequent first."""
         return _by_number(self._notes)
+
+    @property
+    def changes(self) -> tuple[Cause, ...]:
+        """What was changed, the most frequent first."""
+        return _by_number(self._changes)
 
     @property
     def missing(self) -> Counter[str]:

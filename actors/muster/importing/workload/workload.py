@@ -74,6 +74,7 @@ class Workload:
         nodes: The nodes with which the feed begins.
         settings: What a made configuration says of queues, by their paths, beside their names.
         comments: What a made configuration says of them, in lines of a text.
+        remarks: What its user should know of it, each in one line.
         head: Other events with which it begins, after the nodes, such as priority classes.
     """
 
@@ -85,6 +86,7 @@ class Workload:
         self.nodes: list[NodeFields] = []
         self.settings: dict[str, Mapping[str, object]] = {}
         self.comments: list[str] = []
+        self.remarks: list[str] = []
         self.head: list[Event] = []
         self._spool = Spool()
         self._queues: set[str] = set()

@@ -46,7 +46,13 @@ def test_what_an_ask_needs() -> None:
     ("written", "message"),
     [
         (5, "5 is not a map"),
-        ({"gpu": 0}, ".gpu: 0 is not a whole number between 1 and"),
+        (
+            {"gpu": 0},
+            (
+                ".gpu: 0 is not a whole number of 1 or more: write how many whole devices are needed, "
+                "or {milli: 500} for half of one"
+            ),
+        ),
         ({"gpu": "1"}, ".gpu: '1' is a text, not a number"),
         ({"gpu": None}, ".gpu: null is not a whole number"),
         ({"a.b": 1}, ".a.b: 'a.b' is no RFC 1123 label"),
@@ -75,6 +81,48 @@ def test_needs_are_refused_with_their_place(written: Raw, message: str) -> None:
 def test_stocks_are_refused_with_their_place(written: Raw, message: str) -> None:
     with pytest.raises(FieldError) as caught:
         STOCKS.parse(written)
+    assert str(caught.value).startswith(message)
+
+
+HALF = "is not a whole number: write {milli: 500} for this share of one device"
+
+
+# DEVICE-2
+@pytest.mark.parametrize(
+    ("written", "message"),
+    [
+        (Plain("0.5"), f".gpu: '0.5' {HALF}"),
+        (Plain(".5"), f".gpu: '.5' {HALF}"),
+        (0.5, f".gpu: 0.5 {HALF}"),
+        (Plain("0.0001"), ".gpu: '0.0001' is not a whole number: write {milli: 1} for this share"),
+        (Plain("1.5"), ".gpu: '1.5' is not a whole number of 1 or more: write how many whole"),
+        (Plain("half"), ".gpu: 'half' is not a whole number of 1 or more: write how many whole"),
+        (Plain("nan"), ".gpu: 'nan' is not a whole number of 1 or more: write how many whole"),
+        ("0.5", ".gpu: '0.5' is a text, not a number: leave out the quotes"),
+        (
+            {"count": Plain("0.25")},
+            ".gpu.count: '0.25' is not a whole number: write milli: 250 in place of count",
+        ),
+        ({"count": 0}, ".gpu.count: 0 is not a whole number of 1 or more: write how many whole"),
+        (
+            {"milli": 1500},
+            (
+                ".gpu.milli: 1500 is not a whole number between 1 and 1000, the thousandths of one "
+                "device: whole ones are written with count"
+            ),
+        ),
+        (
+            {"milli": Plain("0.5")},
+            (
+                ".gpu.milli: '0.5' is not a whole number between 1 and 1000, the thousandths of one "
+                "device: write 500 for this share"
+            ),
+        ),
+    ],
+)
+def test_a_refusal_says_how_a_share_is_written(written: Raw, message: str) -> None:
+    with pytest.raises(FieldError) as caught:
+        NEEDS.parse({"gpu": written})
     assert str(caught.value).startswith(message)
 
 

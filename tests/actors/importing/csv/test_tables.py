@@ -192,7 +192,7 @@ def test_jobs_of_several_asks_can_be_split_or_skipped(tmp_path: Path) -> None:
     events, summary = imported("csv", path, *given, "--wide", "split")
 
     assert not of(events, "add_gang")
-    assert summary["not_in_feed"][0]["count"] == 1
+    assert summary["in_another_form"][0]["count"] == 1
     events, summary = imported("csv", path, *given, "--wide", "skip")
     assert [app["app"] for app in of(events, "add_app")] == ["b"]
     assert summary["left_out"][0]["cause"] == "of several asks (see --wide)"

@@ -61,6 +61,11 @@ class Fed:
         """What was noted."""
         return _texts(self.account.notes)
 
+    @property
+    def changes(self) -> list[str]:
+        """What is in the feed in another form."""
+        return _texts(self.account.changes)
+
 
 def _texts(causes: tuple[Cause, ...]) -> list[str]:
     return [f"{cause.count} {cause.what}: {cause.text}" for cause in causes]

@@ -87,7 +87,7 @@ def test_a_gang_with_fewer_pods_than_it_needs_can_start() -> None:
     feed = fed(*members(3), node(), other("PodGroup", "g", {"minMember": 5}))
 
     assert feed.of("add_gang")[0]["min_member"] == 3
-    (note,) = feed.account.notes
+    (note,) = feed.account.changes
     assert (note.what, note.example) == ("gang", "default/g: 3 of 5")
 
 

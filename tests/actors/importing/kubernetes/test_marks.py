@@ -69,7 +69,7 @@ def test_an_application_stays_in_the_queue_of_its_first_pod() -> None:
     feed = fed(pod("a", labels=first), pod("b", labels=second), node())
 
     assert feed.queues == ["root.one"]
-    assert feed.notes == ["1 pod: its application is in another queue, where its first pod came"]
+    assert feed.changes == ["1 pod: its application is in another queue, where its first pod came"]
 
 
 def test_the_user_of_an_application() -> None:

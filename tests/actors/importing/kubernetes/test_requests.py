@@ -77,7 +77,7 @@ def test_where_nodes_do_not_count_pods_it_asks_for_a_little() -> None:
     feed = fed(pod("a", requests={}), bare)
 
     assert feed.ask["resources"] == {"vcore": "1m"}
-    assert feed.notes == ["1 pod: it asks for nothing: it has 1m of vcore"]
+    assert feed.changes == ["1 pod: it asks for nothing: it has 1m of vcore"]
 
 
 @pytest.mark.parametrize("cpu", ["-1", "much", "1e30", [], None])

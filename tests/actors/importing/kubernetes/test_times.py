@@ -63,14 +63,14 @@ def test_a_pod_that_runs_holds_its_room_to_the_end() -> None:
     feed = fed(pod("a", ended=None), node())
 
     assert "run_for" not in feed.ask
-    assert feed.notes == [f"1 pod: {ENDS}"]
+    assert feed.changes == [f"1 pod: {ENDS}"]
 
 
 def test_a_pod_that_waits_is_asked_for() -> None:
     feed = fed(pod("a", bound=None), node())
 
     assert "run_for" not in feed.ask
-    assert feed.notes == [
+    assert feed.changes == [
         "1 pod: it was not bound yet: once it is bound it holds its room to the end"
     ]
 
@@ -138,4 +138,4 @@ def test_pods_that_ran_at_since_come_then() -> None:
         f"{DAY}02:00Z",
     ]
     assert feed.left_out == ["1 pod: outside --since and --until"]
-    assert "2 pods: it ran already" in f"{feed.notes}".replace("2 pod:", "2 pods:")
+    assert "2 pods: it ran already" in f"{feed.changes}".replace("2 pod:", "2 pods:")

@@ -63,5 +63,5 @@ def ask_of(folder: Path, nodes: object = NODES, **values: str) -> Event:
 
 
 def causes(summary: dict[str, Any], where: str = "left_out") -> dict[str, int]:
-    """Return what was left out, or ``not_in_feed``, with its count."""
+    """Return what was left out, or another list of the summary, with its count."""
     return {cause["cause"]: cause["count"] for cause in summary[where]}

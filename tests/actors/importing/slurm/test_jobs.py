@@ -26,13 +26,13 @@ def test_a_job_of_one_node_is_one_ask(tmp_path: Path) -> None:
             "estimate": 3600,
         }
     ]
-    assert (summary["left_out"], summary["not_in_feed"]) == ([], [])
+    assert (summary["left_out"], summary["not_in_feed"], summary["in_another_form"]) == ([], [], [])
 
 
 def test_a_job_comes_when_it_can_start(tmp_path: Path) -> None:
     events, summary = of_rows(tmp_path, row(7, Eligible="2026-01-31T10:00:03"))
     assert events[0]["at"] == "2026-01-31T10:00:03Z"
-    assert causes(summary, "not_in_feed") == {
+    assert causes(summary, "in_another_form") == {
         "could start later than it was submitted, and comes then": 1
     }
     # It cannot have started before.
@@ -71,7 +71,7 @@ def test_a_job_that_ran_is_taken_however_it_ended(tmp_path: Path, state: str) ->
 def test_a_job_that_has_not_ended_holds_its_room(tmp_path: Path) -> None:
     events, summary = of_rows(tmp_path, row(7, State="RUNNING", End="Unknown"))
     assert "run_for" not in of(events, "add_ask")[0]
-    assert causes(summary, "not_in_feed") == {"had not ended: it holds its room to the end": 1}
+    assert causes(summary, "in_another_form") == {"had not ended: it holds its room to the end": 1}
 
 
 def test_a_job_that_has_ended_ends_even_if_its_end_is_not_known(tmp_path: Path) -> None:
@@ -84,7 +84,7 @@ def test_each_run_of_a_job_is_a_job(tmp_path: Path) -> None:
     events, summary = of_rows(tmp_path, first, second, row(8))
     assert [app["app"] for app in of(events, "add_app")] == ["7", "8", "7-run-2"]
     assert [ask["run_for"] for ask in of(events, "add_ask")] == [10, 100, 100]
-    assert causes(summary, "not_in_feed") == {"a further run of a job, as a job of its own": 1}
+    assert causes(summary, "in_another_form") == {"a further run of a job, as a job of its own": 1}
 
 
 def test_a_record_that_stands_there_twice_counts_once(tmp_path: Path) -> None:
@@ -180,7 +180,5 @@ def test_jobs_without_an_account_go_to_the_queue_of_their_partition(tmp_path: Pa
 
 def test_what_the_feed_does_not_say_is_noted(tmp_path: Path) -> None:
     _, summary = of_rows(tmp_path, row(7, Suspended="00:00:10", Reservation="class"))
-    assert causes(summary, "not_in_feed") == {
-        "ran in a reservation, which the feed has not": 1,
-        "was suspended: it holds its room meanwhile": 1,
-    }
+    assert causes(summary, "not_in_feed") == {"ran in a reservation, which the feed has not": 1}
+    assert causes(summary, "in_another_form") == {"was suspended: it holds its room meanwhile": 1}

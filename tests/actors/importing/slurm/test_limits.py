@@ -54,7 +54,7 @@ def test_the_partition_says_the_limit(
     for nodes, options in (("2x vcore=8,memory=16Gi", ("--slurm-conf", conf)), (conf, ())):
         events, summary = of_rows(tmp_path, job, nodes=nodes, options=options)
         assert _estimate(of(events, "add_ask")) == estimate
-        told = causes(summary, "not_in_feed").keys() & {_OF_PARTITION, _A_YEAR, _UNKNOWN}
+        told = causes(summary, "in_another_form").keys() & {_OF_PARTITION, _A_YEAR, _UNKNOWN}
         assert told == ({cause} if cause else set())
 
 
@@ -65,7 +65,7 @@ def test_without_the_partition_a_limit_is_not_known(tmp_path: Path) -> None:
         row(2, TimelimitRaw="", Partition="short"),
     )
     assert [ask.get("estimate") for ask in of(events, "add_ask")] == [_YEAR_S, None]
-    assert causes(summary, "not_in_feed") == {_A_YEAR: 1, _UNKNOWN: 1}
+    assert causes(summary, "in_another_form") == {_A_YEAR: 1, _UNKNOWN: 1}
 
 
 @pytest.mark.parametrize(

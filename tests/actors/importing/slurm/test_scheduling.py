@@ -8,8 +8,9 @@ from typing import Any
 import pytest
 import yaml
 
+from tests.actors.cli.helpers import run
 from tests.actors.importing.helpers import of, written
-from tests.actors.importing.slurm.helpers import causes, of_rows, row
+from tests.actors.importing.slurm.helpers import NODES, causes, dump_of, of_rows, row
 
 _NO_ORDER = "no order of a queue is like it: the queues are greedy"
 
@@ -63,3 +64,30 @@ def test_a_comment_says_where_the_order_comes_from(tmp_path: Path) -> None:
     assert any("backfill.depth" in line for line in comments)
     (partition,) = yaml.safe_load(text)["partitions"]
     assert partition["queues"][0]["properties"] == {"scheduling.order": "backfill"}
+
+
+# IMPORT-15
+def test_without_a_slurm_conf_the_summary_says_that_the_queues_are_greedy(tmp_path: Path) -> None:
+    _, summary = of_rows(tmp_path, row(1))
+    (remark,) = summary["remarks"]
+    assert remark.startswith("the queues are greedy, as no file says the SchedulerType")
+    assert "give --slurm-conf" in remark
+
+    conf = written(tmp_path / "slurm.conf", "ClusterName=c\n")
+    assert of_rows(tmp_path, row(1), options=("--slurm-conf", conf))[1]["remarks"] == []
+
+
+# IMPORT-15
+def test_whoever_gives_a_configuration_has_chosen_the_order(tmp_path: Path) -> None:
+    config = written(tmp_path / "queues.yaml", "partitions: [{queues: [{name: root}]}]")
+    assert of_rows(tmp_path, row(1), options=("--config", config))[1]["remarks"] == []
+
+
+def test_the_summary_says_what_is_in_the_feed_in_another_form(tmp_path: Path) -> None:
+    jobs = dump_of(row(7, Reservation="class", Suspended="00:00:10"))
+    dump = written(tmp_path / "jobs.txt", jobs)
+    said = run("import", "slurm", dump, "--nodes", NODES, "-o", tmp_path / "feed.jsonl").stdout
+
+    assert "\norder: the queues are greedy, as no file says" in said
+    _, _, forms = said.partition("\nnot in the feed:\n  1 job: ran in a reservation")
+    assert "\nin the feed in another form:\n  1 job: was suspended" in forms

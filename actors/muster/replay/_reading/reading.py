@@ -1,8 +1,8 @@
 """Warnings about what a feed says, found while it is read. No decision depends on them.
 
 The warnings of a configuration are announced without a place when it is loaded; here they have their
-file, line and path. The others are about names of resource types: some that look like a slip, and those
-in a configuration that no node and no ask has.
+file, line and path. The others are about names of resource types, some that look like a slip and those
+in a configuration that no node and no ask has, and about what asks and gangs want of nodes.
 """
 
 from __future__ import annotations
@@ -10,10 +10,10 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator
 from typing import Final, final
 
-import attrs
-
 from muster.feeds import FeedItem
 from muster.replay._beginning import Beginning
+from muster.replay._reading.wanted import Wanted
+from muster.replay._reading.warning import FeedWarning
 from muster_core.config.model import Configuration
 from muster_core.config.type_names import similar_type, warning_about
 from muster_core.events import AddAsk, AddNode, Apply, Configure, NodeObject, PodObject, UpdateNode
@@ -24,26 +24,6 @@ from muster_core.values.quantities import shown
 
 _NO_SLIPS: Final = frozenset({"vcore", "memory"})
 """Types that a feed without any of them may limit: whoever writes them does not mean others."""
-
-
-@final
-@attrs.frozen
-class FeedWarning:
-    """A warning about a feed.
-
-    Attributes:
-        file: The file of the configuration that it is about; None if it is about the feed itself.
-        index: The index of the event, from 0, or None if no single event brought it.
-        line: The line in the file or in the feed, from 1, or None if it is not known.
-        path: The path of the field, or an empty text.
-        message: The message.
-    """
-
-    file: str | None
-    index: int | None
-    line: int | None
-    path: str
-    message: str
 
 
 @final
@@ -65,9 +45,11 @@ class Reading:
         self._real: dict[str, None] = {}
         #: The types of configurations, each with the event that named it first.
         self._wanted: dict[str, tuple[int, NamedType]] = {}
+        self._of_nodes = Wanted()
 
     def begin(self, beginning: Beginning) -> None:
         """Begin with a state, whose nodes and asks have types."""
+        self._of_nodes.begin(beginning.nodes.values())
         for amounts in beginning.nodes.values():
             self._real |= dict.fromkeys(amounts)
         for old in beginning.asks:
@@ -75,6 +57,7 @@ class Reading:
 
     def saw(self, item: FeedItem) -> None:
         """Look at an item."""
+        self._of_nodes.saw(item)
         content = item.content
         if isinstance(content, AddAsk):
             self._has(item, "resources", content.resources)
@@ -96,14 +79,21 @@ class Reading:
 
     # CONFIG-85
     def end(self) -> None:
-        """Pass on what is known only at the end of the feed: types that nothing has."""
+        """Pass on what is known only at the end of the feed, such as types that nothing has."""
+        for warning in self._of_nodes.warnings():
+            self._warn(warning)
         if not self._real:
             return
         for name, (index, named) in self._wanted.items():
             if name not in self._real and name not in _NO_SLIPS:
                 message = f"no node and no ask of the feed has the type {shown(name)}"
-                hint = did_you_mean(name, self._real)
+                hint = did_you_mean(name, self._real) or self._as_devices(name)
                 self._warn(FeedWarning(named.file, index, named.line, named.path, message + hint))
+
+    def _as_devices(self, name: str) -> str:
+        """Return how devices of this name are limited, or an empty text if there are none."""
+        own = resource_type(name.rpartition("/")[2])
+        return f"; did you mean {own}?" if own in self._real else ""
 
     # CONFIG-84
     def _has(self, item: FeedItem, path: str, types: Iterable[str]) -> None:

@@ -1,0 +1,1 @@
+"""Warnings about what a feed says, found while it is read. They know nothing of what is decided."""
