@@ -79,6 +79,38 @@ def fits_alone(forecast: Forecast, written: Callable[[int], str]) -> str:
     return f"Alone it would fit at {written(fits_at)}."
 
 
+# OUTLOOK-9
+def how_it_runs(
+    ends_at_us: int | None, passed: Iterable[Passed], written: Callable[[int], str]
+) -> Iterator[str]:
+    """Yield sentences that say when an ask that runs will end, and whom it has passed.
+
+    Args:
+        ends_at_us: When it is expected to end, in microseconds since the origin; None if nobody
+            knows.
+        passed: The reservations that it did not delay when it got its node.
+        written: Writes an instant, given in microseconds since the origin.
+    """
+    if ends_at_us is not None:
+        yield f"It is expected to end at {written(ends_at_us)}."
+    yield from whom_it_passed(passed, written)
+
+
+def where_it_is(ask: str, fate: str, node: str | None, queue: str, since: str | None) -> str:
+    """Return a sentence, without a full stop, that says in which state an ask is.
+
+    Args:
+        ask: The ask, as ``app/ask``.
+        fate: Its state: pending, parked, waiting or bound.
+        node: The node that it holds, or None.
+        queue: The path of its queue.
+        since: Since when, as text; None if that is not kept.
+    """
+    on = "" if node is None else f" on {node}"
+    then = "since before what is kept" if since is None else f"since {since}"
+    return f"{ask} is {fate}{on} in {queue} {then}"
+
+
 # OUTLOOK-8
 def whom_it_passed(passed: Iterable[Passed], written: Callable[[int], str]) -> Iterator[str]:
     """Yield sentences that say which reservations an ask did not delay when it got its node.

@@ -14,8 +14,9 @@ from typing import Any, cast
 import pytest
 
 from muster.explain import explain
-from muster.explain._maps import explanation_map, remedy_map
+from muster.explain._maps import explanation_map, passed_map, remedy_map
 from muster.feeds import read_feed
+from tests.actors.reserving import reserved
 from tests.actors.serving.here import Here
 from tests.actors.serving.served import PATIENCE_S
 from tests.actors.serving.truth import Truth, fill
@@ -102,6 +103,52 @@ def test_an_ask_that_runs_has_no_reason(here: Here) -> None:
     assert item["reasons"] == item["levels"] == []
     assert item["position"] is None
     assert item["first"] is item["since"] is item["remedies"] is None
+
+
+# LISTS-10, OUTLOOK-8, OUTLOOK-9
+def test_when_an_ask_that_runs_ends_and_whom_it_passed(tmp_path: Path) -> None:
+    state, feed = tmp_path / "state", reserved(tmp_path)
+    fill(state, feed)
+    answer = explain(read_feed(feed), "new", "small", search=False)
+    small = {"bound": 10, "ends_at": 40, "passed": list(map(passed_map, answer.whereabouts.passed))}
+    assert [one["ask"] for one in small["passed"]] == ["new/wide", "new/next"]
+    brief = {
+        "bound": 10,
+        "ends_at": 35,
+        "passed": [{**one, "ends": 35} for one in small["passed"]],
+    }
+
+    def said(name: str, app: str = "new") -> dict[str, object]:
+        item = why(here, name, app)
+        return {field: item[field] for field in ("bound", "ends_at", "passed")}
+
+    # It is found out when the batches are run again, and while the service runs.
+    with Here(state) as here:
+        assert said("small") == small
+        here.post(ask("brief", 1, "new", node="n1", run_for=25))
+        assert said("brief") == brief
+        assert said("long", "old") == {"bound": 0, "ends_at": 100, "passed": []}
+        assert said("open", "old") == {"bound": 0, "ends_at": None, "passed": []}
+        assert said("wide") == {"bound": None, "ends_at": None, "passed": []}
+    # From here on it is kept.
+    with Here(state) as here:
+        assert said("brief") == brief
+
+
+# OUTLOOK-9
+def test_an_ask_that_takes_too_long_ends_in_the_future(here: Here) -> None:
+    here.post(
+        {"op": "add_node", "node": "n2", "capacity": {"vcore": 1}},
+        ask("slow", 1, "job", estimate=0.05, node="n2"),
+    )
+    bound, ends = 0.0, 0.0
+    until = monotonic() + PATIENCE_S
+    # No batch follows, and time goes on.
+    while ends <= bound + 0.1:
+        assert monotonic() < until
+        item = why(here, "slow", "job")
+        bound, ends = item["bound"], item["ends_at"]
+    assert round((ends - bound) / 0.05, 3) in {4, 8, 16, 32, 64}
 
 
 def test_a_remedy_does_what_it_says(here: Here) -> None:

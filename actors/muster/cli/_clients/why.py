@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Iterator
 from datetime import UTC, datetime, timedelta
 from functools import partial
 from typing import Any, Final
@@ -17,12 +18,15 @@ from muster.cli._clients.output import Form, form_option, print_map, printable
 from muster.cli._options import example
 from muster.cli._progress import instant
 from muster.cli._tables import console_of
-from muster.explain import when_it_starts
-from muster.explain._maps import reserved_of
+from muster.explain import how_it_runs, when_it_starts, where_it_is
+from muster.explain._maps import passed_of, reserved_of
 from muster.feeds._encodings.encode import to_yaml_item
 from muster.figures.instants import dated, instant_of
 from muster_core.decisions import MICROSECONDS
 from muster_core.reasons import UNKNOWN_START, Forecast, Outlook
+from muster_core.snapshots import AskPlace
+
+_BOUND: Final = AskPlace.BOUND.value
 
 _EPOCH: Final = datetime.fromtimestamp(0, UTC)
 
@@ -52,13 +56,12 @@ def command(address: Address, /, ask: str, *, remedies: bool, forecast: bool, fo
 def _print(ask: str, answer: dict[str, Any], *, searched: bool) -> None:
     found: dict[str, Any] = answer["item"]
     reasons = found["reasons"]
-    if not reasons:
-        node = found.get("node")
-        where = f" on {printable(node)}" if node else ""
-        click.echo(f"{printable(ask)} is bound{where}")
-        return
     origin_us = _microseconds(answer["time"]) - round(answer["at"] * MICROSECONDS)
-    click.echo(_sentence(reasons[0], origin_us))
+    for sentence in _around(ask, found, partial(_date, origin_us)):
+        click.echo(printable(sentence))
+    if not reasons:
+        return
+    click.echo(f"\n{_sentence(reasons[0], origin_us)}")
     if len(reasons) > 1:
         click.echo("\nAlso:")
         for reason in reasons[1:]:
@@ -73,6 +76,17 @@ def _print(ask: str, answer: dict[str, Any], *, searched: bool) -> None:
             click.echo(f"- {printable(sentence)}")
     if searched:
         _print_remedies(found.get("remedies") or [])
+
+
+def _around(ask: str, found: dict[str, Any], written: Callable[[int], str]) -> Iterator[str]:
+    """Yield where an ask is, since when, and how it runs, as far as an answer has it."""
+    node, is_bound = found["node"], found["place"] == _BOUND
+    since_us = _in_us(found.get("bound") if is_bound else found["since"])
+    since = None if since_us is None else written(since_us)
+    yield where_it_is(ask, found["place"], node, found["queue"], since)
+    # A server that is older says neither.
+    passed = [passed_of(one) for one in found.get("passed", [])]
+    yield from how_it_runs(_in_us(found.get("ends_at")), passed, written)
 
 
 def _outlook(found: dict[str, Any]) -> Outlook | None:

@@ -17,6 +17,8 @@ FEED = """
 - {op: add_ask, app: etl, ask: load, resources: {vcore: 3}, count: 2}
 """
 
+DATE = r"20\d\d-\d\d-\d\dT\d\d:\d\d:\d\dZ"
+
 
 @pytest.fixture(scope="module", autouse=True)
 def filled(served: Served, tmp_path_factory: pytest.TempPathFactory) -> None:
@@ -29,7 +31,9 @@ def test_all_reasons() -> None:
     result = run("why", "etl/load-1")
 
     assert result.exit_code == 0, result.output
-    assert result.stdout.startswith("NoNodeFits: of 1 node 1 has too little vcore; n1 ")
+    head, _, told = result.stdout.partition("\n\n")
+    assert re.fullmatch(rf"etl/load-1 is pending in root\.prod since {DATE}", head)
+    assert told.startswith("NoNodeFits: of 1 node 1 has too little vcore; n1 ")
 
 
 # OUTLOOK-1, OUTLOOK-2, OUTLOOK-3
@@ -53,7 +57,35 @@ def test_what_would_help(tmp_path: Path) -> None:
     feed = tmp_path / "remedy.yaml"
     feed.write_text(f"- {event}\n")
     assert run("submit", feed).exit_code == 0
-    assert run("why", "etl/load-1").stdout == "etl/load-1 is bound on n1\n"
+    told = run("why", "etl/load-1").stdout
+    assert re.fullmatch(rf"etl/load-1 is bound on n1 in root\.prod since {DATE}\n", told)
+
+
+# OUTLOOK-8, OUTLOOK-9
+def test_when_an_ask_that_runs_ends_and_whom_it_passed() -> None:
+    events = """
+- op: configure
+  config:
+    partitions:
+      - name: default
+        queues:
+          - name: root
+            queues: [{name: fill, properties: {scheduling.order: backfill}}]
+- {op: add_node, node: b1, capacity: {gpu: 4}}
+- {op: add_app, app: sim, queue: root.fill}
+- {op: add_ask, app: sim, ask: long, resources: {gpu: 3}, estimate: 1h}
+- {op: add_ask, app: sim, ask: wide, resources: {gpu: 4}}
+"""
+    assert run("submit", "-", given=events).exit_code == 0
+    small = "- {op: add_ask, app: sim, ask: small, resources: {gpu: 1}, estimate: 10m}\n"
+    assert run("submit", "-", given=small).exit_code == 0
+
+    first, *more = run("why", "sim/small").stdout.splitlines()
+    assert re.fullmatch(rf"sim/small is bound on b1 in root\.fill since {DATE}", first)
+    assert [re.sub(DATE, "DATE", line) for line in more] == [
+        "It is expected to end at DATE.",
+        "It passed sim/wide, with a reservation from DATE: it was expected to end by DATE.",
+    ]
 
 
 def test_as_json() -> None:
@@ -87,5 +119,4 @@ def test_when_it_starts_is_a_date() -> None:
     assert run("submit", "-", given=more).exit_code == 0
 
     result = run("why", "etl/next", "--forecast")
-    date = r"20\d\d-\d\d-\d\dT\d\d:\d\d:\d\dZ"
-    assert re.search(rf"- Alone it would fit at {date}\.\n- It starts at {date} if", result.stdout)
+    assert re.search(rf"- Alone it would fit at {DATE}\.\n- It starts at {DATE} if", result.stdout)
