@@ -12,6 +12,7 @@ from muster.explain._moment import RefusedSoFar
 from muster.explain._remedies.remedy import Remedy, RemedyKind
 from muster.explain._when import (
     how_it_runs,
+    not_then,
     what_is_reserved,
     when_it_starts,
     where_it_is,
@@ -31,6 +32,7 @@ __all__ = [
     "explain",
     "explain_all",
     "how_it_runs",
+    "not_then",
     "what_is_reserved",
     "when_it_starts",
     "where_it_is",

@@ -9,7 +9,15 @@ import attrs
 
 from muster.explain._remedies.remedy import Remedy
 from muster_core.decisions import MICROSECONDS, seconds
-from muster_core.reasons import Explanation, Forecast, Outlook, Passed, PendingReason, Reserved
+from muster_core.reasons import (
+    Code,
+    Explanation,
+    Forecast,
+    Outlook,
+    Passed,
+    PendingReason,
+    Reserved,
+)
 
 
 def explanation_map(explanation: Explanation | None) -> dict[str, object]:
@@ -40,6 +48,13 @@ def reason_map(reason: PendingReason) -> dict[str, object]:
         "facts": dict(reason.facts),
         "rules": list(reason.code.rules),
     }
+
+
+def reason_of(found: Mapping[str, Any] | None) -> PendingReason | None:
+    """Return a reason from its map."""
+    if found is None:
+        return None
+    return PendingReason(Code(found["code"]), found["message"], found["facts"])
 
 
 # OUTLOOK-5

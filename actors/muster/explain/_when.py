@@ -38,8 +38,7 @@ def when_it_starts(
         yield fits_alone(outlook.forecast, written)
         # OUTLOOK-10
         if later is not None:
-            message = dated(later.message, instant_of(later.facts), written)
-            yield f"It will not start then: {message}. With a shorter estimate it may pass."
+            yield not_then(later, written)
         yield _starts(outlook.forecast, written)
 
 
@@ -77,6 +76,18 @@ def fits_alone(forecast: Forecast, written: Callable[[int], str]) -> str:
     if fits_at == UNKNOWN_START:
         return "Alone it would fit, but only after an end that is not known."
     return f"Alone it would fit at {written(fits_at)}."
+
+
+# OUTLOOK-10
+def not_then(later: PendingReason, written: Callable[[int], str]) -> str:
+    """Say why an ask does not start when it would fit alone.
+
+    Args:
+        later: Why it is held back then.
+        written: Writes an instant, given in microseconds since the origin.
+    """
+    message = dated(later.message, instant_of(later.facts), written)
+    return f"It will not start then: {message}. With a shorter estimate it may pass."
 
 
 # OUTLOOK-9

@@ -19,7 +19,7 @@ from muster.cli._options import example
 from muster.cli._progress import instant
 from muster.cli._tables import console_of
 from muster.explain import how_it_runs, when_it_starts, where_it_is
-from muster.explain._maps import passed_of, reserved_of
+from muster.explain._maps import passed_of, reason_of, reserved_of
 from muster.feeds._encodings.encode import to_yaml_item
 from muster.figures.instants import dated, instant_of
 from muster_core.decisions import MICROSECONDS
@@ -72,7 +72,8 @@ def _print(ask: str, answer: dict[str, Any], *, searched: bool) -> None:
     outlook = _outlook(found)
     if outlook is not None:
         click.echo("\nWhen will it start?")
-        for sentence in when_it_starts(ask, outlook, partial(_date, origin_us)):
+        later = reason_of(found.get("held_back_later"))
+        for sentence in when_it_starts(ask, outlook, partial(_date, origin_us), later):
             click.echo(f"- {printable(sentence)}")
     if searched:
         _print_remedies(found.get("remedies") or [])

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any, Final, final
 
 import attrs
 
-from muster.explain._maps import explanation_map, forecast_map, passed_map
+from muster.explain._maps import explanation_map, forecast_map, passed_map, reason_map
 from muster.service.access.who import Role
 from muster.service.api.answering import Unknown, single_answer
 from muster.service.api.lists import app_of, what_ask
@@ -200,6 +200,13 @@ WHY: Final = Table[WhyRow](
             lambda _: None,
         ),
         Column(
+            "held_back_later",
+            schemas.maybe(_REASON),
+            "the reason for which it is held back when it would fit alone; null if it is not, or "
+            "if no forecast was made",
+            lambda _: None,
+        ),
+        Column(
             "starts_at",
             schemas.maybe(schemas.SECONDS),
             "when it is bound in a copy of the state that runs on without further events, in "
@@ -285,8 +292,10 @@ async def _why(asked: Asked) -> Response:
     waits, item = found.value
     if waits and asked.value("forecast", bool):
         foretold = await foretell(asked.service, app_name, name)
-        item |= attrs.asdict(foretold, filter=attrs.filters.exclude("forecast"))
+        later = foretold.held_back_later
+        item |= {"foretold": foretold.foretold, "foretold_us": foretold.foretold_us}
         item |= forecast_map(foretold.forecast)
+        item["held_back_later"] = None if later is None else reason_map(later)
     if waits and asked.value("remedies", bool):
         item |= attrs.asdict(await search(asked.service, app_name, name), recurse=False)
     return json_response({**found.heading(asked.service), "item": item})

@@ -8,8 +8,13 @@ from pathlib import Path
 
 import pytest
 
+from muster.feeds import read_feed
+from muster_core.events import AddAsk
 from tests.actors.cli.helpers import run
+from tests.actors.reserving import LATER, RESERVED
+from tests.actors.serving.here import Here
 from tests.actors.serving.served import Served
+from tests.actors.serving.truth import fill
 
 FEED = """
 - {op: add_node, node: n1, capacity: {vcore: 4}}
@@ -107,6 +112,32 @@ def test_what_is_not_there(name: str, status: int, told: str) -> None:
 
     assert result.exit_code == status
     assert told in result.output
+
+
+def told(*arguments: str) -> str:
+    result = run(*arguments)
+    assert result.exit_code == 0, result.output
+    return result.stdout
+
+
+# LISTS-10, LISTS-13, OUTLOOK-2, OUTLOOK-3, OUTLOOK-6, OUTLOOK-7, OUTLOOK-8, OUTLOOK-9, OUTLOOK-10
+@pytest.mark.parametrize("feed", [RESERVED, LATER], ids=["reserved", "later"])
+def test_it_says_what_explain_says_of_the_same_state(tmp_path: Path, feed: str) -> None:
+    path, state = tmp_path / "feed.yaml", tmp_path / "state"
+    path.write_text(feed)
+    fill(state, path)
+    added = [item.content for item in read_feed(path) if isinstance(item.content, AddAsk)]
+    names = [f"{one.app}/{one.ask}" for one in added]
+    explained = {name: told("explain", str(state), "--ask", name, "--why-only") for name in names}
+
+    with Here(state) as here:
+        server = ("--server", str(here.client.base_url))
+        said = {name: told("why", name, "--forecast", *server) for name in names}
+    assert len(said) == 6
+    for name in names:
+        # It begins with the instant, and says how long the ask has been waiting up to then.
+        head, _, rest = explained[name].partition("\n")
+        assert said[name] == re.sub(rf"^{DATE}: |, for .*$", "", head) + f"\n{rest}"
 
 
 # OUTLOOK-3
