@@ -131,8 +131,8 @@ def test_second_interrupt_does_not_disturb_the_end_of_a_callable(tmp_path: Path)
     ending = tmp_path / "ending"
 
     def spin(path: str) -> str:
-        Path(path).with_name("begun").touch()
         try:
+            Path(path).with_name("begun").touch()
             while True:
                 time.sleep(0.01)
         except KeyboardInterrupt:

@@ -7,7 +7,7 @@ from collections.abc import Generator, Iterator
 from contextlib import contextmanager
 from typing import Final
 
-from muster_core.snapshots import AskPlace
+from muster_core.decisions import Decision, Kind
 from tests.naive import order
 from tests.naive.backfill.estimates import expected_end_us
 from tests.naive.backfill.parties import party_of
@@ -65,11 +65,15 @@ def starts_at_us(model: NaiveScheduler, app: str, name: str) -> int | None:
         if due_us is None:
             return None
         copied.begin(max(due_us, copied.world.now_us))
-        copied.close(copied.world.now_us)
-        if ask.place is AskPlace.BOUND:
+        # It may be bound and released again in the same batch.
+        if any(_binds(one, ask) for one in copied.close(copied.world.now_us)):
             return copied.world.now_us
     msg = f"{ask.full} is not bound after {_MOST_BATCHES} batches"
     raise RuntimeError(msg)
+
+
+def _binds(decision: Decision, ask: Ask) -> bool:
+    return decision.kind is Kind.BOUND and (decision.app, decision.ask) == (ask.app.name, ask.name)
 
 
 def _in_order(picture: Picture, path: str) -> Iterator[Ask]:

@@ -8,7 +8,7 @@ from tests.naive.backfill.forecast import fits_at, position, starts_at_us
 from tests.naive.backfill.stories import BACKFILL, PLAIN, lasting, leaf, scope
 from tests.naive.state import Ask
 from tests.naive.story import APP, LOOSE, S, Story, asks, gang, node
-from tests.naive.test_evictions import apps
+from tests.naive.test_evictions import apps, queue, tree
 
 
 def ask_of(story: Story, name: str, app: str = "a") -> Ask:
@@ -73,3 +73,11 @@ def test_it_never_starts_where_ends_are_unknown() -> None:
     assert starts(story, "m") == 4
     story.play(5 * S)
     assert starts(story, "m") == 8
+
+
+def test_it_starts_though_it_is_evicted_in_the_same_batch() -> None:
+    # OUTLOOK-3: at 10 m comes first. The queue of l is then below what it is guaranteed.
+    story = Story(tree(queue("x", least=2), queue("y")), node("n", 2), *apps(a="x", b="y"))
+    story.play(lasting("k", 10, cores=2))
+    story.play(lasting("m", 20, cores=2, app="b", count=3), lasting("l", 5, cores=1))
+    assert starts(story, "m-0", "b") == 10

@@ -12,7 +12,7 @@ _ORDERS: Final[Mapping[str, str]] = {"sched/backfill": "backfill", "sched/builti
 _WHAT: Final = "option of slurm.conf"
 _BACKFILL: Final = (
     "One job has a reservation at a time. Slurm reserves nodes for each job that it tests, unless",
-    "bf_job_part_count_reserve says for how many: `backfill.depth` is the same for this queue.",
+    "bf_job_part_count_reserve says for how many; here `backfill.depth` of this queue says it.",
 )
 _STRICT: Final = (
     "A job that does not fit keeps back all others; in Slurm only those of its partition.",

@@ -85,6 +85,8 @@ class Search:
     # BACKFILL-18, BACKFILL-20
     def find(self, party: Party) -> tuple[Instant, tuple[Place, ...]] | None:
         """Return the first instant at which a party can be placed, and where; None if never."""
+        if self._opens_nodes():
+            return self._find_anywhere(party, NOW)
         timeline = self._timeline(party)
         earliest = next((at for at, _ in timeline), None)
         if earliest is None:
@@ -93,6 +95,13 @@ class Search:
         if earliest > NOW and self._is_about_nodes_alone(party):
             return self._find_among(party, timeline)
         return self._find_anywhere(party, earliest)
+
+    def _opens_nodes(self) -> bool:
+        """Return whether a node service is among the others, so that it keeps its node no longer."""
+        kept = self._state.kept_nodes
+        return bool(kept) and any(
+            kept.keeps(*member) for other in self._others for member, _ in other.places
+        )
 
     def _timeline(self, party: Party) -> Timeline:
         """Return the room for a party beside what others hold.

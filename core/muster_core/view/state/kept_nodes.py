@@ -8,7 +8,7 @@ step.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, final
+from typing import TYPE_CHECKING, Final, final
 
 import attrs
 
@@ -17,7 +17,7 @@ from muster_core.view.gangs.standing import standing_in
 from muster_core.view.tree.leaf import LeafView
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Mapping
+    from collections.abc import Collection, Iterable, Iterator, Mapping
 
     from muster_core.nodes.node import Holder, Node
     from muster_core.nodes.node_index import NodeIndex
@@ -132,6 +132,10 @@ class KeptNodes:
         """Return the ask that has kept a node longest, or None."""
         return next(iter(self._by_node.get(node, {}).values()), None)
 
+    def keepers_on(self, node: str) -> Collection[Holder]:
+        """Return all asks that keep a node."""
+        return self._by_node.get(node, _NONE).keys()
+
     # CHECKPOINT-4
     def keepers(self) -> tuple[Holder, ...]:
         """Return all keepers, in the order in which they began; :meth:`keep` takes them again."""
@@ -150,6 +154,8 @@ class KeptNodes:
         self._keepers[keeper.holder] = keeper
         if keeper.node not in self._by_node:
             self._nodes.keep(keeper.node, kept=True)
+        else:
+            self._note_other_keepers(keeper.node)
         self._by_node.setdefault(keeper.node, {})[keeper.holder] = keeper
         self._by_need.setdefault(keeper.need, {})[keeper.holder] = keeper
 
@@ -166,6 +172,14 @@ class KeptNodes:
         if not of_node:
             del self._by_node[keeper.node]
             self._nodes.keep(keeper.node, kept=False)
+        else:
+            self._note_other_keepers(keeper.node)
+
+    def _note_other_keepers(self, name: str) -> None:
+        """Record that a node is kept by others than before: by more, or by fewer."""
+        node = self._nodes.nodes.get(name)
+        if node is not None:
+            self._nodes.touch(node)
 
     # SERVICE-11
     def settle(self) -> bool:
@@ -264,6 +278,9 @@ class KeptNodes:
         for groups in (self._by_node, self._by_need):
             held = [holder for keepers in groups.values() for holder in keepers]
             assert sorted(held) == sorted(self._keepers)
+
+
+_NONE: Final[Mapping[Holder, Keeper]] = {}
 
 
 # LIMIT-9

@@ -172,10 +172,10 @@ class Projection:
     # BACKFILL-19
     def has_room(self, member: Member, node: Node) -> bool:
         """Return whether a pending ask may use a node and has room, whatever its gang."""
-        state, ask = self._state, member.ask
-        if not node.matching >> state.bit_of(ask) & 1:
+        ask = member.ask
+        if not (node.matching >> self._state.bit_of(ask) & 1 or node.kept):
             return False
-        if node.kept and not state.kept_nodes.is_service(state.leaf_of(member.app), ask):
+        if node.kept and not self._may_use_kept(member, node):
             return False
         more, used, capacity = self._nodes.get(node.name, _NOTHING), node.used, node.capacity
         for name, amount in ask.resources.amounts.items():
@@ -185,6 +185,17 @@ class Projection:
                     continue
                 return False
         return self._has_devices(node, ask)
+
+    # SERVICE-10, BACKFILL-19
+    def _may_use_kept(self, member: Member, node: Node) -> bool:
+        """Return whether a pending ask may use a node that node services keep in the view."""
+        state, ask = self._state, member.ask
+        keepers = state.kept_nodes.keepers_on(node.name)
+        if all(keeper in self.difference.placed for keeper in keepers):
+            return node.schedulable and node.may_take(ask.shape)
+        if not node.matching >> state.bit_of(ask) & 1:
+            return False
+        return state.kept_nodes.is_service(state.leaf_of(member.app), ask)
 
     def room_for(self, member: Member, node: Node) -> int:
         """Return how many asks like a pending one would fit on a node at most."""

@@ -30,8 +30,8 @@ _MOST: Final = 32
 NOW: Final[Instant] = (False, -1)
 """An instant before all releases."""
 
-_Kind = tuple[int, "Shape"]
-"""Members for which a node has the same room: the key of their leaf, and their shape."""
+_Kind = tuple[bool, "Shape"]
+"""Members for which a node has the same room: whether they are node services, and their shape."""
 
 _Counts = tuple[int, ...]
 """How many members of each kind have room at most, if there are no others."""
@@ -85,7 +85,9 @@ class _Members:
         self.needs: dict[_Kind, int] = {}
         self.examples: dict[_Kind, Member] = {}
         for member in members:
-            kind = (state.leaf_of(member.app).key, member.ask.shape)
+            # Not by leaf: a scope may have many, and each would have all nodes looked at again.
+            is_service = state.kept_nodes.is_service(state.leaf_of(member.app), member.ask)
+            kind = (is_service, member.ask.shape)
             self.examples.setdefault(kind, member)
             self.needs[kind] = self.needs.get(kind, 0) + 1
         self.mask = 0

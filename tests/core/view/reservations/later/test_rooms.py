@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from muster_core.events import RemoveNode
+from muster_core.events import Configure, RemoveNode
 from muster_core.view.reservations.later.projection import Projection
 from muster_core.view.reservations.later.rooms import NOW, Rooms
-from tests.core.view.reservations.site import S, Site, gang, job, vcores
+from tests.core.building import configuration, queue
+from tests.core.view.reservations.site import S, Site, backfill, gang, job, vcores
 
 
 def waiting() -> Site:
@@ -59,3 +60,32 @@ def test_what_is_remembered_holds_until_a_node_changes_or_an_end_is_overdue() ->
     assert instants(site, rooms, 20) == [(40, ["n1", "n2"])]
     site.tell(RemoveNode("n1"))
     assert instants(site, rooms, 20) == instants(site, Rooms(site.state), 20)
+
+
+def test_asks_of_all_leaves_share_what_is_remembered_of_their_shape() -> None:
+    site = Site(4)
+    site.tell(job("x", 4, 10), job("y", 2), job("z", 2, app="b"))
+    rooms = Rooms(site.state)
+
+    for name in ("a/y", "b/z"):
+        assert [at for at, _ in rooms.timeline([site.member(name)], (), 0)] == [(False, 10 * S)]
+
+    assert len(vars(rooms)["_known"]) == 1
+
+
+def test_a_kept_node_has_room_for_node_services_alone() -> None:
+    # SERVICE-10: those of a leaf with the property, not those of another one with the same shape.
+    site = Site(4)
+    serving = queue("q", properties={"preemption.required.node": "enabled"})
+    site.tell(Configure(configuration(serving, queue("r"), props=backfill())))
+    site.tell(job("x", 4, 10, priority=1))
+    site.tell(job("y", 2, node="n1"), job("z", 2, node="n1", app="b"))
+    assert site.state.nodes.nodes["n1"].kept
+    rooms = Rooms(site.state)
+
+    found = {
+        name: [at for at, _ in rooms.timeline([site.member(name)], (), 0)]
+        for name in ("a/y", "b/z")
+    }
+
+    assert found == {"a/y": [(False, 10 * S)], "b/z": []}
