@@ -197,3 +197,14 @@ def test_links_between_pages_lead_somewhere() -> None:
     for path in DOCS.rglob("*.md"):
         for target in re.findall(r"\]\(([^)#]+\.md)", path.read_text(encoding="utf-8")):
             assert (path.parent / target).exists(), f"{path.name}: {target}"
+
+
+def test_links_to_rules_name_their_page() -> None:
+    """Only the HTML finds a rule of the specification from any page; who reads the files does not."""
+    for path in DOCS.rglob("*.md"):
+        text = path.read_text(encoding="utf-8")
+        if path.parent != DOCS / "specification":
+            assert not re.findall(r"\]\(#[a-z]+-[0-9]+\)", text), path.name
+        for page, rule in re.findall(r"\]\(([^)#]+\.md)#([a-z]+-[0-9]+)\)", text):
+            target = (path.parent / page).read_text(encoding="utf-8")
+            assert f"({rule})=" in target, f"{path.name}: {page}#{rule}"

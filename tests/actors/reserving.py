@@ -29,6 +29,23 @@ RESERVED: Final = """\
 on. So new/held, of which no end is known, is held back, and new/small runs on n1 meanwhile."""
 
 
+LATER: Final = """\
+- op: configure
+  config:
+    partitions:
+      - {name: default, queues: [{name: root, queues: [{name: q, properties: {scheduling.order: backfill}}]}]}
+- {op: add_node, node: n1, capacity: {vcore: 4}}
+- {op: add_app, app: a, queue: q}
+- {op: add_ask, app: a, ask: long, resources: {vcore: 3}, estimate: 40}
+- {op: add_ask, app: a, ask: short, resources: {vcore: 1}, estimate: 20}
+- {op: add_ask, app: a, ask: wide, resources: {vcore: 4}, estimate: 80}
+- {op: add_ask, app: a, ask: later, resources: {vcore: 1}, estimate: 90}
+- {op: add_ask, app: a, ask: half, resources: {vcore: 2}, estimate: 20}
+- {op: add_ask, app: a, ask: large, resources: {vcore: 5}, estimate: 20}
+"""
+"""At 20 s a/later has room, but it would still run when a/wide has all of n1 at 40 s."""
+
+
 def reserved(folder: Path, more: str = "") -> Path:
     """Write the feed into a folder, with more events."""
     path = folder / "reserved.yaml"

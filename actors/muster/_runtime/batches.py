@@ -23,6 +23,7 @@ from muster._runtime.owners import (
     Survey,
 )
 from muster._runtime.pace import PIECE, PORTION, Pace, slices
+from muster._runtime.passing import PassedByAsk, passed_by
 from muster._runtime.requests import Examined, Explained, RequestKey
 from muster_core.admission.routes import (
     AnyRoute,
@@ -43,6 +44,7 @@ from muster_core.owners.gang import GangMachine
 from muster_core.owners.messages.gangs import GangReport
 from muster_core.owners.messages.queues import QueueReport
 from muster_core.owners.queue import QueueMachine
+from muster_core.reasons import Passed
 from muster_core.snapshots import AppSnapshot, GangSnapshot, QueueSnapshot, Snapshot
 from muster_core.structures.steps import all_at_once, freed, in_order, in_pieces
 
@@ -89,6 +91,7 @@ class Decided:
         partition: The partition that runs after it.
         first: The index of its first event, from 0, among all events that were let in.
         requests: The requests of clients whose events are in it.
+        passed: Which reservations asks did not delay when they got a node in it, if that is kept.
     """
 
     number: int
@@ -99,6 +102,7 @@ class Decided:
     partition: str
     first: int = 0
     requests: Sequence[KeptRequest] = ()
+    passed: PassedByAsk = attrs.field(factory=dict[tuple[str, str], tuple[Passed, ...]])
 
     def seqs(self) -> tuple[int, int] | None:
         """Return the numbers of its first and its last decision; None without any."""
@@ -130,6 +134,7 @@ class Batches:
         announce: Announces the batches that end by themselves, such as those of timers, and frees
             their memory.
         keeps: Whether the events of each batch are kept for its announcement.
+        keeps_passed: Whether it is kept which reservations the asks of each batch did not delay.
 
     Attributes:
         machine: The machine.
@@ -143,12 +148,14 @@ class Batches:
         announce: Callable[[Decided], Awaitable[None]],
         *,
         keeps: bool = False,
+        keeps_passed: bool = False,
     ) -> None:
         self.machine = machine
         self._pace = pace
         self._announce = announce
         #: The events of this batch, if they are kept.
         self._events: list[Event] | None = [] if keeps else None
+        self._keeps_passed = keeps_passed
         #: The gangs that have reported in this batch.
         self._heard: set[str] = set()
         self._interleave = interleave
@@ -328,6 +335,9 @@ class Batches:
         events: Sequence[Event] = ()
         if self._events is not None:
             events, self._events = self._events, []
+        passed: PassedByAsk = {}
+        if self._keeps_passed:
+            passed = await pace.take(passed_by(machine, outcome.announced), shield=True)
         return Decided(
             machine.batches,
             machine.now_us,
@@ -335,6 +345,7 @@ class Batches:
             outcome.announced,
             changed | heard,
             machine.configuration.partition,
+            passed=passed,
         )
 
     def _commit(self, outcome: Outcome) -> Steps[None]:

@@ -10,7 +10,14 @@ from muster.explain._answer import Answer, Overview, PendingGroup, explain, expl
 from muster.explain._history import Fate, Hold, Whereabouts
 from muster.explain._moment import RefusedSoFar
 from muster.explain._remedies.remedy import Remedy, RemedyKind
-from muster.explain._when import what_is_reserved, when_it_starts, whom_it_passed
+from muster.explain._when import (
+    how_it_runs,
+    not_then,
+    what_is_reserved,
+    when_it_starts,
+    where_it_is,
+    whom_it_passed,
+)
 
 __all__ = [
     "Answer",
@@ -24,7 +31,10 @@ __all__ = [
     "Whereabouts",
     "explain",
     "explain_all",
+    "how_it_runs",
+    "not_then",
     "what_is_reserved",
     "when_it_starts",
+    "where_it_is",
     "whom_it_passed",
 ]

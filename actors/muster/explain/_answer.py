@@ -8,17 +8,15 @@ from typing import Final, final
 import attrs
 
 from muster.explain._history import Fate, History, Whereabouts
+from muster.explain._later import why_held_back_later
 from muster.explain._moment import Moment, RefusedSoFar, replay_until
 from muster.explain._remedies.remedy import Remedy
 from muster.explain._searching import Search, event_like
 from muster.feeds import FeedItem, KeptFeed, Refused
-from muster_core.coordinator.forecast import forecast, held_back_later
+from muster_core.coordinator.forecast import forecast
 from muster_core.coordinator.plain import PlainScheduler
 from muster_core.events import AddAsk
 from muster_core.reasons import Code, Explanation, PendingReason
-
-# Looking up a member of an enum takes ten times as long, and this is done for each ask.
-_HELD_BACK: Final = Code.HELD_BACK
 
 _TOLD: Final = 10
 """How many names of asks a message lists if an ask is unknown."""
@@ -133,12 +131,7 @@ def _held_back_later(
     outlook = None if explanation is None else explanation.outlook
     if explanation is None or outlook is None or outlook.forecast is None:
         return None
-    fits_at, starts_at_us = outlook.forecast.fits_at, outlook.forecast.starts_at_us
-    if not isinstance(fits_at, int) or fits_at <= at_us or fits_at == starts_at_us:
-        return None
-    if any(reason.code is _HELD_BACK for reason in explanation.reasons):
-        return None
-    return held_back_later(scheduler.facts(), explanation.app, explanation.ask, fits_at, at_us)
+    return why_held_back_later(explanation, outlook.forecast, scheduler.facts, at_us)
 
 
 def _event(history: History, scheduler: PlainScheduler) -> AddAsk | None:

@@ -3,7 +3,7 @@
 Its standard input is a line of JSON with what is wanted and the names of the application and of the
 ask, and then the facts of a checkpoint as they are stored. Of ``remedies`` it writes a line of JSON
 for each one when it is found, and a last one with how many trials there were. Of a ``forecast`` it
-writes one line.
+writes a line, and another one with why the ask is held back later.
 """
 
 from __future__ import annotations
@@ -17,11 +17,14 @@ from typing import Final
 
 import attrs
 
-from muster.explain._maps import remedy_map
+from muster.explain._later import why_held_back_later
+from muster.explain._maps import reason_map, remedy_map
 from muster.explain._searching import Search, event_like
 from muster.store._state import facts_of
 from muster_core.coordinator.forecast import forecast
 from muster_core.coordinator.plain import PlainScheduler
+from muster_core.facts import Facts
+from muster_core.reasons import Forecast
 
 _LONGEST_S: Final = 300
 """After how many seconds it ends by itself, if nobody ends it."""
@@ -35,6 +38,8 @@ def _lines(wanted: str, app: str, ask: str, state: bytes) -> Iterator[dict[str, 
     if wanted == "forecast":
         made = forecast(facts, app, ask)
         yield {"forecast": None if made is None else attrs.asdict(made)}
+        if made is not None:
+            yield {"held_back_later": _later(facts, app, ask, made)}
         return
     scheduler = PlainScheduler(facts=facts)
     explanation, event = scheduler.explain(app, ask), event_like(scheduler, app, ask)
@@ -45,6 +50,16 @@ def _lines(wanted: str, app: str, ask: str, state: bytes) -> Iterator[dict[str, 
     for remedy in search:
         yield {"remedy": remedy_map(remedy)}
     yield {"trials": search.made, "exhausted": search.exhausted}
+
+
+# OUTLOOK-10
+def _later(facts: Facts, app: str, ask: str, made: Forecast) -> dict[str, object] | None:
+    now_us = facts.coordinator.now_us
+    explanation = PlainScheduler(facts=facts).explain(app, ask)
+    if explanation is None:
+        return None
+    found = why_held_back_later(explanation, made, lambda: facts, now_us)
+    return None if found is None else reason_map(found)
 
 
 def main() -> None:

@@ -9,7 +9,15 @@ import attrs
 
 from muster.explain._remedies.remedy import Remedy
 from muster_core.decisions import MICROSECONDS, seconds
-from muster_core.reasons import Explanation, Forecast, Outlook, Passed, PendingReason, Reserved
+from muster_core.reasons import (
+    Code,
+    Explanation,
+    Forecast,
+    Outlook,
+    Passed,
+    PendingReason,
+    Reserved,
+)
 
 
 def explanation_map(explanation: Explanation | None) -> dict[str, object]:
@@ -40,6 +48,13 @@ def reason_map(reason: PendingReason) -> dict[str, object]:
         "facts": dict(reason.facts),
         "rules": list(reason.code.rules),
     }
+
+
+def reason_of(found: Mapping[str, Any] | None) -> PendingReason | None:
+    """Return a reason from its map."""
+    if found is None:
+        return None
+    return PendingReason(Code(found["code"]), found["message"], found["facts"])
 
 
 # OUTLOOK-5
@@ -76,14 +91,18 @@ def passed_map(passed: Passed) -> dict[str, object]:
     }
 
 
+def passed_of(found: Mapping[str, Any]) -> Passed:
+    """Return a reservation that an ask did not delay from its map."""
+    return Passed(found["ask"], found["others"], _in_us(found["start"]), _in_us(found["ends"]))
+
+
 def reserved_of(found: Mapping[str, Any] | None) -> Reserved | None:
     """Return what is reserved from its map."""
     if found is None:
         return None
-    start = found["start"]
     return Reserved(
         scope=found["scope"],
-        start_us=None if start is None else round(start * MICROSECONDS),
+        start_us=_in_us(found["start"]),
         places=tuple((one["ask"], one["node"]) for one in found["places"]),
         waits_for=tuple((one["ask"], one["node"]) for one in found["waits_for"]),
     )
@@ -98,6 +117,10 @@ def forecast_map(forecast: Forecast | None) -> dict[str, object]:
         "starts_at": None if forecast is None else _seconds(forecast.starts_at_us),
         "stopped_at": None if forecast is None else _seconds(forecast.stopped_us),
     }
+
+
+def _in_us(at: float | None) -> int | None:
+    return None if at is None else round(at * MICROSECONDS)
 
 
 def _seconds(at_us: int | None) -> int | float | None:

@@ -38,8 +38,7 @@ def when_it_starts(
         yield fits_alone(outlook.forecast, written)
         # OUTLOOK-10
         if later is not None:
-            message = dated(later.message, instant_of(later.facts), written)
-            yield f"It will not start then: {message}. With a shorter estimate it may pass."
+            yield not_then(later, written)
         yield _starts(outlook.forecast, written)
 
 
@@ -77,6 +76,50 @@ def fits_alone(forecast: Forecast, written: Callable[[int], str]) -> str:
     if fits_at == UNKNOWN_START:
         return "Alone it would fit, but only after an end that is not known."
     return f"Alone it would fit at {written(fits_at)}."
+
+
+# OUTLOOK-10
+def not_then(later: PendingReason, written: Callable[[int], str]) -> str:
+    """Say why an ask does not start when it would fit alone.
+
+    Args:
+        later: Why it is held back then.
+        written: Writes an instant, given in microseconds since the origin.
+    """
+    message = dated(later.message, instant_of(later.facts), written)
+    return f"It will not start then: {message}. With a shorter estimate it may pass."
+
+
+# OUTLOOK-9
+def how_it_runs(
+    ends_at_us: int | None, passed: Iterable[Passed], written: Callable[[int], str]
+) -> Iterator[str]:
+    """Yield sentences that say when an ask that runs will end, and whom it has passed.
+
+    Args:
+        ends_at_us: When it is expected to end, in microseconds since the origin; None if nobody
+            knows.
+        passed: The reservations that it did not delay when it got its node.
+        written: Writes an instant, given in microseconds since the origin.
+    """
+    if ends_at_us is not None:
+        yield f"It is expected to end at {written(ends_at_us)}."
+    yield from whom_it_passed(passed, written)
+
+
+def where_it_is(ask: str, fate: str, node: str | None, queue: str, since: str | None) -> str:
+    """Return a sentence, without a full stop, that says in which state an ask is.
+
+    Args:
+        ask: The ask, as ``app/ask``.
+        fate: Its state: pending, parked, waiting or bound.
+        node: The node that it holds, or None.
+        queue: The path of its queue.
+        since: Since when, as text; None if that is not kept.
+    """
+    on = "" if node is None else f" on {node}"
+    then = "since before what is kept" if since is None else f"since {since}"
+    return f"{ask} is {fate}{on} in {queue} {then}"
 
 
 # OUTLOOK-8

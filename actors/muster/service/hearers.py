@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, final
 import attrs
 
 if TYPE_CHECKING:
+    from muster._runtime.passing import PassedByAsk
     from muster.service.input.leases import Leases
     from muster.service.ledger.ledger import Ledger
     from muster.service.metrics.counting import Counting
@@ -44,10 +45,11 @@ class Hearers:
         first: int,
         events: Sequence[Event],
         announced: Sequence[Announced],
+        passed: PassedByAsk,
         /,
     ) -> Steps[None]:
         """Hear of a batch. The lists know of a decision before a stream has it."""
-        yield from self.ledger.hear(number, at_us, first, events, announced)
+        yield from self.ledger.hear(number, at_us, first, events, announced, passed)
         yield from self.counting.hear(at_us, announced)
         self.roll.hear(events)
         yield from self.tail.hear(number, announced)

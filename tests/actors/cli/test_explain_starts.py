@@ -8,7 +8,7 @@ import pytest
 
 from tests.actors.cli.helpers import run
 from tests.actors.cli.test_explain import explained
-from tests.actors.reserving import RESERVED
+from tests.actors.reserving import LATER, RESERVED
 
 RUNNING: Final = """\
 - op: configure
@@ -30,22 +30,6 @@ RUNNING: Final = """\
 - {op: add_ask, app: b, ask: next, gang: g, resources: {vcore: 5}, estimate: 20}
 """
 """At 90 s a/run is over, b/m waits for b/next, which is pending, and there is no a/never."""
-
-LATER: Final = """\
-- op: configure
-  config:
-    partitions:
-      - {name: default, queues: [{name: root, queues: [{name: q, properties: {scheduling.order: backfill}}]}]}
-- {op: add_node, node: n1, capacity: {vcore: 4}}
-- {op: add_app, app: a, queue: q}
-- {op: add_ask, app: a, ask: long, resources: {vcore: 3}, estimate: 40}
-- {op: add_ask, app: a, ask: short, resources: {vcore: 1}, estimate: 20}
-- {op: add_ask, app: a, ask: wide, resources: {vcore: 4}, estimate: 80}
-- {op: add_ask, app: a, ask: later, resources: {vcore: 1}, estimate: 90}
-- {op: add_ask, app: a, ask: half, resources: {vcore: 2}, estimate: 20}
-- {op: add_ask, app: a, ask: large, resources: {vcore: 5}, estimate: 20}
-"""
-"""At 20 s a/later has room, but it would still run when a/wide has all of n1 at 40 s."""
 
 
 # OUTLOOK-1, OUTLOOK-2, OUTLOOK-3, OUTLOOK-5

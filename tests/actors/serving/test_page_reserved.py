@@ -66,6 +66,21 @@ def test_the_page_of_an_ask_says_what_it_has_and_where_it_stands(here: Here) -> 
     assert "When will it start?" not in shown(here, "/asks/old/long")
 
 
+# PAGE-41, OUTLOOK-8, OUTLOOK-9
+def test_the_page_of_an_ask_that_runs_says_when_it_ends_and_whom_it_passed(here: Here) -> None:
+    text = shown(here, "/asks/new/small")
+
+    date = r"20\d\d-\S+ \S+"
+    assert re.search(rf"Expected to end {date} ", text)
+    assert re.search(
+        r"Whom it passed It passed new/wide, with a reservation from .{15,40}: it was expected to "
+        r"end by .{15,40}\. It passed new/next, with a reservation whose start was not known: ",
+        text,
+    )
+    assert "Whom it passed" not in shown(here, "/asks/old/long")
+    assert "Expected to end" not in shown(here, "/asks/old/open")
+
+
 # PAGE-65, PAGE-66
 def test_what_happened_in_a_span_tells_reservations(here: Here) -> None:
     text = shown(here, f"/time?{urlencode({'from': '0', 'until': here.get('/api/v1/asks')['at']})}")

@@ -5,6 +5,7 @@ LISTS-10, LISTS-11.
 
 from __future__ import annotations
 
+import re
 import threading
 from collections.abc import Iterator
 from pathlib import Path
@@ -14,8 +15,9 @@ from typing import Any, cast
 import pytest
 
 from muster.explain import explain
-from muster.explain._maps import explanation_map, remedy_map
+from muster.explain._maps import explanation_map, passed_map, reason_map, remedy_map
 from muster.feeds import read_feed
+from tests.actors.reserving import LATER, reserved
 from tests.actors.serving.here import Here
 from tests.actors.serving.served import PATIENCE_S
 from tests.actors.serving.truth import Truth, fill
@@ -102,6 +104,69 @@ def test_an_ask_that_runs_has_no_reason(here: Here) -> None:
     assert item["reasons"] == item["levels"] == []
     assert item["position"] is None
     assert item["first"] is item["since"] is item["remedies"] is None
+
+
+def runs(here: Here, name: str, app: str = "new") -> tuple[object, ...]:
+    item = why(here, name, app)
+    return item["bound"], item["ends_at"], item["passed"]
+
+
+# LISTS-10, OUTLOOK-8, OUTLOOK-9
+def test_when_an_ask_that_runs_ends_and_whom_it_passed(tmp_path: Path) -> None:
+    state, feed = tmp_path / "state", reserved(tmp_path)
+    fill(state, feed)
+    answer = explain(read_feed(feed), "new", "small", search=False)
+    passed = [passed_map(one) for one in answer.whereabouts.passed]
+    assert [one["ask"] for one in passed] == ["new/wide", "new/next"]
+    brief = (10, 35, [{**one, "ends": 35} for one in passed])
+
+    # It is found out when the batches are run again, and while the service runs.
+    with Here(state) as here:
+        assert runs(here, "small") == (10, 40, passed)
+        here.post(ask("brief", 1, "new", node="n1", run_for=25))
+        assert runs(here, "brief") == brief
+        assert runs(here, "long", "old") == (0, 100, [])
+        assert runs(here, "open", "old") == (0, None, [])
+        assert runs(here, "wide") == (None, None, [])
+    # From here on it is kept.
+    with Here(state) as here:
+        assert runs(here, "brief") == brief
+
+
+# LISTS-13, OUTLOOK-10
+def test_an_ask_that_will_be_held_back_when_it_would_fit(tmp_path: Path) -> None:
+    feed = tmp_path / "later.yaml"
+    feed.write_text(LATER)
+    fill(tmp_path / "state", feed)
+    answer = explain(read_feed(feed), "a", "later", search=False)
+    assert answer.held_back_later is not None
+    with Here(tmp_path / "state") as here:
+        assert why(here, "later", "a")["held_back_later"] is None
+        item = why(here, "later", "a", forecast="true")
+        assert item["held_back_later"] == reason_map(answer.held_back_later)
+        assert why(here, "wide", "a", forecast="true")["held_back_later"] is None
+        page = here.client.get("/asks/a/later/starts").text
+        assert re.search(
+            r"<li>It will not start then: it fits on n1 and is held back: it would delay the "
+            r"reservation of a/wide on n1, which starts at 20\d\d-[^.]{15,40}\. With a shorter",
+            page,
+        )
+
+
+# OUTLOOK-9
+def test_an_ask_that_takes_too_long_ends_in_the_future(here: Here) -> None:
+    here.post(
+        {"op": "add_node", "node": "n2", "capacity": {"vcore": 1}},
+        ask("slow", 1, "job", estimate=0.05, node="n2"),
+    )
+    bound, ends = 0.0, 0.0
+    until = monotonic() + PATIENCE_S
+    # No batch follows, and time goes on.
+    while ends <= bound + 0.1:
+        assert monotonic() < until
+        item = why(here, "slow", "job")
+        bound, ends = item["bound"], item["ends_at"]
+    assert round((ends - bound) / 0.05, 3) in {4, 8, 16, 32, 64}
 
 
 def test_a_remedy_does_what_it_says(here: Here) -> None:

@@ -109,7 +109,12 @@ class Outside:
         """Tell the observers, and start the work of bound asks."""
         if self._companion is not None:
             yield from self._companion.hear(
-                decided.number, decided.at_us, decided.first, decided.events, decided.announced
+                decided.number,
+                decided.at_us,
+                decided.first,
+                decided.events,
+                decided.announced,
+                decided.passed,
             )
         yield from self._observers.publish(decided.announced)
         if self._start is not None:

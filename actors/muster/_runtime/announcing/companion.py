@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Protocol
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
+    from muster._runtime.passing import PassedByAsk
     from muster_core.decisions import Announced
     from muster_core.events import Event
     from muster_core.structures.steps import Steps
@@ -28,6 +29,7 @@ class Companion(Protocol):
         first: int,
         events: Sequence[Event],
         announced: Sequence[Announced],
+        passed: PassedByAsk,
         /,
     ) -> Steps[None]:
         """Hear of a batch.
@@ -38,6 +40,8 @@ class Companion(Protocol):
             first: The index of its first event, from 0, among all events that were let in.
             events: Its events, also those that were refused.
             announced: Its decisions.
+            passed: Which reservations asks did not delay when they got a node in it. A store does
+                not keep it, so it is empty for batches up to the checkpoint of a start.
         """
         ...
 

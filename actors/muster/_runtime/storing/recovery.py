@@ -20,6 +20,7 @@ from muster.store._trouble import damaged
 if TYPE_CHECKING:
     from muster._runtime.batches import Batches
     from muster._runtime.pace import Pace
+    from muster._runtime.passing import PassedByAsk
     from muster._runtime.storing.thread import Threaded
     from muster.store._rows import KeptBatch, Otherwise
     from muster_core.decisions import Announced
@@ -77,7 +78,9 @@ class Kept:
         return cls(reader, found.batch, facts, broken, written_by)
 
 
-async def recover(batches: Batches, kept: Kept, pace: Pace, threaded: Threaded) -> int:
+async def recover(
+    batches: Batches, kept: Kept, pace: Pace, threaded: Threaded
+) -> tuple[int, dict[int, PassedByAsk]]:
     """Let in again what came after the checkpoint.
 
     Args:
@@ -87,13 +90,15 @@ async def recover(batches: Batches, kept: Kept, pace: Pace, threaded: Threaded) 
         threaded: Runs a call in the thread of the store.
 
     Returns:
-        How many events were let in again.
+        How many events were let in again; and what asks passed when they got nodes, by the number
+        of the batch, which the store does not keep.
 
     Raises:
         StoreError: If a batch is damaged, or if it decides otherwise today.
     """
     found = kept.reader.batches(after=kept.checkpoint)
     events = 0
+    passed: dict[int, PassedByAsk] = {}
     while some := await threaded(decoded_batches, found):
         for batch in some:
             events += len(batch.events)
@@ -101,9 +106,11 @@ async def recover(batches: Batches, kept: Kept, pace: Pace, threaded: Threaded) 
             difference = await _compared(batch, decided.announced, threaded)
             if difference is not None:
                 raise _differs(kept, difference)
+            if decided.passed:
+                passed[batch.number] = decided.passed
             await decided.let_go(pace)
     kept.reader.close()
-    return events
+    return events, passed
 
 
 async def _compared(

@@ -28,11 +28,12 @@ from muster.store._writer import NewState, StateWriter
 from muster_core.config.dynamic import DEFAULT_PARTITION
 
 if TYPE_CHECKING:
-    from collections.abc import AsyncGenerator, Sequence
+    from collections.abc import AsyncGenerator, Mapping, Sequence
 
     from muster._runtime.announcing.companion import Companion
     from muster._runtime.batches import Batches, Decided
     from muster._runtime.clock import Clock
+    from muster._runtime.passing import PassedByAsk
     from muster._runtime.storing.thread import Threaded
     from muster.store._rows import BatchRow
     from muster_core.facts import Facts
@@ -82,6 +83,8 @@ class Storage:
         self._events = 0
         #: The batch after which the last checkpoint was taken.
         self._covered = kept.checkpoint
+        #: What asks passed in the batches after the checkpoint, until the companion has heard it.
+        self._passed: Mapping[int, PassedByAsk] = {}
         self._is_behind = False
         self.origin_us = writer.meta.origin_us
 
@@ -109,7 +112,7 @@ class Storage:
             batches.start(nursery)
         else:
             await batches.load(nursery, self._kept.facts)
-        self._events = await recover(batches, self._kept, self._pace, self._run)
+        self._events, self._passed = await recover(batches, self._kept, self._pace, self._run)
         self._kept = attrs.evolve(self._kept, facts=None)  # It is in the owners now.
         if self._kept.damaged:
             batches_of = ", ".join(map(str, self._kept.damaged))
@@ -156,10 +159,16 @@ class Storage:
             while some := await self._run(decoded_batches, found):
                 for batch in some:
                     steps = companion.hear(
-                        batch.number, batch.at_us, first, batch.events, batch.decisions
+                        batch.number,
+                        batch.at_us,
+                        first,
+                        batch.events,
+                        batch.decisions,
+                        self._passed.get(batch.number, {}),
                     )
                     await self._pace.take(steps)
                     first += len(batch.events)
+        self._passed = {}
 
     async def _load(self, companion: Companion, state: CompanionState | None, anchor: int) -> int:
         """Load a companion; return the last batch of which it knows."""

@@ -13,10 +13,12 @@ from rich.live import Live
 from rich.text import Text
 
 from muster.cli._clients.completion import Completed
+from muster.cli._clients.dates import dates_of, with_dates
 from muster.cli._clients.kinds import KINDS, Kind, kind_of
 from muster.cli._clients.options import Address, Unusable, ending, server_options
 from muster.cli._clients.output import (
     Form,
+    Item,
     form_option,
     print_items,
     print_map,
@@ -119,9 +121,9 @@ class Wanted:
         if self.form in {Form.JSON, Form.YAML}:
             print_map(self.whole(server), self.form)
         elif self.name is not None:
-            self.kind.describe(self.one(server)["item"])
+            self.kind.describe(self._for_people(self.one(server)))
         else:
-            items = self.items(server)
+            items = [*self._each(server, dated=True)]
             if items:
                 print_items(items, self.kind.fields, self.form)
             else:
@@ -129,7 +131,10 @@ class Wanted:
 
     def text(self, server: Server) -> str:
         """Return it as a table."""
-        items = self.items(server) if self.name is None else [self.one(server)["item"]]
+        if self.name is None:
+            items = [*self._each(server, dated=True)]
+        else:
+            items = [self._for_people(self.one(server))]
         if not items:
             return f"no {self.kind.plural}\n"
         return table_text(items, self.kind.fields, self.form)
@@ -139,24 +144,26 @@ class Wanted:
         assert self.name is not None, "a thing without a name"
         return server.get(self.kind.path_of(self.name))
 
-    def items(self, server: Server) -> list[dict[str, Any]]:
-        """Return the things of a list."""
-        return list(self._each(server))
-
     def whole(self, server: Server) -> object:
         """Return the whole answer; of a list all pages as one."""
         if self.name is not None:
             return self.one(server)
-        return {"items": self.items(server)}
+        return {"items": [*self._each(server, dated=False)]}
 
-    def _each(self, server: Server) -> Iterator[dict[str, Any]]:
+    def _for_people(self, answer: Item) -> Item:
+        """Return the thing of an answer with dates for its instants."""
+        return with_dates(answer["item"], self.kind.instants, dates_of(answer))
+
+    def _each(self, server: Server, *, dated: bool) -> Iterator[Item]:
+        """Yield the things of a list, with dates for their instants or as the server gave them."""
         left = self.limit
         page = None if left is None else min(left, 1_000)
         for one in server.pages(self.kind.plural, limit=page, **self.filters):
+            date, instants = dates_of(one), self.kind.instants if dated else ()
             for item in one["items"]:
                 if left == 0:
                     return
-                yield item
+                yield with_dates(item, instants, date)
                 left = None if left is None else left - 1
             if left == 0:
                 return

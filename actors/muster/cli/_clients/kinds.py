@@ -37,12 +37,14 @@ class Kind:
         singular: The name of one.
         fields: The columns of its table.
         describe: Prints one with all that there is to say.
+        instants: Its fields that have instants; see :func:`.with_dates`.
     """
 
     plural: str
     singular: str
     fields: Sequence[Field]
     describe: Callable[[Item], None]
+    instants: Sequence[str] = ()
 
     def path_of(self, written: str) -> str:
         """Return the path of one, below ``/api/v1/``.
@@ -152,18 +154,13 @@ def _command(item: Item) -> str:
     return shown(item.get("command")) if found is None else shlex.join(found)
 
 
-def _instant(at: object) -> str:
-    """Return an instant since the origin of time as people read it."""
-    return clock(at) if isinstance(at, (int, float)) else shown(at)
-
-
 def _reserved(item: Item) -> str:
     """Return the node that is reserved for an ask, and from when on."""
     found = map_of(item.get("reservation"))
     if found is None:
         return ""
     start = found.get("start")
-    since = "an end that is not known" if start is None else _instant(start)
+    since = "an end that is not known" if start is None else shown(start)
     return f"{shown(found.get('node'))} from {since}"
 
 
@@ -206,9 +203,10 @@ APPS: Final = Kind(
         amounts("allocated", "allocated"),
         amounts("pending", "pending"),
         name("groups", "groups", wide=True),
-        Field("came", lambda item: _instant(item.get("came")), wide=True),
+        number("came", "came", wide=True),
     ),
     _describe,
+    ("came", "states.at"),
 )
 ASKS: Final = Kind(
     "asks",
@@ -225,11 +223,15 @@ ASKS: Final = Kind(
         name("user", "user", wide=True),
         name("gang", "gang", wide=True),
         Field("reserved", _reserved, wide=True),
-        Field("came", lambda item: _instant(item.get("came")), wide=True),
-        Field("bound", lambda item: _instant(item.get("bound")), wide=True),
+        number("came", "came", wide=True),
+        number("bound", "bound", wide=True),
         Field("command", _command, wide=True, folds=True),
     ),
     _describe_ask,
+    (
+        *("came", "since", "taken", "bound", "last_failed", "backs_off_until"),
+        "reservation.start",
+    ),
 )
 GANGS: Final = Kind(
     "gangs",
@@ -246,6 +248,7 @@ GANGS: Final = Kind(
         Field("time left", lambda item: _left(item.get("left")), wide=True),
     ),
     _describe,
+    ("since", "until"),
 )
 NODES: Final = Kind(
     "nodes",
@@ -260,6 +263,7 @@ NODES: Final = Kind(
         Field("attributes", lambda item: _words(item.get("attributes") or {}), wide=True),
     ),
     _describe_node,
+    ("came", "reserved.start"),
 )
 
 KINDS: Final = {kind.plural: kind for kind in (QUEUES, APPS, ASKS, GANGS, NODES)}

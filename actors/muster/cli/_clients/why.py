@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from datetime import UTC, datetime, timedelta
-from functools import partial
+from collections.abc import Callable, Iterator
 from typing import Any, Final
 
 import click
@@ -11,20 +10,20 @@ from rich import box
 from rich.table import Table
 
 from muster.cli._clients.completion import Completed
+from muster.cli._clients.dates import dates_of, in_us
 from muster.cli._clients.kinds import ask_path
 from muster.cli._clients.options import Address, ending, server_options
 from muster.cli._clients.output import Form, form_option, print_map, printable
 from muster.cli._options import example
-from muster.cli._progress import instant
 from muster.cli._tables import console_of
-from muster.explain import when_it_starts
-from muster.explain._maps import reserved_of
+from muster.explain import how_it_runs, when_it_starts, where_it_is
+from muster.explain._maps import passed_of, reason_of, reserved_of
 from muster.feeds._encodings.encode import to_yaml_item
 from muster.figures.instants import dated, instant_of
-from muster_core.decisions import MICROSECONDS
 from muster_core.reasons import UNKNOWN_START, Forecast, Outlook
+from muster_core.snapshots import AskPlace
 
-_EPOCH: Final = datetime.fromtimestamp(0, UTC)
+_BOUND: Final = AskPlace.BOUND.value
 
 
 @click.command("why", epilog=example("muster why nightly-1/load-0 --remedies"))
@@ -52,27 +51,38 @@ def command(address: Address, /, ask: str, *, remedies: bool, forecast: bool, fo
 def _print(ask: str, answer: dict[str, Any], *, searched: bool) -> None:
     found: dict[str, Any] = answer["item"]
     reasons = found["reasons"]
+    date = dates_of(answer)
+    for sentence in _around(ask, found, date):
+        click.echo(printable(sentence))
     if not reasons:
-        node = found.get("node")
-        where = f" on {printable(node)}" if node else ""
-        click.echo(f"{printable(ask)} is bound{where}")
         return
-    origin_us = _microseconds(answer["time"]) - round(answer["at"] * MICROSECONDS)
-    click.echo(_sentence(reasons[0], origin_us))
+    click.echo(f"\n{_sentence(reasons[0], date)}")
     if len(reasons) > 1:
         click.echo("\nAlso:")
         for reason in reasons[1:]:
-            click.echo(f"- {_sentence(reason, origin_us)}")
+            click.echo(f"- {_sentence(reason, date)}")
     if found.get("levels"):
         click.echo("\nHow it compares with the ask that is tried first:\n")
         _print_table(_compared(ask, found))
     outlook = _outlook(found)
     if outlook is not None:
         click.echo("\nWhen will it start?")
-        for sentence in when_it_starts(ask, outlook, partial(_date, origin_us)):
+        later = reason_of(found.get("held_back_later"))
+        for sentence in when_it_starts(ask, outlook, date, later):
             click.echo(f"- {printable(sentence)}")
     if searched:
         _print_remedies(found.get("remedies") or [])
+
+
+def _around(ask: str, found: dict[str, Any], written: Callable[[int], str]) -> Iterator[str]:
+    """Yield where an ask is, since when, and how it runs, as far as an answer has it."""
+    node, is_bound = found["node"], found["place"] == _BOUND
+    since_us = _in_us(found.get("bound") if is_bound else found["since"])
+    since = None if since_us is None else written(since_us)
+    yield where_it_is(ask, found["place"], node, found["queue"], since)
+    # A server that is older says neither.
+    passed = [passed_of(one) for one in found.get("passed", [])]
+    yield from how_it_runs(_in_us(found.get("ends_at")), passed, written)
 
 
 def _outlook(found: dict[str, Any]) -> Outlook | None:
@@ -92,24 +102,13 @@ def _outlook(found: dict[str, Any]) -> Outlook | None:
     return Outlook(found["position"], forecast, reserved_of(found.get("reserved")))
 
 
-def _date(origin_us: int, at_us: int) -> str:
-    """Return an instant as a date with whole seconds, not before the instant."""
-    unix_us = -(-(origin_us + at_us) // MICROSECONDS) * MICROSECONDS
-    return instant(unix_us, 0)
-
-
 def _in_us(at: float | None) -> int | None:
-    return None if at is None else round(at * MICROSECONDS)
+    return None if at is None else in_us(at)
 
 
-def _microseconds(time: str) -> int:
-    """Return a date in UTC in microseconds since 1970."""
-    return (datetime.fromisoformat(time) - _EPOCH) // timedelta(microseconds=1)
-
-
-def _sentence(reason: dict[str, Any], origin_us: int) -> str:
+def _sentence(reason: dict[str, Any], date: Callable[[int], str]) -> str:
     """Return a reason with its code, and with its instant as a date."""
-    message = dated(reason["message"], instant_of(reason["facts"]), partial(_date, origin_us))
+    message = dated(reason["message"], instant_of(reason["facts"]), date)
     return f"{reason['code']}: {printable(message)}"
 
 

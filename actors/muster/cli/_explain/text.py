@@ -19,8 +19,9 @@ from muster.explain import (
     Overview,
     Remedy,
     RemedyKind,
+    how_it_runs,
     when_it_starts,
-    whom_it_passed,
+    where_it_is,
 )
 from muster.feeds import FeedItem
 from muster.feeds._encodings.encode import to_yaml_item
@@ -77,10 +78,7 @@ def _around(answer: Answer, origin_us: int | None) -> Iterator[str]:
     where = answer.whereabouts
     if where.before is not None:
         yield _before(where.before, origin_us)
-    # OUTLOOK-9
-    if answer.ends_at_us is not None:
-        yield f"It is expected to end at {_instant(answer.ends_at_us, origin_us)}."
-    yield from whom_it_passed(where.passed, lambda at: _instant(at, origin_us))
+    yield from how_it_runs(answer.ends_at_us, where.passed, lambda at: _instant(at, origin_us))
 
 
 def _said(reason: PendingReason, origin_us: int | None) -> str:
@@ -96,16 +94,13 @@ def _headline(answer: Answer, origin_us: int | None) -> str:
     since_us = 0 if where.since_us is None else where.since_us
     known = where.since_us is not None
     then = _instant(since_us, origin_us)
-    since = f"since {then}" if known else "since before what is kept"
+    there = where_it_is(name, where.fate, where.node, f"{where.queue}", then if known else None)
     place = "" if where.line is None else f" (line {where.line})"
     match where.fate:
         case Fate.PENDING | Fate.PARKED:
-            waited = _clock(answer.at_us - since_us)
-            return f"{at}: {name} is {where.fate} in {where.queue} {since}, for {waited}"
-        case Fate.WAITING:
-            return f"{at}: {name} is waiting on {where.node} in {where.queue} {since}"
-        case Fate.BOUND:
-            return f"{at}: {name} is bound on {where.node} in {where.queue} {since}"
+            return f"{at}: {there}, for {_clock(answer.at_us - since_us)}"
+        case Fate.WAITING | Fate.BOUND:
+            return f"{at}: {there}"
         case Fate.COMPLETED | Fate.FAILED | Fate.REMOVED:
             held = "" if where.node is None else f"; it held {where.node}"
             how = f" {where.message}" if where.message else ""

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any, Final, final
 
 import attrs
 
-from muster.explain._maps import explanation_map, forecast_map
+from muster.explain._maps import explanation_map, forecast_map, passed_map, reason_map
 from muster.service.access.who import Role
 from muster.service.api.answering import Unknown, single_answer
 from muster.service.api.lists import app_of, what_ask
@@ -36,10 +36,12 @@ class WhyRow:
     Attributes:
         row: The ask.
         explanation: Why it is not running; None if it is bound.
+        now_us: The present instant, in microseconds since the origin.
     """
 
     row: AskRow
     explanation: Explanation | None
+    now_us: int
 
     def of_map(self, name: str) -> object:
         """Return a part of the explanation as ``muster explain`` gives it."""
@@ -87,6 +89,15 @@ _RESERVED: Final = {
         "waits_for": _ON_NODES,
     },
 }
+_PASSED: Final = {
+    "type": "object",
+    "properties": {
+        "ask": schemas.TEXT,
+        "others": schemas.NUMBER,
+        "start": schemas.maybe(schemas.SECONDS),
+        "ends": schemas.maybe(schemas.SECONDS),
+    },
+}
 _REMEDY: Final = {
     "type": "object",
     "properties": {
@@ -120,6 +131,27 @@ WHY: Final = Table[WhyRow](
             schemas.maybe(schemas.SECONDS),
             "since when it counts as pending, in seconds; null if it is bound",
             lambda one: in_seconds(one.row.since_us()),
+        ),
+        Column(
+            "bound",
+            schemas.maybe(schemas.SECONDS),
+            "when it was bound, in seconds; null if it is not, or if that is not kept",
+            lambda one: None if one.row.told is None else in_seconds(one.row.told.bound_us),
+        ),
+        Column(
+            "ends_at",
+            schemas.maybe(schemas.SECONDS),
+            "when it is expected to end, in seconds; null if it is not bound, or nobody knows",
+            lambda one: in_seconds(one.row.ends_at_us(one.now_us)),
+        ),
+        Column(
+            "passed",
+            {"type": "array", "items": _PASSED},
+            "the reservations that it did not delay when it got the node that it holds: the first "
+            "ask of the party, how many others it has, the start (in seconds; null for an end that "
+            "nobody knew), and when it was expected to end, which was by the start (null if it "
+            "fits beside the party)",
+            lambda one: [passed_map(passed) for passed in one.row.passed()],
         ),
         Column(
             "reasons",
@@ -165,6 +197,13 @@ WHY: Final = Table[WhyRow](
             schemas.maybe(_START),
             "when its party alone would fit, in seconds, or `unknown`: with an end that nobody "
             "knows; null for never, or if no forecast was made",
+            lambda _: None,
+        ),
+        Column(
+            "held_back_later",
+            schemas.maybe(_REASON),
+            "the reason for which it is held back when it would fit alone; null if it is not, or "
+            "if no forecast was made",
             lambda _: None,
         ),
         Column(
@@ -243,7 +282,9 @@ async def _why(asked: Asked) -> Response:
         outlook = yield from looking.machine.outlook(app_name, name)
         if explanation is not None:
             explanation = attrs.evolve(explanation, outlook=outlook)
-        return explanation is not None, dict(row_of(WHY.columns, WhyRow(row, explanation)))
+        return explanation is not None, dict(
+            row_of(WHY.columns, WhyRow(row, explanation, asked.service.now_us()))
+        )
 
     found = await seen(asked.service, read)
     if isinstance(found.value, Unknown):
@@ -251,8 +292,10 @@ async def _why(asked: Asked) -> Response:
     waits, item = found.value
     if waits and asked.value("forecast", bool):
         foretold = await foretell(asked.service, app_name, name)
-        item |= attrs.asdict(foretold, filter=attrs.filters.exclude("forecast"))
+        later = foretold.held_back_later
+        item |= {"foretold": foretold.foretold, "foretold_us": foretold.foretold_us}
         item |= forecast_map(foretold.forecast)
+        item["held_back_later"] = None if later is None else reason_map(later)
     if waits and asked.value("remedies", bool):
         item |= attrs.asdict(await search(asked.service, app_name, name), recurse=False)
     return json_response({**found.heading(asked.service), "item": item})

@@ -209,6 +209,7 @@ class Book:
         series = self.history.series
         self.unbind(ask)
         ask.node = ask.taken_us = None
+        ask.passed = ()
         ask.since_us = at_us
         used, total = app.used, series.used
         for kind, amount in ask.event.wanted.amounts.items():

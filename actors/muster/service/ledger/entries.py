@@ -9,6 +9,7 @@ import attrs
 if TYPE_CHECKING:
     from muster_core.config.model import QueueConfig
     from muster_core.events import AddApp, AddAsk, AddNode
+    from muster_core.reasons import Passed
 
 
 @final
@@ -26,6 +27,8 @@ class AskEntry:
         bound_us: When it was bound there; None while it waits, or if nobody knows.
         namespace: The namespace of its Pod, or None if it is none.
         is_bound: Whether it is bound, and does not only wait on its node.
+        passed: The reservations that it did not delay when it got the node that it holds, as far as
+            they are known.
     """
 
     event: AddAsk
@@ -37,6 +40,7 @@ class AskEntry:
     bound_us: int | None = None
     namespace: str | None = None
     is_bound: bool = False
+    passed: tuple[Passed, ...] = ()
 
 
 @final

@@ -18,6 +18,7 @@ from muster.service.ledger.series import Sample
 from muster.store._codec import from_plain, plain
 from muster.store._msgpack import pack, unpack
 from muster_core.events import AddApp, AddAsk, AddNode
+from muster_core.reasons import Passed
 from muster_core.structures.steps import in_pieces
 
 if TYPE_CHECKING:
@@ -131,6 +132,13 @@ def _items(book: Book, heard: tuple[int, int, int]) -> Iterator[list[object]]:
     for app in book.apps.values():
         yield ["app", *_app(app)]
         yield from _asks(app)
+        passed = [
+            [name, [list(attrs.astuple(one)) for one in ask.passed]]
+            for name, ask in app.asks.items()
+            if ask.passed
+        ]
+        for those in in_pieces(passed, _ROWS):
+            yield ["passed", app.event.app, those]
 
 
 def _app(app: AppEntry) -> list[object]:
@@ -239,6 +247,11 @@ def _take_asks(book: Book, event: object, namespace: str | None, rows: list[list
                 book.bind(ask, bound_us)
 
 
+def _take_passed(book: Book, app: str, rows: list[list[Any]]) -> None:
+    for name, passed in rows:
+        book.apps[app].asks[name].passed = tuple(Passed(*one) for one in passed)
+
+
 _TAKERS: Final[Mapping[str, Callable[..., None]]] = {
     "queue": _take_queue,
     "points": _take_points,
@@ -251,4 +264,5 @@ _TAKERS: Final[Mapping[str, Callable[..., None]]] = {
     "completed": _take_completed,
     "app": _take_app,
     "asks": _take_asks,
+    "passed": _take_passed,
 }

@@ -19,6 +19,7 @@ from muster_core.decisions import Announced, Kind
 from muster_core.structures.steps import in_pieces
 
 if TYPE_CHECKING:
+    from muster._runtime.passing import PassedByAsk
     from muster.service.ledger.counts import Counts
     from muster.service.ledger.entries import AppEntry, AskEntry, NodeEntry, StartFailure
     from muster.service.ledger.history import Point
@@ -117,12 +118,13 @@ class Ledger:
         first: int,
         events: Sequence[Event],
         announced: Sequence[Announced],
+        passed: PassedByAsk,
         /,
     ) -> Steps[None]:
         """Hear of a batch, as :class:`Companion` says."""
         book = self.book
         book.history.pass_until(at_us)
-        inputs, outcomes = Inputs(book), Outcomes(book)
+        inputs, outcomes = Inputs(book), Outcomes(book, passed)
         rejected = [one for one in announced if one.decision.kind is _REJECTED]
         refused = {one.decision.index for one in rejected}
         for one in rejected[-KEPT_REFUSED:]:

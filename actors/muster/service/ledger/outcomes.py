@@ -9,6 +9,7 @@ from muster.service.ledger.ring import What
 from muster_core.decisions import Kind, Reason
 
 if TYPE_CHECKING:
+    from muster._runtime.passing import PassedByAsk
     from muster.service.ledger.book import Book
     from muster.service.ledger.entries import AppEntry, AskEntry
     from muster_core.decisions import Decision
@@ -59,10 +60,12 @@ class Outcomes:
 
     Args:
         book: What is known.
+        passed: Which reservations asks did not delay when they got a node in the batch.
     """
 
-    def __init__(self, book: Book) -> None:
+    def __init__(self, book: Book, passed: PassedByAsk) -> None:
         self._book = book
+        self._passed = passed
 
     def take(self, decision: Decision, at_us: int) -> None:
         """Take up a decision.
@@ -127,6 +130,10 @@ class Outcomes:
                     (_ALLOCATED, at_us, name, ask, amounts, ""),
                     (_NODE_TAKEN, at_us, node, ask, amounts, ""),
                 )
+        if self._passed:
+            # OUTLOOK-8: Who waited for its gang has passed them before it was bound.
+            passed = self._passed.get((decision.app or "", decision.ask or ""))
+            entry.passed = passed or entry.passed
         if is_bound:
             self._book.bind(entry, at_us)
             if entry.since_us is not None:

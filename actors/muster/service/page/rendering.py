@@ -14,7 +14,7 @@ from markupsafe import Markup
 from starlette.responses import HTMLResponse
 
 from muster._version import __version__
-from muster.explain import what_is_reserved
+from muster.explain import not_then, what_is_reserved, whom_it_passed
 from muster.figures.devices import held_words
 from muster.figures.instants import dated, instant_of
 from muster.figures.text import (
@@ -289,6 +289,8 @@ def shown(
         now_ms=service.unix_us(viewed.moment.now_us()) // 1000,
         said=said,
         reserved_said=reserved_said,
+        not_then=partial(not_then, written=date_words),
+        whom_it_passed=partial(whom_it_passed, written=date_words),
         instant_of=instant_of,
         facts_of=partial(facts_of, date=date_words),
         age=age,

@@ -6,10 +6,11 @@ import time
 from collections.abc import Callable
 from pathlib import Path
 from threading import Event as Flag
-from typing import TYPE_CHECKING, TypeVar, final
+from typing import TYPE_CHECKING, Final, TypeVar, final
 
 import attrs
 
+from muster._runtime.passing import PassedByAsk, passed_by
 from muster.feeds._kept import run_again
 from muster.service.hearers import parts_of_ledger
 from muster.service.input.looking_back import GoneError
@@ -30,6 +31,8 @@ if TYPE_CHECKING:
     from muster_core.structures.steps import Steps
 
 T = TypeVar("T")
+
+_NOTHING: Final[PassedByAsk] = {}
 
 
 @final
@@ -127,12 +130,16 @@ class _Building:
     def let_in(self, batch: KeptBatch) -> None:
         """Let a batch in again, where it is not known yet."""
         index, self._index = self._index, self._index + batch.event_count
-        decisions = None
+        decisions, passed = None, _NOTHING
         if batch.number > self.decided:
             decisions = self._decide(batch, index)
+            passed = all_at_once(passed_by(self._scheduler.machine, decisions))
         if batch.number > self.heard:
             known = batch.decisions if decisions is None else decisions
-            all_at_once(self.ledger.hear(batch.number, batch.at_us, index, batch.events, known))
+            hearing = self.ledger.hear(
+                batch.number, batch.at_us, index, batch.events, known, passed
+            )
+            all_at_once(hearing)
             self.heard = batch.number
         self._at_us = batch.at_us
 

@@ -14,8 +14,11 @@ from muster_core.snapshots import AskPlace, ReservationSnapshot
 from muster_core.values.work import Work
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     from muster.service.ledger.entries import AskEntry
     from muster_core.owners.messages.asks import Allocation, Ask
+    from muster_core.reasons import Passed
     from muster_core.view.tree.application import ViewApp
 
 # Looking up a member of an enum takes ten times as long.
@@ -83,6 +86,22 @@ class AskRow:
         """Return what is reserved for it, or None."""
         name = f"{self.app.identity.name}/{self.ask.name}"
         return self.looking.reservations().get(name)
+
+    # OUTLOOK-9
+    def ends_at_us(self, now_us: int) -> int | None:
+        """Return when it is expected to end, or None if it is not bound or nobody knows.
+
+        Args:
+            now_us: The present instant, in microseconds since the origin. If the last batch is
+                later, that counts.
+        """
+        now_us = max(now_us, self.looking.now_us)
+        return self.looking.view.expected_end_us(self.app.identity.key, self.ask.name, now_us)
+
+    # OUTLOOK-8
+    def passed(self) -> Sequence[Passed]:
+        """Return the reservations that it did not delay when it got the node that it holds."""
+        return () if self.told is None else self.told.passed
 
     def failed_binds(self) -> int:
         """Return how many of its binds have failed in a row."""

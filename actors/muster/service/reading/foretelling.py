@@ -7,9 +7,10 @@ from typing import TYPE_CHECKING, Final, final
 import attrs
 import trio
 
+from muster.explain._maps import reason_of
 from muster.service.problems import Problem
 from muster.service.reading.copies import LIMIT_S, told_by_copy
-from muster_core.reasons import Forecast
+from muster_core.reasons import Forecast, PendingReason
 
 if TYPE_CHECKING:
     from muster.service.state import Service
@@ -26,11 +27,14 @@ class Foretold:
         foretold: The number of the batch after which the state was copied.
         foretold_us: When that was, in microseconds since the origin.
         forecast: What it says; None if the ask is not pending.
+        held_back_later: Why the ask is held back when it would fit alone; None if it is not, or if
+            the time was over before that was known.
     """
 
     foretold: int
     foretold_us: int
     forecast: Forecast | None
+    held_back_later: PendingReason | None = None
 
 
 # LISTS-13
@@ -49,6 +53,7 @@ async def foretell(service: Service, app: str, ask: str) -> Foretold:
     if not told.lines:
         detail = f"the state is too large to be copied and run on within {LIMIT_S:.0f} s"
         raise Problem(503, detail)
-    (line,) = told.lines
+    line, *more = told.lines
     forecast = None if line["forecast"] is None else Forecast(**line["forecast"])
-    return Foretold(told.batch, told.at_us, forecast)
+    later = reason_of(more[0]["held_back_later"]) if more else None
+    return Foretold(told.batch, told.at_us, forecast, later)

@@ -8,13 +8,17 @@ import re
 import signal
 import subprocess
 import sys
+from datetime import datetime, timedelta
 from pathlib import Path
 
 import pytest
 import yaml
 
 from tests.actors.cli.helpers import LONGEST_S, run, started
+from tests.actors.reserving import reserved
+from tests.actors.serving.here import Here
 from tests.actors.serving.served import Served
+from tests.actors.serving.truth import fill
 
 FEED = """
 - {op: add_node, node: n1, capacity: {vcore: 4, memory: 8Gi}, attributes: {zone: east}}
@@ -97,6 +101,35 @@ def test_one_by_its_name(arguments: tuple[str, str]) -> None:
     assert result.stdout.splitlines()[0].split()[-1] in arguments[1]
     whole = json.loads(run("get", *arguments, "-o", "json").stdout)
     assert whole["item"] == yaml.safe_load(run("get", *arguments, "-o", "yaml").stdout)["item"]
+
+
+# CLIENT-3
+def test_instants_are_dates_for_people_and_seconds_for_programs(tmp_path: Path) -> None:
+    fill(tmp_path / "state", reserved(tmp_path))
+    date = r"20\d\d-\d\d-\d\dT\d\d:\d\d:\d\dZ"
+    with Here(tmp_path / "state") as here:
+        server = ("--server", str(here.client.base_url))
+        origin = datetime.fromisoformat(here.get("/api/v1/asks")["time"]) - timedelta(seconds=10)
+
+        def at(seconds: int) -> str:
+            return (origin + timedelta(seconds=seconds)).isoformat().replace("+00:00", "Z")
+
+        title, *table = run("get", "asks", "-o", "wide", *server).stdout.splitlines()
+        assert {"reserved", "came", "bound"} <= set(title.split())
+        by_name = {line.split()[0]: line for line in table if "/" in line}
+        assert f"n1 from {at(100)}" in by_name["new/wide"]
+        assert "n2 from an end that is not known" in by_name["new/next"]
+        assert re.findall(date, by_name["new/small"]) == [at(10), at(10)]
+
+        one = run("get", "ask", "new/wide", *server).stdout
+        assert f"node n1, start {at(100)}, scope root.q" in one
+        assert re.search(rf"^came +{at(10)}$", one, re.MULTILINE)
+        assert re.search(rf"^since +{at(10)}$", one, re.MULTILINE)
+        assert f"start {at(100)}" in run("get", "node", "n1", *server).stdout
+        assert f"at {at(0)}, state New" in run("get", "app", "old", *server).stdout
+        assert at(0) in run("get", "apps", "-o", "wide", *server).stdout
+        found = json.loads(run("get", "ask", "new/wide", "-o", "json", *server).stdout)["item"]
+        assert (found["came"], found["reservation"]["start"]) == (10, 100)
 
 
 def test_what_is_not_there() -> None:

@@ -8,14 +8,21 @@ from pathlib import Path
 
 import pytest
 
+from muster.feeds import read_feed
+from muster_core.events import AddAsk
 from tests.actors.cli.helpers import run
+from tests.actors.reserving import LATER, RESERVED
+from tests.actors.serving.here import Here
 from tests.actors.serving.served import Served
+from tests.actors.serving.truth import fill
 
 FEED = """
 - {op: add_node, node: n1, capacity: {vcore: 4}}
 - {op: add_app, app: etl, queue: root.prod}
 - {op: add_ask, app: etl, ask: load, resources: {vcore: 3}, count: 2}
 """
+
+DATE = r"20\d\d-\d\d-\d\dT\d\d:\d\d:\d\dZ"
 
 
 @pytest.fixture(scope="module", autouse=True)
@@ -29,7 +36,9 @@ def test_all_reasons() -> None:
     result = run("why", "etl/load-1")
 
     assert result.exit_code == 0, result.output
-    assert result.stdout.startswith("NoNodeFits: of 1 node 1 has too little vcore; n1 ")
+    head, _, told = result.stdout.partition("\n\n")
+    assert re.fullmatch(rf"etl/load-1 is pending in root\.prod since {DATE}", head)
+    assert told.startswith("NoNodeFits: of 1 node 1 has too little vcore; n1 ")
 
 
 # OUTLOOK-1, OUTLOOK-2, OUTLOOK-3
@@ -53,7 +62,35 @@ def test_what_would_help(tmp_path: Path) -> None:
     feed = tmp_path / "remedy.yaml"
     feed.write_text(f"- {event}\n")
     assert run("submit", feed).exit_code == 0
-    assert run("why", "etl/load-1").stdout == "etl/load-1 is bound on n1\n"
+    told = run("why", "etl/load-1").stdout
+    assert re.fullmatch(rf"etl/load-1 is bound on n1 in root\.prod since {DATE}\n", told)
+
+
+# OUTLOOK-8, OUTLOOK-9
+def test_when_an_ask_that_runs_ends_and_whom_it_passed() -> None:
+    events = """
+- op: configure
+  config:
+    partitions:
+      - name: default
+        queues:
+          - name: root
+            queues: [{name: fill, properties: {scheduling.order: backfill}}]
+- {op: add_node, node: b1, capacity: {gpu: 4}}
+- {op: add_app, app: sim, queue: root.fill}
+- {op: add_ask, app: sim, ask: long, resources: {gpu: 3}, estimate: 1h}
+- {op: add_ask, app: sim, ask: wide, resources: {gpu: 4}}
+"""
+    assert run("submit", "-", given=events).exit_code == 0
+    small = "- {op: add_ask, app: sim, ask: small, resources: {gpu: 1}, estimate: 10m}\n"
+    assert run("submit", "-", given=small).exit_code == 0
+
+    first, *more = run("why", "sim/small").stdout.splitlines()
+    assert re.fullmatch(rf"sim/small is bound on b1 in root\.fill since {DATE}", first)
+    assert [re.sub(DATE, "DATE", line) for line in more] == [
+        "It is expected to end at DATE.",
+        "It passed sim/wide, with a reservation from DATE: it was expected to end by DATE.",
+    ]
 
 
 def test_as_json() -> None:
@@ -77,6 +114,32 @@ def test_what_is_not_there(name: str, status: int, told: str) -> None:
     assert told in result.output
 
 
+def told(*arguments: str) -> str:
+    result = run(*arguments)
+    assert result.exit_code == 0, result.output
+    return result.stdout
+
+
+# LISTS-10, LISTS-13, OUTLOOK-2, OUTLOOK-3, OUTLOOK-6, OUTLOOK-7, OUTLOOK-8, OUTLOOK-9, OUTLOOK-10
+@pytest.mark.parametrize("feed", [RESERVED, LATER], ids=["reserved", "later"])
+def test_it_says_what_explain_says_of_the_same_state(tmp_path: Path, feed: str) -> None:
+    path, state = tmp_path / "feed.yaml", tmp_path / "state"
+    path.write_text(feed)
+    fill(state, path)
+    added = [item.content for item in read_feed(path) if isinstance(item.content, AddAsk)]
+    names = [f"{one.app}/{one.ask}" for one in added]
+    explained = {name: told("explain", str(state), "--ask", name, "--why-only") for name in names}
+
+    with Here(state) as here:
+        server = ("--server", str(here.client.base_url))
+        said = {name: told("why", name, "--forecast", *server) for name in names}
+    assert len(said) == 6
+    for name in names:
+        # It begins with the instant, and says how long the ask has been waiting up to then.
+        head, _, rest = explained[name].partition("\n")
+        assert said[name] == re.sub(rf"^{DATE}: |, for .*$", "", head) + f"\n{rest}"
+
+
 # OUTLOOK-3
 def test_when_it_starts_is_a_date() -> None:
     more = """
@@ -87,5 +150,4 @@ def test_when_it_starts_is_a_date() -> None:
     assert run("submit", "-", given=more).exit_code == 0
 
     result = run("why", "etl/next", "--forecast")
-    date = r"20\d\d-\d\d-\d\dT\d\d:\d\d:\d\dZ"
-    assert re.search(rf"- Alone it would fit at {date}\.\n- It starts at {date} if", result.stdout)
+    assert re.search(rf"- Alone it would fit at {DATE}\.\n- It starts at {DATE} if", result.stdout)

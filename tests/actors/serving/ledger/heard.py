@@ -10,6 +10,7 @@ from typing import final
 
 import attrs
 
+from muster._runtime.passing import PassedByAsk, passed_by
 from muster.service.ledger.entries import AskEntry
 from muster.service.ledger.ledger import Ledger
 from muster.service.ledger.reconcile import reconcile
@@ -21,7 +22,7 @@ from muster_core.snapshots import AskPlace, Snapshot
 from muster_core.structures.steps import all_at_once
 from tests.naive.harness import Step
 
-Heard = tuple[int, int, int, Sequence[Event], Sequence[Announced]]
+Heard = tuple[int, int, int, Sequence[Event], Sequence[Announced], PassedByAsk]
 """What a companion hears of a batch."""
 
 
@@ -58,18 +59,21 @@ class HeardScheduler:
         self._timers(None)
 
     def _timers(self, until_us: int | None) -> None:
-        before = len(self.plain.announced)
-        if until_us is None:
-            self.plain.finish()
-        else:
-            self.plain.pass_until(until_us)
-        announced = self.plain.announced[before:]
-        for at_us, some in groupby(announced, attrgetter("at_us")):
-            self._hear(at_us, (), list(some))
+        machine = self.plain.machine
+        # The state tells whom an ask has passed after each batch, of that batch only.
+        while (due_us := machine.next_deadline_us()) is not None:
+            if until_us is not None and due_us > until_us:
+                break
+            before = len(self.plain.announced)
+            self.plain.pass_until(due_us)
+            announced = self.plain.announced[before:]
+            for at_us, some in groupby(announced, attrgetter("at_us")):
+                self._hear(at_us, (), list(some))
 
     def _hear(self, at_us: int, events: Sequence[Event], announced: Sequence[Announced]) -> None:
         self._number += 1
-        heard = (self._number, at_us, self._index, events, announced)
+        passed = all_at_once(passed_by(self.plain.machine, announced))
+        heard = (self._number, at_us, self._index, events, announced, passed)
         self.heard.append(heard)
         all_at_once(self.ledger.hear(*heard))
 

@@ -28,7 +28,7 @@ if TYPE_CHECKING:
     from muster.service.api.answering import Unknown
     from muster.service.reading.looking import Looking
     from muster_core.owners.messages.asks import Ask
-    from muster_core.reasons import Outlook
+    from muster_core.reasons import Outlook, Passed
     from muster_core.structures.steps import Steps
 
 _COLUMNS: Final = [one for one in ASKS.picked(None, single=True) if one.name != "message"]
@@ -54,6 +54,7 @@ class AskSeen:
         has_command: Whether it has a command that this service may run.
         lacks: What there is too little of for it, even if nothing else were there.
         outlook: When it will start; None if it is not pending.
+        passed: The reservations that it did not delay when it got the node that it holds.
     """
 
     item: Mapping[str, Any] | None
@@ -67,6 +68,7 @@ class AskSeen:
     has_command: bool = False
     lacks: Sequence[Lack] = ()
     outlook: Outlook | None = None
+    passed: Sequence[Passed] = ()
 
 
 def _read(viewed: Viewed, app_name: str, name: str, looking: Looking) -> Steps[AskSeen]:
@@ -89,7 +91,7 @@ def _read(viewed: Viewed, app_name: str, name: str, looking: Looking) -> Steps[A
     refused = refusal_of(viewed, looking, cancel)
     return AskSeen(
         item=row_of(_COLUMNS, row),
-        instants=_instants(row),
+        instants=_instants(row, viewed.moment.now_us()),
         why=explanation_map(explanation),
         begin_us=row.ask.came_us,
         unknown=None,
@@ -99,6 +101,7 @@ def _read(viewed: Viewed, app_name: str, name: str, looking: Looking) -> Steps[A
         has_command=row.command() is not None,
         lacks=lacks,
         outlook=outlook,
+        passed=row.passed(),
     )
 
 
@@ -111,13 +114,14 @@ def _lacks(looking: Looking, ask: Ask) -> Steps[Sequence[Lack]]:
     return (yield from lacks_of_gang(looking, looking.view.gangs[ask.gang]))
 
 
-def _instants(row: AskRow) -> dict[str, int | None]:
+def _instants(row: AskRow, now_us: int) -> dict[str, int | None]:
     told, reservation = row.told, row.reservation()
     return {
         "came": row.ask.came_us,
         "since": row.since_us(),
         "taken": None if told is None else told.taken_us,
         "bound": None if told is None else told.bound_us,
+        "ends": row.ends_at_us(now_us),
         "backs_off_until": row.back_off_us(),
         "last_failed": row.last_failed_us(),
         "reserved": None if reservation is None else reservation.start_us,
