@@ -47,7 +47,9 @@ def test_a_party_that_is_bound_by_its_start_was_kept_its_promise() -> None:
 
 # BACKFILL-27
 def test_a_scheduler_that_does_nothing_at_the_start_breaks_its_promise() -> None:
-    model, promises = followed(scope(), node("n", 1), APP, lasting("k", 10), asks("m"), 1)
+    first = lasting("k", 10, run=10)
+    model, promises = followed(scope(), node("n", 1), APP, first, asks("m"))
+    model.begin(10 * S)
     with pytest.raises(AssertionError, match=r"a/m was to be bound by 10000000 us"):
         promises.after(model, Batch(10 * S, (), ()))
 
@@ -89,3 +91,27 @@ def test_nothing_is_promised_to_those_who_were_not_the_first_when_others_got_nod
         8,
     )
     assert promises.counts["one before it got a node"] > 0
+
+
+# BACKFILL-27
+def test_nothing_is_promised_while_one_of_a_strict_group_waits_that_was_to_end_in_time() -> None:
+    """Show that an estimate counts from the bind, and a node may be held before it.
+
+    `m` was to end at 9 s, before `large` begins. It waits for a gang without members instead.
+    """
+    _, promises = followed(
+        *(scope(), node("n", 2), APP, gang("g", 1, "h"), gang("h", 1, "g")),
+        lasting("k", 10, run=10),
+        asks("large", cores=2),
+        8,
+        *apps(b="q"),
+        lasting("m", 1, of="g", app="b"),
+        10,
+    )
+    assert promises.counts == Counter({"one of a Strict group got a node and waits": 1})
+
+
+# BACKFILL-27
+def test_an_ask_that_runs_on_at_its_expected_end_had_too_short_an_estimate() -> None:
+    _, promises = followed(scope(), node("n", 1), APP, lasting("k", 10), asks("m"), 10)
+    assert promises.counts == Counter({"an estimate was too short": 1})
