@@ -26,8 +26,9 @@ MUSTER: Final = (sys.executable, "-m", "muster")
 
 TOLD: Final = """
 Muster runs at {url}, and two queues of it have a few jobs.
-Open this address in a browser, or in another terminal:
+Open this address in a browser and log in with the token below, or in another terminal:
 
+    export MUSTER_TOKEN={token}
 {export}    {cli} get asks                          # all jobs: which run, which wait
     {cli} why waiting/large                 # why one waits
     {cli} logs --follow array/part-5        # what one writes
@@ -35,8 +36,8 @@ Open this address in a browser, or in another terminal:
     {cli} get queues
     {cli} decisions                         # everything that was decided; --follow: goes on
 
-    curl {url}/api/v1/apps
-    curl {url}/metrics
+    curl -H "Authorization: Bearer $MUSTER_TOKEN" {url}/api/v1/apps
+    curl -H "Authorization: Bearer $MUSTER_TOKEN" {url}/metrics
 
 The jobs are in {jobs}, the queues in {queues},
 the log of the service is {log}. Ctrl-C ends the service.
@@ -55,6 +56,8 @@ def main() -> int:
     is_new = not (state / "muster.db").exists()
     state.parent.mkdir(parents=True, exist_ok=True)
     log = state.with_name(f"{state.name}.log")
+    # Without a token every user of this machine could run commands as this one.
+    os.environ["MUSTER_TOKEN"] = token_for(state)
     try:
         with log.open("wb") as file, started(state, options.listen, file.fileno()) as process:
             try:
@@ -66,10 +69,30 @@ def main() -> int:
         return 0
 
 
+def token_for(state: Path) -> str:
+    """Return the token of an administrator; it is made the first time, and kept for its owner."""
+    kept, tokens = state.with_name(f"{state.name}.token"), tokens_of(state)
+    if not (kept.exists() and tokens.exists()):
+        tokens.unlink(missing_ok=True)
+        new = [*MUSTER, "token", "new", "admin", "--role", "admin", "--tokens", str(tokens)]
+        made = subprocess.run(new, check=True, stdout=subprocess.PIPE, text=True)
+        kept.unlink(missing_ok=True)
+        kept.touch(mode=0o600)
+        kept.write_text(made.stdout)
+    return kept.read_text().strip()
+
+
+def tokens_of(state: Path) -> Path:
+    """Return the file that says who has which token."""
+    return state.with_name(f"{state.name}.tokens")
+
+
 def started(state: Path, listen: str, log: int) -> subprocess.Popen[bytes]:
     """Start the service, in a session of its own: Ctrl-C is for this program."""
     command = [*MUSTER, "serve", "--run", "local", "--config", str(HERE / "queues.yaml")]
     command += ["--state", str(state), "--listen", listen]
+    # Only whoever has started this has a token, and runs the commands as themselves.
+    command += ["--tokens", str(tokens_of(state)), "--trust-submitters"]
     return subprocess.Popen(command, stderr=log, start_new_session=True)
 
 
@@ -89,6 +112,7 @@ def attend(
     shown = {
         "export": "" if url.endswith(":9080") else f"    export MUSTER_SERVER={url}\n",
         "cli": os.path.relpath(cli),
+        "token": os.environ["MUSTER_TOKEN"],
         "jobs": os.path.relpath(HERE / "jobs.yaml"),
         "queues": os.path.relpath(HERE / "queues.yaml"),
     }

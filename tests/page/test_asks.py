@@ -10,6 +10,7 @@ from playwright.sync_api import Browser, expect
 
 from tests.actors.serving.served import Served
 from tests.actors.serving.test_page_asks import CONFIG, EVENTS, release
+from tests.actors.serving.working import running_commands
 from tests.page.browsing import PATIENCE_S, Window, serving, window
 
 WAIT_MS = PATIENCE_S * 1e3
@@ -152,7 +153,7 @@ def test_the_output_is_shown_while_it_is_written(browser: Browser, tmp_path: Pat
         "command": f"echo begun; until [ -e {go} ]; do sleep 0.1; done; echo ended",
     }
     with (
-        Served(tmp_path, "--run", "local", config=CONFIG) as served,
+        running_commands(tmp_path, config=CONFIG) as served,
         window(browser, served.urls[0]) as shown,
     ):
         app = {"op": "add_app", "app": "a", "queue": "root.ml"}

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Callable, Mapping, Sequence
+from getpass import getuser
 from pathlib import Path
 from typing import Any, Final, TypeVar
 
@@ -140,10 +141,9 @@ def _run_as(
 @click.option(
     "--listen",
     multiple=True,
-    default=ServeOptions().listen,
-    show_default=True,
     metavar="ADDRESS",
-    help="HOST:PORT or unix:PATH; may be given several times.",
+    help="HOST:PORT or unix:PATH; may be given several times. Default: 127.0.0.1:9080; with --run "
+    "local and no --tokens a socket in the folder of --state, for the user of the service.",
 )
 @click.option(
     "--host",
@@ -190,6 +190,12 @@ def _run_as(
     help="Run commands of submitters as the user of the service, or of Ray.",
 )
 @click.option(
+    "--trust-local",
+    is_flag=True,
+    help="With --run local and no --tokens: listen on a loopback address, where every user of this "
+    "machine can run commands as the user of the service.",
+)
+@click.option(
     "--log",
     type=click.Choice(["text", "json"]),
     default="text",
@@ -217,6 +223,10 @@ def command(context: click.Context, /, **values: object) -> None:
     with LogWriter(options.log):
         if options.state is None:
             _LOG.warning("nothing is kept: name a directory with --state to keep the state")
+        if options.trust_local:
+            _LOG.warning(
+                "every user of this machine can run commands as %s: --trust-local", getuser()
+            )
         if not _run(options):
             context.exit(UNUSABLE)
 
@@ -259,3 +269,5 @@ def _run(options: ServeOptions) -> bool:
 def _tell(addresses: Sequence[str]) -> None:
     for address in addresses:
         _LOG.info("listening on %s", address, extra={"fields": {"what": "change"}})
+        if address.startswith("unix:"):
+            _LOG.info("commands find it with MUSTER_SERVER=%s", address)

@@ -288,8 +288,8 @@ def open_server(
 
 def _transport(url: str, authority: Path | None) -> tuple[str, httpx.HTTPTransport]:
     if url.startswith("unix:"):
-        path = "/" + url.removeprefix("unix:").lstrip("/")
-        return "http://localhost", httpx.HTTPTransport(uds=os.fspath(path))
+        path = os.path.abspath(url.removeprefix("unix:"))
+        return "http://localhost", httpx.HTTPTransport(uds=path)
     base = url if "://" in url else f"http://{url}"
     try:
         found = httpx.URL(base)

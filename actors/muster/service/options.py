@@ -2,16 +2,22 @@
 
 from __future__ import annotations
 
+import os
 from pathlib import Path
-from typing import Literal, TypeAlias, final
+from typing import Final, Literal, TypeAlias, final
 
 import attrs
+
+from muster.store._format import SOCKET_NAME
 
 Run: TypeAlias = Literal["none", "local", "ray"]
 """What does the work of asks: whoever reads the decisions, subprocesses on this machine, or Ray."""
 
 LogForm: TypeAlias = Literal["text", "json"]
 """The form of the lines of the log."""
+
+LISTEN: Final = "127.0.0.1:9080"
+"""Where a service listens that nobody can use to run commands as its user."""
 
 
 @final
@@ -107,7 +113,8 @@ class ServeOptions:
         keep: How long history is kept, such as ``30d``; None for ever.
         durability: As for :func:`muster.open_scheduler`.
         checkpoint_every: After how many events a checkpoint is taken.
-        listen: Where to listen: ``host:port``, or ``unix:PATH``.
+        listen: Where to listen: ``host:port``, or ``unix:PATH``; empty for what :meth:`listens`
+            chooses.
         yunikorn_listen: Where YuniKorn's end points are served on a port of their own, or None.
         yunikorn_ui: The folder with YuniKorn's web UI, or None.
         cluster: The name of the cluster that YuniKorn's end points say.
@@ -119,6 +126,8 @@ class ServeOptions:
         run: What does the work of asks.
         run_as: The user as whom commands run, for one user or (key ``*``) for all.
         trust_submitters: Whether commands of submitters may run as the user of the service.
+        trust_local: Whether every user of this machine may run commands as the user of the
+            service: it runs them, listens on loopback, and nobody needs a token.
         local: How commands run on this machine.
         ray: How commands run on a cluster of Ray.
         log: The form of the lines of the log.
@@ -132,7 +141,7 @@ class ServeOptions:
     keep: str | None = None
     durability: Literal["full", "process"] = "full"
     checkpoint_every: int = 50_000
-    listen: tuple[str, ...] = ("127.0.0.1:9080",)
+    listen: tuple[str, ...] = ()
     yunikorn_listen: str | None = None
     yunikorn_ui: Path | None = None
     cluster: str = "muster"
@@ -144,8 +153,34 @@ class ServeOptions:
     run: Run = "none"
     run_as: tuple[tuple[str, str], ...] = ()
     trust_submitters: bool = False
+    trust_local: bool = False
     local: LocalOptions = attrs.field(factory=LocalOptions)
     ray: RayOptions = attrs.field(factory=RayOptions)
     log: LogForm = "text"
     watch: bool = False
     limits: Limits = Limits()
+
+    @property
+    def is_open(self) -> bool:
+        """Whether whoever reaches the service may run commands on this machine."""
+        return self.run == "local" and self.tokens is None
+
+    # LOCAL-21
+    def listens(self) -> tuple[str, ...]:
+        """Return where the service listens: as was said, or the address that is safe.
+
+        It is empty if a socket is needed, and there is no folder for it.
+        """
+        if self.listen:
+            return self.listen
+        if not self.is_open or self.trust_local:
+            return (LISTEN,)
+        socket = self.socket
+        return () if socket is None else (socket,)
+
+    @property
+    def socket(self) -> str | None:
+        """The address of the socket in the state directory, or else in that of the session."""
+        runtime = os.environ.get("XDG_RUNTIME_DIR")
+        folder = self.state or (Path(runtime) if runtime else None)
+        return None if folder is None else f"unix:{folder.absolute() / SOCKET_NAME}"

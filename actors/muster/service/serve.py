@@ -93,7 +93,7 @@ async def serve(
     failure: Exception | None = None
     tls = None if running.certificate is None else running.certificate.context
     scheme = "http" if tls is None else "https"
-    own = [Address.read(one) for one in options.listen]
+    own = [Address.read(one) for one in options.listens()]
     others = [] if options.yunikorn_listen is None else [Address.read(options.yunikorn_listen)]
     bound = bind_all([*own, *others], protected=bool(options.tokens))
     async with trio.open_nursery() as nursery:
@@ -307,6 +307,6 @@ def _alone(error: Exception) -> Exception:
 def _names(options: ServeOptions) -> list[str]:
     """Return the hosts of the addresses that are listened on."""
     other = options.yunikorn_listen
-    listen = [*options.listen, *([] if other is None else [other])]
+    listen = [*options.listens(), *([] if other is None else [other])]
     hosts = [Address.read(one).host for one in listen]
     return [host for host in hosts if host and host not in _ANY]

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import sqlite3
+import stat
 import sys
 from collections.abc import Callable, Mapping
 from pathlib import Path
@@ -24,6 +25,12 @@ APPLICATION_ID: Final = 0x4D757374
 
 PAGE_BYTES: Final = 4096
 """The size of a page of the file, unless its maker says another."""
+
+SOCKET_NAME: Final = "muster.sock"
+"""The name of the socket that a service listens on in the directory, unless it is told another."""
+
+_OF_OTHERS: Final = 0o077
+"""The rights of everybody but the owner. Work may have secrets in its environment."""
 
 WAIT_S: Final = 5.0
 """How long a lock of another program, such as a shell of sqlite3, is waited for, in seconds."""
@@ -103,7 +110,7 @@ def make_directory(directory: Path) -> None:
     if directory.exists() and not directory.is_dir():
         raise StoreError("is a file: name a state directory, or a new one", directory)
     with telling(directory, "make the directory"):
-        directory.mkdir(parents=True, exist_ok=True)
+        directory.mkdir(mode=0o700, parents=True, exist_ok=True)
     with telling(directory, "look into the directory"):
         names = {entry.name for entry in directory.iterdir()}
     if NAME in names:
@@ -119,7 +126,44 @@ def make_directory(directory: Path) -> None:
 
 
 def _is_ours(name: str) -> bool:
-    return name in {_lock.NAME, "lost+found"} or name.startswith((".", NAME))
+    return name in {_lock.NAME, SOCKET_NAME, "lost+found"} or name.startswith((".", NAME))
+
+
+# STORE-28
+def make_private(directory: Path) -> list[str]:
+    """Take away the rights that others have on the directory and its files.
+
+    An older version gave them, or a person.
+
+    Args:
+        directory: The directory, for which the caller holds the lock.
+
+    Returns:
+        What was changed, and what cannot be changed, each as a sentence for the log.
+
+    Raises:
+        StoreError: If the directory cannot be read.
+    """
+    told: list[str] = []
+    with telling(directory, "look into the directory"):
+        # A socket says itself who may use it.
+        files = [one for one in directory.iterdir() if not one.is_socket()]
+    for path in (directory, *sorted(files)):
+        try:
+            mode = stat.S_IMODE(path.stat().st_mode)
+            if mode & _OF_OTHERS and sys.platform != "win32":
+                path.chmod(mode & ~_OF_OTHERS)
+                told.append(f"{path} had mode {mode:04o}: it is only for its owner now")
+        except FileNotFoundError:
+            continue  # SQLite has removed it meanwhile
+        except OSError as error:
+            told.append(f"{path} may be read by others, and stays so: {error.strerror}")
+    return told
+
+
+def _make_empty(path: Path) -> None:
+    """Make a file that only its owner may read; SQLite gives the files beside it the same mode."""
+    os.close(os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600))
 
 
 def make_file(directory: Path, facts: Facts, *, page_bytes: int, sync: bool) -> None:
@@ -138,7 +182,8 @@ def make_file(directory: Path, facts: Facts, *, page_bytes: int, sync: bool) -> 
     with telling(path, "make the file"):
         for suffix in ("", "-wal", "-shm", "-journal"):
             draft.with_name(draft.name + suffix).unlink(missing_ok=True)
-        connection = connect(draft, "mode=rwc")
+        _make_empty(draft)
+        connection = connect(draft, "mode=rw")
         try:
             connection.execute(f"PRAGMA page_size = {page_bytes}")
             connection.execute(f"PRAGMA application_id = {APPLICATION_ID}")
@@ -224,6 +269,7 @@ def bring_up_to_date(
 def _copy(connection: sqlite3.Connection, path: Path) -> None:
     draft = path.with_name(f"{path.name}.new")
     draft.unlink(missing_ok=True)
+    _make_empty(draft)
     copy = sqlite3.connect(draft)
     try:
         connection.backup(copy)

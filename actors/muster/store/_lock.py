@@ -68,7 +68,7 @@ class Lock:
 
     def _taken(self) -> int:
         while True:
-            file = os.open(self._path, os.O_RDWR | os.O_CREAT, 0o644)
+            file = os.open(self._path, os.O_RDWR | os.O_CREAT, 0o600)
             try:
                 try:
                     _take(file)

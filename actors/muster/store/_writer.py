@@ -28,6 +28,7 @@ from muster.store._format import (
     facts_of,
     make_directory,
     make_file,
+    make_private,
 )
 from muster.store._lock import Lock
 from muster.store._meta import Anchor, StateMeta, new_facts, read_facts, write_facts
@@ -78,6 +79,7 @@ class StateWriter:
         path: The file.
         is_new: Whether this call of :meth:`open` has made it.
         wrote_last: The version of Muster that wrote before this call of :meth:`open`.
+        privacy: What this call of :meth:`open` had to say of the rights of others.
     """
 
     def __init__(
@@ -88,10 +90,12 @@ class StateWriter:
         *,
         is_new: bool,
         wrote_last: str,
+        privacy: Sequence[str],
     ) -> None:
         self.path = path
         self.is_new = is_new
         self.wrote_last = wrote_last
+        self.privacy = privacy
         self._connection = connection
         self._lock = lock
         self._inode = path.stat().st_ino
@@ -144,13 +148,16 @@ class StateWriter:
         make_directory(directory)
         lock = Lock(directory)
         try:
+            privacy = make_private(directory)
             is_new = new is not None and not path.exists()
             if new is not None and is_new:
                 facts = new_facts(new.partition, new.origin_us)
                 sync = durability == "full"
                 make_file(directory, facts, page_bytes=new.page_bytes, sync=sync)
             with telling(path, "open the file"):
-                return cls._opened(path, lock, durability, migrations, is_new=is_new)
+                return cls._opened(
+                    path, lock, durability, migrations, is_new=is_new, privacy=privacy
+                )
         except BaseException:
             lock.release()
             raise
@@ -164,6 +171,7 @@ class StateWriter:
         migrations: Mapping[int, Migration],
         *,
         is_new: bool,
+        privacy: Sequence[str],
     ) -> StateWriter:
         connection = connect(path, "mode=rw")
         try:
@@ -172,7 +180,9 @@ class StateWriter:
             connection.execute(f"PRAGMA fullfsync = {int(durability == 'full')}")
             wrote_last = str(facts_of(connection, path).get("written_by"))
             bring_up_to_date(connection, path, migrations)
-            made = cls(path, connection, lock, is_new=is_new, wrote_last=wrote_last)
+            made = cls(
+                path, connection, lock, is_new=is_new, wrote_last=wrote_last, privacy=privacy
+            )
             with made._transaction("open the file"):
                 made._change_facts(written_by=__version__, last_batch=made.last.batch)
                 _checkpoints.drop_unfinished(connection)

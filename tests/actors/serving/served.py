@@ -48,7 +48,7 @@ class Served:
         folder: Where the configuration is written, if ``config`` is a text.
         arguments: Further arguments of the command.
         config: The configuration, or None for none.
-        listen: Where it listens.
+        listen: Where it listens; nothing to let it choose.
         environment: Further environment variables.
         verify: The file of the certificate authority for TLS, or None.
         prefix: A program with arguments that becomes the command.
@@ -100,7 +100,7 @@ class Served:
         self._reader.start()
         self.urls: list[str] = []
         try:
-            while len(self.urls) < len(listen):
+            while len(self.urls) < max(len(listen), 1):
                 line = self.line("listening on ")
                 found = re.search(r'listening on ([^\s"]+)', line)
                 assert found is not None, line

@@ -326,11 +326,15 @@ def test_the_site_that_sends(named: Served, origin: str, host: str, status: int)
         ),
         (ServeOptions(hosts=("a:1",)), "--host: 'a:1': must be a name or an IP address"),
         (ServeOptions(hosts=("http://a",)), "--host: 'http://a': must be a name"),
-        (ServeOptions(listen=()), "--listen: there must be an address"),
         (ServeOptions(listen=("127.0.0.1:1",) * 2), "--listen: 127.0.0.1:1 is there twice"),
         (ServeOptions(run_as=(("*", "nobody"),)), "--run-as needs --run local"),
         (ServeOptions(trust_submitters=True), "--trust-submitters needs --run local or ray"),
         (ServeOptions(run="local", tokens=Path("t")), "--run local with --tokens"),
+        (ServeOptions(trust_local=True), "--trust-local needs --run local without --tokens"),
+        (
+            ServeOptions(run="local", tokens=Path("t"), trust_submitters=True, trust_local=True),
+            "--trust-local needs --run local without --tokens",
+        ),
     ],
 )
 def test_what_makes_no_sense(options: ServeOptions, problem: str) -> None:
@@ -344,7 +348,6 @@ def test_what_makes_no_sense(options: ServeOptions, problem: str) -> None:
         ServeOptions(),
         ServeOptions(state=Path("s"), keep="30d", durability="process", checkpoint_every=7),
         ServeOptions(tls_cert=Path("c"), tls_key=Path("k"), watch=True),
-        ServeOptions(run="local"),
         ServeOptions(run="local", tokens=Path("t"), trust_submitters=True),
         ServeOptions(run="local", tokens=Path("t"), run_as=(("*", "nobody"),)),
         ServeOptions(listen=("127.0.0.1:0",) * 2),

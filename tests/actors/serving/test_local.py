@@ -12,13 +12,13 @@ import pytest
 from tests.actors.serving.served import Served
 from tests.actors.serving.working import (
     APP,
-    QUEUES,
     decisions,
     ends_of,
     job,
     node,
     output,
     patiently,
+    running_commands,
     submit,
     until,
 )
@@ -28,11 +28,10 @@ from tests.actors.serving.working import (
 def served(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Served]:
     """One service for most tests, with a node of many cores, and the application `a`."""
     folder = tmp_path_factory.mktemp("served")
-    with Served(
+    with running_commands(
         folder,
-        *("--run", "local", "--state", str(folder / "state"), "--no-node"),
+        *("--state", str(folder / "state"), "--no-node"),
         *("--log-bytes", "20000", "--grace", "0.5s"),
-        config=QUEUES,
         environment={"MUSTER_TOKEN": "secret", "SEEN": "yes"},
     ) as served:
         submit(served.client, node(1000), APP)

@@ -17,7 +17,6 @@ from tests.actors.serving.served import PATIENCE_S, Served
 from tests.actors.serving.test_local import runs
 from tests.actors.serving.working import (
     APP,
-    QUEUES,
     Decision,
     decisions,
     ends_of,
@@ -26,6 +25,7 @@ from tests.actors.serving.working import (
     node,
     output,
     patiently,
+    running_commands,
     submit,
     until,
 )
@@ -45,7 +45,7 @@ NOT_THERE = "LostJobError: its command had not started, or the machine has start
 def serving(folder: Path, *arguments: str, state: bool = True) -> Served:
     """Start a service that runs commands; all of one test have one state."""
     where = ("--state", str(folder / "state")) if state else ()
-    return Served(folder, "--run", "local", "--no-node", *where, *arguments, config=QUEUES)
+    return running_commands(folder, "--no-node", *where, *arguments)
 
 
 def began(served: Served, ask: str) -> None:

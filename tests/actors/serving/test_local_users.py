@@ -10,20 +10,33 @@ from pathlib import Path
 
 import pytest
 
+from muster.service.access.who import Role
 from muster.service.local.environment import RunAsError, identities
 from tests.actors.serving.served import Served
-from tests.actors.serving.working import QUEUES, ends_of, job, node, output, submit, until
-
-ROOT = pytest.mark.skipif(os.geteuid() != 0, reason="needs root")
+from tests.actors.serving.test_tokens import SECRETS, line_of
+from tests.actors.serving.working import (
+    QUEUES,
+    ends_of,
+    job,
+    node,
+    output,
+    running_commands,
+    submit,
+    until,
+)
 
 
 @pytest.fixture(scope="module")
 def served(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Served]:
     folder = tmp_path_factory.mktemp("served")
+    if os.geteuid() != 0:
+        pytest.skip("only root may run commands as other users")
     users = ("--run-as", "sue=nobody", "--run-as", "bob=root")
-    with Served(
-        folder, "--run", "local", "--no-node", *users, config=QUEUES, environment={"SECRET": "x"}
-    ) as served:
+    tokens = folder / "tokens"
+    tokens.write_text(line_of(Role.ADMIN, SECRETS[Role.ADMIN]))
+    arguments = ("--run", "local", "--no-node", *users, "--tokens", str(tokens))
+    with Served(folder, *arguments, config=QUEUES, environment={"SECRET": "x"}) as served:
+        served.client.headers["Authorization"] = f"Bearer {SECRETS[Role.ADMIN]}"
         submit(served.client, node(100))
         yield served
 
@@ -43,7 +56,6 @@ def said(served: Served, name: str) -> list[str]:
 # LOCAL-12
 
 
-@ROOT
 def test_each_submitter_has_a_user(served: Served) -> None:
     told = "id -un; id -Gn; pwd; echo $HOME; echo ${SECRET-none}"
     submit(served.client, app("sue"), of("sue", told), app("bob"), of("bob", told))
@@ -58,7 +70,6 @@ def test_each_submitter_has_a_user(served: Served) -> None:
     assert (bobs[0], bobs[4]) == ("root", "x")  # bob's is the user of the service
 
 
-@ROOT
 def test_a_submitter_without_a_user(served: Served) -> None:
     submit(served.client, app("eve"), of("eve", "echo no"))
     found = until(served.client, app="eve", kind="released", reason="removed")
@@ -68,7 +79,6 @@ def test_a_submitter_without_a_user(served: Served) -> None:
     assert served.client.get("/api/v1/asks/eve/k/logs").status_code == 404
 
 
-@ROOT
 def test_a_command_cannot_go_where_its_user_cannot(served: Served, tmp_path: Path) -> None:
     (tmp_path / "closed").mkdir(mode=0o700)
     event = {**of("sue", "pwd"), "ask": "closed", "workdir": str(tmp_path / "closed")}
@@ -107,8 +117,8 @@ def nodes(served: Served) -> dict[str, dict[str, int]]:
 
 
 def test_this_machine_becomes_a_node_once(tmp_path: Path) -> None:
-    arguments = ("--run", "local", "--state", str(tmp_path / "state"))
-    with Served(tmp_path, *arguments, config=QUEUES) as served:
+    state = ("--state", str(tmp_path / "state"))
+    with running_commands(tmp_path, *state) as served:
         ((name, capacity),) = nodes(served).items()
         submit(served.client, {"op": "add_app", "app": "a", "queue": "root.jobs"}, job("k", "id"))
         until(served.client, ask="k", kind="released", reason="completed")
@@ -117,10 +127,10 @@ def test_this_machine_becomes_a_node_once(tmp_path: Path) -> None:
     assert name == socket.gethostname()
     assert capacity["vcore"] >= 1
     assert capacity["memory"] > 2**20
-    with Served(tmp_path, *arguments, config=QUEUES) as served:
+    with running_commands(tmp_path, *state) as served:
         assert nodes(served) == {}
 
 
 def test_without_a_node_of_its_own(tmp_path: Path) -> None:
-    with Served(tmp_path, "--run", "local", "--no-node", config=QUEUES) as served:
+    with running_commands(tmp_path, "--no-node") as served:
         assert nodes(served) == {}

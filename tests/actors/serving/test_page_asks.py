@@ -20,6 +20,7 @@ from tests.actors.serving.here import Here
 from tests.actors.serving.served import Served, until
 from tests.actors.serving.test_page import log_in, proof
 from tests.actors.serving.test_tokens import SECRETS, line_of
+from tests.actors.serving.working import running_commands
 
 CONFIG: Final = """
 partitions:
@@ -316,9 +317,7 @@ def test_the_past_is_shown_as_it_was(tmp_path: Path) -> None:
 
 # PAGE-45
 def test_the_output_of_a_command_is_shown(tmp_path: Path) -> None:
-    with Served(
-        tmp_path, "--run", "local", "--state", str(tmp_path / "state"), config=CONFIG
-    ) as served:
+    with running_commands(tmp_path, "--state", str(tmp_path / "state"), config=CONFIG) as served:
         events = [
             {"op": "add_app", "app": "a", "queue": "root.ml"},
             {

@@ -38,7 +38,16 @@ def test_the_example(tmp_path: Path) -> None:
             line = next(line for line in process.stdout if line.startswith("Muster runs at"))
             assert line.startswith(f"Muster runs at http://{listen}, ")
             url = f"http://{listen}"
-            with httpx.Client(base_url=url, timeout=PATIENCE_S, trust_env=False) as client:
+            kept = state.with_name("serve.token")
+            token = kept.read_text().strip()
+            assert {kept.stat().st_mode & 0o777, state.stat().st_mode & 0o777} == {0o600, 0o700}
+            assert httpx.get(f"{url}/api/v1/asks", trust_env=False).status_code == 401
+            with httpx.Client(
+                base_url=url,
+                headers={"Authorization": f"Bearer {token}"},
+                timeout=PATIENCE_S,
+                trust_env=False,
+            ) as client:
                 until(client, 11, kind="released", reason="completed")
                 found = decisions(client)
                 told = client.get("/api/v1/asks/flaky/download/logs?attempt=1").text
@@ -59,6 +68,7 @@ def test_the_example(tmp_path: Path) -> None:
         ("together", "completed"): 2,
     }
     assert told == "attempt 1 of a download from mirror-2\nconnection reset\n"
+    assert f"    export MUSTER_TOKEN={token}\n" in rest
     assert (status, rest.splitlines()[-1]) == (0, "The service has ended. Jobs that ran go on.")
     shown = re.findall(r"^ +\S*muster (\w+)", rest, re.MULTILINE)
     assert {"get", "why", "logs", "decisions"} == set(shown)

@@ -3,13 +3,19 @@
 from __future__ import annotations
 
 import json
+import os
+import shutil
+import subprocess
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
+from functools import cache
+from pathlib import Path
 from typing import Any
 
 import httpx
+import pytest
 
-from tests.actors.serving.served import PATIENCE_S
+from tests.actors.serving.served import PATIENCE_S, Served
 
 QUEUES = """
 partitions:
@@ -23,6 +29,30 @@ partitions:
 APP = {"op": "add_app", "app": "a", "queue": "root.jobs"}
 
 Decision = dict[str, Any]
+
+
+@cache
+def as_user() -> tuple[str, ...]:
+    """Give the program that lets a service run as somebody who is not root; skip if none can."""
+    if os.geteuid() != 0:
+        return ()
+    prefix = (shutil.which("unshare") or "unshare", "--user")
+    try:
+        subprocess.run([*prefix, "true"], check=True, timeout=PATIENCE_S)
+    except (OSError, subprocess.SubprocessError) as error:
+        pytest.skip(f"root has no user namespace to leave its rights behind: {error}")
+    return prefix
+
+
+def running_commands(
+    folder: Path,
+    *arguments: str,
+    config: str = QUEUES,
+    environment: Mapping[str, str] | None = None,
+) -> Served:
+    """Start a service that runs commands as the user of the tests, who is not root there."""
+    arguments = ("--run", "local", "--trust-local", *arguments)
+    return Served(folder, *arguments, config=config, environment=environment, prefix=as_user())
 
 
 def node(vcores: int = 8, name: str = "here") -> dict[str, object]:

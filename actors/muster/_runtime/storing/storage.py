@@ -315,6 +315,8 @@ async def open_storage(
 
     async with _thread() as run:
         writer, kept = await run(opened)
+        for told in writer.privacy:
+            _LOG.warning("%s", told)
         storage = Storage(writer, options, kept, pace, run)
         try:
             yield storage

@@ -22,6 +22,8 @@ _UNIX: Final = "unix:"
 _WRITTEN: Final = re.compile(r"(?:\[([0-9A-Fa-f:.%A-Za-z]+)\]|([^:\[\]]+)):([0-9]{1,5})")
 _OWNER_ONLY: Final = 0o600
 _EVERYBODY: Final = 0o666
+_MAX_PATH: Final = 107
+"""How many bytes the path of a Unix socket may have, on Linux; elsewhere a few less."""
 
 
 @final
@@ -113,7 +115,7 @@ class Bound:
     def url(self, scheme: str) -> str:
         """Return where it is reached, with the real port."""
         if self.address.path is not None:
-            return f"{_UNIX}{self.address.path}"
+            return f"{_UNIX}{self.address.path.absolute()}"
         host, port = self.socket.getsockname()[:2]
         return f"{scheme}://[{host}]:{port}" if ":" in host else f"{scheme}://{host}:{port}"
 
@@ -197,8 +199,15 @@ def _make_way(address: Address, path: Path) -> None:
     """Remove the socket of a process that has ended.
 
     Raises:
-        ListenError: If a process listens on it, or something else has this name.
+        ListenError: If a process listens on it, something else has this name, or the name is too
+            long for a socket.
     """
+    if len(os.fsencode(path)) > _MAX_PATH:
+        msg = (
+            f"listen: {address.written}: path too long: that of a socket has {_MAX_PATH} bytes at "
+            f"most: name a shorter one with --listen unix:PATH"
+        )
+        raise ListenError(msg)
     try:
         if not stat.S_ISSOCK(path.stat().st_mode):
             msg = f"listen: {address.written}: there is something else with this name"

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from muster._surface.conversion import configuration_of
+from muster.store._format import make_directory
 from muster.store._lock import Lock
 
 if TYPE_CHECKING:
@@ -21,9 +22,11 @@ def read_beforehand(options: ServeOptions) -> Configuration | None:
     Raises:
         OSError: If the configuration cannot be read.
         ConfigError: If it is refused.
-        StoreError: If another process has the state directory.
+        StoreError: If another process has the state directory, or there can be none.
     """
     configuration = configuration_of(options.config, options.partition)
+    if options.state is not None and options.listens() == (options.socket,):
+        make_directory(options.state)  # for the socket
     if options.state is not None and options.state.is_dir():
         # It is locked for good when it is opened, after the service has said where it listens.
         Lock(options.state).release()

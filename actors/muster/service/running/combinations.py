@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import os
+import sys
 from collections.abc import Iterator
 from typing import TYPE_CHECKING, Final
 
@@ -45,33 +47,37 @@ def _about_state(options: ServeOptions) -> Iterator[str]:
 def _about_access(options: ServeOptions) -> Iterator[str]:
     if (options.tls_cert is None) != (options.tls_key is None):
         yield "--tls-cert and --tls-key need each other"
-    if not options.listen:
-        yield "--listen: there must be an address"
     for name in options.hosts:
         host = host_of(name)
         if host is None or host[1] or not host[0]:
             yield f"--host: {name!r}: must be a name or an IP address, without a port"
-    listen = (*options.listen, options.yunikorn_listen)
+    listen = (*options.listens(), options.yunikorn_listen)
     seen = set[str]()
     for written in listen:
         if written is not None:
             if written in seen and not written.endswith(":0"):
                 yield f"--listen: {written} is there twice"
             seen.add(written)
-            yield from _about_address(written, has_tokens=options.tokens is not None)
+            yield from _about_address(written, options)
 
 
-# ACCESS-6
-def _about_address(written: str, *, has_tokens: bool) -> Iterator[str]:
+# ACCESS-6, LOCAL-21
+def _about_address(written: str, options: ServeOptions) -> Iterator[str]:
     try:
-        is_private = Address.read(written).is_private()
+        address = Address.read(written)
+        is_private = address.is_private()
     except MusterError as error:
         yield str(error)
         return
-    if not is_private and not has_tokens:
+    if not is_private and options.tokens is None:
         yield (
             f"listen: {written}: others could reach it, and nobody would need a token: "
             f"name a file with --tokens, or listen on a loopback address or a Unix socket"
+        )
+    elif address.path is None and options.is_open and not options.trust_local:
+        yield (
+            f"listen: {written}: every user of this machine could run commands as the user of the "
+            f"service: listen on unix:PATH, name a file with --tokens, or say --trust-local"
         )
 
 
@@ -79,11 +85,7 @@ def _about_address(written: str, *, has_tokens: bool) -> Iterator[str]:
 def _about_work(options: ServeOptions) -> Iterator[str]:
     named = bool(options.run_as or options.trust_submitters)
     if options.run == "local":
-        if options.tokens is not None and not named:
-            yield (
-                "--run local with --tokens runs commands of submitters: say as which user with "
-                "--run-as, or --trust-submitters to run them as the user of the service"
-            )
+        yield from _about_local(options, named=named)
     elif options.run == "ray":
         yield from _about_ray(options)
     else:
@@ -91,9 +93,36 @@ def _about_work(options: ServeOptions) -> Iterator[str]:
             yield "--run-as needs --run local: otherwise no command runs"
         if options.trust_submitters:
             yield "--trust-submitters needs --run local or ray: otherwise no command runs"
+    if options.trust_local and not options.is_open:
+        yield "--trust-local needs --run local without --tokens: otherwise it means nothing"
     for run, given in (("local", options.local), ("ray", options.ray)):
         if options.run != run:
             yield from _about_others(run, given, options.run)
+
+
+# LOCAL-20, LOCAL-21
+def _about_local(options: ServeOptions, *, named: bool) -> Iterator[str]:
+    if options.tokens is not None:
+        if not named:
+            yield (
+                "--run local with --tokens runs commands of submitters: say as which user with "
+                "--run-as, or --trust-submitters to run them as the user of the service"
+            )
+        return
+    if _is_root():
+        yield (
+            "--run local as root needs --tokens: without them whoever reaches the service runs "
+            "commands as root; or run the service as another user"
+        )
+    elif not options.listens():
+        yield (
+            "--run local without --tokens listens on a Unix socket in the folder of --state, or in "
+            "XDG_RUNTIME_DIR: name one of them, or a socket with --listen unix:PATH"
+        )
+
+
+def _is_root() -> bool:
+    return sys.platform != "win32" and os.geteuid() == 0
 
 
 def _about_ray(options: ServeOptions) -> Iterator[str]:

@@ -10,7 +10,15 @@ from pathlib import Path
 import pytest
 
 from tests.actors.serving.served import PATIENCE_S, Served
-from tests.actors.serving.working import APP, QUEUES, job, node, patiently, submit, until
+from tests.actors.serving.working import (
+    APP,
+    job,
+    node,
+    patiently,
+    running_commands,
+    submit,
+    until,
+)
 
 # LOCAL-10
 
@@ -18,7 +26,7 @@ from tests.actors.serving.working import APP, QUEUES, job, node, patiently, subm
 @pytest.fixture(scope="module")
 def served(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Served]:
     folder = tmp_path_factory.mktemp("served")
-    with Served(folder, "--run", "local", "--no-node", config=QUEUES) as one:
+    with running_commands(folder, "--no-node") as one:
         submit(one.client, node(100), APP)
         yield one
 
