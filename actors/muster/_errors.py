@@ -156,6 +156,11 @@ class WorkFailedError(MusterError):
     def __init__(self, message: str) -> None:
         super().__init__(message)
 
+    @property
+    def message(self) -> str:
+        """What the decision log says about the failure."""
+        return str(self)
+
 
 class NotStartedError(MusterError):
     """Raised by a binder: the work was not started, and the ask has nothing to do with why.

@@ -27,6 +27,7 @@ from muster._runtime.storing.options import Durability, StoreOptions
 from muster._runtime.timekeeper import Timekeeper
 from muster._surface.binder import BIND_ATTEMPTS, BIND_TIMEOUT_S, Binder
 from muster._surface.conversion import Config, configuration_of
+from muster._surface.opening import opens_in
 from muster._surface.scheduler import Scheduler
 from muster._surface.trio_allocation import TrioAllocation
 from muster_core.config import default_configuration
@@ -50,7 +51,7 @@ CHECKPOINT_EVERY: Final = 50_000
 _Run = Callable[[TrioAllocation, Callable[[], None]], Awaitable[None]]
 
 
-@asynccontextmanager
+@opens_in("trio", "muster.open_scheduler", elsewhere="muster.asyncio.open_scheduler")
 async def open_scheduler(  # noqa: PLR0913 - all that a program may choose
     config: Config | None = None,
     *,

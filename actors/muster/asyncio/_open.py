@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING
 import muster
 from muster._surface.binder import BIND_ATTEMPTS, BIND_TIMEOUT_S, Binder
 from muster._surface.open import CHECKPOINT_EVERY, open_parts, store_options
+from muster._surface.opening import opens_in
 from muster.asyncio._binding import binder_for_trio, journal_for_trio
 from muster.asyncio._block import open_bridge
 from muster.asyncio._bridge import Bridge
@@ -27,7 +28,7 @@ if TYPE_CHECKING:
     from muster._surface.conversion import Config
 
 
-@asynccontextmanager
+@opens_in("asyncio", "muster.asyncio.open_scheduler", elsewhere="muster.open_scheduler")
 async def open_scheduler(  # noqa: PLR0913 - all that a program may choose
     config: Config | None = None,
     *,

@@ -8,12 +8,13 @@ from __future__ import annotations
 
 import sys
 from collections.abc import AsyncGenerator, Awaitable, Callable, Mapping
-from contextlib import AbstractAsyncContextManager, asynccontextmanager
+from contextlib import AbstractAsyncContextManager
 from contextvars import copy_context
 from functools import partial
 from typing import TYPE_CHECKING, Never, TypeVar, final
 
 import muster.ray
+from muster._surface.opening import opens_in
 from muster.asyncio._block import open_bridge
 from muster.asyncio._jobs import Following, HostBooks, in_host, run_in_host
 from muster.asyncio._link import Mode
@@ -171,7 +172,7 @@ class RayBinder:
         await self._bridge.call(there)
 
 
-@asynccontextmanager
+@opens_in("asyncio", "muster.asyncio.ray.connect", elsewhere="muster.ray.connect")
 async def connect(
     address: str = "auto",
     *,

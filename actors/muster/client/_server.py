@@ -11,7 +11,11 @@ from pathlib import Path
 from typing import Any, Final, cast, final
 from urllib.parse import quote
 
-import httpx
+try:
+    import httpx
+except ModuleNotFoundError as error:
+    _MISSING = "muster.client needs httpx: pip install '.[client]' in a checkout of Muster"
+    raise ModuleNotFoundError(_MISSING, name="httpx") from error
 
 from muster._version import __version__
 

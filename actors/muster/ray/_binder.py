@@ -28,9 +28,9 @@ class RayBinder:
     :class:`muster.subprocesses.SubprocessBinder` sets, and not those of this program.
 
     When the work has ended by itself, the allocation is released as completed, whatever the exit
-    status is; ``done`` may judge it. If a callable raises, the bind has failed, and the cause is
-    :class:`WorkError`; the same holds if Ray cannot start the work, or loses the worker
-    (:class:`RunFailedError`). If the connection to Ray is lost (:class:`RayLostError`), or another
+    status is; ``done`` may judge it. If a callable raises, the work has failed
+    (:class:`WorkError`), and the ask is pending again if it has a retry left. If Ray cannot start
+    the work, or loses the worker, the bind has failed (:class:`RunFailedError`). If the connection to Ray is lost (:class:`RayLostError`), or another
     member of the gang could not be started, this does not count for ``bind_attempts``. A command
     whose connection is lost may go on until the end of its grace period, and nobody tells when it
     has ended. So its run comes back after that, and the same ask does not begin again before,

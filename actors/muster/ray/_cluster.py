@@ -5,15 +5,16 @@ from __future__ import annotations
 import math
 import sys
 from collections.abc import AsyncGenerator, Callable, Mapping, Sequence
-from contextlib import asynccontextmanager, suppress
+from contextlib import suppress
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Final, Literal, Never, cast, final
 
 import attrs
 import trio
 
+from muster._surface.opening import opens_in
 from muster.ray._amounts import DEFAULT_RESOURCES, Amounts
-from muster.ray._errors import RayLostError
+from muster.ray._errors import RayLostError, WorkError
 from muster.ray._follow import Books, Follower, Naming
 from muster.ray._orders import Terms, Work, name_of
 from muster.ray._runs import Runs, declared_in
@@ -195,6 +196,8 @@ class Cluster:
             # allocation ends because the node was lost, and the ask is pending again.
             await trio.sleep(_SETTLE_S)
             raise
+        if isinstance(outcome.result, WorkError):
+            raise outcome.result
         return outcome.result
 
     async def survivors(self) -> tuple[Survivor, ...]:
@@ -238,7 +241,7 @@ class Cluster:
                     await agent.send({"do": "warm", "node": node, "count": self._warm})
 
 
-@asynccontextmanager
+@opens_in("trio", "muster.ray.connect", elsewhere="muster.asyncio.ray.connect")
 async def connect(
     address: str = "auto",
     *,

@@ -10,7 +10,7 @@ from urllib.parse import unquote
 
 import attrs
 
-from muster.ray._errors import WorkError
+from muster.ray._errors import RunFailedError, WorkError
 from muster.ray._messages import NEVER_S, CallWork, CommandWork, GateOf, Run
 from muster.ray._work import Call, Result
 from muster.subprocesses import Command, variables
@@ -129,7 +129,7 @@ def order(
 
     Raises:
         ImportError: If it takes cloudpickle, which is not installed.
-        WorkError: If the work cannot be pickled.
+        RunFailedError: If the work cannot be pickled.
     """
     return {
         "do": "run",
@@ -191,7 +191,7 @@ def _pickled(value: object, what: str) -> bytes:
 
     Raises:
         ImportError: If cloudpickle is not installed.
-        WorkError: If it cannot be pickled.
+        RunFailedError: If it cannot be pickled.
     """
     try:
         dumps: Callable[[object], bytes] = import_module("cloudpickle").dumps
@@ -202,20 +202,15 @@ def _pickled(value: object, what: str) -> bytes:
         return dumps(value)
     except Exception as error:
         msg = f"{what} cannot be pickled: {type(error).__name__}: {error}"
-        raise WorkError(msg) from error
+        raise RunFailedError(msg) from error
 
 
-def result_of(ended: Ended) -> Result:
-    """Return how a run has ended.
-
-    Raises:
-        WorkError: If the value cannot be unpickled here.
-    """
+def result_of(ended: Ended) -> Result | WorkError:
+    """Return how a run has ended; an error if the value cannot be unpickled here."""
     if ended["value"] is None:
         return Result(status=ended["status"])
     try:
         value: object = pickle.loads(ended["value"])
-    except Exception as error:
-        msg = f"the value cannot be unpickled here: {type(error).__name__}: {error}"
-        raise WorkError(msg) from error
+    except Exception as error:  # noqa: BLE001 - any of them is an error of the work
+        return WorkError(f"the value cannot be unpickled here: {type(error).__name__}: {error}")
     return Result(status=ended["status"], value=value)

@@ -57,13 +57,13 @@ class Outcome:
     """How a run has ended by itself.
 
     Attributes:
-        result: What the program is told.
+        result: What the program is told; the error of a callable that has raised.
         name: The name of the run.
         agent: The agent that knows it.
         run: The run.
     """
 
-    result: Result
+    result: Result | WorkError
     name: str
     agent: Agent
     run: Run
@@ -158,7 +158,6 @@ class Runs:
             NotStartedError: If another member of the gang could not be started.
             RayLostError: If the agent was lost.
             RunFailedError: If Ray has not started it, or has lost it.
-            WorkError: If a callable has raised.
         """
         self.begun.set()
         with self._gangs.member(allocation) as member:
@@ -339,13 +338,16 @@ class Runs:
             is_detached: Whether the run is detached.
 
         Raises:
-            WorkFailedError: If the program says that the work has failed.
+            WorkFailedError: If a callable has raised, or the program says that the work has failed.
         """
         failure: WorkFailedError | None = None
         is_recorded = True
         with trio.CancelScope(shield=True):  # short; otherwise the end could get lost
             try:
-                await done(outcome.result)
+                if isinstance(outcome.result, WorkError):
+                    failure = outcome.result
+                else:
+                    await done(outcome.result)
             except WorkFailedError as error:
                 failure = error
             except BaseException:
@@ -464,7 +466,7 @@ async def _record(release: Release, failure: WorkFailedError | None) -> bool:
     """Release an allocation; return whether that is kept."""
     outcome = OutcomeOfWork.COMPLETED if failure is None else OutcomeOfWork.FAILED
     try:
-        await release(outcome, None if failure is None else str(failure))
+        await release(outcome, None if failure is None else failure.message)
     except (ClosedSchedulerError, BrokenSchedulerError, StoreError):
         return False
     return True
@@ -482,7 +484,7 @@ def declared_in(message: messages.Run | SurvivorMap) -> Declared:
 
 async def _result(
     agent: Agent, run: Run, started: Callable[[], None], *, is_adopted: bool
-) -> Result:
+) -> Result | WorkError:
     """Wait for the end of a run.
 
     Raises:
@@ -499,21 +501,24 @@ async def _result(
         elif message["say"] == "ended":
             return result_of(message)
         elif message["say"] == "failed":
-            raise _failure(message, is_adopted=is_adopted)
+            error = _failure(message, has_started=run.has_started, is_adopted=is_adopted)
+            if isinstance(error, WorkError):
+                return error
+            raise error
         else:
             msg = "the agent has cancelled it by itself"
             raise RunFailedError(msg)
 
 
-def _failure(failed: messages.Failed, *, is_adopted: bool) -> Exception:
+def _failure(failed: messages.Failed, *, has_started: bool, is_adopted: bool) -> Exception:
     """Return the error that says why a run has failed."""
     text, details = failed["error"], failed["text"]
     if details and details != text:
         # What is said of the error in one line is its first line.
         text = f"{text}{': ' if len(details.splitlines()) == 1 else chr(10)}{details}"
     match failed["how"]:
-        case "work":
-            return WorkError(text)
+        case "work" if has_started:
+            return WorkError(failed["error"], text)
         case "gate":
             return NotStartedError(text)
         case "node_lost":

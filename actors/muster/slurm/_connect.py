@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import AsyncGenerator, Mapping, Sequence
-from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Final, Literal, get_args
 
 import trio
 
+from muster._surface.opening import opens_in
 from muster.slurm._batch import Ground
 from muster.slurm._commands import Commands
 from muster.slurm._errors import SlurmError
@@ -28,7 +28,7 @@ _RESULTS_KEPT_S: Final = 30 * 86400.0
 """How long files with exit statuses are kept, in seconds."""
 
 
-@asynccontextmanager
+@opens_in("trio", "muster.slurm.connect", elsewhere="muster.asyncio.slurm.connect")
 async def connect(
     *,
     partition: str | None = None,

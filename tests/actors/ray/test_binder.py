@@ -132,9 +132,9 @@ async def test_work_that_is_preempted_is_cancelled_and_waited_for(tmp_path: Path
 
 @pytest.mark.parametrize(
     ("how", "error"),
-    [("work", WorkError), ("lost", RunFailedError), ("not_started", RunFailedError)],
+    [("work", RunFailedError), ("lost", RunFailedError), ("not_started", RunFailedError)],
 )
-async def test_what_fails_counts(tmp_path: Path, how: str, error: type[Exception]) -> None:
+async def test_what_is_not_started_counts(tmp_path: Path, how: str, error: type[Exception]) -> None:
     async with scheduled(tmp_path, scheduler={"bind_attempts": 1}) as (scheduler, agent, _):
         ask = await asked(scheduler)
         await agent.failed(await agent.heard("run"), how)
@@ -401,17 +401,35 @@ async def test_what_work_raises_is_the_cause(tmp_path: Path) -> None:
 
 
 async def test_a_value_that_cannot_be_unpickled_is_an_error_of_the_work(tmp_path: Path) -> None:
-    async with scheduled(tmp_path, Call(print), scheduler={"bind_attempts": 1}) as (
-        scheduler,
-        agent,
-        _,
-    ):
+    async with scheduled(tmp_path, Call(print)) as (scheduler, agent, _):
         ask = await asked(scheduler)
         run = await agent.heard("run")
+        await agent.started(run)
         await agent.say("ended", id=run["id"], status=None, value=b"garbage")
-        with pytest.raises(muster.BindFailedError) as raised:
-            await ask.bound()
+        with pytest.raises(muster.AskFailedError, match="cannot be unpickled here") as raised:
+            await gone(ask)
     assert isinstance(raised.value.__cause__, WorkError)
+
+
+async def test_a_callable_that_raises_has_failed(tmp_path: Path) -> None:
+    # One start for the ask and one for its retry, however few attempts a start has.
+    async with scheduled(tmp_path, scheduler={"bind_attempts": 1}) as (scheduler, agent, _):
+        app = await scheduler.add_app("a", "root.q")
+        ask = await app.add_ask("k", ONE, retries=1)
+        for _start in range(2):
+            run = await agent.begin()
+            await agent.failed(run, "work")
+        with pytest.raises(muster.AskFailedError) as raised:
+            await gone(ask)
+    assert raised.value.reported == "SomeError"
+    assert isinstance(raised.value.__cause__, WorkError)
+    assert str(raised.value.__cause__) == "SomeError: the text"
+
+
+async def gone(ask: muster.Ask) -> None:
+    """Wait for the allocations of an ask until it is gone, which raises."""
+    while True:
+        await (await ask.bound()).ended()
 
 
 async def test_a_run_without_a_binder_ends_with_its_node(

@@ -147,7 +147,8 @@ class World:
                 self.end(run, Result(status=status))
             case "failed":
                 await self.agent.failed(about, how)
-                self.end(run, ERRORS[how])
+                has_begun = how != "work" or run.begun
+                self.end(run, ERRORS[how] if has_begun else RunFailedError)
             case _:
                 await self.agent.cancelled(about)
                 self.end(run, RunFailedError)

@@ -15,7 +15,6 @@ import httpx
 import pytest
 
 from muster.service.options import ServeOptions
-from muster.service.running import combinations
 from muster.service.running.combinations import problems_of
 from tests.actors.serving.served import PATIENCE_S, Served
 from tests.actors.serving.test_listening import refused
@@ -27,7 +26,7 @@ ROOT = pytest.mark.skipif(os.geteuid() != 0, reason="needs root")
 @pytest.fixture
 def not_root(monkeypatch: pytest.MonkeyPatch) -> None:
     """Let the options be looked at as by somebody who is not root."""
-    monkeypatch.setattr(combinations.os, "geteuid", lambda: 1000)
+    monkeypatch.setattr(os, "geteuid", lambda: 1000)
 
 
 def modes(folder: Path) -> dict[str, str]:

@@ -86,7 +86,7 @@ async def test_status_that_the_program_does_not_like_is_a_failure(cluster: Clust
             await ask.bound()
 
 
-async def test_callable_that_raises_is_given_up_with_its_traceback(
+async def test_callable_that_raises_has_failed_with_its_traceback(
     cluster: Cluster, tmp_path: Path
 ) -> None:
     def trouble(file: str) -> None:
@@ -95,10 +95,12 @@ async def test_callable_that_raises_is_given_up_with_its_traceback(
         raise LookupError("no such star")
 
     call = Call(trouble, (str(tmp_path / "tries"),))
-    async with scheduling(cluster, lambda _: call, options={"bind_attempts": 2}) as rig:
+    async with scheduling(cluster, lambda _: call, options={"bind_attempts": 1}) as rig:
         app = await rig.scheduler.add_app("app", "root.q")
-        ask = await app.add_ask("it", {"vcore": 1})
-        with pytest.raises(muster.BindFailedError) as raised:
+        ask = await app.add_ask("it", {"vcore": 1}, retries=1)
+        with pytest.raises(
+            muster.AskFailedError, match="it has failed: LookupError: no such star"
+        ) as raised:
             while True:
                 await (await ask.bound()).ended()
 

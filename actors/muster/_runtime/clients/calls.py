@@ -314,7 +314,7 @@ class WorkEnded:
         """Return the event that says how the work has ended."""
         if self.failure is None:
             return Release(self.ask.app, self.ask.name)
-        message = str(self.failure) or None
+        message = self.failure.message or None
         return Release(self.ask.app, self.ask.name, _WORK_FAILED, message)
 
 

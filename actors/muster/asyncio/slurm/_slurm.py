@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import AsyncGenerator, Awaitable, Callable, Mapping, Sequence
-from contextlib import AbstractAsyncContextManager, asynccontextmanager
+from contextlib import AbstractAsyncContextManager
 from functools import partial
 from typing import TYPE_CHECKING, Never, final
 
 import muster.slurm
+from muster._surface.opening import opens_in
 from muster.asyncio._block import open_bridge
 from muster.asyncio._jobs import Following, HostBooks, in_host
 from muster.asyncio._link import Mode
@@ -112,7 +113,7 @@ class SlurmBinder:
             self._done(allocation, result)
 
 
-@asynccontextmanager
+@opens_in("asyncio", "muster.asyncio.slurm.connect", elsewhere="muster.slurm.connect")
 async def connect(
     *,
     partition: str | None = None,

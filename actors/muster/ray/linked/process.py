@@ -13,7 +13,7 @@ from typing import Final, final
 import attrs
 import trio
 
-from muster.ray._errors import RayLostError, WorkError
+from muster.ray._errors import RayLostError, RunFailedError
 from muster.ray._messages import (
     LARGEST_BYTES,
     NEVER_S,
@@ -177,7 +177,7 @@ class Agent:
 
         Raises:
             RayLostError: If the agent was lost.
-            WorkError: If the message cannot be sent.
+            RunFailedError: If the message cannot be sent.
         """
         data = _packed(message)
         async with self._writing:
@@ -404,14 +404,14 @@ def _packed(message: ToAgent) -> bytes:
     """Return a message as bytes.
 
     Raises:
-        WorkError: If there is something in it that cannot be sent.
+        RunFailedError: If there is something in it that cannot be sent.
     """
     try:
         data = packed(message)
     except (TypeError, ValueError, OverflowError) as error:
         msg = f"the work cannot be sent: {error}"
-        raise WorkError(msg) from error
+        raise RunFailedError(msg) from error
     if len(data) > LARGEST_BYTES:
         msg = f"the work cannot be sent: it has {len(data)} bytes, the most are {LARGEST_BYTES}"
-        raise WorkError(msg)
+        raise RunFailedError(msg)
     return data

@@ -12,7 +12,7 @@ from urllib.parse import quote
 import trio
 
 from muster._errors import WorkFailedError
-from muster.ray import Command, RayBinder, RayLostError, WorkError
+from muster.ray import Command, RayBinder, RayLostError, RunFailedError
 from muster.service.local.binder import hold
 from muster.service.local.jobs import result_of
 from muster.service.ray.link import RayLink
@@ -88,11 +88,11 @@ class RayWork:
         cluster = await self.link.cluster()
         try:
             await self._with(cluster).run(allocation, self._noting(allocation, started))
-        except WorkError as error:
+        except RunFailedError as error:
             folder = self._options.output
             if folder is not None and f"there is no folder {str(folder)!r}" in str(error):
                 msg = f"--ray-output: there is no folder {folder} on the node {allocation.node}"
-                raise WorkError(msg) from error
+                raise RunFailedError(msg) from error
             raise
 
     # RAY-5
