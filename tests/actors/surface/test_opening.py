@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import subprocess
 import sys
+from importlib import import_module
 from typing import Any
 
 import pytest
@@ -12,10 +13,6 @@ import trio
 
 import muster
 import muster.asyncio
-import muster.asyncio.ray
-import muster.asyncio.slurm
-import muster.ray
-import muster.slurm
 
 
 async def enter(opening: Any) -> None:  # noqa: ANN401 - what a program writes without types
@@ -25,17 +22,16 @@ async def enter(opening: Any) -> None:  # noqa: ANN401 - what a program writes w
 
 @pytest.mark.parametrize("name", ["open_scheduler", "ray.connect", "slurm.connect"])
 def test_the_api_of_the_other_library(name: str) -> None:
-    def called(module: Any) -> Any:  # noqa: ANN401 - one of several functions
-        for part in name.split("."):
-            module = getattr(module, part)
-        return module()
+    def called(package: str) -> Any:  # noqa: ANN401 - one of several functions
+        module, _, function = f"{package}.{name}".rpartition(".")
+        return getattr(import_module(module), function)()
 
     told = f"muster.{name} is for programs that run in trio, and this one runs in asyncio"
     with pytest.raises(RuntimeError, match=f"{told}: use muster.asyncio.{name}"):
-        asyncio.run(enter(called(muster)))
+        asyncio.run(enter(called("muster")))
     told = f"muster.asyncio.{name} is for programs that run in asyncio, and this one runs in trio"
     with pytest.raises(RuntimeError, match=f"{told}: use muster.{name}"):
-        trio.run(enter, called(muster.asyncio))
+        trio.run(enter, called("muster.asyncio"))
 
 
 @pytest.mark.parametrize("module", [muster, muster.asyncio])
