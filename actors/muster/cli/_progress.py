@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Iterator
-from contextlib import AbstractContextManager, nullcontext
+from collections.abc import Callable, Generator, Iterator, Sequence
+from contextlib import AbstractContextManager, contextmanager, nullcontext
 from pathlib import Path
+from threading import Event, Thread
 from typing import Final, Protocol, final
 
+import click
 from rich.console import Console, Group, RenderableType
 from rich.live import Live
 from rich.progress_bar import ProgressBar
@@ -22,8 +24,11 @@ from muster.feeds import (
     read_events,
     read_feed,
 )
-from muster.figures.text import counted, measured
+from muster.figures.text import counted, measured, percent
 from muster_core.decisions import MICROSECONDS
+
+LINES_S: Final = 10.0
+"""How often a line of progress is printed where there is no terminal, in seconds."""
 
 NARROW: Final = 72
 """The width in columns below which a terminal has no room for the bar."""
@@ -102,14 +107,18 @@ class Measured:
 
 @final
 class Progress:
-    """A line on standard error that shows progress, if standard error is a terminal.
+    """A line on standard error that shows progress.
+
+    On a terminal it is drawn again and again. Elsewhere, such as in the log of a batch job, a new
+    line follows every few seconds.
 
     Args:
         counters: The counters to show, such as a tally.
-        shown: False for no line, even on a terminal.
+        shown: False for no line.
         below: Draws the part below the line, or None. It also returns the instant that this part
             shows, in microseconds, so that the line shows the same instant: reading is ahead of
             the decisions.
+        every_s: How often a line is printed where there is no terminal, in seconds.
     """
 
     def __init__(
@@ -118,17 +127,21 @@ class Progress:
         *,
         shown: bool,
         below: Callable[[Console], tuple[int, RenderableType]] | None = None,
+        every_s: float = LINES_S,
     ) -> None:
         self._counters = counters
         self._below = below
         self._console = Console(stderr=True)
-        self._shown = shown and self._console.is_terminal
+        self._shown = shown
+        self._every_s = every_s
         self._files: list[Measured] = []
 
     def line(self) -> AbstractContextManager[object]:
         """Return a context in which the line is shown; another thread draws it."""
         if not self._shown:
             return nullcontext()
+        if not self._console.is_terminal:
+            return self._lines()
         return Live(
             get_renderable=self._view,
             console=self._console,
@@ -137,6 +150,23 @@ class Progress:
             redirect_stdout=False,
             redirect_stderr=False,
         )
+
+    # COMMAND-31
+    @contextmanager
+    def _lines(self) -> Generator[None]:
+        over = Event()
+
+        def print_lines() -> None:
+            while not over.wait(self._every_s):
+                click.echo(", ".join([*self._cells(self._counters.at_us), *self._part()]), err=True)
+
+        thread = Thread(target=print_lines, name="progress", daemon=True)
+        thread.start()
+        try:
+            yield
+        finally:
+            over.set()
+            thread.join()
 
     def read(self, feed: str, origin: FeedOrigin | None = None) -> Iterator[FeedItem]:
         """Read a feed, and show on the line how much of it is read.
@@ -173,14 +203,8 @@ class Progress:
         return Group(self._drawn(at_us), "", below)
 
     def _drawn(self, at_us: int) -> Table:
-        counters = self._counters
-        speed = counters.decisions / counters.took_s
         line = Table.grid(padding=(0, 2))
-        cells = (
-            counted(counters.events, "event"),
-            clock(at_us / 1e6),
-            f"{measured(speed)} decisions/s",
-        )
+        cells = self._cells(at_us)
         files = list(self._files)
         size = sum(measured.size for measured in files)
         if size and self._console.width >= NARROW:
@@ -190,3 +214,19 @@ class Progress:
         else:
             line.add_row(*cells)
         return line
+
+    def _cells(self, at_us: int) -> Sequence[str]:
+        counters = self._counters
+        speed = counters.decisions / counters.took_s
+        return (
+            counted(counters.events, "event"),
+            clock(at_us / 1e6),
+            f"{measured(speed)} decisions/s",
+        )
+
+    def _part(self) -> Iterator[str]:
+        """Yield how much of the files is read, if their length is known."""
+        files = list(self._files)
+        size = sum(one.size for one in files)
+        if size:
+            yield f"{percent(sum(one.done for one in files) / size)} read"

@@ -1,6 +1,6 @@
-"""Compare two feeds, one feed under two configurations, or two decision logs.
+"""Compare two feeds, one feed under several configurations, or two decision logs.
 
-A :class:`Comparison` advances two sides from instant to instant. It reports the first decision
+A :class:`Comparison` advances its sides from instant to instant. It reports the first decision
 that differs and why, and the figures of both sides for queues, priorities and applications.
 Everywhere, ``a`` is the first side and ``b`` the second::
 
@@ -13,7 +13,14 @@ from __future__ import annotations
 from muster.compare._comparison import Comparison
 from muster.compare._log import Logged, is_decision, read_decisions
 from muster.compare._map import Warned, as_map
-from muster.compare._one_feed import LeftOut, sides_of, sides_of_kept
+from muster.compare._one_feed import (
+    LeftOut,
+    noting,
+    others,
+    sides_of,
+    sides_of_kept,
+    unconfigured,
+)
 from muster.compare._readable import events_of
 from muster.compare._result import (
     MOST_JOBS,
@@ -60,7 +67,10 @@ __all__ = [
     "as_map",
     "events_of",
     "is_decision",
+    "noting",
+    "others",
     "read_decisions",
     "sides_of",
     "sides_of_kept",
+    "unconfigured",
 ]

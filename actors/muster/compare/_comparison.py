@@ -1,8 +1,8 @@
-"""The comparison: advance two sides together, from instant to instant."""
+"""The comparison: advance all sides together, from instant to instant."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from functools import partial
 from itertools import zip_longest
 from typing import Final, final
@@ -10,7 +10,7 @@ from typing import Final, final
 import attrs
 
 from muster.compare._accounts.account import Account
-from muster.compare._accounts.jobs import Matches
+from muster.compare._accounts.jobs import Job, Matches
 from muster.compare._accounts.priorities import ranges
 from muster.compare._accounts.refusals import RefusalBook
 from muster.compare._result import (
@@ -30,121 +30,29 @@ _REJECTED: Final = Kind.REJECTED
 
 
 @final
-class Comparison:
-    """Compares two sides.
-
-    Both sides advance through the same instants. So at the first difference, each side can
-    still explain the other side's decision. Other threads may read the counters while it runs.
-
-    Attributes:
-        at_us: The current instant, in microseconds since the start.
-        decisions: How many decisions both sides have made so far.
+class _Pair:
+    """The first side beside another one: where they differ.
 
     Args:
-        a: One side.
-        b: The other side.
-        in_step: Whether both have the same events, so that batches end at the same places.
+        sides: The two sides.
+        in_step: Whether both have the same events.
     """
 
-    def __init__(self, a: Side, b: Side, *, in_step: bool = False) -> None:
-        self.at_us = 0
-        self.decisions = 0
-        self._in_step = in_step
-        self._sides = (a, b)
-        self._matches = Matches()
-        self._accounts = (
-            Account(a.machine, partial(self._matches.closed, 0), a.costs),
-            Account(b.machine, partial(self._matches.closed, 1), b.costs),
-        )
-        self._streams = Streams()
-        self._refusals = RefusalBook(in_step=in_step)
-        #: The last instant with an event or decision of each side: a timer that fires without
-        #: a decision does not count.
-        self._ends_us = [0, 0]
-        for number, side in enumerate(self._sides):
-            if side.beginning is not None:
-                self.at_us = self._ends_us[number] = side.beginning.at_us
-                self._accounts[number].begin(side.beginning)
-        self._first: FirstDifference | None = None
-        self._first_priority: FirstDifference | None = None
+    def __init__(self, sides: tuple[Side, Side], *, in_step: bool) -> None:
+        self._sides = sides
+        self.matches = Matches()
+        self.streams = Streams()
+        self.refusals = RefusalBook(in_step=in_step)
+        self.first: FirstDifference | None = None
+        self.first_priority: FirstDifference | None = None
 
-    @property
-    def events(self) -> int:
-        """How many events were read, on the side that has read more."""
-        return max(side.events for side in self._sides)
-
-    def run(
-        self, *, look: Callable[[], None] | None = None, until_us: int | None = None
-    ) -> Compared:
-        """Advance both sides to their end, until no timer is left.
-
-        Args:
-            look: Called at each instant; what it raises ends the comparison. None for nothing.
-            until_us: The last instant that counts, in microseconds since the start: timers after
-                it do not fire, and what is held then is held until it. None for no such instant.
-
-        Raises:
-            FeedError: If a feed or a log cannot be read.
-        """
-        while True:
-            next_us = [side.next_us() for side in self._sides]
-            coming = [us for us in next_us if us is not None]
-            if not coming:
-                break
-            if until_us is not None and min(coming) > until_us:
-                break
-            self.at_us = min(coming)
-            if look is not None:
-                look()
-            read = [side.events for side in self._sides]
-            self._act([us == self.at_us for us in next_us])
-            for number, side in enumerate(self._sides):
-                if side.events != read[number]:
-                    self._ends_us[number] = self.at_us
-        for side, account, last_us in zip(self._sides, self._accounts, self._ends_us, strict=True):
-            end_us = last_us if until_us is None else max(last_us, until_us)
-            side.end(end_us)
-            account.end(end_us)
-        return self._compared()
-
-    def _act(self, acts: list[bool]) -> None:
-        """Process the current instant, batch by batch."""
-        batches = (
-            side.act(self.at_us) if acting else ()
-            for side, acting in zip(self._sides, acts, strict=True)
-        )
-        for pair in zip_longest(*batches):
-            for number, batch in enumerate(pair):
-                if batch is not None:
-                    self.decisions += len(batch)
-                    if batch:
-                        self._ends_us[number] = self.at_us
-                    self._accounts[number].note(self.at_us, batch)
-                    self._streams.feed(number, batch)
-                    self._note_refusals(number, batch)
-            self._look(is_all=self._in_step)
-        self._look(is_all=True)
-        self._refusals.compare()
-
-    def _note_refusals(self, number: int, batch: Sequence[Announced]) -> None:
-        side = self._sides[number]
-        for announced in batch:
-            if announced.decision.kind is _REJECTED:
-                index, line = side.place_of(announced)
-                message = announced.decision.message or ""
-                remark = Remark(index or 0, line, message)
-                self._refusals.add(number, remark, is_end=side.is_end(announced))
-                for app in side.apps_of(announced):
-                    self._matches.refused(number, app)
-
-    def _look(self, *, is_all: bool) -> None:
-        self._streams.compare(is_all=is_all)
-        if self._first is None and self._streams.first is not None:
-            self._first = self._difference(self._streams.first)
-            for side in self._sides:
-                side.forget_places()
-        if self._first_priority is None and self._streams.first_priority is not None:
-            self._first_priority = self._difference(self._streams.first_priority)
+    def look(self, *, is_all: bool) -> None:
+        """Look for the first difference in what was fed since the last look."""
+        self.streams.compare(is_all=is_all)
+        if self.first is None and self.streams.first is not None:
+            self.first = self._difference(self.streams.first)
+        if self.first_priority is None and self.streams.first_priority is not None:
+            self.first_priority = self._difference(self.streams.first_priority)
 
     def _difference(self, parting: Parting) -> FirstDifference:
         """Return the first difference, at the earlier of the two decisions."""
@@ -169,16 +77,16 @@ class Comparison:
             elsewhere = self._sides[1 - number].find(app, ask, instead)
         return Version(announced, index, line, elsewhere)
 
-    def _compared(self) -> Compared:
-        a, b = self._accounts
-        refused_a, refused_b = self._refusals.totals
+    def compared(self, a: Account, b: Account) -> Compared:
+        """Return the result."""
+        refused_a, refused_b = self.refusals.totals
         asks = a.asks_by_priority()
         for priority, number in b.asks_by_priority().items():
             asks[priority] = asks.get(priority, 0) + number
         return Compared(
-            decisions=self._streams.same,
-            first=self._first,
-            first_priority=self._first_priority,
+            decisions=self.streams.same,
+            first=self.first,
+            first_priority=self.first_priority,
             a=attrs.evolve(a.all(), events_refused=refused_a),
             b=attrs.evolve(b.all(), events_refused=refused_b),
             queues=tuple(
@@ -189,6 +97,149 @@ class Comparison:
                 PriorityRow(*ends, a.priorities(*ends), b.priorities(*ends))
                 for ends in ranges(asks)
             ),
-            jobs=self._matches.changes(),
-            refusals=self._refusals.refusals(),
+            jobs=self.matches.changes(),
+            refusals=self.refusals.refusals(),
         )
+
+
+@final
+class Comparison:
+    """Compares the first side with each of the others.
+
+    All sides advance through the same instants, each once. So at the first difference, each side
+    can still explain the other side's decision. Other threads may read the counters while it runs.
+
+    Attributes:
+        at_us: The current instant, in microseconds since the start.
+        decisions: How many decisions all sides have made so far.
+
+    Args:
+        a: The first side.
+        others: The other sides, one at least.
+        in_step: Whether all have the same events, so that batches end at the same places.
+    """
+
+    def __init__(self, a: Side, *others: Side, in_step: bool = False) -> None:
+        self.at_us = 0
+        self.decisions = 0
+        self._in_step = in_step
+        self._sides = (a, *others)
+        self._pairs = [_Pair((a, other), in_step=in_step) for other in others]
+        self._accounts = [
+            Account(side.machine, partial(self._close, number), side.costs)
+            for number, side in enumerate(self._sides)
+        ]
+        #: The last instant with an event or decision of each side: a timer that fires without
+        #: a decision does not count.
+        self._ends_us = [0] * len(self._sides)
+        for number, side in enumerate(self._sides):
+            if side.beginning is not None:
+                self.at_us = self._ends_us[number] = side.beginning.at_us
+                self._accounts[number].begin(side.beginning)
+
+    @property
+    def events(self) -> int:
+        """How many events were read, on the side that has read most."""
+        return max(side.events for side in self._sides)
+
+    def _of(self, number: int) -> Iterator[tuple[_Pair, int]]:
+        """Yield the pairs that a side is in, and whether it is their first or second one."""
+        if number:
+            yield self._pairs[number - 1], 1
+        else:
+            yield from ((pair, 0) for pair in self._pairs)
+
+    def _close(self, number: int, job: Job) -> None:
+        for pair, place in self._of(number):
+            pair.matches.closed(place, job)
+
+    def run(
+        self, *, look: Callable[[], None] | None = None, until_us: int | None = None
+    ) -> Compared:
+        """Advance two sides to their end; see :meth:`run_all`."""
+        (compared,) = self.run_all(look=look, until_us=until_us)
+        return compared
+
+    def run_all(
+        self, *, look: Callable[[], None] | None = None, until_us: int | None = None
+    ) -> tuple[Compared, ...]:
+        """Advance all sides to their end, until no timer is left.
+
+        Args:
+            look: Called at each instant; what it raises ends the comparison. None for nothing.
+            until_us: The last instant that counts, in microseconds since the start: timers after
+                it do not fire, and what is held then is held until it. None for no such instant.
+
+        Returns:
+            The first side compared with each of the others, in their order.
+
+        Raises:
+            FeedError: If a feed or a log cannot be read.
+        """
+        while True:
+            next_us = [side.next_us() for side in self._sides]
+            coming = [us for us in next_us if us is not None]
+            if not coming:
+                break
+            if until_us is not None and min(coming) > until_us:
+                break
+            self.at_us = min(coming)
+            if look is not None:
+                look()
+            read = [side.events for side in self._sides]
+            self._act([us == self.at_us for us in next_us])
+            for number, side in enumerate(self._sides):
+                if side.events != read[number]:
+                    self._ends_us[number] = self.at_us
+        for side, account, last_us in zip(self._sides, self._accounts, self._ends_us, strict=True):
+            end_us = last_us if until_us is None else max(last_us, until_us)
+            side.end(end_us)
+            account.end(end_us)
+        first, *others = self._accounts
+        return tuple(
+            pair.compared(first, other) for pair, other in zip(self._pairs, others, strict=True)
+        )
+
+    def _act(self, acts: list[bool]) -> None:
+        """Process the current instant, batch by batch."""
+        batches = (
+            side.act(self.at_us) if acting else ()
+            for side, acting in zip(self._sides, acts, strict=True)
+        )
+        for together in zip_longest(*batches):
+            for number, batch in enumerate(together):
+                if batch is not None:
+                    self._note(number, batch)
+            self._look(is_all=self._in_step)
+        self._look(is_all=True)
+        for pair in self._pairs:
+            pair.refusals.compare()
+
+    def _note(self, number: int, batch: Sequence[Announced]) -> None:
+        self.decisions += len(batch)
+        if batch:
+            self._ends_us[number] = self.at_us
+        self._accounts[number].note(self.at_us, batch)
+        for pair, place in self._of(number):
+            pair.streams.feed(place, batch)
+        self._note_refusals(number, batch)
+
+    def _note_refusals(self, number: int, batch: Sequence[Announced]) -> None:
+        side = self._sides[number]
+        for announced in batch:
+            if announced.decision.kind is _REJECTED:
+                index, line = side.place_of(announced)
+                message = announced.decision.message or ""
+                remark = Remark(index or 0, line, message)
+                for pair, place in self._of(number):
+                    pair.refusals.add(place, remark, is_end=side.is_end(announced))
+                    for app in side.apps_of(announced):
+                        pair.matches.refused(place, app)
+
+    def _look(self, *, is_all: bool) -> None:
+        needed = any(pair.first is None for pair in self._pairs)
+        for pair in self._pairs:
+            pair.look(is_all=is_all)
+        if needed and not any(pair.first is None for pair in self._pairs):
+            for side in self._sides:
+                side.forget_places()

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
+from string import ascii_lowercase
 from typing import TypeAlias, final
 
 import attrs
@@ -44,27 +45,47 @@ class Warned:
 
 
 def as_map(
-    compared: Compared,
-    sides: tuple[str, str],
-    left_out: Iterable[LeftOut],
+    compared: Sequence[Compared],
+    sides: Sequence[str],
+    left_out: Mapping[str, Iterable[LeftOut]],
     warnings: Iterable[Warned],
     origin: str | None = None,
 ) -> dict[str, object]:
     """Return the whole result of a comparison.
 
     Args:
-        compared: The result.
-        sides: The names of the two sides.
-        left_out: The ``configure`` events that are left out.
+        compared: The first side compared with each of the others. If there are several others,
+            the map has what is said of each in ``comparisons``.
+        sides: The names of all sides.
+        left_out: The ``configure`` events that are left out, by feed.
         warnings: The warnings about the configurations.
         origin: The date from which instants count, or None.
     """
-    return {
-        "same": compared.same,
-        "sides": {"a": sides[0], "b": sides[1]},
+    events = [
+        {**attrs.asdict(event), **({"feed": feed} if len(left_out) > 1 else {})}
+        for feed, found in left_out.items()
+        for event in found
+    ]
+    about = {
+        "same": all(one.same for one in compared),
+        "sides": dict(zip(ascii_lowercase, sides, strict=False)),
         "origin": origin,
         "warnings": [attrs.asdict(warned) for warned in warnings],
-        "left_out": [attrs.asdict(event) for event in left_out],
+        "left_out": events,
+    }
+    if len(compared) == 1:
+        return {**about, **_pair_map(compared[0])}
+    pairs = zip(ascii_lowercase[1:], compared, strict=False)
+    return {
+        **about,
+        "comparisons": [
+            {"side": letter, "same": one.same, **_pair_map(one)} for letter, one in pairs
+        ],
+    }
+
+
+def _pair_map(compared: Compared) -> dict[str, object]:
+    return {
         "decisions": compared.decisions,
         "first": _difference(compared.first),
         "first_priority": _difference(compared.first_priority),

@@ -1,8 +1,8 @@
-"""Read one feed once for two sides with different configurations."""
+"""Read one feed once for several sides with different configurations."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from itertools import tee
 from pathlib import Path
 from typing import final
@@ -34,23 +34,23 @@ class LeftOut:
 
 def sides_of(
     raws: Iterable[RawEvent],
-    configurations: tuple[Configuration | None, Configuration],
+    configurations: Sequence[Configuration | None],
     *,
     name: str = "the feed",
     base: Path | None = None,
     left_out: list[LeftOut] | None = None,
     origin: FeedOrigin | None = None,
-) -> tuple[FeedSide, FeedSide]:
-    """Return the two sides of one feed under two configurations.
+) -> tuple[FeedSide, ...]:
+    """Return the sides of one feed under several configurations.
 
     A given configuration is in force from the start. Every ``configure`` event of the feed is
     then left out on that side, valid or not, because it would replace this configuration. The
-    feed is read once, while both sides advance. If none of it can be read as an event, reading
+    feed is read once, while all sides advance. If none of it can be read as an event, reading
     its end raises a :class:`muster.feeds.FeedError`.
 
     Args:
         raws: The feed, from :func:`muster.feeds.read_raw`.
-        configurations: One for each side. If the first is None, the feed configures that side.
+        configurations: One for each side; None where the feed configures it.
         name: The name of the feed, for errors.
         base: The folder to which ``file`` in a ``configure`` event is relative; None for the
             working folder.
@@ -58,23 +58,39 @@ def sides_of(
         origin: Gets the origin of time of the feed, or None.
     """
     noted: list[LeftOut] = [] if left_out is None else left_out
-    mine, theirs = tee(_marked(raws, name, base, noted, origin))
-    before, after = configurations
-    return (
-        FeedSide((item for item, marked in mine if before is None or not marked), before),
-        FeedSide((item for item, marked in theirs if not marked), after),
-    )
+    copies = tee(_marked(raws, name, base, noted, origin), len(configurations))
+
+    def side(
+        configuration: Configuration | None, copy: Iterator[tuple[FeedItem, bool]]
+    ) -> FeedSide:
+        keeps = configuration is None
+        return FeedSide((item for item, marked in copy if keeps or not marked), configuration)
+
+    return tuple(map(side, configurations, copies))
+
+
+# COMMAND-30
+def unconfigured(
+    raws: Iterable[RawEvent],
+    *,
+    name: str,
+    base: Path | None,
+    left_out: list[LeftOut],
+    origin: FeedOrigin,
+) -> Iterator[FeedItem]:
+    """Yield a feed without its ``configure`` events; see :func:`sides_of`."""
+    return (item for item, marked in _marked(raws, name, base, left_out, origin) if not marked)
 
 
 # COMMAND-15
 def sides_of_kept(
     kept: KeptFeed,
-    configurations: tuple[Configuration | None, Configuration],
+    configurations: Sequence[Configuration | None],
     left_out: list[LeftOut],
-) -> tuple[FeedSide, FeedSide]:
-    """Return the two sides of a state directory under two configurations.
+) -> tuple[FeedSide, ...]:
+    """Return the sides of a state directory under several configurations.
 
-    If it begins with a checkpoint, both sides do, and a given configuration comes in right then.
+    If it begins with a checkpoint, all sides do, and a given configuration comes in right then.
 
     Args:
         kept: The state directory.
@@ -84,22 +100,23 @@ def sides_of_kept(
     Raises:
         RefusedError: If a configuration cannot replace the one that is in force at the beginning.
     """
-    before, after = configurations
-    mine, theirs = tee(_noted(kept.items(), left_out))
-    return (
-        FeedSide(mine if before is None else _others(mine), before, kept.facts),
-        FeedSide(_others(theirs), after, kept.facts),
+    copies = tee(noting(kept.items(), left_out), len(configurations))
+    return tuple(
+        FeedSide(copy if one is None else others(copy), one, kept.facts)
+        for one, copy in zip(configurations, copies, strict=True)
     )
 
 
-def _noted(items: Iterable[FeedItem], noted: list[LeftOut]) -> Iterator[FeedItem]:
+def noting(items: Iterable[FeedItem], noted: list[LeftOut]) -> Iterator[FeedItem]:
+    """Yield all items, and note those that configure."""
     for item in items:
         if isinstance(item.content, Configure):
             noted.append(LeftOut(item.index, item.line, item.content.config.partition))
         yield item
 
 
-def _others(items: Iterable[FeedItem]) -> Iterator[FeedItem]:
+def others(items: Iterable[FeedItem]) -> Iterator[FeedItem]:
+    """Yield the items that do not configure."""
     return (item for item in items if not isinstance(item.content, Configure))
 
 

@@ -15,7 +15,7 @@ from muster.replay._driver import Watcher, replay
 from muster.replay._expect import Absent, Difference, Found, Value
 from muster.replay._reading.warning import FeedWarning
 from muster.replay._reserving import Reserved, ReservedTally
-from muster.replay._starting import begun_at
+from muster.replay._starting import begun_at, configured
 from muster.replay._summary import QueueSummary, Remark, Summary
 from muster.replay._tally import Tally
 from muster.replay._waits import Waits, WaitSummary
@@ -48,6 +48,7 @@ __all__ = [
     "Watcher",
     "beginning_of",
     "begun_at",
+    "configured",
     "event_of",
     "replay",
 ]

@@ -16,6 +16,7 @@ def words_of(
     first: FirstDifference,
     names: tuple[str, str],
     origin_us: int | None,
+    letters: tuple[str, str] = ("A", "B"),
 ) -> Iterator[str]:
     """Yield the lines that describe a first difference.
 
@@ -25,13 +26,12 @@ def words_of(
         first: The first difference.
         names: The names of the feeds or logs of both sides.
         origin_us: The origin of time, in microseconds since 1970 in UTC, or None.
+        letters: The letters of both sides.
     """
     yield f"{what} from {instant(first.at_us, origin_us)} on, after {counted(first.same, counts)}:"
     yield ""
-    for side, other, version, name in (
-        ("A", "B", first.a, names[0]),
-        ("B", "A", first.b, names[1]),
-    ):
+    a, b = letters
+    for side, other, version, name in ((a, b, first.a, names[0]), (b, a, first.b, names[1])):
         if version is None:
             yield f"{side}  nothing more at this instant"
             continue

@@ -12,18 +12,23 @@ from muster.replay import Remark
 
 
 def words_of_refused(
-    refusals: Refusals, names: tuple[str, str], *, listed: bool = True
+    refusals: Refusals,
+    names: tuple[str, str],
+    letters: tuple[str, str] = ("A", "B"),
+    *,
+    listed: bool = True,
 ) -> Iterator[str]:
     """Yield a paragraph for each side with the events that only this side refuses.
 
     Args:
         refusals: The refused events.
         names: The names of the feeds or logs of both sides.
+        letters: The letters of both sides.
         listed: Whether to list the first events, or only to count them.
     """
     for side, number, ends, first, name in (
-        ("A", refusals.only_a, refusals.ends_a, refusals.first_a, names[0]),
-        ("B", refusals.only_b, refusals.ends_b, refusals.first_b, names[1]),
+        (letters[0], refusals.only_a, refusals.ends_a, refusals.first_a, names[0]),
+        (letters[1], refusals.only_b, refusals.ends_b, refusals.first_b, names[1]),
     ):
         if number and not listed:
             yield f"Only {side} refuses {counted(number, 'event')}.\n"

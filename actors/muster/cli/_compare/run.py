@@ -1,11 +1,10 @@
-"""``muster compare``: compare two configurations, feeds or decision logs."""
+"""``muster compare``: compare configurations, feeds or decision logs."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import ExitStack
 from itertools import chain
-from pathlib import Path
 from time import perf_counter
 from typing import Final, final
 
@@ -14,7 +13,13 @@ import click
 
 from muster.cli._compare.refused import tell_refused
 from muster.cli._compare.text import print_compared
-from muster.cli._configurations import read_configuration_text, told_as_feed
+from muster.cli._configurations import (
+    base_of,
+    read_configuration,
+    tell_left_out,
+    tell_warned,
+    warned_of,
+)
 from muster.cli._options import (
     DIFFERENT,
     FILE,
@@ -44,7 +49,6 @@ from muster.compare import (
     sides_of,
     sides_of_kept,
 )
-from muster.config_files import parse_configuration
 from muster.feeds import (
     FeedError,
     FeedOrigin,
@@ -54,12 +58,11 @@ from muster.feeds import (
     is_directory,
     parse,
 )
-from muster.figures.text import counted
 from muster_core.config.model import Configuration
-from muster_core.errors import ConfigError, RefusedError
+from muster_core.errors import RefusedError
 
-_MOST_LEFT_OUT: Final = 10
-"""The most left-out `configure` events that are printed."""
+_MOST_CONFIGS: Final = 26
+"""The most configurations: each side has a letter."""
 
 
 @final
@@ -69,7 +72,7 @@ class Arguments:
 
     Attributes:
         inputs: The names of the feeds or logs, one or two.
-        configs: The names of the configurations, at most two.
+        configs: The names of the configurations.
         partition: The partition to run, or None.
         since: Where to begin, or None.
         until: Where to end, or None.
@@ -82,15 +85,25 @@ class Arguments:
     until: Instant | None
 
     @property
-    def sides(self) -> tuple[str, str]:
-        """The names of the two sides."""
-        names = [name_of(name) for name in self.inputs]
-        if len(names) == 2:
-            return names[0], names[1]
-        configs = [name_of(name) for name in self.configs]
-        if len(configs) == 2:
-            return configs[0], configs[1]
-        return f"{names[0]} as it is", configs[0]
+    def sides(self) -> list[tuple[int, int | None]]:
+        """For each side the number of its input, and that of its configuration, or None."""
+        configs = range(len(self.configs))
+        last = len(self.inputs) - 1
+        if len(configs) > 1:
+            return [(0, 0), *((last, config) for config in configs[1:])]
+        return [(0, None), (last, 0 if configs else None)]
+
+    @property
+    def names(self) -> list[str]:
+        """The names of all sides."""
+        inputs, configs = map(name_of, self.inputs), [name_of(name) for name in self.configs]
+        feeds = list(inputs)
+        return [self._name(feeds[feed], configs, config) for feed, config in self.sides]
+
+    def _name(self, feed: str, configs: Sequence[str], config: int | None) -> str:
+        if len(self.inputs) == 1:
+            return f"{feed} as it is" if config is None else configs[config]
+        return feed if config is None else f"{feed} with {configs[config]}"
 
 
 @final
@@ -114,7 +127,7 @@ class Meter:
 
     @property
     def decisions(self) -> int:
-        """How many decisions both sides have made."""
+        """How many decisions all sides have made."""
         return 0 if self.comparison is None else self.comparison.decisions
 
     @property
@@ -135,7 +148,8 @@ class Meter:
     type=FILE,
     metavar="FILE",
     help="A configuration that is in force from the start of the feed; the `configure` events of "
-    "the feed are left out. Given once: compare with the feed as it is.",
+    "the feed are left out. Given once: compare with the feed as it is. Given several times: compare "
+    "the first with each of the others. Beside two feeds: what is not for the first is for the second.",
 )
 @click.option(
     "--partition",
@@ -168,19 +182,19 @@ def command(
     summary: bool,
     output: Format,
 ) -> None:
-    """Compare a feed under two configurations, two feeds, or two decision logs.
+    """Compare a feed under several configurations, two feeds, or two decision logs.
 
-    Replays both sides, A and B, in virtual time. Prints the first decision that differs, and the
+    Replays all sides, A, B and so on, in virtual time, and compares A with each of the others. Prints the first decision that differs, and the
     state of its ask on the other side. Then prints the results by queue, by priority and by job
     (application). Decision logs are recognised by their content. `-` is standard input. A feed may
     be a state directory; if it begins with a state, each FILE comes into force right then.
 
-    Exit status: 0 if both sides decide the same, 1 if not, 2 if the arguments or a file cannot
+    Exit status: 0 if all sides decide the same, 1 if not, 2 if the arguments or a file cannot
     be used, 130 after Ctrl-C.
     """
     arguments = Arguments(inputs, configs, partition, since, until)
     _check(arguments)
-    left_out: list[LeftOut] = []
+    left_out: dict[str, list[LeftOut]] = {}
     warnings: list[Warned] = []
     try:
         compared, origin_us = _run(arguments, left_out, warnings)
@@ -191,16 +205,14 @@ def command(
         context.exit(UNUSABLE)
     if output is Format.JSON:
         origin = None if origin_us is None else date_text(origin_us)
-        print_json(as_map(compared, arguments.sides, left_out, warnings, origin))
+        print_json(as_map(compared, arguments.names, left_out, warnings, origin))
     else:
-        for warned in warnings:
-            place = warned.file if warned.line is None else f"{warned.file}:{warned.line}"
-            parts = (place, "warning", warned.path, warned.message)
-            click.echo(": ".join(part for part in parts if part), err=True)
-        _tell(arguments.inputs[0], left_out)
-        tell_refused(compared.refusals, [name_of(name) for name in arguments.inputs])
-        print_compared(compared, arguments.sides, arguments.inputs, origin_us, summary=summary)
-    context.exit(0 if compared.same else DIFFERENT)
+        tell_warned(warnings)
+        for name, events in left_out.items():
+            tell_left_out(name, events)
+        tell_refused(compared[0].refusals, [name_of(name) for name in arguments.inputs])
+        print_compared(compared, arguments.names, arguments.inputs, origin_us, summary=summary)
+    context.exit(0 if all(one.same for one in compared) else DIFFERENT)
 
 
 def _check(arguments: Arguments) -> None:
@@ -212,12 +224,10 @@ def _check(arguments: Arguments) -> None:
     inputs, configs = arguments.inputs, arguments.configs
     if len(inputs) > 2:
         msg = f"There are {len(inputs)} feeds; compare two."
-    elif len(inputs) == 2 and configs:
-        msg = "--config needs exactly one feed: leave out --config, or one of the feeds."
     elif len(inputs) == 1 and not configs:
         msg = "There is only one feed: name a second one, or a configuration with --config."
-    elif len(configs) > 2:
-        msg = f"There are {len(configs)} configurations; compare two."
+    elif len(configs) > _MOST_CONFIGS:
+        msg = f"There are {len(configs)} configurations; compare {_MOST_CONFIGS} at most."
     elif arguments.partition is not None and not configs:
         msg = "--partition needs --config: it names a partition of the configurations."
     elif [*inputs, *configs].count(STDIN) > 1:
@@ -228,21 +238,18 @@ def _check(arguments: Arguments) -> None:
 
 
 def _run(
-    arguments: Arguments, left_out: list[LeftOut], warnings: list[Warned]
-) -> tuple[Compared, int | None]:
-    """Open the files, and compare; also return the origin of time of both sides, if they share it.
+    arguments: Arguments, left_out: dict[str, list[LeftOut]], warnings: list[Warned]
+) -> tuple[Sequence[Compared], int | None]:
+    """Open the files, and compare; also return the origin of time of all sides, if they share it.
 
     Raises:
         FeedError: If a file cannot be used.
     """
     meter = Meter()
     progress = Progress(meter, shown=True)
-    configurations = [_configuration(name, arguments.partition) for name in arguments.configs]
-    found = zip(arguments.configs, configurations, strict=True)
-    for name, configuration in dict(found).items():
-        warnings += [
-            Warned(name_of(name), told.line, told.path, told.message) for told in configuration.told
-        ]
+    configurations = [read_configuration(name, arguments.partition) for name in arguments.configs]
+    for name, configuration in dict(zip(arguments.configs, configurations, strict=True)).items():
+        warnings += warned_of(name, configuration)
     with ExitStack() as stack:
         opening = Opening(arguments, progress, stack)
         if configurations:
@@ -251,7 +258,7 @@ def _run(
             comparison = _of_two(opening)
         meter.comparison = comparison
         with progress.line():
-            return comparison.run(), opening.shared_origin_us()
+            return comparison.run_all(), opening.shared_origin_us()
 
 
 @final
@@ -295,47 +302,48 @@ class Opening:
         return source.kept
 
 
-def _configuration(name: str, partition: str | None) -> Configuration:
-    shown, text = name_of(name), None
-    try:
-        text = read_configuration_text(name)
-        if text is None:
-            raise FeedError(shown, "cannot be read: it is closed")
-        return parse_configuration(text, file=shown, partition=partition)
-    except ConfigError as error:
-        feed = None if text is None else told_as_feed(shown, text)
-        if feed is not None:
-            raise FeedError(shown, feed) from error
-        first, *others = error.problems
-        told = "; ".join(map(str, [attrs.evolve(first, file=None, line=None), *others]))
-        raise FeedError(shown, told, first.line) from error
-    except OSError as error:
-        raise FeedError(shown, f"cannot be read: {error.strerror or error}") from error
-
-
 def _of_configurations(
-    opening: Opening, configurations: list[Configuration], left_out: list[LeftOut]
+    opening: Opening, configurations: list[Configuration], left_out: dict[str, list[LeftOut]]
 ) -> Comparison:
-    (feed,) = opening.arguments.inputs
-    both = (configurations[0] if len(configurations) == 2 else None, configurations[-1])
+    inputs, sides = opening.arguments.inputs, opening.arguments.sides
+    found: list[FeedSide] = []
+    for number, name in enumerate(inputs):
+        mine = [config for feed, config in sides if feed == number]
+        chosen = [None if config is None else configurations[config] for config in mine]
+        found += _sides_of_feed(opening, name, chosen, left_out.setdefault(name, []))
+    return Comparison(*found, in_step=len(inputs) == 1)
+
+
+def _sides_of_feed(
+    opening: Opening,
+    feed: str,
+    configurations: Sequence[Configuration | None],
+    left_out: list[LeftOut],
+) -> Sequence[FeedSide]:
+    """Return the sides of a feed under several configurations; None is the feed as it is.
+
+    Raises:
+        FeedError: If it cannot be read, or a configuration cannot come into force.
+    """
+    if all(one is None for one in configurations):
+        left_out = []  # nothing is left out of a feed as it is
     kept = opening.kept(feed)
     if kept is not None:
         try:
-            return Comparison(*sides_of_kept(kept, both, left_out), in_step=True)
+            return sides_of_kept(kept, configurations, left_out)
         except RefusedError as error:
             raise FeedError(feed, f"no configuration given can come into force: {error}") from error
     first, raws = _begun(opening.progress.read_raw(feed, logs=True))
     if first is not None and is_decision(first):
         raise FeedError(name_of(feed), "is a decision log: a configuration cannot change it")
-    sides = sides_of(
+    return sides_of(
         raws,
-        both,
+        configurations,
         name=name_of(feed),
-        base=_base(feed),
+        base=base_of(feed),
         left_out=left_out,
         origin=opening.origin(),
     )
-    return Comparison(*sides, in_step=True)
 
 
 def _of_two(opening: Opening) -> Comparison:
@@ -363,7 +371,7 @@ def _of_two(opening: Opening) -> Comparison:
             )
         )
     a, b = (
-        FeedSide(events_of(parse(raws, base=_base(name), origin=opening.origin()), name_of(name)))
+        FeedSide(events_of(parse(raws, base=base_of(name), origin=opening.origin()), name_of(name)))
         if one is None
         else FeedSide(one.items(), facts=one.facts)
         for name, (_, raws), one in zip(names, begun, kept, strict=True)
@@ -375,18 +383,3 @@ def _begun(raws: Iterator[RawEvent]) -> tuple[RawEvent | None, Iterator[RawEvent
     """Read the first event; return it, and all events."""
     first = next(raws, None)
     return first, raws if first is None else chain([first], raws)
-
-
-def _base(feed: str) -> Path:
-    return Path() if feed == STDIN else Path(feed).parent
-
-
-def _tell(feed: str, left_out: list[LeftOut]) -> None:
-    """Print the left-out `configure` events to standard error."""
-    for event in left_out[:_MOST_LEFT_OUT]:
-        place = f"event {event.index}" if event.line is None else event.line
-        named = "" if event.partition is None else f" (of partition {event.partition!r})"
-        click.echo(f"{name_of(feed)}:{place}: `configure` is left out{named}", err=True)
-    if len(left_out) > _MOST_LEFT_OUT:
-        told = counted(len(left_out), "`configure` event")
-        click.echo(f"{name_of(feed)}: … {told} left out in all", err=True)

@@ -4,8 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
 from functools import partial
-from typing import Final, TypeAlias
+from string import ascii_uppercase
+from typing import Final, TypeAlias, final
 
+import attrs
 import click
 from rich.console import Console, RenderableType
 
@@ -17,7 +19,6 @@ from muster.compare import (
     Compared,
     Figures,
     JobChange,
-    JobChanges,
     Movement,
 )
 from muster.feeds import date_text
@@ -31,10 +32,41 @@ _SAME: Final = "="
 
 Number: TypeAlias = "int | float | None"
 
+_Letters: TypeAlias = tuple[str, str]
+"""The letters of two sides."""
+
+_Three: TypeAlias = tuple[str, str, str]
+"""A figure of both sides and their difference, as text; or the titles of such columns."""
+
+
+@final
+@attrs.frozen
+class _Pair:
+    """The first side and another one.
+
+    Attributes:
+        compared: The result.
+        letters: The letters of the two sides.
+        names: The names of their feeds or logs.
+        origin_us: The origin of time of both sides, in microseconds since 1970 in UTC; None if it
+            is not known, or they have not the same.
+    """
+
+    compared: Compared
+    letters: _Letters
+    names: tuple[str, str]
+    origin_us: int | None
+
+    @property
+    def titles(self) -> _Three:
+        """The letters, and that of the difference."""
+        a, b = self.letters
+        return a, b, f"{b} - {a}"
+
 
 def print_compared(
-    compared: Compared,
-    sides: tuple[str, str],
+    compared: Sequence[Compared],
+    sides: Sequence[str],
     inputs: Sequence[str],
     origin_us: int | None = None,
     *,
@@ -43,69 +75,81 @@ def print_compared(
     """Print the result of a comparison.
 
     Args:
-        compared: The result.
-        sides: The names of the two sides.
-        inputs: The names of the feeds or logs; one name if both sides have the same feed.
-        origin_us: The origin of time of both sides, in microseconds since 1970 in UTC; None if it
+        compared: The first side compared with each of the others.
+        sides: The names of all sides.
+        inputs: The names of the feeds or logs; one name if all sides have the same feed.
+        origin_us: The origin of time of all sides, in microseconds since 1970 in UTC; None if it
             is not known, or they have not the same.
         summary: Whether to leave out what is not about the whole.
     """
     console = console_of()
+    names = (name_of(inputs[0]), name_of(inputs[-1]))
+    pairs = [
+        _Pair(one, ("A", letter), names, origin_us)
+        for letter, one in zip(ascii_uppercase[1:], compared, strict=False)
+    ]
     # rich exits by itself if a pipe is closed, so it only renders and click prints.
     with console.capture() as capture:
-        for part in _parts(console, compared, sides, inputs, origin_us, summary=summary):
+        for part in _parts(console, pairs, sides, summary=summary):
             console.print(part, soft_wrap=isinstance(part, str), crop=False)
     text = "".join(f"{line.rstrip()}\n" for line in capture.get().splitlines())
     click.echo(text, nl=False, color=True)
 
 
 def _parts(
-    console: Console,
-    compared: Compared,
-    sides: tuple[str, str],
-    inputs: Sequence[str],
-    origin_us: int | None,
-    *,
-    summary: bool,
+    console: Console, pairs: Sequence[_Pair], sides: Sequence[str], *, summary: bool
 ) -> Iterator[RenderableType]:
-    names = (name_of(inputs[0]), name_of(inputs[-1]))
-    yield f"A  {sides[0]}"
-    yield f"B  {sides[1]}\n"
+    yield "".join(
+        f"{letter}  {side}\n" for letter, side in zip(ascii_uppercase, sides, strict=False)
+    )
+    for pair in pairs:
+        if len(pairs) > 1:
+            yield f"{pair.letters[1]} against {pair.letters[0]}\n"
+        yield from _beginning(pair, listed=not summary)
+    yield from _whole(console, pairs)
+    for pair in pairs:
+        if summary:
+            # COMMAND-28
+            parts = _jobs(console, pair)
+            yield from (part for part in parts if isinstance(part, str))
+        elif not pair.compared.same:
+            if len(pairs) > 1:
+                yield f"{pair.letters[1]} against {pair.letters[0]}\n"
+            yield from _details(console, pair)
+
+
+def _beginning(pair: _Pair, *, listed: bool) -> Iterator[str]:
+    """Yield where the two sides begin to differ, and what only one of them refuses."""
+    compared, names, origin_us = pair.compared, pair.names, pair.origin_us
     first, priority = compared.first, compared.first_priority
     if compared.same:
         yield f"Both decide the same: {counted(compared.decisions, 'decision')}.\n"
     if first is not None:
         what = "The decisions differ"
-        yield "\n".join(words_of(what, "equal decision", first, names, origin_us)) + "\n"
+        told = words_of(what, "equal decision", first, names, origin_us, pair.letters)
+        yield "\n".join(told) + "\n"
     # A later difference is probably a consequence of the first one.
     if priority is not None and (first is None or priority.at_us < first.at_us):
         what = "The priorities of queues differ"
-        yield "\n".join(words_of(what, "equal change", priority, names, origin_us)) + "\n"
-    yield from words_of_refused(compared.refusals, names, listed=not summary)
-    yield from _whole(console, compared.a, compared.b)
-    if summary:
-        # COMMAND-28
-        parts = _jobs(console, compared.jobs, origin_us)
-        yield from (part for part in parts if isinstance(part, str))
-    elif not compared.same:
-        yield from _details(console, compared, origin_us)
+        told = words_of(what, "equal change", priority, names, origin_us, pair.letters)
+        yield "\n".join(told) + "\n"
+    yield from words_of_refused(compared.refusals, names, pair.letters, listed=listed)
 
 
-def _details(
-    console: Console, compared: Compared, origin_us: int | None
-) -> Iterator[RenderableType]:
+def _details(console: Console, pair: _Pair) -> Iterator[RenderableType]:
     """Yield the results by queue and by priority, and the jobs that change most."""
+    compared = pair.compared
     if compared.queues:
         queues = [(row.queue, row.a, row.b) for row in compared.queues]
-        yield from _groups(console, "queue", queues)
+        yield from _groups(console, "queue", queues, pair.titles)
         if any(row.a.utilisation or row.b.utilisation for row in compared.queues):
-            yield from _utilisation(console, compared)
+            yield from _utilisation(console, compared, pair.titles)
         if compared.a.lost or compared.b.lost:
-            yield from _lost(console, compared)
+            yield from _lost(console, compared, pair.titles)
     if compared.priorities:
         rows = [(_range(row.lowest, row.highest), row.a, row.b) for row in compared.priorities]
-        yield from _groups(console, "priority", rows)
-    yield from _jobs(console, compared.jobs, origin_us)
+        yield from _groups(console, "priority", rows, pair.titles)
+    yield from _jobs(console, pair)
 
 
 # Figures
@@ -117,9 +161,6 @@ _Reader: TypeAlias = Callable[[Figures], Number]
 _Writer: TypeAlias = Callable[[float], str]
 _Figure: TypeAlias = tuple[str, _Reader, _Writer]
 """The name of a figure, how to read it, and how to format it."""
-
-_Three: TypeAlias = tuple[str, str, str]
-"""A figure of both sides and their difference, as text."""
 
 
 def _count(value: float) -> str:
@@ -182,28 +223,37 @@ def _unit(titles: _Three, cells: Sequence[_Three]) -> Unit:
     ]
 
 
-def _whole(console: Console, a: Figures, b: Figures) -> Iterator[RenderableType]:
-    rows: list[tuple[str, _Three]] = []
+def _whole(console: Console, pairs: Sequence[_Pair]) -> Iterator[RenderableType]:
+    """Yield the figures of the whole: those of the first side, and those of the others beside."""
+    lists = [dict(_figures_of(pair.compared.a, pair.compared.b)) for pair in pairs]
+    rows = list(dict.fromkeys(name for figures in lists for name in figures))
+    units: list[Unit] = []
+    for pair, figures in zip(pairs, lists, strict=True):
+        cells = [figures.get(name, (_NONE, _NONE, _NONE)) for name in rows]
+        unit = _unit(pair.titles, cells)
+        units.append(unit[1:] if units else unit)
+    return tables_of(console, [Column("all", rows, folds=True)], units)
+
+
+def _figures_of(a: Figures, b: Figures) -> Iterator[tuple[str, _Three]]:
+    """Yield the figures of two sides, with their names."""
     for name, read, write in (*_COUNTS, _REFUSED, *_waits(a)):
         if name in _ALWAYS or read(a) is not None or read(b) is not None:
-            rows.append((name, _three(read(a), read(b), write)))
+            yield name, _three(read(a), read(b), write)
     if a.wait is not None:
-        rows.append(("mean wait of jobs", _three(_mean_of_jobs(a), _mean_of_jobs(b), seconds_text)))
-    rows.append(("makespan", _three(a.makespan_s, b.makespan_s, seconds_text)))
+        yield "mean wait of jobs", _three(_mean_of_jobs(a), _mean_of_jobs(b), seconds_text)
+    yield "makespan", _three(a.makespan_s, b.makespan_s, seconds_text)
     for kind in sorted({*a.utilisation, *b.utilisation}):
-        used = _shares(a.utilisation.get(kind), b.utilisation.get(kind))
-        rows.append((f"{kind} used", used))
-    rows += _losses(a, b)
+        yield f"{kind} used", _shares(a.utilisation.get(kind), b.utilisation.get(kind))
+    yield from _losses(a, b)
     if a.fairness is not None and b.fairness is not None:
         for what, one, other in (
             ("queues", a.fairness.queues, b.fairness.queues),
             ("users", a.fairness.users, b.fairness.users),
         ):
             if one is not None or other is not None:
-                rows.append((f"fairness of {what}", _three(one, other, measured)))
-    rows += _reservations(a.reserved or Reserved(), b.reserved or Reserved())
-    names = Column("all", [name for name, _ in rows], folds=True)
-    return tables_of(console, [names], [_unit(("A", "B", "B - A"), [three for _, three in rows])])
+                yield f"fairness of {what}", _three(one, other, measured)
+    yield from _reservations(a.reserved or Reserved(), b.reserved or Reserved())
 
 
 # COMMAND-26
@@ -256,7 +306,7 @@ def _mean_of_jobs(figures: Figures) -> Number:
 
 
 def _groups(
-    console: Console, what: str, rows: Sequence[tuple[str, Figures, Figures]]
+    console: Console, what: str, rows: Sequence[tuple[str, Figures, Figures]], titles: _Three
 ) -> Iterator[RenderableType]:
     """Return a table with a line for each side and one for the difference."""
     sides = [side for _, *both in rows for side in both]
@@ -272,9 +322,10 @@ def _groups(
         threes = [_three(read(a), read(b), write) for _, read, write in told]
         of_a, of_b, more = zip(*threes, strict=True)
         if of_a == of_b:
-            lines.append((name, "A = B", *of_a))
+            lines.append((name, f"{titles[0]} = {titles[1]}", *of_a))
         else:
-            lines += [(name, "A", *of_a), ("", "B", *of_b), ("", "B - A", *more)]
+            named = zip((name, "", ""), titles, (of_a, of_b, more), strict=True)
+            lines += [(first, title, *cells) for first, title, cells in named]
     names, labels, *numbers = zip(*lines, strict=True)
     return tables_of(
         console,
@@ -283,7 +334,7 @@ def _groups(
     )
 
 
-def _utilisation(console: Console, compared: Compared) -> Iterator[RenderableType]:
+def _utilisation(console: Console, compared: Compared, titles: _Three) -> Iterator[RenderableType]:
     """Return a table of the share of the cluster that each queue used."""
     units: list[Unit] = []
     for kind in sorted({*compared.a.utilisation, *compared.b.utilisation}):
@@ -291,19 +342,19 @@ def _utilisation(console: Console, compared: Compared) -> Iterator[RenderableTyp
             _shares(row.a.utilisation.get(kind), row.b.utilisation.get(kind))
             for row in compared.queues
         ]
-        units.append(_unit((f"{kind} used: A", "B", "B - A"), cells))
+        units.append(_unit((f"{kind} used: {titles[0]}", titles[1], titles[2]), cells))
     names = Column("queue", [row.queue for row in compared.queues], folds=True)
     return tables_of(console, [names], units)
 
 
 # COMMAND-22
-def _lost(console: Console, compared: Compared) -> Iterator[RenderableType]:
+def _lost(console: Console, compared: Compared, titles: _Three) -> Iterator[RenderableType]:
     """Return a table of what lost runs had held, for each queue that lost any."""
     rows = [row for row in compared.queues if row.a.lost or row.b.lost]
     units: list[Unit] = []
     for kind in sorted({*_held_of(compared.a), *_held_of(compared.b)}):
         cells = [_lost_of(row.a, row.b, kind) for row in rows]
-        units.append(_unit((f"{kind} lost: A", "B", "B - A"), cells))
+        units.append(_unit((f"{kind} lost: {titles[0]}", titles[1], titles[2]), cells))
     names = Column("queue", [row.queue for row in rows], folds=True)
     return tables_of(console, [names], units)
 
@@ -315,7 +366,8 @@ def _range(lowest: int, highest: int) -> str:
 # Jobs
 
 
-def _jobs(console: Console, jobs: JobChanges, origin_us: int | None) -> Iterator[RenderableType]:
+def _jobs(console: Console, pair: _Pair) -> Iterator[RenderableType]:
+    jobs, (a, b) = pair.compared.jobs, pair.letters
     alike = jobs.wait == jobs.end
     movements = (("wait", "less", "longer", jobs.wait), ("end", "earlier", "later", jobs.end))
     for what, less, more, movement in movements[: 1 if alike else 2]:
@@ -325,12 +377,12 @@ def _jobs(console: Console, jobs: JobChanges, origin_us: int | None) -> Iterator
         gained = counted(movement.gained, f"{what}s", what)
         lost = counted(movement.lost, f"{what}s", what)
         yield (
-            f"Of {counted(jobs.compared, 'job')}, {gained} {less} in B and {lost} {more}.{also}\n"
+            f"Of {counted(jobs.compared, 'job')}, {gained} {less} in {b} and {lost} {more}.{also}\n"
         )
-        yield from _movement(console, (what, less, more), movement, origin_us)
+        yield from _movement(console, (what, less, more), movement, pair)
     for side, other, number, refused in (
-        ("A", "B", jobs.only_a, jobs.refused_a),
-        ("B", "A", jobs.only_b, jobs.refused_b),
+        (a, b, jobs.only_a, jobs.refused_a),
+        (b, a, jobs.only_b, jobs.refused_b),
     ):
         if number:
             told = "" if not refused else f"; {other} refused {_of_these(refused, number)}"
@@ -344,20 +396,21 @@ def _of_these(refused: int, number: int) -> str:
 
 
 def _movement(
-    console: Console, words: tuple[str, str, str], movement: Movement, origin_us: int | None
+    console: Console, words: tuple[str, str, str], movement: Movement, pair: _Pair
 ) -> Iterator[RenderableType]:
-    what, less, more = words
+    what, less, greater = words
     nothing: _Three = ("", "", "")
     rows: list[tuple[str, _Three, _Three]] = []
     for title, changes in (
         (f"{what} {less}", movement.most_gained),
-        (f"{what} {more}", movement.most_lost),
+        (f"{what} {greater}", movement.most_lost),
     ):
         if changes:
             rows.append((f"{title}:", nothing, nothing))
-            rows += [(f"  {change.app}", *_times(change, origin_us)) for change in changes]
-    waits = _unit(("wait: A", "B", "B - A"), [wait for _, wait, _ in rows])
-    ends = _unit(("end: A", "B", "B - A"), [end for *_, end in rows])
+            rows += [(f"  {change.app}", *_times(change, pair.origin_us)) for change in changes]
+    first, second, more = pair.titles
+    waits = _unit((f"wait: {first}", second, more), [wait for _, wait, _ in rows])
+    ends = _unit((f"end: {first}", second, more), [end for *_, end in rows])
     names = Column("job", [name for name, *_ in rows], folds=True)
     return tables_of(console, [names], [waits, ends])
 

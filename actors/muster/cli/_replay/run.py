@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Iterable, Iterator, Sequence
-from contextlib import ExitStack
+from collections.abc import Generator, Iterable, Iterator, Sequence
+from contextlib import ExitStack, contextmanager
 from functools import partial
 from itertools import chain
 from typing import TypeVar, final
@@ -14,10 +14,18 @@ import click
 import trio
 from rich.console import Console
 
+from muster.cli._configurations import (
+    base_of,
+    read_configuration,
+    tell_left_out,
+    tell_warned,
+    warned_of,
+)
 from muster.cli._options import (
     DIFFERENT,
     FILE,
     INTERRUPTED,
+    STDIN,
     STDOUT,
     UNUSABLE,
     Format,
@@ -35,9 +43,11 @@ from muster.cli._replay.live import moment
 from muster.cli._replay.report import check_apart, opened as opened_report, write
 from muster.cli._replay.summary import as_map, print_summary
 from muster.cli._sources import Instant, Source, as_time, check_order, opened, since_option
-from muster.feeds import DecisionLog, FeedError, FeedOrigin, date_text, is_directory
-from muster.replay import Tally, Watcher, begun_at, replay
+from muster.compare import LeftOut, noting, others, unconfigured
+from muster.feeds import DecisionLog, FeedError, FeedItem, FeedOrigin, date_text, is_directory
+from muster.replay import Tally, Watcher, begun_at, configured, replay
 from muster.report import Board, Ending, Recorder
+from muster_core.errors import RefusedError
 
 T = TypeVar("T")
 
@@ -56,6 +66,8 @@ class Arguments:
         start: From when on to count, or None.
         until: When to end, or None.
         strict: Whether to stop at the first refusal.
+        config: The name of the configuration that is in force from the start, or None.
+        partition: The partition of it to run, or None.
     """
 
     feed: str
@@ -66,6 +78,8 @@ class Arguments:
     start: Instant | None
     until: Instant | None
     strict: bool
+    config: str | None
+    partition: str | None
 
     @property
     def takes_stdout(self) -> bool:
@@ -80,6 +94,11 @@ class Arguments:
         """
         if self.decisions == self.report == STDOUT:
             raise click.UsageError("--decisions and --report cannot both be standard output")
+        if self.partition is not None and self.config is None:
+            msg = "--partition needs --config: it names a partition of the configuration"
+            raise click.UsageError(msg)
+        if self.feed == self.config == STDIN:
+            raise click.UsageError("Standard input can be read only once: name a file.")
         if not self.live:
             return
         if not Console(stderr=True).is_terminal:
@@ -126,6 +145,18 @@ class Arguments:
     "2026-01-31T18:30:00Z. [default: when the feed has ended and no timer is left]",
 )
 @click.option("--strict", is_flag=True, help="Stop at the first refused event.")
+@click.option(
+    "--config",
+    type=FILE,
+    metavar="FILE",
+    help="A configuration that is in force from the start; the `configure` events of the feed are "
+    "left out.",
+)
+@click.option(
+    "--partition",
+    metavar="NAME",
+    help="The partition of the FILE of --config to run. [default: `default`, or the only one]",
+)
 @format_option
 @click.pass_context
 def command(
@@ -139,6 +170,8 @@ def command(
     start: Instant | None,
     until: Instant | None,
     strict: bool,
+    config: str | None,
+    partition: str | None,
     output: Format,
 ) -> None:
     """Replay a feed in virtual time, and print a summary.
@@ -152,7 +185,9 @@ def command(
     Exit status: 0 if there was no error, 1 if an event was refused, 2 if the feed cannot be
     read, or the log or the report cannot be written, 130 after Ctrl-C.
     """
-    arguments = Arguments(feed, decisions, report, live, since, start, until, strict)
+    arguments = Arguments(
+        feed, decisions, report, live, since, start, until, strict, config, partition
+    )
     arguments.check()
     tally, origin = Tally(counts_settles=not is_directory(feed)), FeedOrigin()
     interrupt = Interrupt()
@@ -186,9 +221,8 @@ def _run(arguments: Arguments, tally: Tally, origin: FeedOrigin, interrupt: Inte
     with ExitStack() as stack:
         stack.enter_context(interrupt)
         # Read before the log is opened: a feed that cannot be read must not empty an older log.
-        source = stack.enter_context(
-            opened(arguments.feed, progress.read, origin=origin, since=arguments.since)
-        )
+        left_out: list[LeftOut] = []
+        source = stack.enter_context(_opened(arguments, progress, origin, left_out))
         source.items = iter(_begun(interrupt.reads(source.items)))
         start_us, until_us = _span(arguments, source)
         check_apart(arguments.feed, arguments.decisions, arguments.report)
@@ -211,6 +245,40 @@ def _run(arguments: Arguments, tally: Tally, origin: FeedOrigin, interrupt: Inte
             )
         if report is not None and recorder is not None:
             write(report, arguments.feed, recorder, tally, ending, origin.us)
+        tell_left_out(arguments.feed, left_out)
+
+
+# COMMAND-15, COMMAND-30
+@contextmanager
+def _opened(
+    arguments: Arguments, progress: Progress, origin: FeedOrigin, left_out: list[LeftOut]
+) -> Generator[Source]:
+    """Open the feed; a configuration that is given replaces those of the feed.
+
+    Raises:
+        FeedError: If a file cannot be used, or the configuration cannot come into force.
+    """
+    feed, config = arguments.feed, arguments.config
+    if config is None:
+        with opened(feed, progress.read, origin=origin, since=arguments.since) as source:
+            yield source
+        return
+    configuration = read_configuration(config, arguments.partition)
+    tell_warned(warned_of(config, configuration))
+
+    def read(name: str, origin: FeedOrigin) -> Iterator[FeedItem]:
+        raws, shown = progress.read_raw(name), name_of(name)
+        return unconfigured(raws, name=shown, base=base_of(name), left_out=left_out, origin=origin)
+
+    with opened(feed, read, origin=origin, since=arguments.since) as source:
+        items = source.items
+        if source.kept is not None:
+            items = others(noting(items, left_out))
+        try:
+            source.facts, source.items = configured(items, configuration, source.facts)
+        except RefusedError as error:
+            raise FeedError(config, f"cannot come into force: {error}") from error
+        yield source
 
 
 def _span(arguments: Arguments, source: Source) -> tuple[int | None, int | None]:

@@ -118,7 +118,7 @@ def compared(
         raise Problem(409, f"the history cannot be compared: {error.problem}") from None
     warnings = [Warned("", one.line, one.path, one.message) for one in configuration.told]
     span = {"since": _date(begins_us), "until": _date(now_us)}
-    return {**span, **as_map(result, names, left_out, warnings)}
+    return {**span, **as_map([result], names, {"": left_out}, warnings)}
 
 
 def _date(unix_us: int) -> str:
