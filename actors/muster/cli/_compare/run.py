@@ -136,7 +136,7 @@ class Meter:
         return perf_counter() - self._began_s
 
 
-# COMMAND-5
+# COMMAND-5, COMMAND-29
 @click.command(
     "compare", epilog=example("muster compare feed.yaml --config queues.yaml --config new.yaml")
 )

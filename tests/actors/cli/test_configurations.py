@@ -1,0 +1,188 @@
+"""A configuration given with ``--config``: to a replay, and several of them to a comparison."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+
+from muster.cli._progress import Progress
+from muster.replay import Tally
+from tests.actors.cli.comparing import FEED, QUEUES, RANKED
+from tests.actors.cli.helpers import run, run_json, written
+from tests.actors.kept import S, small
+
+INLINE = "- {op: configure, config: {partitions: [{name: default, queues: [{name: root}]}]}}\n"
+
+
+@pytest.fixture
+def files(tmp_path: Path) -> dict[str, Path]:
+    """A feed that configures, a longer one, and three configurations."""
+    more = "- {op: add_node, node: n0, capacity: {vcore: 2}}\n"
+    third = RANKED.replace("{name: east}", "{name: east, resources: {max: {vcore: 1}}}")
+    texts = {"feed": INLINE + FEED, "more": INLINE + more + FEED}
+    texts |= {"a": QUEUES, "b": RANKED, "c": third}
+    return {name: written(tmp_path / f"{name}.yaml", text) for name, text in texts.items()}
+
+
+def decisions(*arguments: str | Path) -> list[dict[str, object]]:
+    result = run("replay", *arguments, "--decisions", "-")
+    assert result.exit_code in {0, 1}, result.stderr
+    return [json.loads(line) for line in result.stdout.splitlines()]
+
+
+# COMMAND-29: any number of configurations
+
+
+def test_the_first_configuration_is_compared_with_each_of_the_others(
+    files: dict[str, Path],
+) -> None:
+    given = ["--config", files["a"], "--config", files["b"], "--config", files["c"]]
+    status, found = run_json("compare", files["feed"], *given)
+
+    assert (status, found["same"]) == (1, False)
+    assert [Path(name).name for name in found["sides"].values()] == ["a.yaml", "b.yaml", "c.yaml"]
+    assert list(found["sides"]) == ["a", "b", "c"]
+    for at, other in enumerate("bc"):
+        _, pair = run_json("compare", files["feed"], *given[:2], "--config", files[other])
+        assert pair.pop("left_out") == found["left_out"]
+        sides, warnings, origin = pair.pop("sides"), pair.pop("warnings"), pair.pop("origin")
+        assert (len(sides), warnings, origin) == (2, [], None)
+        assert found["comparisons"][at] == {"side": other, **pair}
+
+
+def test_the_text_of_three_sides(files: dict[str, Path]) -> None:
+    given = ["--config", files["b"], "--config", files["c"], "--summary"]
+    result = run("compare", files["feed"], "--config", files["a"], *given)
+    lines = result.stdout.replace(f"{files['a'].parent}/", "").splitlines()
+
+    assert result.exit_code == 1
+    assert lines[:3] == ["A  a.yaml", "B  b.yaml", "C  c.yaml"]
+    assert [line for line in lines if "against" in line] == ["B against A", "C against A"]
+    (titles,) = [line.split() for line in lines if line.startswith(" all ")]
+    assert titles == ["all", "A", "B", "B", "-", "A", "C", "C", "-", "A"]
+    (bound,) = [line.split() for line in lines if line.startswith(" asks bound ")]
+    assert bound == ["asks", "bound", "2", "2", "=", "1", "-1"]
+    assert "Of 2 jobs, 1 waits less in C and 1 waits longer." in result.stdout
+
+
+def test_all_are_the_same(files: dict[str, Path]) -> None:
+    result = run("compare", files["feed"], *["--config", files["a"]] * 3)
+
+    assert result.exit_code == 0
+    assert result.stdout.count("Both decide the same: 21 decisions.") == 2
+
+
+def test_too_many_configurations(files: dict[str, Path]) -> None:
+    result = run("compare", files["feed"], *["--config", files["a"]] * 27)
+
+    assert (result.exit_code, result.stdout) == (2, "")
+    assert "There are 27 configurations; compare 26 at most." in result.stderr
+
+
+def test_one_configuration_beside_two_feeds_is_for_the_second(files: dict[str, Path]) -> None:
+    _, found = run_json("compare", files["feed"], files["more"], "--config", files["c"])
+    alone = files["more"].parent
+    only = written(alone / "only.yaml", files["more"].read_text().replace(INLINE, ""))
+    both = written(
+        alone / "both.yaml", f"- {{op: configure, file: {files['c'].name}}}\n{only.read_text()}"
+    )
+    _, other = run_json("compare", files["feed"], both)
+
+    folder = f"{files['c'].parent}/"
+    names = [name.replace(folder, "") for name in found["sides"].values()]
+    assert names == ["feed.yaml", "more.yaml with c.yaml"]
+    assert [one["feed"] for one in found["left_out"]] == [str(files["more"])]
+    assert found["all"] == other["all"]
+
+
+def test_several_configurations_beside_two_feeds(files: dict[str, Path]) -> None:
+    given = ["--config", files["a"], "--config", files["b"], "--config", files["c"]]
+    _, found = run_json("compare", files["feed"], files["more"], *given)
+    names = [name.replace(f"{files['a'].parent}/", "") for name in found["sides"].values()]
+
+    assert names == ["feed.yaml with a.yaml", "more.yaml with b.yaml", "more.yaml with c.yaml"]
+    pair = [files["feed"], files["more"], *given[:2], "--config", files["b"]]
+    assert found["comparisons"][0]["all"] == run_json("compare", *pair)[1]["all"]
+    assert {one["feed"] for one in found["left_out"]} == {str(files["feed"]), str(files["more"])}
+
+
+# COMMAND-30: a configuration for a replay
+
+
+def test_a_replay_under_another_configuration(files: dict[str, Path], tmp_path: Path) -> None:
+    result = run("replay", files["feed"], "--config", files["b"], "--decisions", "-")
+    bare = written(tmp_path / "bare.yaml", f"- {{op: configure, file: b.yaml}}\n{FEED}")
+    wanted = [one for one in decisions(bare) if one["kind"] != "config"]
+    found = [json.loads(line) for line in result.stdout.splitlines()]
+
+    assert f"{files['feed']}:1: `configure` is left out" in result.stderr
+    assert [{**one, "seq": 0} for one in found] == [{**one, "seq": 0} for one in wanted]
+    assert found != decisions(files["feed"])
+
+
+def test_its_beginning_is_under_it_too(files: dict[str, Path]) -> None:
+    arguments = (files["feed"], "--config", files["b"])
+    late = decisions(*arguments, "--start", "5")
+
+    assert late == decisions(*arguments)[-len(late) :]
+    assert late
+
+
+def test_a_state_directory_is_configured_right_then(tmp_path: Path) -> None:
+    keeper = small(tmp_path / "state")
+    keeper.prune(2 * S)
+    directory = keeper.close()
+    closed = written(
+        tmp_path / "closed.yaml",
+        "partitions: [{name: default, queues: [{name: root, queues: [{name: q}]}]}]",
+    )
+    found = decisions(directory, "--config", closed)
+
+    assert found[0]["kind"] == "config"
+    refused = written(
+        tmp_path / "leaf.yaml",
+        "partitions: [{name: default, queues: [{name: root, queues: [{name: q, queues: [{name: r}]}]}]}]",
+    )
+    result = run("replay", directory, "--config", refused)
+    assert (result.exit_code, result.stdout) == (2, "")
+    assert f"{refused}: cannot come into force: " in result.stderr
+
+
+@pytest.mark.parametrize(
+    ("arguments", "told"),
+    [
+        (["feed.yaml", "--partition", "x"], "--partition needs --config"),
+        (["-", "--config", "-"], "Standard input can be read only once"),
+        (["feed.yaml", "--config", "none.yaml"], "none.yaml: cannot be read"),
+    ],
+)
+def test_what_cannot_be(
+    files: dict[str, Path], monkeypatch: pytest.MonkeyPatch, arguments: list[str], told: str
+) -> None:
+    monkeypatch.chdir(files["feed"].parent)
+    result = run("replay", *arguments)
+
+    assert (result.exit_code, result.stdout) == (2, "")
+    assert told in result.stderr
+
+
+# COMMAND-31: progress where there is no terminal
+
+
+def test_progress_is_said_in_lines(capfd: pytest.CaptureFixture[str]) -> None:
+    progress = Progress(Tally(), shown=True, every_s=0)
+    told = ""
+    with progress.line():
+        while "\n" not in told:
+            told += capfd.readouterr().err
+
+    assert told.startswith("0 events, 0 s, 0 decisions/s\n")
+
+
+def test_no_progress_where_none_is_wanted(capfd: pytest.CaptureFixture[str]) -> None:
+    with Progress(Tally(), shown=False, every_s=0).line():
+        pass
+
+    assert capfd.readouterr().err == ""
