@@ -43,8 +43,9 @@ def configurations(feed: Path, new: Path) -> Compared:
     sides = sides_of(
         read_raw(feed), (None, read_configuration(new)), base=feed.parent, left_out=left_out
     )
-    assert_type(sides, tuple[FeedSide, FeedSide])
+    assert_type(sides, tuple[FeedSide, ...])
     assert_type([event.partition for event in left_out], list[str | None])
+    assert_type(Comparison(*sides, in_step=True).run_all(), tuple[Compared, ...])
     return Comparison(*sides, in_step=True).run()
 
 
