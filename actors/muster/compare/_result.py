@@ -93,11 +93,14 @@ class Figures:
         jobs: How many applications were submitted; for priorities, how many had an ask of these
             priorities that was bound or is pending at the end.
         asks_bound: How many asks were bound at least once.
+        asks_unbound: How many asks ended without having been bound; None for a log and for
+            priorities.
         asks_pending: How many asks are pending, parked or waiting at the end; None for a log,
             which does not say.
         asks_preempted: How often an ask was evicted by preemption.
         asks_reclaimed: How often an ask was evicted by reclaim.
-        wait: How long the bound asks waited until their first bind; None for a log.
+        wait: How long asks waited until their first bind, or their end without one; for
+            priorities, only those that were bound; None for a log.
         job_wait: How long applications waited from their submission until the first bind of one
             of their asks; None for priorities.
         utilisation: For each resource type of the nodes, the share of the capacity of *all* nodes
@@ -116,6 +119,7 @@ class Figures:
 
     jobs: int
     asks_bound: int
+    asks_unbound: int | None
     asks_pending: int | None
     asks_preempted: int
     asks_reclaimed: int

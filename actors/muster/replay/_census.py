@@ -106,6 +106,9 @@ class Listener(Protocol):
     def bound(self, at_us: int, ask: LiveAsk, wait_us: int | None, /) -> None:
         """An ask that holds a node is now bound; ``wait_us`` is None if it was bound before."""
 
+    def unbound(self, at_us: int, ask: LiveAsk, wait_us: int, /) -> None:
+        """An ask has ended that was never bound; ``wait_us`` is how long it waited in vain."""
+
     def left(self, at_us: int, ask: LiveAsk, reason: Reason | None, /) -> None:
         """An ask has lost its node; its attributes still name the node and the instants."""
 
@@ -375,6 +378,10 @@ class Census:
         pending = self.unbound.pop(key, None)
         if pending is not None:
             self._listener.taken(at_us, pending)
+        over = pending if ask is None else ask
+        # COMMAND-32
+        if over is not None and over.came_us is not None:
+            self._listener.unbound(at_us, over, at_us - over.came_us)
         following = self._next.get(key)
         if following:
             self._pend(following.popleft(), at_us)

@@ -6,12 +6,14 @@ so they do not depend on the order within an instant, nor on what else happens i
 
 from __future__ import annotations
 
+from collections import defaultdict
 from collections.abc import Iterable, Mapping
 from typing import Final, final
 
 import attrs
 
 from muster.replay._census import GONE, LiveAsk
+from muster.replay._waits import Waits
 from muster_core.decisions import MICROSECONDS, Reason
 from muster_core.resources import Resources
 from muster_core.structures.totals import add_to, take_from
@@ -192,7 +194,9 @@ class _Parties:
 
 @final
 class Costs:
-    """A listener of a census that adds up lost runs and evictions, and weighs shares.
+    """A listener of a census that adds up what went wrong, and weighs shares.
+
+    That is lost runs, evictions, and the waits of asks that ended without a node.
 
     Attributes:
         evicted: How often an ask was evicted, by queue and reason.
@@ -201,6 +205,8 @@ class Costs:
     def __init__(self) -> None:
         self.evicted: dict[str, dict[Reason, int]] = {}
         self._lost: dict[str, dict[Reason, _Lost]] = {}
+        #: How long asks waited that were never bound, by queue.
+        self._unbound: dict[str, Waits] = defaultdict(Waits)
         self._now_us = 0
         self._nodes: dict[str, Resources] = {}
         self._capacity: dict[str, int] = {}
@@ -255,6 +261,10 @@ class Costs:
     def bound(self, at_us: int, ask: LiveAsk, wait_us: int | None) -> None:
         """Do nothing: it held its node already."""
 
+    def unbound(self, _: int, ask: LiveAsk, wait_us: int) -> None:
+        """Record how long an ask waited that was never bound."""
+        self._unbound[ask.queue].add(wait_us)
+
     def left(self, at_us: int, ask: LiveAsk, reason: Reason | None) -> None:
         """Count what an ask has lost with its node."""
         self.taken(at_us, ask)
@@ -297,6 +307,19 @@ class Costs:
             for reason, lost in self._lost.get(queue, {}).items():
                 found.setdefault(reason, _Lost()).add(lost)
         return {str(reason): found[reason].told() for reason in Reason if reason in found}
+
+    # COMMAND-32
+    def waits(self, queues: Iterable[str] | None = None) -> Waits:
+        """Return how long asks waited that ended without a node.
+
+        Args:
+            queues: The queues that count; None for all.
+        """
+        found = Waits()
+        for queue in self._unbound if queues is None else queues:
+            if queue in self._unbound:
+                found.extend(self._unbound[queue])
+        return found
 
     def evictions(self, queue: str, reason: Reason) -> int:
         """Return how often asks of a queue were evicted for a reason."""

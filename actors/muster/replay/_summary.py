@@ -47,7 +47,9 @@ class QueueSummary:
     Attributes:
         queue: Its full path.
         jobs: How many applications were submitted to it.
-        wait: How long its bound asks waited.
+        asks_bound: How many of its asks were bound at least once.
+        asks_unbound: How many of its asks ended without having been bound.
+        wait: How long these asks waited.
         asks_reclaimed: How often an ask of it was evicted by reclaim.
         asks_preempted: How often an ask of it was evicted by preemption.
         lost: The runs that were cut short and have to be run again, by the reason of the release.
@@ -55,6 +57,8 @@ class QueueSummary:
 
     queue: str
     jobs: int
+    asks_bound: int
+    asks_unbound: int
     wait: WaitSummary
     asks_reclaimed: int = 0
     asks_preempted: int = 0
@@ -73,6 +77,7 @@ class Summary:
         warnings: How many warnings there were, about what the feed says and what came of it.
         first_warnings: The first warnings, at most :data:`MOST_REMARKS`.
         asks_bound: How many asks were bound at least once.
+        asks_unbound: How many asks ended without having been bound.
         asks_running: How many asks are bound at the end.
         asks_waiting: How many members of gangs wait at the end.
         asks_pending: How many asks are pending or parked at the end.
@@ -83,7 +88,7 @@ class Summary:
         decisions: How many decisions were announced.
         virtual_s: How much virtual time passed, in seconds.
         real_s: How long the replay took, in seconds.
-        wait: How long the bound asks of all queues waited.
+        wait: How long the asks of all queues waited that were bound, or ended without.
         queues: The figures of each queue that had an application, by path.
         utilisation: For each resource type of the nodes, the share of the capacity that was
             used: the integral of the usage over time divided by that of the capacity. 1 is
@@ -100,6 +105,7 @@ class Summary:
     warnings: int
     first_warnings: tuple[FeedWarning, ...]
     asks_bound: int
+    asks_unbound: int
     asks_running: int
     asks_waiting: int
     asks_pending: int

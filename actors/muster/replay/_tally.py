@@ -126,6 +126,10 @@ class _Counts:
             self.asks_bound += 1
             self.waits[ask.queue].add(wait_us)
 
+    def unbound(self, at_us: int, ask: LiveAsk, wait_us: int) -> None:
+        """Record how long an ask waited that was never bound."""
+        self.costs.unbound(at_us, ask, wait_us)
+
     def left(self, at_us: int, ask: LiveAsk, reason: Reason | None) -> None:
         """Subtract the resources of an ask from the usage."""
         self.usage.pass_to(at_us)
@@ -270,7 +274,8 @@ class Tally:
     def summary(self) -> Summary:
         """Return the figures so far."""
         counts, holding = self._counts, self._census.holding.values()
-        everything = Waits()
+        everything = counts.costs.waits()
+        unbound = len(everything)
         for waits in counts.waits.values():
             everything.extend(waits)
         queues = sorted(counts.jobs.keys() | counts.waits.keys() | counts.costs.evicted.keys())
@@ -282,6 +287,7 @@ class Tally:
             warnings=self.warnings,
             first_warnings=tuple(self._first_warnings),
             asks_bound=self.asks_bound,
+            asks_unbound=unbound,
             asks_running=running,
             asks_waiting=len(holding) - running,
             asks_pending=len(self._census.unbound),
@@ -293,19 +299,25 @@ class Tally:
             virtual_s=(self.at_us - self.began_us) / MICROSECONDS,
             real_s=self.took_s,
             wait=everything.summary(),
-            queues=tuple(
-                QueueSummary(
-                    queue,
-                    counts.jobs.get(queue, 0),
-                    counts.waits[queue].summary(),
-                    counts.costs.evictions(queue, Reason.RECLAIMED),
-                    counts.costs.evictions(queue, Reason.PREEMPTED),
-                    counts.costs.lost([queue]),
-                )
-                for queue in queues
-            ),
+            queues=tuple(map(self._queue, queues)),
             utilisation=counts.usage.utilisation(),
             lost=counts.costs.lost(),
             fairness=counts.costs.fairness(),
             reserved=self._reserved.told(),
+        )
+
+    def _queue(self, queue: str) -> QueueSummary:
+        counts = self._counts
+        waits, bound = counts.costs.waits([queue]), counts.waits[queue]
+        unbound = len(waits)
+        waits.extend(bound)
+        return QueueSummary(
+            queue,
+            counts.jobs.get(queue, 0),
+            len(bound),
+            unbound,
+            waits.summary(),
+            counts.costs.evictions(queue, Reason.RECLAIMED),
+            counts.costs.evictions(queue, Reason.PREEMPTED),
+            counts.costs.lost([queue]),
         )

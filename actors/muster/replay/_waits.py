@@ -15,8 +15,10 @@ from muster_core.decisions import MICROSECONDS
 class WaitSummary:
     """How long asks waited until they were bound for the first time, in seconds.
 
+    An ask that ended without having been bound counts with its wait until then.
+
     Attributes:
-        count: How many asks were bound; if 0, the other attributes are None.
+        count: How many asks these are; if 0, the other attributes are None.
         mean_s: The arithmetic mean.
         median_s: The median: the middle wait, or the mean of the two in the middle.
         p95_s: The shortest wait that at least 95 % of the waits do not exceed.
@@ -48,6 +50,10 @@ class Waits:
     def extend(self, waits: Waits) -> None:
         """Add all waits of another object."""
         self._waits_us.extend(waits._waits_us)
+
+    def __len__(self) -> int:
+        """Return how many there are."""
+        return len(self._waits_us)
 
     def summary(self) -> WaitSummary:
         """Return the figures of all waits."""

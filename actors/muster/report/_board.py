@@ -143,6 +143,9 @@ class Board:
         for queue in self._chain(ask.queue):
             queue.pending -= 1
 
+    def unbound(self, at_us: int, ask: LiveAsk, wait_us: int) -> None:
+        """Do nothing: it was counted until it was no longer pending."""
+
     def held(self, at_us: int, ask: LiveAsk) -> None:
         """An ask now holds a node, and waits until it is bound."""
         for queue in self._chain(ask.queue):

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from pathlib import Path
 
 import pytest
@@ -168,6 +169,51 @@ def test_what_cannot_be(
 
     assert (result.exit_code, result.stdout) == (2, "")
     assert told in result.stderr
+
+
+# COMMAND-32: who leaves without a node has waited, too
+
+LEFT = """\
+- {op: configure, config: {partitions: [{name: default, queues: [{name: root, queues: [{name: q}]}]}]}}
+- {op: add_node, node: n1, capacity: {vcore: 3}}
+- {op: add_app, app: a, queue: root.q}
+- {op: add_ask, app: a, ask: x, resources: {vcore: 1}, count: 3, run_for: 1h}
+- {op: remove_ask, app: a, ask: x-2, at: 100}
+"""
+TIGHTER = """\
+partitions:
+  - name: default
+    queues:
+      - name: root
+        queues: [{name: q, resources: {max: {vcore: 2}}}]
+"""
+
+
+def test_what_leaves_without_a_node_has_waited_until_then(tmp_path: Path) -> None:
+    feed = written(tmp_path / "left.yaml", LEFT)
+    tighter = written(tmp_path / "tighter.yaml", TIGHTER)
+    _, found = run_json("compare", feed, "--config", tighter)
+    a, b = found["all"]["a"], found["all"]["b"]
+
+    assert (a["asks_bound"], a["asks_unbound"], a["wait"]["mean_s"]) == (3, 0, 0)
+    assert (b["asks_bound"], b["asks_unbound"], b["wait"]["longest_s"]) == (2, 1, 100)
+    assert b["wait"]["mean_s"] == pytest.approx(100 / 3)
+    assert found["queues"][0]["b"]["wait"] == b["wait"]
+    assert found["priorities"][0]["b"]["wait"]["count"] == 2
+    shown = run("compare", feed, "--config", tighter, "--summary").stdout
+    assert "\n ended without a node      0            1       +1\n" in shown
+
+
+def test_a_replay_says_what_left_without_a_node(tmp_path: Path) -> None:
+    feed = written(tmp_path / "left.yaml", LEFT)
+    tighter = written(tmp_path / "tighter.yaml", TIGHTER)
+    shown = run("replay", feed, "--config", tighter).stdout
+
+    assert re.search(r"\nasks bound +2\nasks ended without a node +1\n", shown)
+    assert "ended without" not in run("replay", feed).stdout
+    report = tmp_path / "report.html"
+    run("replay", feed, "--config", tighter, "--report", report)
+    assert "of 1 application, 1 ended without a node" in report.read_text()
 
 
 # COMMAND-31: progress where there is no terminal

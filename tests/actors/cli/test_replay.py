@@ -149,6 +149,7 @@ def test_json() -> None:
         "warnings": 0,
         "first_warnings": [],
         "asks_bound": 1,
+        "asks_unbound": 0,
         "asks_running": 0,
         "asks_waiting": 0,
         "asks_pending": 0,
@@ -163,6 +164,8 @@ def test_json() -> None:
             {
                 "queue": "root.q",
                 "jobs": 1,
+                "asks_bound": 1,
+                "asks_unbound": 0,
                 "wait": wait,
                 "asks_reclaimed": 0,
                 "asks_preempted": 0,

@@ -73,7 +73,13 @@ def compare_logs(
 def without_asks(figures: Figures) -> Figures:
     """Give what of the figures a log can tell."""
     return attrs.evolve(
-        figures, asks_pending=None, wait=None, utilisation={}, lost=None, fairness=None
+        figures,
+        asks_unbound=None,
+        asks_pending=None,
+        wait=None,
+        utilisation={},
+        lost=None,
+        fairness=None,
     )
 
 

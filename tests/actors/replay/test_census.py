@@ -43,6 +43,9 @@ class Diary:
     def bound(self, at_us: int, ask: LiveAsk, wait_us: int | None) -> None:
         self._say(at_us, f"{ask.key[1]} bound after {wait_us}")
 
+    def unbound(self, at_us: int, ask: LiveAsk, wait_us: int) -> None:
+        self._say(at_us, f"{ask.key[1]} ended without a node after {wait_us // S}")
+
     def left(self, at_us: int, ask: LiveAsk, reason: Reason | None) -> None:
         self._say(at_us, f"{ask.key[1]} left {ask.node}: {reason}")
 

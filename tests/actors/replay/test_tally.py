@@ -30,7 +30,7 @@ async def test_an_ask_waits_from_when_it_came() -> None:
     ).summary()
 
     assert summary.wait == WaitSummary(1, 2.5, 2.5, 2.5, 2.5)
-    assert summary.queues == (QueueSummary("root.q", 1, summary.wait),)
+    assert summary.queues == (QueueSummary("root.q", 1, 1, 0, summary.wait),)
     assert (summary.asks_bound, summary.asks_running, summary.asks_pending) == (1, 0, 0)
     assert summary.virtual_s == 12.5 + 5 + 30  # until the application has completed
 
@@ -245,8 +245,8 @@ async def test_jobs_of_a_queue_without_asks() -> None:
     summary = (await tally_of(SETUP + "- {op: add_app, app: b, queue: root.r}")).summary()
 
     assert summary.queues == (
-        QueueSummary("root.q", 1, WaitSummary(0)),
-        QueueSummary("root.r", 1, WaitSummary(0)),
+        QueueSummary("root.q", 1, 0, 0, WaitSummary(0)),
+        QueueSummary("root.r", 1, 0, 0, WaitSummary(0)),
     )
 
 

@@ -136,6 +136,7 @@ def _value(value: object) -> str:
 
 _FIGURES: Final = (
     ("asks bound", ("asks_bound",)),
+    ("asks ended without a node", ("asks_unbound",)),
     ("asks pending at the end", ("asks_pending",)),
     ("asks preempted", ("asks_preempted",)),
     ("asks reclaimed", ("asks_reclaimed",)),

@@ -157,6 +157,9 @@ def _details(console: Console, pair: _Pair) -> Iterator[RenderableType]:
 _ALWAYS: Final = frozenset({"jobs", "asks bound"})
 """The counts that are always shown."""
 
+_IF_ANY: Final = frozenset({"ended without a node"})
+"""The counts that are shown if one is not zero."""
+
 _Reader: TypeAlias = Callable[[Figures], Number]
 _Writer: TypeAlias = Callable[[float], str]
 _Figure: TypeAlias = tuple[str, _Reader, _Writer]
@@ -181,6 +184,7 @@ def _wait(part: str) -> _Reader:
 _COUNTS: Final[Sequence[_Figure]] = (
     ("jobs", lambda figures: figures.jobs, _count),
     ("asks bound", lambda figures: figures.asks_bound, _count),
+    ("ended without a node", lambda figures: figures.asks_unbound, _count),
     ("pending", lambda figures: figures.asks_pending, _count),
     ("preempted", lambda figures: figures.asks_preempted, _count),
     ("reclaimed", lambda figures: figures.asks_reclaimed, _count),
@@ -238,7 +242,8 @@ def _whole(console: Console, pairs: Sequence[_Pair]) -> Iterator[RenderableType]
 def _figures_of(a: Figures, b: Figures) -> Iterator[tuple[str, _Three]]:
     """Yield the figures of two sides, with their names."""
     for name, read, write in (*_COUNTS, _REFUSED, *_waits(a)):
-        if name in _ALWAYS or read(a) is not None or read(b) is not None:
+        found = (read(a), read(b))
+        if name in _ALWAYS or (any(found) if name in _IF_ANY else found != (None, None)):
             yield name, _three(read(a), read(b), write)
     if a.wait is not None:
         yield "mean wait of jobs", _three(_mean_of_jobs(a), _mean_of_jobs(b), seconds_text)

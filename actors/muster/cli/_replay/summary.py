@@ -78,6 +78,8 @@ def _counts(summary: Summary) -> Table:
     table.add_column()
     table.add_column(justify="right")
     table.add_row("asks bound", f"{summary.asks_bound:,}")
+    if summary.asks_unbound:
+        table.add_row("asks ended without a node", f"{summary.asks_unbound:,}")
     table.add_row("asks pending at the end", f"{summary.asks_pending:,}")
     if summary.asks_reclaimed or summary.asks_preempted:
         table.add_row("asks reclaimed", f"{summary.asks_reclaimed:,}")
@@ -107,6 +109,8 @@ def _waits(console: Console, summary: Summary) -> Iterator[Table]:
     rows = [
         (
             f"{queue.jobs:,}",
+            f"{queue.asks_bound:,}",
+            f"{queue.asks_unbound:,}",
             *_of(queue.wait),
             f"{queue.asks_reclaimed:,}",
             f"{queue.asks_preempted:,}",
@@ -115,10 +119,12 @@ def _waits(console: Console, summary: Summary) -> Iterator[Table]:
     ]
     jobs = sum(queue.jobs for queue in summary.queues)
     evicted = (f"{summary.asks_reclaimed:,}", f"{summary.asks_preempted:,}")
-    footers = (f"{jobs:,}", *_of(summary.wait), *evicted)
+    of_all_asks = (f"{summary.asks_bound:,}", f"{summary.asks_unbound:,}")
+    footers = (f"{jobs:,}", *of_all_asks, *_of(summary.wait), *evicted)
     if len(rows) == 1:
         footers = ("",) * len(footers)
-    titles = ["jobs", "asks bound", "mean wait", "median", "95 %", "longest"]
+    without = "ended without a node" if summary.asks_unbound else ""
+    titles = ["jobs", "asks bound", without, "mean wait", "median", "95 %", "longest"]
     titles.append("reclaimed" if summary.asks_reclaimed else "")
     titles.append("preempted" if summary.asks_preempted else "")
     units = [
@@ -131,10 +137,9 @@ def _waits(console: Console, summary: Summary) -> Iterator[Table]:
 
 
 def _of(wait: WaitSummary) -> tuple[str, ...]:
-    """Return the cells for how many asks were bound and how long they waited."""
+    """Return the cells for how long asks waited."""
     times_s = (wait.mean_s, wait.median_s, wait.p95_s, wait.longest_s)
-    times = ("-" if time_s is None else seconds_text(time_s) for time_s in times_s)
-    return (f"{wait.count:,}", *times)
+    return tuple("-" if time_s is None else seconds_text(time_s) for time_s in times_s)
 
 
 def _utilisation(console: Console, summary: Summary) -> Iterator[Table]:

@@ -320,18 +320,28 @@ class Account:
             count for priority, count in self._priorities.items() if lowest <= priority <= highest
         ]
         return attrs.evolve(
-            self._told(total(counts), ()), job_wait=None, utilisation={}, makespan_s=None, lost=None
+            self._told(total(counts), ()),
+            asks_unbound=None,
+            job_wait=None,
+            utilisation={},
+            makespan_s=None,
+            lost=None,
         )
 
     def _told(self, count: Count, queues: Iterable[str]) -> Figures:
         knows_asks = self._machine is not None
+        queues = tuple(queues)
+        waits = Waits() if self._costs is None else self._costs.waits(queues)
+        unbound = len(waits)
+        waits.extend(count.waits)
         return Figures(
             jobs=count.jobs,
             asks_bound=count.bound,
+            asks_unbound=None if self._costs is None else unbound,
             asks_pending=count.pending if knows_asks else None,
             asks_preempted=count.releases[_PREEMPTED],
             asks_reclaimed=count.releases[_RECLAIMED],
-            wait=count.waits.summary() if knows_asks else None,
+            wait=waits.summary() if knows_asks else None,
             job_wait=count.job_waits.summary(),
             utilisation=self._usage.shares(queues),
             makespan_s=count.makespan_s,

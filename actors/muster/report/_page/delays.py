@@ -72,7 +72,7 @@ def distributions(content: Content) -> str:
     axis = f'<div class="xs log"><span class="none" style="left:0">none</span>{marks}</div>'
     return (
         '<section id="waits"><h2>How long asks waited</h2><p>from when they came until they were '
-        "bound for the first time: how many did not wait, and a column for the others; "
+        "bound for the first time, or ended without: how many did not wait, and a column for the others; "
         '<i class="rule median"></i> median, <i class="rule p95"></i> 95 % waited no longer</p>'
         f'<div class="waits">{"".join(rows)}<div class="wrow axis"><div></div>{axis}</div></div>'
         "</section>"

@@ -81,7 +81,9 @@ def _tiles(content: Content) -> Iterator[str]:
         )
     wait = summary.wait
     jobs = sum(queue.jobs for queue in summary.queues)
-    yield _tile(f"{summary.asks_bound:,}", "asks bound", f"of {counted(jobs, 'application')}")
+    without = f", {summary.asks_unbound:,} ended without a node" if summary.asks_unbound else ""
+    of_jobs = f"of {counted(jobs, 'application')}{without}"
+    yield _tile(f"{summary.asks_bound:,}", "asks bound", of_jobs)
     yield _tile(_time(wait.median_s), "median wait", f"mean {_time(wait.mean_s)}")
     yield _tile(_time(wait.p95_s), "95 % waited at most", f"longest {_time(wait.longest_s)}")
     yield _tile(

@@ -54,7 +54,7 @@ def _row(content: Content, record: QueueRecord, data: Data) -> str:
     name = record.path.rpartition(".")[2] if depth else record.path
     colour = content.colours.get(record.path)
     dot = f'<i class="dot {colour}"></i>' if colour else ""
-    bound = sum(record.waits.counts)
+    bound = sum(record.waits.counts) - record.unbound
     facts = (
         f"{counted(record.jobs, 'application')}, {counted(bound, 'ask')} bound"
         if record.jobs

@@ -62,7 +62,9 @@ class QueueRecord:
         used: The resources that asks hold in it and below, waiting or bound, by type.
         priority: Its ``currentPriority``.
         jobs: How many applications were submitted to it and below.
-        waits: How long the asks in it and below waited until their first bind.
+        waits: How long the asks in it and below waited until their first bind, or until they
+            ended without one.
+        unbound: How many of these ended without one.
         guaranteed: Its ``guaranteed``, by resource type.
         max: Its ``max``, by resource type.
         config: Its last known settings, or None.
@@ -78,6 +80,7 @@ class QueueRecord:
         self.priority = Levels(timeline)
         self.jobs = 0
         self.waits = Histogram()
+        self.unbound = 0
         self.guaranteed: dict[str, StepLine] = {}
         self.max: dict[str, StepLine] = {}
         self.config: QueueConfig | None = None

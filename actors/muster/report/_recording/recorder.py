@@ -54,7 +54,7 @@ class Recorder:
         there: The capacity of all nodes, by resource type.
         used: The resources that asks held, waiting or bound, by type.
         reserved: Which nodes were reserved for which asks.
-        waits: How long asks waited until their first bind.
+        waits: How long asks waited until their first bind, or until they ended without one.
         reasons: Why asks waited.
         released: How often an ask lost its node, by reason.
         end_us: The last instant, in microseconds.
@@ -234,6 +234,13 @@ class Recorder:
         dropped = self._longest.add(ask, at_us - wait_us, wait_us)
         if dropped is not None:
             self.reasons.forget(dropped.key)
+
+    def unbound(self, _: int, ask: LiveAsk, wait_us: int) -> None:
+        """An ask has ended that was never bound."""
+        self.waits.add(wait_us)
+        for record in self.queues.chain(ask.queue):
+            record.waits.add(wait_us)
+            record.unbound += 1
 
     def left(self, at_us: int, ask: LiveAsk, reason: Reason | None) -> None:
         """An ask has lost its node."""

@@ -45,6 +45,7 @@ def _time(value: float) -> str:
 
 _FIGURES: Final[Sequence[tuple[str, tuple[str, ...], _Writer]]] = (
     ("asks bound", ("asks_bound",), _count),
+    ("asks ended without a node", ("asks_unbound",), _count),
     ("asks pending at the end", ("asks_pending",), _count),
     ("asks preempted", ("asks_preempted",), _count),
     ("asks reclaimed", ("asks_reclaimed",), _count),
