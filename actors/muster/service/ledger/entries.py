@@ -6,9 +6,11 @@ from typing import TYPE_CHECKING, final
 
 import attrs
 
+from muster.figures.use import Account
+
 if TYPE_CHECKING:
     from muster_core.config.model import QueueConfig
-    from muster_core.events import AddApp, AddAsk, AddNode
+    from muster_core.events import AddApp, AddAsk, AddNode, Exit
     from muster_core.reasons import Passed
 
 
@@ -29,6 +31,12 @@ class AskEntry:
         is_bound: Whether it is bound, and does not only wait on its node.
         passed: The reservations that it did not delay when it got the node that it holds, as far as
             they are known.
+        started_us: When it was bound last, or None.
+        ran_us: How long it was bound before it lost its last node, in microseconds.
+        held_us: How long it held nodes until then, likewise.
+        exited: How its process has ended last, or None.
+        unstarted: Why its work could not be started, if it was removed for that; empty if nobody
+            said why, and None if it was not.
     """
 
     event: AddAsk
@@ -41,6 +49,11 @@ class AskEntry:
     namespace: str | None = None
     is_bound: bool = False
     passed: tuple[Passed, ...] = ()
+    started_us: int | None = None
+    ran_us: int = 0
+    held_us: int = 0
+    exited: Exit | None = None
+    unstarted: str | None = None
 
 
 @final
@@ -77,6 +90,7 @@ class AppEntry:
         most: The highest of each type in ``used`` so far.
         asks: Its asks, by name.
         is_gone: Whether it was said that it is gone.
+        account: The account of its user.
     """
 
     event: AddApp
@@ -89,6 +103,7 @@ class AppEntry:
     most: dict[str, int] = attrs.field(factory=dict[str, int])
     asks: dict[str, AskEntry] = attrs.field(factory=dict[str, AskEntry])
     is_gone: bool = False
+    account: Account = attrs.field(factory=Account)
 
     @property
     def ended_us(self) -> int | None:

@@ -123,7 +123,7 @@ class Ledger:
     ) -> Steps[None]:
         """Hear of a batch, as :class:`Companion` says."""
         book = self.book
-        book.history.pass_until(at_us)
+        self._pass_until(number, at_us)
         inputs, outcomes = Inputs(book), Outcomes(book, passed)
         rejected = [one for one in announced if one.decision.kind is _REJECTED]
         refused = {one.decision.index for one in rejected}
@@ -141,7 +141,7 @@ class Ledger:
         for piece in in_pieces(announced):
             yield
             for one in piece:
-                outcomes.take(one.decision, at_us)
+                outcomes.take(one)
         outcomes.end(at_us)
         self.batch, self.at_us = number, at_us
         if announced:
@@ -150,6 +150,13 @@ class Ledger:
         if self._wanted is not None and (book.is_stale or book.queues_changed):
             self._wanted.set()
             self._wanted = None
+
+    def _pass_until(self, number: int, at_us: int) -> None:
+        """Let the time before a batch pass."""
+        if not self.batch and number > 1:  # Those before are not kept.
+            self.book.accounts.known_us = at_us
+        self.book.history.pass_until(at_us)
+        self.book.accounts.pass_until(at_us)
 
     async def needs_look(self) -> None:
         """Wait until the ledger has to be compared with the state."""
