@@ -186,6 +186,7 @@ def in_hours(areas: Mapping[str, int], per_second: int = 1) -> dict[str, float]:
     return {
         kind: area / (per_second * 3_600 * _unit(kind))
         for kind, area in sorted(areas.items(), key=_in_order)
+        if area
     }
 
 

@@ -7,6 +7,7 @@ import pytest
 
 from muster.feeds import AT, OPS, Op
 from muster.feeds._configure import Origin
+from muster.feeds._fields.outcomes import EXIT_FIELDS
 from muster_core.gangs.definition import GangFields
 
 SPEC = {

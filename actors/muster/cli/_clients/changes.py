@@ -6,11 +6,13 @@ import json
 import time
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
+from urllib.parse import quote
 
 import click
 
 from muster.cli._clients.completion import Completed
-from muster.cli._clients.kinds import ask_path
+from muster.cli._clients.dates import dates_of
+from muster.cli._clients.kinds import PLACE_OF_ENDED, ask_path, over_since
 from muster.cli._clients.options import Address, ending, server_options
 from muster.cli._clients.output import printable
 from muster.cli._options import DIFFERENT, complain, example
@@ -29,14 +31,15 @@ if TYPE_CHECKING:
 def cancel(context: click.Context, address: Address, /, name: str, *, message: str) -> None:
     """End an application with all its asks, or one ask, wherever it is.
 
-    An ask that is bound is released as completed, so it does not come back; whoever does its work
-    ends it.
+    An ask that is bound is released as cancelled, so it does not come back and no retry is used;
+    whoever does its work ends it. Of what is over already it says how it ended.
 
-    Exit status: 0, 1 if it was refused, 2 if the server cannot be asked.
+    Exit status: 0, 1 if it was refused or is over already, 2 if the server cannot be asked.
     """
     app, slash, ask = name.partition("/")
     with ending(), address.open() as server:
         if not slash:
+            server.get(f"apps/{quote(app, safe='')}")  # whether it is there
             refusal = _sent(server, {"op": "remove_app", "app": app})
         else:
             ask_path(name)  # whether it is written as it should be
@@ -47,8 +50,11 @@ def cancel(context: click.Context, address: Address, /, name: str, *, message: s
 def _cancelled(server: Server, app: str, ask: str, message: str) -> str | None:
     """End an ask; return why that is refused, or None."""
     names = {"app": app, "ask": ask}
-    found = server.get(f"asks/{ask_path(f'{app}/{ask}')}")["item"]
-    release = {"op": "release", **names, "message": message}
+    answer = server.get(f"asks/{ask_path(f'{app}/{ask}')}")
+    found = answer["item"]
+    if found["place"] == PLACE_OF_ENDED:
+        return over_since(f"{app}/{ask}", found, dates_of(answer))
+    release = {"op": "release", **names, "outcome": "cancelled", "message": message}
     remove = {"op": "remove_ask", **names}
     first, second = (release, remove) if found["place"] == "bound" else (remove, release)
     # It may be bound, or lose its node, between the two requests.
