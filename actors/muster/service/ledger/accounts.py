@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections import Counter
+from collections.abc import Iterator, Mapping
 from itertools import islice
 from typing import Final, final
 
@@ -90,17 +91,24 @@ class Accounts:
         }
 
     # LISTS-23
-    def labelled(self, now_us: int) -> Iterator[tuple[str | None, Account | None, Used]]:
-        """Yield what the first users have used so far, each alone, and then all others together.
+    def labelled(self, now_us: int) -> Iterator[tuple[str | None, Mapping[str, int], Used]]:
+        """Yield what the first users hold and have used so far, and of all others together.
 
         Args:
             now_us: The present instant, in microseconds since the origin.
+
+        Yields:
+            Each user, and None for all others.
         """
         now_us = max(now_us, self.changed_us)
         users = iter(self.users.items())
         for name, account in islice(users, NAMED):
-            yield name, account, account.used(now_us)
-        yield None, None, total([self.gone, *(one.used(now_us) for _, one in users)])
+            yield name, dict(account.held), account.used(now_us)
+        others = [one for _, one in users]
+        held: Counter[str] = Counter()
+        for one in others:
+            held.update(one.held)
+        yield None, held, total([self.gone, *(one.used(now_us) for one in others)])
 
 
 def _ends(before_us: int, at_us: int) -> Iterator[int]:
