@@ -22,6 +22,8 @@ KEPT_HOURS_US: Final = 48 * HOUR_US
 KEPT_DAYS_US: Final = 92 * DAY_US
 """For how long it is known day by day."""
 
+_LEAST_HOURS: Final = 0.01
+_MANY_HOURS: Final = 100
 _MILLI: Final = 1_000
 _GIB: Final = 2**30
 
@@ -210,7 +212,10 @@ def _unit(kind: str) -> int:
 
 
 def _number(hours: float) -> str:
-    return f"{hours:,.3g}" if hours < 100 else f"{hours:,.0f}"
+    """Return hours with three digits, as far as that tells anybody anything."""
+    if hours < _LEAST_HOURS:
+        return f"<{_LEAST_HOURS}"
+    return f"{hours:,.3g}" if hours < _MANY_HOURS else f"{hours:,.0f}"
 
 
 def share_of(areas: Areas, capacity: Mapping[str, int], span_us: int) -> float:
