@@ -18,9 +18,9 @@ from tests.actors.serving.working import QUEUES, job, node, submit, until
 Item = dict[str, Any]
 
 
-def ended(client: httpx.Client, **wanted: object) -> list[Item]:
+def ended(client: httpx.Client, **wanted: str | int) -> list[Item]:
     found: list[Item] = []
-    parameters = {"state": "ended", "limit": 2, **wanted}
+    parameters: dict[str, str | int] = {"state": "ended", "limit": 2, **wanted}
     while True:
         answer = client.get("/api/v1/asks", params=parameters)
         assert answer.status_code == 200, answer.text
@@ -31,7 +31,7 @@ def ended(client: httpx.Client, **wanted: object) -> list[Item]:
         parameters["after"] = page["next"]
 
 
-def users(client: httpx.Client, **wanted: object) -> dict[str, Item]:
+def users(client: httpx.Client, **wanted: str | int) -> dict[str, Item]:
     answer = client.get("/api/v1/users", params=wanted)
     assert answer.status_code == 200, answer.text
     return {item["user"]: item for item in answer.json()["items"]}

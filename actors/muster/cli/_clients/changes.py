@@ -39,12 +39,25 @@ def cancel(context: click.Context, address: Address, /, name: str, *, message: s
     app, slash, ask = name.partition("/")
     with ending(), address.open() as server:
         if not slash:
-            server.get(f"apps/{quote(app, safe='')}")  # whether it is there
-            refusal = _sent(server, {"op": "remove_app", "app": app})
+            refusal = _completed(server, app) or _sent(server, {"op": "remove_app", "app": app})
         else:
             ask_path(name)  # whether it is written as it should be
             refusal = _cancelled(server, app, ask, message)
     _tell(context, refusal, f"{printable(name)}: cancelled")
+
+
+def _completed(server: Server, app: str) -> str | None:
+    """Return that an application has completed, or None."""
+    from muster.client import ServerError  # noqa: PLC0415 - needs httpx
+
+    try:
+        server.get(f"apps/{quote(app, safe='')}", fields="app")
+    except ServerError as error:
+        if error.problem.get("completed"):
+            return f"{printable(app)} is over: it has completed"
+        if not error.is_refusal:
+            raise
+    return None
 
 
 def _cancelled(server: Server, app: str, ask: str, message: str) -> str | None:

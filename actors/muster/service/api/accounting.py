@@ -32,7 +32,7 @@ if TYPE_CHECKING:
     from muster.service.state import Service
     from muster_core.structures.steps import Steps
 
-WEEK: Final = Since(back_us=7 * 86_400_000_000)
+_WEEK: Final = Since(back_us=7 * 86_400_000_000)
 """Since when use is counted, if nothing is said."""
 
 _NOT_OF_ENDED: Final = ("gang", "reason")
@@ -119,7 +119,7 @@ async def ended_item(asked: Asked, app: str, ask: str) -> Mapping[str, object] |
 # LISTS-21
 async def answer_users(asked: Asked) -> Response:
     """Answer with a page of users, those who have used most first."""
-    since = since_us(asked.service, asked.value("since", Since))
+    since = since_us(asked.service, asked.maybe("since", Since) or _WEEK)
     now_us = asked.service.now_us()
     columns, limit = USERS.picked(field_names(asked), single=False), limit_of(asked)
 
@@ -141,7 +141,6 @@ async def answer_users(asked: Asked) -> Response:
 
 
 __all__ = [
-    "WEEK",
     "answer_ended",
     "answer_users",
     "check_not_ended",

@@ -125,12 +125,14 @@ class Unknown:
         name: The name to compare them with.
         said: What else there is to say.
         before: What is written before each name that is offered.
+        members: Further members of the answer.
     """
 
     known: tuple[str, ...] = ()
     name: str = ""
     said: str = ""
     before: str = ""
+    members: Mapping[str, object] = attrs.field(factory=dict[str, object])
 
     @classmethod
     def of(cls, name: str, known: Iterable[str], *, said: str = "", before: str = "") -> Unknown:
@@ -148,7 +150,7 @@ class Unknown:
         guess = await trio.to_thread.run_sync(
             partial(did_you_mean, self.name, self.known, before=self.before)
         )
-        return not_found(what, name, f"{self.said}{guess}")
+        return not_found(what, name, f"{self.said}{guess}", **self.members)
 
 
 # LISTS-12

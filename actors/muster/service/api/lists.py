@@ -7,7 +7,6 @@ from typing import TYPE_CHECKING, Final
 
 from muster._runtime.clients.observers import path_of
 from muster.service.api.accounting import (
-    WEEK,
     answer_ended,
     answer_users,
     check_not_ended,
@@ -134,7 +133,7 @@ def app_of(looking: Looking, name: str) -> ViewApp | None:
 def what_app(looking: Looking, name: str, said: str = "") -> Unknown:
     """Return that an application is unknown, or that it has completed."""
     if name in looking.machine.registry.completed:
-        return Unknown(said=f"{said}: it has completed")
+        return Unknown(said=f"{said}: it has completed", members={"completed": True})
     known = (app.identity.name for app in looking.view.apps.values())
     return Unknown.of(name, known, said=said)
 
@@ -327,7 +326,6 @@ ENDPOINTS: Final = (
             "since",
             SINCE,
             "Since when it counts what was used: so long ago, or from this instant on; default 7d.",
-            default=WEEK,
         ),
         behind_cursor("users", int),
     ),

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from itertools import islice
-from typing import Final, final
+from typing import TYPE_CHECKING, Final, final
 
 from muster.figures.use import (
     DAY_US,
@@ -18,6 +18,9 @@ from muster.figures.use import (
     begin_of,
     total,
 )
+
+if TYPE_CHECKING:
+    from muster.service.ledger.entries import AppEntry
 
 MOST: Final = 1_000
 """How many accounts are kept, if not more users have asks."""
@@ -57,21 +60,40 @@ class Accounts:
     def _make_room(self) -> None:
         """Give up the account of the first user without a label who has no application."""
         for name, account in islice(self.users.items(), NAMED, NAMED + MOST):
-            if not account.held and not account.apps:
+            if not account.apps:
                 self.gone = total([self.gone, account.used(self.changed_us)])
                 del self.users[name]
                 return
 
-    def pass_until(self, at_us: int) -> None:
-        """Mark the hours that have ended, before anything changes."""
+    def pass_until(self, at_us: int, apps: Iterable[AppEntry]) -> None:
+        """Mark the hours that have ended, before anything changes.
+
+        Args:
+            at_us: The instant of the next batch, in microseconds since the origin.
+            apps: All applications that have not completed.
+        """
         before_us = self.changed_us
         self.changed_us = at_us
         if at_us // HOUR_US == before_us // HOUR_US:
             return
+        self.note_held(apps)
         ends_us = list(_ends(before_us, at_us))
         for account in self.users.values():
             for end_us in ends_us:
                 account.mark(end_us)
+
+    def note_held(self, apps: Iterable[AppEntry]) -> None:
+        """Note what every user holds, which is what the applications hold; before it is read.
+
+        Args:
+            apps: All applications that have not completed.
+        """
+        for account in self.users.values():
+            account.held = {}
+        for app in apps:
+            held = app.account.held
+            for kind, amount in app.used.items():
+                held[kind] = held.get(kind, 0) + amount
 
     def since(self, since_us: int, now_us: int) -> tuple[int, dict[str, Used]]:
         """Return what every user has used.

@@ -196,9 +196,10 @@ class Book:
         """Note that an ask has taken a node."""
         ask.node, ask.taken_us = node, at_us
         used, most, series = app.used, app.most, self.history.series
-        amounts, total = ask.event.wanted.amounts, series.used
-        app.account.take(amounts, self.accounts.changed_us if at_us is None else at_us)
-        for kind, amount in amounts.items():
+        total, base = series.used, app.account.base
+        now_us = self.accounts.changed_us if at_us is None else at_us
+        for kind, amount in ask.event.wanted.amounts.items():
+            base[kind] = base.get(kind, 0) - amount * now_us
             now = used[kind] = used.get(kind, 0) + amount
             if now > most.get(kind, 0):
                 most[kind] = now
@@ -208,11 +209,19 @@ class Book:
     def bind(self, ask: AskEntry, at_us: int | None) -> None:
         """Note that an ask that holds a node is bound there."""
         ask.bound_us = at_us
-        if at_us is not None:
-            ask.started_us = at_us
         if not ask.is_bound:
             ask.is_bound = True
             self.history.series.bound += 1
+
+    def lose(self, app: AppEntry, ask: AskEntry, at_us: int) -> None:
+        """Note that an ask that goes on has lost its node."""
+        before = ask.before()
+        if ask.taken_us is not None:
+            before.held_us += at_us - ask.taken_us
+        if ask.bound_us is not None:
+            before.ran_us += at_us - ask.bound_us
+            before.started_us = ask.bound_us
+        self.give_back(app, ask, at_us)
 
     def unbind(self, ask: AskEntry) -> None:
         """Note that an ask is not bound."""
@@ -223,19 +232,15 @@ class Book:
 
     def give_back(self, app: AppEntry, ask: AskEntry, at_us: int | None) -> None:
         """Note that an ask has lost its node."""
-        series, amounts = self.history.series, ask.event.wanted.amounts
+        series, base = self.history.series, app.account.base
         now_us = self.accounts.changed_us if at_us is None else at_us
-        if ask.taken_us is not None:
-            ask.held_us += now_us - ask.taken_us
-        if ask.bound_us is not None:
-            ask.ran_us += now_us - ask.bound_us
-        app.account.give_back(amounts, now_us)
         self.unbind(ask)
         ask.node = ask.taken_us = None
         ask.passed = ()
         ask.since_us = at_us
         used, total = app.used, series.used
-        for kind, amount in amounts.items():
+        for kind, amount in ask.event.wanted.amounts.items():
+            base[kind] += amount * now_us
             if used[kind] > amount:
                 used[kind] -= amount
             else:

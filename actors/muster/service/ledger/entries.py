@@ -31,12 +31,7 @@ class AskEntry:
         is_bound: Whether it is bound, and does not only wait on its node.
         passed: The reservations that it did not delay when it got the node that it holds, as far as
             they are known.
-        started_us: When it was bound last, or None.
-        ran_us: How long it was bound before it lost its last node, in microseconds.
-        held_us: How long it held nodes until then, likewise.
-        exited: How its process has ended last, or None.
-        unstarted: Why its work could not be started, if it was removed for that; empty if nobody
-            said why, and None if it was not.
+        earlier: What was before it got the node that it holds, or None for nothing.
     """
 
     event: AddAsk
@@ -49,6 +44,31 @@ class AskEntry:
     namespace: str | None = None
     is_bound: bool = False
     passed: tuple[Passed, ...] = ()
+    earlier: Earlier | None = None
+
+    def before(self) -> Earlier:
+        """Return what was before, to be changed."""
+        if self.earlier is None:
+            self.earlier = Earlier()
+        return self.earlier
+
+
+@final
+@attrs.define(weakref_slot=False)
+class Earlier:
+    """What was before an ask got the node that it holds, and how its process ended last.
+
+    Most asks run once, and have none.
+
+    Attributes:
+        started_us: When it was bound last, in microseconds since the origin, or None.
+        ran_us: How long it was bound in all, in microseconds.
+        held_us: How long it held nodes in all, likewise.
+        exited: How its process has ended last, or None.
+        unstarted: Why its work could not be started, if it was removed for that; empty if nobody
+            said why, and None if it was not.
+    """
+
     started_us: int | None = None
     ran_us: int = 0
     held_us: int = 0

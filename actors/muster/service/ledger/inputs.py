@@ -206,14 +206,14 @@ class Inputs:
 
     def _note_exit(self, event: Release, entry: AskEntry | None) -> None:
         if event.exited is not None and entry is not None:
-            entry.exited = event.exited
+            entry.before().exited = event.exited
 
     def _remove_ask(self, event: RemoveAsk) -> None:
         entry, failed = self._book.end(event.app, event.ask, _REMOVED), self._unstarted
         # A scheduler with `bind_attempts` lets the two in one behind the other.
         gives_up = failed is not None and (failed.app, failed.ask) == (event.app, event.ask)
         if entry is not None and failed is not None and gives_up:
-            entry.unstarted = failed.message or ""
+            entry.before().unstarted = failed.message or ""
 
     # Nodes
 

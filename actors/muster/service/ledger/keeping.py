@@ -13,7 +13,14 @@ import attrs
 
 from muster.figures.use import Used
 from muster.service.ledger.counts import Counts, QueueCounts
-from muster.service.ledger.entries import AppEntry, AskEntry, NodeEntry, Refused, StartFailure
+from muster.service.ledger.entries import (
+    AppEntry,
+    AskEntry,
+    Earlier,
+    NodeEntry,
+    Refused,
+    StartFailure,
+)
 from muster.service.ledger.history import Point
 from muster.service.ledger.lives import Life
 from muster.service.ledger.series import Sample
@@ -162,6 +169,13 @@ def _accounts(accounts: Accounts) -> Iterator[list[object]]:
             yield ["marks", name, [[at_us, *used] for at_us, used in marks]]
 
 
+def _earlier(before: Earlier | None) -> list[object] | None:
+    if before is None:
+        return None
+    exited = None if before.exited is None else plain(before.exited)
+    return [before.started_us, before.ran_us, before.held_us, exited]
+
+
 def _life(life: Life) -> list[object]:
     exited = None if life.exited is None else plain(life.exited)
     return [*life._replace(exited=None, amounts=dict(life.amounts)), exited]
@@ -188,10 +202,7 @@ def _asks(app: AppEntry) -> Iterator[list[object]]:
                     ask.taken_us,
                     ask.bound_us,
                     ask.is_bound,
-                    ask.started_us,
-                    ask.ran_us,
-                    ask.held_us,
-                    None if ask.exited is None else plain(ask.exited),
+                    _earlier(ask.earlier),
                 ]
                 for name, ask in piece
             ]
@@ -298,15 +309,16 @@ def _take_asks(book: Book, event: object, namespace: str | None, rows: list[list
     made = from_plain(event, AddAsk)
     app = book.apps[made.app]
     book.history.series.asks += len(rows)
-    for name, came_us, since_us, retries, node, taken_us, bound_us, is_bound, *more in rows:
+    for name, came_us, since_us, retries, node, taken_us, bound_us, is_bound, before in rows:
         ask = AskEntry(made, came_us, since_us, retries, None, None, None, namespace)
         app.asks[name] = ask
         if node is not None:
             book.take(app, ask, node, taken_us)
             if is_bound:
                 book.bind(ask, bound_us)
-        ask.started_us, ask.ran_us, ask.held_us, exited = more
-        ask.exited = _exit(exited)
+        if before is not None:
+            *known, exited = before
+            ask.earlier = Earlier(*known, exited=_exit(exited))
 
 
 def _take_passed(book: Book, app: str, rows: list[list[Any]]) -> None:

@@ -20,6 +20,7 @@ from muster_core.structures.steps import in_pieces
 
 if TYPE_CHECKING:
     from muster._runtime.passing import PassedByAsk
+    from muster.service.ledger.accounts import Accounts
     from muster.service.ledger.counts import Counts
     from muster.service.ledger.entries import AppEntry, AskEntry, NodeEntry, StartFailure
     from muster.service.ledger.history import Point
@@ -79,6 +80,11 @@ class Ledger:
     def counts(self) -> Counts:
         """What has been counted."""
         return self.book.counts
+
+    def accounts(self) -> Accounts:
+        """Return what users hold and have used."""
+        self.book.accounts.note_held(self.book.apps.values())
+        return self.book.accounts
 
     @property
     def ring(self) -> Ring:
@@ -156,7 +162,7 @@ class Ledger:
         if not self.batch and number > 1:  # Those before are not kept.
             self.book.accounts.known_us = at_us
         self.book.history.pass_until(at_us)
-        self.book.accounts.pass_until(at_us)
+        self.book.accounts.pass_until(at_us, self.book.apps.values())
 
     async def needs_look(self) -> None:
         """Wait until the ledger has to be compared with the state."""

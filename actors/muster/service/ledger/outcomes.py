@@ -153,11 +153,14 @@ class Outcomes:
             self._say(_ASK_REMOVED, decision, entry, at_us)
         else:
             self._freed(decision, app, entry, at_us)
-            if entry.node is not None:
-                book.give_back(app, entry, at_us)
-            entry.since_us = at_us
         if self._end(decision, app):
             book.lives.end(seq, at_us, decision, app, entry)
+            if entry.node is not None:
+                book.give_back(app, entry, at_us)
+        elif decision.node is not None:
+            if entry.node is not None:
+                book.lose(app, entry, at_us)
+            entry.since_us = at_us
 
     def _end(self, decision: Decision, app: AppEntry) -> bool:
         """Forget an ask, if it is gone; return whether it is."""

@@ -136,7 +136,7 @@ class Metrics:
             self._broadcast,
             self._directory,
             None if self.ray is None else self.ray.state(),
-            figures_of_users(self._ledger.book.accounts, self._now_us()),
+            figures_of_users(self._ledger.accounts(), self._now_us()),
         )
         return await trio.to_thread.run_sync(
             self._exposition.write, reading, accept, limiter=self._writing

@@ -123,7 +123,7 @@ def users_of(looking: Looking, since_us: int, now_us: int) -> Steps[Sequence[Use
     """
     book = looking.ledger.book
     yield
-    accounts, capacity = book.accounts, book.history.series.capacity
+    accounts, capacity = looking.ledger.accounts(), book.history.series.capacity
     now_us = max(now_us, accounts.changed_us)
     begin_us, used = accounts.since(since_us, now_us)
     rows = {name: UserRow(name, begin_us) for name in accounts.users}

@@ -187,7 +187,7 @@ def whole(ledger: Ledger) -> tuple[object, ...]:
     lives = list(book.lives.kept), book.lives.after_seq
     users = {
         name: (one.held, dict(one.base), one.ended, one.apps)
-        for name, one in book.accounts.users.items()
+        for name, one in ledger.accounts().users.items()
     }
     marks = [one.marks for one in book.accounts.users.values()]
     accounts = list(users), users, marks, book.accounts.gone, book.accounts.changed_us

@@ -11,6 +11,7 @@ from hypothesis import given, strategies as st
 
 from muster.figures.use import DAY_US, HOUR_US, hours_text
 from muster.service.ledger.accounts import MOST, NAMED, Accounts
+from muster.service.ledger.entries import AppEntry
 from muster.service.ledger.ledger import Ledger
 from muster.service.ledger.lives import Life, LifeFilter, Lives
 from muster_core.decisions import GONE, Kind, Reason
@@ -111,7 +112,7 @@ def test_each_life_is_as_the_log_says(scenario: list[Step]) -> None:
 def test_users_have_used_what_their_asks_held(scenario: list[Step]) -> None:
     heard = play(scenario, lambda _: None)
     now_us = heard.ledger.at_us
-    accounts = heard.ledger.book.accounts
+    accounts = heard.ledger.accounts()
     naive: Counter[str] = Counter()
     for life in heard.ledger.book.lives.kept:
         naive.update({(life.user or "") + "/" + k: area for k, area in life.areas.items()})
@@ -119,8 +120,9 @@ def test_users_have_used_what_their_asks_held(scenario: list[Step]) -> None:
         user = app.event.user or ""
         for ask in app.asks.values():
             now = 0 if ask.taken_us is None else now_us - ask.taken_us
+            now += 0 if ask.earlier is None else ask.earlier.held_us
             for kind, amount in ask.event.wanted.amounts.items():
-                naive[f"{user}/{kind}"] += amount * (ask.held_us + now)
+                naive[f"{user}/{kind}"] += amount * now
     known = {
         f"{user}/{kind}": area
         for user, account in accounts.users.items()
@@ -143,9 +145,10 @@ def test_users_have_used_what_their_asks_held(scenario: list[Step]) -> None:
 def test_use_since_an_instant(changes: list[tuple[int, int]], since_us: int) -> None:
     accounts = Accounts()
     account, now_us, amount = accounts.of("sue"), 0, 0
+    app = AppEntry(AddApp("a", "root.q", "sue"), 0, "root.q", account=account)
     spans: list[tuple[int, int, int]] = []
     for gap_us, after in changes:
-        accounts.pass_until(now_us + gap_us)
+        accounts.pass_until(now_us + gap_us, [app])
         spans.append((now_us, now_us + gap_us, amount))
         now_us += gap_us
         if amount:
@@ -153,6 +156,7 @@ def test_use_since_an_instant(changes: list[tuple[int, int]], since_us: int) -> 
         if after:
             account.take({"gpu": after}, now_us)
         amount = after
+        app.used = {"gpu": amount} if amount else {}
     later_us = now_us + 7 * HOUR_US // 2
     spans.append((now_us, later_us, amount))
     begin_us, used = accounts.since(since_us, later_us)
@@ -236,7 +240,7 @@ def test_only_the_latest_lives_are_kept() -> None:
 def test_the_accounts_are_bounded_and_lose_nothing() -> None:
     accounts = Accounts()
     for number in range(MOST + NAMED):
-        accounts.pass_until(number * S)
+        accounts.pass_until(number * S, [])
         account = accounts.of(f"user-{number}")
         account.take({"vcore": 1}, number * S)
         account.give_back({"vcore": 1}, number * S + 1)

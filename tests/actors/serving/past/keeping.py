@@ -63,8 +63,8 @@ def _heard(ledger: Ledger) -> Sequence[object]:
         ledger.samples(ledger.at_us, 0, hourly=True),
     ]
     known = [[*ledger.book.completed], [*ledger.book.refused], [*ledger.book.lives.kept]]
-    known.append([ledger.book.accounts.since(0, ledger.at_us)])
-    return [ledger.batch, ledger.at_us, ledger.seq, *known, ran, deepcopy((counts, samples))]
+    used = ledger.accounts().since(0, ledger.at_us)
+    return [ledger.batch, ledger.at_us, ledger.seq, *known, used, ran, deepcopy((counts, samples))]
 
 
 @final
