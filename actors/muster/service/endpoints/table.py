@@ -136,4 +136,6 @@ def json_response(
 
 def not_found(what: str, name: str, guess: str = "", **members: object) -> Problem:
     """Return the problem of a name that is unknown."""
-    return Problem(404, f"{what}: {name!r} is unknown{guess}", **members)
+    problem = Problem(404, f"{what}: {name!r} is unknown{guess}")
+    problem.members |= members
+    return problem

@@ -6,9 +6,8 @@ from collections import deque
 from typing import TYPE_CHECKING, Final, final
 
 from muster.service.ledger.accounts import Accounts
-from muster.service.ledger.counts import Counts
 from muster.service.ledger.entries import AppEntry, AskEntry, NodeEntry, Refused, StartFailure
-from muster.service.ledger.history import History
+from muster.service.ledger.history import Counts, History
 from muster.service.ledger.lives import Lives
 from muster.service.ledger.ring import Ring, What
 from muster.store._codec import tag_of

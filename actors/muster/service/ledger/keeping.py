@@ -12,7 +12,6 @@ from typing import TYPE_CHECKING, Any, Final, TypeGuard
 import attrs
 
 from muster.figures.use import Used
-from muster.service.ledger.counts import Counts, QueueCounts
 from muster.service.ledger.entries import (
     AppEntry,
     AskEntry,
@@ -21,7 +20,7 @@ from muster.service.ledger.entries import (
     Refused,
     StartFailure,
 )
-from muster.service.ledger.history import Point
+from muster.service.ledger.history import Counts, Point, QueueCounts
 from muster.service.ledger.lives import Life
 from muster.service.ledger.series import Sample
 from muster.store._codec import from_plain, plain
@@ -317,8 +316,8 @@ def _take_asks(book: Book, event: object, namespace: str | None, rows: list[list
             if is_bound:
                 book.bind(ask, bound_us)
         if before is not None:
-            *known, exited = before
-            ask.earlier = Earlier(*known, exited=_exit(exited))
+            started_us, ran_us, held_us, exited = before
+            ask.earlier = Earlier(started_us, ran_us, held_us, _exit(exited))
 
 
 def _take_passed(book: Book, app: str, rows: list[list[Any]]) -> None:

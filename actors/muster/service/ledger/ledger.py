@@ -21,9 +21,8 @@ from muster_core.structures.steps import in_pieces
 if TYPE_CHECKING:
     from muster._runtime.passing import PassedByAsk
     from muster.service.ledger.accounts import Accounts
-    from muster.service.ledger.counts import Counts
     from muster.service.ledger.entries import AppEntry, AskEntry, NodeEntry, StartFailure
-    from muster.service.ledger.history import Point
+    from muster.service.ledger.history import Counts, Point
     from muster.service.ledger.ring import Ring
     from muster.service.ledger.series import Sample
     from muster_core.events import Event

@@ -14,7 +14,7 @@ from muster.service.reading.looking import Looking, in_seconds
 from muster_core.structures.steps import in_pieces
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Callable, Mapping, Sequence
 
     from muster_core.structures.steps import Steps
 
@@ -45,6 +45,10 @@ class UserRow:
     pending: int = 0
     waiting: int = 0
     bound: int = 0
+
+
+def _ended(ending: Ending) -> Callable[[UserRow], int]:
+    return lambda row: row.used.ended.get(ending.value, 0)
 
 
 # LISTS-21, LISTS-22
@@ -98,7 +102,7 @@ USERS: Final = Table[UserRow](
                 ending.value,
                 schemas.NUMBER,
                 f"how many asks have ended as `{ending.value}` since `since`",
-                lambda row, name=ending.value: row.used.ended.get(name, 0),
+                _ended(ending),
             )
             for ending in Ending
         ),
