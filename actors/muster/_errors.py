@@ -29,6 +29,7 @@ from typing import final
 
 from muster_core.decisions import Reason
 from muster_core.errors import MusterError
+from muster_core.events import Exit
 
 
 @final
@@ -151,10 +152,12 @@ class WorkFailedError(MusterError):
 
     Args:
         message: What the decision log says about the failure.
+        exited: How the process has ended, and what it has used, or None.
     """
 
-    def __init__(self, message: str) -> None:
+    def __init__(self, message: str, exited: Exit | None = None) -> None:
         super().__init__(message)
+        self.exited = exited
 
     @property
     def message(self) -> str:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from muster_core.values.decisions import (
+    GONE,
     MICROSECONDS,
     Announced,
     Decision,
@@ -15,6 +16,7 @@ from muster_core.values.decisions import (
 )
 
 __all__ = [
+    "GONE",
     "MICROSECONDS",
     "Announced",
     "Decision",

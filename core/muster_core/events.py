@@ -30,7 +30,7 @@ from muster_core.values.events import (
     T_co,
     UpdateNode,
 )
-from muster_core.values.work import Work
+from muster_core.values.work import Exit, Work
 
 __all__ = [
     "AddApp",
@@ -44,6 +44,7 @@ __all__ = [
     "Configure",
     "Delete",
     "Event",
+    "Exit",
     "FailBind",
     "Manifest",
     "NodeObject",

@@ -113,6 +113,7 @@ ENDS: Final[dict[muster.Reason, Ending]] = {
     muster.Reason.NODE_LOST: lambda scheduler, _: scheduler.remove_node("n"),
     muster.Reason.BIND_FAILED: bind_failed,
     muster.Reason.FAILED: lambda scheduler, _: scheduler.release("a", "k", outcome="failed"),
+    muster.Reason.CANCELLED: lambda scheduler, _: scheduler.release("a", "k", outcome="cancelled"),
     muster.Reason.RECLAIMED: reclaim,
     muster.Reason.PREEMPTED: preempt,
 }

@@ -290,6 +290,8 @@ def _release(world: World, event: Release, now_us: int) -> None:
     match event.outcome:
         case Outcome.COMPLETED:
             complete(world, ask, now_us, event.message)
+        case Outcome.CANCELLED:
+            _end(world, ask, now_us, Reason.CANCELLED, event.message)
         case Outcome.FAILED if ask.retries:
             ask.retries -= 1
             _back_to_pending(world, ask, now_us, Reason.FAILED, event.message)

@@ -82,7 +82,11 @@ _DELAYS: Final[tuple[Texts, ...]] = (
     (None, "500ms", "0", "10s", "1us"),
 )
 _COMPLETED: Final = Outcome.COMPLETED
-_OUTCOMES: Final = ((_COMPLETED,), (*(_COMPLETED,) * 3, Outcome.FAILED))
+_OUTCOMES: Final = (
+    (_COMPLETED,),
+    (*(_COMPLETED,) * 3, Outcome.FAILED),
+    (*(_COMPLETED,) * 3, Outcome.FAILED, Outcome.CANCELLED),
+)
 
 
 @attrs.frozen

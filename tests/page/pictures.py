@@ -132,6 +132,7 @@ PAGES: Final = {
     "app": View("/apps/train"),
     "gangs": View("/gangs"),
     "gang": View("/gangs/default/all"),
+    "users": View("/users"),
     "nodes": View("/nodes"),
     "nodes-by-queue": View("/nodes?group=zone&color=queue"),
     "node": View("/nodes/gpu-1"),

@@ -38,7 +38,15 @@ def rows(shown: Window) -> list[str]:
 @pytest.mark.parametrize(("size", "is_dark"), [((360, 740), True), ((1280, 800), False)])
 @pytest.mark.parametrize(
     "path",
-    ["/asks", "/asks?name=none", "/asks/train/worker-1", "/apps/train", "/gangs", "/gangs/ml/bert"],
+    [
+        "/asks",
+        "/asks?name=none",
+        "/asks/train/worker-1",
+        "/apps/train",
+        "/gangs",
+        "/gangs/ml/bert",
+        "/users",
+    ],
 )
 def test_everybody_can_use_each_page(
     browser: Browser, standing: Served, path: str, size: tuple[int, int], is_dark: bool

@@ -414,8 +414,9 @@ class LiveCoordinator:
             case Enter():
                 self._is_view_current = False
                 return call.events
-            case EndAllocation(ask, held, outcome, message):
-                return await self._end(ask, held, Release(ask.app, ask.name, outcome, message))
+            case EndAllocation(ask, held, outcome, message, exited):
+                release = Release(ask.app, ask.name, outcome, message, exited)
+                return await self._end(ask, held, release)
             case WorkEnded(ask, held, failure):
                 events = await self._end(ask, held, call.release())
                 if events:

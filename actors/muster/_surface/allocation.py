@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Final, Literal
 from typing_extensions import override
 
 from muster_core.errors import EventError
-from muster_core.events import Outcome, Work
+from muster_core.events import Exit, Outcome, Work
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -88,9 +88,12 @@ class Allocation(ABC):
 
     @abstractmethod
     async def release(
-        self, outcome: Outcome | str = Outcome.COMPLETED, message: str | None = None
+        self,
+        outcome: Outcome | str = Outcome.COMPLETED,
+        message: str | None = None,
+        exited: Exit | None = None,
     ) -> bool:
-        """Release the allocation: the work has finished, and has completed or failed.
+        """Release the allocation: the work has completed or failed, or nobody wants it any more.
 
         An ask that failed is pending again if it has a retry left, else it is gone.
 
@@ -98,8 +101,9 @@ class Allocation(ABC):
         ask by name.
 
         Args:
-            outcome: ``completed`` or ``failed``.
+            outcome: ``completed``, ``failed`` or ``cancelled``.
             message: What the decision log says about the end, or None.
+            exited: How its process has ended, and what it has used, or None.
 
         Returns:
             Whether the allocation lasted until this call. If not, nothing is done, also not to
@@ -115,7 +119,7 @@ class Allocation(ABC):
         """Wait until the allocation has ended.
 
         Returns:
-            The reason. After ``completed`` and ``removed`` the ask is gone, after ``failed`` it is
+            The reason. After ``completed``, ``cancelled`` and ``removed`` the ask is gone, after ``failed`` it is
             gone if it had no retry left; after all other reasons it is pending again.
 
         Raises:

@@ -266,7 +266,7 @@ class Operations:
     ) -> None:
         """Release the node of a bound ask, whose work has ended.
 
-        An ask that has completed is gone. One that has failed is pending again if it has a retry
+        An ask that has completed or is cancelled is gone. One that has failed is pending again if it has a retry
         left, and otherwise gone.
 
         :meth:`Allocation.release` is safer: it cannot release a later allocation of the ask.
@@ -274,7 +274,7 @@ class Operations:
         Args:
             app: The name of the application.
             ask: The name of the ask.
-            outcome: ``completed`` or ``failed``.
+            outcome: ``completed``, ``failed`` or ``cancelled``.
             message: What the decision log says about the end.
 
         Raises:

@@ -21,10 +21,10 @@ from muster._runtime.clients.tracking import Closed, Held, TrackedAsk
 from muster._runtime.entry import closed
 from muster._surface.allocation import Allocation, outcome_of
 from muster_core.decisions import Reason
-from muster_core.events import Outcome
+from muster_core.events import Exit, Outcome
 
 _FOR_OTHERS: Final = frozenset({Reason.PREEMPTED, Reason.RECLAIMED})
-_FOR_GOOD: Final = frozenset({Reason.COMPLETED, Reason.REMOVED})
+_FOR_GOOD: Final = frozenset({Reason.COMPLETED, Reason.REMOVED, Reason.CANCELLED})
 
 # Looking up a member of an enum takes ten times as long.
 _COMPLETED: Final = Outcome.COMPLETED
@@ -66,13 +66,16 @@ class TrioAllocation(Allocation):
 
     @override
     async def release(
-        self, outcome: Outcome | str = _COMPLETED, message: str | None = None
+        self,
+        outcome: Outcome | str = _COMPLETED,
+        message: str | None = None,
+        exited: Exit | None = None,
     ) -> bool:
         """Release the allocation: its work has ended; see :meth:`muster.Allocation.release`."""
         checked = outcome_of(outcome)
         self._releases += 1
         try:
-            return await self._end(checked, message)
+            return await self._end(checked, message, exited)
         except BaseException:
             # The release failed. The bodies now get an end that they have ignored meanwhile.
             self._releases -= 1
@@ -80,8 +83,13 @@ class TrioAllocation(Allocation):
                 cut_short(self._held.ended.value)
             raise
 
-    async def _end(self, outcome: Outcome = _COMPLETED, message: str | None = None) -> bool:
-        call = EndAllocation(self._tracked, self._held, outcome, message)
+    async def _end(
+        self,
+        outcome: Outcome = _COMPLETED,
+        message: str | None = None,
+        exited: Exit | None = None,
+    ) -> bool:
+        call = EndAllocation(self._tracked, self._held, outcome, message, exited)
         return await self._client.call(call, call.answer)
 
     @override

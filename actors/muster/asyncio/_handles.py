@@ -12,7 +12,7 @@ from typing_extensions import override
 import muster
 from muster.asyncio._block import hold
 from muster.asyncio._mirror import Mirror, called, each, given
-from muster_core.events import Outcome
+from muster_core.events import Exit, Outcome
 
 if TYPE_CHECKING:
     from muster.asyncio._bridge import Bridge
@@ -48,10 +48,13 @@ class AsyncioAllocation(Mirror[muster.TrioAllocation], muster.Allocation):
 
     @override
     async def release(
-        self, outcome: Outcome | str = Outcome.COMPLETED, message: str | None = None
+        self,
+        outcome: Outcome | str = Outcome.COMPLETED,
+        message: str | None = None,
+        exited: Exit | None = None,
     ) -> bool:
         """Release the allocation: its work has ended; see :meth:`muster.Allocation.release`."""
-        return await self._bridge.call(partial(self._inner.release, outcome, message))
+        return await self._bridge.call(partial(self._inner.release, outcome, message, exited))
 
     @override
     async def ended(self) -> Reason:

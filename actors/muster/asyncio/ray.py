@@ -29,7 +29,7 @@ if TYPE_CHECKING:
     from muster.asyncio._scheduler import Scheduler
     from muster.ray import Result
     from muster.ray._runs import Outcome
-    from muster_core.events import Outcome as OutcomeOfWork
+    from muster_core.events import Exit, Outcome as OutcomeOfWork
 
 __all__ = ["Cluster", "RayBinder", "connect"]
 
@@ -158,9 +158,9 @@ class RayBinder:
         async def done(result: Result) -> None:
             await run_in_host(self._bridge, partial(call_done, result), self._context, name)
 
-        async def release(outcome: OutcomeOfWork, message: str | None) -> None:
+        async def release(outcome: OutcomeOfWork, message: str | None, exited: Exit | None) -> None:
             async def call_release() -> None:
-                await allocation.release(outcome, message)
+                await allocation.release(outcome, message, exited)
 
             await run_in_host(self._bridge, call_release, self._context, name)
 

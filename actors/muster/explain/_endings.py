@@ -19,8 +19,7 @@ from muster_core.events import (
 
 # Looking up a member of an enum takes ten times as long.
 _COMPLETED: Final = Reason.COMPLETED
-_FAILED: Final = Reason.FAILED
-_WORK_FAILED: Final = Outcome.FAILED
+_REASONS: Final = {outcome: Reason(outcome.value) for outcome in Outcome}
 
 
 def may_end(item: FeedItem, app: str, ask: str) -> bool:
@@ -43,12 +42,11 @@ def may_end_for(item: FeedItem, reason: Reason | None) -> bool:
     """Return whether an event that may end an ask ends it for this reason."""
     match item.content:
         case Release():
-            failed = item.content.outcome is _WORK_FAILED
-            return reason is (_FAILED if failed else _COMPLETED)
+            return reason is _REASONS[item.content.outcome]
         case Apply():
             return reason is _COMPLETED
         case _:
-            return reason not in {_COMPLETED, _FAILED}
+            return reason is Reason.REMOVED
 
 
 def gives_up(item: FeedItem | None, failed: FeedItem | None) -> BindFailed | None:

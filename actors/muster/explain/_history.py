@@ -36,6 +36,7 @@ class Fate(StrEnum):
     BOUND = "bound"
     COMPLETED = "completed"
     FAILED = "failed"
+    CANCELLED = "cancelled"
     REMOVED = "removed"
     REFUSED = "refused"
     LATER = "later"
@@ -121,6 +122,7 @@ _UNREAD: Final = 3
 _OVER: Final = {
     Reason.COMPLETED: Fate.COMPLETED,
     Reason.FAILED: Fate.FAILED,
+    Reason.CANCELLED: Fate.CANCELLED,
     Reason.REMOVED: Fate.REMOVED,
 }
 

@@ -24,8 +24,15 @@ from muster.feeds._fields.devices import NEEDS, STOCKS
 from muster.feeds._fields.gangs import GANG, GROUPS, MEMBERS, MODE
 from muster.feeds._fields.instants import INSTANT
 from muster.feeds._fields.kinds import FieldError
-from muster.feeds._fields.numbers import BOOLEAN, COUNT, DURATION, INT32, TALLY, integer
-from muster.feeds._fields.outcomes import OUTCOME
+from muster.feeds._fields.numbers import BOOLEAN, COUNT, DURATION, INT32, SECONDS, TALLY, integer
+from muster.feeds._fields.outcomes import (
+    BYTES,
+    EXIT_FIELDS,
+    EXIT_STATUS,
+    OUTCOME,
+    SIGNAL,
+    exit_of,
+)
 from muster.feeds._fields.priority_classes import CLASS_NAME, CLASS_PREEMPTS, CLASS_VALUE
 from muster.feeds._fields.table import Field, field
 from muster.feeds._fields.texts import NAME, OWNED_NAME, TEXT
@@ -92,6 +99,7 @@ def _made(make: Callable[..., Content]) -> Callable[[Values, Origin], Content]:
 
 
 _WORK: Final = frozenset(WORK_FIELDS)
+_EXIT: Final = frozenset(EXIT_FIELDS)
 _ASIDE: Final = frozenset({"annotations", *WORK_FIELDS})
 """The fields of ``add_ask`` that are parts of a field of the event."""
 
@@ -110,6 +118,15 @@ def _add_ask(values: Values, origin: Origin) -> Content:
         member = membership(spoken({"annotations": marks}), cast("str | None", gang))
         kept |= {"gang": member.gang, "says": member.says, "timed_out": member.timed_out}
     return _made(AddAsk)(kept, origin)
+
+
+def _release(values: Values, origin: Origin) -> Content:
+    kept = {name: value for name, value in values.items() if name not in EXIT_FIELDS}
+    if not _EXIT.isdisjoint(values):
+        if values.get("exit_status") is not None and values.get("signal") is not None:
+            raise FieldError("a process that has an exit status was not ended by one", "signal")
+        kept["exited"] = exit_of(values)
+    return _made(Release)(kept, origin)
 
 
 def _add_gang(values: Values, _origin: Origin) -> Content:
@@ -270,10 +287,18 @@ _TABLE: Final = (
         (
             _APP,
             _ASK,
-            field("outcome", OUTCOME, "whether it completed or failed; default `completed`"),
+            field(
+                "outcome",
+                OUTCOME,
+                "whether it completed, failed or is cancelled; default `completed`",
+            ),
             field("message", TEXT, "what the decision log says about the end"),
+            field("exit_status", EXIT_STATUS, "the exit status of its process"),
+            field("signal", SIGNAL, "the number of the signal that ended its process"),
+            field("cpu_time", SECONDS, "how long its process and their children ran on CPUs"),
+            field("max_memory", BYTES, "the most memory that one of these had at a time"),
         ),
-        _made(Release),
+        _release,
     ),
     _op(
         "add_gang",

@@ -24,7 +24,7 @@ from muster.ray._errors import NodeGoneError, RayLostError, RunFailedError, Work
 from muster.ray._messages import NEVER_S
 from muster.ray._orders import Terms, Work, gate_of, name_of, order, parsed_name, result_of
 from muster.ray.linked.lost import Ending, over_with, over_with_program
-from muster_core.events import Outcome as OutcomeOfWork
+from muster_core.events import Exit, Outcome as OutcomeOfWork
 
 if TYPE_CHECKING:
     from muster._surface.allocation import Allocation
@@ -47,8 +47,8 @@ _HOLD_S: Final = 20.0
 """How long a run whose node has gone waits for the removal of the node, in seconds."""
 
 
-Release = Callable[[OutcomeOfWork, str | None], Awaitable[object]]
-"""Releases an allocation, with the outcome and what the decision log says of it."""
+Release = Callable[[OutcomeOfWork, str | None, Exit | None], Awaitable[object]]
+"""Releases an allocation, with the outcome, what the decision log says of it, and how a process ended."""
 
 
 @final
@@ -341,12 +341,14 @@ class Runs:
             WorkFailedError: If a callable has raised, or the program says that the work has failed.
         """
         failure: WorkFailedError | None = None
+        status: int | None = None
         is_recorded = True
         with trio.CancelScope(shield=True):  # short; otherwise the end could get lost
             try:
                 if isinstance(outcome.result, WorkError):
                     failure = outcome.result
                 else:
+                    status = outcome.result.status
                     await done(outcome.result)
             except WorkFailedError as error:
                 failure = error
@@ -355,7 +357,7 @@ class Runs:
                     await self._say_fetched(outcome.agent, outcome.run)
                 raise
             if is_detached and release is not None:
-                is_recorded = await _record(release, failure)
+                is_recorded = await _record(release, failure, status)
             if is_detached and is_recorded:
                 await self._say_fetched(outcome.agent, outcome.run)
         if not is_recorded:
@@ -462,11 +464,12 @@ def _both(first: Callable[[], None], second: Callable[[], None]) -> Callable[[],
     return call
 
 
-async def _record(release: Release, failure: WorkFailedError | None) -> bool:
+async def _record(release: Release, failure: WorkFailedError | None, status: int | None) -> bool:
     """Release an allocation; return whether that is kept."""
+    exited = None if status is None else Exit.of(status)
     outcome = OutcomeOfWork.COMPLETED if failure is None else OutcomeOfWork.FAILED
     try:
-        await release(outcome, None if failure is None else failure.message)
+        await release(outcome, None if failure is None else failure.message, exited)
     except (ClosedSchedulerError, BrokenSchedulerError, StoreError):
         return False
     return True

@@ -8,7 +8,7 @@ instant. A :class:`Census` tracks nodes and asks, a :class:`Tally` counts what h
 from __future__ import annotations
 
 from muster.replay._beginning import Beginning, OldAsk, beginning_of, event_of
-from muster.replay._census import GONE, Census, Key, Listener, LiveAsk
+from muster.replay._census import Census, Key, Listener, LiveAsk
 from muster.replay._check import Check
 from muster.replay._costs import Costs, Fairness, LostRuns
 from muster.replay._driver import Watcher, replay
@@ -21,7 +21,6 @@ from muster.replay._tally import Tally
 from muster.replay._waits import Waits, WaitSummary
 
 __all__ = [
-    "GONE",
     "Absent",
     "Beginning",
     "Census",

@@ -14,7 +14,7 @@ import attrs
 
 from muster.feeds import FeedItem
 from muster.replay._beginning import Beginning, OldAsk
-from muster_core.decisions import Announced, Decision, Kind, Reason
+from muster_core.decisions import GONE, Announced, Decision, Kind, Reason
 from muster_core.events import (
     AddApp,
     AddAsk,
@@ -34,9 +34,6 @@ from muster_core.values.devices import DeviceStock, stocks_in, without_devices
 _Counted: TypeAlias = AddAsk | AddApp | AddNode | UpdateNode | RemoveNode | Apply | Delete
 Key: TypeAlias = tuple[str, str]
 """The names of an application and of an ask of it."""
-
-GONE: Final = frozenset({Reason.COMPLETED, Reason.REMOVED, Reason.FAILED})
-"""The reasons after which a released ask without retries is not pending again."""
 
 
 @final

@@ -12,9 +12,9 @@ from typing import Final, final
 
 import attrs
 
-from muster.replay._census import GONE, LiveAsk
+from muster.replay._census import LiveAsk
 from muster.replay._waits import Waits
-from muster_core.decisions import MICROSECONDS, Reason
+from muster_core.decisions import GONE, MICROSECONDS, Reason
 from muster_core.resources import Resources
 from muster_core.structures.totals import add_to, take_from
 from muster_core.values.quantities import has_parts

@@ -6,8 +6,7 @@ from typing import Final, final
 
 import attrs
 
-from muster.replay._census import GONE
-from muster_core.decisions import Decision, Kind
+from muster_core.decisions import GONE, Decision, Kind
 
 # Looking up a member of an enum takes ten times as long, and this is done for each decision.
 _BOUND: Final = Kind.BOUND

@@ -274,7 +274,11 @@ class _Running:
             nursery.start_soon(beat, service)
             nursery.start_soon(self.leases.run, service)
             nursery.start_soon(
-                service.metrics.run, service.look, service.scheduler.statistics, self._waiting
+                service.metrics.run,
+                service.look,
+                service.scheduler.statistics,
+                self._waiting,
+                service.now_us,
             )
             if self._rereads is not None:
                 nursery.start_soon(reloader.run, self._rereads)

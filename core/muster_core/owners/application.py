@@ -305,7 +305,8 @@ class ApplicationMachine:
     # FEED-31, BACKOFF-11, BACKOFF-12, BACKOFF-13, BACKOFF-14
     def _release(self, request: ReleaseAsk | FailAsk) -> None:
         allocation = self._sayings.bound(request.ask, "use remove_ask")
-        ask, reason = allocation.ask, _FAILED if isinstance(request, FailAsk) else _COMPLETED
+        ask = allocation.ask
+        reason = _FAILED if isinstance(request, FailAsk) else request.reason
         if isinstance(request, FailAsk) and ask.retries:
             again = ask._replace(retries=ask.retries - 1)
             self._give_back(allocation, again, reason, request)

@@ -53,6 +53,12 @@ class Reason(StrEnum):
     RECLAIMED = "reclaimed"
     PREEMPTED = "preempted"
     FAILED = "failed"
+    # DECISION-11
+    CANCELLED = "cancelled"
+
+
+GONE: Final = frozenset({Reason.COMPLETED, Reason.REMOVED, Reason.FAILED, Reason.CANCELLED})
+"""The reasons after which a released ask is gone; after `failed` only if it had no retry left."""
 
 
 @final

@@ -51,7 +51,7 @@ from muster_core.values.event_fields import (
 from muster_core.values.gang_names import DEFAULT_NAMESPACE
 from muster_core.values.quantities import DEVICE_PREFIX
 from muster_core.values.resources import Resources
-from muster_core.values.work import Work
+from muster_core.values.work import Exit, Work
 
 _optional = attrs.validators.optional
 _LOWEST, _HIGHEST = PRIORITIES
@@ -267,10 +267,11 @@ class RemoveAsk:
 
 @final
 class Outcome(StrEnum):
-    """How the work of a bound ask ended."""
+    """How the work of a bound ask ended, or that nobody wants it any more."""
 
     COMPLETED = "completed"
     FAILED = "failed"
+    CANCELLED = "cancelled"
 
 
 def _an_outcome(_: object, attribute: attrs.Attribute[Outcome], value: object) -> None:
@@ -285,15 +286,19 @@ class Release:
     """Report that the work of a bound ask has ended.
 
     Attributes:
-        outcome: Whether it completed or failed. An ask that failed is pending again if it has a
-            retry left.
+        outcome: Whether it completed, failed or is cancelled. An ask that failed is pending again
+            if it has a retry left; one that is cancelled is gone.
         message: What the log says about the end, or None.
+        exited: How its process has ended, or None if nobody says it.
     """
 
     app: str = attrs.field(validator=an_owned_name)
     ask: str = attrs.field(validator=an_owned_name)
     outcome: Outcome = attrs.field(default=Outcome.COMPLETED, validator=_an_outcome)
     message: str | None = attrs.field(default=None, validator=_optional(a_text))
+    exited: Exit | None = attrs.field(
+        default=None, validator=_optional(attrs.validators.instance_of(Exit))
+    )
 
 
 @final

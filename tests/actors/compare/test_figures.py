@@ -60,7 +60,7 @@ def counted(log: Sequence[Announced], queue: str) -> tuple[object, ...]:
                 waits.append(one.at_us - came[decision.app])
         elif decision.kind is Kind.RELEASED:
             taken[decision.reason] += 1
-            if decision.reason in {Reason.COMPLETED, Reason.REMOVED}:
+            if decision.reason in {Reason.COMPLETED, Reason.REMOVED, Reason.CANCELLED}:
                 bound.discard(key)
     mean_s = sum(waits) / len(waits) / 1e6 if waits else None
     return jobs, binds, taken[Reason.PREEMPTED], taken[Reason.RECLAIMED], len(waits), mean_s

@@ -7,6 +7,7 @@ import pytest
 
 from muster.feeds import AT, OPS, Op
 from muster.feeds._configure import Origin
+from muster.feeds._fields.outcomes import EXIT_FIELDS
 from muster_core.gangs.definition import GangFields
 
 SPEC = {
@@ -19,7 +20,7 @@ SPEC = {
     "add_ask": "app ask resources devices? priority? priority_class? count? gang? annotations? node?"
     " selector? run_for? estimate? retries? command? env? workdir?",
     "remove_ask": "app ask",
-    "release": "app ask outcome? message?",
+    "release": "app ask outcome? message? exit_status? signal? cpu_time? max_memory?",
     "add_gang": "gang min_member total? mode? wait_time? groups? topology?",
     "remove_gang": "gang",
     "add_priority_class": "name value preemption_policy?",
@@ -34,7 +35,7 @@ SPEC = {
 ADDED = {"bind_failed": "app ask message?"}
 """What services record, and the contract does not name."""
 
-OTHERWISE = {"add_ask": {"says", "timed_out", "work"}}
+OTHERWISE = {"add_ask": {"says", "timed_out", "work"}, "release": {"exited"}}
 """What events have that is made of several fields."""
 
 
@@ -62,7 +63,7 @@ def test_every_field_has_its_place_in_the_typed_event(op: Op) -> None:
         made = op.build(dict.fromkeys(names), Origin(Path(), None))
 
     assert {attribute.name for attribute in attrs.fields(type(made))} == (
-        names - {"annotations", "command", "env", "workdir"}
+        names - {"annotations", "command", "env", "workdir", *EXIT_FIELDS}
     ) | OTHERWISE.get(op.name, set())
 
 

@@ -223,7 +223,7 @@ class Plain:
                 self._bound_us[key] = one.at_us
             elif decision.kind is Kind.RELEASED:
                 since_us = self._bound_us.pop(key, None)
-                over = {Reason.COMPLETED, Reason.REMOVED, Reason.FAILED}
+                over = {Reason.COMPLETED, Reason.REMOVED, Reason.FAILED, Reason.CANCELLED}
                 if since_us is not None and decision.reason not in over:
                     sums = self.lost[str(decision.queue), str(decision.reason)]
                     sums[0] += 1

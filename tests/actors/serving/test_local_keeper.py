@@ -53,7 +53,17 @@ def test_how_a_command_ended(tmp_path: Path, command: str, result: Result) -> No
     assert begun(job) == {}
     patiently(job.claim)
 
-    assert job.result() == result
+    found = job.result()
+    assert found is not None
+    assert (found.exit_status, found.signal, found.error) == (
+        *(result.exit_status, result.signal),
+        None,
+    )
+    # LISTS-17
+    assert found.cpu_us is not None
+    assert 0 < found.cpu_us < 60 * 10**6
+    assert found.max_memory is not None
+    assert found.max_memory > 0
     told = json.loads((tmp_path / "1.json").read_text())
     assert told["started_us"] <= told["ended_us"]
     assert (told["ask"], told.get("exit_status")) == ("k", result.exit_status)

@@ -124,7 +124,7 @@ def test_names_follow_the_conventions() -> None:
         assert metric.name.startswith("muster_")
         assert metric.name.endswith("_total") == (metric.kind == "counter")
         assert metric.kind != "histogram" or metric.unit
-        assert not {*metric.labels} & {"app", "ask", "node", "user", "group", "gang", "le"}
+        assert not {*metric.labels} & {"app", "ask", "node", "group", "gang", "le"}
     names = [metric.name for metric in METRICS]
     assert len({*names}) == len(names)
 

@@ -16,7 +16,7 @@ from muster._runtime.clients.tracking import GangStatus, Held, TrackedAsk
 from muster._runtime.clients.watched import Watched
 from muster._runtime.requests import Examined, Explained, Reply, RequestKey
 from muster_core.errors import RefusedError
-from muster_core.events import BindFailed, Event, Outcome, Release
+from muster_core.events import BindFailed, Event, Exit, Outcome, Release
 from muster_core.snapshots import AskPlace, Snapshot
 
 if TYPE_CHECKING:
@@ -132,6 +132,7 @@ class EndAllocation:
     held: Held
     outcome: Outcome = Outcome.COMPLETED
     message: str | None = None
+    exited: Exit | None = None
     answer: Answer[bool] = attrs.field(factory=Answer[bool])
 
 
@@ -315,7 +316,7 @@ class WorkEnded:
         if self.failure is None:
             return Release(self.ask.app, self.ask.name)
         message = self.failure.message or None
-        return Release(self.ask.app, self.ask.name, _WORK_FAILED, message)
+        return Release(self.ask.app, self.ask.name, _WORK_FAILED, message, self.failure.exited)
 
 
 @final

@@ -45,6 +45,7 @@ _SAID_BOUND: Final = Kind.BOUND
 _GANG_SATISFIED: Final = Kind.GANG_SATISFIED
 _BIND_FAILED: Final = Reason.BIND_FAILED
 _FAILED: Final = Reason.FAILED
+_CANCELLED: Final = Reason.CANCELLED
 
 
 @final
@@ -109,7 +110,7 @@ class Held:
             for_good: Whether the ask has gone with it.
         """
         self.for_good = for_good
-        if reason is _FAILED:
+        if reason is _FAILED or reason is _CANCELLED:
             self.message = message
 
 

@@ -6,11 +6,13 @@ import json
 import time
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
+from urllib.parse import quote
 
 import click
 
 from muster.cli._clients.completion import Completed
-from muster.cli._clients.kinds import ask_path
+from muster.cli._clients.dates import dates_of
+from muster.cli._clients.kinds import PLACE_OF_ENDED, ask_path, over_since
 from muster.cli._clients.options import Address, ending, server_options
 from muster.cli._clients.output import printable
 from muster.cli._options import DIFFERENT, complain, example
@@ -29,26 +31,43 @@ if TYPE_CHECKING:
 def cancel(context: click.Context, address: Address, /, name: str, *, message: str) -> None:
     """End an application with all its asks, or one ask, wherever it is.
 
-    An ask that is bound is released as completed, so it does not come back; whoever does its work
-    ends it.
+    An ask that is bound is released as cancelled, so it does not come back and no retry is used;
+    whoever does its work ends it. Of what is over already it says how it ended.
 
-    Exit status: 0, 1 if it was refused, 2 if the server cannot be asked.
+    Exit status: 0, 1 if it was refused or is over already, 2 if the server cannot be asked.
     """
     app, slash, ask = name.partition("/")
     with ending(), address.open() as server:
         if not slash:
-            refusal = _sent(server, {"op": "remove_app", "app": app})
+            refusal = _completed(server, app) or _sent(server, {"op": "remove_app", "app": app})
         else:
             ask_path(name)  # whether it is written as it should be
             refusal = _cancelled(server, app, ask, message)
     _tell(context, refusal, f"{printable(name)}: cancelled")
 
 
+def _completed(server: Server, app: str) -> str | None:
+    """Return that an application has completed, or None."""
+    from muster.client import ServerError  # noqa: PLC0415 - needs httpx
+
+    try:
+        server.get(f"apps/{quote(app, safe='')}", fields="app")
+    except ServerError as error:
+        if error.problem.get("completed"):
+            return f"{printable(app)} is over: it has completed"
+        if not error.is_refusal:
+            raise
+    return None
+
+
 def _cancelled(server: Server, app: str, ask: str, message: str) -> str | None:
     """End an ask; return why that is refused, or None."""
     names = {"app": app, "ask": ask}
-    found = server.get(f"asks/{ask_path(f'{app}/{ask}')}")["item"]
-    release = {"op": "release", **names, "message": message}
+    answer = server.get(f"asks/{ask_path(f'{app}/{ask}')}")
+    found = answer["item"]
+    if found["place"] == PLACE_OF_ENDED:
+        return over_since(f"{app}/{ask}", found, dates_of(answer))
+    release = {"op": "release", **names, "outcome": "cancelled", "message": message}
     remove = {"op": "remove_ask", **names}
     first, second = (release, remove) if found["place"] == "bound" else (remove, release)
     # It may be bound, or lose its node, between the two requests.

@@ -23,7 +23,7 @@ class Completed:
     @staticmethod
     def kinds(_context: click.Context, _parameter: click.Parameter, typed: str) -> list[str]:
         """Complete the kind of thing."""
-        kinds = ("queues", "apps", "asks", "gangs", "nodes")
+        kinds = ("queues", "apps", "asks", "gangs", "nodes", "users")
         return [kind for kind in kinds if kind.startswith(typed)]
 
     @staticmethod

@@ -14,7 +14,7 @@ from rich.text import Text
 
 from muster.cli._clients.completion import Completed
 from muster.cli._clients.dates import dates_of, with_dates
-from muster.cli._clients.kinds import KINDS, Kind, kind_of
+from muster.cli._clients.kinds import ASKS, ENDED, KINDS, PLACE_OF_ENDED, Kind, kind_of
 from muster.cli._clients.options import Address, Unusable, ending, server_options
 from muster.cli._clients.output import (
     Form,
@@ -34,6 +34,8 @@ _FILTERS: Final[Mapping[str, frozenset[str]]] = {
     "queue": frozenset({"asks", "apps"}),
     "app": frozenset({"asks"}),
     "reason": frozenset({"asks"}),
+    "user": frozenset({"asks", "apps"}),
+    "since": frozenset({"asks", "users"}),
 }
 """For each filter, what can be filtered by it."""
 
@@ -42,10 +44,19 @@ _FILTERS: Final[Mapping[str, frozenset[str]]] = {
 @click.command("get", epilog=example("muster get asks --state pending --watch"))
 @click.argument("kind", metavar="KIND", shell_complete=Completed.kinds)
 @click.argument("name", required=False, shell_complete=Completed.names)
-@click.option("--state", help="Only asks in this place, or applications in this state.")
+@click.option(
+    "--state",
+    help="Only asks in this place, or applications in this state; asks that have `ended`.",
+)
 @click.option("--queue", help="Only of this queue and the queues below it.")
 @click.option("--app", help="Only asks of this application.")
 @click.option("--reason", help="Only asks that are pending for this reason above all.")
+@click.option("--user", help="Only of this user.")
+@click.option(
+    "--since",
+    help="Only asks that ended so long ago at most, or since a date; of users what was used since "
+    "then: 1d, 12h, 2026-01-31. [default for users: 7d]",
+)
 @click.option("--limit", type=click.IntRange(1), help="At most so many. [default: all]")
 @click.option("--watch", is_flag=True, help="Show it again whenever it has changed, until Ctrl-C.")
 @click.option(
@@ -69,9 +80,10 @@ def command(
     form: Form,
     **filters: str | None,
 ) -> None:
-    """Show queues, apps, asks, gangs or nodes of a server; with NAME, one of them.
+    """Show queues, apps, asks, gangs, nodes or users of a server; with NAME, one of them.
 
-    The name of an ask is APP/ASK.
+    The name of an ask is APP/ASK. Asks that have ended are listed with --state ended, the latest
+    first; users by what they have used, most first.
 
     Exit status: 0, 1 if there is no such thing, 2 if the server cannot be asked.
     """
@@ -81,6 +93,7 @@ def command(
         raise click.BadParameter(msg, param_hint="KIND")
     given = {name: value for name, value in filters.items() if value is not None}
     _check(found, name, given)
+    found = ENDED if found is ASKS and given.get("state") == PLACE_OF_ENDED else found
     wanted = Wanted(found, name, given, limit, form)
     with ending(), address.open() as server:
         if watch:
@@ -121,7 +134,8 @@ class Wanted:
         if self.form in {Form.JSON, Form.YAML}:
             print_map(self.whole(server), self.form)
         elif self.name is not None:
-            self.kind.describe(self._for_people(self.one(server)))
+            kind, item = self._for_people(self.one(server))
+            kind.describe(item)
         else:
             items = [*self._each(server, dated=True)]
             if items:
@@ -131,13 +145,15 @@ class Wanted:
 
     def text(self, server: Server) -> str:
         """Return it as a table."""
+        kind = self.kind
         if self.name is None:
             items = [*self._each(server, dated=True)]
         else:
-            items = [self._for_people(self.one(server))]
+            kind, item = self._for_people(self.one(server))
+            items = [item]
         if not items:
             return f"no {self.kind.plural}\n"
-        return table_text(items, self.kind.fields, self.form)
+        return table_text(items, kind.fields, self.form)
 
     def one(self, server: Server) -> dict[str, Any]:
         """Return the answer with one thing."""
@@ -150,9 +166,11 @@ class Wanted:
             return self.one(server)
         return {"items": [*self._each(server, dated=False)]}
 
-    def _for_people(self, answer: Item) -> Item:
-        """Return the thing of an answer with dates for its instants."""
-        return with_dates(answer["item"], self.kind.instants, dates_of(answer))
+    def _for_people(self, answer: Item) -> tuple[Kind, Item]:
+        """Return the thing of an answer with dates for its instants, and its kind."""
+        item = answer["item"]
+        kind = ENDED if item.get("place") == PLACE_OF_ENDED else self.kind
+        return kind, with_dates(item, kind.instants, dates_of(answer))
 
     def _each(self, server: Server, *, dated: bool) -> Iterator[Item]:
         """Yield the things of a list, with dates for their instants or as the server gave them."""

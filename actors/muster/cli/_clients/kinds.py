@@ -9,6 +9,7 @@ from urllib.parse import quote
 
 import attrs
 
+from muster.cli._clients.dates import in_us
 from muster.cli._clients.devices import free_on, held_by, lines_of
 from muster.cli._clients.options import Unusable
 from muster.cli._clients.output import (
@@ -25,6 +26,10 @@ from muster.cli._clients.output import (
     shown,
 )
 from muster.cli._progress import clock
+from muster.figures.use import hours_text
+
+PLACE_OF_ENDED: Final = "ended"
+"""The place of an ask that has ended."""
 
 
 @final
@@ -50,8 +55,11 @@ class Kind:
         """Return the path of one, below ``/api/v1/``.
 
         Raises:
-            Unusable: If an ask is named without its application.
+            Unusable: If an ask is named without its application, or a user is named.
         """
+        if self is USERS:
+            msg = f"{written!r}: of users there is only the list"
+            raise Unusable(msg)
         if self.plural != "asks":
             return f"{self.plural}/{quote(written, safe='')}"
         return f"asks/{ask_path(written)}"
@@ -168,6 +176,50 @@ def _left(seconds: object) -> str:
     return clock(seconds) if isinstance(seconds, (int, float)) else ""
 
 
+def _lasts(title: str, field: str, *, wide: bool = False) -> Field:
+    """Return a column of durations."""
+    return Field(title, lambda item: _rounded(item.get(field)), wide)
+
+
+def _rounded(seconds: object) -> str:
+    return clock(round(seconds, 1)) if isinstance(seconds, (int, float)) else ""
+
+
+def _hours(item: Item) -> str:
+    return printable(hours_text(map_of(item.get("used")) or {}))
+
+
+def _exit(item: Item) -> str:
+    found = item.get("signal")
+    return shown(item.get("exit_status")) if found is None else printable(str(found))
+
+
+def _memory(item: Item) -> str:
+    found = item.get("max_memory")
+    return amounts_text({"memory": found}).partition(" ")[2] if isinstance(found, int) else ""
+
+
+def over_since(ask: str, found: Item, date: Callable[[int], str]) -> str:
+    """Return in words when and how an ask has ended.
+
+    Args:
+        ask: Its name, as APP/ASK.
+        found: What the server says of it.
+        date: Writes an instant, given in microseconds.
+    """
+    why = "" if found["message"] is None else f": {printable(found['message'])}"
+    at = date(in_us(found["ended"]))
+    return f"{printable(ask)} is over: {found['outcome']} at {at}{why}"
+
+
+def _describe_ended(item: Item) -> None:
+    words = {"used": _hours(item), "max memory": _memory(item)}
+    words |= {
+        one: _rounded(item.get(one.replace(" ", "_"))) for one in ("wait", "run time", "cpu time")
+    }
+    print_fields([(title, words.get(title, text)) for title, text in _fields_of(item, {})])
+
+
 QUEUES: Final = Kind(
     "queues",
     "queue",
@@ -233,6 +285,52 @@ ASKS: Final = Kind(
         "reservation.start",
     ),
 )
+ENDED: Final = Kind(
+    "asks",
+    "ask",
+    (
+        Field("ask", _ask_name, folds=True),
+        name("user", "user"),
+        name("outcome", "outcome"),
+        Field("exit", _exit),
+        number("ended", "ended"),
+        _lasts("wait", "wait"),
+        _lasts("run time", "run_time"),
+        Field("used", _hours, folds=True),
+        name("message", "message"),
+        name("queue", "queue", wide=True),
+        name("node", "node", wide=True),
+        amounts("resources", "resources", wide=True),
+        number("submitted", "submitted", wide=True),
+        number("started", "started", wide=True),
+        _lasts("cpu time", "cpu_time", wide=True),
+        Field("max memory", _memory, wide=True),
+    ),
+    _describe_ended,
+    ("submitted", "started", "ended"),
+)
+"""Asks that have ended."""
+
+USERS: Final = Kind(
+    "users",
+    "user",
+    (
+        Field("user", lambda item: shown(item.get("user")) or "(none)", folds=True),
+        number("apps", "apps"),
+        number("pending", "pending"),
+        number("waiting", "waiting"),
+        number("bound", "bound"),
+        amounts("allocated", "allocated"),
+        Field("used", _hours, folds=True),
+        Field("share", lambda item: f"{100 * float(item.get('share', 0)):.1f} %"),
+        number("completed", "completed"),
+        number("failed", "failed"),
+        number("cancelled", "cancelled"),
+        number("since", "since", wide=True),
+    ),
+    _describe,
+    ("since",),
+)
 GANGS: Final = Kind(
     "gangs",
     "gang",
@@ -266,7 +364,7 @@ NODES: Final = Kind(
     ("came", "reserved.start"),
 )
 
-KINDS: Final = {kind.plural: kind for kind in (QUEUES, APPS, ASKS, GANGS, NODES)}
+KINDS: Final = {kind.plural: kind for kind in (QUEUES, APPS, ASKS, GANGS, NODES, USERS)}
 """All kinds, by the word of the command."""
 
 

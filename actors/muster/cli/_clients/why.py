@@ -11,7 +11,7 @@ from rich.table import Table
 
 from muster.cli._clients.completion import Completed
 from muster.cli._clients.dates import dates_of, in_us
-from muster.cli._clients.kinds import ask_path
+from muster.cli._clients.kinds import PLACE_OF_ENDED, ask_path, over_since
 from muster.cli._clients.options import Address, ending, server_options
 from muster.cli._clients.output import Form, form_option, print_map, printable
 from muster.cli._options import example
@@ -35,7 +35,7 @@ _BOUND: Final = AskPlace.BOUND.value
 @form_option
 @server_options
 def command(address: Address, /, ask: str, *, remedies: bool, forecast: bool, form: Form) -> None:
-    """Say why an ask is not running.
+    """Say why an ask is not running; of one that has ended, how it ended.
 
     Exit status: 0, 1 if there is no such ask, 2 if the server cannot be asked.
     """
@@ -50,8 +50,11 @@ def command(address: Address, /, ask: str, *, remedies: bool, forecast: bool, fo
 
 def _print(ask: str, answer: dict[str, Any], *, searched: bool) -> None:
     found: dict[str, Any] = answer["item"]
-    reasons = found["reasons"]
     date = dates_of(answer)
+    if found["place"] == PLACE_OF_ENDED:
+        click.echo(over_since(ask, found, date))
+        return
+    reasons = found["reasons"]
     for sentence in _around(ask, found, date):
         click.echo(printable(sentence))
     if not reasons:

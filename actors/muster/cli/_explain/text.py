@@ -101,7 +101,7 @@ def _headline(answer: Answer, origin_us: int | None) -> str:
             return f"{at}: {there}, for {_clock(answer.at_us - since_us)}"
         case Fate.WAITING | Fate.BOUND:
             return f"{at}: {there}"
-        case Fate.COMPLETED | Fate.FAILED | Fate.REMOVED:
+        case Fate.COMPLETED | Fate.FAILED | Fate.CANCELLED | Fate.REMOVED:
             held = "" if where.node is None else f"; it held {where.node}"
             how = f" {where.message}" if where.message else ""
             by = "" if where.ended_by is None else _line(where.ended_by)

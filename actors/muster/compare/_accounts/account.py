@@ -14,7 +14,7 @@ from muster.compare._asks import find_ask
 from muster.compare._result import Figures
 from muster.replay import Beginning, Costs, ReservedTally, Waits
 from muster_core.coordinator.coordinator import CoordinatorMachine
-from muster_core.decisions import MICROSECONDS, Announced, Decision, Kind, Reason
+from muster_core.decisions import GONE, MICROSECONDS, Announced, Decision, Kind, Reason
 from muster_core.owners.messages.asks import Ask
 from muster_core.values.application_states import AppState
 
@@ -30,9 +30,6 @@ _RELEASED: Final = Kind.RELEASED
 _APP_STATE: Final = Kind.APP_STATE
 _NEW: Final = AppState.NEW
 _REMOVED: Final = Reason.REMOVED
-
-_GONE: Final = frozenset({Reason.COMPLETED, Reason.REMOVED, Reason.FAILED})
-"""The reasons after which a released ask without retries is not pending again."""
 
 
 @final
@@ -272,7 +269,7 @@ class Account:
         for counted in (count, *self._of_priority(ask)):
             counted.releases[reason] += 1
         is_retried = reason is _FAILED and ask is not None and ask.retries > 0
-        if reason in _GONE and not is_retried:
+        if reason in GONE and not is_retried:
             self._bound_before.discard(key)
             if reason is _REMOVED and job is not None:
                 job.removed_us = self._now_us

@@ -26,6 +26,7 @@ from muster_core.events import (
     Configure,
     Delete,
     Event,
+    Exit,
     FailBind,
     Manifest,
     Outcome,
@@ -145,10 +146,12 @@ def _about_one(event: _Named) -> Written:
             return {"op": "remove_app", "app": app}
         case RemoveAsk(app, ask):
             return {"op": "remove_ask", "app": app, "ask": ask}
-        case Release(app, ask, outcome, message):
+        case Release(app, ask, outcome, message, exited):
             told: Written = {} if outcome is _COMPLETED else {"outcome": outcome.value}
             if message is not None:
                 told["message"] = message
+            if exited is not None:
+                told |= _exit(exited)
             return {"op": "release", "app": app, "ask": ask, **told}
         case BindFailed(app, ask, message):
             why: Written = {} if message is None else {"message": message}
@@ -223,6 +226,18 @@ def _wanted(event: AddAsk) -> Written:
 def _work(work: Work) -> Written:
     command: Raw = [*work.argv] if work.argv else work.shell
     return without({"command": command, "env": words(work.env), "workdir": work.workdir})
+
+
+def _exit(exited: Exit) -> Written:
+    cpu = None if exited.cpu_us is None else duration(exited.cpu_us)
+    return without(
+        {
+            "exit_status": exited.status,
+            "signal": exited.signal,
+            "cpu_time": cpu,
+            "max_memory": exited.memory,
+        }
+    )
 
 
 def _add_gang(event: AddGang) -> Written:

@@ -18,6 +18,7 @@ from muster.report._page.losses import losses
 from muster.report._page.overview import cluster, head, tiles
 from muster.report._page.remarks import remarks
 from muster.report._page.tree import tree
+from muster.report._page.users import users
 
 _POLICY: Final = "default-src 'none'; style-src 'unsafe-inline'; script-src 'unsafe-inline'"
 """The content security policy: the page loads nothing from elsewhere."""
@@ -31,6 +32,7 @@ _SECTIONS: Final = (
     ("queues", "Queues"),
     ("waits", "Waits"),
     ("longest", "Longest waits"),
+    ("users", "Users"),
     ("losses", "Lost runs"),
     ("remarks", "Refusals and warnings"),
 )
@@ -58,6 +60,7 @@ def _written(content: Content) -> str:
             tree(content, data),
             distributions(content),
             longest(content),
+            users(content),
             losses(content),
             remarks(content),
         ]

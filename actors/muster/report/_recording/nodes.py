@@ -27,7 +27,12 @@ MOST_MARKS: Final = 20_000
 FULL: Final = 1_000
 """The level of a full node."""
 
-MARKED: Final = frozenset(Reason) - {Reason.COMPLETED, Reason.REMOVED, Reason.GANG_ROLLBACK}
+MARKED: Final = frozenset(Reason) - {
+    Reason.COMPLETED,
+    Reason.REMOVED,
+    Reason.CANCELLED,
+    Reason.GANG_ROLLBACK,
+}
 """The reasons for which the end of an allocation is marked."""
 
 

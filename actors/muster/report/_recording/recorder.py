@@ -17,6 +17,7 @@ from muster.report._recording.queues import QueueRecord, QueueRecords
 from muster.report._recording.reasons import Explains, ReasonRecord
 from muster.report._recording.reservations import ReservationRecord
 from muster.report._recording.timeline import Series, Timeline
+from muster.report._recording.users import UserRecords
 from muster.report._recording.waiting import Histogram, LongestWaits, Wait
 from muster_core.config.model import QueueConfig
 from muster_core.decisions import Announced, Reason
@@ -56,6 +57,7 @@ class Recorder:
         reserved: Which nodes were reserved for which asks.
         waits: How long asks waited until their first bind, or until they ended without one.
         reasons: Why asks waited.
+        users: What users have waited for and used.
         released: How often an ask lost its node, by reason.
         end_us: The last instant, in microseconds.
     """
@@ -69,6 +71,7 @@ class Recorder:
         self.reserved = ReservationRecord()
         self.waits = Histogram()
         self.reasons = ReasonRecord()
+        self.users = UserRecords()
         self.released: dict[Reason, int] = {}
         self.end_us = 0
         self._census = Census(self)
@@ -217,6 +220,7 @@ class Recorder:
         for record in self.queues.chain(ask.queue):
             record.use(ask.resources, 1, at_us)
             record.waiting.change(1, at_us)
+        self.users.of(ask.user).account.take(ask.resources.amounts, at_us)
         for kind, amount in ask.resources.items():
             self._series(self.used, kind).change(amount, at_us)
         self.nodes.take(at_us, ask)
@@ -230,6 +234,7 @@ class Recorder:
                 record.waits.add(wait_us)
         if wait_us is None:
             return
+        self.users.of(ask.user).bound(wait_us)
         self.waits.add(wait_us)
         dropped = self._longest.add(ask, at_us - wait_us, wait_us)
         if dropped is not None:
@@ -247,6 +252,7 @@ class Recorder:
         for record in self.queues.chain(ask.queue):
             record.use(ask.resources, -1, at_us)
             (record.waiting if ask.bound_us is None else record.running).change(-1, at_us)
+        self.users.of(ask.user).account.give_back(ask.resources.amounts, at_us)
         for kind, amount in ask.resources.items():
             self._series(self.used, kind).change(-amount, at_us)
         if reason is not None:
@@ -265,6 +271,10 @@ class Recorder:
     def longest_waits(self) -> Sequence[Wait]:
         """Return the longest waits, with those of asks that are still pending."""
         return self._longest.with_pending(self._census.unbound.values(), self.end_us)
+
+    def pending_by_user(self) -> Mapping[str, int]:
+        """Return how many asks hold no node at the end, by the user who is told of them."""
+        return self.users.counted(ask.user for ask in self._census.unbound.values())
 
     def holding(self) -> Sequence[LiveAsk]:
         """Return the asks that hold a node."""

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
 from functools import partial
 from itertools import islice
 from typing import TYPE_CHECKING, Any, Final, TypeVar, final
@@ -14,7 +14,7 @@ from muster._runtime.clients.observers import path_of
 from muster.service.access.who import Role
 from muster.service.endpoints import schemas
 from muster.service.endpoints.columns import Table, row_of
-from muster.service.endpoints.kinds import Parameter, integer, query
+from muster.service.endpoints.kinds import Parameter, integer, listed, query
 from muster.service.endpoints.table import (
     Answer,
     Asked,
@@ -54,9 +54,11 @@ def behind_cursor(name: str, *types: type) -> Parameter:
     return query("after", cursors(name, *types), about)
 
 
-def _fields(table: Table[Any], *, single: bool = False) -> Parameter:
+def fields_of(*tables: Table[Any], single: bool = False) -> Parameter:
+    """Return the parameter with the fields of items that come from one of some tables."""
     about = "Which fields the items have, with commas between them; default: all."
-    return query("fields", table.fields(single=single), about)
+    names = [name for table in tables for name in table.names(single=single)]
+    return query("fields", listed(*dict.fromkeys(names)), about)
 
 
 # Answers
@@ -71,8 +73,8 @@ _HEADING: Final = {
 }
 
 
-def _list_answer(table: Table[Any]) -> Answer:
-    items = {"type": "array", "items": table.schema(single=False)}
+def _list_answer(*tables: Table[Any]) -> Answer:
+    items = {"type": "array", "items": _one_of([one.schema(single=False) for one in tables])}
     after = {
         **schemas.maybe(schemas.TEXT),
         "description": "the cursor of the next page; null if this is the last",
@@ -81,9 +83,16 @@ def _list_answer(table: Table[Any]) -> Answer:
     return Answer("A page.", _object(properties))
 
 
-def single_answer(table: Table[Any]) -> Answer:
-    """Return the answer with a single item."""
-    return Answer("The item.", _object({**_HEADING, "item": table.schema(single=True)}))
+def single_answer(*tables: Table[Any]) -> Answer:
+    """Return the answer with a single item, which comes from one of some tables."""
+    item = _one_of([one.schema(single=True) for one in tables])
+    return Answer("The item.", _object({**_HEADING, "item": item}))
+
+
+def _one_of(schemas_of_items: Sequence[dict[str, Any]]) -> dict[str, Any]:
+    if len(schemas_of_items) == 1:
+        return schemas_of_items[0]
+    return {"anyOf": [*schemas_of_items]}
 
 
 def _object(properties: dict[str, Any]) -> dict[str, Any]:
@@ -116,12 +125,14 @@ class Unknown:
         name: The name to compare them with.
         said: What else there is to say.
         before: What is written before each name that is offered.
+        members: Further members of the answer.
     """
 
     known: tuple[str, ...] = ()
     name: str = ""
     said: str = ""
     before: str = ""
+    members: Mapping[str, object] = attrs.field(factory=dict[str, object])
 
     @classmethod
     def of(cls, name: str, known: Iterable[str], *, said: str = "", before: str = "") -> Unknown:
@@ -139,12 +150,17 @@ class Unknown:
         guess = await trio.to_thread.run_sync(
             partial(did_you_mean, self.name, self.known, before=self.before)
         )
-        return not_found(what, name, f"{self.said}{guess}")
+        return not_found(what, name, f"{self.said}{guess}", **self.members)
 
 
 # LISTS-12
 async def answer_item(
-    asked: Asked, table: Table[R], what: str, name: str, find: Callable[[Looking], R | Unknown]
+    asked: Asked,
+    table: Table[R],
+    what: str,
+    name: str,
+    find: Callable[[Looking], R | Unknown],
+    otherwise: Callable[[], Awaitable[Mapping[str, object] | None]] | None = None,
 ) -> Response:
     """Answer with a single item.
 
@@ -154,6 +170,7 @@ async def answer_item(
         what: What it is.
         name: Its name in the request.
         find: Returns it, or that it is unknown.
+        otherwise: Returns what to answer if it is unknown; None if nothing is known.
     """
     columns = table.picked(field_names(asked), single=True)
 
@@ -163,9 +180,14 @@ async def answer_item(
         return item if isinstance(item, Unknown) else dict(row_of(columns, item))
 
     found = await seen(asked.service, read)
+    item: Mapping[str, object] | None
     if isinstance(found.value, Unknown):
-        raise await found.value.problem(what, name)
-    return json_response({**found.heading(asked.service), "item": found.value})
+        item = None if otherwise is None else await otherwise()
+        if item is None:
+            raise await found.value.problem(what, name)
+    else:
+        item = found.value
+    return json_response({**found.heading(asked.service), "item": item})
 
 
 def parts_of(asked: Asked, name: str) -> tuple[Any, ...] | None:
@@ -236,19 +258,29 @@ def page_by_name(
 
 
 def list_endpoint(
-    path: str, summary: str, handler: Handler, table: Table[Any], *parameters: Parameter
+    path: str,
+    summary: str,
+    handler: Handler,
+    table: Table[Any],
+    *parameters: Parameter,
+    also: Sequence[Table[Any]] = (),
 ) -> Endpoint:
-    """Return the end point of a list."""
-    asked = (*parameters, _LIMIT, _fields(table))
-    return _reading(path, summary, handler, asked, {200: _list_answer(table)})
+    """Return the end point of a list; with ``also`` its items may come from other tables, too."""
+    asked = (*parameters, _LIMIT, fields_of(table, *also))
+    return _reading(path, summary, handler, asked, {200: _list_answer(table, *also)})
 
 
 def single_endpoint(
-    path: str, summary: str, handler: Handler, table: Table[Any], *parameters: Parameter
+    path: str,
+    summary: str,
+    handler: Handler,
+    table: Table[Any],
+    *parameters: Parameter,
+    also: Sequence[Table[Any]] = (),
 ) -> Endpoint:
-    """Return the end point of single items."""
-    asked = (*parameters, _fields(table, single=True))
-    answers = {200: single_answer(table), 404: _UNKNOWN}
+    """Return the end point of single items; ``also`` as for a list."""
+    asked = (*parameters, fields_of(table, *also, single=True))
+    answers = {200: single_answer(table, *also), 404: _UNKNOWN}
     return _reading(path, summary, handler, asked, answers)
 
 

@@ -2,9 +2,16 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import TYPE_CHECKING, Final
 
 from muster._runtime.clients.observers import path_of
+from muster.service.api.accounting import (
+    answer_ended,
+    answer_users,
+    check_not_ended,
+    ended_item,
+)
 from muster.service.api.answering import (
     Unknown,
     answer_item,
@@ -20,6 +27,7 @@ from muster.service.api.answering import (
     single_endpoint,
     words_of,
 )
+from muster.service.api.config import SINCE
 from muster.service.endpoints.kinds import (
     TEXT as SOME_TEXT,
     in_path,
@@ -31,13 +39,15 @@ from muster.service.endpoints.table import (
 )
 from muster.service.reading.apps import APPS, AppFilter, AppRow, row_of_app, select_apps
 from muster.service.reading.asks import ASKS, AskRow, row_of_ask
-from muster.service.reading.cursors import cursor
+from muster.service.reading.cursors import cursor, cursors, either
+from muster.service.reading.ended import ENDED, PLACE
 from muster.service.reading.gangs import GANGS, GangRow
 from muster.service.reading.looking import Looking
 from muster.service.reading.nodes import NODES, NodeRow
 from muster.service.reading.pages import Page, page_of
 from muster.service.reading.queues import QUEUES, QueueRow
 from muster.service.reading.selecting import AskFilter, select_asks
+from muster.service.reading.users import USERS
 from muster.service.roll import each_ask
 from muster_core.reasons import Code
 from muster_core.snapshots import AskPlace
@@ -123,7 +133,7 @@ def app_of(looking: Looking, name: str) -> ViewApp | None:
 def what_app(looking: Looking, name: str, said: str = "") -> Unknown:
     """Return that an application is unknown, or that it has completed."""
     if name in looking.machine.registry.completed:
-        return Unknown(said=f"{said}: it has completed")
+        return Unknown(said=f"{said}: it has completed", members={"completed": True})
     known = (app.identity.name for app in looking.view.apps.values())
     return Unknown.of(name, known, said=said)
 
@@ -132,8 +142,11 @@ def what_app(looking: Looking, name: str, said: str = "") -> Unknown:
 
 
 async def _asks(asked: Asked) -> Response:
-    columns = ASKS.picked(field_names(asked), single=False)
     places, codes = words_of(asked, "state"), words_of(asked, "reason")
+    if places is not None and PLACE in places:
+        return await answer_ended(asked)
+    check_not_ended(asked)
+    columns = ASKS.picked(field_names(asked), single=False)
     gang = asked.maybe("gang", str)
     wanted = AskFilter(
         places=None if places is None else frozenset(map(AskPlace, places)),
@@ -166,7 +179,10 @@ async def _ask(asked: Asked) -> Response:
         found = None if app is None else row_of_ask(looking, app, name)
         return found or what_ask(looking, app_name, name)
 
-    return await answer_item(asked, ASKS, "ask", f"{app_name}/{name}", find)
+    async def over() -> Mapping[str, object] | None:
+        return await ended_item(asked, app_name, name)
+
+    return await answer_item(asked, ASKS, "ask", f"{app_name}/{name}", find, over)
 
 
 def what_ask(looking: Looking, app_name: str, name: str) -> Unknown:
@@ -262,22 +278,35 @@ ENDPOINTS: Final = (
     ),
     list_endpoint(
         "/api/v1/asks",
-        "Asks, in the order in which they were added.",
+        "Asks, in the order in which they were added; those that have ended, the latest first.",
         _asks,
         ASKS,
         query(
-            "state", listed(*AskPlace), "Those in one of these places, with commas between them."
+            "state",
+            listed(*AskPlace, PLACE),
+            "Those in one of these places, with commas between them; or `ended` alone: those that "
+            "have ended. Without it all that are there.",
         ),
         _QUEUE,
         query("app", SOME_TEXT, "Those of this application."),
         _USER,
+        query(
+            "since",
+            SINCE,
+            "With `state=ended`: those that ended so long ago at most, or at this instant or later.",
+        ),
         query("gang", SOME_TEXT, "The members of this gang."),
         query(
             "reason",
             listed(*Code),
             "Those that are not bound and have one of these dominant reasons.",
         ),
-        behind_cursor("asks", int, int),
+        query(
+            "after",
+            either(cursors("asks", int, int), cursors(PLACE, int)),
+            "Behind which item the page begins: the `next` of the page before.",
+        ),
+        also=(ENDED,),
     ),
     single_endpoint(
         "/api/v1/asks/{app}/{ask}",
@@ -286,6 +315,19 @@ ENDPOINTS: Final = (
         ASKS,
         in_path("app", "The name of its application."),
         in_path("ask", "Its name."),
+        also=(ENDED,),
+    ),
+    list_endpoint(
+        "/api/v1/users",
+        "Users, those who have used most first.",
+        answer_users,
+        USERS,
+        query(
+            "since",
+            SINCE,
+            "Since when it counts what was used: so long ago, or from this instant on; default 7d.",
+        ),
+        behind_cursor("users", int),
     ),
     list_endpoint(
         "/api/v1/gangs", "All gangs, by name.", _gangs, GANGS, behind_cursor("gangs", str)

@@ -8,6 +8,7 @@ import attrs
 
 from muster.explain._maps import explanation_map, forecast_map, passed_map, reason_map
 from muster.service.access.who import Role
+from muster.service.api.accounting import ended_item
 from muster.service.api.answering import Unknown, single_answer
 from muster.service.api.lists import app_of, what_ask
 from muster.service.endpoints import schemas
@@ -15,6 +16,7 @@ from muster.service.endpoints.columns import Column, Table, row_of
 from muster.service.endpoints.kinds import FLAG, in_path, query
 from muster.service.endpoints.table import Answer, Asked, Endpoint, json_response
 from muster.service.reading.asks import AskRow, row_of_ask
+from muster.service.reading.ended import ENDED
 from muster.service.reading.foretelling import foretell
 from muster.service.reading.looking import Looking, in_seconds, seen
 from muster.service.reading.remedies import search
@@ -288,7 +290,10 @@ async def _why(asked: Asked) -> Response:
 
     found = await seen(asked.service, read)
     if isinstance(found.value, Unknown):
-        raise await found.value.problem("ask", f"{app_name}/{name}")
+        over = await ended_item(asked, app_name, name)
+        if over is None:
+            raise await found.value.problem("ask", f"{app_name}/{name}")
+        return json_response({**found.heading(asked.service), "item": over})
     waits, item = found.value
     if waits and asked.value("forecast", bool):
         foretold = await foretell(asked.service, app_name, name)
@@ -305,7 +310,7 @@ ENDPOINTS: Final = (
     Endpoint(
         "GET",
         "/api/v1/asks/{app}/{ask}/why",
-        "Why an ask is not running, and what would help.",
+        "Why an ask is not running, and what would help; of one that has ended, how it ended.",
         Role.READER,
         _why,
         (
@@ -326,7 +331,7 @@ ENDPOINTS: Final = (
             ),
         ),
         answers={
-            200: single_answer(WHY),
+            200: single_answer(WHY, ENDED),
             404: Answer("There is no such ask.", media="application/problem+json"),
             503: Answer(
                 "Other searches or forecasts are under way, or the state is too large.",

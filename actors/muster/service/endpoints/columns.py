@@ -7,7 +7,7 @@ from typing import Any, Generic, TypeVar, final
 
 import attrs
 
-from muster.service.endpoints.kinds import Kind, Schema, listed
+from muster.service.endpoints.kinds import Schema
 
 R = TypeVar("R")
 
@@ -44,13 +44,13 @@ class Table(Generic[R]):
     columns: tuple[Column[R], ...]
 
     # LISTS-12
-    def fields(self, *, single: bool) -> Kind:
-        """Return the kind of the parameter ``fields``.
+    def names(self, *, single: bool) -> Sequence[str]:
+        """Return the names that the parameter ``fields`` may have.
 
         Args:
             single: Whether it is for a single item.
         """
-        return listed(*(one.name for one in self._of(single=single)))
+        return [one.name for one in self._of(single=single)]
 
     def picked(self, names: Sequence[str] | None, *, single: bool) -> Sequence[Column[R]]:
         """Return the columns of these names in the order of the table; all for None."""

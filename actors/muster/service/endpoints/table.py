@@ -134,6 +134,8 @@ def json_response(
     return Response(as_json(value), status, dict(headers or {}), media_type=JSON)
 
 
-def not_found(what: str, name: str, guess: str = "") -> Problem:
+def not_found(what: str, name: str, guess: str = "", **members: object) -> Problem:
     """Return the problem of a name that is unknown."""
-    return Problem(404, f"{what}: {name!r} is unknown{guess}")
+    problem = Problem(404, f"{what}: {name!r} is unknown{guess}")
+    problem.members |= members
+    return problem

@@ -5,9 +5,10 @@ from __future__ import annotations
 from collections import deque
 from typing import TYPE_CHECKING, Final, final
 
-from muster.service.ledger.counts import Counts
+from muster.service.ledger.accounts import Accounts
 from muster.service.ledger.entries import AppEntry, AskEntry, NodeEntry, Refused, StartFailure
-from muster.service.ledger.history import History
+from muster.service.ledger.history import Counts, History
+from muster.service.ledger.lives import Lives
 from muster.service.ledger.ring import Ring, What
 from muster.store._codec import tag_of
 
@@ -57,6 +58,8 @@ class Book:
         told_at: After which batch they were told.
         failures: Where and why the work of asks could not be started last, by application and ask,
             of asks that have not ended otherwise since; the oldest comes first.
+        accounts: What users hold and have used.
+        lives: The asks that ended last.
         queues: Every queue when they were looked at last, by path; None if they never were.
     """
 
@@ -75,6 +78,8 @@ class Book:
         self.told: dict[tuple[str, str], str] = {}
         self.told_at = 0
         self.failures: dict[tuple[str, str], StartFailure] = {}
+        self.accounts = Accounts()
+        self.lives = Lives()
         self.queues: dict[str, QueueSeen] | None = None
 
     # Applications
@@ -88,8 +93,15 @@ class Book:
         """Take out an application that an event has removed."""
         app = self.apps.pop(name, None)
         if app is not None:
+            app.account.apps -= 1
             self.leaving.setdefault(name, []).append(app)
         return app
+
+    def put_in(self, app: AppEntry) -> None:
+        """Note an application that has come."""
+        app.account = self.accounts.of(app.event.user)
+        app.account.apps += 1
+        self.apps[app.event.app] = app
 
     def let_go(self, name: str, at_us: int) -> None:
         """Forget the first application of a name that is leaving."""
@@ -161,15 +173,16 @@ class Book:
 
     # Asks
 
-    def end(self, app: str, ask: str, reason: Reason) -> None:
-        """Take out an ask that an event has ended."""
+    def end(self, app: str, ask: str, reason: Reason) -> AskEntry | None:
+        """Take out an ask that an event has ended, and return it if it is known."""
         owner = self.apps.get(app)
         entry = None if owner is None else owner.asks.pop(ask, None)
         if owner is None or entry is None:
             self.is_stale = True
-            return
+            return None
         self.history.series.asks -= 1
         self.ended.setdefault((app, ask), []).append((owner, entry, reason))
+        return entry
 
     def note_failure(self, app: str, ask: str, failure: StartFailure) -> None:
         """Note where and why the work of an ask could not be started."""
@@ -182,8 +195,10 @@ class Book:
         """Note that an ask has taken a node."""
         ask.node, ask.taken_us = node, at_us
         used, most, series = app.used, app.most, self.history.series
-        total = series.used
+        total, base = series.used, app.account.base
+        now_us = self.accounts.changed_us if at_us is None else at_us
         for kind, amount in ask.event.wanted.amounts.items():
+            base[kind] = base.get(kind, 0) - amount * now_us
             now = used[kind] = used.get(kind, 0) + amount
             if now > most.get(kind, 0):
                 most[kind] = now
@@ -197,6 +212,16 @@ class Book:
             ask.is_bound = True
             self.history.series.bound += 1
 
+    def lose(self, app: AppEntry, ask: AskEntry, at_us: int) -> None:
+        """Note that an ask that goes on has lost its node."""
+        before = ask.before()
+        if ask.taken_us is not None:
+            before.held_us += at_us - ask.taken_us
+        if ask.bound_us is not None:
+            before.ran_us += at_us - ask.bound_us
+            before.started_us = ask.bound_us
+        self.give_back(app, ask, at_us)
+
     def unbind(self, ask: AskEntry) -> None:
         """Note that an ask is not bound."""
         ask.bound_us = None
@@ -206,13 +231,15 @@ class Book:
 
     def give_back(self, app: AppEntry, ask: AskEntry, at_us: int | None) -> None:
         """Note that an ask has lost its node."""
-        series = self.history.series
+        series, base = self.history.series, app.account.base
+        now_us = self.accounts.changed_us if at_us is None else at_us
         self.unbind(ask)
         ask.node = ask.taken_us = None
         ask.passed = ()
         ask.since_us = at_us
         used, total = app.used, series.used
         for kind, amount in ask.event.wanted.amounts.items():
+            base[kind] += amount * now_us
             if used[kind] > amount:
                 used[kind] -= amount
             else:

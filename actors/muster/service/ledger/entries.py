@@ -6,9 +6,11 @@ from typing import TYPE_CHECKING, final
 
 import attrs
 
+from muster.figures.use import Account
+
 if TYPE_CHECKING:
     from muster_core.config.model import QueueConfig
-    from muster_core.events import AddApp, AddAsk, AddNode
+    from muster_core.events import AddApp, AddAsk, AddNode, Exit
     from muster_core.reasons import Passed
 
 
@@ -29,6 +31,7 @@ class AskEntry:
         is_bound: Whether it is bound, and does not only wait on its node.
         passed: The reservations that it did not delay when it got the node that it holds, as far as
             they are known.
+        earlier: What was before it got the node that it holds, or None for nothing.
     """
 
     event: AddAsk
@@ -41,6 +44,36 @@ class AskEntry:
     namespace: str | None = None
     is_bound: bool = False
     passed: tuple[Passed, ...] = ()
+    earlier: Earlier | None = None
+
+    def before(self) -> Earlier:
+        """Return what was before, to be changed."""
+        if self.earlier is None:
+            self.earlier = Earlier()
+        return self.earlier
+
+
+@final
+@attrs.define(weakref_slot=False)
+class Earlier:
+    """What was before an ask got the node that it holds, and how its process ended last.
+
+    Most asks run once, and have none.
+
+    Attributes:
+        started_us: When it was bound last, in microseconds since the origin, or None.
+        ran_us: How long it was bound in all, in microseconds.
+        held_us: How long it held nodes in all, likewise.
+        exited: How its process has ended last, or None.
+        unstarted: Why its work could not be started, if it was removed for that; empty if nobody
+            said why, and None if it was not.
+    """
+
+    started_us: int | None = None
+    ran_us: int = 0
+    held_us: int = 0
+    exited: Exit | None = None
+    unstarted: str | None = None
 
 
 @final
@@ -77,6 +110,7 @@ class AppEntry:
         most: The highest of each type in ``used`` so far.
         asks: Its asks, by name.
         is_gone: Whether it was said that it is gone.
+        account: The account of its user.
     """
 
     event: AddApp
@@ -89,6 +123,7 @@ class AppEntry:
     most: dict[str, int] = attrs.field(factory=dict[str, int])
     asks: dict[str, AskEntry] = attrs.field(factory=dict[str, AskEntry])
     is_gone: bool = False
+    account: Account = attrs.field(factory=Account)
 
     @property
     def ended_us(self) -> int | None:

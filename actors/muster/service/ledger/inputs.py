@@ -61,6 +61,8 @@ _OfOne = (
 
 # Looking up a member of an enum takes ten times as long.
 _FAILED: Final = Outcome.FAILED
+_CANCELLED: Final = Outcome.CANCELLED
+_SAID_CANCELLED: Final = Reason.CANCELLED
 _SAID_FAILED: Final = Reason.FAILED
 _COMPLETED: Final = Reason.COMPLETED
 _REMOVED: Final = Reason.REMOVED
@@ -77,6 +79,8 @@ class Inputs:
 
     def __init__(self, book: Book) -> None:
         self._book = book
+        #: The last work of the batch that could not be started.
+        self._unstarted: BindFailed | None = None
 
     def refused(self, event: Event) -> None:
         """Count an event that was refused."""
@@ -114,14 +118,16 @@ class Inputs:
             case Release():
                 self._release(event)
             case RemoveAsk():
-                self._book.end(event.app, event.ask, _REMOVED)
+                self._remove_ask(event)
             case AddApp():
                 self._add_app(event, at_us)
             case AddNode() | UpdateNode() | RemoveNode():
                 self._change_node(event, at_us)
             case Configure():
                 self._book.queues_changed = True
-            case BindFailed() | FailBind() | AddPriorityClass() | AddGang() | RemoveGang():
+            case BindFailed():
+                self._unstarted = event
+            case FailBind() | AddPriorityClass() | AddGang() | RemoveGang():
                 pass
             case _:
                 assert_never(event)
@@ -142,7 +148,7 @@ class Inputs:
         book = self._book
         book.completed.pop(event.app, None)
         book.say_leaving(event.app, at_us)
-        book.apps[event.app] = AppEntry(event, at_us, event.queue or "")
+        book.put_in(AppEntry(event, at_us, event.queue or ""))
         book.ring.add(What.APP_CAME, at_us, event.app)
         book.queues_changed = True
 
@@ -187,14 +193,27 @@ class Inputs:
 
     def _release(self, event: Release) -> None:
         if event.outcome is not _FAILED:
-            self._book.end(event.app, event.ask, _COMPLETED)
+            reason = _SAID_CANCELLED if event.outcome is _CANCELLED else _COMPLETED
+            self._note_exit(event, self._book.end(event.app, event.ask, reason))
             return
         app = self._book.apps.get(event.app)
         entry = None if app is None else app.asks.get(event.ask)
         if entry is not None and entry.retries:
             entry.retries -= 1
         else:
-            self._book.end(event.app, event.ask, _SAID_FAILED)
+            entry = self._book.end(event.app, event.ask, _SAID_FAILED)
+        self._note_exit(event, entry)
+
+    def _note_exit(self, event: Release, entry: AskEntry | None) -> None:
+        if event.exited is not None and entry is not None:
+            entry.before().exited = event.exited
+
+    def _remove_ask(self, event: RemoveAsk) -> None:
+        entry, failed = self._book.end(event.app, event.ask, _REMOVED), self._unstarted
+        # A scheduler with `bind_attempts` lets the two in one behind the other.
+        gives_up = failed is not None and (failed.app, failed.ask) == (event.app, event.ask)
+        if entry is not None and failed is not None and gives_up:
+            entry.before().unstarted = failed.message or ""
 
     # Nodes
 

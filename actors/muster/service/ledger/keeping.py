@@ -11,21 +11,30 @@ from typing import TYPE_CHECKING, Any, Final, TypeGuard
 
 import attrs
 
-from muster.service.ledger.counts import Counts, QueueCounts
-from muster.service.ledger.entries import AppEntry, AskEntry, NodeEntry, Refused, StartFailure
-from muster.service.ledger.history import Point
+from muster.figures.use import Used
+from muster.service.ledger.entries import (
+    AppEntry,
+    AskEntry,
+    Earlier,
+    NodeEntry,
+    Refused,
+    StartFailure,
+)
+from muster.service.ledger.history import Counts, Point, QueueCounts
+from muster.service.ledger.lives import Life
 from muster.service.ledger.series import Sample
 from muster.store._codec import from_plain, plain
 from muster.store._msgpack import pack, unpack
-from muster_core.events import AddApp, AddAsk, AddNode
+from muster_core.events import AddApp, AddAsk, AddNode, Exit
 from muster_core.reasons import Passed
 from muster_core.structures.steps import in_pieces
 
 if TYPE_CHECKING:
+    from muster.service.ledger.accounts import Accounts
     from muster.service.ledger.book import Book
     from muster_core.structures.steps import Steps
 
-_VERSION: Final = 3
+_VERSION: Final = 4
 _PART_BYTES: Final = 200_000
 _ROWS: Final = 500
 """How many asks of the same event are in one item."""
@@ -102,6 +111,7 @@ def _items(book: Book, heard: tuple[int, int, int]) -> Iterator[list[object]]:
         _VERSION,
         *heard,
         book.history.minute,
+        book.lives.after_seq,
         [
             counts.allocated,
             counts.released,
@@ -125,6 +135,9 @@ def _items(book: Book, heard: tuple[int, int, int]) -> Iterator[list[object]]:
     yield ["refused", [list(attrs.astuple(one)) for one in book.refused]]
     for failures in in_pieces(book.failures.items(), _ROWS):
         yield ["failures", [[*name, one.node, one.message] for name, one in failures]]
+    for lives in in_pieces(book.lives.kept, _ROWS):
+        yield ["lives", [_life(life) for life in lives]]
+    yield ["users", [*book.accounts.users]]
     for node in book.nodes.values():
         yield ["node", plain(node.event), node.came_us]
     for app in book.completed.values():
@@ -132,13 +145,39 @@ def _items(book: Book, heard: tuple[int, int, int]) -> Iterator[list[object]]:
     for app in book.apps.values():
         yield ["app", *_app(app)]
         yield from _asks(app)
-        passed = [
-            [name, [list(attrs.astuple(one)) for one in ask.passed]]
-            for name, ask in app.asks.items()
-            if ask.passed
-        ]
-        for those in in_pieces(passed, _ROWS):
-            yield ["passed", app.event.app, those]
+        yield from _passed(app)
+    yield from _accounts(book.accounts)
+
+
+def _passed(app: AppEntry) -> Iterator[list[object]]:
+    passed = [
+        [name, [list(attrs.astuple(one)) for one in ask.passed]]
+        for name, ask in app.asks.items()
+        if ask.passed
+    ]
+    for those in in_pieces(passed, _ROWS):
+        yield ["passed", app.event.app, those]
+
+
+def _accounts(accounts: Accounts) -> Iterator[list[object]]:
+    """Yield the accounts; they come last, as the asks that hold something change them."""
+    yield ["accounts", accounts.known_us, [*accounts.gone]]
+    for name, account in accounts.users.items():
+        yield ["account", name, account.base, account.ended]
+        for marks in in_pieces(account.marks, _ROWS):
+            yield ["marks", name, [[at_us, *used] for at_us, used in marks]]
+
+
+def _earlier(before: Earlier | None) -> list[object] | None:
+    if before is None:
+        return None
+    exited = None if before.exited is None else plain(before.exited)
+    return [before.started_us, before.ran_us, before.held_us, exited]
+
+
+def _life(life: Life) -> list[object]:
+    exited = None if life.exited is None else plain(life.exited)
+    return [*life._replace(exited=None, amounts=dict(life.amounts)), exited]
 
 
 def _app(app: AppEntry) -> list[object]:
@@ -162,6 +201,7 @@ def _asks(app: AppEntry) -> Iterator[list[object]]:
                     ask.taken_us,
                     ask.bound_us,
                     ask.is_bound,
+                    _earlier(ask.earlier),
                 ]
                 for name, ask in piece
             ]
@@ -176,7 +216,8 @@ def _head(book: Book, item: list[Any]) -> tuple[int, int, int]:
     if version != _VERSION:
         msg = f"they were written in version {version}, and this is version {_VERSION}"
         raise ValueError(msg)
-    _, batch, at_us, seq, book.history.minute, counts = item
+    _, batch, at_us, seq, book.history.minute, book.lives.after_seq, counts = item
+    book.accounts.changed_us = at_us
     book.counts = Counts(*counts)
     return batch, at_us, seq
 
@@ -210,6 +251,35 @@ def _take_failures(book: Book, rows: list[list[str]]) -> None:
         book.note_failure(app, ask, StartFailure(node, message))
 
 
+def _take_users(book: Book, names: list[str]) -> None:
+    for name in names:
+        book.accounts.of(name)
+
+
+def _take_lives(book: Book, rows: list[list[Any]]) -> None:
+    for *known, exited in rows:
+        life = Life(*known)
+        book.lives.kept.append(life._replace(exited=_exit(exited)))
+
+
+def _exit(exited: object) -> Exit | None:
+    return None if exited is None else from_plain(exited, Exit)
+
+
+def _take_accounts(book: Book, known_us: int, gone: list[Any]) -> None:
+    book.accounts.known_us = known_us
+    book.accounts.gone = Used(*gone)
+
+
+def _take_account(book: Book, name: str, base: dict[str, int], ended: dict[str, int]) -> None:
+    account = book.accounts.of(name)
+    account.base, account.ended = base, ended
+
+
+def _take_marks(book: Book, name: str, marks: list[list[Any]]) -> None:
+    book.accounts.of(name).marks += [(at_us, Used(*used)) for at_us, *used in marks]
+
+
 def _take_node(book: Book, event: object, came_us: int | None) -> None:
     made = from_plain(event, AddNode)
     book.put_node(NodeEntry(made, came_us))
@@ -230,7 +300,7 @@ def _take_completed(book: Book, *app: Any) -> None:  # noqa: ANN401 - as unpacke
 
 def _take_app(book: Book, *app: Any) -> None:  # noqa: ANN401 - as unpacked
     entry = _made_app(*app)
-    book.apps[entry.event.app] = entry
+    book.put_in(entry)
     book.history.apps += entry.state in ("Starting", "Running")
 
 
@@ -238,13 +308,16 @@ def _take_asks(book: Book, event: object, namespace: str | None, rows: list[list
     made = from_plain(event, AddAsk)
     app = book.apps[made.app]
     book.history.series.asks += len(rows)
-    for name, came_us, since_us, retries, node, taken_us, bound_us, is_bound in rows:
+    for name, came_us, since_us, retries, node, taken_us, bound_us, is_bound, before in rows:
         ask = AskEntry(made, came_us, since_us, retries, None, None, None, namespace)
         app.asks[name] = ask
         if node is not None:
             book.take(app, ask, node, taken_us)
             if is_bound:
                 book.bind(ask, bound_us)
+        if before is not None:
+            started_us, ran_us, held_us, exited = before
+            ask.earlier = Earlier(started_us, ran_us, held_us, _exit(exited))
 
 
 def _take_passed(book: Book, app: str, rows: list[list[Any]]) -> None:
@@ -260,9 +333,14 @@ _TAKERS: Final[Mapping[str, Callable[..., None]]] = {
     "hours": _take_hours,
     "refused": _take_refused,
     "failures": _take_failures,
+    "users": _take_users,
+    "lives": _take_lives,
     "node": _take_node,
     "completed": _take_completed,
     "app": _take_app,
     "asks": _take_asks,
     "passed": _take_passed,
+    "accounts": _take_accounts,
+    "account": _take_account,
+    "marks": _take_marks,
 }

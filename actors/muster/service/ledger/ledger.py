@@ -20,9 +20,9 @@ from muster_core.structures.steps import in_pieces
 
 if TYPE_CHECKING:
     from muster._runtime.passing import PassedByAsk
-    from muster.service.ledger.counts import Counts
+    from muster.service.ledger.accounts import Accounts
     from muster.service.ledger.entries import AppEntry, AskEntry, NodeEntry, StartFailure
-    from muster.service.ledger.history import Point
+    from muster.service.ledger.history import Counts, Point
     from muster.service.ledger.ring import Ring
     from muster.service.ledger.series import Sample
     from muster_core.events import Event
@@ -80,6 +80,11 @@ class Ledger:
         """What has been counted."""
         return self.book.counts
 
+    def accounts(self) -> Accounts:
+        """Return what users hold and have used."""
+        self.book.accounts.note_held(self.book.apps.values())
+        return self.book.accounts
+
     @property
     def ring(self) -> Ring:
         """The latest events, as YuniKorn numbers them."""
@@ -123,7 +128,7 @@ class Ledger:
     ) -> Steps[None]:
         """Hear of a batch, as :class:`Companion` says."""
         book = self.book
-        book.history.pass_until(at_us)
+        self._pass_until(number, at_us)
         inputs, outcomes = Inputs(book), Outcomes(book, passed)
         rejected = [one for one in announced if one.decision.kind is _REJECTED]
         refused = {one.decision.index for one in rejected}
@@ -141,7 +146,7 @@ class Ledger:
         for piece in in_pieces(announced):
             yield
             for one in piece:
-                outcomes.take(one.decision, at_us)
+                outcomes.take(one)
         outcomes.end(at_us)
         self.batch, self.at_us = number, at_us
         if announced:
@@ -150,6 +155,13 @@ class Ledger:
         if self._wanted is not None and (book.is_stale or book.queues_changed):
             self._wanted.set()
             self._wanted = None
+
+    def _pass_until(self, number: int, at_us: int) -> None:
+        """Let the time before a batch pass."""
+        if not self.batch and number > 1:  # Those before are not kept.
+            self.book.accounts.known_us = at_us
+        self.book.history.pass_until(at_us)
+        self.book.accounts.pass_until(at_us, self.book.apps.values())
 
     async def needs_look(self) -> None:
         """Wait until the ledger has to be compared with the state."""

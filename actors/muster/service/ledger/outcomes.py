@@ -12,7 +12,7 @@ if TYPE_CHECKING:
     from muster._runtime.passing import PassedByAsk
     from muster.service.ledger.book import Book
     from muster.service.ledger.entries import AppEntry, AskEntry
-    from muster_core.decisions import Decision
+    from muster_core.decisions import Announced, Decision
 
 # Looking up a member of an enum takes ten times as long.
 _BOUND: Final = Kind.BOUND
@@ -26,6 +26,7 @@ _TOLD: Final = int(What.TOLD)
 _ASK_REMOVED: Final = int(What.ASK_REMOVED)
 _CANCELLED: Final = int(What.CANCELLED)
 _COMPLETED: Final = Reason.COMPLETED
+_WAS_CANCELLED: Final = Reason.CANCELLED
 _REMOVED: Final = Reason.REMOVED
 _FAILED: Final = Reason.FAILED
 _BIND_FAILED: Final = Reason.BIND_FAILED
@@ -54,6 +55,11 @@ _VICTIMS: Final = {
 """What is told of a victim, by the reason."""
 
 
+def _is_over(reason: Reason | None) -> bool:
+    """Return whether an ask that was released for a reason is gone, if its work has not failed."""
+    return reason is _COMPLETED or reason is _REMOVED or reason is _WAS_CANCELLED
+
+
 @final
 class Outcomes:
     """Takes up the decisions of a batch, in order, after its events.
@@ -67,18 +73,14 @@ class Outcomes:
         self._book = book
         self._passed = passed
 
-    def take(self, decision: Decision, at_us: int) -> None:
-        """Take up a decision.
-
-        Args:
-            decision: The decision.
-            at_us: The instant of its batch, in microseconds since the origin.
-        """
+    def take(self, announced: Announced) -> None:
+        """Take up a decision."""
+        decision, at_us = announced.decision, announced.at_us
         kind = decision.kind
         if kind is _BOUND or kind is _WAITING:
             self._placed(decision, at_us, is_bound=kind is _BOUND)
         elif kind is _RELEASED:
-            self._released(decision, at_us)
+            self._released(decision, announced.seq, at_us)
         elif kind is _APP_STATE:
             self._entered(decision, at_us)
 
@@ -141,7 +143,7 @@ class Outcomes:
             if app.ran_us is None:
                 app.ran_us = at_us
 
-    def _released(self, decision: Decision, at_us: int) -> None:
+    def _released(self, decision: Decision, seq: int, at_us: int) -> None:
         found = self._find(decision)
         if found is None:
             return
@@ -151,26 +153,34 @@ class Outcomes:
             self._say(_ASK_REMOVED, decision, entry, at_us)
         else:
             self._freed(decision, app, entry, at_us)
+        if self._end(decision, app):
+            book.lives.end(seq, at_us, decision, app, entry)
             if entry.node is not None:
                 book.give_back(app, entry, at_us)
+        elif decision.node is not None:
+            if entry.node is not None:
+                book.lose(app, entry, at_us)
             entry.since_us = at_us
-        self._end(decision, app)
 
-    def _end(self, decision: Decision, app: AppEntry) -> None:
-        """Forget an ask, if it is gone."""
+    def _end(self, decision: Decision, app: AppEntry) -> bool:
+        """Forget an ask, if it is gone; return whether it is."""
         book, reason = self._book, decision.reason
-        if not (reason is _COMPLETED or reason is _REMOVED or reason is _FAILED):
-            return  # It wants a node again.
+        if not _is_over(reason) and reason is not _FAILED:
+            return False  # It wants a node again.
         name, ask = decision.app or "", decision.ask or ""
         ended = book.ended.get((name, ask)) if book.ended else None
         if ended is not None:
-            if ended[0][2] is reason:
-                ended.pop(0)
-                if not ended:
-                    del book.ended[name, ask]
-        elif reason is not _FAILED:  # Without a retry left, the event has ended it.
-            del app.asks[ask]
-            book.history.series.asks -= 1
+            if ended[0][2] is not reason:
+                return False
+            ended.pop(0)
+            if not ended:
+                del book.ended[name, ask]
+            return True
+        if reason is _FAILED:  # Without a retry left, the event has ended it.
+            return False
+        del app.asks[ask]
+        book.history.series.asks -= 1
+        return True
 
     def _freed(self, decision: Decision, app: AppEntry, entry: AskEntry, at_us: int) -> None:
         """Count and tell that an ask has left its node."""
@@ -188,7 +198,7 @@ class Outcomes:
             counts.of(app.queue).released += 1
         if not book.ring.is_open:
             return
-        is_over = reason is _COMPLETED or reason is _REMOVED
+        is_over = _is_over(reason)
         what = _CANCELLED if is_over or reason is None else _FREED.get(reason, _CANCELLED)
         self._say(what, decision, entry, at_us)
         name, ask, amounts = decision.app or "", decision.ask or "", entry.event.wanted.amounts
@@ -225,6 +235,7 @@ class Outcomes:
             book.counts.of(app.queue).completed += 1
             if book.apps.get(name) is app:
                 del book.apps[name]
+                app.account.apps -= 1
                 book.complete(app)
                 book.say_gone(app, at_us)
 

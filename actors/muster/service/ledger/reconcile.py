@@ -47,7 +47,7 @@ def reconcile(ledger: Ledger, machine: CoordinatorMachine) -> Steps[None]:
     for name, seen in apps.items():
         yield
         if name not in book.apps:
-            book.apps[name] = _app(seen)
+            book.put_in(_app(seen))
             book.history.apps += seen.state.value in ("Starting", "Running")
         yield from _reconcile_app(ledger, seen)
     nodes = machine.view.nodes.nodes

@@ -14,7 +14,7 @@ import trio
 from muster._errors import BrokenSchedulerError, ClosedSchedulerError, StoreError
 from muster.service.local import jobs
 from muster.service.local.environment import environment, home_of, identity_for
-from muster.service.local.jobs import Identity, Job, Order
+from muster.service.local.jobs import Identity, Job, Order, Result
 from muster.service.local.logs import Logs
 from muster_core.events import Outcome
 
@@ -260,7 +260,7 @@ class LocalBinder:
                 await self._end(job)
                 what = None if result is None else result.error
                 raise LostJobError(what or "its command was ended together with its keeper")
-            is_told = await _report(allocation, result.failure)
+            is_told = await _report(allocation, result)
             if is_told:
                 await self._forget(job)
         if not is_told:
@@ -286,15 +286,15 @@ async def hold(started: Callable[[], None]) -> None:
 
 
 # LOCAL-3
-async def _report(allocation: Allocation, failure: str | None) -> bool:
+async def _report(allocation: Allocation, result: Result) -> bool:
     """Report how a job ended; return whether that is kept.
 
     The scheduler would hear of it as well if the binder returned or raised. But the record of the
     job must stay until the end is kept, or a job that has completed could begin again.
     """
-    outcome = _COMPLETED if failure is None else _FAILED
+    outcome = _COMPLETED if result.failure is None else _FAILED
     try:
-        await allocation.release(outcome, failure)
+        await allocation.release(outcome, result.failure, result.exited)
     except (ClosedSchedulerError, BrokenSchedulerError, StoreError):
         return False
     return True

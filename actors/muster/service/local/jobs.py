@@ -19,6 +19,7 @@ import trio.lowlevel
 
 from muster.service.local import keeper
 from muster.subprocesses import end_group, ended, members_of
+from muster_core.events import Exit
 
 _STARTING_S: Final = 60.0
 """How long a keeper may take to answer, in seconds: as long as a slow file system, say."""
@@ -112,11 +113,20 @@ class Result:
         exit_status: Its exit status, or None if a signal ended it.
         signal: The number of that signal, or None.
         error: Why it could not be started, or None.
+        cpu_us: The time that it and its children ran on CPUs, in microseconds, or None.
+        max_memory: The most memory that one of them had at a time, in bytes, or None.
     """
 
     exit_status: int | None = None
     signal: int | None = None
     error: str | None = None
+    cpu_us: int | None = None
+    max_memory: int | None = None
+
+    @property
+    def exited(self) -> Exit:
+        """How it ended, as the store keeps it."""
+        return Exit(self.exit_status, self.signal, self.cpu_us, self.max_memory)
 
     # LOCAL-3
     @property
@@ -180,7 +190,8 @@ class Job:
         found = _read(self.folder / keeper.RESULT)
         if found is None:
             return None
-        return Result(found.get("exit_status"), found.get("signal"), found.get("error"))
+        told = {field.name: found.get(field.name) for field in attrs.fields(Result)}
+        return Result(**told)
 
     def keeper_pid(self) -> int | None:
         """Return the process of its keeper, if that is known."""

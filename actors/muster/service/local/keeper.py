@@ -24,7 +24,10 @@ import signal
 import sys
 import time
 from pathlib import Path
-from typing import Any, Final, NoReturn
+from typing import TYPE_CHECKING, Any, Final, NoReturn
+
+if TYPE_CHECKING:
+    import resource
 
 JOB: Final = "job.json"
 LOCK: Final = "lock"
@@ -145,6 +148,7 @@ class _Keeper:
         self._pipe = -1
         self._wakes = -1
         self._status: int | None = None
+        self._used: dict[str, int] = {}
         self._was_asked = False
         self._kill_at: float | None = None
         self._gone_at: float | None = None
@@ -206,7 +210,7 @@ class _Keeper:
             if self._is_over():
                 break
         self._drain()
-        self._finish(_ending(self._status))
+        self._finish({**_ending(self._status), **self._used})
 
     def _copy(self) -> bool:
         """Take what the command has written; return whether there was any."""
@@ -226,9 +230,10 @@ class _Keeper:
 
     def _reap(self) -> None:
         if self._status is None:
-            pid, status = os.waitpid(self._child, os.WNOHANG)
+            pid, status, used = os.wait4(self._child, os.WNOHANG)
             if pid:
                 self._status = status
+                self._used = _used(used)
                 self._end()  # what it left in the background
 
     def _asked(self) -> None:
@@ -286,6 +291,15 @@ def _ending(status: int | None) -> dict[str, Any]:
     if os.WIFSIGNALED(status):
         return {"signal": os.WTERMSIG(status)}
     return {"exit_status": os.WEXITSTATUS(status)}
+
+
+# LISTS-17
+def _used(used: resource.struct_rusage) -> dict[str, int]:
+    """Return what the command and its children have used."""
+    # Linux says it in KiB, macOS in bytes.
+    unit = 1 if sys.platform == "darwin" else 1024
+    cpu_us = round((used.ru_utime + used.ru_stime) * 1_000_000)
+    return {"cpu_us": cpu_us, "max_memory": used.ru_maxrss * unit}
 
 
 def _nothing(_number: int, _frame: object) -> None:

@@ -15,9 +15,11 @@ from typing import TYPE_CHECKING, Final, Protocol, TypeVar, final
 import attrs
 import trio
 
+from muster.figures.use import NOTHING, Used, total
 from muster_core.snapshots import AskPlace
 
 if TYPE_CHECKING:
+    from muster.service.ledger.accounts import Accounts
     from muster_core.coordinator.coordinator import CoordinatorMachine
     from muster_core.structures.steps import Steps
     from muster_core.view.tree.application import ViewApp
@@ -29,7 +31,7 @@ MOST_QUEUES: Final = 1_000
 """How many queues have figures of their own; those of all others are summed up."""
 
 OTHER: Final = "other"
-"""What stands for all queues beyond the first ones; no path of a queue is like that."""
+"""What stands for all queues or users beyond the first ones; no path of a queue is like that."""
 
 _LOOK_QUEUES: Final = 64
 _LOOK_APPS: Final = 512
@@ -96,6 +98,39 @@ class Figures:
     nodes: int
     capacity: Mapping[str, int]
     reservations: int
+
+
+@final
+@attrs.frozen
+class UserFigures:
+    """The figures of a user, or of several together.
+
+    Attributes:
+        held: What the asks hold now, by resource in base units.
+        used: What asks have used so far.
+    """
+
+    held: Mapping[str, int]
+    used: Used
+
+
+_NOBODY: Final = UserFigures({}, NOTHING)
+
+
+# LISTS-23
+def figures_of_users(accounts: Accounts, now_us: int) -> Mapping[str, UserFigures]:
+    """Return the figures of users by their label; those of all beyond the first ones are summed up.
+
+    Args:
+        accounts: The accounts of all users.
+        now_us: The present instant, in microseconds since the origin.
+    """
+    found: dict[str, UserFigures] = {}
+    for name, held, used in accounts.labelled(now_us):
+        label = OTHER if name is None else name
+        known = found.get(label, _NOBODY)  # There may be a user of that name.
+        found[label] = UserFigures(Counter(known.held) + Counter(held), total([known.used, used]))
+    return found
 
 
 async def read_figures(look: Looks) -> Figures:

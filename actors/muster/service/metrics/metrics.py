@@ -13,7 +13,12 @@ from muster._runtime.meter import Meter, Timings
 from muster.service.metrics.census import ReasonCensus, ReasonCounts
 from muster.service.metrics.counting import Counting
 from muster.service.metrics.exposition import Exposition
-from muster.service.metrics.figures import Figures, Looks, read_figures
+from muster.service.metrics.figures import (
+    Figures,
+    Looks,
+    figures_of_users,
+    read_figures,
+)
 from muster.service.metrics.lag import measure_lag
 from muster.service.metrics.table import Reading
 from muster.service.problems import Problem
@@ -40,7 +45,7 @@ class Metrics:
     """What is measured of a service.
 
     Args:
-        ledger: Knows since when asks wait.
+        ledger: Knows since when asks wait, and what users have used.
         usage: The limits.
         broadcast: The streams.
         directory: The state directory, or None.
@@ -54,6 +59,7 @@ class Metrics:
     def __init__(
         self, ledger: Ledger, usage: Usage, broadcast: Broadcast, directory: Path | None
     ) -> None:
+        self._ledger = ledger
         self._usage = usage
         self._broadcast = broadcast
         self._directory = directory
@@ -66,12 +72,17 @@ class Metrics:
         self._look: Looks
         self._statistics: Callable[[], Statistics]
         self._waiting: Callable[[], int]
+        self._now_us: Callable[[], int]
         self.meter = Meter()
         self.counting = Counting(ledger)
         self.ray: RayLink | None = None
 
     async def run(
-        self, look: Looks, statistics: Callable[[], Statistics], waiting: Callable[[], int]
+        self,
+        look: Looks,
+        statistics: Callable[[], Statistics],
+        waiting: Callable[[], int],
+        now_us: Callable[[], int],
     ) -> None:
         """Measure until this is cancelled.
 
@@ -79,8 +90,10 @@ class Metrics:
             look: Reads the state between two batches.
             statistics: Returns what the scheduler has done.
             waiting: Returns how many calls wait at its entry.
+            now_us: Returns the present instant, in microseconds since the origin.
         """
         self._look, self._statistics, self._waiting = look, statistics, waiting
+        self._now_us = now_us
         self._census = ReasonCensus(look)
         async with trio.open_nursery() as nursery:
             nursery.start_soon(measure_lag, self._lag)
@@ -123,6 +136,7 @@ class Metrics:
             self._broadcast,
             self._directory,
             None if self.ray is None else self.ray.state(),
+            figures_of_users(self._ledger.accounts(), self._now_us()),
         )
         return await trio.to_thread.run_sync(
             self._exposition.write, reading, accept, limiter=self._writing

@@ -12,6 +12,8 @@ import attrs
 import trio
 
 from muster._version import __version__
+from muster.figures.use import in_seconds
+from muster.service.ledger.lives import Ending
 from muster.store._format import NAME
 from muster_core.decisions import Kind, Reason
 from muster_core.reasons import Code
@@ -24,7 +26,7 @@ if TYPE_CHECKING:
     from muster.service.limits.requests import Requests
     from muster.service.metrics.census import ReasonCounts
     from muster.service.metrics.counting import Counting
-    from muster.service.metrics.figures import Figures, QueueFigures
+    from muster.service.metrics.figures import Figures, QueueFigures, UserFigures
     from muster.service.ray.link import RayState
     from muster.service.streaming.broadcast import Broadcast
 
@@ -49,6 +51,7 @@ class Reading:
         broadcast: The streams.
         directory: The state directory, or None.
         ray: How the service stands with Ray; None if no command runs there.
+        users: What the first users hold and have used, and all others together, by label.
         now: The present instant, as ``trio.current_time`` says.
     """
 
@@ -64,6 +67,7 @@ class Reading:
     broadcast: Broadcast
     directory: Path | None
     ray: RayState | None
+    users: Mapping[str, UserFigures]
     now: float = attrs.field(factory=trio.current_time)
 
 
@@ -151,6 +155,25 @@ def _capacity(reading: Reading) -> Iterator[tuple[tuple[str, ...], float]]:
     if reading.figures is not None:
         for resource, amount in reading.figures.capacity.items():
             yield (resource,), amount
+
+
+# LISTS-23
+def _user_allocated(reading: Reading) -> Iterator[tuple[tuple[str, ...], float]]:
+    for user, one in reading.users.items():
+        for resource, amount in one.held.items():
+            yield (user, resource), amount
+
+
+def _user_used(reading: Reading) -> Iterator[tuple[tuple[str, ...], float]]:
+    for user, one in reading.users.items():
+        for resource, amount in in_seconds(one.used.areas).items():
+            yield (user, resource), amount
+
+
+def _user_ended(reading: Reading) -> Iterator[tuple[tuple[str, ...], float]]:
+    for user, one in reading.users.items():
+        for ending in Ending:
+            yield (user, ending.value), one.used.ended.get(ending.value, 0)
 
 
 def _decisions(reading: Reading) -> Values:
@@ -296,6 +319,28 @@ METRICS: Final = (
         "gauge",
         "How long ago the figures of queues, asks, applications and nodes were read.",
         _one(lambda reading: None if reading.figures is None else reading.now - reading.figures.at),
+    ),
+    # Users
+    Metric(
+        "muster_user_allocated",
+        "gauge",
+        "What the waiting and bound asks of a user hold, in base units.",
+        _user_allocated,
+        ("user", "resource"),
+    ),
+    Metric(
+        "muster_user_used_total",
+        "counter",
+        "What asks of a user have held times how long, in base units times seconds.",
+        _user_used,
+        ("user", "resource"),
+    ),
+    Metric(
+        "muster_user_asks_ended_total",
+        "counter",
+        "How many asks of a user have ended, by outcome.",
+        _user_ended,
+        ("user", "outcome"),
     ),
     # Decisions
     Metric(

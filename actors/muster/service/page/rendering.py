@@ -27,6 +27,7 @@ from muster.figures.text import (
     percent,
     shortened,
 )
+from muster.figures.use import hours_text
 from muster.figures.words import as_words
 from muster.service.access.who import Role
 from muster.service.page.assets import static
@@ -59,6 +60,7 @@ SECTIONS: Final = (
     ("/asks", "Asks"),
     ("/gangs", "Gangs"),
     ("/nodes", "Nodes"),
+    ("/users", "Users"),
     ("/config", "Configuration"),
     ("/time", "Time"),
 )
@@ -81,6 +83,11 @@ def together(text: str) -> str:
 
 def _amounts(amounts: Mapping[str, int]) -> str:
     return together(amounts_text(amounts))
+
+
+def _hours(areas: Mapping[str, int]) -> str:
+    """Return amounts times microseconds as hours; there may be a new line behind each type."""
+    return together(hours_text(areas, SECOND))
 
 
 def _held(devices: Mapping[str, Sequence[int]], resources: Mapping[str, int]) -> str:
@@ -148,6 +155,7 @@ def _environment() -> Environment:
         "decided": as_words,
         "duration": _duration,
         "held": _held,
+        "hours": _hours,
         "json": _as_json,
         "moment": moment_words,
         "name": name_of,

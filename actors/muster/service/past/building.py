@@ -118,7 +118,7 @@ class _Building:
 
     def __init__(self, reader: StateReader, number: int) -> None:
         self.decided, facts = _facts(reader, number)
-        self.ledger, self.heard, self._is_whole = _ledger(reader, number)
+        self.ledger, self.heard, self._is_whole = ledger_at(reader, number)
         self._scheduler = PlainScheduler(facts=facts)
         self._at_us = self._scheduler.machine.now_us
         # The index of the next event among all that were let in.
@@ -173,7 +173,7 @@ def _facts(reader: StateReader, number: int) -> tuple[int, Facts | None]:
     return 0, None
 
 
-def _ledger(reader: StateReader, number: int) -> tuple[Ledger, int, bool]:
+def ledger_at(reader: StateReader, number: int) -> tuple[Ledger, int, bool]:
     """Return the newest ledger up to a batch, that batch, and whether it heard of everything."""
     anchor = reader.meta.anchor.batch
     state = reader.companion(number)

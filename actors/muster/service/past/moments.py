@@ -14,6 +14,7 @@ import trio
 from muster.service.input.looking_back import in_thread
 from muster.service.past.building import Past, build
 from muster.service.past.kept import Kept, kept_in
+from muster.service.past.lives import PastLives
 from muster.store import StateReader
 
 if TYPE_CHECKING:
@@ -52,6 +53,9 @@ class Moments:
 
     Args:
         directory: The state directory, or None without one.
+
+    Attributes:
+        lives: The asks that ended so long ago that they are not in memory.
     """
 
     def __init__(self, directory: Path | None) -> None:
@@ -60,6 +64,7 @@ class Moments:
         #: A short look does not wait until a past state is made.
         self._looks = trio.CapacityLimiter(_THREADS)
         self._entries: OrderedDict[int, _Entry] = OrderedDict()
+        self.lives: Final = PastLives(directory)
         self._kept: Kept | None = None
         self._kept_at = 0.0
         self._looking = trio.Lock()

@@ -16,6 +16,7 @@ from muster.ray import Command, RayBinder, RayLostError, RunFailedError
 from muster.service.local.binder import hold
 from muster.service.local.jobs import result_of
 from muster.service.ray.link import RayLink
+from muster_core.events import Exit
 
 if TYPE_CHECKING:
     from muster._surface.allocation import Allocation
@@ -191,7 +192,7 @@ def _judge(_allocation: Allocation, result: Result) -> None:
     """
     failure = result_of(result.status or 0).failure
     if failure is not None:
-        raise WorkFailedError(failure)
+        raise WorkFailedError(failure, Exit.of(result.status or 0))
 
 
 def _file_name(app: str, ask: str) -> str:

@@ -47,6 +47,18 @@ def cursors(listed: str, *types: type) -> Kind:
     return Kind({"type": "string", "minLength": 1, "maxLength": _LONGEST}, read)
 
 
+def either(first: Kind, second: Kind) -> Kind:
+    """Return the kind of the cursors of one list or another."""
+
+    def read(written: str) -> object:
+        try:
+            return first.read(written)
+        except ValueError:
+            return second.read(written)
+
+    return Kind(first.schema, read)
+
+
 def _opened(written: str) -> list[Any]:
     if len(written) > _LONGEST or not written.isascii():
         raise ValueError(_WRONG)

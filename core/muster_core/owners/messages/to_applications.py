@@ -129,15 +129,17 @@ class WithdrawAsk:
 @final
 @record
 class ReleaseAsk:
-    """Release a bound ask, which has finished.
+    """Release a bound ask, which has finished or is cancelled.
 
     Attributes:
         message: What the log says about the end, or None.
+        reason: Why it is released.
     """
 
     origin: Origin
     ask: str
     message: str | None = None
+    reason: Reason = Reason.COMPLETED
 
 
 @final

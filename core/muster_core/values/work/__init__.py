@@ -1,7 +1,8 @@
-"""What is to run for an ask: values that are kept and shown, on which no decision depends."""
+"""What is to run for an ask, and how it has ended: values that are kept and shown, on which no decision depends."""
 
 from __future__ import annotations
 
 from muster_core.values.work.command import Work, text_problem
+from muster_core.values.work.exiting import Exit
 
-__all__ = ["Work", "text_problem"]
+__all__ = ["Exit", "Work", "text_problem"]

@@ -50,7 +50,14 @@ def test_a_bound_ask_is_cancelled(served: Served, app: str) -> None:
     assert places(served, app) == {"second": "bound"}
     lines = served.client.get(f"/api/v1/decisions?app={app}&kinds=released").text.splitlines()
     (released,) = map(json.loads, lines)
-    assert (released["reason"], released["message"]) == ("completed", "not needed")
+    assert (released["reason"], released["message"]) == ("cancelled", "not needed")
+
+    again = run("cancel", f"{app}/first")
+
+    assert again.exit_code == 1
+    told = f"refused: {app}/first is over: cancelled at 20"
+    assert again.stderr.startswith(told)
+    assert again.stderr.rstrip().endswith(": not needed")
 
 
 def test_a_pending_ask_is_cancelled(served: Served, app: str) -> None:
@@ -63,6 +70,8 @@ def test_an_application_is_cancelled(served: Served, app: str) -> None:
     # CLIENT-7
     assert run("cancel", app).exit_code == 0
     assert places(served, app) == {}
+    assert "first is over: cancelled" in run("why", f"{app}/first").stdout
+    assert run("cancel", app).exit_code == 1
 
 
 @pytest.mark.parametrize("name", ["nobody", "nobody/x"])

@@ -184,7 +184,14 @@ def whole(ledger: Ledger) -> tuple[object, ...]:
     heard = ledger.batch, ledger.at_us, ledger.seq
     failures = list(book.failures.items())
     counts = book.counts, book.is_stale
-    return asks, apps, nodes, order, ran, samples, heard, counts, failures
+    lives = list(book.lives.kept), book.lives.after_seq
+    users = {
+        name: (one.held, dict(one.base), one.ended, one.apps)
+        for name, one in ledger.accounts().users.items()
+    }
+    marks = [one.marks for one in book.accounts.users.values()]
+    accounts = list(users), users, marks, book.accounts.gone, book.accounts.changed_us
+    return asks, apps, nodes, order, ran, samples, heard, counts, failures, lives, accounts
 
 
 def look_again(heard: HeardScheduler, ledger: Ledger) -> None:

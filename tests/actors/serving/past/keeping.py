@@ -62,8 +62,9 @@ def _heard(ledger: Ledger) -> Sequence[object]:
         ledger.samples(ledger.at_us, 0, hourly=False),
         ledger.samples(ledger.at_us, 0, hourly=True),
     ]
-    known = [[*ledger.book.completed], [*ledger.book.refused]]
-    return [ledger.batch, ledger.at_us, ledger.seq, *known, ran, deepcopy((counts, samples))]
+    known = [[*ledger.book.completed], [*ledger.book.refused], [*ledger.book.lives.kept]]
+    used = ledger.accounts().since(0, ledger.at_us)
+    return [ledger.batch, ledger.at_us, ledger.seq, *known, used, ran, deepcopy((counts, samples))]
 
 
 @final
@@ -81,8 +82,8 @@ class Live:
     def __init__(self, directory: Path, checkpoints: Collection[int] = ()) -> None:
         self.keeper = Keeper(directory)
         self.shown: dict[int, Shown] = {}
-        self._ledger, self._roll = Ledger(), Roll()
-        all_at_once(self._ledger.load(()))
+        self.ledger, self._roll = Ledger(), Roll()
+        all_at_once(self.ledger.load(()))
         self._index = self._runs = 0
         self._checkpoints = checkpoints
         self._reader = StateReader(directory)
@@ -90,17 +91,17 @@ class Live:
     def run(self, at_us: int, events: Sequence[Event]) -> None:
         """Let in a batch, after the timers before it."""
         self.keeper.run(at_us, events)
-        for batch in self._reader.batches(after=self._ledger.batch):
+        for batch in self._reader.batches(after=self.ledger.batch):
             said = (batch.number, batch.at_us, self._index, batch.events, batch.decisions)
-            all_at_once(self._ledger.hear(*said, {}))
+            all_at_once(self.ledger.hear(*said, {}))
             self._roll.hear(batch.events)
             self._index += batch.event_count
-        note_queues(self._ledger, self.machine)
-        self.shown[at_us] = shown(Looking(self.machine, self._ledger, self._roll))
+        note_queues(self.ledger, self.machine)
+        self.shown[at_us] = shown(Looking(self.machine, self.ledger, self._roll))
         self._runs += 1
         if self._runs in self._checkpoints:
             self.keeper.checkpoint()
-            self.keeper.companion([Leases().save(), *all_at_once(self._ledger.save())])
+            self.keeper.companion([Leases().save(), *all_at_once(self.ledger.save())])
 
     @property
     def machine(self) -> CoordinatorMachine:

@@ -22,7 +22,7 @@ Thing = tuple[str, ...]
 _MOST: Final = 20
 """How many decisions are shown."""
 
-_WANTED: Final = frozenset({Reason.COMPLETED.value, Reason.REMOVED.value})
+_WANTED: Final = frozenset({Reason.COMPLETED.value, Reason.REMOVED.value, Reason.CANCELLED.value})
 """Why an ask is released that does not need its node any more."""
 
 

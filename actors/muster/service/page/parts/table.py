@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final
 
-from muster.service.page.parts import applying, configuring, overview
+from muster.service.page.parts import applying, configuring, overview, users
 from muster.service.page.parts.asks import (
     apps,
     gang,
@@ -28,6 +28,7 @@ PARTS: Final[tuple[Page, ...]] = (
     *queue.PAGES,
     *nodes.PAGES,
     *node.PAGES,
+    *users.PAGES,
     *configuring.PAGES,
     *applying.PAGES,
     *listing.PAGES,

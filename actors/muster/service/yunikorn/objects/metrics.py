@@ -12,7 +12,7 @@ from muster.service.yunikorn.objects.nodes import allocated, bucket_of
 from muster_core.structures.steps import in_pieces
 
 if TYPE_CHECKING:
-    from muster.service.ledger.counts import Counts
+    from muster.service.ledger.history import Counts
     from muster_core.structures.steps import Steps
 
 RANGES: Final = ("[0,10%]", *(f"({low}%,{low + 10}%]" for low in range(10, 100, 10)))

@@ -27,6 +27,7 @@ _REJECTED: Final = Kind.REJECTED
 _CLASSES: Final[Mapping[Reason, type[muster.AllocationEndedError]]] = {
     Reason.COMPLETED: muster.AllocationEndedError,
     Reason.REMOVED: muster.AllocationEndedError,
+    Reason.CANCELLED: muster.AllocationEndedError,
     Reason.PREEMPTED: muster.PreemptedError,
     Reason.RECLAIMED: muster.PreemptedError,
 }

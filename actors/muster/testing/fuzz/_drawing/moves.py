@@ -66,6 +66,8 @@ _ENDS: Final[tuple[Mapping[str, Any], ...]] = (
     {"outcome": "failed"},
     {"outcome": "failed", "message": "exit status 3"},
     {"message": "done"},
+    {"outcome": "cancelled"},
+    {"outcome": "cancelled", "message": "by sue"},
 )
 _WITHIN: Final = (S, 3 * S, 1, 10 * S, 60 * S, 0)
 _PLAIN: Final = (

@@ -139,7 +139,7 @@ def _tone(kind: Kind, reason: str) -> str:
         case Kind.ASSIGNED | Kind.WAITING | Kind.RESERVED:
             return "wait"
         case Kind.RELEASED:
-            return "" if reason in {"completed", "removed"} else "wrong"
+            return "" if reason in {"completed", "removed", "cancelled"} else "wrong"
         case Kind.REJECTED | Kind.GANG_TIMED_OUT | Kind.WARNING:
             return "wrong"
         case Kind.APP_STATE | Kind.QUEUE_PRIORITY | Kind.CONFIG:
