@@ -53,9 +53,9 @@ def _zone(context: click.Context, parameter: click.Parameter, value: str) -> Zon
 @click.option(
     "--priority",
     type=click.Choice([source.value for source in Source]),
-    help="Where the priorities of asks come from: nowhere, the PriorityTier of their partition if "
-    "--slurm-conf has several, their arrival (the first goes first), the column Priority, or the "
-    "QOS. [default: arrival if --slurm-conf says priority/basic, else tier]",
+    help="Where the priorities of asks come from: nowhere, their arrival (the higher PriorityTier, "
+    "then who came first), the column Priority, or the QOS. [default: arrival, if --slurm-conf says "
+    "how Slurm schedules]",
 )
 @click.option(
     "--qos",

@@ -16,7 +16,7 @@ from muster.importing.slurm.documents import is_document, read_documents
 from muster.importing.slurm.jobs import Jobs
 from muster.importing.slurm.limits import Limits
 from muster.importing.slurm.lines import read_lines
-from muster.importing.slurm.priorities import Source, note_priorities, priority_of, usual_source
+from muster.importing.slurm.priorities import Source, note_priorities, priority_of
 from muster.importing.slurm.scheduling import Scopes, note_parameters, take_nodes
 from muster.importing.slurm.shapes import Shapes
 from muster.importing.slurm.values import Times
@@ -67,9 +67,8 @@ def read_slurm(
     """
     tree = Tree() if sources.accounts is None else read_accounts(sources.accounts, workload.account)
     setup = Setup() if sources.conf is None else read_setup(sources.conf)
-    qos = {} if sources.qos is None else read_qos(sources.qos)
-    order = sources.priority or usual_source(setup)
-    priority = priority_of(order, setup, qos)
+    qos = dict[str, int]() if sources.qos is None else read_qos(sources.qos)
+    priority = priority_of(sources.priority, setup, qos)
     shapes = Shapes(workload.nodes)
     if not shapes.cores:
         msg = "sacct does not say which nodes there are: give --nodes, such as what "
@@ -101,7 +100,7 @@ def read_slurm(
     take_nodes(setup, workload)
     scopes.take(workload)
     note_parameters(setup, workload)
-    note_priorities(order, setup, workload.account)
+    note_priorities(sources.priority, setup, workload)
 
 
 # IMPORT-12

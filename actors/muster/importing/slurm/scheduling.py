@@ -32,6 +32,7 @@ _GREEDY: Final = (
 )
 
 
+# IMPORT-15
 def order_of(setup: Setup) -> str | None:
     """Return the ``scheduling.order`` that is like Slurm's; None if none is, or nothing says it."""
     return None if setup.scheduler is None else _ORDERS.get(setup.scheduler[0].lower())

@@ -350,15 +350,10 @@ def test_the_mapping_file_also_says_which_jobs_go_to_which_queues(tmp_path: Path
     rules = written(tmp_path / "queues.yaml", "others: root.all\n")
     _, summary = imported("csv", table, *options(tmp_path), "--queues", rules)
     assert summary["queues"] == ["root.all"]
-    assert "give them once" in refusal_of_both(tmp_path, mapping, rules)
-
-
-def refusal_of_both(folder: Path, mapping: str, rules: Path) -> str:
-    """Return why rules in two files are refused."""
-    words = options(folder, mapping, "--queues", rules, "-o", folder / "other.jsonl")
-    result = run("import", "csv", folder / "a.csv", *words)
-    assert result.exit_code == 2
-    return result.stderr
+    elsewhere = tmp_path / "both"
+    elsewhere.mkdir()
+    both = (*options(elsewhere, mapping), "--queues", rules)
+    assert "give them once" in refusal("csv", written(elsewhere / "a.csv", TABLE), *both)
 
 
 # IMPORT-4

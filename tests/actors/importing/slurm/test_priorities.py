@@ -9,10 +9,6 @@ import pytest
 from tests.actors.importing.helpers import of, written
 from tests.actors.importing.slurm.helpers import causes, of_rows, row
 
-_FAIR = "use of the past does not count: the queue with the smaller present share goes first"
-_AGE = "the oldest application of a queue goes first, and between queues age does not count"
-_TIERS = "its PriorityTier is the priority of its jobs"
-
 _MULTI = """\
 ClusterName=c
 PriorityType=priority/multifactor
@@ -39,7 +35,7 @@ def _priorities(folder: Path, conf: str, *options: str) -> tuple[list[int], dict
 
 # IMPORT-19: The priorities of jobs of Slurm
 def test_first_in_first_out_is_the_order_of_arrival(tmp_path: Path) -> None:
-    for conf in ("ClusterName=c\n", "ClusterName=c\nPriorityType=priority/basic\n"):
+    for conf in ("ClusterName=c\n", _MULTI):
         priorities, _ = _priorities(tmp_path, conf)
         assert priorities == [-192_016_800, -192_016_803, -192_016_800]
     assert _priorities(tmp_path, conf, "--priority", "none")[0] == [0, 0, 0]
@@ -48,15 +44,19 @@ def test_first_in_first_out_is_the_order_of_arrival(tmp_path: Path) -> None:
 
 
 # IMPORT-19
-def test_the_tier_of_a_partition_is_the_priority_of_its_jobs(tmp_path: Path) -> None:
-    conf = f"{_MULTI}PartitionName=a PriorityTier=3\nPartitionName=b\n"
-    priorities, counted = _priorities(tmp_path, conf)
-    assert priorities == [3, 1, 0]
-    assert counted[_TIERS] == 2
+def test_a_higher_tier_goes_before_who_came_first(tmp_path: Path) -> None:
+    conf = f"{_MULTI}PartitionName=a\nPartitionName=b PriorityTier=3\nPartitionName=c\n"
+    (first, second, third), counted = _priorities(tmp_path, conf)
+    assert second > first == third
+    assert counted["the priority of its jobs has its PriorityTier in it"] == 3
+    tiers = "".join(f"PartitionName={name} PriorityTier={10 - number}\n" for number, name in
+                    enumerate("abcdefghij"))  # fmt: skip
+    first, second, third = _priorities(tmp_path, _MULTI + tiers)[0]
+    assert 2**31 > first > second > third >= -(2**31)
     same = f"{_MULTI}PartitionName=DEFAULT PriorityTier=3\nPartitionName=a\nPartitionName=b\n"
-    assert _priorities(tmp_path, same)[0] == [0, 0, 0]
+    assert _priorities(tmp_path, same)[0][0] == -192_016_800
     _, counted = _priorities(tmp_path, conf, "--priority", "job")
-    assert counted["has a PriorityTier, which does not count: see --priority tier"] == 2
+    assert counted["has a PriorityTier, which does not count: see --priority arrival"] == 3
 
 
 # IMPORT-19
@@ -67,10 +67,23 @@ def test_the_numbers_of_priority_basic_keep_their_order(tmp_path: Path) -> None:
 
 
 # IMPORT-20: What of Slurm's order is not in the feed
-def test_each_weight_of_a_job_is_counted(tmp_path: Path) -> None:
-    _, counted = _priorities(tmp_path, _MULTI)
-    expected = {_AGE, _FAIR, "the QOS of a job does not count: see --priority qos"}
-    assert {text for text in counted if "count" in text or "first" in text} == expected
+@pytest.mark.parametrize(
+    ("source", "expected"),
+    [
+        ("arrival", {"fairshare", "qos"}),
+        ("none", {"age", "fairshare", "qos"}),
+        ("job", set[str]()),  # the number that sacct shows has all of them
+    ],
+)
+def test_each_weight_of_a_job_is_counted(tmp_path: Path, source: str, expected: set[str]) -> None:
+    texts = {
+        "age": "age does not count",
+        "fairshare": "use of the past does not count",
+        "qos": "the QOS of a job does not count: see --priority qos",
+    }
+    _, counted = _priorities(tmp_path, _MULTI, "--priority", source)
+    assert {name for name, text in texts.items() if text in counted} == expected
+    assert not any("size" in text for text in counted)  # its weight is 0
 
 
 # IMPORT-20
@@ -96,4 +109,4 @@ def test_the_priority_of_the_qos_can_count(tmp_path: Path) -> None:
     options = ("--slurm-conf", conf, "--priority", "qos", "--qos", qos)
     events, summary = of_rows(tmp_path, row(1, QOS="high"), options=options)
     assert of(events, "add_ask")[0]["priority"] == 50
-    assert causes(summary, "in_another_form")["the priority of the QOS goes before everything else"]
+    assert causes(summary, "in_another_form")["the priority of the QOS goes first"]

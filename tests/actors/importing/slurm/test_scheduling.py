@@ -182,7 +182,7 @@ def test_nodes_without_partitions_are_shared_by_all(tmp_path: Path) -> None:
     assert _orders(configure["config"]["partitions"][0]["queues"][0]).keys() == {"root"}
 
 
-# IMPORT-12
+# IMPORT-16
 def test_a_limit_of_an_account_stands_in_each_scope_and_is_counted(tmp_path: Path) -> None:
     tree = written(tmp_path / "tree.txt", TREE)
     _, summary = _several(tmp_path, "--accounts", tree)
