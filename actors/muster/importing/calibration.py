@@ -15,6 +15,7 @@ from typing import Final, Protocol, final
 import attrs
 
 from muster.feeds import FeedItem
+from muster.figures.instants import dated, instant_of
 from muster.figures.text import percent, seconds_text
 from muster.importing.workload.jobs import Starts
 from muster.replay import Beginning, Key, Waits, WaitSummary
@@ -210,10 +211,12 @@ class Calibration:
 
     Args:
         starts: When the jobs of the feed really started.
+        date: Writes an instant, given in microseconds since the start of the feed, in reasons.
     """
 
-    def __init__(self, starts: Starts) -> None:
+    def __init__(self, starts: Starts, date: Callable[[int], str]) -> None:
         self._starts = starts
+        self._date = date
         self._next = 0
         self._open: _Job | None = None
         self._queues: dict[str, str] = {}
@@ -329,10 +332,11 @@ class Calibration:
         """Ask what holds the jobs that are so late."""
         while (due_us := self.due_us()) is not None and due_us <= at_us:
             job = self._waiting[heapq.heappop(self._due)[1]]
-            names = (key for key, other in self._asks.items() if other is job)
-            explanation = await scheduler.why_pending(*next(names, job.key))
+            explanation = await scheduler.why_pending(*job.key)
             if explanation is not None:
-                job.asked = (at_us, str(explanation.dominant))
+                reason = explanation.dominant
+                said = dated(str(reason), instant_of(reason.facts), self._date)
+                job.asked = (at_us, said)
 
     async def look_at_end(self, scheduler: Watched, at_us: int, /) -> None:
         """Do nothing: who has not started is counted."""

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 
 import click
 import trio
@@ -20,7 +20,9 @@ from muster.replay import Tally, replay
 
 
 # IMPORT-22
-def calibrated(feed: str, starts: Starts, *, progress: bool) -> Calibrated:
+def calibrated(
+    feed: str, starts: Starts, date: Callable[[int], str], *, progress: bool
+) -> Calibrated:
     """Replay a feed, and return how far its starts are from the real ones.
 
     Ctrl-C ends the command with 130; the feed stays.
@@ -28,12 +30,13 @@ def calibrated(feed: str, starts: Starts, *, progress: bool) -> Calibrated:
     Args:
         feed: The name of its file.
         starts: The real starts of its jobs.
+        date: Writes an instant, given in microseconds since the start of the feed.
         progress: Whether progress is shown on a terminal.
 
     Raises:
         FeedError: If the feed cannot be read.
     """
-    tally, calibration, origin = Tally(), Calibration(starts), FeedOrigin()
+    tally, calibration, origin = Tally(), Calibration(starts, date), FeedOrigin()
     shown = Progress(tally, shown=progress)
 
     async def run() -> None:

@@ -21,7 +21,7 @@ from muster.feeds import FeedError, Output
 from muster.feeds._convert import target_encoding_of
 from muster.figures.text import counted
 from muster.importing import Queues, Workload, Written, default_queues, read_queues
-from muster.importing.calibration import as_map as calibration_map
+from muster.importing.calibration import Calibrated, as_map as calibration_map
 from muster.importing.workload.jobs import Starts
 from muster.importing.workload.nodes import NodeFields, nodes_of
 from muster.importing.workload.reading import Opener
@@ -231,14 +231,28 @@ def _tell(request: Request, workload: Workload, written: Written) -> None:
     to_stdout = request.target == STDOUT
     if request.output is Format.JSON:
         told = as_map(workload, written, request.target)
-        if workload.starts is not None:
-            result = calibrated(request.target, workload.starts, progress=request.progress)
+        result = _calibrated(request, workload, written)
+        if result is not None:
             told["calibration"] = calibration_map(result, instant_of(written))
         print_json(told, err=to_stdout)
         return
     for line in lines(workload, written, request.target):
         click.echo(line, err=to_stdout)
-    if workload.starts is not None:
-        print_calibrated(calibrated(request.target, workload.starts, progress=request.progress))
+    result = _calibrated(request, workload, written)
+    if result is not None:
+        print_calibrated(result)
     if not to_stdout:
         click.echo(f"next: muster replay {request.target} --report report.html")
+
+
+def _calibrated(request: Request, workload: Workload, written: Written) -> Calibrated | None:
+    """Return how far off the starts of the feed are; None if nobody asked."""
+    if workload.starts is None:
+        return None
+    at = instant_of(written)
+    return calibrated(
+        request.target,
+        workload.starts,
+        lambda at_us: str(at(at_us)),
+        progress=request.progress,
+    )

@@ -100,7 +100,8 @@ def command(
     ask for each task. Steps are parts of their jobs.
 
     Fields of the mapping file: account, account_path (with the accounts above it, see --accounts),
-    partition, qos, user, group, name, reservation, wckey, cluster.
+    partition, scope (the partitions that share nodes; empty if all do), qos, user, group, name,
+    reservation, wckey, cluster.
 
     Exit status: 0, or 2 if a file cannot be used.
     """
