@@ -45,6 +45,8 @@ QUEUES: Final = (
 """The queues of jobs where there is no mapping file: the first whose fields have values."""
 
 _CANCELLED: Final = "CANCELLED"
+_UNSTARTED: Final = frozenset({_CANCELLED, "DEADLINE"})
+"""The states of jobs that have not started if they ran for no time, also where sacct shows a start."""
 
 
 # IMPORT-10
@@ -141,11 +143,9 @@ class Jobs:
             return "no number of a job", record.job[:80]
         if record.state in WAITING:
             return "waited when the dump was made", record.job
-        if record.start_us is None and not record.run_s:
+        if not record.run_s and (record.start_us is None or record.state in _UNSTARTED):
             when = "was cancelled" if record.state == _CANCELLED else "ended"
             return f"{when} before it started", record.state
-        if record.state == _CANCELLED and not record.run_s:
-            return "was cancelled before it started", record.state
         if record.submit_us is None and record.eligible_us is None:
             return "it is not known when it was submitted", f"Submit {record.submit!r}"
         if record.run_s is None and record.is_over:

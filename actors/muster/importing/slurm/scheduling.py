@@ -49,6 +49,9 @@ class Scopes:
     Args:
         setup: How Slurm schedules.
         nodes: The nodes of the feed, with the partitions that they are in.
+
+    Attributes:
+        names: The names of the scopes that jobs may have: none if all partitions have one.
     """
 
     def __init__(self, setup: Setup, nodes: Sequence[NodeFields]) -> None:
@@ -56,14 +59,10 @@ class Scopes:
         self._order = order_of(setup)
         is_strict = self._order == "strict"
         self._groups = _alone(setup, nodes) if is_strict else _sharing(nodes)
+        names = frozenset(self._groups.values())
+        self.names: Collection[str] = names if self._order and len(names) > 1 else ()
         #: The partitions of the jobs of each queue.
         self._uses: dict[str, set[str]] = {}
-
-    @property
-    def names(self) -> Collection[str]:
-        """The names of the scopes that jobs may have: none if all partitions have one."""
-        names = set(self._groups.values())
-        return names if self._order is not None and len(names) > 1 else ()
 
     def name_of(self, partition: str) -> str:
         """Return the name of the scope of a partition; empty if all partitions have one."""

@@ -97,6 +97,9 @@ def test_a_job_without_a_start_is_no_start(tmp_path: Path) -> None:
         *_JOBS,
         _job(4, "10:20:00", "Unknown", 10),
         _job(5, "10:20:00", "None", 0, State="CANCELLED by 3001"),
+        # sacct may show as its start when it ended.
+        _job(7, "10:20:00", "10:30:00", 0, State="DEADLINE"),
+        _job(8, "10:20:00", "10:30:00", 0, State="CANCELLED by 3001"),
         # It really ran, but fits no node of the feed.
         _job(6, "10:20:00", "10:20:00", 10, ReqTRES="cpu=8,mem=4G,node=1"),
     )
