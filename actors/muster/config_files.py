@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING, BinaryIO, Final, assert_never, final
 import attrs
 
 from muster._config_maps import QUEUES, Embedded, find_configuration
-from muster._idle_depths import with_idle_depths
+from muster._depths import with_depth_warnings
 from muster._yaml import LITERAL, NotYamlError, Sign, Token, check_characters, read_tokens
 from muster_core.config import load_configuration
 from muster_core.config.document import (
@@ -103,7 +103,7 @@ def parse_configuration(
     """
     document = parse_document(text, file=file)
     configuration = load_configuration(document, file=file, partition=partition)
-    return with_idle_depths(configuration, document, file=file)
+    return with_depth_warnings(configuration, document, file=file)
 
 
 # CONFIG-6, CONFIG-35

@@ -9,7 +9,7 @@ from typing import Final, TypeAlias, cast, final
 
 import attrs
 
-from muster._idle_depths import with_idle_depths
+from muster._depths import with_depth_warnings
 from muster.config_files import parse_configuration, read_content, unwrap
 from muster.feeds._encodings.raw import Block, Literal, Located, Plain, Raw, Series, is_null
 from muster.feeds._fields.kinds import FieldError, Kind, as_written, told
@@ -120,7 +120,7 @@ def _inline(written: Raw, line: int | None, partition: str | None) -> Configurat
     try:
         document = unwrap(_node(written, line, count()))
         configuration = load_configuration(document, partition=partition)
-        return _placed(with_idle_depths(configuration, document))
+        return _placed(with_depth_warnings(configuration, document))
     except ConfigError as error:
         raise FieldError("; ".join(_said(problem, line) for problem in error.problems)) from error
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 from functools import partial
 from typing import get_args
 
+import attrs
 import click
 
 from muster.cli._import.request import Request, import_options
@@ -16,13 +17,13 @@ from muster.importing.tables import Choice, Wide, read_mapping, read_table, read
 @click.command(
     "csv", epilog=example("muster import csv jobs.csv.gz --mapping jobs.yaml -o feed.jsonl")
 )
-@import_options
+@import_options("--queues")
 @click.option(
     "--mapping",
     type=FILE,
     metavar="FILE",
     required=True,
-    help="What the columns mean, in YAML.",
+    help="The mapping file: what the columns mean, and which jobs go to which queues, in YAML.",
 )
 @click.option(
     "--where",
@@ -51,7 +52,7 @@ def command(
     The first line of the table names the columns. A mapping file says which of them is the instant
     of submission, the time that a job ran, and so on.
 
-    Fields for --queues: the columns that the mapping file names.
+    Fields of its rules for queues: the columns that it names.
 
     Exit status: 0, or 2 if a file cannot be used.
     """
@@ -64,10 +65,19 @@ def command(
         patterns.setdefault(column, []).append(pattern)
     with said(request):
         mapped = read_mapping(mapping)
+        if mapped.has_rules and request.queues is not None:
+            msg = f"--queues: {mapping} has `queues` already: give them once"
+            raise click.UsageError(msg)
+        if mapped.has_rules:
+            request = attrs.evolve(request, queues=mapping)
         read = partial(
             read_table, mapped=mapped, choice=Choice(wide, priority=priority, where=patterns)
         )
         kind = Kind(
-            read, mapped.names, (mapped.queue,), partial(read_table_of_nodes, mapped=mapped)
+            read,
+            mapped.names,
+            (mapped.queue,),
+            partial(read_table_of_nodes, mapped=mapped),
+            rest_of_mapping=mapped.fields if mapped.has_rules else (),
         )
         run(request, kind)

@@ -14,7 +14,7 @@ from muster.importing.kubernetes import FIELDS, QUEUES, read_kubernetes
 
 @click.command(
     "kubernetes",
-    epilog=example("muster import kubernetes cluster.json --queues queues.yaml -o feed.jsonl"),
+    epilog=example("muster import kubernetes cluster.json --mapping mapping.yaml -o feed.jsonl"),
 )
 @click.option(
     "--nodes-join",
@@ -22,7 +22,7 @@ from muster.importing.kubernetes import FIELDS, QUEUES, read_kubernetes
     help="Let a node that is younger than the first pod come when it was created. "
     "[default: all nodes are there from the start]",
 )
-@import_options
+@import_options()
 def command(request: Request, *, nodes_join: bool) -> None:
     """Make a feed of the pods of a Kubernetes cluster.
 
@@ -31,7 +31,7 @@ def command(request: Request, *, nodes_join: bool) -> None:
     Volcano say the queue, the application and the gang of a pod. Pods that have not ended hold
     their room to the end. With --since, pods that ran then come at that time.
 
-    Fields for --queues: namespace, queue_path, user, app, priority_class, owner_kind, label:NAME.
+    Fields of the mapping file: namespace, queue_path, user, app, priority_class, owner_kind, label:NAME.
 
     Exit status: 0, or 2 if a file cannot be used.
     """

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from functools import wraps
+from collections.abc import Callable, Sequence
+from functools import partial, wraps
 from typing import Any, Final, final
 
 import attrs
@@ -29,6 +29,7 @@ class Request:
         until: Jobs after this are left out, or None.
         progress: Whether progress is shown on a terminal.
         output: The format of the summary.
+        calibrate: Whether the feed is replayed, and its starts compared with the real ones.
     """
 
     files: tuple[str, ...]
@@ -41,6 +42,7 @@ class Request:
     until: Instant | None
     progress: bool
     output: Format
+    calibrate: bool = False
 
 
 _NODES_HELP = (
@@ -59,9 +61,6 @@ _OPTIONS: Final = (
         metavar="FEED",
         required=True,
         help="The feed: .jsonl, .yaml or .msgpack, and .gz behind; `-` is standard output.",
-    ),
-    click.option(
-        "--queues", type=FILE, metavar="FILE", help="A mapping of jobs to queues, in YAML."
     ),
     click.option("--nodes", metavar="NODES", help=_NODES_HELP),
     click.option(
@@ -91,11 +90,34 @@ _OPTIONS: Final = (
 _NAMES: Final = frozenset(field.name for field in attrs.fields(Request))
 
 
-def import_options(function: Callable[..., None]) -> Callable[..., None]:
-    """Give a command the arguments and options of :class:`Request`.
+def import_options(
+    *queues: str,
+) -> Callable[[Callable[..., None]], Callable[..., None]]:
+    """Return what gives a command the arguments and options of :class:`Request`.
 
     The command gets them as one, its first argument; those of its own come by their names.
+
+    Args:
+        *queues: The names of the option for the file that maps jobs to queues; the default is
+            that of a kind whose mapping file says nothing else.
     """
+    names = queues or ("--mapping", "--queues")
+    other = f" {names[-1]} is the same." if len(names) > 1 else ""
+    mapping = click.option(
+        *names,
+        "queues",
+        type=FILE,
+        metavar="FILE",
+        help=f"The mapping file: which jobs go to which queues, in YAML.{other}",
+    )
+    return partial(_with_options, (*_OPTIONS[:2], mapping, *_OPTIONS[2:]))
+
+
+def _with_options(
+    options: Sequence[Callable[[Callable[..., None]], Callable[..., None]]],
+    function: Callable[..., None],
+) -> Callable[..., None]:
+    """Give a command options; those of a request as one."""
 
     @wraps(function)
     def command(**options: Any) -> None:  # noqa: ANN401 - from click
@@ -104,6 +126,6 @@ def import_options(function: Callable[..., None]) -> Callable[..., None]:
         function(Request(**shared), **own)
 
     made: Callable[..., None] = format_option(command)
-    for option in reversed(_OPTIONS):
+    for option in reversed(options):
         made = option(made)
     return made

@@ -12,14 +12,17 @@ import attrs
 import click
 import yaml
 
+from muster.cli._import.calibrating import calibrated, check_target, print_calibrated
 from muster.cli._import.progress import Reading
-from muster.cli._import.summary import as_map, lines
+from muster.cli._import.summary import as_map, instant_of, lines
 from muster.cli._options import STDOUT, UNUSABLE, Format, complain, error_map, print_json
 from muster.config_files import read_configuration
 from muster.feeds import FeedError, Output
 from muster.feeds._convert import target_encoding_of
 from muster.figures.text import counted
 from muster.importing import Queues, Workload, Written, default_queues, read_queues
+from muster.importing.calibration import Calibrated, as_map as calibration_map
+from muster.importing.workload.jobs import Starts
 from muster.importing.workload.nodes import NodeFields, nodes_of
 from muster.importing.workload.reading import Opener
 from muster.importing.workload.workload import configuration_of, parents_with_jobs
@@ -51,12 +54,14 @@ class Kind:
         fields: The fields of its jobs that a mapping file can look at.
         queues: The queues of jobs where there is no mapping file.
         nodes: Reads what ``--nodes`` says.
+        rest_of_mapping: What else stands in a mapping file beside the queues.
     """
 
     read: Read
     fields: Collection[str]
     queues: Sequence[str]
     nodes: Callable[[str], list[NodeFields]] = nodes_of
+    rest_of_mapping: Collection[str] = ()
 
 
 # IMPORT-1
@@ -91,6 +96,9 @@ def said(request: Request) -> Generator[None]:
 
 
 def _import(request: Request, kind: Kind, workload: Workload) -> None:
+    if request.calibrate:
+        check_target(request.target)
+        workload.starts = Starts()
     target_encoding_of(request.target)  # a wrong name is told before everything is read
     queues = _queues(request, kind)
     if request.nodes is not None:
@@ -112,7 +120,7 @@ def _import(request: Request, kind: Kind, workload: Workload) -> None:
 def _queues(request: Request, kind: Kind) -> Queues:
     if request.queues is None:
         return default_queues(kind.queues, kind.fields)
-    return read_queues(request.queues, kind.fields)
+    return read_queues(request.queues, kind.fields, kind.rest_of_mapping)
 
 
 def _tell_unused(request: Request, queues: Queues) -> None:
@@ -154,7 +162,7 @@ def _check(request: Request, workload: Workload) -> None:
         raise FeedError(name, "has no nodes: say with --nodes which nodes there are")
     for parent, child in parents_with_jobs(workload.queues)[:1]:
         source = request.queues or name
-        msg = f"jobs go to the queue {parent}, which has a queue below it, {child}: see --queues"
+        msg = f"jobs go to the queue {parent}, which has a queue below it, {child}: see --mapping"
         raise FeedError(source, msg)
 
 
@@ -174,7 +182,7 @@ def _configuration(request: Request, workload: Workload) -> dict[str, object]:
     if request.config is not None:
         _look_for_queues(request.config, workload)
         return {"file": _from_feed(request.config, request.target)}
-    made = configuration_of(workload.queues, workload.settings)
+    made = configuration_of(workload.queues, workload.settings, workload.partition)
     if request.make_config is None:
         return {"config": made}
     text = "".join(f"# {line}\n" for line in workload.comments)
@@ -201,12 +209,15 @@ def _look_for_queues(config: str, workload: Workload) -> None:
         configuration = read_configuration(config)
     except OSError as error:
         raise FeedError(config, f"cannot be read: {error.strerror}") from None
+    for told in configuration.told:
+        place = ":".join(str(part) for part in (told.file or config, told.line) if part is not None)
+        complain(": ".join(part for part in (place, "warning", told.path, told.message) if part))
     if configuration.placement_rules:
         return
     leaves = set(_leaves(configuration.root, "root"))
     for path in workload.queues:
         if path not in leaves:
-            complain(f"{config}: warning: has no queue {path}, to which jobs go: see --queues")
+            complain(f"{config}: warning: has no queue {path}, to which jobs go: see --mapping")
 
 
 def _leaves(queue: QueueConfig, path: str) -> Iterator[str]:
@@ -219,9 +230,29 @@ def _leaves(queue: QueueConfig, path: str) -> Iterator[str]:
 def _tell(request: Request, workload: Workload, written: Written) -> None:
     to_stdout = request.target == STDOUT
     if request.output is Format.JSON:
-        print_json(as_map(workload, written, request.target), err=to_stdout)
+        told = as_map(workload, written, request.target)
+        result = _calibrated(request, workload, written)
+        if result is not None:
+            told["calibration"] = calibration_map(result, instant_of(written))
+        print_json(told, err=to_stdout)
         return
     for line in lines(workload, written, request.target):
         click.echo(line, err=to_stdout)
+    result = _calibrated(request, workload, written)
+    if result is not None:
+        print_calibrated(result)
     if not to_stdout:
         click.echo(f"next: muster replay {request.target} --report report.html")
+
+
+def _calibrated(request: Request, workload: Workload, written: Written) -> Calibrated | None:
+    """Return how far off the starts of the feed are; None if nobody asked."""
+    if workload.starts is None:
+        return None
+    at = instant_of(written)
+    return calibrated(
+        request.target,
+        workload.starts,
+        lambda at_us: str(at(at_us)),
+        progress=request.progress,
+    )

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from functools import partial
-from typing import Final
 from zoneinfo import ZoneInfo
 
 import click
@@ -11,9 +10,15 @@ import click
 from muster.cli._import.request import Request, import_options
 from muster.cli._import.run import Kind, run
 from muster.cli._options import FILE, example
-from muster.importing.slurm import FIELDS, QUEUES, Sources, conf_of, nodes_of_slurm, read_slurm
-
-_PRIORITIES: Final = ("none", "job", "qos")
+from muster.importing.slurm import (
+    FIELDS,
+    QUEUES,
+    Source,
+    Sources,
+    conf_of,
+    nodes_of_slurm,
+    read_slurm,
+)
 
 
 def _zone(context: click.Context, parameter: click.Parameter, value: str) -> ZoneInfo:
@@ -28,7 +33,7 @@ def _zone(context: click.Context, parameter: click.Parameter, value: str) -> Zon
 @click.command(
     "slurm", epilog=example("muster import slurm sacct.txt --nodes slurm.conf -o feed.jsonl")
 )
-@import_options
+@import_options()
 @click.option(
     "--accounts",
     type=FILE,
@@ -47,10 +52,10 @@ def _zone(context: click.Context, parameter: click.Parameter, value: str) -> Zon
 )
 @click.option(
     "--priority",
-    type=click.Choice(_PRIORITIES),
-    default="none",
-    show_default=True,
-    help="Where the priorities of asks come from: nowhere, the column Priority, or the QOS.",
+    type=click.Choice([source.value for source in Source]),
+    help="Where the priorities of asks come from: nowhere, their arrival (the higher PriorityTier, "
+    "then who came first), the column Priority, or the QOS. [default: arrival, if --slurm-conf says "
+    "how Slurm schedules]",
 )
 @click.option(
     "--qos",
@@ -68,11 +73,18 @@ def _zone(context: click.Context, parameter: click.Parameter, value: str) -> Zon
     callback=_zone,
     help="The time zone of times without an offset.",
 )
+@click.option(
+    "--calibrate",
+    is_flag=True,
+    help="Replay the feed, compare the starts of jobs with those that sacct shows, and say how far "
+    "off they are. With --config it judges that configuration.",
+)
 def command(
     request: Request,
+    *,
     accounts: str | None,
     conf: str | None,
-    priority: str,
+    priority: str | None,
     qos: str | None,
     zone: ZoneInfo,
 ) -> None:
@@ -87,15 +99,17 @@ def command(
     A job of several nodes becomes a gang with a member for each, an array an application with an
     ask for each task. Steps are parts of their jobs.
 
-    Fields for --queues: account, account_path (with the accounts above it, see --accounts),
-    partition, qos, user, group, name, reservation, wckey, cluster.
+    Fields of the mapping file: account, account_path (with the accounts above it, see --accounts),
+    partition, scope (the partitions that share nodes; empty if all do), qos, user, group, name,
+    reservation, wckey, cluster.
 
     Exit status: 0, or 2 if a file cannot be used.
     """
-    if (priority == "qos") is not (qos is not None):
+    source = None if priority is None else Source(priority)
+    if (source is Source.QOS) is not (qos is not None):
         msg = "--priority qos and --qos FILE go together"
         raise click.UsageError(msg)
     if conf is None and request.nodes is not None:
         conf = conf_of(request.nodes)
-    sources = Sources(zone=zone, by_job=priority == "job", qos=qos, accounts=accounts, conf=conf)
+    sources = Sources(zone=zone, priority=source, qos=qos, accounts=accounts, conf=conf)
     run(request, Kind(partial(read_slurm, sources=sources), FIELDS, QUEUES, nodes_of_slurm))

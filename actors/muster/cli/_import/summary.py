@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 
 from muster.cli._options import STDOUT
 from muster.feeds import date_text
@@ -34,8 +34,9 @@ def lines(workload: Workload, written: Written, target: str) -> Iterator[str]:
     named = ", ".join(written.queues[:_MOST_QUEUES])
     more = len(written.queues) - _MOST_QUEUES
     yield f"queues: {named}" + (f" and {more:,} more" if more > 0 else "")
-    for remark in workload.remarks:
-        yield f"order: {remark}"
+    if workload.remarks:
+        yield "configuration:"
+        yield from (f"  {remark}" for remark in workload.remarks)
     for title, causes in (
         ("left out", account.left_out),
         ("not in the feed", account.notes),
@@ -76,6 +77,12 @@ def as_map(workload: Workload, written: Written, target: str) -> dict[str, objec
         "first": None if written.first_us is None else _json_instant(written.first_us, written),
         "last": None if written.last_us is None else _json_instant(written.last_us, written),
     }
+
+
+def instant_of(written: Written) -> Callable[[int], str | int | float]:
+    """Return what writes an instant, given in microseconds since the start of a feed, for JSON."""
+    origin_us = written.first_us or 0
+    return lambda at_us: _json_instant(origin_us + at_us, written)
 
 
 def _json_instant(at_us: int, written: Written) -> str | int | float:

@@ -15,14 +15,14 @@ _KIND: Final = Kind(read_swf, FIELDS, QUEUES)
 
 
 @click.command("swf", epilog=example("muster import swf trace.swf.gz -o feed.jsonl"))
-@import_options
+@import_options()
 def command(request: Request) -> None:
     """Make a feed of a log in the Standard Workload Format.
 
     The Parallel Workloads Archive has such logs of many machines. The header tells the nodes, or
     --nodes does. A job that needs several nodes becomes a gang.
 
-    Fields for --queues: user, group, queue_name, queue_number, partition, executable.
+    Fields of the mapping file: user, group, queue_name, queue_number, partition, executable.
 
     Exit status: 0, or 2 if a file cannot be used.
     """

@@ -71,7 +71,7 @@ class Submitting:
         cause = self._why_not(pod, at_us)
         queue = None if cause else self._queues.of(fields)
         if queue is None:
-            text = cause or "no queue for it: see --queues"
+            text = cause or "no queue for it: see --mapping"
             self._account.leave_out(POD, text, pod.place, pod.full_name)
             return
         self._account.taken[POD] += 1

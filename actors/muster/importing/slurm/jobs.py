@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from typing import Final, final
 
 import attrs
 
 from muster.importing.slurm.limits import Limits
 from muster.importing.slurm.lines import JOB
+from muster.importing.slurm.priorities import Priority
 from muster.importing.slurm.records import WAITING, JobId, Record, id_of
+from muster.importing.slurm.scheduling import Scopes
 from muster.importing.slurm.seen import Seen
 from muster.importing.slurm.shapes import Shape, Shapes
 from muster.importing.workload.jobs import Job, Part
@@ -22,6 +24,7 @@ FIELDS: Final = (
     "account",
     "account_path",
     "partition",
+    "scope",
     "qos",
     "user",
     "group",
@@ -32,13 +35,18 @@ FIELDS: Final = (
 )
 """The fields that a mapping file can look at."""
 
-QUEUES: Final = ("root.{account_path}", "root.{partition}", "root.default")
-"""The queues of jobs where there is no mapping file."""
-
-Priority = Callable[[Record], int]
-"""Gives the priority of a job."""
+QUEUES: Final = (
+    "root.{scope}.{account_path}",
+    "root.{scope}.{partition}",
+    "root.{account_path}",
+    "root.{partition}",
+    "root.default",
+)
+"""The queues of jobs where there is no mapping file: the first whose fields have values."""
 
 _CANCELLED: Final = "CANCELLED"
+_UNSTARTED: Final = frozenset({_CANCELLED, "DEADLINE"})
+"""The states of jobs that have not started if they ran for no time, also where sacct shows a start."""
 
 
 # IMPORT-10
@@ -53,16 +61,19 @@ class Jobs:
         priority: Gives their priorities.
         paths: Of each account with others above it: the names of all of them.
         limits: Says how long they were expected to run.
+        scopes: Knows which partitions have one scope, and hears of the queues of jobs.
     """
 
     def __init__(
         self,
         workload: Workload,
         queues: Queues,
+        *,
         shapes: Shapes,
         priority: Priority,
         paths: Mapping[str, str],
         limits: Limits,
+        scopes: Scopes,
     ) -> None:
         self._workload = workload
         self._account = workload.account
@@ -71,6 +82,7 @@ class Jobs:
         self._priority = priority
         self._paths = paths
         self._limits = limits
+        self._scopes = scopes
         self._seen = Seen()
         self._names = _Names(self._seen)
         self._known_paths: dict[str, str] = {}
@@ -85,7 +97,7 @@ class Jobs:
             text, example = cause or ("no number of a job", record.job)
             self._account.leave_out(JOB, text, place, example)
             return
-        at_us = _instant(record)
+        at_us = record.comes_us
         if not self._workload.is_wanted(at_us):
             self._account.leave_out(JOB, "outside --since and --until", place)
             return
@@ -93,7 +105,7 @@ class Jobs:
         queue = self._queues.of(fields)
         if queue is None:
             said = ", ".join(f"{name} {value}" for name, value in fields.items() if value)
-            self._account.leave_out(JOB, "no queue for it: see --queues", place, said)
+            self._account.leave_out(JOB, "no queue for it: see --mapping", place, said)
             return
         shape = self._shapes.of(record.wants)
         if shape.problem is not None:
@@ -104,6 +116,7 @@ class Jobs:
             self._account.leave_out(JOB, "there already: the first record counts", place)
             return
         self._account.taken[JOB] += 1
+        self._scopes.use(queue, record.wants.partition)
         self._note(record, shape, run, place)
         self._submit(record, found, run, shape, queue, self._limits.of(record, place))
 
@@ -117,6 +130,9 @@ class Jobs:
                     jobs[0],
                     at_us=max(job.at_us for job in jobs),
                     parts=[part for job in jobs for part in job.parts],
+                    start_us=min(
+                        (job.start_us for job in jobs if job.start_us is not None), default=None
+                    ),
                     is_gang=sum(part.count for job in jobs for part in job.parts) > 1,
                 )
             )
@@ -127,11 +143,9 @@ class Jobs:
             return "no number of a job", record.job[:80]
         if record.state in WAITING:
             return "waited when the dump was made", record.job
-        if record.start_us is None and not record.run_s:
+        if not record.run_s and (record.start_us is None or record.state in _UNSTARTED):
             when = "was cancelled" if record.state == _CANCELLED else "ended"
             return f"{when} before it started", record.state
-        if record.state == _CANCELLED and not record.run_s:
-            return "was cancelled before it started", record.state
         if record.submit_us is None and record.eligible_us is None:
             return "it is not known when it was submitted", f"Submit {record.submit!r}"
         if record.run_s is None and record.is_over:
@@ -145,6 +159,7 @@ class Jobs:
             "account": record.account,
             "account_path": self._path(record.account),
             "partition": record.wants.partition,
+            "scope": self._scopes.name_of(record.wants.partition),
             "qos": record.qos,
             "user": record.user,
             "group": record.group,
@@ -202,7 +217,7 @@ class Jobs:
         if found.component is not None:
             first = f"{first}+{found.component}" if first else str(found.component)
         job = Job(
-            at_us=_instant(record),
+            at_us=record.comes_us,
             app=app,
             queue=queue,
             parts=self._parts(record, shape, first, estimate_s),
@@ -210,6 +225,8 @@ class Jobs:
             groups=(name_of(record.group),) if record.group else (),
             is_gang=shape.count > 1,
             is_alone=is_plain,
+            start_us=record.start_us,
+            partition=record.wants.partition,
         )
         if self._coupled is not None and self._coupled[0] != app:
             self.finish()
@@ -250,16 +267,6 @@ def _asks(first: str, count: int) -> Sequence[str]:
         ("large", "task") if count == 2 else [f"size-{number}" for number in range(1, count + 1)]
     )
     return [f"{first}-{size}" if first else size for size in sizes]
-
-
-def _instant(record: Record) -> int:
-    """Return when a job comes: when it was submitted, or could start, if that was later."""
-    submit_us, eligible_us = record.submit_us, record.eligible_us
-    if submit_us is None or eligible_us is None or eligible_us <= submit_us:
-        return submit_us if submit_us is not None else eligible_us or 0
-    if record.start_us is not None and submit_us <= record.start_us < eligible_us:
-        return record.start_us
-    return eligible_us
 
 
 @final

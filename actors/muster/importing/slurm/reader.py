@@ -2,30 +2,27 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from datetime import UTC, tzinfo
-from typing import Final, final
+from typing import final
 
 import attrs
 
 from muster.feeds import FeedError
-from muster.importing.slurm.cluster.accounts import read_accounts
+from muster.importing.slurm.cluster.accounts import Tree, read_accounts
 from muster.importing.slurm.cluster.qos import read_qos
 from muster.importing.slurm.cluster.setup import Setup, read_setup
 from muster.importing.slurm.documents import is_document, read_documents
-from muster.importing.slurm.jobs import Jobs, Priority
+from muster.importing.slurm.jobs import Jobs
 from muster.importing.slurm.limits import Limits
 from muster.importing.slurm.lines import read_lines
-from muster.importing.slurm.records import Record
-from muster.importing.slurm.scheduling import take_scheduler
+from muster.importing.slurm.priorities import Source, note_priorities, priority_of
+from muster.importing.slurm.scheduling import Scopes, note_parameters, take_nodes
 from muster.importing.slurm.shapes import Shapes
 from muster.importing.slurm.values import Times
 from muster.importing.workload.queues import Queues
 from muster.importing.workload.reading import Opener, opened
 from muster.importing.workload.workload import Workload
-
-_LARGEST: Final = 2**31 - 1
-_NOTHING: Final[Mapping[str, str]] = {}
 
 
 @final
@@ -35,14 +32,14 @@ class Sources:
 
     Attributes:
         zone: The time zone of times without an offset.
-        by_job: Whether the priority of a job is what sacct says; else it is 0.
-        qos: A file with the priorities of qualities of service, which jobs get then, or None.
+        priority: Where the priorities of asks come from; None for what is like Slurm's order.
+        qos: A file with the priorities of qualities of service, or None.
         accounts: A file with the tree of accounts, or None.
         conf: A file that says how Slurm schedules, or None.
     """
 
     zone: tzinfo = UTC
-    by_job: bool = False
+    priority: Source | None = None
     qos: str | None = None
     accounts: str | None = None
     conf: str | None = None
@@ -68,21 +65,26 @@ def read_slurm(
     Raises:
         FeedError: If a file cannot be read or is none such, or no node has vcores.
     """
-    paths = _NOTHING
-    if sources.accounts is not None:
-        tree = read_accounts(sources.accounts, workload.account)
-        paths = tree.paths
-        workload.settings |= tree.settings
+    tree = Tree() if sources.accounts is None else read_accounts(sources.accounts, workload.account)
     setup = Setup() if sources.conf is None else read_setup(sources.conf)
-    take_scheduler(setup, workload)
-    priority = _priority(sources)
+    qos = dict[str, int]() if sources.qos is None else read_qos(sources.qos)
+    priority = priority_of(sources.priority, setup, qos)
     shapes = Shapes(workload.nodes)
     if not shapes.cores:
         msg = "sacct does not say which nodes there are: give --nodes, such as what "
         msg += "`scontrol show node` prints, a slurm.conf, or '32x vcore=64,memory=256Gi'"
         raise FeedError(files[0], msg)
     limits = Limits(setup.partitions, workload.account)
-    jobs = Jobs(workload, queues, shapes, priority, paths, limits)
+    scopes = Scopes(setup, workload.nodes)
+    jobs = Jobs(
+        workload,
+        queues,
+        shapes=shapes,
+        priority=priority,
+        paths=tree.paths,
+        limits=limits,
+        scopes=scopes,
+    )
     times = Times(sources.zone)
     for file in files:
         with opened(file, opener) as source:
@@ -94,33 +96,28 @@ def read_slurm(
             for record, line in records:
                 jobs.take(record, f"{file}:{line}")
     jobs.finish()
+    _take_limits(tree, scopes, sources, workload)
+    take_nodes(setup, workload)
+    scopes.take(workload)
+    note_parameters(setup, workload)
+    note_priorities(sources.priority, setup, workload)
+
+
+# IMPORT-12
+def _take_limits(tree: Tree, scopes: Scopes, sources: Sources, workload: Workload) -> None:
+    """Give the queues of accounts their limits: each of them where an account has several."""
     paths_of_jobs = {above for path in workload.queues for above in _with_above(path)}
-    workload.settings = {
-        path: setting for path, setting in workload.settings.items() if path in paths_of_jobs
-    }
+    for path, setting in tree.settings.items():
+        below = path.removeprefix("root.")
+        places = [path, *(f"root.{scope}.{below}" for scope in sorted(scopes.names))]
+        found = [place for place in places if place in paths_of_jobs]
+        workload.settings |= dict.fromkeys(found, setting)
+        if len(found) > 1:
+            text = "has jobs in several scopes, each of which may use all of its GrpTRES"
+            workload.account.note("account", text, sources.accounts or "", ", ".join(found))
 
 
 def _with_above(path: str) -> Sequence[str]:
     """Return the path of a queue, and those of the queues above it."""
     names = path.split(".")
     return [".".join(names[:depth]) for depth in range(1, len(names) + 1)]
-
-
-def _priority(sources: Sources) -> Priority:
-    if sources.qos is not None:
-        priorities = read_qos(sources.qos)
-        return lambda record: priorities.get(record.qos, 0)
-    return _of_job if sources.by_job else _none
-
-
-def _none(record: Record) -> int:
-    """Return 0: the priorities of Slurm change all the time."""
-    del record
-    return 0
-
-
-def _of_job(record: Record) -> int:
-    """Return the priority that a job had when it started, or at last."""
-    text = record.priority
-    is_number = text.isdecimal() and text.isascii() and len(text) < 20
-    return min(int(text), _LARGEST) if is_number else 0

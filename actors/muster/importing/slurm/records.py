@@ -125,3 +125,13 @@ class Record:
     submit: str
     limit_s: int | None = None
     is_unlimited: bool = False
+
+    @property
+    def comes_us(self) -> int:
+        """When a job comes: when it was submitted, or could start, if that was later."""
+        submit_us, eligible_us = self.submit_us, self.eligible_us
+        if submit_us is None or eligible_us is None or eligible_us <= submit_us:
+            return submit_us if submit_us is not None else eligible_us or 0
+        if self.start_us is not None and submit_us <= self.start_us < eligible_us:
+            return self.start_us
+        return eligible_us

@@ -152,7 +152,7 @@ class _Reader:
         queue = self._queues.of(fields)
         if queue is None:
             said = ", ".join(f"{name} {value}" for name, value in fields.items() if value)
-            self._account.leave_out(_JOB, "no queue for it: see --queues", place, said)
+            self._account.leave_out(_JOB, "no queue for it: see --mapping", place, said)
             return
         self._account.taken[_JOB] += 1
         if values[16] > 0:

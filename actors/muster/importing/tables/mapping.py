@@ -13,6 +13,7 @@ from muster.config_files import parse_document
 from muster.feeds import parse_date
 from muster.importing.tables.fields import Reader
 from muster.importing.tables.times import UNITS, Clock
+from muster.importing.workload.queues import OTHERS, RULES
 from muster_core.config.document import Node, Scalar
 from muster_core.config.names import canonical_path
 from muster_core.errors import ConfigError, Problem, QuantityError
@@ -25,7 +26,7 @@ _PLACE: Final = re.compile(r"\{([^{}]*)\}")
 _FIELDS: Final = (
     "job", "submit", "start", "end", "duration", "estimate", "user", "group", "resources", "tasks",
     "amounts", "per_node", "wide", "priority", "selector", "queue", "fields", "missing", "where", "time",
-    "nodes", "delimiter",
+    "nodes", "delimiter", RULES, OTHERS,
 )  # fmt: skip
 _SINGLE: Final = (
     "job", "submit", "start", "end", "duration", "estimate", "user", "group", "tasks",
@@ -97,6 +98,8 @@ class Mapped:
         clock: How instants and times are written.
         nodes: What a table of nodes means, or None.
         delimiter: What parts the cells.
+        has_rules: Whether it says which jobs go to which queues by rules, for ``read_queues``.
+        fields: All fields that stand in it.
     """
 
     file: str
@@ -123,6 +126,8 @@ class Mapped:
     clock: Clock
     nodes: TableOfNodes | None
     delimiter: str
+    has_rules: bool
+    fields: tuple[str, ...]
 
 
 def read_mapping(file: str) -> Mapped:
@@ -161,6 +166,10 @@ def _mapped(document: Node, reader: Reader) -> Mapped | None:
     selector = _texts(entries.get("selector"), "selector", reader)
     where = reader.table(entries.get("where"), "where", None)
     queue = _queue(entries.get("queue"), reader)
+    if RULES in entries and "queue" in entries:
+        reader.refuse(entries["queue"], "queue", "stands beside `queues`: write it as `others`")
+    if OTHERS in entries and RULES not in entries:
+        reader.refuse(entries[OTHERS], OTHERS, "stands without `queues`: write it as `queue`")
     names = [
         *(column for column in columns.values() if column),
         *(amount.column for amount in resources.values()),
@@ -198,6 +207,8 @@ def _mapped(document: Node, reader: Reader) -> Mapped | None:
         clock=_clock(entries.get("time"), reader),
         nodes=_nodes(entries.get("nodes"), reader),
         delimiter=_delimiter(entries.get("delimiter"), reader),
+        has_rules=RULES in entries,
+        fields=tuple(entries),
     )
 
 

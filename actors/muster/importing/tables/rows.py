@@ -144,7 +144,7 @@ class _Rows:
         if queue is None:
             named = {name: row[name].strip() for name in mapped.names[:4]}
             said = ", ".join(f"{name} {value}" for name, value in named.items() if value)
-            raise _LeftOutError("no queue for it: see --queues", said)
+            raise _LeftOutError("no queue for it: see --mapping", said)
         app = self._name(row)
         parts = self._parts(row, self._run_us(row, place), app, place)
         tasks = sum(part.count for part in parts)

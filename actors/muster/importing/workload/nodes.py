@@ -36,12 +36,14 @@ class NodeFields:
         capacity: Its resources, as a feed writes them.
         attributes: Its attributes for selectors.
         schedulable: Whether it accepts asks.
+        weight: Its weight in Slurm, where nodes of the lowest get jobs first; no feed has it.
     """
 
     name: str
     capacity: Mapping[str, int | float | str]
     attributes: Mapping[str, str] = attrs.Factory(dict[str, str])
     schedulable: bool = True
+    weight: int = 1
 
     def event(self) -> dict[str, object]:
         """Return the event that adds it."""

@@ -19,8 +19,8 @@ from muster_core.errors import ConfigError, Problem
 from muster_core.values.nearest import did_you_mean
 
 QUEUE: Final = "queue"
-_RULES: Final = "queues"
-_OTHERS: Final = "others"
+RULES: Final = "queues"
+OTHERS: Final = "others"
 _PATH: Final = "_path"
 _PLACE: Final = re.compile(r"\{([^{}]*)\}")
 _WILD: Final = re.compile(r"[*?\[]")
@@ -127,7 +127,7 @@ def default_queues(paths: Iterable[str], names: Collection[str]) -> Queues:
     return Queues(rules, names)
 
 
-def read_queues(file: str, names: Collection[str]) -> Queues:
+def read_queues(file: str, names: Collection[str], rest: Collection[str] = ()) -> Queues:
     """Read a mapping file.
 
     It is YAML: under ``queues`` a list of rules, each with a ``queue`` and patterns for fields;
@@ -136,6 +136,7 @@ def read_queues(file: str, names: Collection[str]) -> Queues:
     Args:
         file: Its name.
         names: The fields that jobs have, such as ``account``.
+        rest: What else may stand in the file, which others read.
 
     Raises:
         ConfigError: If it cannot be read, or is no such file; with the lines.
@@ -147,7 +148,7 @@ def read_queues(file: str, names: Collection[str]) -> Queues:
         raise ConfigError([Problem(path="", message=message, file=file)]) from None
     document = parse_document(text, file=file)
     problems: list[Problem] = []
-    rules = _rules(document, names, partial(_complain, problems, file))
+    rules = _rules(document, names, rest, partial(_complain, problems, file))
     if problems:
         raise ConfigError(problems)
     return Queues(rules, names)
@@ -160,26 +161,28 @@ def _complain(problems: list[Problem], file: str, node: Node, path: str, message
     problems.append(Problem(path=path, message=message, line=node.line, file=file))
 
 
-def _rules(document: Node, names: Collection[str], complain: _Complain) -> list[Rule]:
+def _rules(
+    document: Node, names: Collection[str], rest: Collection[str], complain: _Complain
+) -> list[Rule]:
     rules: list[Rule] = []
     others: list[Rule] = []
     if not isinstance(document, Table) or not document.entries:
-        complain(document, "", f"{describe(document)} is not a map with `{_RULES}`")
+        complain(document, "", f"{describe(document)} is not a map with `{RULES}`")
         return rules
     for key, value in document.entries:
         name = key.text if isinstance(key, Scalar) else ""
-        if name == _RULES and isinstance(value, Listing):
+        if name == RULES and isinstance(value, Listing):
             for number, item in enumerate(value.items):
-                rule = _rule(item, f"{_RULES}[{number}]", names, complain)
+                rule = _rule(item, f"{RULES}[{number}]", names, complain)
                 rules += [] if rule is None else [rule]
-        elif name == _OTHERS:
-            path = _path(value, _OTHERS, names, complain)
+        elif name == OTHERS:
+            path = _path(value, OTHERS, names, complain)
             others += [] if path is None else [Rule((), path)]
-        elif name == _RULES:
+        elif name == RULES:
             complain(value, name, f"{describe(value)} is not a list of rules")
-        else:
-            hint = did_you_mean(name, (_RULES, _OTHERS))
-            complain(key, name, f"is unknown: `{_RULES}` and `{_OTHERS}` can stand here{hint}")
+        elif name not in rest:
+            hint = did_you_mean(name, (RULES, OTHERS))
+            complain(key, name, f"is unknown: `{RULES}` and `{OTHERS}` can stand here{hint}")
     return rules + others
 
 

@@ -15,7 +15,7 @@ from muster.feeds._encodings.encode import Encoder, to_json_line
 from muster.feeds._encodings.raw import Encoding
 from muster.feeds._encodings.target import Output, Target
 from muster.importing.workload.account import Account
-from muster.importing.workload.jobs import Job
+from muster.importing.workload.jobs import Job, Starts
 from muster.importing.workload.nodes import NodeFields
 from muster.importing.workload.spool import Spool
 from muster.importing.workload.texts import gang_name_of, seconds_of
@@ -73,8 +73,10 @@ class Workload:
         until_us: Jobs after this instant are not wanted; None for all.
         nodes: The nodes with which the feed begins.
         settings: What a made configuration says of queues, by their paths, beside their names.
+        partition: What it says of the partition itself, beside its queues.
         comments: What a made configuration says of them, in lines of a text.
         remarks: What its user should know of it, each in one line.
+        starts: Gets the real start of each job when the feed is written, or None.
         head: Other events with which it begins, after the nodes, such as priority classes.
     """
 
@@ -85,8 +87,10 @@ class Workload:
         self.until_us: int | None = None
         self.nodes: list[NodeFields] = []
         self.settings: dict[str, Mapping[str, object]] = {}
+        self.partition: dict[str, object] = {}
         self.comments: list[str] = []
         self.remarks: list[str] = []
+        self.starts: Starts | None = None
         self.head: list[Event] = []
         self._spool = Spool()
         self._queues: set[str] = set()
@@ -145,7 +149,8 @@ class Workload:
         asks = sum(part.count for part in job.parts)
         head = _encoded(job.app_event(app)).encode()
         name = None if job.is_alone else job.app
-        self._spool.add(job.at_us, (head, name, job.ends_us, events, asks))
+        real = (job.start_us, job.partition, len(job.parts))
+        self._spool.add(job.at_us, (head, name, job.ends_us, events, asks, real))
 
     def event(self, at_us: int, event: Event, *, before: bool = False) -> None:
         """Put in any other event, such as a node that comes later.
@@ -155,7 +160,7 @@ class Workload:
             event: The event.
             before: Whether it stands before all jobs of this instant.
         """
-        record = (None, None, None, [_encoded(event).encode()], 0)
+        record = (None, None, None, [_encoded(event).encode()], 0, None)
         self._spool.add(at_us, record, before=before)
 
     def write(
@@ -199,8 +204,12 @@ class Workload:
         )
 
     def _write_jobs(self, feed: _Feed) -> None:
-        for at_us, (head, name, ends_us, events, asks) in self._spool.in_order():
+        if self.starts is not None:
+            self.starts.origin_us = self._spool.first_us or 0
+        for at_us, (head, name, ends_us, events, asks, real) in self._spool.in_order():
             feed.asks += asks
+            if self.starts is not None and real is not None:
+                self.starts.add(*real)
             if head is None or name is None:
                 feed.alone(at_us, head, events)
             else:
@@ -300,13 +309,16 @@ def parents_with_jobs(queues: Sequence[str]) -> list[tuple[str, str]]:
 
 
 def configuration_of(
-    queues: Sequence[str], settings: Mapping[str, Mapping[str, object]] = MappingProxyType({})
+    queues: Sequence[str],
+    settings: Mapping[str, Mapping[str, object]] = MappingProxyType({}),
+    partition: Mapping[str, object] = MappingProxyType({}),
 ) -> dict[str, Any]:
     """Return a configuration that has queues, each submitted to by everybody.
 
     Args:
         queues: Their paths.
         settings: What it says of queues, by their paths; these queues are in it, too.
+        partition: What it says of the partition itself.
     """
     root: dict[str, Any] = {"name": "root", "submitacl": "*", **settings.get("root", {})}
     made: dict[str, dict[str, Any]] = {"root": root}
@@ -317,4 +329,4 @@ def configuration_of(
             if path not in made:
                 made[path] = {"name": names[depth - 1], **settings.get(path, {})}
                 made[above].setdefault("queues", []).append(made[path])
-    return {"partitions": [{"name": "default", "queues": [root]}]}
+    return {"partitions": [{"name": "default", **partition, "queues": [root]}]}

@@ -62,6 +62,7 @@ class Node:
         gres: Its other resources, by ``name`` or ``name:type``.
         features: Its active features.
         partitions: Its partitions.
+        weight: Its weight: nodes of the lowest get jobs first.
     """
 
     name: str
@@ -71,6 +72,7 @@ class Node:
     gres: Mapping[str, int]
     features: tuple[str, ...]
     partitions: frozenset[str]
+    weight: int = 1
 
     @property
     def is_gone(self) -> bool:
@@ -164,6 +166,7 @@ def node_of(fields: Mapping[str, str]) -> Node | None:
         gres=gres_of(fields.get("Gres", "")),
         features=tuple(_listed(fields.get("ActiveFeatures", ""))),
         partitions=frozenset(_listed(fields.get("Partitions", ""))),
+        weight=_int(fields.get("Weight", "1")),
     )
 
 

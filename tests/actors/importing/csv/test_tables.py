@@ -334,3 +334,37 @@ def test_a_configuration_of_ones_own(tmp_path: Path) -> None:
     assert result.exit_code == 0
     assert run("validate", made).exit_code == 0
     assert run("replay", tmp_path / "f.jsonl", "--strict").exit_code == 0
+
+
+# IMPORT-4: one mapping file
+def test_the_mapping_file_also_says_which_jobs_go_to_which_queues(tmp_path: Path) -> None:
+    mapping = f"{PLAIN}fields: [team, kind]\nqueues: [{{team: red, queue: 'root.{{kind}}'}}]\n"
+    table = written(tmp_path / "a.csv", TABLE)
+    more = (*options(tmp_path, f"{mapping}others: root.rest\n"),)
+    events, summary = imported("csv", table, *more)
+    assert {app["app"]: app["queue"] for app in of(events, "add_app")} == {
+        "a": "root.x",
+        "b": "root.rest",
+    }
+    # The old way: a file of its own.
+    rules = written(tmp_path / "queues.yaml", "others: root.all\n")
+    _, summary = imported("csv", table, *options(tmp_path), "--queues", rules)
+    assert summary["queues"] == ["root.all"]
+    elsewhere = tmp_path / "both"
+    elsewhere.mkdir()
+    both = (*options(elsewhere, mapping), "--queues", rules)
+    assert "give them once" in refusal("csv", written(elsewhere / "a.csv", TABLE), *both)
+
+
+# IMPORT-4
+@pytest.mark.parametrize(
+    ("more", "problem"),
+    [
+        ("queues: [{teem: red, queue: root.a}]\n", "queues[0].teem: is no field of these jobs"),
+        ("queue: root.a\nqueues: [{queue: root.b}]\n", "queue: stands beside `queues`"),
+        ("others: root.a\n", "others: stands without `queues`: write it as `queue`"),
+    ],
+)
+def test_rules_in_the_mapping_file_that_are_wrong(tmp_path: Path, more: str, problem: str) -> None:
+    table = written(tmp_path / "a.csv", TABLE)
+    assert problem in refusal("csv", table, *options(tmp_path, PLAIN + more))

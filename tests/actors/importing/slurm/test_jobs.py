@@ -144,7 +144,8 @@ def test_since_and_until(tmp_path: Path) -> None:
     assert causes(summary) == {"outside --since and --until": 1}
 
 
-def test_fields_choose_queues(tmp_path: Path) -> None:
+@pytest.mark.parametrize("name", ["--mapping", "--queues"])
+def test_fields_choose_queues(tmp_path: Path, name: str) -> None:
     fields = {
         "Partition": "batch", "QOS": "high", "JobName": "train", "WCKey": "w", "Cluster": "c1",
         "Reservation": "class", "Group": "users",
@@ -170,7 +171,7 @@ def test_fields_choose_queues(tmp_path: Path) -> None:
         "root.science.phys.batch.high.al.users.train.class.w.c1",
         "root.other",
     ]
-    assert causes(summary) == {"no queue for it: see --queues": 1}
+    assert causes(summary) == {"no queue for it: see --mapping": 1}
 
 
 def test_jobs_without_an_account_go_to_the_queue_of_their_partition(tmp_path: Path) -> None:

@@ -159,7 +159,7 @@ def test_a_mapping_file_chooses_queues(tmp_path: Path) -> None:
     events, summary = imported("swf", written(tmp_path / "a.swf", text), "--queues", rules)
 
     assert [app["queue"] for app in of(events, "add_app")] == ["root.one", "root.gpu"]
-    assert summary["left_out"][0]["cause"] == "no queue for it: see --queues"
+    assert summary["left_out"][0]["cause"] == "no queue for it: see --mapping"
 
 
 def test_a_feed_that_replays(tmp_path: Path) -> None:

@@ -53,8 +53,8 @@ class Tree:
         settings: What the configuration says of the queues of accounts, by path.
     """
 
-    paths: Mapping[str, str]
-    settings: Mapping[str, Mapping[str, object]]
+    paths: Mapping[str, str] = attrs.Factory(dict[str, str])
+    settings: Mapping[str, Mapping[str, object]] = attrs.Factory(dict[str, Mapping[str, object]])
 
 
 # IMPORT-12

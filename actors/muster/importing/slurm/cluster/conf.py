@@ -21,7 +21,7 @@ _DEEPEST: Final = 20
 
 _NUMBERS: Final = (
     "boards", "corespeccount", "corespersocket", "cpus", "memspeclimit", "procs", "realmemory",
-    "sockets", "socketsperboard", "threadspercore",
+    "sockets", "socketsperboard", "threadspercore", "weight",
 )  # fmt: skip
 _CLOSED: Final = re.compile(r"down|drain|fail|future", re.IGNORECASE)
 
@@ -189,6 +189,7 @@ def _node(name: str, words: Mapping[str, str], partitions: list[str], down: str 
         gres=gres_of(words.get("gres", "")),
         features=_features(words),
         partitions=frozenset(partitions),
+        weight=_number(words, "weight", 1),
     )
 
 

@@ -90,6 +90,7 @@ def _made(file: str, nodes: Iterable[Node]) -> list[NodeFields]:
             capacity=_capacity(node),
             attributes=_attributes(node),
             schedulable=not node.is_gone and node.closed is None,
+            weight=node.weight,
         )
     if not made:
         raise FeedError(file, "has no node with CPUs")

@@ -1,4 +1,4 @@
-"""How jobs are scheduled: the time limits of partitions, and the type of the scheduler."""
+"""How jobs are scheduled: what a ``slurm.conf`` says of partitions, and its options."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ RIGHT: Final = "`(scontrol show config; scontrol show partition) > conf.txt`"
 
 _SHOWN_PARTITION: Final = re.compile(r"^PartitionName=\S+\s+AllowGroups=", re.MULTILINE)
 _SHOWN_CONFIG: Final = re.compile(r"^Configuration data as of ", re.MULTILINE)
-_OPTION: Final = re.compile(r"(Scheduler(?:Type|Parameters))\s*=\s*(.*)")
+_OPTION: Final = re.compile(r"([A-Za-z_0-9]+)\s*=\s*(.*)")
 _WHOLE: Final = ("clustername", "slurmctldhost", "controlmachine")
 """Options that each ``slurm.conf`` has: without them a file is a part of one."""
 
@@ -33,15 +33,22 @@ Placed = tuple[str, str]
 @final
 @attrs.frozen
 class Partition:
-    """The time limits of a partition, in seconds.
+    """What a partition says of its jobs.
 
     Attributes:
-        default_s: That of jobs that do not say one; None if that is ``most_s``.
-        most_s: The longest that jobs may say; None if there is none.
+        default_s: The time limit of jobs that do not say one, in seconds; None if that is
+            ``most_s``.
+        most_s: The longest time limit that jobs may say, in seconds; None if there is none.
+        spreads: Whether its jobs get the least loaded nodes: ``LLN``.
+        tier: ``PriorityTier``: jobs of a higher one go first.
+        place: Where it stands, such as ``slurm.conf:12``.
     """
 
     default_s: int | None
     most_s: int | None
+    spreads: bool = False
+    tier: int = 1
+    place: str = ""
 
 
 @final
@@ -50,14 +57,20 @@ class Setup:
     """How jobs are scheduled.
 
     Attributes:
-        partitions: The time limits of partitions, by their names.
+        partitions: What partitions say, by their names.
         scheduler: ``SchedulerType``; None if nothing says it.
-        parameters: ``SchedulerParameters``; None if there are none.
+        options: All options that have a value, by their names in lower case.
     """
 
     partitions: Mapping[str, Partition] = attrs.Factory(dict[str, Partition])
     scheduler: Placed | None = None
-    parameters: Placed | None = None
+    options: Mapping[str, Placed] = attrs.Factory(dict[str, Placed])
+
+    def words(self, option: str) -> Mapping[str, str]:
+        """Return the parts of an option such as ``bf_window=60,defer``: names in lower case."""
+        value, _ = self.options.get(option, ("", ""))
+        parts = (part.partition("=") for part in value.split(",") if part.strip())
+        return {name.strip().lower(): text.strip() for name, _, text in parts}
 
 
 def read_setup(file: str) -> Setup:
@@ -71,7 +84,12 @@ def read_setup(file: str) -> Setup:
         return _shown(text, file)
     conf = Conf()
     conf.read(file)
-    scheduler = _placed(conf, "schedulertype")
+    options = {
+        name: (value, f"{where}:{number}")
+        for name, (value, where, number) in conf.options.items()
+        if value
+    }
+    scheduler = options.get("schedulertype")
     if scheduler is None and any(name in conf.options for name in _WHOLE):
         scheduler = (_DEFAULT_TYPE, file)
     if scheduler is None and not conf.partitions:
@@ -83,14 +101,7 @@ def read_setup(file: str) -> Setup:
         name: _partition(words, where, number)
         for name, (words, where, number) in conf.partitions.items()
     }
-    return Setup(partitions, scheduler, _placed(conf, "schedulerparameters"))
-
-
-def _placed(conf: Conf, name: str) -> Placed | None:
-    if name not in conf.options:
-        return None
-    value, file, number = conf.options[name]
-    return (value, f"{file}:{number}") if value else None
+    return Setup(partitions, scheduler, options)
 
 
 def _shown(text: str, file: str) -> Setup:
@@ -106,17 +117,24 @@ def _shown(text: str, file: str) -> Setup:
             words = {name.lower(): value for name, value in fields_of(begun).items()}
             partitions[words["partitionname"]] = _partition(words, file, first)
         begun, first = (line, number) if line.startswith("PartitionName=") else ("", number)
-        option = _OPTION.match(line)
+        option = None if begun else _OPTION.match(line)
         if option is not None and option[2].strip().lower() not in ("", "(null)"):
-            options[option[1]] = (option[2].strip(), f"{file}:{number}")
-    return Setup(partitions, options.get("SchedulerType"), options.get("SchedulerParameters"))
+            options[option[1].lower()] = (option[2].strip(), f"{file}:{number}")
+    return Setup(partitions, options.get("schedulertype"), options)
 
 
 def _partition(words: Mapping[str, str], file: str, number: int) -> Partition:
-    """Return the limits of a partition; one that does not say the longest time has none."""
+    """Return what a partition says; one that does not say the longest time has no limit."""
+    tier = words.get("prioritytier") or words.get("priority") or "1"
+    if not re.fullmatch("[0-9]{1,5}", tier):
+        msg = f"PriorityTier: {tier!r} is not a whole number up to 65533"
+        raise FeedError(file, msg, number)
     return Partition(
         default_s=_limit("DefaultTime", words, file, number),
         most_s=_limit("MaxTime", words, file, number),
+        spreads=words.get("lln", "").lower() == "yes",
+        tier=int(tier),
+        place=f"{file}:{number}",
     )
 
 

@@ -39,14 +39,17 @@ def _read(folder: Path, text: str) -> Setup:
 def test_what_scontrol_prints(tmp_path: Path) -> None:
     setup = _read(tmp_path, _SHOWN)
     assert setup.partitions == {
-        "batch": Partition(default_s=600, most_s=49 * 3600),
-        "free": Partition(default_s=None, most_s=None),
+        "batch": Partition(default_s=600, most_s=49 * 3600, place=f"{tmp_path}/conf.txt:8"),
+        "free": Partition(default_s=None, most_s=None, place=f"{tmp_path}/conf.txt:14"),
     }
     assert setup.scheduler == ("sched/backfill", f"{tmp_path}/conf.txt:4")
-    assert setup.parameters == ("bf_interval=1", f"{tmp_path}/conf.txt:2")
+    assert setup.options["schedulerparameters"] == ("bf_interval=1", f"{tmp_path}/conf.txt:2")
+    assert "scronparameters" not in setup.options
     # In one line for each, and without anything else.
     lines = _SHOWN[_SHOWN.index("PartitionName") :].replace("\n   ", " ")
-    assert _read(tmp_path, lines) == Setup(setup.partitions)
+    again = _read(tmp_path, lines)
+    assert list(again.partitions) == ["batch", "free"]
+    assert again == Setup(again.partitions)
 
 
 @pytest.mark.parametrize(

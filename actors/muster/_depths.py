@@ -1,7 +1,7 @@
-"""Warnings about a ``backfill.depth`` that stands where nothing reads it.
+"""Warnings about a ``backfill.depth`` that nothing reads, or that is too small for limits of users.
 
-The scheduler ignores such a depth; what it announces of a configuration does not change. These
-warnings are for those who read files, and come beside the others in ``Configuration.told``.
+What the scheduler announces of a configuration does not change. These warnings are for those who
+read files, and come beside the others in ``Configuration.told``.
 """
 
 from __future__ import annotations
@@ -28,11 +28,11 @@ _BACKFILL: Final = SchedulingOrder.BACKFILL
 _GREEDY: Final = SchedulingOrder.GREEDY
 
 
-# BACKFILL-31
-def with_idle_depths(
+# BACKFILL-31, IMPORT-21
+def with_depth_warnings(
     configuration: Configuration, document: Node, *, file: str | None = None
 ) -> Configuration:
-    """Return a configuration that also tells of each ``backfill.depth`` that is not read.
+    """Return a configuration that also tells of depths that are not read, or too small.
 
     Args:
         configuration: The configuration.
@@ -40,10 +40,13 @@ def with_idle_depths(
         file: The name of the file, or None for a configuration given inline.
     """
     idle = dict(_idle(configuration.root, None))
-    if not idle:
+    narrow = dict(_narrow(configuration.root, ()))
+    if not idle and not narrow:
         return configuration
     report = Report(file)
     for path, queue in _queues(configuration, Field.top(document, report)):
+        if path in narrow:
+            queue["properties"].fields()[_ORDER].warn(f"{path}: {narrow[path]}")
         for named, owner in _owners(path, queue):
             if named in idle:
                 owner["properties"].fields()[_DEPTH].warn(f"{named}: {idle[named]}")
@@ -72,6 +75,44 @@ def _idle(queue: QueueConfig, scope: QueueConfig | None) -> Iterator[tuple[str, 
             yield _template_of(queue.path), _why(template[_DEPTH], scope or queue, own)
     for child in queue.children:
         yield from _idle(child, scope)
+
+
+def _narrow(queue: QueueConfig, limited: Sequence[str]) -> Iterator[tuple[str, str]]:
+    """Yield who makes a scope of one reservation in which users have limits, and what comes of it.
+
+    Args:
+        queue: The queue to begin at; nothing above it makes a scope.
+        limited: The queues above it with limits of users or groups.
+    """
+    own = _limits(queue)
+    match queue.settings.scheduling_order:
+        case SchedulingOrder.BACKFILL if queue.settings.backfill_depth == 1:
+            found = [*limited, *own, *(path for one in queue.children for path in _all_limits(one))]
+            if found:
+                yield (
+                    queue.path,
+                    (
+                        f"only one job at a time has a reservation here, and one at its limit in "
+                        f"{found[0]} takes it, so large jobs behind it wait as if the order were "
+                        f"greedy: write {_DEPTH} beside it, such as 10"
+                    ),
+                )
+        case SchedulingOrder.GREEDY:
+            for child in queue.children:
+                yield from _narrow(child, (*limited, *own))
+        case _:
+            pass
+
+
+def _all_limits(queue: QueueConfig) -> Iterator[str]:
+    yield from _limits(queue)
+    for child in queue.children:
+        yield from _all_limits(child)
+
+
+def _limits(queue: QueueConfig) -> Sequence[str]:
+    """Return the path of a queue if users or groups have no more than some resources in it."""
+    return [queue.path] if any(entry.max for entry in queue.limits) else []
 
 
 def _why(depth: str, scope: QueueConfig, own: SchedulingOrder) -> str:
