@@ -13,7 +13,7 @@ from muster.service.ledger.lives import KEPT
 from tests.actors.cli.helpers import run
 from tests.actors.serving.here import Here
 from tests.actors.serving.served import Served, until as patiently
-from tests.actors.serving.working import QUEUES, job, node, submit, until
+from tests.actors.serving.working import job, node, running_commands, submit, until
 
 Item = dict[str, Any]
 
@@ -47,8 +47,8 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 def _served(folder: Path) -> Served:
-    options = ("--run", "local", "--state", str(folder / "state"), "--no-node", "--grace", "0.5s")
-    return Served(folder, *options, config=QUEUES)
+    options = ("--state", str(folder / "state"), "--no-node", "--grace", "0.5s")
+    return running_commands(folder, *options)
 
 
 @pytest.fixture(scope="module")
