@@ -120,9 +120,10 @@ def _without_warnings(body: bytes) -> bytes:
         value = orjson.loads(body)
     except orjson.JSONDecodeError:
         return body
-    if not isinstance(value, dict) or "warnings" not in value:
+    if not isinstance(value, dict):
         return body
-    del value["warnings"]
+    for name in ("warnings", "origin"):
+        value.pop(name, None)
     return orjson.dumps(value)
 
 

@@ -57,6 +57,8 @@ class Book:
         told_at: After which batch they were told.
         failures: Where and why the work of asks could not be started last, by application and ask,
             of asks that have not ended otherwise since; the oldest comes first.
+        configured_us: When a configuration came in last, in microseconds since the origin; None if
+            nobody knows.
         queues: Every queue when they were looked at last, by path; None if they never were.
     """
 
@@ -75,6 +77,7 @@ class Book:
         self.told: dict[tuple[str, str], str] = {}
         self.told_at = 0
         self.failures: dict[tuple[str, str], StartFailure] = {}
+        self.configured_us: int | None = None
         self.queues: dict[str, QueueSeen] | None = None
 
     # Applications

@@ -121,6 +121,7 @@ class Inputs:
                 self._change_node(event, at_us)
             case Configure():
                 self._book.queues_changed = True
+                self._book.configured_us = at_us
             case BindFailed() | FailBind() | AddPriorityClass() | AddGang() | RemoveGang():
                 pass
             case _:
