@@ -18,6 +18,7 @@ from muster.service.access.bearer import TokenAccess
 from muster.service.access.sessions import Sessions
 from muster.service.access.who import Access, OpenAccess
 from muster.service.app import make_app
+from muster.service.config_file import ConfigFile
 from muster.service.front.addresses import Address, bind_all
 from muster.service.front.door import Door, never
 from muster.service.front.hosts import Hosts
@@ -27,7 +28,6 @@ from muster.service.health import Health
 from muster.service.hearers import Hearers
 from muster.service.input.intake import open_intake
 from muster.service.input.leases import Leases
-from muster.service.input.origin import ConfigFile
 from muster.service.ledger.following import following
 from muster.service.ledger.ledger import Ledger
 from muster.service.limits.counting import Usage

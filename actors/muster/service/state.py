@@ -17,9 +17,9 @@ if TYPE_CHECKING:
     from muster._surface.scheduler import Scheduler
     from muster.service.access.sessions import Sessions
     from muster.service.access.who import Access
+    from muster.service.config_file import ConfigFile
     from muster.service.health import Health
     from muster.service.input.intake import Intake
-    from muster.service.input.origin import ConfigFile
     from muster.service.ledger.ledger import Ledger
     from muster.service.limits.counting import Usage
     from muster.service.local.binder import LocalBinder

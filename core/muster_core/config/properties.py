@@ -441,7 +441,10 @@ def resolve(own: Mapping[str, str], parent: Settings | None) -> Settings:
         own: The queue's own properties as written, already checked.
         parent: The settings of the parent, or None for the root.
     """
-    return Settings(**{one.attribute: one.resolved(own, parent) for one in PROPERTIES.values()})
+    values: dict[str, Any] = {
+        one.attribute: one.resolved(own, parent) for one in PROPERTIES.values()
+    }
+    return Settings(**values)
 
 
 @final

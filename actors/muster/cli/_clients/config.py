@@ -92,7 +92,7 @@ def _put(address: Address, config: str, form: Form, *, dry_run: bool, since: str
     if answer["applied"]:
         click.echo(f"applied, as batch {answer['batch']:,}")
         # ACCESS-42
-        origin = answer.get("origin") or {}
+        origin: Mapping[str, Any] = answer.get("origin") or {}
         if origin.get("differs"):
             complain(
                 f"the service was started with {printable(origin['file'])}, which says something "

@@ -26,7 +26,7 @@ from muster.service.problems import Problem
 if TYPE_CHECKING:
     from starlette.responses import Response
 
-    from muster.service.input.origin import Origin
+    from muster.service.config_file import Origin
     from muster.service.reading.looking import Looking
     from muster_core.config.model import Configuration
     from muster_core.structures.steps import Steps

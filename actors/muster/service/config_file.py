@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 import logging
 import os
-from collections.abc import Mapping
 from contextlib import suppress
 from enum import Enum, auto
 from pathlib import Path
@@ -195,7 +194,7 @@ class ConfigFile:
 
 def names_of_changes(before: Configuration, after: Configuration) -> str:
     """Return which queues differ between two configurations, for the log."""
-    difference: Mapping[str, Any] = difference_of(before, after)
+    difference: dict[str, Any] = difference_of(before, after)
     names: list[str] = ["the partition"] if difference["partition"] else []
     names += [one["queue"] for one in difference["queues"]]
     more = len(names) - _MOST_NAMES
