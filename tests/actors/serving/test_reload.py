@@ -169,6 +169,15 @@ def test_a_file_that_has_changed_replaces_what_was_applied(tmp_path: Path) -> No
         assert has(served, "root.applied")
 
 
+def test_a_file_that_is_read_again_replaces_what_was_applied(tmp_path: Path, config: Path) -> None:
+    with Served(tmp_path) as served:
+        apply(served, APPLIED)
+        config.write_text(MORE, encoding="utf-8")
+        again(served, f"warning configuration: {config} has changed, and replaces .*root.applied$")
+        served.line("configuration: read again: in force; it changed root.more, root.applied$")
+        assert (has(served, "root.more"), has(served, "root.applied")) == (True, False)
+
+
 def test_a_file_that_changed_while_nothing_was_applied(tmp_path: Path) -> None:
     state = ("--state", str(tmp_path / "state"))
     with Served(tmp_path, *state):

@@ -10,7 +10,7 @@ import trio
 from muster.service.access.who import Role
 from muster.service.endpoints.kinds import FLAG, in_path, integer, query
 from muster.service.endpoints.table import Answer, Asked, Endpoint
-from muster.service.local.following import TEXT, Output, Written
+from muster.service.local.following import EARLIER, TEXT, Output, Written
 from muster.service.local.logs import earlier_of
 from muster.service.problems import Problem
 
@@ -159,7 +159,15 @@ ENDPOINTS: Final = (
             query("follow", FLAG, "Whether to go on until the command has ended.", default=False),
         ),
         answers={
-            200: Answer("What it has written, as it is.", {"type": "string"}, TEXT),
+            200: Answer(
+                "What it has written, as it is.",
+                {"type": "string"},
+                TEXT,
+                headers={
+                    "Muster-Attempt": "Which start of an ask of this name it is.",
+                    EARLIER: "Is there if it is of an earlier ask of this name.",
+                },
+            ),
             404: Answer(
                 "There is no output of this ask, or of this start. `may_start` says whether its "
                 "command is still to start, `earlier` of which starts of earlier asks of this "
