@@ -32,6 +32,7 @@ from click.testing import CliRunner, Result
 from muster.cli._main import muster
 from muster.feeds import OPS
 from muster.service.metrics.table import METRICS
+from muster_core.config.properties import PROPERTIES
 from muster_core.gangs.states import GANG_TRANSITIONS, GangState, GangTrigger
 from muster_core.values.application_states import TIMERS_US, TRANSITIONS, AppState
 
@@ -69,6 +70,26 @@ WRITING = (
 
 SPEED = re.compile(r"in [\d.]+ s\s\([\d,.]+\sa\ssecond\)")
 METRIC_ROWS = re.compile(r"(<!-- metrics -->\n)(?:\|[^\n]*\n)*")
+PROPERTY_ROWS = re.compile(r"(<!-- properties -->\n)(?:\|[^\n]*\n)*")
+PROPERTY_LINKS = {
+    "application.sort.policy": "order.md#applications-of-a-leaf",
+    "application.sort.blocking": "order.md#rounds",
+    "priority.policy": "order.md#priority",
+    "priority.offset": "order.md#priority",
+    "queue.priority": "../preemption.md#queue-priority",
+    "queue.reclaimable": "../preemption.md#reclaim",
+    "queue.create": "#dynamic-queues",
+    "preemption.policy": "../preemption.md#reclaim",
+    "preemption.delay": "../preemption.md#delays",
+    "preemption.required.node": "../preemption.md#node-services",
+    "bind.retry.delay": "feeds.md#back-off",
+    "scheduling.order": "../backfill.md",
+    "backfill.depth": "../backfill.md#how-many-reservations",
+    "estimate.default": "../backfill.md#estimates",
+    "gang.wait.time": "../gangs.md",
+    "gang.deadlock.policy": "../gangs.md#deadlocks",
+}
+"""Where the reference says more about a property, if anywhere."""
 FIELDS = re.compile(r"(<!-- fields of (\w+) -->\n)(?:\|[^\n]*\n)*")
 QUOTED_FILE = re.compile(r"(<!-- ([\w./-]+) -->\n```\w*\n).*?(?=^```$)", re.DOTALL | re.MULTILINE)
 COMMAND = re.compile(
@@ -362,6 +383,19 @@ def metric_rows() -> str:
     return "\n".join([*rows, ""])
 
 
+def property_rows() -> str:
+    """Return the rows about all properties of queues."""
+    rows = ["| property | values | says | default | inherited |", "| --- | --- | --- | --- | --- |"]
+    for name, known in PROPERTIES.items():
+        link = PROPERTY_LINKS.get(name)
+        says = known.about if link is None else f"[{known.about}]({link})"
+        text = known.text(known.default)
+        default = text if known.default is None else f"`{text}`"
+        cells = (f"`{name}`", known.form.words, says, default, known.inheritance)
+        rows.append(f"| {' | '.join(cells)} |")
+    return "\n".join([*rows, ""])
+
+
 @cache
 def output(command: str) -> str:
     """Give what a command says where it belongs, run by this Python."""
@@ -443,6 +477,7 @@ def refreshed(page: str, folder: Path | None = None) -> str:
         folder: Where its commands are run, one after the other; None for where each belongs.
     """
     page = METRIC_ROWS.sub(lambda found: found[1] + metric_rows(), page)
+    page = PROPERTY_ROWS.sub(lambda found: found[1] + property_rows(), page)
     page = FIELDS.sub(lambda found: found[1] + fields_of(found[2]), page)
     page = QUOTED_FILE.sub(
         lambda found: found[1] + (PROJECT / found[2]).read_text(encoding="utf-8"), page

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from pathlib import Path
 from typing import Final
 
 import pytest
 from playwright.sync_api import Browser, expect
 
 from tests.actors.serving.served import Served
-from tests.actors.serving.test_page_overview import EVENTS
+from tests.actors.serving.test_page_overview import EVENTS, MANY
 from tests.page.browsing import serving, window
 
 MORE: Final = {"op": "add_ask", "app": "a b", "ask": "more", "resources": {"vcore": 5}}
@@ -65,6 +66,17 @@ def test_figures_are_drawn_anew_and_read_as_tables(browser: Browser, filled: Ser
         for left in (40, 3):
             page.mouse.move(box["x"] + box["width"] - left, box["y"] + 60)
         page.locator("#tip", has_text="pending3").wait_for()
+        shown.check()
+
+
+# PAGE-87
+def test_reasons_renew_themselves(browser: Browser, tmp_path: Path) -> None:
+    with Served(tmp_path) as served, window(browser, served.urls[0]) as shown:
+        served.client.post("/api/v1/events", json=[*EVENTS, *MANY])
+        shown.open()
+        expect(shown.page.locator(".counted")).to_contain_text("20,002 asks as of")
+        expect(shown.page.locator(".counted")).not_to_contain_text("counted anew")
+        expect(shown.page.get_by_text("20,002", exact=True)).to_be_visible()
         shown.check()
 
 

@@ -6,7 +6,7 @@ a call reads is what was announced: such a call waits until the batches before i
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from functools import partial
 from time import perf_counter
 from typing import TYPE_CHECKING, Final, final
@@ -87,6 +87,7 @@ class LiveCoordinator:
         record: Receives accepted events and ends of batches, or None.
         storage: Keeps what is let in and decided, or None.
         first: The configuration to begin with; None for that of the machine.
+        comes_in: Tells whether ``first`` comes in, where the store has another one; None: it does.
         companion: Hears of every batch, or None.
         meter: Measures batches, or None.
 
@@ -109,6 +110,7 @@ class LiveCoordinator:
         record: Record | None,
         storage: Storage | None = None,
         first: Configuration | None = None,
+        comes_in: Callable[[Configuration], bool] | None = None,
         companion: Companion | None = None,
         meter: Meter | None = None,
     ) -> None:
@@ -132,6 +134,7 @@ class LiveCoordinator:
         self._record = record
         self._storage = storage
         self._first = first
+        self._comes_in = comes_in
         self.ready = trio.Event()
         #: What was announced so far, if announcing comes later than deciding.
         self._statistics: Statistics | None = None
@@ -251,9 +254,8 @@ class LiveCoordinator:
         self._gathered = []
         # Timers that came due while nobody ran go off before anything else.
         await self._batches.run_timers(self._now_us())
-        first = self._first
-        if first is not None and first != self._batches.machine.configuration:
-            await self._run_batch([Configure(first)])
+        if self._first is not None and self._first_comes_in(is_new=storage.is_new):
+            await self._run_batch([Configure(self._first)])
         elif storage.is_new:
             await self._run_batch(())
         await self._resume(bound)
@@ -261,6 +263,20 @@ class LiveCoordinator:
         self._gathered = None
         await announcer.catch_up()
         self._timekeeper.aim(self._batches.machine.next_deadline_us())
+
+    def _first_comes_in(self, *, is_new: bool) -> bool:
+        """Return whether the configuration to begin with is to come in.
+
+        Args:
+            is_new: Whether nothing was kept before.
+        """
+        kept = self._batches.machine.configuration
+        if self._first == kept:
+            return False
+        if is_new or self._comes_in is None:
+            return True
+        with self._blame.taken():
+            return self._comes_in(kept)
 
     async def _run_batch(self, events: Sequence[Event]) -> None:
         """Run a batch of events of the scheduler itself.

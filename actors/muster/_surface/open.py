@@ -41,6 +41,7 @@ if TYPE_CHECKING:
     from muster._runtime.mailbox import Interleave
     from muster._runtime.meter import Meter
     from muster._runtime.storing.storage import Storage
+    from muster_core.config.model import Configuration
     from muster_core.snapshots import Statistics
 
 _DAY_US: Final = 86_400_000_000
@@ -149,7 +150,7 @@ class Parts:
 
 
 @asynccontextmanager
-async def open_parts(
+async def open_parts(  # noqa: PLR0913 - all that a program or a service may choose
     config: Config | None,
     *,
     partition: str | None,
@@ -163,11 +164,14 @@ async def open_parts(
     interleave: Interleave | None,
     companion: Companion | None = None,
     meter: Meter | None = None,
+    comes_in: Callable[[Configuration, int], bool] | None = None,
 ) -> AsyncGenerator[Parts, None]:
     """Run the parts of a scheduler; see :func:`open_scheduler`.
 
     The companion, if there is one, hears of every batch before callers and observers do. The
-    meter, if there is one, measures batches.
+    meter, if there is one, measures batches. Where the store has another configuration than the
+    one that is given, ``comes_in`` is asked whether that one comes in; it gets the one in force,
+    and the origin of time in microseconds since 1970.
     """
     _check_limits(bind_timeout, bind_attempts)
     configuration = configuration_of(config, partition)
@@ -215,6 +219,7 @@ async def open_parts(
             record=record,
             storage=storage,
             first=None if storage is None or config is None else configuration,
+            comes_in=None if comes_in is None else lambda kept: comes_in(kept, start_us),
             companion=companion,
             meter=meter,
         )

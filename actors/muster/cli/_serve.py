@@ -112,7 +112,13 @@ def _run_as(
 
 
 @click.command("serve", epilog=example("muster serve --config queues.yaml --state state"))
-@click.option("--config", type=_FILE, metavar="FILE", help="The configuration.")
+@click.option(
+    "--config",
+    type=_FILE,
+    metavar="FILE",
+    help="The configuration. One that was applied since it was read stays in force until the file "
+    "changes.",
+)
 @click.option("--partition", metavar="NAME", help="The partition to run.")
 @click.option(
     "--state",

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Callable, Sequence
+from functools import partial
 from typing import TYPE_CHECKING, Final, cast, final
 
 import trio
@@ -17,6 +18,7 @@ from muster.service.access.bearer import TokenAccess
 from muster.service.access.sessions import Sessions
 from muster.service.access.who import Access, OpenAccess
 from muster.service.app import make_app
+from muster.service.config_file import ConfigFile
 from muster.service.front.addresses import Address, bind_all
 from muster.service.front.door import Door, never
 from muster.service.front.hosts import Hosts
@@ -37,7 +39,7 @@ from muster.service.running.cluster import open_ray, running_ray
 from muster.service.running.commands import open_local, running_local, serve_jobs
 from muster.service.running.files import make_room
 from muster.service.running.heartbeat import beat
-from muster.service.running.reload import Reloader
+from muster.service.running.reload import Reloader, configuration_of
 from muster.service.state import Service
 from muster.service.streaming.broadcast import Broadcast
 from muster.service.yunikorn.site import make_site, may_come_from_anywhere, refusal
@@ -133,6 +135,7 @@ class _Running:
     ) -> None:
         self.options = options
         self._config = config
+        self._config_file = ConfigFile(options.config, options.state)
         self.access = OpenAccess() if options.tokens is None else TokenAccess(options.tokens)
         self.certificate = (
             None
@@ -217,6 +220,7 @@ class _Running:
                     ledger, metrics.counting, self.broadcast.tail, self.leases, self.roll
                 ),
                 meter=metrics.meter,
+                comes_in=partial(self._comes_in, ledger),
             ) as parts,
         ):
             statistics = parts.statistics()
@@ -234,6 +238,16 @@ class _Running:
                 running_ray(ray, service),
             ):
                 await self._work(service)
+
+    # ACCESS-40
+    def _comes_in(self, ledger: Ledger, kept: Configuration, origin_us: int) -> bool:
+        """Return whether the file comes in at the start, where another one was kept."""
+        assert self._config is not None, "nothing is compared without a file"
+        at_us = ledger.book.configured_us
+        applied_us = None if at_us is None else origin_us + at_us
+        comes_in, told = self._config_file.tell(kept, self._config, applied_us)
+        _LOG.info("configuration: %s: %s", self.options.config, told, extra=_CHANGE)
+        return comes_in
 
     def _service_of(
         self,
@@ -261,11 +275,14 @@ class _Running:
             intake=open_intake(self.options.state, self.leases),
             started_us=started_us,
             sessions=self.sessions,
+            config_file=self._config_file,
             past=Moments(self.options.state),
         )
 
     async def _work(self, service: Service) -> None:
         """Answer requests until the service is to end, and those under way after that."""
+        if self._config is not None and self._config == await service.look(configuration_of):
+            await trio.to_thread.run_sync(service.config_file.note, self._config)
         self.health.answered(service.ledger.batch)
         self.health.is_ready = True
         _LOG.info("ready, at batch %d", service.ledger.batch, extra=_CHANGE)

@@ -17,6 +17,7 @@ if TYPE_CHECKING:
     from muster._surface.scheduler import Scheduler
     from muster.service.access.sessions import Sessions
     from muster.service.access.who import Access
+    from muster.service.config_file import ConfigFile
     from muster.service.health import Health
     from muster.service.input.intake import Intake
     from muster.service.ledger.ledger import Ledger
@@ -58,6 +59,7 @@ class Service:
         started_us: When the service started, in microseconds since 1970 in UTC.
         sessions: Who has logged in to the page.
         findings: What the page has found in the latest decisions.
+        config_file: The file of ``--config``, and what it said last.
         past: The past states that were looked at last.
     """
 
@@ -77,6 +79,7 @@ class Service:
     intake: Intake
     started_us: int
     sessions: Sessions
+    config_file: ConfigFile
     past: Moments
     findings: Findings = attrs.field(factory=Findings)
 
@@ -109,6 +112,11 @@ class Service:
         """
         with self.usage.calls.taken():
             return await self.client.call(call, answer)
+
+    def configured_us(self) -> int | None:
+        """Return when a configuration came in last, in microseconds since 1970, or None."""
+        at_us = self.ledger.book.configured_us
+        return None if at_us is None else self.unix_us(at_us)
 
     def now_us(self) -> int:
         """Return the present instant of the machine's clock, in microseconds since the origin."""

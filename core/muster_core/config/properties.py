@@ -1,13 +1,14 @@
 """The properties of queues: values, defaults, inheritance (CONFIG-39 to CONFIG-56).
 
-There is one :class:`Property` for each name; :func:`resolve` fills in what a queue inherits.
-Names are case-sensitive; values are not.
+There is one :class:`Property` for each name, and all that is known of a property stands in it: the
+reader, :func:`resolve`, the page of a queue and the reference go by the table. Names are
+case-sensitive; values are not.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
-from typing import TYPE_CHECKING, Any, Final, Generic, TypeVar, final
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING, Any, Final, TypeVar, final
 
 import attrs
 
@@ -18,10 +19,12 @@ from muster_core.values.configuration.partition import (
     Settings,
     SortPolicy,
 )
+from muster_core.values.configuration.property import Form, Inheritance, Property
 from muster_core.values.errors import QuantityError
 from muster_core.values.nearest import did_you_mean
 from muster_core.values.quantities import (
     MAX_INT32,
+    format_duration,
     parse_duration,
     parse_go_int32,
     parse_integer,
@@ -30,10 +33,7 @@ from muster_core.values.quantities import (
 
 if TYPE_CHECKING:
     from muster_core.config.fields import Field
-
-# Looking up a member of an enum takes ten times as long, and this is done for each queue.
-_DISABLED: Final = PreemptionPolicy.DISABLED
-_DEFAULT: Final = PreemptionPolicy.DEFAULT
+    from muster_core.values.configuration.partition import QueueConfig
 
 # CONFIG-49
 SYSTEM_CLASSES: Final = 1_000_000_000
@@ -46,24 +46,10 @@ MAX_DEPTH: Final = 100
 T = TypeVar("T")
 
 
-@final
-@attrs.frozen
-class Property(Generic[T]):
-    """One property: its name, and the parser of its values."""
-
-    name: str
-    parse: Callable[[str], T]
-
-    # CONFIG-41
-    def of(self, own: Mapping[str, str], otherwise: T) -> T:
-        """Return the queue's own value, or ``otherwise`` if it has none."""
-        text = own.get(self.name)
-        return otherwise if text is None else self.parse(text)
-
-
 # CONFIG-40
-def _choice(values: Mapping[str, T]) -> Callable[[str], T]:
-    """Return a parser that accepts some texts, in any case."""
+def _choice(values: Mapping[str, T]) -> Form[T]:
+    """Return the form of values that are some texts, in any case."""
+    written = {value: text for text, value in values.items()}
 
     def parse(text: str) -> T:
         lowered = text.lower()
@@ -72,7 +58,7 @@ def _choice(values: Mapping[str, T]) -> Callable[[str], T]:
             raise ValueError(msg)
         return values[lowered]
 
-    return parse
+    return Form(parse, written.__getitem__, ", ".join(f"`{text}`" for text in values))
 
 
 # CONFIG-47
@@ -105,46 +91,195 @@ def _depth(text: str) -> int:
     return parse_integer(text, 1, MAX_DEPTH)
 
 
-_ENABLED: Final = {"enabled": True, "disabled": False}
+_SWITCH: Final = _choice({"enabled": True, "disabled": False})
+_DURATION: Final = Form(_duration, format_duration, "a duration, may be 0")
+_ABOVE_0: Final = "a duration above 0"
 
+# CONFIG-42
 SORT_POLICY: Final = Property(
-    "application.sort.policy", _choice({policy.value: policy for policy in SortPolicy})
+    "application.sort.policy",
+    "sort_policy",
+    _choice({policy.value: policy for policy in SortPolicy}),
+    Inheritance.YES,
+    "in which order a leaf serves its applications",
+    {
+        "fifo": "applications in the order in which they came",
+        "fair": "applications with the smallest share first",
+        "stateaware": "as fifo, but only one application starts at a time",
+    },
 )
-SORT_PRIORITY: Final = Property("application.sort.priority", _choice(_ENABLED))
-SORT_BLOCKING: Final = Property("application.sort.blocking", _choice(_ENABLED))
-PRIORITY_FENCE: Final = Property("priority.policy", _choice({"default": False, "fence": True}))
-PRIORITY_OFFSET: Final = Property("priority.offset", _offset)
-QUEUE_PRIORITY: Final = Property("queue.priority", _int32)
-QUEUE_RECLAIMABLE: Final = Property("queue.reclaimable", _choice({"true": True, "false": False}))
-_MAY_CREATE: Final[Mapping[str, bool | None]] = _ENABLED
-QUEUE_CREATE: Final[Property[bool | None]] = Property("queue.create", _choice(_MAY_CREATE))
+# CONFIG-44
+SORT_PRIORITY: Final = Property(
+    "application.sort.priority",
+    "sort_by_priority",
+    _SWITCH,
+    Inheritance.YES,
+    "whether priorities count in the order",
+    {
+        "enabled": "higher priority comes first",
+        "disabled": "priorities do not count in the order",
+    },
+)
+# CONFIG-45
+SORT_BLOCKING: Final = Property(
+    "application.sort.blocking",
+    "blocking",
+    _SWITCH,
+    Inheritance.YES,
+    "whether an ask that does not fit blocks the asks behind it",
+    {
+        "enabled": "strict order: an ask that does not fit holds up those behind it",
+        "disabled": "asks behind one that does not fit are tried",
+    },
+)
+PRIORITY_FENCE: Final = Property(
+    "priority.policy",
+    "fence",
+    _choice({"default": False, "fence": True}),
+    Inheritance.NOT_ROOT,
+    "whether priorities inside the queue count outside",
+    {
+        "default": "priorities below it count outside as well",
+        "fence": "priorities below it do not count outside",
+    },
+)
+PRIORITY_OFFSET: Final = Property(
+    "priority.offset",
+    "offset",
+    Form(_offset, str, "a whole number that fits 32 bits; empty is 0"),
+    Inheritance.NOT_ROOT,
+    "what is added to its priority, as seen outside",
+)
+QUEUE_PRIORITY: Final = Property(
+    "queue.priority",
+    "queue_priority",
+    Form(_int32, str, "from 0 to 2147483647"),
+    Inheritance.NO,
+    "which of the queues below one parent is served first: the one with the higher value",
+)
+# CONFIG-52
+QUEUE_RECLAIMABLE: Final = Property(
+    "queue.reclaimable",
+    "reclaimable",
+    _choice({"true": True, "false": False}),
+    Inheritance.YES,
+    "whether other queues may reclaim from it",
+    {
+        "true": "others may reclaim what it has beyond its guaranteed",
+        "false": "nobody may reclaim from it",
+    },
+)
+_MAY_CREATE: Final[Mapping[str, bool | None]] = {"enabled": True, "disabled": False}
+# CONFIG-51
+QUEUE_CREATE: Final[Property[bool | None]] = Property(
+    "queue.create",
+    "create",
+    _choice(_MAY_CREATE),
+    Inheritance.YES,
+    "whether applications may create queues below it",
+    unset="it depends",
+)
+# CONFIG-52
 PREEMPTION_POLICY: Final = Property(
-    "preemption.policy", _choice({policy.value: policy for policy in PreemptionPolicy})
+    "preemption.policy",
+    "preemption_policy",
+    _choice({policy.value: policy for policy in PreemptionPolicy}),
+    Inheritance.DISABLED,
+    "from which queues its asks may take, and which may take from it",
+    {
+        "default": "its asks may take from others, and others from them",
+        "fence": "victims for the asks inside of it are only looked for inside of it",
+        "disabled": "its asks take nothing from others, and are no victims",
+    },
 )
-PREEMPTION_DELAY: Final = Property("preemption.delay", _duration)
-REQUIRED_NODE: Final = Property("preemption.required.node", _choice(_ENABLED))
-GANG_WAIT: Final = Property("gang.wait.time", _duration_above_0)
-GANG_DEADLOCK: Final = Property(
-    "gang.deadlock.policy", _choice({policy.value: policy for policy in DeadlockPolicy})
+# CONFIG-53
+PREEMPTION_DELAY: Final = Property(
+    "preemption.delay",
+    "preemption_delay_us",
+    _DURATION,
+    Inheritance.YES,
+    "how long an ask is pending before it may reclaim or preempt",
+)
+# SERVICE-1
+REQUIRED_NODE: Final = Property(
+    "preemption.required.node",
+    "required_node",
+    _SWITCH,
+    Inheritance.YES,
+    "whether asks that require a node are node services",
+    {
+        "enabled": "an ask with a required node may take its place there",
+        "disabled": "a required node gives no right to a place there",
+    },
 )
 # BACKOFF-5
-BIND_RETRY: Final = Property("bind.retry.delay", _duration)
-
+BIND_RETRY: Final = Property(
+    "bind.retry.delay",
+    "bind_retry_us",
+    _DURATION,
+    Inheritance.YES,
+    "how long an ask backs off after a bind that failed",
+)
 # BACKFILL-1
 SCHEDULING_ORDER: Final = Property(
-    "scheduling.order", _choice({order.value: order for order in SchedulingOrder})
+    "scheduling.order",
+    "scheduling_order",
+    _choice({order.value: order for order in SchedulingOrder}),
+    Inheritance.RULES,
+    "whether asks may overtake those that do not fit",
+    {
+        "greedy": "an ask that fits starts, whoever waits before it",
+        "strict": "no ask starts before those that come first in the order",
+        "backfill": "an ask may overtake others if it delays none of those that have a reservation",
+    },
 )
-BACKFILL_DEPTH: Final = Property("backfill.depth", _depth)
-_ESTIMATE: Final[Callable[[str], int | None]] = _duration_above_0
-ESTIMATE: Final[Property[int | None]] = Property("estimate.default", _ESTIMATE)
+BACKFILL_DEPTH: Final = Property(
+    "backfill.depth",
+    "backfill_depth",
+    Form(_depth, str, f"from 1 to {MAX_DEPTH}"),
+    Inheritance.NO,
+    "how many reservations are in force at a time, where the order is backfill; more where users "
+    "are at their limits",
+)
+_ESTIMATE: Final[Form[int | None]] = Form(
+    _duration_above_0, lambda span_us: format_duration(span_us or 0), _ABOVE_0
+)
+ESTIMATE: Final[Property[int | None]] = Property(
+    "estimate.default",
+    "estimate_us",
+    _ESTIMATE,
+    Inheritance.YES,
+    "how long asks are expected to take that have neither estimate nor run_for",
+    unset="unknown",
+)
+# CONFIG-54
+GANG_WAIT: Final = Property(
+    "gang.wait.time",
+    "gang_wait_us",
+    Form(_duration_above_0, format_duration, _ABOVE_0),
+    Inheritance.ROOT,
+    "how long a gang waits for its members, in the whole partition, if it does not say so itself",
+)
+# CONFIG-54
+GANG_DEADLOCK: Final = Property(
+    "gang.deadlock.policy",
+    "deadlock_policy",
+    _choice({policy.value: policy for policy in DeadlockPolicy}),
+    Inheritance.ROOT,
+    "what happens to gangs that wait for one another, in the whole partition",
+    {
+        "resolve": "one of the gangs that wait for one another gives up its nodes",
+        "report": "gangs that wait for one another are only reported",
+    },
+)
 
 # CONFIG-39
 PROPERTIES: Final[Mapping[str, Property[Any]]] = {
     known.name: known
     for known in (
         SORT_POLICY,
-        SORT_BLOCKING,
         SORT_PRIORITY,
+        SORT_BLOCKING,
         PRIORITY_FENCE,
         PRIORITY_OFFSET,
         QUEUE_PRIORITY,
@@ -153,18 +288,28 @@ PROPERTIES: Final[Mapping[str, Property[Any]]] = {
         PREEMPTION_POLICY,
         PREEMPTION_DELAY,
         REQUIRED_NODE,
-        GANG_WAIT,
-        GANG_DEADLOCK,
         BIND_RETRY,
         SCHEDULING_ORDER,
         BACKFILL_DEPTH,
         ESTIMATE,
+        GANG_WAIT,
+        GANG_DEADLOCK,
     )
 }
-"""All properties that Muster knows, by name."""
+"""All properties that Muster knows, by name; pages and the reference have them in this order."""
 
 
-# CONFIG-39
+# Looking up a member of an enum takes ten times as long, and this is done for each queue.
+_DISABLED: Final = Inheritance.DISABLED
+
+_HANDED_DOWN: Final = [
+    one
+    for one in PROPERTIES.values()
+    if one.inheritance in {Inheritance.YES, Inheritance.ROOT, Inheritance.DISABLED}
+]
+
+
+# CONFIG-39, CONFIG-41
 def resolve(own: Mapping[str, str], parent: Settings | None) -> Settings:
     """Fill in defaults and inherited values.
 
@@ -172,42 +317,74 @@ def resolve(own: Mapping[str, str], parent: Settings | None) -> Settings:
         own: The queue's own properties as written, already checked.
         parent: The settings of the parent, or None for the root.
     """
-    above = Settings() if parent is None else parent
-    disabled = above.preemption_policy is _DISABLED
-    nothing: Mapping[str, str] = {}
-    # CONFIG-54
-    of_root = own if parent is None else nothing
-    # CONFIG-48
-    below_root = nothing if parent is None else own
-    return Settings(
-        # CONFIG-42
-        sort_policy=SORT_POLICY.of(own, above.sort_policy),
-        # CONFIG-44
-        sort_by_priority=SORT_PRIORITY.of(own, above.sort_by_priority),
-        # CONFIG-45
-        blocking=SORT_BLOCKING.of(own, above.blocking),
-        # CONFIG-46
-        fence=PRIORITY_FENCE.of(below_root, otherwise=False),
-        offset=PRIORITY_OFFSET.of(below_root, 0),
-        queue_priority=QUEUE_PRIORITY.of(own, 0),
-        # CONFIG-52
-        reclaimable=QUEUE_RECLAIMABLE.of(own, above.reclaimable),
-        # CONFIG-51
-        create=QUEUE_CREATE.of(own, above.create),
-        # CONFIG-52
-        preemption_policy=PREEMPTION_POLICY.of(own, _DISABLED if disabled else _DEFAULT),
-        # CONFIG-53
-        preemption_delay_us=PREEMPTION_DELAY.of(own, above.preemption_delay_us),
-        # SERVICE-1
-        required_node=REQUIRED_NODE.of(own, above.required_node),
-        gang_wait_us=GANG_WAIT.of(of_root, above.gang_wait_us),
-        deadlock_policy=GANG_DEADLOCK.of(of_root, above.deadlock_policy),
-        bind_retry_us=BIND_RETRY.of(own, above.bind_retry_us),
-        # BACKFILL-1
-        scheduling_order=SCHEDULING_ORDER.of(own, SchedulingOrder.GREEDY),
-        backfill_depth=BACKFILL_DEPTH.of(own, 1),
-        estimate_us=ESTIMATE.of(own, above.estimate_us),
-    )
+    values: dict[str, Any] = {}
+    if parent is not None:
+        for one in _HANDED_DOWN:
+            value = getattr(parent, one.attribute)
+            if one.inheritance is not _DISABLED or one.is_handed_down(value):
+                values[one.attribute] = value
+    for name, text in own.items():
+        known = PROPERTIES.get(name)
+        if known is not None and known.counts_on(is_root=parent is None):
+            values[known.attribute] = known.parse(text)
+    return Settings(**values)
+
+
+@final
+@attrs.frozen
+class InForce:
+    """A property in a queue: its value there, and where that is from.
+
+    Attributes:
+        property: The property.
+        text: The value, as a configuration has it.
+        origin: The path of the queue that says it; None if it is the default.
+        without_effect: What the queue itself says, if that does not count; else None.
+    """
+
+    property: Property[Any]
+    text: str
+    origin: str | None
+    without_effect: str | None
+
+
+# CONFIG-39
+def in_force(path: Sequence[QueueConfig]) -> Sequence[InForce]:
+    """Return all properties of a queue, with the values that count in it.
+
+    Args:
+        path: The queues from the root to this one.
+    """
+    return [_in_force(one, path) for one in PROPERTIES.values()]
+
+
+def _in_force(one: Property[Any], path: Sequence[QueueConfig]) -> InForce:
+    queue = path[-1]
+    own = dict(queue.own_properties).get(one.name)
+    if one is SCHEDULING_ORDER or one is BACKFILL_DEPTH:
+        path = _up_to_scope(path)
+    text = one.text(one.in_force(path[-1].settings))
+    origin = _origin(one, path)
+    return InForce(one, text, origin, None if origin == queue.path else own)
+
+
+def _origin(one: Property[Any], path: Sequence[QueueConfig]) -> str | None:
+    """Return which of some queues says the value that counts in the last one."""
+    for queue in reversed(path):
+        if one.name in dict(queue.own_properties) and one.counts_on(is_root=queue is path[0]):
+            is_from = queue is path[-1] or one.is_handed_down(one.in_force(queue.settings))
+            return queue.path if is_from else None
+    return None
+
+
+# BACKFILL-2
+def _up_to_scope(path: Sequence[QueueConfig]) -> Sequence[QueueConfig]:
+    """Return the queues down to the one whose order and depth count in the last one."""
+    greedy = SchedulingOrder.GREEDY
+    for at, queue in enumerate(path, start=1):
+        if queue.settings.scheduling_order is not greedy:
+            return path[:at]
+    return path
 
 
 def read_properties(field: Field, queue: str, *, is_root: bool) -> tuple[tuple[str, str], ...]:

@@ -188,6 +188,31 @@ def parse_duration(written: object, *, seconds: bool = True) -> int:
     return microseconds
 
 
+# CONFIG-55
+def format_duration(span_us: int) -> str:
+    """Format a duration so that :func:`parse_duration` returns the same one.
+
+    Args:
+        span_us: The duration in microseconds.
+    """
+    parts: list[str] = []
+    for unit_us, name in _UNITS_US:
+        number, span_us = divmod(span_us, unit_us)
+        if number:
+            parts.append(f"{number}{name}")
+    return "".join(parts) or "0s"
+
+
+_UNITS_US: Final = (
+    (3_600_000_000, "h"),
+    (60_000_000, "m"),
+    (1_000_000, "s"),
+    (1_000, "ms"),
+    (1, "us"),
+)
+"""The units of durations in microseconds, the largest first."""
+
+
 # CONFIG-47
 def parse_go_int32(text: str) -> int | None:
     """Parse a number as Go's ``strconv.ParseInt(text, 10, 32)`` does.

@@ -172,6 +172,10 @@ class Served:
         self._close()
         return status
 
+    def lines_with(self, text: str) -> list[str]:
+        """Return the lines of standard error with a text, as far as they were looked at."""
+        return [line for line in self.lines if text in line]
+
     def kill(self) -> None:
         """End it at once, as ``kill -9`` does."""
         self.process.kill()

@@ -262,7 +262,8 @@ def test_an_ask_that_is_over_keeps_its_page(tmp_path: Path) -> None:
         assert re.search(r"released \(completed\) on n1 : done.*bound on n1.*assigned", said)
         assert "This is what was decided since the service started" in said
         here.post({"op": "remove_app", "app": "shop"})
-        assert "This application is in the state no more" in found(here.client, "/apps/shop")
+        for path in ("/apps/shop", "/asks/shop/front"):
+            assert "is over: it is in the state no more" in found(here.client, path)
         unknown = here.client.get("/asks/shopp/front")
         assert unknown.status_code == 404
         assert "shopp/front" in text_of(unknown)
@@ -285,9 +286,93 @@ def test_a_history_goes_on_in_the_store(tmp_path: Path) -> None:
         lines = re.findall(r"(?:released \(completed\)|bound|assigned) on n1", told)
         assert lines == ["released (completed) on n1", "bound on n1", "assigned on n1"]
         assert re.findall(r"(?:released \(completed\)|bound|assigned) on n1", earlier) == lines
-        assert "This is everything since the beginning." in earlier
+        assert "This is everything since it was added." in earlier
         wrong = here.client.get(more[1], params={"before": 10**9})
         assert wrong.status_code == 400
+
+
+def history_of(said: str) -> tuple[list[str], list[str]]:
+    """Return what a page says was decided about its subject, and about earlier ones of its name."""
+    told = said.partition("History")[2]
+    own, _, former = told.partition("An earlier ")
+    form = r"assigned|bound|released \(\w+\)|added|refused|application \w+"
+    return re.findall(form, own), re.findall(form, former)
+
+
+ASK: Final[dict[str, object]] = {
+    "op": "add_ask",
+    "app": "shop",
+    "ask": "again",
+    "resources": {"vcore": 1},
+}
+APP: Final[dict[str, object]] = {"op": "add_app", "app": "shop", "queue": "root.web"}
+LARGE: Final = {**ASK, "resources": {"vcore": 9}}
+
+
+# PAGE-85
+@pytest.mark.parametrize("together", [False, True])
+def test_a_history_is_of_one_ask_alone(tmp_path: Path, *, together: bool) -> None:
+    config, state = write_config(tmp_path), tmp_path / "state"
+    path = "/asks/shop/again"
+    with Here(state, config) as here:
+        here.post(EVENTS[0], APP)
+        here.post(ASK)
+        first = here.get("/api/v1/asks")["time"]
+        if together:
+            gone: dict[str, object] = {"op": "remove_ask", "app": "shop", "ask": "again"}
+            here.post(release("again"), ASK, gone, LARGE)
+        else:
+            here.post(release("again"))
+            assert history_of(found(here.client, path)) == (
+                ["released (completed)", "bound", "assigned"],
+                [],
+            )
+            here.post(LARGE)
+        assert history_of(found(here.client, path))[0] == ["added"]
+        assert history_of(found(here.client, path, at=first))[0] == ["bound", "assigned", "added"]
+        assert "released (completed)" in history_of(found(here.client, path))[1]
+        # An application that comes anew has a new history, and so has its ask.
+        here.post({"op": "remove_app", "app": "shop"})
+        here.post(APP, ASK)
+        assert history_of(found(here.client, path))[0] == ["bound", "assigned", "added"]
+        own, former = history_of(found(here.client, "/apps/shop"))
+        assert own[-2:] == ["application New", "added"]
+        assert own.count("assigned") == 1
+        assert former.count("application New") == 1
+    with Here(state, config) as here:
+        page = here.client.get(path)
+        more = re.search(r'hx-get="([^"]+/earlier)" hx-vals=\'([^\']+)\'', page.text)
+        assert more is not None
+        earlier = found(here.client, more[1], **json.loads(more[2]))
+        assert re.findall(r"bound|assigned|released", earlier) == ["bound", "assigned"]
+        assert "This is everything since it was added." in earlier
+        here.post(release("again"))
+        said = found(here.client, path)
+        assert "again over" in said
+        # Only its end is in memory; the rest of it, and no more, is in the store.
+        assert history_of(said)[0] == ["released (completed)"]
+        page = here.client.get(path)
+        more = re.search(r'hx-get="([^"]+/earlier)" hx-vals=\'([^\']+)\'', page.text)
+        assert more is not None
+        earlier = found(here.client, more[1], **json.loads(more[2]))
+        assert re.findall(r"bound|assigned|released", earlier) == ["bound", "assigned"]
+
+
+# PAGE-85
+def test_who_was_over_at_the_start_is_told_alone(tmp_path: Path) -> None:
+    config, state = write_config(tmp_path), tmp_path / "state"
+    with Here(state, config) as here:
+        here.post(EVENTS[0], APP, ASK)
+        here.post(release("again", message="the first"))
+        here.post(ASK)
+        here.post(release("again", message="the second"))
+    with Here(state, config) as here:
+        page = here.client.get("/asks/shop/again")
+        more = re.search(r'hx-get="([^"]+/earlier)" hx-vals=\'([^\']+)\'', page.text)
+        assert more is not None
+        earlier = found(here.client, more[1], **json.loads(more[2]))
+        assert re.findall(r"bound|assigned|released", earlier) == ["released", "bound", "assigned"]
+        assert "the second" in earlier
 
 
 # PAGE-44, PAGE-47

@@ -23,6 +23,21 @@ EVENTS: Final[list[Mapping[str, object]]] = [
     {"op": "remove_node", "node": "ghost"},
 ]
 
+MANY: Final[list[Mapping[str, object]]] = [
+    {"op": "add_app", "app": "many", "queue": "root.dev"},
+    *(
+        {
+            "op": "add_ask",
+            "app": "many",
+            "ask": f"a{at}",
+            "count": 200,
+            "resources": {"vcore": 9 + at},
+        }
+        for at in range(100)
+    ),
+]
+"""Asks of which nobody can count the reasons at once."""
+
 
 @pytest.fixture
 def served(tmp_path: Path) -> Iterator[Served]:
@@ -72,6 +87,26 @@ def test_reasons_and_waits_are_counted(served: Served) -> None:
     assert "QueueMax 1" in text
     assert "2 asks bound. Half of them waited up to 1 s" in text
     assert {"/asks?reason=NeverFits", "/asks?reason=QueueMax"} <= links(served)
+
+
+# PAGE-87
+def test_reasons_that_do_not_add_up_are_counted_anew(served: Served) -> None:
+    served.client.post("/api/v1/events", json=[*EVENTS, *MANY])
+    page = served.client.get("/").text
+    # Nobody can count so many at once.
+    assert 'hx-get="/reasons"' in page
+    assert "being counted" in shown(served)
+
+    def counted() -> bool:
+        part = served.client.get("/reasons", headers={"HX-Request": "true"})
+        assert part.status_code == 200
+        return 'hx-get="/reasons"' not in part.text
+
+    until(counted)
+    text = shown(served, "/reasons")
+    assert text.startswith("Reason Asks")
+    assert "20,002 asks as of 20" in text
+    assert "asks pending" not in text
 
 
 # PAGE-15

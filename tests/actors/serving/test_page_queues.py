@@ -10,6 +10,7 @@ from typing import Final
 
 import pytest
 
+from muster_core.config.properties import PROPERTIES
 from tests.actors.serving.served import Served
 
 CONFIG: Final = """
@@ -167,10 +168,66 @@ def test_all_settings_stand_there_with_their_origin(served: Served) -> None:
         "application.sort.policy fair root.prod applications with the smallest"
     )
     assert row_of(served, path, "priority.offset ").startswith("priority.offset 7 own ")
-    assert row_of(served, path, "preemption.delay ").startswith("preemption.delay 30 s default ")
+    assert row_of(served, path, "preemption.delay ").startswith("preemption.delay 30s default ")
     assert row_of(served, path, "resources.guaranteed ").startswith(
         "resources.guaranteed vcore: 2 own "
     )
+
+
+ORDERED: Final = """
+partitions:
+  - name: default
+    queues:
+      - name: root
+        properties: {gang.wait.time: 90s, priority.offset: "5"}
+        queues:
+          - name: lab
+            properties: {scheduling.order: Backfill, backfill.depth: "7", preemption.policy: fence}
+            queues:
+              - name: gpu
+                properties:
+                  scheduling.order: strict
+                  estimate.default: 1h30m
+                  gang.wait.time: 5s
+                  queue.colour: red
+"""
+
+
+# PAGE-24
+def test_every_property_stands_on_the_page_of_every_queue(tmp_path: Path) -> None:
+    with Served(tmp_path, config=ORDERED) as served:
+        for queue in ("root", "root.lab", "root.lab.gpu"):
+            lines = text_of(served, f"/queues/{queue}").splitlines()
+            shown = [line.partition(" ")[0] for line in lines]
+            assert [name for name in PROPERTIES if shown.count(name) != 1] == []
+
+
+# PAGE-24
+@pytest.mark.parametrize(
+    ("queue", "row"),
+    [
+        ("root", "gang.wait.time 1m30s own how long"),
+        ("root", "scheduling.order greedy default an ask that fits starts"),
+        ("root", "priority.offset 0 default .*; 5, which stands here, has no effect"),
+        ("root", "estimate.default unknown default how long"),
+        ("root.lab", "scheduling.order backfill own an ask may overtake"),
+        ("root.lab", "backfill.depth 7 own how many"),
+        (
+            "root.lab.gpu",
+            "scheduling.order backfill root.lab .*; strict, which stands here, has no",
+        ),
+        ("root.lab.gpu", "backfill.depth 7 root.lab how many"),
+        ("root.lab.gpu", "estimate.default 1h30m own how long"),
+        ("root.lab.gpu", "gang.wait.time 1m30s root .*; 5s, which stands here, has no effect"),
+        ("root.lab.gpu", "preemption.policy default default its asks"),
+        ("root.lab.gpu", "queue.colour red own Muster does not know it"),
+    ],
+)
+def test_a_property_says_what_counts_and_where_it_is_from(
+    tmp_path: Path, queue: str, row: str
+) -> None:
+    with Served(tmp_path, config=ORDERED) as served:
+        assert re.match(row, row_of(served, f"/queues/{queue}", row.split(maxsplit=1)[0] + " "))
 
 
 def test_an_unknown_queue_is_named(served: Served) -> None:

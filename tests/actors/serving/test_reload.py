@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import re
 import signal
 import ssl
+import subprocess
+import sys
 from collections.abc import Iterator
 from contextlib import suppress
 from hashlib import sha256
@@ -94,6 +97,127 @@ def test_a_configuration_that_cannot_replace_the_other(tmp_path: Path, config: P
         (found,) = problems(served)["configuration"]
         assert "dev" in found
         assert adds_to(served, "root.dev", "b")
+
+
+# ACCESS-40, ACCESS-41: what was applied, and the file
+
+APPLIED: Final = CONFIG + "          - {name: applied}\n"
+
+
+def apply(served: Served, text: str) -> dict[str, object]:
+    response = served.client.put(
+        "/api/v1/config", content=text, headers={"Content-Type": "application/yaml"}
+    )
+    assert response.status_code == 200, response.text
+    origin: dict[str, object] = response.json()["origin"]
+    return origin
+
+
+def origin(served: Served) -> dict[str, object]:
+    found: dict[str, object] = served.client.get("/api/v1/config").json()["origin"]
+    return found
+
+
+def has(served: Served, queue: str) -> bool:
+    return served.client.get(f"/api/v1/queues/{queue}").status_code == 200
+
+
+def test_what_was_applied_outlasts_a_restart_while_the_file_is_the_same(
+    tmp_path: Path, config: Path
+) -> None:
+    state = ("--state", str(tmp_path / "state"))
+    with Served(tmp_path, *state) as served:
+        found = origin(served)
+        assert (found["kind"], found["file"], found["differs"]) == ("file", str(config), False)
+        applied = apply(served, APPLIED)
+        assert (applied["kind"], applied["differs"]) == ("applied", True)
+        assert origin(served) == applied
+        again(served, "configuration: read again: it has not changed; .* stays in force")
+    for how in ("end", "kill"):
+        with Served(tmp_path, *state) as served:
+            told = served.lines_with("configuration: ")
+            assert any(
+                re.search(
+                    rf"warning configuration: {config} says what it said at .*: the configuration "
+                    rf"applied at .* stays in force, and differs in root.applied. .*"
+                    rf"muster config apply {config}",
+                    line,
+                )
+                for line in told
+            ), told
+            assert has(served, "root.applied")
+            assert origin(served) == applied
+            if how == "kill":
+                served.kill()
+
+
+def test_a_file_that_has_changed_replaces_what_was_applied(tmp_path: Path) -> None:
+    folder = tmp_path / "state"
+    with Served(tmp_path, "--state", str(folder)) as served:
+        apply(served, APPLIED)
+    with Served(tmp_path, "--state", str(folder), config=MORE) as served:
+        told = " ".join(served.lines_with("configuration: "))
+        assert "has changed, and replaces the configuration applied at 20" in told
+        assert "in root.more, root.applied" in told
+        assert f"muster config apply {folder / 'replaced-configuration.yaml'}" in told
+        assert (has(served, "root.more"), has(served, "root.applied")) == (True, False)
+        assert origin(served)["kind"] == "file"
+        # What was replaced can be put in force again.
+        replaced = folder / "replaced-configuration.yaml"
+        assert replaced.stat().st_mode & 0o077 == 0
+        apply(served, replaced.read_text("utf-8"))
+        assert has(served, "root.applied")
+
+
+def test_a_file_that_is_read_again_replaces_what_was_applied(tmp_path: Path, config: Path) -> None:
+    with Served(tmp_path) as served:
+        apply(served, APPLIED)
+        config.write_text(MORE, encoding="utf-8")
+        again(served, f"warning configuration: {config} has changed, and replaces .*root.applied$")
+        served.line("configuration: read again: in force; it changed root.more, root.applied$")
+        assert (has(served, "root.more"), has(served, "root.applied")) == (True, False)
+
+
+def test_a_file_that_changed_while_nothing_was_applied(tmp_path: Path) -> None:
+    state = ("--state", str(tmp_path / "state"))
+    with Served(tmp_path, *state):
+        pass
+    with Served(tmp_path, *state, config=MORE) as served:
+        (told,) = served.lines_with("configuration: ")
+        assert told.endswith("queues.yaml: in force; it changed root.more")
+        assert has(served, "root.more")
+
+
+def test_a_configuration_that_is_not_from_a_file(tmp_path: Path) -> None:
+    with Served(tmp_path, config=None) as served:
+        assert origin(served) == {"kind": "default", "since": None, "file": None, "differs": False}
+        applied = apply(served, APPLIED)
+        assert (applied["kind"], applied["file"], applied["differs"]) == ("applied", None, False)
+        # It can be sent back as it is.
+        whole = served.client.get("/api/v1/config").text
+        response = served.client.put("/api/v1/config", content=whole)
+        assert response.json()["difference"] == {"partition": [], "queues": []}
+
+
+# ACCESS-42
+def test_whoever_applies_is_told_of_the_file(tmp_path: Path, config: Path) -> None:
+    new = tmp_path / "new.yaml"
+    new.write_text(APPLIED, encoding="utf-8")
+    with Served(tmp_path) as served:
+        page = served.client.get("/config").text
+        assert "In force as read from" in page
+        assert "says something else" not in page
+        assert f"What you apply holds until <code>{config}</code> changes" in page
+        command = [sys.executable, "-m", "muster", "config", "apply", str(new)]
+        done = subprocess.run(
+            [*command, "--server", served.urls[0]], capture_output=True, text=True, check=True
+        )
+        assert f"the service was started with {config}, which says something else" in " ".join(
+            done.stderr.split()
+        )
+        page = served.client.get("/config").text
+        assert "In force as applied" in page
+        assert f"<code>{config}</code> says something else" in page
 
 
 # ACCESS-4: tokens

@@ -76,6 +76,17 @@ def test_a_queue_has_its_own_value(name: str) -> None:
     assert getattr(leaf({name: text.upper()}), attribute) == value
 
 
+@pytest.mark.parametrize("name", sorted(PROPERTIES))
+def test_what_is_written_is_read(name: str) -> None:
+    text, attribute, value = EVERY_OTHER_VALUE[name]
+    known = PROPERTIES[name]
+
+    assert known.attribute == attribute
+    assert known.parse(known.text(known.parse(text))) == value
+    assert known.default is None or known.parse(known.text(known.default)) == known.default
+    assert set(known.meanings) <= {part.strip("` ") for part in known.form.words.split(",")}
+
+
 @pytest.mark.parametrize("name", sorted(set(PROPERTIES) - ROOT_ONLY))
 def test_what_is_inherited(name: str) -> None:
     text, attribute, value = EVERY_OTHER_VALUE[name]

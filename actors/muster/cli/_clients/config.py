@@ -91,6 +91,14 @@ def _put(address: Address, config: str, form: Form, *, dry_run: bool, since: str
     _print_difference(answer["difference"])
     if answer["applied"]:
         click.echo(f"applied, as batch {answer['batch']:,}")
+        # ACCESS-42
+        origin: Mapping[str, Any] = answer.get("origin") or {}
+        if origin.get("differs"):
+            complain(
+                f"the service was started with {printable(origin['file'])}, which says something "
+                "else: it replaces this configuration once it changes and is read again; change "
+                "it, too"
+            )
     if not answer["applied"]:
         click.echo(
             f"{counted(len(answer.get('decisions') or ()), 'decision')} would follow at once"

@@ -33,7 +33,8 @@ _LOOKS_S: Final = 0.5
     "--attempt",
     type=click.IntRange(1),
     metavar="N",
-    help="Of which start, counted from 1. [default: the latest]",
+    help="Of which start of an ask of this name, counted from 1. [default: the latest of the ask "
+    "that is there]",
 )
 @server_options
 def command(address: Address, /, ask: str, *, follow: bool, attempt: int | None) -> None:
@@ -50,6 +51,9 @@ def command(address: Address, /, ask: str, *, follow: bool, attempt: int | None)
     out = sys.stdout.buffer  # the output may be no text
     with ending(), address.open() as server, ExitStack() as stack:
         response = _opened(stack, server, ask, wanted)
+        if "Muster-Earlier-Ask" in response.headers:
+            number = response.headers["Muster-Attempt"]
+            complain(f"start {number} is of an earlier ask of the name {printable(ask)}")
         for part in response.iter_bytes():
             out.write(part)
             out.flush()

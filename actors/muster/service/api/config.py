@@ -50,14 +50,35 @@ _DOCUMENT: Final[Schema] = {
     "required": ["partitions"],
 }
 
+# ACCESS-41
+_ORIGIN: Final[Schema] = {
+    "type": "object",
+    "description": "where the configuration in force is from",
+    "properties": {
+        "kind": {
+            "enum": ["file", "applied", "default"],
+            "description": "the file of --config, a client, or nobody",
+        },
+        "since": {"type": ["string", "null"], "description": "when it was read or applied"},
+        "file": {"type": ["string", "null"], "description": "the file of --config"},
+        "differs": {
+            "type": "boolean",
+            "description": "whether the file said something else when it was read last: it "
+            "replaces this configuration when it changes and is read again",
+        },
+    },
+    "required": ["kind", "since", "file", "differs"],
+}
+
 _IN_FORCE: Final[Schema] = {
     "type": "object",
     "properties": {
         **_DOCUMENT["properties"],
         "checksum": {**_TEXT, "description": "identifies what it says; also the entity tag"},
         "warnings": _PROBLEMS,
+        "origin": _ORIGIN,
     },
-    "required": ["partitions", "checksum", "warnings"],
+    "required": ["partitions", "checksum", "warnings", "origin"],
 }
 
 _FIELDS: Final[Schema] = {
@@ -96,6 +117,7 @@ _CHANGED: Final[Schema] = {
             },
             "required": ["partition", "queues"],
         },
+        "origin": {**_ORIGIN, "description": "of the new one, if it was applied"},
         "decisions": {
             "type": ["array", "null"],
             "items": {"type": "object"},
@@ -121,7 +143,8 @@ async def _get(asked: Asked) -> Response:
         return Response(status_code=304, headers=headers)
     if _wants_yaml(asked):
         return Response(found.as_yaml(), headers=headers, media_type=YAML)
-    return json_response(found.as_map(), headers=headers)
+    origin = asked.service.config_file.origin_of(found.configuration, asked.service.configured_us())
+    return json_response({**found.as_map(), "origin": origin.as_map()}, headers=headers)
 
 
 def _wants_yaml(asked: Asked) -> bool:
@@ -165,7 +188,9 @@ async def _put(asked: Asked) -> Response:
     if asked.values["since"] is not None:
         raise Problem(400, "since: only a dry run looks back: add dry_run=true", parameter="since")
     entered = await put_in_force(service, new, None if tags is None else before.configuration)
-    answer |= {"applied": True, "batch": entered.batch}
+    # ACCESS-42
+    origin = service.config_file.origin_of(new, service.configured_us())
+    answer |= {"applied": True, "batch": entered.batch, "origin": origin.as_map()}
     return json_response(answer, headers={"ETag": after.etag})
 
 

@@ -2,39 +2,28 @@
 
 from __future__ import annotations
 
-from pathlib import Path
-from typing import TYPE_CHECKING, Final, final
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Final
 
-import attrs
 import trio
 
 from muster.service.access.who import Role
 from muster.service.endpoints.kinds import FLAG, in_path, integer, query
 from muster.service.endpoints.table import Answer, Asked, Endpoint
-from muster.service.local.following import TEXT, IsOver, Output
+from muster.service.local.following import EARLIER, TEXT, Output, Written
+from muster.service.local.logs import earlier_of
 from muster.service.problems import Problem
 
 if TYPE_CHECKING:
     from starlette.responses import Response
 
+    from muster.service.local.logs import Attempt
     from muster.service.ray.binder import RayWork
     from muster.service.state import Service
 
 
-@final
-@attrs.frozen
-class Written:
-    """The output of a start of an ask.
-
-    Attributes:
-        file: The file that has it.
-        number: Which start it is, from 1.
-        is_over: Tells whether the command has ended.
-    """
-
-    file: Path
-    number: int
-    is_over: IsOver
+_MOST_STARTS: Final = 10
+"""How many starts are named, the latest ones."""
 
 
 # LOCAL-10
@@ -44,12 +33,7 @@ async def _logs(asked: Asked) -> Response:
     )
     asked.service.broadcast.check_room()
     follows = asked.value("follow", bool)
-    return Output(
-        written.file,
-        written.number,
-        asked.service.broadcast,
-        written.is_over if follows else None,
-    )
+    return Output(written, asked.service.broadcast, follows=follows)
 
 
 # LOCAL-10
@@ -60,7 +44,8 @@ async def written_by(service: Service, app: str, ask: str, attempt: int | None) 
         service: The service.
         app: The name of its application.
         ask: Its name; it may be over.
-        attempt: Which start of it, from 1; None for the latest.
+        attempt: Which start of an ask of this name, from 1; None for the latest of the ask that
+            is there, or of the application that is there.
 
     Raises:
         Problem: 404 if there is none.
@@ -70,22 +55,56 @@ async def written_by(service: Service, app: str, ask: str, attempt: int | None) 
         return await _of_ray(service, ray, app, ask, attempt)
     if local is None:
         raise Problem(404, "this service runs no commands: it was started without --run")
-    attempts = await trio.to_thread.run_sync(local.logs.attempts, app, ask)
-    if not attempts:
+    came_us = _came_us(service, app, ask)
+
+    def look() -> tuple[list[Attempt], Sequence[Attempt]]:
+        attempts = local.logs.attempts(app, ask)
+        return attempts, earlier_of(attempts, came_us)
+
+    attempts, earlier = await trio.to_thread.run_sync(look)
+    own = attempts[len(earlier) :]
+    if not (own if attempt is None else attempts):
         failure = service.ledger.failure(app, ask)
         why = "" if failure is None else f"; {failure.told()}"
         told = f"{app}/{ask} has no output: no command of it has started here{why}"
-        raise Problem(404, told, may_start=_may_start(service, app, ask))
-    wanted = attempt or attempts[-1].number
+        if earlier:
+            told += f"; of an earlier ask of this name there is that of {_numbers(earlier)}"
+        raise Problem(404, told, may_start=_may_start(service, app, ask), earlier=_listed(earlier))
+    wanted = attempt or own[-1].number
     found = next((one for one in attempts if one.number == wanted), None)
     if found is None:
-        there = ", ".join(str(one.number) for one in attempts[-10:])
-        raise Problem(404, f"attempt: {wanted}: there is output of {there}", parameter="attempt")
+        there = [_numbers(own)] if own else []
+        there += [f"{_numbers(earlier)} (of an earlier ask of this name)"] if earlier else []
+        told = f"attempt: {wanted}: there is output of {', and of '.join(there)}"
+        raise Problem(404, told, parameter="attempt")
 
     async def is_over() -> bool:
         return "ended_us" in await trio.to_thread.run_sync(found.about)
 
-    return Written(found.output, found.number, is_over)
+    others = [
+        (one.number, one in earlier)
+        for one in reversed(attempts[-_MOST_STARTS:])
+        if one.number != wanted
+    ]
+    return Written(found.output, found.number, is_over, others, found in earlier)
+
+
+# PAGE-86
+def _came_us(service: Service, app: str, ask: str) -> int | None:
+    """Return when an ask came, or else its application, in microseconds since 1970, or None."""
+    ledger = service.ledger
+    known = ledger.ask(app, ask) or ledger.app(app) or ledger.completed.get(app)
+    if known is None or known.came_us is None:
+        return None
+    return service.unix_us(known.came_us)
+
+
+def _numbers(attempts: Sequence[Attempt]) -> str:
+    return ", ".join(map(str, _listed(attempts)))
+
+
+def _listed(attempts: Sequence[Attempt]) -> list[int]:
+    return [one.number for one in attempts[-_MOST_STARTS:]]
 
 
 # RAY-4
@@ -131,14 +150,28 @@ ENDPOINTS: Final = (
         parameters=(
             in_path("app", "The application."),
             in_path("ask", "The ask; it may be over."),
-            query("attempt", integer(1, 999_999_999), "Which start, from 1. Default: the latest."),
+            query(
+                "attempt",
+                integer(1, 999_999_999),
+                "Which start of an ask of this name, from 1. Default: the latest of the ask that "
+                "is there.",
+            ),
             query("follow", FLAG, "Whether to go on until the command has ended.", default=False),
         ),
         answers={
-            200: Answer("What it has written, as it is.", {"type": "string"}, TEXT),
+            200: Answer(
+                "What it has written, as it is.",
+                {"type": "string"},
+                TEXT,
+                headers={
+                    "Muster-Attempt": "Which start of an ask of this name it is.",
+                    EARLIER: "Is there if it is of an earlier ask of this name.",
+                },
+            ),
             404: Answer(
                 "There is no output of this ask, or of this start. `may_start` says whether its "
-                "command is still to start."
+                "command is still to start, `earlier` of which starts of earlier asks of this "
+                "name there is some."
             ),
         },
         tag="state",

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from hashlib import sha256
-from typing import TYPE_CHECKING, Final, final
+from typing import TYPE_CHECKING, Final, cast, final
 
 import attrs
 import orjson
@@ -33,6 +33,10 @@ YAMLS: Final = frozenset({YAML, "application/x-yaml", "text/yaml", "text/x-yaml"
 """The media types of YAML."""
 
 
+_ADDED: Final = frozenset({"warnings", "origin"})
+"""What an answer adds to a configuration; if it is sent back, it does not count."""
+
+
 @final
 @attrs.frozen
 class InForce:
@@ -59,7 +63,7 @@ class InForce:
         return text
 
     def as_map(self) -> dict[str, object]:
-        """Return it as a map, which is a configuration itself."""
+        """Return it as a map, which is a configuration itself but for what is added."""
         return {
             **self.document,
             "checksum": self.checksum,
@@ -120,10 +124,10 @@ def _without_warnings(body: bytes) -> bytes:
         value = orjson.loads(body)
     except orjson.JSONDecodeError:
         return body
-    if not isinstance(value, dict) or "warnings" not in value:
+    if not isinstance(value, dict):
         return body
-    del value["warnings"]
-    return orjson.dumps(value)
+    written = cast("dict[str, object]", value)
+    return orjson.dumps({name: one for name, one in written.items() if name not in _ADDED})
 
 
 @final

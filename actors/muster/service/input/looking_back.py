@@ -117,11 +117,12 @@ def compared(
     except FeedError as error:
         raise Problem(409, f"the history cannot be compared: {error.problem}") from None
     warnings = [Warned("", one.line, one.path, one.message) for one in configuration.told]
-    span = {"since": _date(begins_us), "until": _date(now_us)}
+    span = {"since": iso_date(begins_us), "until": iso_date(now_us)}
     return {**span, **as_map([result], names, {"": left_out}, warnings)}
 
 
-def _date(unix_us: int) -> str:
+def iso_date(unix_us: int) -> str:
+    """Return an instant in microseconds since 1970 as ISO text in UTC."""
     return (_EPOCH + unix_us * _MICROSECOND).isoformat().replace("+00:00", "Z")
 
 

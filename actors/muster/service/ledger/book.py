@@ -60,6 +60,8 @@ class Book:
             of asks that have not ended otherwise since; the oldest comes first.
         accounts: What users hold and have used.
         lives: The asks that ended last.
+        configured_us: When a configuration came in last, in microseconds since the origin; None if
+            nobody knows.
         queues: Every queue when they were looked at last, by path; None if they never were.
     """
 
@@ -80,6 +82,7 @@ class Book:
         self.failures: dict[tuple[str, str], StartFailure] = {}
         self.accounts = Accounts()
         self.lives = Lives()
+        self.configured_us: int | None = None
         self.queues: dict[str, QueueSeen] | None = None
 
     # Applications

@@ -125,6 +125,7 @@ class Inputs:
                 self._change_node(event, at_us)
             case Configure():
                 self._book.queues_changed = True
+                self._book.configured_us = at_us
             case BindFailed():
                 self._unstarted = event
             case FailBind() | AddPriorityClass() | AddGang() | RemoveGang():

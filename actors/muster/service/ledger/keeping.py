@@ -123,6 +123,7 @@ def _items(book: Book, heard: tuple[int, int, int]) -> Iterator[list[object]]:
             counts.completed_apps,
         ],
     ]
+    yield ["configured", book.configured_us]
     for path, queue in counts.queues.items():
         yield ["queue", path, queue.allocated, queue.released, queue.completed]
     for piece in in_pieces(book.history.points, _ROWS):
@@ -325,7 +326,12 @@ def _take_passed(book: Book, app: str, rows: list[list[Any]]) -> None:
         book.apps[app].asks[name].passed = tuple(Passed(*one) for one in passed)
 
 
+def _take_configured(book: Book, at_us: int | None) -> None:
+    book.configured_us = at_us
+
+
 _TAKERS: Final[Mapping[str, Callable[..., None]]] = {
+    "configured": _take_configured,
     "queue": _take_queue,
     "points": _take_points,
     "waits": _take_waits,

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Final, final
 
+import attrs
 import trio
 from typing_extensions import override
 
@@ -22,11 +23,36 @@ TEXT: Final = "text/plain"
 IsOver = Callable[[], Awaitable[bool]]
 """Tells whether a command has ended."""
 
+# PAGE-86
+EARLIER: Final = "Muster-Earlier-Ask"
+"""The header that says that the output is of an earlier ask of the same name."""
+
 _LOOKS_S: Final = 0.1
 """How long to wait between looks at a file that may grow, in seconds."""
 
 _PART: Final = 256 * 1024
 """How much is read and sent at once, in bytes."""
+
+
+@final
+@attrs.frozen
+class Written:
+    """The output of a start of an ask.
+
+    Attributes:
+        file: The file that has it.
+        number: Which start of an ask of this name it is, from 1.
+        is_over: Tells whether the command has ended.
+        others: The numbers of other starts, the latest first, each with whether it is of an
+            earlier ask of this name.
+        is_earlier: Whether it is of an earlier ask of this name.
+    """
+
+    file: Path
+    number: int
+    is_over: IsOver
+    others: Sequence[tuple[int, bool]] = ()
+    is_earlier: bool = False
 
 
 # LOCAL-10
@@ -35,23 +61,22 @@ class Output(OpenEnded):
     """The output of one start of an ask, or of all of them.
 
     Args:
-        file: The file that has it.
-        number: Which start it is.
+        written: The output.
         broadcast: Counts what is open for long, and knows when the service ends.
-        is_over: Tells whether the command has ended: until then the response goes on. None: the
-            response ends with what is there.
+        follows: Whether the response goes on until the command has ended, and does not end with
+            what is there.
     """
 
-    def __init__(
-        self, file: Path, number: int, broadcast: Broadcast, is_over: IsOver | None
-    ) -> None:
+    def __init__(self, written: Written, broadcast: Broadcast, *, follows: bool) -> None:
         headers = {
             "Cache-Control": "no-cache, no-store",
-            "Muster-Attempt": str(number),
+            "Muster-Attempt": str(written.number),
         }
+        if written.is_earlier:
+            headers[EARLIER] = "true"
         super().__init__(broadcast, TEXT, headers)
-        self._file = file
-        self._is_over = is_over
+        self._file = written.file
+        self._is_over = written.is_over if follows else None
 
     @override
     async def _follow(self, send: Send) -> bytes:

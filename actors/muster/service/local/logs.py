@@ -10,6 +10,7 @@ import hashlib
 import json
 import os
 import re
+from collections.abc import Sequence
 from contextlib import suppress
 from pathlib import Path
 from typing import Any, Final, final
@@ -57,6 +58,23 @@ class Attempt:
             found: dict[str, Any] = json.loads(self.told.read_bytes())
             return found
         return {}
+
+
+# PAGE-86
+def earlier_of(attempts: Sequence[Attempt], came_us: int | None) -> Sequence[Attempt]:
+    """Return those starts that were of earlier asks of the same name, the latest last.
+
+    Args:
+        attempts: All starts of asks of that name, the latest last.
+        came_us: When the present ask came, in microseconds since 1970; None if nobody knows.
+    """
+    if came_us is None:
+        return ()
+    # A start that has just begun says nothing of itself yet.
+    for at in range(len(attempts), 0, -1):
+        if attempts[at - 1].about().get("started_us", came_us) < came_us:
+            return attempts[:at]
+    return ()
 
 
 @final

@@ -100,12 +100,15 @@ class Metrics:
             nursery.start_soon(self._census.run)
 
     # PAGE-14
-    async def reasons(self) -> ReasonCounts | None:
+    async def reasons(self, patience_s: float = MOMENT_S) -> ReasonCounts | None:
         """Return why asks are not running; None if there was no time to count them yet.
 
         What is returned is not older than this call, unless to count takes long.
+
+        Args:
+            patience_s: How long to wait for a new count at most, in seconds.
         """
-        await self._census.want(0.0, MOMENT_S)
+        await self._census.want(0.0, patience_s)
         return self._census.latest
 
     # STREAM-11

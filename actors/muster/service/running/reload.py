@@ -6,7 +6,7 @@ import logging
 import os
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Final, TypeAlias, final
+from typing import TYPE_CHECKING, Final, TypeAlias, final
 
 import attrs
 import trio
@@ -15,7 +15,6 @@ from muster._errors import ClosedSchedulerError
 from muster.config_files import read_configuration
 from muster.service.access.bearer import TokenAccess
 from muster.service.access.tokens import read_tokens
-from muster.service.input.differing import difference_of
 from muster_core.errors import ConfigError, MusterError
 from muster_core.events import Configure
 
@@ -124,11 +123,19 @@ class Reloader:
             return read_configuration(path, partition=options.partition)
 
         configuration = await trio.to_thread.run_sync(read)
-        before = await self.service.look(_configuration)
-        if configuration == before:
-            return "nothing has changed"
-        await self.service.client.enter(Configure(configuration))
-        return f"in force; it changed {_changed(before, configuration)}"
+        before = await self.service.look(configuration_of)
+        file, applied_us = self.service.config_file, self.service.configured_us()
+
+        def compare() -> tuple[bool, str]:
+            return file.tell(before, configuration, applied_us)
+
+        # ACCESS-40
+        comes_in, told = await trio.to_thread.run_sync(compare)
+        if comes_in:
+            await self.service.client.enter(Configure(configuration))
+        if comes_in or configuration == before:
+            await trio.to_thread.run_sync(file.note, configuration)
+        return told
 
     async def _read_tokens(self) -> str:
         access, path = self.access, self.service.options.tokens
@@ -148,24 +155,11 @@ class Reloader:
 
 _CHANGE: Final = {"fields": {"what": "change"}}
 
-_MOST_NAMES: Final = 10
 
-
-def _configuration(machine: CoordinatorMachine) -> Steps[Configuration]:
+def configuration_of(machine: CoordinatorMachine) -> Steps[Configuration]:
+    """Return the configuration in force."""
     yield
     return machine.configuration
-
-
-def _changed(before: Configuration, after: Configuration) -> str:
-    """Return which queues differ between two configurations, for the log.
-
-    The one before may not come from the file: somebody may have applied it by a command.
-    """
-    difference: dict[str, Any] = difference_of(before, after)
-    names: list[str] = ["the partition"] if difference["partition"] else []
-    names += [one["queue"] for one in difference["queues"]]
-    more = len(names) - _MOST_NAMES
-    return ", ".join(names[:_MOST_NAMES]) + (f", and {more} more" if more > 0 else "")
 
 
 def _problems(error: MusterError | OSError) -> list[str]:

@@ -26,6 +26,7 @@ from muster.service.problems import Problem
 if TYPE_CHECKING:
     from starlette.responses import Response
 
+    from muster.service.config_file import Origin
     from muster.service.reading.looking import Looking
     from muster_core.config.model import Configuration
     from muster_core.structures.steps import Steps
@@ -58,6 +59,7 @@ async def _edit(viewed: Viewed) -> Response:
         usual=_USUAL,
         may_apply=viewed.who.role >= Role.ADMIN and not viewed.moment.is_past,
         is_kept=viewed.service.options.state is not None,
+        origin=None if viewed.moment.is_past else _origin(viewed, found.value),
     )
 
 
@@ -119,7 +121,14 @@ async def _apply(viewed: Viewed) -> Response:
     new = _read(viewed, form)
     entered = await put_in_force(viewed.service, new, before.configuration)
     after: InForce = as_shown(new)
-    return shown(viewed, "config_applied.html", batch=entered.batch, after=after)
+    origin = _origin(viewed, new)
+    return shown(viewed, "config_applied.html", batch=entered.batch, after=after, origin=origin)
+
+
+# ACCESS-41
+def _origin(viewed: Viewed, configuration: Configuration) -> Origin:
+    service = viewed.service
+    return service.config_file.origin_of(configuration, service.configured_us())
 
 
 def _read(viewed: Viewed, form: Form) -> Configuration:

@@ -85,6 +85,18 @@
     document.addEventListener("focusout", () => setTimeout(again));
   }
 
+  // What fetches itself again rests as well while the page is not in view.
+  document.addEventListener("htmx:beforeRequest", (event) => {
+    if (document.hidden && event.target.matches("[data-renews]")) {
+      event.preventDefault();
+    }
+  });
+  document.addEventListener("visibilitychange", () => {
+    if (!document.hidden) {
+      document.querySelectorAll("[data-renews]").forEach((one) => htmx.trigger(one, "again"));
+    }
+  });
+
   // What became of a button's events stays until its reader closes it, or does the next thing.
   const answer = document.getElementById("answer");
   const told = document.getElementById("told");

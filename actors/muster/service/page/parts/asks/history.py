@@ -43,7 +43,7 @@ async def history(
     Raises:
         Problem: 404 if it is not there, and nothing says that it ever was.
     """
-    told = await lately(viewed, subject, last_seq, begin_us)
+    told = await lately(viewed, subject, last_seq, begin_us, is_there=unknown is None)
     if unknown is None:
         return told, ""
     name = "/".join(part for part in (subject.app, subject.name) if part is not None)
@@ -71,5 +71,6 @@ async def further(
 
     found = await viewed.moment.seen(read)
     before = viewed.number("before", 0, 0, 2**63 - 1)
-    told = await earlier(viewed, subject, before, found.value)
+    is_inside = viewed.number("inside", 0, 0, 1) == 1
+    told = await earlier(viewed, subject, before, found.value, is_inside=is_inside)
     return shown(viewed, "earlier.html", told=told, about=subject.kind)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 from pathlib import Path
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Final, cast
 
 import trio
 
@@ -31,9 +31,13 @@ async def _tail(viewed: Viewed) -> Response:
     try:
         written = await written_by(viewed.service, app, name, None)
     except Problem as problem:
-        return shown(viewed, "output.html", text="", cut=0, attempt=1, told=problem.detail)
+        # PAGE-86
+        earlier = cast("list[int]", problem.members.get("earlier") or [])
+        others = [(number, True) for number in reversed(earlier)]
+        return shown(viewed, "output.html", written=None, told=problem.detail, others=others)
     text, cut = await trio.to_thread.run_sync(_end_of, written.file)
-    return shown(viewed, "output.html", text=text, cut=cut, attempt=written.number, told="")
+    others = [*written.others]
+    return shown(viewed, "output.html", written=written, text=text, cut=cut, told="", others=others)
 
 
 def _end_of(file: Path) -> tuple[str, int]:
@@ -57,7 +61,7 @@ async def _whole(viewed: Viewed) -> Response:
     attempt = viewed.number("attempt", 0, 0, _HIGHEST) or None
     written = await written_by(viewed.service, app, name, attempt)
     viewed.service.broadcast.check_room()
-    return Output(written.file, written.number, viewed.service.broadcast, None)
+    return Output(written, viewed.service.broadcast, follows=False)
 
 
 PAGES: Final = (

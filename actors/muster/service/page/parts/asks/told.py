@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+import itertools
+from collections.abc import Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Final, final
 
 import attrs
@@ -12,7 +13,7 @@ from muster.figures.devices import held_words
 from muster.service.problems import Problem
 from muster.service.streaming.findings import MOST
 from muster.service.streaming.history import Gone
-from muster_core.decisions import Announced, Kind
+from muster_core.decisions import Announced, Kind, Reason
 
 if TYPE_CHECKING:
     from muster.service.page.viewed import Viewed
@@ -43,6 +44,10 @@ _WORDS: Final[Mapping[Kind, str]] = {
 }
 
 
+_ENDS: Final = frozenset({Reason.COMPLETED, Reason.REMOVED, Reason.CANCELLED})
+"""The reasons of releases after which an ask is over; after ``failed`` it may be tried again."""
+
+
 @final
 @attrs.frozen
 class Subject:
@@ -68,11 +73,35 @@ class Subject:
         decision = announced.decision
         match self.kind:
             case "ask":
-                return decision.ask == self.name and decision.app == self.app
+                is_of_app = decision.app == self.app
+                return is_of_app and (decision.ask == self.name or _is_new(announced))
             case "app":
                 return decision.app == self.app
             case _:
                 return decision.gang == self.name
+
+    def is_shown(self, announced: Announced) -> bool:
+        """Return whether a decision that is meant is shown: that its application is new is not."""
+        return self.kind != "ask" or announced.decision.ask is not None
+
+    # PAGE-85
+    def begins(self, announced: Announced) -> bool:
+        """Return whether a decision is the first one about another thing of the same name."""
+        return self.kind != "gang" and _is_new(announced)
+
+    def ends(self, announced: Announced) -> bool:
+        """Return whether a decision is the last one about a thing, and others are about another."""
+        decision = announced.decision
+        return self.kind == "ask" and decision.ask is not None and decision.reason in _ENDS
+
+
+def _is_new(announced: Announced) -> bool:
+    decision = announced.decision
+    return decision.kind is Kind.APP_STATE and decision.state == "New"
+
+
+def _is_refusal(announced: Announced) -> bool:
+    return announced.decision.kind is Kind.REJECTED
 
 
 @final
@@ -148,6 +177,81 @@ def _tone(kind: Kind, reason: str) -> str:
 
 @final
 @attrs.frozen
+class Former:
+    """What was decided about an earlier thing of the same name.
+
+    Attributes:
+        lines: The decisions, newest first.
+        how: How it ended, in words; empty if that is not known.
+    """
+
+    lines: Sequence[Line]
+    how: str
+
+    @classmethod
+    def of(cls, life: Sequence[Announced]) -> Former:
+        """Return it from all decisions about it, oldest first."""
+        last = next((one for one in reversed(life) if not _is_refusal(one)), None)
+        reason = None if last is None else last.decision.reason
+        how = "" if reason is None else reason.value.replace("_", " ")
+        return cls([Line.of(one) for one in reversed(life)], how)
+
+
+# PAGE-85
+def lives(
+    subject: Subject, found: Sequence[Announced], came_us: int | None, *, is_there: bool
+) -> list[list[Announced]]:
+    """Divide decisions among the things that had one name, one after the other.
+
+    Args:
+        subject: What the decisions are about.
+        found: The decisions, oldest first.
+        came_us: When the last thing came, in microseconds since the origin; None if nobody knows.
+        is_there: Whether it is still there.
+
+    Returns:
+        The decisions about each, oldest first. The last ones are about the present thing, or about
+        the one that was there last.
+    """
+    begin = _begin(subject, found, came_us)
+    places = {at for at, one in enumerate(found) if subject.begins(one)}
+    places |= {at + 1 for at, one in enumerate(found) if subject.ends(one)}
+    if begin is not None:
+        places = {at for at in places if at < begin or not is_there} | {begin}
+    edges = [0, *sorted(places - {0}), len(found)]
+    divided = [
+        [one for one in found[begin:end] if subject.is_shown(one)]
+        for begin, end in itertools.pairwise(edges)
+    ]
+    present = [divided.pop()] if is_there else []
+    former: list[list[Announced]] = []
+    for life in divided:
+        # What was refused afterwards is no other thing.
+        if former and all(map(_is_refusal, life)):
+            former[-1] += life
+        elif life:
+            former.append(life)
+    return [*former, *present] or [[]]
+
+
+def _begin(subject: Subject, found: Sequence[Announced], came_us: int | None) -> int | None:
+    """Return where the decisions about a thing begin that came at an instant.
+
+    An earlier thing of its name may have ended in the same batch, before it came.
+    """
+    if came_us is None:
+        return None
+    at_once = [at for at, one in enumerate(found) if one.at_us == came_us]
+    for at in reversed(at_once):
+        if subject.begins(found[at]):
+            return at
+        if subject.ends(found[at]):
+            return at + 1
+    return next((at for at, one in enumerate(found) if one.at_us >= came_us), len(found))
+
+
+@final
+@attrs.frozen
 class Told:
     """A part of a history.
 
@@ -156,16 +260,24 @@ class Told:
         before: The number of the decision before which the rest is; None if there is no more.
         is_kept: Whether there is a store.
         first: The number of the first decision that this service can still tell of.
+        former: Earlier things of the same name of which this service knows, the latest first.
+        is_inside: Whether what is before is about the same thing, up to where another one ended.
+        is_over: Whether the first decision about it is among them.
     """
 
     lines: Sequence[Line]
     before: int | None
     is_kept: bool
     first: int
+    former: Sequence[Former] = ()
+    is_inside: bool = True
+    is_over: bool = False
 
 
-# PAGE-44
-async def lately(viewed: Viewed, subject: Subject, last: int, begin_us: int | None) -> Told:
+# PAGE-44, PAGE-85
+async def lately(
+    viewed: Viewed, subject: Subject, last: int, begin_us: int | None, *, is_there: bool
+) -> Told:
     """Return what is in memory.
 
     Args:
@@ -173,6 +285,7 @@ async def lately(viewed: Viewed, subject: Subject, last: int, begin_us: int | No
         subject: What it is about.
         last: The number of the last decision of the state that is shown, as far as known.
         begin_us: When the thing came, in microseconds since the origin; None if nobody knows.
+        is_there: Whether the thing is in the state that is shown.
     """
     broadcast = viewed.service.broadcast
     tail = broadcast.tail
@@ -181,15 +294,19 @@ async def lately(viewed: Viewed, subject: Subject, last: int, begin_us: int | No
     is_kept = viewed.service.options.state is not None
     found, since = await viewed.service.findings.about(tail, subject.key, subject.is_meant)
     until_us = viewed.moment.past_us
-    lines = [
-        Line.of(one)
-        for one in reversed(found)
-        if one.seq <= end and (until_us is None or one.at_us <= until_us)
-    ]
+    seen = [one for one in found if one.seq <= end and (until_us is None or one.at_us <= until_us)]
+    *former, present = lives(subject, seen, begin_us, is_there=is_there)
     before = min(since, end + 1)
     is_all = len(found) < MOST and _is_whole(_tail_begin_us(broadcast), begin_us)
-    is_over = is_all or before <= (1 if is_kept else tail.first)
-    return Told(lines, None if is_over else before, is_kept, tail.first)
+    is_over = is_all or bool(former) or before <= (1 if is_kept else tail.first)
+    return Told(
+        [Line.of(one) for one in reversed(present)],
+        None if is_over else before,
+        is_kept,
+        tail.first,
+        [Former.of(life) for life in reversed(former)],
+        is_there or not all(map(_is_refusal, present)),
+    )
 
 
 def _is_whole(known_us: int | None, begin_us: int | None) -> bool:
@@ -208,8 +325,10 @@ def _tail_begin_us(broadcast: Broadcast) -> int | None:
     return None if block is None else block.announced[0].at_us
 
 
-# PAGE-44
-async def earlier(viewed: Viewed, subject: Subject, before: int, begin_us: int | None) -> Told:
+# PAGE-44, PAGE-85
+async def earlier(
+    viewed: Viewed, subject: Subject, before: int, begin_us: int | None, *, is_inside: bool
+) -> Told:
     """Return what was decided before, as far as it is found in a short time.
 
     Args:
@@ -217,6 +336,8 @@ async def earlier(viewed: Viewed, subject: Subject, before: int, begin_us: int |
         subject: What it is about.
         before: The number of the decision before which it is looked for.
         begin_us: When the thing came, in microseconds since the origin; None if nobody knows.
+        is_inside: Whether something that was decided about the thing was found already, so that
+            another one of the same name is meant before its first decision.
 
     Raises:
         StoreError: If the store cannot be read.
@@ -227,18 +348,56 @@ async def earlier(viewed: Viewed, subject: Subject, before: int, begin_us: int |
         raise Problem(400, f"before: {before}: the last decision is {broadcast.tail.last}")
     until_us = viewed.moment.past_us
     until = trio.current_time() + _PATIENCE_S
-    lines: list[Line] = []
-    while before > first and len(lines) < _ENOUGH and trio.current_time() < until:
+    back = _Back(subject, begin_us, is_inside)
+    while before > first and len(back.found) < _ENOUGH and trio.current_time() < until:
         after = max(before - 1 - _WINDOW, first - 1)
         found, began_us = await _window(broadcast, subject, after, before - 1)
-        lines += [
-            Line.of(one) for one in reversed(found) if until_us is None or one.at_us <= until_us
-        ]
+        back.take(one for one in reversed(found) if until_us is None or one.at_us <= until_us)
         before = after + 1
-        if _is_whole(began_us, begin_us):
+        if back.is_over or _is_whole(began_us, begin_us):
             before = first
     more = before if before > first else None
-    return Told(lines, more, viewed.service.options.state is not None, first)
+    lines = [Line.of(one) for one in back.found]
+    is_kept = viewed.service.options.state is not None
+    return Told(lines, more, is_kept, first, is_inside=back.is_inside, is_over=back.is_over)
+
+
+# PAGE-85
+@final
+class _Back:
+    """The decisions about one thing, on the way back to its first one.
+
+    Args:
+        subject: What they are about.
+        begin_us: When the thing came, in microseconds since the origin; None if nobody knows.
+        is_inside: Whether a decision about it was found.
+
+    Attributes:
+        found: The decisions, newest first.
+        is_over: Whether its first decision was found, or one about an earlier thing of its name.
+    """
+
+    def __init__(self, subject: Subject, begin_us: int | None, is_inside: bool) -> None:
+        self._subject = subject
+        self._begin_us = begin_us
+        self.is_inside = is_inside
+        self.found: list[Announced] = []
+        self.is_over = False
+
+    def take(self, decisions: Iterable[Announced]) -> None:
+        """Take decisions, newest first, up to the first one about the thing."""
+        subject = self._subject
+        for one in decisions:
+            is_before = self._begin_us is not None and one.at_us < self._begin_us
+            if is_before or (self.is_inside and subject.ends(one)):
+                self.is_over = True
+            elif subject.is_shown(one):
+                self.found.append(one)
+                self.is_inside = self.is_inside or not _is_refusal(one)
+            if self.is_inside and subject.begins(one):
+                self.is_over = True
+            if self.is_over:
+                return
 
 
 async def _window(

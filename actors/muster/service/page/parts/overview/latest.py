@@ -6,15 +6,28 @@ from typing import TYPE_CHECKING, Final, final
 
 import attrs
 
-from muster.service.metrics.census import ReasonCount, Waiting, reasons_of
+from muster.figures.words import REASONS
+from muster.service.metrics.census import ReasonCount, ReasonCounts, Waiting, reasons_of
+from muster.service.page.rendering import shown
 from muster.service.streaming.history import Gone
 from muster_core.reasons import Code
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
+    from starlette.responses import Response
+
+    from muster.service.ledger.series import Sample
     from muster.service.page.viewed import Viewed
+    from muster.service.reading.looking import Looking
     from muster_core.decisions import Announced
+    from muster_core.structures.steps import Steps
+
+OLD_US: Final = 5_000_000
+"""From which age on reasons are counted anew while they are shown, in microseconds."""
+
+PATIENCE_S: Final = 2.0
+"""How long a page waits for a new count before it asks again, in seconds."""
 
 MOST_DECISIONS: Final = 20
 """How many decisions are shown."""
@@ -65,11 +78,23 @@ class Reasons:
         counts: How many asks are not running for which dominant reason, the most frequent first.
         longest: The ask that has been pending for the longest time, or None.
         age_us: How old this is, in microseconds.
+        agrees: Whether they are as many as the asks that are not running now.
     """
 
     counts: Sequence[tuple[Code, int]]
     longest: Waiting | None
     age_us: int
+    agrees: bool
+
+    @property
+    def total(self) -> int:
+        """How many asks were counted."""
+        return sum(count for _, count in self.counts)
+
+    @property
+    def is_old(self) -> bool:
+        """Whether they are to be counted anew."""
+        return not self.agrees or self.age_us > OLD_US
 
     @property
     def most(self) -> int:
@@ -77,21 +102,55 @@ class Reasons:
         return max((count for _, count in self.counts), default=0)
 
     @classmethod
-    def of(cls, found: ReasonCount, age_us: int) -> Reasons:
-        """Return what was counted for readers."""
+    def of(cls, found: ReasonCount, age_us: int, now: Sample) -> Reasons:
+        """Return what was counted for readers.
+
+        Args:
+            found: What was counted.
+            age_us: How long ago, in microseconds.
+            now: What there is now.
+        """
         counts = [(code, count) for code, count in found.counts.items() if count]
         order = list(Code)
         counts.sort(key=lambda one: (-one[1], order.index(one[0])))
-        return cls(counts, found.longest, age_us)
+        agrees = sum(found.counts.values()) == now.pending + now.waiting
+        return cls(counts, found.longest, age_us, agrees)
 
 
 # PAGE-14
-async def reasons(viewed: Viewed) -> Reasons | None:
-    """Return why asks are not running; None if there was no time to count yet."""
+async def reasons(viewed: Viewed, now: Sample) -> Reasons | None:
+    """Return why asks are not running; None if there was no time to count yet.
+
+    Args:
+        viewed: The request.
+        now: What there is at its moment.
+    """
     if viewed.moment.is_past:
         found = await viewed.moment.seen(lambda looking: reasons_of(looking.machine))
-        return Reasons.of(found.value, 0)
-    latest = await viewed.service.metrics.reasons()
-    if latest is None:
-        return None
-    return Reasons.of(latest.found, latest.age_us())
+        return Reasons.of(found.value, 0, now)
+    return _for_readers(await viewed.service.metrics.reasons(), now)
+
+
+def _for_readers(latest: ReasonCounts | None, now: Sample) -> Reasons | None:
+    return None if latest is None else Reasons.of(latest.found, latest.age_us(), now)
+
+
+# PAGE-87
+async def counted_anew(viewed: Viewed) -> Response:
+    """Show why asks are not running, once that was counted anew or a while has passed."""
+    at_us = viewed.moment.now_us()
+    latest = await viewed.service.metrics.reasons(PATIENCE_S)
+
+    def read(looking: Looking) -> Steps[Sample]:
+        yield
+        return looking.ledger.samples(at_us, at_us, hourly=False)[-1]
+
+    now = (await viewed.moment.seen(read)).value
+    return shown(
+        viewed,
+        "reasons_counted.html",
+        now=now,
+        reasons=_for_readers(latest, now),
+        words=REASONS,
+        now_us=viewed.moment.now_us(),
+    )

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Final
 from muster.figures.words import REASONS
 from muster.service.access.who import Role
 from muster.service.page.parts.overview.charts import drawn
-from muster.service.page.parts.overview.latest import latest_decisions, reasons
+from muster.service.page.parts.overview.latest import counted_anew, latest_decisions, reasons
 from muster.service.page.parts.overview.state import PERIODS, Period, State, Waits, read_state
 from muster.service.page.rendering import shown
 from muster.service.page.viewed import Page, Viewed
@@ -47,7 +47,7 @@ async def _overview(viewed: Viewed) -> Response:
         health=viewed.service.health.life()[1],
         directory=viewed.service.options.state,
         waits=Waits.of(state.now.waits),
-        reasons=await reasons(viewed),
+        reasons=await reasons(viewed, state.now),
         decisions=await latest_decisions(viewed, state.last),
         period=period,
         periods=PERIODS,
@@ -57,5 +57,8 @@ async def _overview(viewed: Viewed) -> Response:
     )
 
 
-PAGES: Final = (Page("GET", "/", Role.READER, _overview),)
+PAGES: Final = (
+    Page("GET", "/", Role.READER, _overview),
+    Page("GET", "/reasons", Role.READER, counted_anew),
+)
 """The overview."""
