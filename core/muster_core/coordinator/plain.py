@@ -168,6 +168,14 @@ class PlainScheduler:
         """Explain why an ask is not running; return None if it is bound or unknown."""
         return self._machine.explain(app, ask)
 
+    def explain_fully(self, app: str, ask: str) -> Explanation | None:
+        """Explain why an ask is not running, with what it lacks and its outlook without a forecast.
+
+        Returns:
+            All that the state says; None if it is bound or unknown.
+        """
+        return all_at_once(self._machine.explain_fully(app, ask))
+
     def outlook(self, app: str, ask: str) -> Outlook | None:
         """Return when a pending ask will start, without a forecast; None if it is not pending."""
         return all_at_once(self._machine.outlook(app, ask))

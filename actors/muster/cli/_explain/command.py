@@ -134,11 +134,11 @@ def command(
             print_json({"error": error_map(error)})
         context.exit(UNUSABLE)
     _tell_refusals(feed, answer.refusals)
-    origin_us = source.origin.us
+    origin_us, found = source.origin.us, _answer_map(answer)
     if output is Format.JSON:
-        print_json({**_head(feed, origin_us), **_answer_map(answer)})
+        print_json({**_head(feed, origin_us), **found})
     else:
-        print_answer(answer, origin_us, searched=not why_only)
+        print_answer(answer, found, origin_us, searched=not why_only)
     if answer.whereabouts.fate is Fate.UNKNOWN:
         complain(f"{name_of(feed)}: {answer.app}/{answer.ask}: {answer.whereabouts.message}")
         context.exit(DIFFERENT)

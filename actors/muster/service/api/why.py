@@ -57,6 +57,10 @@ _REASON: Final = {
         "rules": schemas.TEXTS,
     },
 }
+_SHORTFALL: Final = {
+    "type": "object",
+    "properties": {"message": schemas.TEXT, "facts": {"type": "object"}},
+}
 _KEY: Final = {
     "type": "object",
     "properties": {
@@ -152,6 +156,13 @@ WHY: Final = Table[WhyRow](
             "nobody knew), and when it was expected to end, which was by the start (null if it "
             "fits beside the party)",
             lambda one: [passed_map(passed) for passed in one.row.passed()],
+        ),
+        Column(
+            "shortfalls",
+            {"type": "array", "items": _SHORTFALL},
+            "what there is too little of for it, or for the gang with which it starts, even if "
+            "nothing else ran: it cannot start before that changes",
+            lambda one: one.of_map("shortfalls"),
         ),
         Column(
             "reasons",
@@ -278,10 +289,7 @@ async def _why(asked: Asked) -> Response:
         if row is None:
             return what_ask(looking, app_name, name)
         yield from looking.view.prepare_to_explain()
-        explanation = looking.machine.explain(app_name, name)
-        outlook = yield from looking.machine.outlook(app_name, name)
-        if explanation is not None:
-            explanation = attrs.evolve(explanation, outlook=outlook)
+        explanation = yield from looking.machine.explain_fully(app_name, name)
         return explanation is not None, dict(
             row_of(WHY.columns, WhyRow(row, explanation, asked.service.now_us()))
         )
