@@ -13,6 +13,7 @@ from muster.cli._clients.output import printable
 from muster.cli._progress import clock, instant
 from muster.cli._tables import console_of
 from muster.explain import (
+    AT_ONCE,
     Answer,
     Fate,
     Hold,
@@ -23,7 +24,6 @@ from muster.explain import (
     where_it_is,
 )
 from muster.explain._maps import outlook_of, reason_of
-from muster.explain._remedies.remedy import AT_ONCE
 from muster.feeds import FeedItem
 from muster.feeds._encodings.encode import to_yaml_item
 from muster.figures.instants import dated, instant_of
@@ -194,8 +194,8 @@ def _print_remedies(found: Mapping[str, Any], written: Callable[[int], str]) -> 
 def _print_remedy(number: int, remedy: Mapping[str, Any], written: Callable[[int], str]) -> None:
     click.echo(f"\n{number}. {printable(remedy['text'])}")
     click.echo(f"   {printable(_effect(remedy, written))}{_proof(remedy)}")
-    if not remedy.get("applicable", True):
-        click.echo("   This is advice: Muster can use such a machine, and cannot make one.")
+    if not (remedy["events"] or remedy.get("applicable", True)):
+        click.echo("   This is advice: it needs a machine, and no event makes one.")
     for event in remedy["events"]:
         click.echo(f"   {to_yaml_item(dict(event)).decode().rstrip()}")
 

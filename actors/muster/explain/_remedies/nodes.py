@@ -210,12 +210,11 @@ class NewNode:
         sizes = [told({name: amount}) for name, amount in self.event.room.items()]
         if self.like is None or case.event.selector:
             sizes += [f"{key}={value}" for key, value in case.event.selector.items()]
-        which = "" if self.like is None else f" like {self.like}"
+        each = "with" if count == 1 else "each with"
+        has = f"{'' if self.like is None else f'like {self.like}, '}{each} {listed(sizes)}"
         if case.event.node is not None:
-            return f"a node named {case.event.node}{which}, with {listed(sizes)}"
-        if count == 1:
-            return f"another node{which}, with {listed(sizes)}"
-        return f"{count:,} more nodes{which}, each with {listed(sizes)}"
+            return f"a node named {case.event.node} {has}"
+        return f"another node {has}" if count == 1 else f"{count:,} more nodes {has}"
 
 
 def new_nodes(case: Case) -> list[NewNode]:

@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Any, Final, final
 
 import attrs
 
+from muster.explain import AT_ONCE
 from muster.explain._maps import explanation_map, forecast_map, passed_map, reason_map
 from muster.service.access.who import Role
 from muster.service.api.answering import Unknown, single_answer
@@ -107,7 +108,11 @@ _REMEDY: Final = {
     "properties": {
         "kind": schemas.TEXT,
         "text": schemas.TEXT,
-        "node": schemas.TEXT,
+        "starts": {
+            "anyOf": [schemas.SECONDS, {"type": "string", "enum": [AT_ONCE, UNKNOWN_START]}]
+        },
+        "applicable": schemas.BOOLEAN,
+        "node": schemas.maybe(schemas.TEXT),
         "smallest": schemas.maybe({"type": "object", "additionalProperties": schemas.NUMBER}),
         "evicted": schemas.TEXTS,
         "events": {"type": "array", "items": {"type": "object"}},
@@ -246,8 +251,10 @@ WHY: Final = Table[WhyRow](
         Column(
             "remedies",
             schemas.maybe({"type": "array", "items": _REMEDY}),
-            "changes each of which alone gets it bound at once, with the events that make them; "
-            "null if none was searched for",
+            "changes each of which alone lets it start: at once, at an instant (in seconds) if "
+            "nothing more comes, or when others end of which no end is known. Each has the events "
+            "that make it; it has none and is not applicable if a machine must be added or enlarged "
+            "first. Null if none was searched for",
             lambda _: None,
         ),
         Column(

@@ -56,9 +56,13 @@ def test_when_it_starts() -> None:
 def test_what_would_help(tmp_path: Path) -> None:
     result = run("why", "etl/load-1", "--remedies")
 
-    assert "Each of these alone would get it bound at once:" in result.stdout
-    event = "{op: update_node, node: n1, capacity: {vcore: 6}}"
-    assert f"    - {event}\n" in result.stdout
+    assert "Each of these changes alone would get it bound at once:" in result.stdout
+    # OUTLOOK-33
+    assert "another node like n1, with 4 vcore\n   It is then bound on" in result.stdout
+    assert "   This is advice: it needs a machine, and no event makes one.\n" in result.stdout
+    assert "_node" not in result.stdout
+    event = "{op: release, app: etl, ask: load-0}"
+    assert f"   - {event}\n" in result.stdout
     feed = tmp_path / "remedy.yaml"
     feed.write_text(f"- {event}\n")
     assert run("submit", feed).exit_code == 0
