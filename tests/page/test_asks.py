@@ -94,7 +94,8 @@ def test_what_would_help_stays_while_the_page_changes(browser: Browser, served: 
         shown.until("These decisions would follow")
         facts = shown.page.locator("#r-QueueMax details")
         facts.locator("summary").click()
-        served.client.post("/api/v1/events", json=[release("front")])
+        urgent = {"op": "add_ask", "app": "shop", "ask": "urgent", "priority": 5}
+        served.client.post("/api/v1/events", json=[{**urgent, "resources": {"vcore": 2}}])
         shown.until("leaves 0 vcore of 8 vcore")
         assert "These decisions would follow" in shown.main()
         assert "root.web 0 cores" in facts.inner_text()

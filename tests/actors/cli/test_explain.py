@@ -50,7 +50,7 @@ NoNodeFits: of 1 node 1 has too little vcore; n1 is the closest and lacks 1 vcor
 
 When will it start?
 - It is number 1 of all pending asks in order.
-- Alone it would fit at 15 s.
+- It would fit alone at 15 s.
 - It starts at 15 s if nothing more comes, and every ask takes as long as expected.
 
 Each of these changes alone would get it bound at once:

@@ -48,8 +48,8 @@ def test_when_it_starts() -> None:
 
     result = run("why", "etl/load-1", "--forecast")
     assert result.stdout.endswith(
-        f"{place}- Alone it would fit, but only after an end that is not known.\n"
-        "- If nothing more comes, no end that is known lets it start.\n"
+        f"{place}- It would fit alone when an ask ends whose end nobody knows.\n"
+        "- Its start is not known: it is still pending when every ask has ended whose end is known.\n"
     )
 
 
@@ -154,4 +154,4 @@ def test_when_it_starts_is_a_date() -> None:
     assert run("submit", "-", given=more).exit_code == 0
 
     result = run("why", "etl/next", "--forecast")
-    assert re.search(rf"- Alone it would fit at {DATE}\.\n- It starts at {DATE} if", result.stdout)
+    assert re.search(rf"- It would fit alone at {DATE}\.\n- It starts at {DATE} if", result.stdout)
