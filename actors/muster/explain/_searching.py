@@ -15,7 +15,7 @@ from muster.explain._remedies.gangs import gang_remedies
 from muster.explain._remedies.nodes import node_remedies
 from muster.explain._remedies.orders import ask_remedies, order_remedies
 from muster.explain._remedies.quotas import quota_remedies
-from muster.explain._remedies.remedy import AT_ONCE, Remedy, Starts
+from muster.explain._remedies.remedy import AT_ONCE, Remedy, RemedyKind, Starts
 from muster.explain._remedies.starting import alone
 from muster.explain._remedies.user_limits import user_limit_remedies
 from muster.explain._trials import Trials, evicted_in, node_of
@@ -24,6 +24,8 @@ from muster_core.coordinator.forecast import forecast
 from muster_core.coordinator.plain import PlainScheduler
 from muster_core.events import AddAsk
 from muster_core.reasons import UNKNOWN_START, Explanation
+
+_MIN_MEMBER: Final = RemedyKind.MIN_MEMBER
 
 _MOST_WORK: Final = 10_000
 """How much a copy of the state does to foretell a start, as for a forecast."""
@@ -117,7 +119,8 @@ def _changes(case: Case, first: Iterable[Remedy] = ()) -> Iterator[Remedy]:
         gang_remedies(case),
         node_remedies(case),
     ):
-        found = True
+        # With few enough members a gang starts nearly anywhere: that does not say what it lacks.
+        found = found or case.real is None or remedy.kind is not _MIN_MEMBER
         yield remedy
     if not found:
         yield from combined_remedies(case)

@@ -153,4 +153,6 @@ def _starts(forecast: Forecast, written: Callable[[int], str]) -> str:
             f"It does not start before {written(forecast.stopped_us)} if nothing more comes; the "
             "forecast ends there."
         )
-    return "Its start is not known: it is still pending when every ask has ended whose end is known."
+    return (
+        "Its start is not known: it is still pending when every ask has ended whose end is known."
+    )

@@ -217,7 +217,9 @@ def test_when_it_starts_is_unknown_or_never() -> None:
         assert (answer["fits_at"], answer["starts_at"]) == (fits_at, None)
     told = run("explain", "-", "--ask", "a/next", "--why-only", given=feed).stdout
     assert "- It would fit alone when an ask ends whose end nobody knows.\n" in told
-    assert told.endswith("- Its start is not known: it is still pending when every ask has ended whose end is known.\n")
+    assert told.endswith(
+        "- Its start is not known: it is still pending when every ask has ended whose end is known.\n"
+    )
     told = run("explain", "-", "--ask", "a/large", "--why-only", given=feed).stdout
     assert "- It would not fit even if all others ended.\n" in told
     _, answer = explained("--ask", "a/open", feed=feed)

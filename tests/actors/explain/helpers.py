@@ -108,7 +108,7 @@ def starts_alone(scheduler: PlainScheduler, answer: Answer) -> bool:
     """Say whether an ask is bound when all others have gone but those that it starts with."""
     machine, snapshot = scheduler.machine, scheduler.snapshot()
     ask = next(one for one in snapshot.apps[answer.app].asks if one.name == answer.ask)
-    gangs = machine.view.group_of(ask.gang) if ask.gang in machine.view.gangs else ()
+    gangs = () if ask.gang is None else machine.view.group_of(ask.gang)
     names = {gang.name for gang in gangs if not gang.satisfied}
     for app in snapshot.apps.values():
         for one in app.asks:

@@ -126,6 +126,31 @@ def test_what_is_guaranteed_is_of_as_few_types_as_possible(tmp_path: Path) -> No
     assert len([text for text in remedies if "guaranteed" in text]) == 1
 
 
+# OUTLOOK-30, OUTLOOK-34
+def test_what_starts_when_others_end_is_combined_with_one_new_node_at_most(tmp_path: Path) -> None:
+    gang = """
+- op: configure
+  config: {partitions: [{name: default, queues: [{name: root, queues: [{name: q, resources: {max: {vcore: 4}}}]}]}]}
+- {op: add_node, node: n1, capacity: {vcore: 4}}
+- {op: add_app, app: a, queue: q}
+- {op: add_ask, app: a, ask: y, resources: {vcore: 4}, run_for: 9}
+- {op: add_app, app: b, queue: q}
+- {op: add_gang, gang: g, min_member: COUNT}
+- {op: add_ask, app: b, ask: x, resources: {vcore: 2}, count: COUNT, gang: g}
+"""
+
+    def remedies(count: int) -> list[tuple[str, object]]:
+        feed = written(tmp_path / "feed.yaml", gang.replace("COUNT", str(count)))
+        answer = answered(feed, "b/x-0")
+        return [(one["text"], one["starts"]) for one in answer["remedies"]]
+
+    # It fits when y ends, so that it may start as things are: no node is needed for that.
+    more = "8 vcore instead of 4 as max of root.q, and another node like n1, with 4 vcore"
+    assert remedies(2)[0] == (more, "at once")
+    # Four members would need another node even if nothing else ran, and two more with y.
+    assert remedies(4) == [("min_member 2 instead of 4 for gang default/g", 9), (more, 9)]
+
+
 def test_all_that_a_node_is_changed_in_is_said(tmp_path: Path) -> None:
     case = CASES["the node that it names takes nothing"]
     answer = answered(written(tmp_path / "feed.yaml", case.feed), case.ask)

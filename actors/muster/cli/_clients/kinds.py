@@ -21,9 +21,9 @@ from muster.cli._clients.output import (
     name,
     number,
     print_fields,
-    printable,
     shown,
 )
+from muster.cli._options import printable
 from muster.cli._progress import clock
 
 

@@ -11,9 +11,9 @@ from muster.cli._clients.completion import Completed
 from muster.cli._clients.dates import dates_of
 from muster.cli._clients.kinds import ask_path
 from muster.cli._clients.options import Address, ending, server_options
-from muster.cli._clients.output import Form, form_option, print_map, printable
+from muster.cli._clients.output import Form, form_option, print_map
 from muster.cli._explain.text import print_reasons
-from muster.cli._options import example
+from muster.cli._options import example, printable
 from muster.explain import how_it_runs, where_it_is
 from muster.explain._maps import in_us, passed_of
 from muster_core.snapshots import AskPlace

@@ -9,7 +9,7 @@ import click
 from rich import box
 from rich.table import Table
 
-from muster.cli._clients.output import printable
+from muster.cli._options import printable
 from muster.cli._progress import clock, instant
 from muster.cli._tables import console_of
 from muster.explain import (

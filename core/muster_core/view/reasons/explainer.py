@@ -13,8 +13,8 @@ from muster_core.view.reasons.cycles import why_rolled_back
 from muster_core.view.reasons.dominant import Dominants
 from muster_core.view.reasons.eviction import eviction_reason
 from muster_core.view.reasons.failed_binds import backing_off, bind_failed
-from muster_core.view.reasons.keys import compare, not_your_turn
 from muster_core.view.reasons.order.held_back import held_back
+from muster_core.view.reasons.order.keys import compare, not_your_turn
 from muster_core.view.reasons.order.position import position
 from muster_core.view.reasons.order.reserved import ReservedFor
 from muster_core.view.reasons.quotas import queue_max, queue_max_apps, state_aware_turn

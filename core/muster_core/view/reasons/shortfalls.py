@@ -199,6 +199,7 @@ class _Need:
         yield from need.add_members(state, members, definition.min_member)
         return need
 
+    # REASON-9
     def add_members(
         self, state: ViewState, members: Sequence[tuple[ViewApp, Ask, _Held]], least: int
     ) -> Steps[None]:

@@ -246,8 +246,7 @@ def test_a_member_behind_another_in_a_blocking_leaf() -> None:
     made.settle(members("g", "x", app="q"), members("g", "x"))
 
     assert said(made, Code.GANG_CYCLE_INVALID) == (
-        "the Strict group of gang default/g gave up: an ask before p/x in root.a "
-        "was not placed"
+        "the Strict group of gang default/g gave up: an ask before p/x in root.a was not placed"
     )
     assert codes(made, "q/x") == [Code.GANG_CYCLE_INVALID, Code.NOT_YOUR_TURN]
 
