@@ -23,7 +23,11 @@ _BOUND: Final = AskPlace.BOUND.value
 
 @click.command("why", epilog=example("muster why nightly-1/load-0 --remedies"))
 @click.argument("ask", metavar="APP/ASK", shell_complete=Completed.asks)
-@click.option("--remedies", is_flag=True, help="Also search for changes that would help.")
+@click.option(
+    "--remedies",
+    is_flag=True,
+    help="Also search for changes that would help, and say when it then starts.",
+)
 @click.option(
     "--forecast", is_flag=True, help="Also find out when it starts, on a copy of the state."
 )
