@@ -35,7 +35,7 @@ if TYPE_CHECKING:
     from muster_core.values.configuration.partition import Configuration
     from muster_core.values.decisions import Announced
     from muster_core.values.events import Event
-    from muster_core.values.reasons import Explanation, Outlook
+    from muster_core.values.reasons import Explanation
     from muster_core.values.snapshots import AppSnapshot, Snapshot
 
 
@@ -175,10 +175,6 @@ class PlainScheduler:
             All that the state says; None if it is bound or unknown.
         """
         return all_at_once(self._machine.explain_fully(app, ask))
-
-    def outlook(self, app: str, ask: str) -> Outlook | None:
-        """Return when a pending ask will start, without a forecast; None if it is not pending."""
-        return all_at_once(self._machine.outlook(app, ask))
 
     def expected_end_us(self, app: str, ask: str) -> int | None:
         """Return when an ask is expected to end, in microseconds.
