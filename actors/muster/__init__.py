@@ -53,6 +53,7 @@ if _TYPE_CHECKING:
         Outlook,
         PendingReason,
         Reserved,
+        Shortfall,
     )
     from muster_core.resources import Resources
     from muster_core.snapshots import AskPlace, Snapshot, Statistics
@@ -102,6 +103,7 @@ __all__ = [
     "Resources",
     "ResumingBinder",
     "Scheduler",
+    "Shortfall",
     "Simulation",
     "Snapshot",
     "Statistics",
@@ -181,6 +183,7 @@ _HOMES: _Final = {
         "Outlook",
         "PendingReason",
         "Reserved",
+        "Shortfall",
     ),
     "muster_core.resources": ("Resources",),
     "muster_core.snapshots": (

@@ -14,6 +14,7 @@ from muster_core.values.reasons import (
     Passed,
     PendingReason,
     Reserved,
+    Shortfall,
     Start,
 )
 
@@ -29,5 +30,6 @@ __all__ = [
     "Passed",
     "PendingReason",
     "Reserved",
+    "Shortfall",
     "Start",
 ]

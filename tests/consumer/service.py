@@ -75,6 +75,7 @@ async def applications(scheduler: muster.Scheduler) -> None:
 def why(explanation: muster.Explanation) -> None:
     """Look into what keeps an ask from running."""
     assert_type(explanation.outlook, muster.Outlook | None)
+    assert_type(explanation.shortfalls, tuple[muster.Shortfall, ...])
     if explanation.outlook is not None:
         assert_type(explanation.outlook.forecast, muster.Forecast | None)
         assert_type(explanation.outlook.reserved, muster.Reserved | None)

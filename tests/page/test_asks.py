@@ -96,14 +96,15 @@ def test_what_would_help_stays_while_the_page_changes(browser: Browser, served: 
         shown.page.on(
             "request", lambda one: searches.append(one.url) if "/helps" in one.url else None
         )
-        shown.open("/asks/shop/cart-7")
+        shown.open("/asks/shop/cart-1")
         button = shown.page.get_by_role("button", name="Try").first
         button.wait_for()
         button.click()
         shown.until("These decisions would follow")
         facts = shown.page.locator("#r-QueueMax details")
         facts.locator("summary").click()
-        served.client.post("/api/v1/events", json=[release("front")])
+        urgent = {"op": "add_ask", "app": "shop", "ask": "urgent", "priority": 5}
+        served.client.post("/api/v1/events", json=[{**urgent, "resources": {"vcore": 2}}])
         shown.until("leaves 0 vcore of 8 vcore")
         assert "These decisions would follow" in shown.main()
         assert "root.web 0 cores" in facts.inner_text()
@@ -121,9 +122,13 @@ def test_one_finds_why_a_gang_does_not_start_and_mends_it(browser: Browser, serv
         # From one of its members, two clicks: to its page, and on the button.
         shown.page.locator("#main tbody").get_by_role("link", name="train/worker-1").click()
         shown.until("Each of these alone gets train/worker-1 bound at once")
+        # OUTLOOK-33
         node = shown.page.locator(".helps li", has_text="another node")
-        expect(node.locator("pre")).to_contain_text('"op": "add_node"')
-        node.get_by_role("button", name="Apply").click()
+        expect(node.get_by_text("This is advice")).to_be_visible()
+        expect(node.get_by_role("button")).to_have_count(0)
+        fewer = shown.page.locator(".helps li", has_text="min_member 2 instead of 3")
+        expect(fewer.locator("pre")).to_contain_text('"op": "remove_gang"')
+        fewer.get_by_role("button", name="Apply").click()
         expect(shown.page.locator("h1")).to_contain_text("bound", timeout=WAIT_MS)
         expect(shown.page.locator("#remedies")).to_have_count(0)
         shown.page.get_by_role("link", name="ml/bert").click()

@@ -465,11 +465,9 @@ class Batches:
             ask: Its name.
             with_facts: Whether the facts of the state are wanted as well if it is pending.
         """
-        explanation = self.machine.explain(app, ask)
-        outlook = await self._pace.take(self.machine.outlook(app, ask))
-        if explanation is None or outlook is None:
+        explanation = await self._pace.take(self.machine.explain_fully(app, ask))
+        if explanation is None or explanation.outlook is None:
             return Explained(explanation, None)
-        explanation = attrs.evolve(explanation, outlook=outlook)
         return Explained(explanation, await self.facts() if with_facts else None)
 
     def _settle_cycles(self) -> None:

@@ -138,3 +138,10 @@ def warning_text(feed: str, warning: FeedWarning) -> str:
 def error_map(error: FeedError) -> dict[str, object]:
     """Return the JSON form of a feed error."""
     return {"file": error.file, "line": error.line, "message": error.problem}
+
+
+def printable(text: str) -> str:
+    """Return a text without characters that a terminal would obey."""
+    return "".join(
+        char if char.isprintable() else char.encode("unicode_escape").decode() for char in text
+    )

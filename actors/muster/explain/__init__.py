@@ -9,7 +9,7 @@ from __future__ import annotations
 from muster.explain._answer import Answer, Overview, PendingGroup, explain, explain_all
 from muster.explain._history import Fate, Hold, Whereabouts
 from muster.explain._moment import RefusedSoFar
-from muster.explain._remedies.remedy import Remedy, RemedyKind
+from muster.explain._remedies.remedy import AT_ONCE, Remedy, RemedyKind, Starts
 from muster.explain._when import (
     how_it_runs,
     not_then,
@@ -20,6 +20,7 @@ from muster.explain._when import (
 )
 
 __all__ = [
+    "AT_ONCE",
     "Answer",
     "Fate",
     "Hold",
@@ -28,6 +29,7 @@ __all__ = [
     "RefusedSoFar",
     "Remedy",
     "RemedyKind",
+    "Starts",
     "Whereabouts",
     "explain",
     "explain_all",

@@ -116,10 +116,12 @@ def explain(
 
 def _explanation(scheduler: PlainScheduler, app: str, ask: str, at_us: int) -> Explanation | None:
     """Return why an ask is not running, and when it will start."""
-    explanation, outlook = scheduler.explain(app, ask), scheduler.outlook(app, ask)
-    if explanation is None or outlook is None:
+    explanation = scheduler.explain_fully(app, ask)
+    if explanation is None or explanation.outlook is None:
         return explanation
-    outlook = attrs.evolve(outlook, forecast=forecast(scheduler.facts(), app, ask, at_us))
+    outlook = attrs.evolve(
+        explanation.outlook, forecast=forecast(scheduler.facts(), app, ask, at_us)
+    )
     return attrs.evolve(explanation, outlook=outlook)
 
 

@@ -10,6 +10,7 @@ import attrs
 from muster.explain._remedies.remedy import Remedy
 from muster_core.decisions import MICROSECONDS, seconds
 from muster_core.reasons import (
+    UNKNOWN_START,
     Code,
     Explanation,
     Forecast,
@@ -23,8 +24,10 @@ from muster_core.reasons import (
 def explanation_map(explanation: Explanation | None) -> dict[str, object]:
     """Return why an ask is not running as a map; nothing but empty values for None."""
     if explanation is None:
-        return {"reasons": [], "first": None, "levels": [], **outlook_map(None)}
+        empty: dict[str, object] = {"shortfalls": [], "reasons": [], "first": None, "levels": []}
+        return {**empty, **outlook_map(None)}
     return {
+        "shortfalls": [attrs.asdict(one) for one in explanation.shortfalls],
         "reasons": [reason_map(reason) for reason in explanation.reasons],
         "first": explanation.first,
         "levels": [
@@ -67,6 +70,22 @@ def outlook_map(outlook: Outlook | None) -> dict[str, object]:
     }
 
 
+def outlook_of(found: Mapping[str, Any]) -> Outlook | None:
+    """Return when an ask will start from the map of its explanation, as far as that has it."""
+    if found.get("position") is None:
+        return None
+    forecast, fits_at = None, found.get("fits_at")
+    if found.get("fits_now") is not None:
+        forecast = Forecast(
+            fits_at if fits_at == UNKNOWN_START else in_us(fits_at),
+            in_us(found["starts_at"]),
+            in_us(found["stopped_at"]),
+            found["fits_now"],
+        )
+    # A server that is older does not say what is reserved.
+    return Outlook(found["position"], forecast, reserved_of(found.get("reserved")))
+
+
 # OUTLOOK-6
 def reserved_map(reserved: Reserved | None) -> dict[str, object] | None:
     """Return what is reserved for the party of an ask as a map, its start in seconds, or None."""
@@ -93,7 +112,7 @@ def passed_map(passed: Passed) -> dict[str, object]:
 
 def passed_of(found: Mapping[str, Any]) -> Passed:
     """Return a reservation that an ask did not delay from its map."""
-    return Passed(found["ask"], found["others"], _in_us(found["start"]), _in_us(found["ends"]))
+    return Passed(found["ask"], found["others"], in_us(found["start"]), in_us(found["ends"]))
 
 
 def reserved_of(found: Mapping[str, Any] | None) -> Reserved | None:
@@ -102,7 +121,7 @@ def reserved_of(found: Mapping[str, Any] | None) -> Reserved | None:
         return None
     return Reserved(
         scope=found["scope"],
-        start_us=_in_us(found["start"]),
+        start_us=in_us(found["start"]),
         places=tuple((one["ask"], one["node"]) for one in found["places"]),
         waits_for=tuple((one["ask"], one["node"]) for one in found["waits_for"]),
     )
@@ -119,7 +138,8 @@ def forecast_map(forecast: Forecast | None) -> dict[str, object]:
     }
 
 
-def _in_us(at: float | None) -> int | None:
+def in_us(at: float | None) -> int | None:
+    """Return seconds in microseconds."""
     return None if at is None else round(at * MICROSECONDS)
 
 
@@ -132,6 +152,8 @@ def remedy_map(remedy: Remedy) -> dict[str, object]:
     return {
         "kind": remedy.kind.value,
         "text": remedy.text,
+        "starts": seconds(remedy.starts) if isinstance(remedy.starts, int) else remedy.starts,
+        "applicable": remedy.is_applicable,
         "node": remedy.node,
         "smallest": None if remedy.smallest is None else dict(remedy.smallest),
         "evicted": [*remedy.evicted],

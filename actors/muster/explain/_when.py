@@ -70,12 +70,12 @@ def fits_alone(forecast: Forecast, written: Callable[[int], str]) -> str:
     """Say when the party of an ask alone would fit."""
     fits_at = forecast.fits_at
     if forecast.fits_now:
-        return "Alone it would fit now."
+        return "It would fit alone now."
     if fits_at is None:
-        return "It would not fit alone, whatever ends."
+        return "It would not fit even if all others ended."
     if fits_at == UNKNOWN_START:
-        return "Alone it would fit, but only after an end that is not known."
-    return f"Alone it would fit at {written(fits_at)}."
+        return "It would fit alone when an ask ends whose end nobody knows."
+    return f"It would fit alone at {written(fits_at)}."
 
 
 # OUTLOOK-10
@@ -150,7 +150,9 @@ def _starts(forecast: Forecast, written: Callable[[int], str]) -> str:
         )
     if forecast.stopped_us is not None:
         return (
-            f"If nothing more comes, it does not start up to {written(forecast.stopped_us)}; "
-            "what follows was not looked at."
+            f"It does not start before {written(forecast.stopped_us)} if nothing more comes; the "
+            "forecast ends there."
         )
-    return "If nothing more comes, no end that is known lets it start."
+    return (
+        "Its start is not known: it is still pending when every ask has ended whose end is known."
+    )

@@ -6,7 +6,7 @@ import json
 
 from muster.feeds._objects.gang_marks import KOORDINATOR
 from muster.feeds._written.amounts import Written, amounts, duration, quantity
-from muster.feeds._written.events import add_ask
+from muster.feeds._written.events import add_ask, node
 from muster_core.gangs.definition import GangDefinition
 from muster_core.values.gang_names import DEFAULT_NAMESPACE
 
@@ -16,6 +16,7 @@ __all__ = [
     "add_gang",
     "amounts",
     "duration",
+    "node",
     "quantity",
     "redefined",
     "settle",

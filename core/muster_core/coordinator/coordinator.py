@@ -482,6 +482,24 @@ class CoordinatorMachine:
         key = self.registry.locate(app)
         return None if key is None else (yield from self.view.outlook(key, ask))
 
+    def explain_fully(self, app: str, ask: str) -> Steps[Explanation | None]:
+        """Explain an ask that is not running with all that the state says; between two batches.
+
+        Args:
+            app: Its application.
+            ask: Its name.
+
+        Returns:
+            All reasons, what there is too little of, and the outlook without a forecast; None if
+            the ask is bound or unknown.
+        """
+        explanation = self.explain(app, ask)
+        if explanation is None:
+            return None
+        outlook = yield from self.outlook(app, ask)
+        lacks = yield from self.view.shortfalls(self.registry.app_key(app), ask)
+        return attrs.evolve(explanation, outlook=outlook, shortfalls=lacks)
+
     def pending(self) -> Iterator[tuple[str, str]]:
         """Iterate over all asks that are pending, parked or waiting. Between two batches.
 

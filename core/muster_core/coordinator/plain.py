@@ -35,7 +35,7 @@ if TYPE_CHECKING:
     from muster_core.values.configuration.partition import Configuration
     from muster_core.values.decisions import Announced
     from muster_core.values.events import Event
-    from muster_core.values.reasons import Explanation, Outlook
+    from muster_core.values.reasons import Explanation
     from muster_core.values.snapshots import AppSnapshot, Snapshot
 
 
@@ -168,9 +168,13 @@ class PlainScheduler:
         """Explain why an ask is not running; return None if it is bound or unknown."""
         return self._machine.explain(app, ask)
 
-    def outlook(self, app: str, ask: str) -> Outlook | None:
-        """Return when a pending ask will start, without a forecast; None if it is not pending."""
-        return all_at_once(self._machine.outlook(app, ask))
+    def explain_fully(self, app: str, ask: str) -> Explanation | None:
+        """Explain why an ask is not running, with what it lacks and its outlook without a forecast.
+
+        Returns:
+            All that the state says; None if it is bound or unknown.
+        """
+        return all_at_once(self._machine.explain_fully(app, ask))
 
     def expected_end_us(self, app: str, ask: str) -> int | None:
         """Return when an ask is expected to end, in microseconds.

@@ -105,6 +105,27 @@ class PendingReason:
         return f"{self.code}: {self.message}"
 
 
+# REASON-6
+@final
+@attrs.frozen
+class Shortfall:
+    """What there is too little of for an ask or its gang, even if nothing else ran.
+
+    Attributes:
+        message: A sentence with what is needed and what there is.
+        facts: The amounts, for programs: ``needs`` and ``has`` by type, in base units; or how many
+            ``members`` need a node, and for how many there is ``room``. The path of the ``queue``
+            whose ``max`` it is, or which has the limit of a ``user`` or a ``group``.
+    """
+
+    message: str
+    facts: Mapping[str, Fact] = attrs.field(factory=dict[str, Fact])
+
+    @override
+    def __str__(self) -> str:
+        return self.message
+
+
 @final
 @attrs.frozen
 class ComparedKey:
@@ -243,6 +264,8 @@ class Explanation:
         levels: How the paths to the two asks are compared at each level, from the root; empty if
             the ask is the first one itself or does not compete.
         outlook: When it will start; None if it is not pending, or that was not asked.
+        shortfalls: What there is too little of, even if nothing else ran; empty if there is enough,
+            or that was not asked.
     """
 
     app: str
@@ -254,6 +277,7 @@ class Explanation:
     first: str | None = None
     levels: tuple[Level, ...] = ()
     outlook: Outlook | None = None
+    shortfalls: tuple[Shortfall, ...] = ()
 
     @property
     def dominant(self) -> PendingReason:

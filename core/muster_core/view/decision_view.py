@@ -38,6 +38,7 @@ if TYPE_CHECKING:
         Passed,
         PendingReason,
         Reserved,
+        Shortfall,
         Start,
     )
     from muster_core.values.resources import Resources
@@ -246,6 +247,24 @@ class DecisionView:
         if ask is None:
             return None
         return (yield from self._explained.outlook(self.apps[key], ask))
+
+    # REASON-6
+    def shortfalls(self, key: int, name: str) -> Steps[tuple[Shortfall, ...]]:
+        """Return what there is too little of for an ask that is not bound, even if nothing else ran.
+
+        Args:
+            key: The key of its application.
+            name: Its name.
+        """
+        app = self.apps[key]
+        ask = app.find(name)
+        if ask is None or name in app.bound:
+            return ()
+        return (yield from self._explained.shortfalls(app, ask))
+
+    def shortfalls_of_gang(self, gang: ViewGang) -> Steps[tuple[Shortfall, ...]]:
+        """Return what there is too little of for a gang, even if nothing else ran."""
+        return (yield from self._explained.shortfalls_of_gang(gang))
 
     # OUTLOOK-6
     def reserved_for_group(self, gang: ViewGang) -> Reserved | None:

@@ -50,7 +50,7 @@ NoNodeFits: of 1 node 1 has too little vcore; n1 is the closest and lacks 1 vcor
 
 When will it start?
 - It is number 1 of all pending asks in order.
-- Alone it would fit at 15 s.
+- It would fit alone at 15 s.
 - It starts at 15 s if nothing more comes, and every ask takes as long as expected.
 
 Each of these changes alone would get it bound at once:
@@ -60,10 +60,10 @@ Each of these changes alone would get it bound at once:
    - {op: settle, at: 6}
    - {op: update_node, node: n1, capacity: {vcore: 3}}
 
-2. another node with 1 vcore
+2. another node like n1, with 2 vcore
    It is then bound on another-node. Less is not enough.
    - {op: settle, at: 6}
-   - {op: add_node, node: another-node, capacity: {vcore: 1}}
+   - {op: add_node, node: another-node, capacity: {vcore: 2}}
 
 3. a/x-0 ends and releases node n1
    It is then bound on n1.
@@ -102,6 +102,7 @@ def test_a_pending_ask_for_programs() -> None:
         "ended_by": None,
         "before": None,
         "refused": 2,
+        "shortfalls": [],
         "first": "a/x-2",
         "levels": [],
         "position": 1,
@@ -119,13 +120,15 @@ def test_a_pending_ask_for_programs() -> None:
     assert reasons[0]["rules"] == ["ORDER-21"]
     assert remedies[1] == {
         "kind": "node",
-        "text": "another node with 1 vcore",
+        "text": "another node like n1, with 2 vcore",
+        "starts": "at once",
+        "applicable": False,
         "node": "another-node",
-        "smallest": {"vcore": 1000},
+        "smallest": {"nodes": 1},
         "evicted": [],
         "events": [
             {"op": "settle", "at": 6},
-            {"op": "add_node", "node": "another-node", "capacity": {"vcore": 1}},
+            {"op": "add_node", "node": "another-node", "capacity": {"vcore": 2}},
         ],
     }
 
@@ -192,7 +195,10 @@ def test_a_waiting_and_a_parked_member() -> None:
     waiting = run("explain", "-", "--at", "3", "--ask", "a/x-0", "--why-only", given=feed)
     parked = run("explain", "-", "--at", "8", "--ask", "a/x-0", "--why-only", given=feed)
 
-    assert waiting.stdout.startswith("3 s: a/x-0 is waiting on n1 in root.q since 1 s\n\nPermitW")
+    # REASON-6
+    lack = "The gang needs 2 vcore in all; all nodes together have 1."
+    head = "3 s: a/x-0 is waiting on n1 in root.q since 1 s"
+    assert waiting.stdout.startswith(f"{head}\n\n{lack}\n\nPermitWaiting: ")
     assert parked.stdout.startswith("8 s: a/x-0 is parked in root.q since ")
     assert "\nGangTimedOut: " in parked.stdout
     assert "each alone" not in waiting.stdout + parked.stdout

@@ -54,7 +54,7 @@ def test_what_is_reserved_and_with_whose_end_it_starts() -> None:
     assert "- Reserved for it: n2 once old/open on n2 has ended, whose end is not known.\n" in told
     told = run("explain", "-", *at, "--ask", "new/held", given=RESERVED).stdout
     assert "Reserved for it" not in told
-    assert "- Alone it would fit now.\n- It starts at 00:02:30 if" in told
+    assert "- It would fit alone now.\n- It starts at 00:02:30 if" in told
 
     _, answer = explained(*at, "--ask", "new/wide", feed=RESERVED)
     assert answer["fits_now"] is False
@@ -118,7 +118,7 @@ def test_an_ask_that_will_be_held_back_when_it_would_fit() -> None:
     told = run("explain", "-", "--ask", "a/later", "--why-only", given=LATER).stdout
     assert "\nNoNodeFits: " in told
     assert (
-        "- Alone it would fit at 20 s.\n"
+        "- It would fit alone at 20 s.\n"
         "- It will not start then: it fits on n1 and is held back: it would delay the reservation of "
         "a/wide on n1, which starts at 40 s. With a shorter estimate it may pass.\n"
         "- It starts at 00:02:00 if"
@@ -216,9 +216,11 @@ def test_when_it_starts_is_unknown_or_never() -> None:
         _, answer = explained("--ask", ask, "--why-only", feed=feed)
         assert (answer["fits_at"], answer["starts_at"]) == (fits_at, None)
     told = run("explain", "-", "--ask", "a/next", "--why-only", given=feed).stdout
-    assert "- Alone it would fit, but only after an end that is not known.\n" in told
-    assert told.endswith("- If nothing more comes, no end that is known lets it start.\n")
+    assert "- It would fit alone when an ask ends whose end nobody knows.\n" in told
+    assert told.endswith(
+        "- Its start is not known: it is still pending when every ask has ended whose end is known.\n"
+    )
     told = run("explain", "-", "--ask", "a/large", "--why-only", given=feed).stdout
-    assert "- It would not fit alone, whatever ends.\n" in told
+    assert "- It would not fit even if all others ended.\n" in told
     _, answer = explained("--ask", "a/open", feed=feed)
     assert answer["position"] is answer["fits_at"] is answer["starts_at"] is None

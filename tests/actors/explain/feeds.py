@@ -60,7 +60,7 @@ CASES: Final[dict[str, Case]] = {
         + _ask("a", "x", 1, ", gang: g, count: 2"),
         "a/x-0",
         "GangUndefined",
-        ("combined",),
+        ("define_gang", "combined"),
     ),
     "too large for its queue": Case(
         _queues("{name: q, resources: {max: {vcore: 1500m}}}")
@@ -167,7 +167,8 @@ CASES: Final[dict[str, Case]] = {
         + _ask("b", "x", 1),
         "b/x",
         "Blocked",
-        ("priority", "property", "capacity", "node", "remove_ahead"),
+        # What comes first is too large for a node like the others.
+        ("priority", "property", "capacity", "remove_ahead"),
     ),
     "no room": Case(
         _NODE + _app("a") + _ask("a", "y", 3) + _ask("a", "x", 2),

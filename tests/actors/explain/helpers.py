@@ -9,10 +9,16 @@ from typing import Any, final
 
 import trio
 
-from muster.explain import Answer, Remedy, explain
+from muster.explain import AT_ONCE, Answer, Remedy, explain
+from muster.explain._moment import replay_until
+from muster.explain._trials import node_of
 from muster.feeds import FeedItem, Raw, RawEvent, Settle, parse, read_feed
 from muster.replay import replay
+from muster_core.coordinator.forecast import forecast
+from muster_core.coordinator.plain import PlainScheduler
 from muster_core.decisions import Announced, Kind
+from muster_core.events import Release, RemoveAsk
+from muster_core.snapshots import AskPlace
 from muster_core.values.quantities import format_quantity, parse_quantity
 from tests.naive.harness import Marker, Step
 
@@ -80,10 +86,38 @@ def is_bound(items: Iterable[FeedItem], at_us: int, app: str, ask: str) -> bool:
     return last is not None and last.decision.kind is Kind.BOUND and last.at_us == at_us
 
 
+# OUTLOOK-31, OUTLOOK-32
 def helps(items: Sequence[FeedItem], answer: Answer, remedy: Remedy) -> bool:
-    """Say whether a remedy does what it is said to do, in a replay by the tasks."""
+    """Say whether a remedy does what it is said to do, in a replay by the tasks.
+
+    If it does not help at once, it helps when the others have ended, and nothing does without it.
+    """
     changed = with_events(items, answer.at_us, remedy.events)
-    return is_bound(changed, answer.at_us, answer.app, answer.ask)
+    if remedy.starts == AT_ONCE:
+        return is_bound(changed, answer.at_us, answer.app, answer.ask)
+    after = replay_until(changed, answer.at_us).scheduler
+    if isinstance(remedy.starts, int):
+        made = forecast(after.facts(), answer.app, answer.ask, answer.at_us)
+        assert made is not None
+        assert made.starts_at_us == remedy.starts
+    before = replay_until(items, answer.at_us).scheduler
+    return not starts_alone(before, answer) and starts_alone(after, answer)
+
+
+def starts_alone(scheduler: PlainScheduler, answer: Answer) -> bool:
+    """Say whether an ask is bound when all others have gone but those that it starts with."""
+    machine, snapshot = scheduler.machine, scheduler.snapshot()
+    ask = next(one for one in snapshot.apps[answer.app].asks if one.name == answer.ask)
+    gangs = () if ask.gang is None else machine.view.group_of(ask.gang)
+    names = {gang.name for gang in gangs if not gang.satisfied}
+    for app in snapshot.apps.values():
+        for one in app.asks:
+            if one.gang in names or (app.name, one.name) == (answer.app, answer.ask):
+                continue
+            is_bound = one.place is AskPlace.BOUND
+            scheduler.submit((Release if is_bound else RemoveAsk)(app.name, one.name))
+    scheduler.settle()
+    return node_of(scheduler, answer.app, answer.ask) is not None
 
 
 def explained(items: Iterable[FeedItem], name: str, at_us: int | None = None) -> Answer:
@@ -101,6 +135,8 @@ def one_less(remedy: Remedy) -> list[list[dict[str, Any]]]:
         events: list[dict[str, Any]] = json.loads(json.dumps([*remedy.events]))
         if name == "priority":
             events[-1]["priority"] -= 1
+        elif name == "nodes":
+            events.pop()
         else:
             take_one(events[-1]["capacity"], name)
         found.append(events)

@@ -36,11 +36,19 @@ def test_all_jobs_that_wait(items: list[FeedItem]) -> None:
     ]
 
 
-@pytest.mark.parametrize(("job", "gpus"), [("54535", 4), ("54538", 16)])
-def test_the_smallest_node_for_a_job(items: list[FeedItem], job: str, gpus: int) -> None:
+# OUTLOOK-33
+@pytest.mark.parametrize(
+    ("job", "count", "text"),
+    [
+        ("54535", 1, "another node like node-00, with 8 nvidia.com/gpu"),
+        ("54538", 2, "2 more nodes like node-00, each with 8 nvidia.com/gpu"),
+    ],
+)
+def test_another_node_for_a_job(items: list[FeedItem], job: str, count: int, text: str) -> None:
     answer = explain(items, job, "task", at_us=AT_US)
     node = next(one for one in answer.remedies if one.kind is RemedyKind.NODE)
 
-    assert node.smallest == {"nvidia.com/gpu": gpus}
+    assert (node.text, node.smallest) == (text, {"nodes": count})
+    assert not node.is_applicable
     assert helps(items, answer, node)
     assert answer.trials < 100

@@ -50,11 +50,13 @@ def test_every_remedy_gets_the_ask_bound_at_once(name: str, tmp_path: Path) -> N
     feed = written(tmp_path / "feed.yaml", case.feed)
     answer = answered(feed, case.ask)
 
-    assert answer["remedies"]
+    assert any(remedy["starts"] == "at once" for remedy in answer["remedies"])
     assert case.ask not in bound_at(feed, case.feed, [])
     for remedy in answer["remedies"]:
         bound = bound_at(feed, case.feed, remedy["events"])
-        assert bound.get(case.ask) == answer["at"], remedy["text"]
+        is_now = remedy["starts"] == "at once"
+        assert (bound.get(case.ask) == answer["at"]) is is_now, remedy["text"]
+        assert (remedy["node"] is not None) is is_now
 
 
 def one_less(remedy: Mapping[str, Any]) -> list[list[dict[str, Any]]]:
@@ -72,6 +74,8 @@ def lower(events: list[dict[str, Any]], name: str, *, guaranteed: bool) -> None:
     path, slash, kind = name.partition("/")
     if name == "priority":
         last["priority"] -= 1
+    elif name == "nodes":
+        events.pop()
     elif kind == "maxapplications":
         configured = next(event for event in events if event["op"] == "configure")
         named(configured, path)["maxapplications"] -= 1
@@ -94,9 +98,9 @@ def test_a_limit_that_is_in_nobodys_way_is_left_alone(tmp_path: Path) -> None:
     renewed = "gang default/g removed and defined again, which clears the timeout"
 
     assert told("more applications and more room", tmp_path) == {
-        "2 instead of 1 as maxapplications of root.p.q, and another node with 2 vcore": {
+        "2 instead of 1 as maxapplications of root.p.q, and another node like n1, with 4 vcore": {
             "root.p.q/maxapplications": 2,
-            "vcore": 2000,
+            "nodes": 1,
         }
     }
     assert told("the limit of applications comes next", tmp_path) == {
@@ -106,7 +110,7 @@ def test_a_limit_that_is_in_nobodys_way_is_left_alone(tmp_path: Path) -> None:
         }
     }
     assert told("a gang that had too little room", tmp_path) == {
-        f"{renewed}, and another node with 2 vcore": {"vcore": 2000}
+        f"{renewed}, and 2 more nodes like n1, each with 1 vcore": {"nodes": 2}
     }
     assert told("a gang whose queue is too small", tmp_path) == {
         f"{renewed}, and 3 vcore instead of 2 as max of root.q": {"root.q/vcore": 3000}
@@ -120,6 +124,31 @@ def test_what_is_guaranteed_is_of_as_few_types_as_possible(tmp_path: Path) -> No
         "root.q/gpu": 1
     }
     assert len([text for text in remedies if "guaranteed" in text]) == 1
+
+
+# OUTLOOK-30, OUTLOOK-34
+def test_what_starts_when_others_end_is_combined_with_one_new_node_at_most(tmp_path: Path) -> None:
+    gang = """
+- op: configure
+  config: {partitions: [{name: default, queues: [{name: root, queues: [{name: q, resources: {max: {vcore: 4}}}]}]}]}
+- {op: add_node, node: n1, capacity: {vcore: 4}}
+- {op: add_app, app: a, queue: q}
+- {op: add_ask, app: a, ask: y, resources: {vcore: 4}, run_for: 9}
+- {op: add_app, app: b, queue: q}
+- {op: add_gang, gang: g, min_member: COUNT}
+- {op: add_ask, app: b, ask: x, resources: {vcore: 2}, count: COUNT, gang: g}
+"""
+
+    def remedies(count: int) -> list[tuple[str, object]]:
+        feed = written(tmp_path / "feed.yaml", gang.replace("COUNT", str(count)))
+        answer = answered(feed, "b/x-0")
+        return [(one["text"], one["starts"]) for one in answer["remedies"]]
+
+    # It fits when y ends, so that it may start as things are: no node is needed for that.
+    more = "8 vcore instead of 4 as max of root.q, and another node like n1, with 4 vcore"
+    assert remedies(2)[0] == (more, "at once")
+    # Four members would need another node even if nothing else ran, and two more with y.
+    assert remedies(4) == [("min_member 2 instead of 4 for gang default/g", 9), (more, 9)]
 
 
 def test_all_that_a_node_is_changed_in_is_said(tmp_path: Path) -> None:
@@ -136,7 +165,7 @@ def test_all_that_a_node_is_changed_in_is_said(tmp_path: Path) -> None:
 
 def test_a_node_that_comes_has_what_the_selector_asks_for(tmp_path: Path) -> None:
     assert list(told("too large for its queue, and no node matches", tmp_path)) == [
-        "2 vcore instead of 1 as max of root.q, and another node with 2 vcore and disk=ssd"
+        "2 vcore instead of 1 as max of root.q, and another node like n1, with 4 vcore and disk=ssd"
     ]
 
 

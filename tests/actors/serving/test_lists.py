@@ -9,7 +9,6 @@ from collections.abc import Iterator
 from pathlib import Path
 from urllib.parse import quote
 
-import attrs
 import pytest
 
 from muster.explain._maps import explanation_map
@@ -74,10 +73,7 @@ def of_singles(here: Here, truth: Truth) -> Iterator[str]:
     for item in truth.asks()[:10]:
         path = f"/api/v1/asks/{item['app']}/{item['ask']}"
         yield from same([here.get(path)["item"]], [item])
-        explanation = truth.scheduler.explain(item["app"], item["ask"])
-        if explanation is not None:
-            outlook = truth.scheduler.outlook(item["app"], item["ask"])
-            explanation = attrs.evolve(explanation, outlook=outlook)
+        explanation = truth.scheduler.explain_fully(item["app"], item["ask"])
         why = here.get(f"{path}/why")["item"]
         yield from same([why], [as_json(explanation_map(explanation))])
     for name, members in truth.members().items():

@@ -102,9 +102,9 @@ def test_a_copy_of_the_state_says_when_an_ask_starts(here: Here) -> None:
     assert 'hx-get="/asks/new/wide/starts" hx-trigger="load, again"' in page
 
     text = shown(here, "/asks/new/wide/starts")
-    assert re.search(r"Alone it would fit at 20\d\d.* It starts at 20\d\d", text)
+    assert re.search(r"It would fit alone at 20\d\d.* It starts at 20\d\d", text)
     assert "Forecast again" in text
-    assert "Alone it would fit now." in shown(here, "/asks/new/held/starts")
+    assert "It would fit alone now." in shown(here, "/asks/new/held/starts")
     assert "It is not pending any more." in shown(here, "/asks/old/long/starts")
     at = here.client.get("/asks/new/wide/starts", params={"at": "10"})
     assert at.status_code == 409

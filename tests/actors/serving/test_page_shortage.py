@@ -76,7 +76,10 @@ def here() -> Iterator[Here]:
     [
         ("whole", "The gang needs 12 whole in all; all nodes together have 8."),
         ("split", "The gang needs 12 split in all; all nodes together have 8."),
-        ("big", "No node has more than 4 big; a member asks for 5."),
+        (
+            "big",
+            "The gang needs room for 1 member; no schedulable node has room for one of them, even an empty node.",
+        ),
         ("pair", "The group of the gang needs 14 pair in all; all nodes together have 8."),
         ("drained", "The gang needs 9 drained in all; all schedulable nodes together have 8."),
         ("absent", "The gang needs 2 absent in all; all nodes together have none."),
@@ -102,10 +105,13 @@ def test_a_gang_that_could_have_room_is_not_told_so(here: Here) -> None:
 @pytest.mark.parametrize(
     ("name", "told"),
     [
-        ("too-large", "No node has more than 1 core; it asks for 2 cores."),
-        ("both", "No node has more than 4 big or more than 1 core; it asks for 8 big and 2 cores."),
-        ("picky", "No node that it may use has more than 4 big; it asks for 5."),
-        ("closed", "No node has more than 4 drained; it asks for 6."),
+        ("too-large", "It asks for 2 vcore, and the most on any of 3 nodes is 1 vcore."),
+        (
+            "both",
+            "It asks for 8 big and 2 vcore, and the most on any of 3 nodes is 4 big and 1 vcore.",
+        ),
+        ("picky", "It asks for 5 big, and the most on the only node with zone=a is 4 big."),
+        ("closed", "It asks for 6 drained, and the most on any of 3 nodes is 4 drained."),
         ("whole-0", "The gang needs 12 whole in all; all nodes together have 8."),
     ],
 )
@@ -191,28 +197,28 @@ def limited(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Here]:
 @pytest.mark.parametrize(
     ("name", "told"),
     [
-        ("over", "The gang needs 6 cores in all; its queue root.team.small may have 4 cores."),
+        ("over", "The gang needs 6 vcore in all; its queue root.team.small may have 4."),
         (
             "above",
             (
-                "The gang needs 12 GiB memory and 12 cores in all; "
-                "the queue root.team may have 8 GiB memory and 10 cores."
+                "The gang needs 12Gi memory and 12 vcore in all; "
+                "the queue root.team may have 8Gi memory and 10 vcore."
             ),
         ),
         ("none", "The gang needs 2 gpu in all; its queue root.team.none may have none."),
         (
             "mixed",
-            "The gang needs at least 6 cores in all; its queue root.team.small may have 4 cores.",
+            "The gang needs at least 6 vcore in all; its queue root.team.small may have 4.",
         ),
         (
             "left",
-            "The group of the gang needs 12 cores in all; the queue root.team may have 10 cores.",
+            "The group of the gang needs 12 vcore in all; the queue root.team may have 10.",
         ),
         (
             "huge",
             (
-                "The gang needs 66 cores in all; all nodes together have 64 cores. "
-                "The gang needs 66 cores in all; its queue root.team.small may have 4 cores."
+                "The gang needs 66 vcore in all; all nodes together have 64. "
+                "The gang needs 66 vcore in all; its queue root.team.small may have 4."
             ),
         ),
     ],
@@ -236,6 +242,6 @@ def test_a_member_says_what_keeps_its_gang_from_starting(limited: Here) -> None:
     page = found(limited.client, "/asks/over-small/m-0")
 
     assert (
-        "Why it is not running The gang needs 6 cores in all; "
-        "its queue root.team.small may have 4 cores. Open this queue"
+        "Why it is not running The gang needs 6 vcore in all; "
+        "its queue root.team.small may have 4. Open this queue"
     ) in page

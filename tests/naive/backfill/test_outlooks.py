@@ -34,7 +34,8 @@ def test_the_core_foretells_what_the_model_does(scenario: list[Step], data: st.D
     assume(pending)
 
     for ask in pending:
-        outlook = scheduler.outlook(ask.app.name, ask.name)
+        explanation = scheduler.explain_fully(ask.app.name, ask.name)
+        outlook = None if explanation is None else explanation.outlook
         reserved = for_ask(model.world, ask)
         assert outlook == Outlook(position(model.world, ask), reserved=reserved), ask.full
     facts = scheduler.facts()

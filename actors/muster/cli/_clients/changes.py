@@ -14,8 +14,7 @@ from muster.cli._clients.completion import Completed
 from muster.cli._clients.dates import dates_of
 from muster.cli._clients.kinds import PLACE_OF_ENDED, ask_path, over_since
 from muster.cli._clients.options import Address, ending, server_options
-from muster.cli._clients.output import printable
-from muster.cli._options import DIFFERENT, complain, example
+from muster.cli._options import DIFFERENT, complain, example, printable
 from muster.figures.text import counted
 
 if TYPE_CHECKING:

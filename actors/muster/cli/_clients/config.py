@@ -9,9 +9,9 @@ from typing import Any, Final
 import click
 
 from muster.cli._clients.options import Address, Unusable, ending, server_options
-from muster.cli._clients.output import Form, form_option, print_map, printable, rendered
+from muster.cli._clients.output import Form, form_option, print_map, rendered
 from muster.cli._configurations import read_configuration_text
-from muster.cli._options import FILE, complain, example, name_of
+from muster.cli._options import FILE, complain, example, name_of, printable
 from muster.cli._progress import clock
 from muster.cli._tables import Column
 from muster.figures.text import counted

@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
-from muster.cli._clients.output import list_of, map_of, printable
+from muster.cli._clients.output import list_of, map_of
+from muster.cli._options import printable
 from muster.figures.devices import free_words, held_words, holders_of
 from muster_core.values.devices import WHOLE
 

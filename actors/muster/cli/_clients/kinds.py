@@ -22,9 +22,9 @@ from muster.cli._clients.output import (
     name,
     number,
     print_fields,
-    printable,
     shown,
 )
+from muster.cli._options import printable
 from muster.cli._progress import clock
 from muster.figures.use import hours_text
 

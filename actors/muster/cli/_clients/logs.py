@@ -13,8 +13,7 @@ import click
 from muster.cli._clients.completion import Completed
 from muster.cli._clients.kinds import ask_path
 from muster.cli._clients.options import Address, ending, server_options
-from muster.cli._clients.output import printable
-from muster.cli._options import complain, example
+from muster.cli._options import complain, example, printable
 
 if TYPE_CHECKING:
     import httpx

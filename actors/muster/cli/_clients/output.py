@@ -11,6 +11,7 @@ import attrs
 import click
 import yaml
 
+from muster.cli._options import printable
 from muster.cli._tables import Column, console_of, tables_of
 from muster_core.values.quantities import has_parts
 
@@ -109,13 +110,6 @@ def shown(value: object) -> str:
             return f"{value:,.6g}"
         case _:
             return printable(str(value))
-
-
-def printable(text: str) -> str:
-    """Return a text without characters that a terminal would obey."""
-    return "".join(
-        char if char.isprintable() else char.encode("unicode_escape").decode() for char in text
-    )
 
 
 _UNITS: Final = (("Ti", 1 << 40), ("Gi", 1 << 30), ("Mi", 1 << 20), ("Ki", 1 << 10))

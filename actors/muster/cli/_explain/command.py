@@ -96,9 +96,9 @@ def command(
 
     Replays FEED in virtual time up to that instant. Prints all reasons, the dominant one first,
     and compares the ask with the one that is tried first, at every level of the queue tree. Then
-    prints changes that would help. Each was tried, and alone gets the ask bound at once. You can
-    copy its events into the feed, behind the events of the instant. Amounts are the smallest
-    that are enough. `-` is standard input. A state directory is replayed from the newest checkpoint
+    prints changes that would help: first what lets the ask start at all, and when it then starts,
+    then what gets it bound at once. Each was tried alone. You can copy its events into the feed,
+    behind the events of the instant. Amounts are the smallest that are enough. `-` is standard input. A state directory is replayed from the newest checkpoint
     before the instant.
 
     Prints events that were refused up to that instant on standard error.
@@ -134,11 +134,11 @@ def command(
             print_json({"error": error_map(error)})
         context.exit(UNUSABLE)
     _tell_refusals(feed, answer.refusals)
-    origin_us = source.origin.us
+    origin_us, found = source.origin.us, _answer_map(answer)
     if output is Format.JSON:
-        print_json({**_head(feed, origin_us), **_answer_map(answer)})
+        print_json({**_head(feed, origin_us), **found})
     else:
-        print_answer(answer, origin_us, searched=not why_only)
+        print_answer(answer, found, origin_us, searched=not why_only)
     if answer.whereabouts.fate is Fate.UNKNOWN:
         complain(f"{name_of(feed)}: {answer.app}/{answer.ask}: {answer.whereabouts.message}")
         context.exit(DIFFERENT)

@@ -1,91 +1,106 @@
-"""The text output of ``muster explain``."""
+"""The text output of ``muster explain`` and of ``muster why``."""
 
 from __future__ import annotations
 
-import os
-from collections.abc import Iterator
-from typing import Final
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any, Final
 
 import click
 from rich import box
-from rich.console import Console, RenderableType
 from rich.table import Table
 
+from muster.cli._options import printable
 from muster.cli._progress import clock, instant
+from muster.cli._tables import console_of
 from muster.explain import (
+    AT_ONCE,
     Answer,
     Fate,
     Hold,
     Overview,
-    Remedy,
     RemedyKind,
     how_it_runs,
     when_it_starts,
     where_it_is,
 )
+from muster.explain._maps import outlook_of, reason_of
 from muster.feeds import FeedItem
 from muster.feeds._encodings.encode import to_yaml_item
 from muster.figures.instants import dated, instant_of
 from muster.figures.text import counted
 from muster_core.decisions import MICROSECONDS
-from muster_core.reasons import Explanation, PendingReason
-
-_WIDE: Final = 250
-"""The width in columns of output that is not a terminal, so that nothing is folded."""
+from muster_core.reasons import UNKNOWN_START
 
 _MOST_QUEUES: Final = 3
 
 _MOST_EVICTED: Final = 5
 
 
-def print_answer(answer: Answer, origin_us: int | None, *, searched: bool) -> None:
+def print_answer(
+    answer: Answer, found: Mapping[str, Any], origin_us: int | None, *, searched: bool
+) -> None:
     """Print the answer for one ask.
 
     Args:
         answer: The answer.
+        found: The same as a map.
         origin_us: The origin of time, in microseconds since 1970 in UTC, or None.
         searched: Whether the search for remedies ran.
     """
-    click.echo(_headline(answer, origin_us))
-    for sentence in _around(answer, origin_us):
-        click.echo(sentence)
-    explanation = answer.explanation
-    if explanation is None:
-        return
-    click.echo(f"\n{_said(explanation.dominant, origin_us)}")
-    if len(explanation.reasons) > 1:
-        click.echo("\nAlso:")
-        for reason in explanation.reasons[1:]:
-            click.echo(f"- {_said(reason, origin_us)}")
-    if explanation.levels:
-        click.echo("\nHow it compares with the ask that is tried first:\n")
-        _print(_compared(explanation))
-    if explanation.outlook is not None:
-        click.echo("\nWhen will it start?")
-        name, later = f"{answer.app}/{answer.ask}", answer.held_back_later
 
-        def written(at_us: int) -> str:
-            return _instant(at_us, origin_us)
+    def written(at_us: int) -> str:
+        return _instant(at_us, origin_us)
 
-        for sentence in when_it_starts(name, explanation.outlook, written, later):
-            click.echo(f"- {sentence}")
-    if searched:
-        _print_remedies(answer)
-
-
-def _around(answer: Answer, origin_us: int | None) -> Iterator[str]:
-    """Yield what was before an ask held its node, or held none, and when it will end."""
     where = answer.whereabouts
+    click.echo(_headline(answer, origin_us))
     if where.before is not None:
-        yield _before(where.before, origin_us)
-    yield from how_it_runs(answer.ends_at_us, where.passed, lambda at: _instant(at, origin_us))
+        click.echo(_before(where.before, origin_us))
+    for sentence in how_it_runs(answer.ends_at_us, where.passed, written):
+        click.echo(sentence)
+    print_reasons(f"{answer.app}/{answer.ask}", found, written, searched=searched)
 
 
-def _said(reason: PendingReason, origin_us: int | None) -> str:
+def print_reasons(
+    ask: str, found: Mapping[str, Any], written: Callable[[int], str], *, searched: bool
+) -> None:
+    """Print why an ask is not running, when it will start, and what would help.
+
+    Args:
+        ask: The ask, as ``app/ask``.
+        found: The answer as a map, of this process or of a server.
+        written: Writes an instant, given in microseconds since the origin.
+        searched: Whether remedies were searched for.
+    """
+    reasons = found["reasons"]
+    if not reasons:
+        return
+    # A server that is older says nothing of shortfalls.
+    if found.get("shortfalls"):
+        click.echo()
+    for one in found.get("shortfalls", ()):
+        click.echo(printable(one["message"]))
+    click.echo(f"\n{_sentence(reasons[0], written)}")
+    if len(reasons) > 1:
+        click.echo("\nAlso:")
+        for reason in reasons[1:]:
+            click.echo(f"- {_sentence(reason, written)}")
+    if found["levels"]:
+        click.echo("\nHow it compares with the ask that is tried first:\n")
+        _print(_compared(ask, found))
+    outlook = outlook_of(found)
+    if outlook is not None:
+        click.echo("\nWhen will it start?")
+        later = reason_of(found.get("held_back_later"))
+        for sentence in when_it_starts(ask, outlook, written, later):
+            click.echo(f"- {printable(sentence)}")
+    if searched:
+        _print_remedies(found, written)
+
+
+def _sentence(reason: Mapping[str, Any], written: Callable[[int], str]) -> str:
     """Return a reason with its code, and with its instant as others are written."""
-    at_us = instant_of(reason.facts)
-    message = dated(reason.message, at_us, lambda at_us: _instant(at_us, origin_us))
-    return f"{reason.code}: {message}"
+    message = dated(reason["message"], instant_of(reason["facts"]), written)
+    return f"{reason['code']}: {printable(message)}"
 
 
 def _headline(answer: Answer, origin_us: int | None) -> str:
@@ -140,52 +155,75 @@ def _clock(at_us: int) -> str:
     return f"{whole}{fraction} s" if whole < 60 else f"{clock(whole)}{fraction}"
 
 
-def _compared(explanation: Explanation) -> Table:
+def _compared(ask: str, found: Mapping[str, Any]) -> Table:
     table = Table(box=box.SIMPLE_HEAD, pad_edge=False)
     table.add_column("at", overflow="fold")
     table.add_column("key")
-    table.add_column(f"{explanation.app}/{explanation.ask}", overflow="fold")
-    table.add_column(explanation.first or "", overflow="fold")
+    table.add_column(printable(ask), overflow="fold")
+    table.add_column(printable(found["first"] or ""), overflow="fold")
     table.add_column("")
-    for level in explanation.levels:
-        table.add_row(level.at, "", level.own, level.other, "")
-        for key in level.keys:
-            mark = "decides" if key.decides else ""
-            table.add_row("", key.name, key.own, key.other, mark)
+    for level in found["levels"]:
+        table.add_row(*map(printable, (level["at"], "", level["own"], level["other"], "")))
+        for key in level["keys"]:
+            mark = "decides" if key["decides"] else ""
+            table.add_row("", key["name"], printable(key["own"]), printable(key["other"]), mark)
     return table
 
 
-def _print_remedies(answer: Answer) -> None:
-    if not answer.remedies:
-        click.echo("\nNo single change or combination that was tried would get it bound at once.")
-    else:
+# OUTLOOK-31, OUTLOOK-32
+def _print_remedies(found: Mapping[str, Any], written: Callable[[int], str]) -> None:
+    remedies = found["remedies"] or ()
+    later = [one for one in remedies if one.get("starts", AT_ONCE) != AT_ONCE]
+    now = [one for one in remedies if one.get("starts", AT_ONCE) == AT_ONCE]
+    if later:
+        click.echo("\nIt cannot start as things are. Each of these changes alone lets it start:")
+    for number, remedy in enumerate(later, 1):
+        _print_remedy(number, remedy, written)
+    if now:
         click.echo("\nEach of these changes alone would get it bound at once:")
-    for number, remedy in enumerate(answer.remedies, 1):
-        click.echo(f"\n{number}. {remedy.text}")
-        evicted = _evicted(remedy)
-        click.echo(f"   It is then bound on {remedy.node}{evicted}.{_proof(remedy)}")
-        for event in remedy.events:
-            click.echo(f"   {to_yaml_item(dict(event)).decode().rstrip()}")
-    if answer.exhausted:
-        click.echo(
-            f"\nThe search ended after {counted(answer.trials, 'trial')}: the state is large."
-        )
+    else:
+        click.echo("\nNo single change or combination that was tried would get it bound at once.")
+    for number, remedy in enumerate(now, len(later) + 1):
+        _print_remedy(number, remedy, written)
+    if found["exhausted"]:
+        trials = found["trials"]
+        after = "when its time was over" if trials is None else f"after {counted(trials, 'trial')}"
+        click.echo(f"\nThe search ended {after}: the state is large.")
 
 
-def _evicted(remedy: Remedy) -> str:
+def _print_remedy(number: int, remedy: Mapping[str, Any], written: Callable[[int], str]) -> None:
+    click.echo(f"\n{number}. {printable(remedy['text'])}")
+    click.echo(f"   {printable(_effect(remedy, written))}{_proof(remedy)}")
+    if not (remedy["events"] or remedy.get("applicable", True)):
+        click.echo("   This is advice: it needs a machine, and no event makes one.")
+    for event in remedy["events"]:
+        click.echo(f"   {to_yaml_item(dict(event)).decode().rstrip()}")
+
+
+def _effect(remedy: Mapping[str, Any], written: Callable[[int], str]) -> str:
+    """Say when and where an ask starts after a change, and who loses a node."""
+    starts = remedy.get("starts", AT_ONCE)
+    if starts == AT_ONCE:
+        return f"It is then bound on {remedy['node']}{_evicted(remedy['evicted'])}."
+    if starts == UNKNOWN_START:
+        return "It then starts when others end; nobody knows when."
+    return f"It then starts at {written(round(starts * MICROSECONDS))} if nothing more comes."
+
+
+def _evicted(evicted: Sequence[str]) -> str:
     """Return the asks that a remedy evicts, as text."""
-    if not remedy.evicted:
+    if not evicted:
         return ""
-    names = list(remedy.evicted[:_MOST_EVICTED])
-    if len(remedy.evicted) > _MOST_EVICTED:
-        names.append(f"… {len(remedy.evicted):,} in all")
-    verb = "loses its node" if len(remedy.evicted) == 1 else "lose their nodes"
+    names = list(evicted[:_MOST_EVICTED])
+    if len(evicted) > _MOST_EVICTED:
+        names.append(f"… {len(evicted):,} in all")
+    verb = "loses its node" if len(evicted) == 1 else "lose their nodes"
     return f", and {', '.join(names)} {verb}"
 
 
-def _proof(remedy: Remedy) -> str:
-    match remedy.kind:
-        case _ if not remedy.smallest:
+def _proof(remedy: Mapping[str, Any]) -> str:
+    match remedy["kind"]:
+        case _ if not remedy["smallest"]:
             return ""
         case RemedyKind.MIN_MEMBER | RemedyKind.DEFINE_GANG:
             return " One more is too many."
@@ -223,16 +261,16 @@ def print_overview(overview: Overview, origin_us: int | None) -> None:
         click.echo(f"\n{group.code}, such as:")
         for one in group.examples:
             waited = _clock(overview.at_us - one.since_us)
-            said = _said(one.dominant, origin_us).partition(": ")[2]
+            reason = one.dominant
+            at_us = instant_of(reason.facts)
+            said = dated(reason.message, at_us, lambda at_us: _instant(at_us, origin_us))
             click.echo(f"- {one.app}/{one.ask}, for {waited}: {said}")
 
 
-def _print(shown: RenderableType) -> None:
-    console = Console(highlight=False, markup=False, emoji=False)
-    if not console.is_terminal and "COLUMNS" not in os.environ:
-        console.width = _WIDE
+def _print(table: Table) -> None:
+    console = console_of()
     # rich exits by itself if a pipe is closed, so it only renders and click prints.
     with console.capture() as capture:
-        console.print(shown)
+        console.print(table, crop=False)
     text = "\n".join(line.rstrip() for line in capture.get().splitlines())
     click.echo(text.strip("\n"), color=True)

@@ -15,6 +15,7 @@ from muster_core.coordinator.coordinator import CoordinatorMachine
 from muster_core.coordinator.plain import PlainScheduler
 from muster_core.events import AddAsk
 from muster_core.nodes.node import Node
+from muster_core.owners.messages.asks import Ask
 from muster_core.owners.messages.failed_binds import FailedBinds
 from muster_core.reasons import Explanation
 from muster_core.snapshots import GangSnapshot, Snapshot
@@ -34,6 +35,7 @@ class Case:
         event: The event that adds only this ask, under its own name.
         explanation: Why it is not running.
         at_us: The instant, in microseconds.
+        real: The case with all the other asks, if this one is without them; or None.
     """
 
     def __init__(
@@ -43,7 +45,9 @@ class Case:
         event: AddAsk,
         explanation: Explanation,
         at_us: int,
+        real: Case | None = None,
     ) -> None:
+        self.real = real
         self.scheduler = scheduler
         self.trials = trials
         self.event = event
@@ -71,6 +75,11 @@ class Case:
         """The whole state."""
         return self.scheduler.snapshot()
 
+    def names_in(self, app: str) -> set[str]:
+        """Return the names of the asks of an application, also of those that are left out here."""
+        real = self.snapshot if self.real is None else self.real.snapshot
+        return {ask.name for ask in real.apps[app].asks}
+
     @cached_property
     def gang(self) -> ViewGang | None:
         """Its gang; None if it has none, or a satisfied one, which no longer constrains it."""
@@ -81,6 +90,14 @@ class Case:
     def group(self) -> Sequence[ViewGang]:
         """The gangs of its group; empty if :attr:`gang` is None."""
         return () if self.gang is None else self.machine.view.group_of(self.gang.name)
+
+    @cached_property
+    def ask(self) -> Ask:
+        """The ask in the state."""
+        app = self.machine.view.apps[self.machine.registry.app_key(self.event.app)]
+        found = app.find(self.event.ask)
+        assert found is not None, "a case without its ask"
+        return found
 
     @cached_property
     def back_off(self) -> FailedBinds | None:
@@ -135,6 +152,11 @@ class Case:
                 if (app, ask.name) in names:
                     add_to(total, ask.resources)
         return total
+
+    @cached_property
+    def lacking(self) -> int:
+        """How many asks to place before the ask is bound: 1, or as many as its group lacks."""
+        return max(sum(len(gang.pending) + len(gang.parked) for gang in self._gangs), 1)
 
     @cached_property
     def pending(self) -> Mapping[str, int]:

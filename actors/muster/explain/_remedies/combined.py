@@ -3,20 +3,22 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from typing import Final, final
+from typing import Final, TypeAlias, final
 
 import attrs
 
 from muster.explain._remedies.case import Case
 from muster.explain._remedies.gangs import gang_parts
-from muster.explain._remedies.nodes import more_room, room_text
+from muster.explain._remedies.nodes import NewNode, count_of, more_room, new_nodes, room_text
 from muster.explain._remedies.parts import Part
 from muster.explain._remedies.quotas import Counts, Limits
 from muster.explain._remedies.remedy import Remedy, RemedyKind
 from muster.explain._remedies.search import Knob, smallest
 from muster.explain._remedies.settings import QueueChange, configure
+from muster.explain._remedies.user_limits import Raise
 from muster.explain._writing import Written
 from muster_core.config.model import SortPolicy
+from muster_core.nodes.node import Node
 
 # Looking up a member of an enum takes ten times as long.
 _COMBINED: Final = RemedyKind.COMBINED
@@ -78,9 +80,9 @@ def _order_changes(case: Case) -> Iterator[Part]:
 def _with_room(case: Case, part: Part) -> Remedy | None:
     everything = {name: amount + part.more.get(name, 0) for name, amount in case.pending.items()}
     size = {name: amount + part.more.get(name, 0) for name, amount in case.together.items()}
-    counts = Counts.above(case)
     while True:
-        remedy = _Room(case, part, counts, Limits.for_room(case, size), size).remedy()
+        bounds = (Counts.above(case), Limits.for_room(case, size), Raise.for_room(case, size))
+        remedy = _Combined(case, part, bounds, _room_of(case, size)).remedy()
         if remedy is not None or all(size[name] >= everything[name] for name in size):
             return remedy
         size = {name: min(2 * amount, everything[name]) for name, amount in size.items()}
@@ -88,59 +90,129 @@ def _with_room(case: Case, part: Part) -> Remedy | None:
 
 @final
 @attrs.frozen
-class _Room:
-    """Room on a node and in the queues of the ask, combined with a part of another kind.
+class _RoomOnNode:
+    """Room on the node that the ask requires.
 
     Attributes:
         case: The ask.
-        part: The other part.
-        counts: The limits on running applications in its queues.
-        limits: The limits of its queues that leave too little room for ``size``.
+        node: The node.
         size: The resources to make room for.
     """
 
     case: Case
-    part: Part
-    counts: Counts
-    limits: Limits
+    node: Node
     size: Mapping[str, int]
 
+    def knobs(self) -> list[Knob]:
+        wanted, steps = self.case.event.wanted, self.case.steps
+        return [
+            Knob(self.size[name], min(wanted[name], self.size[name]), steps.get(name, 1))
+            for name in self.labels()
+        ]
+
+    def labels(self) -> list[str]:
+        return sorted(self.size)
+
+    def _added(self, values: Sequence[int]) -> dict[str, int]:
+        room = zip(self.labels(), values, strict=True)
+        return {name: amount for name, amount in room if amount}
+
+    def events(self, values: Sequence[int]) -> list[Written]:
+        room = self._added(values)
+        return [more_room(self.case, self.node, room)] if room else []
+
+    def text(self, values: Sequence[int]) -> str:
+        room = self._added(values)
+        return room_text(self.case, self.node, room) if room else ""
+
+
+@final
+@attrs.frozen
+class _RoomOnNewNodes:
+    """Room on new nodes.
+
+    Attributes:
+        case: The ask.
+        new: What they have.
+    """
+
+    case: Case
+    new: NewNode
+
+    def knobs(self) -> list[Knob]:
+        # OUTLOOK-34
+        if self.case.real is None:
+            return [Knob(1, 1)]
+        return [count_of(self.case, self.new)]
+
+    def labels(self) -> list[str]:
+        return ["nodes"]
+
+    def events(self, values: Sequence[int]) -> list[Written]:
+        return self.new.events(self.case, values[0])
+
+    def text(self, values: Sequence[int]) -> str:
+        return self.new.text(self.case, values[0]) if values[0] else ""
+
+
+def _room_of(case: Case, size: Mapping[str, int]) -> _RoomOnNode | _RoomOnNewNodes:
+    node = case.nodes.get(case.event.node or "")
+    if node is None:
+        return _RoomOnNewNodes(case, new_nodes(case)[0])
+    return _RoomOnNode(case, node, size)
+
+
+@final
+@attrs.frozen
+class _Combined:
+    """Room on nodes and higher bounds for the ask, combined with a part of another kind.
+
+    Attributes:
+        case: The ask.
+        part: The other part.
+        bounds: What may be raised in its queues: ``maxapplications``, ``max``, and the limits of its
+            user and its group.
+        room: The room on nodes.
+    """
+
+    case: Case
+    part: Part
+    bounds: Sequence[Counts | Limits | Raise]
+    room: _RoomOnNode | _RoomOnNewNodes
+
     def remedy(self) -> Remedy | None:
-        case, names = self.case, sorted(self.size)
-        knobs = [*self.counts.knobs, *self.limits.knobs]
-        for name in names:
-            guess = min(case.event.wanted[name], self.size[name])
-            knobs.append(Knob(self.size[name], guess, case.steps.get(name, 1)))
-        found = smallest(lambda values: case.trials.bind(self._events(values)), knobs)
-        labels = [*self.counts.labels(), *self.limits.labels(), *names]
-        remedies = case.found(_COMBINED, labels, found, self._text, self._events)
+        knobs = [knob for one in self.bounds for knob in one.knobs]
+        labels = [label for one in self.bounds for label in one.labels()]
+        knobs += self.room.knobs()
+        found = smallest(lambda values: self.case.trials.bind(self._events(values)), knobs)
+        labels += self.room.labels()
+        remedies = self.case.found(_COMBINED, labels, found, self._text, self._events)
         return next(remedies, None)
 
-    def _split(self, values: Sequence[int]) -> tuple[Sequence[int], Sequence[int], dict[str, int]]:
-        counts = len(self.counts.paths)
-        limits = counts + len(self.limits.names)
-        room = dict(zip(sorted(self.size), values[limits:], strict=True))
-        added = {name: amount for name, amount in room.items() if amount}
-        return values[:counts], values[counts:limits], added
+    def _split(self, values: Sequence[int]) -> tuple[Iterator[_Bound], Sequence[int]]:
+        """Return each bound with its values, and the values of the room."""
+        begin = 0
+        found: list[_Bound] = []
+        for one in self.bounds:
+            found.append((one, values[begin : begin + len(one.knobs)]))
+            begin += len(one.knobs)
+        return iter(found), values[begin:]
 
     def _events(self, values: tuple[int, ...]) -> list[Written]:
-        count, most, room = self._split(values)
+        bounds, room = self._split(values)
         changes = dict(self.part.changes)
-        for path, change in self.counts.changes(count).items():
-            now = changes.get(path, QueueChange())
-            changes[path] = attrs.evolve(now, max_applications=change.max_applications)
-        for path, change in self.limits.changes(most).items():
-            changes[path] = attrs.evolve(changes.get(path, QueueChange()), max=change.max)
+        for one, some in bounds:
+            for path, change in one.changes(some).items():
+                changes[path] = changes.get(path, QueueChange()).and_also(change)
         events = list(self.part.events)
         if changes:
             events.append(configure(self.case.machine, changes))
-        if room:
-            events.append(more_room(self.case, room))
-        return events
+        return [*events, *self.room.events(room)]
 
     def _text(self, values: tuple[int, ...]) -> str:
-        count, most, room = self._split(values)
-        words = [self.part.text, self.counts.text(count), self.limits.text(most)]
-        if room:
-            words.append(room_text(self.case, room))
+        bounds, room = self._split(values)
+        words = [self.part.text, *(one.text(some) for one, some in bounds), self.room.text(room)]
         return ", and ".join(word for word in words if word)
+
+
+_Bound: TypeAlias = "tuple[Counts | Limits | Raise, Sequence[int]]"

@@ -89,7 +89,7 @@ def _more(gang: ViewGang, example: AddAsk, count: int) -> str:
 def _members(case: Case, example: AddAsk, count: int) -> Written:
     """Return the event that adds members under unused names."""
     name, number = f"{example.ask}-more", 1
-    taken = {ask.name for ask in case.snapshot.apps[example.app].asks}
+    taken = case.names_in(example.app)
     while any(one == name or one.startswith(f"{name}-") for one in taken):
         number += 1
         name = f"{example.ask}-more-{number}"

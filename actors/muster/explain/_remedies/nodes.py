@@ -3,15 +3,19 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from typing import Final
+from typing import Final, final
+
+import attrs
 
 from muster.explain._remedies.case import Case, told
 from muster.explain._remedies.remedy import Remedy, RemedyKind
-from muster.explain._remedies.search import Knob, Smallest, smallest
-from muster.explain._writing import Written, amounts
+from muster.explain._remedies.search import Knob, smallest
+from muster.explain._writing import Written, amounts, node as written_node
+from muster_core.events import AddNode
 from muster_core.nodes.node import Node
+from muster_core.resources import Resources
 from muster_core.structures.totals import add_to
-from muster_core.values.devices import MOST_DEVICES, WHOLE, resource_type, without_devices
+from muster_core.values.devices import NO_STOCKS, DeviceStock, without_devices
 from muster_core.values.quantities import format_quantity
 from muster_core.view.reasons.words import listed
 
@@ -26,6 +30,13 @@ _TRIED: Final = 16
 
 _TOLD: Final = 3
 """How many nodes are reported for one kind of change."""
+
+
+_KINDS: Final = 2
+"""How many kinds of new nodes are tried."""
+
+_MOST: Final = 1_000
+"""The most new nodes."""
 
 
 def node_remedies(case: Case) -> Iterator[Remedy]:
@@ -127,11 +138,8 @@ def _grown(case: Case, node: Node) -> Remedy | None:
     return next(case.found(_CAPACITY, names, found, text, events), None)
 
 
-def more_room(case: Case, room: Mapping[str, int]) -> Written:
-    """Return the event that makes room for the ask: on its required node, or on a new one."""
-    node = case.nodes.get(case.event.node or "")
-    if node is None:
-        return new_node(case, room)
+def more_room(case: Case, node: Node, room: Mapping[str, int]) -> Written:
+    """Return the event that makes room for the ask on its required node."""
     written: Written = {"op": "update_node", "node": node.name}
     capacity = _with_room(node, room)
     if capacity != node.capacity:
@@ -151,11 +159,8 @@ def _with_room(node: Node, room: Mapping[str, int]) -> dict[str, int]:
     return capacity
 
 
-def room_text(case: Case, room: Mapping[str, int]) -> str:
+def room_text(case: Case, node: Node, room: Mapping[str, int]) -> str:
     """Return in words what :func:`more_room` changes."""
-    node = case.nodes.get(case.event.node or "")
-    if node is None:
-        return _new_text(case, room)
     capacity = _with_room(node, room)
     parts = [
         f"{told({name: amount})} instead of {format_quantity(name, node.capacity.get(name, 0))} "
@@ -171,75 +176,105 @@ def room_text(case: Case, room: Mapping[str, int]) -> str:
 
 
 def _wanted(case: Case) -> str:
-    return ", ".join(_marks(case))
-
-
-def _marks(case: Case) -> list[str]:
     """Return the attributes that the selector requires."""
-    return [f"{key}={value}" for key, value in case.event.selector.items()]
+    return ", ".join(f"{key}={value}" for key, value in case.event.selector.items())
 
 
-def _new_text(case: Case, capacity: Mapping[str, int]) -> str:
-    what = "another node" if case.event.node is None else f"a node named {case.event.node}"
-    sizes = (told({name: amount}) for name, amount in capacity.items())
-    return f"{what} with {listed([*sizes, *_marks(case)])}"
+# OUTLOOK-33
+@final
+@attrs.frozen
+class NewNode:
+    """A kind of node that may be added: one like a node of the cluster, if one is large enough.
+
+    Attributes:
+        like: The name of the node that it is like; None if none is large enough for the ask.
+        event: The event that adds the first of them.
+    """
+
+    like: str | None
+    event: AddNode
+
+    def events(self, case: Case, count: int) -> list[Written]:
+        """Return the events that add so many."""
+        found: list[Written] = []
+        number = 0
+        while len(found) < count:
+            number += 1
+            name = self.event.node if number == 1 else f"{self.event.node}-{number}"
+            if name not in case.nodes:
+                found.append(written_node(attrs.evolve(self.event, node=name)))
+        return found
+
+    def text(self, case: Case, count: int) -> str:
+        """Return in words what is added."""
+        sizes = [told({name: amount}) for name, amount in self.event.room.items()]
+        if self.like is None or case.event.selector:
+            sizes += [f"{key}={value}" for key, value in case.event.selector.items()]
+        each = "with" if count == 1 else "each with"
+        has = f"{'' if self.like is None else f'like {self.like}, '}{each} {listed(sizes)}"
+        if case.event.node is not None:
+            return f"a node named {case.event.node} {has}"
+        return f"another node {has}" if count == 1 else f"{count:,} more nodes {has}"
 
 
-def new_node(case: Case, capacity: Mapping[str, int]) -> Written:
-    """Return the event that adds a node that the ask may use."""
-    name, number = case.event.node or "another-node", 1
-    while name in case.nodes:
-        number += 1
-        name = f"another-node-{number}"
-    written: Written = {"op": "add_node", "node": name}
-    written["capacity"] = amounts(without_devices(capacity))
-    written |= _devices(case, capacity)
-    if case.event.selector:
-        written["attributes"] = {**case.event.selector}
-    return written
+def new_nodes(case: Case) -> list[NewNode]:
+    """Return the kinds of nodes that may be added for an ask, the most frequent one first.
+
+    If no node of the cluster is large enough, it is one that holds just the ask.
+    """
+    name, ask = case.event.node or "another-node", case.ask
+    counts: dict[tuple[object, ...], list[Node]] = {}
+    for node in case.machine.view.nodes.in_order():
+        stocks = NO_STOCKS if node.devices is None else node.devices.stocks
+        models = attrs.evolve(ask.shape, selector=(), node=None)
+        if ask.resources.fits_in(node.capacity) and models.matches(node.name, {}, stocks):
+            key = (tuple(sorted(node.capacity.items())), tuple(stocks.items()))
+            counts.setdefault(key, []).append(node)
+    if not counts:
+        devices = _devices(case)
+        capacity = Resources(without_devices(case.event.wanted))
+        return [NewNode(None, AddNode(name, capacity, case.event.selector, devices=devices))]
+    found: list[NewNode] = []
+    for some in sorted(counts.values(), key=len, reverse=True)[:_KINDS]:
+        node = next((one for one in some if case.matches(one)), some[0])
+        capacity = Resources(without_devices(node.capacity))
+        stocks = NO_STOCKS if node.devices is None else node.devices.stocks
+        attributes = {**node.attributes, **case.event.selector}
+        found.append(NewNode(node.name, AddNode(name, capacity, attributes, devices=stocks)))
+    return found
 
 
-def _devices(case: Case, capacity: Mapping[str, int]) -> Written:
-    """Return the devices of a new node on which there is so much of each type."""
-    stocks: Written = {}
-    for kind, need in case.event.devices.items():
-        count = min(-(-capacity.get(resource_type(kind), 0) // WHOLE), MOST_DEVICES)
-        if count:
-            model = {} if need.models is None else {"model": need.models[0]}
-            stocks[kind] = {"count": count, **model}
-    return {"devices": stocks} if stocks else {}
+def _devices(case: Case) -> Mapping[str, DeviceStock]:
+    """Return the devices of a new node that holds just the ask."""
+    return {
+        kind: DeviceStock(max(need.count, 1), None if need.models is None else need.models[0])
+        for kind, need in case.event.devices.items()
+    }
+
+
+def count_of(case: Case, new: NewNode) -> Knob:
+    """Return how many new nodes may be needed."""
+    room = new.event.room
+
+    def nodes_for(size: Mapping[str, int]) -> int:
+        return max(
+            (-(-amount // room[kind]) for kind, amount in size.items() if room[kind]), default=1
+        )
+
+    guess = max(nodes_for(case.together), 1)
+    if case.event.node is not None:
+        return Knob(1, 1)
+    return Knob(min(max(guess, case.lacking, nodes_for(case.pending)), _MOST), min(guess, _MOST))
 
 
 def _add(case: Case) -> Iterator[Remedy]:
-    names = sorted(case.together)
+    for new in new_nodes(case):
 
-    def size(values: tuple[int, ...]) -> dict[str, int]:
-        return dict(zip(names, values, strict=True))
+        def events(count: tuple[int, ...], new: NewNode = new) -> list[Written]:
+            return new.events(case, count[0])
 
-    def events(values: tuple[int, ...]) -> list[Written]:
-        return [new_node(case, size(values))]
+        def text(count: tuple[int, ...], new: NewNode = new) -> str:
+            return new.text(case, count[0])
 
-    def text(values: tuple[int, ...]) -> str:
-        return _new_text(case, size(values))
-
-    yield from case.found(_NODE, names, smallest_room(case, names, events), text, events)
-
-
-def smallest_room(
-    case: Case, names: Sequence[str], events: Callable[[tuple[int, ...]], Sequence[Written]]
-) -> Smallest | None:
-    """Find the smallest amounts of some types with which the ask is bound."""
-
-    def works(values: tuple[int, ...]) -> bool:
-        return case.trials.bind(events(values))
-
-    size = {name: case.together[name] for name in names}
-    while True:
-        knobs = [
-            Knob(size[name], min(size[name], case.event.wanted[name]), case.steps.get(name, 1))
-            for name in names
-        ]
-        found = smallest(works, knobs)
-        if found is not None or all(size[name] >= case.pending[name] for name in names):
-            return found
-        size = {name: min(2 * size[name], case.pending[name]) for name in names}
+        found = smallest(lambda count: case.trials.bind(events(count)), [count_of(case, new)])
+        yield from case.found(_NODE, ["nodes"], found, text, events)

@@ -47,6 +47,17 @@ class QueueChange:
     properties: Mapping[str, str] = attrs.field(factory=dict[str, str])
     limits: tuple[LimitEntry, ...] | None = None
 
+    def and_also(self, other: QueueChange) -> QueueChange:
+        """Return this change together with one of other settings of the same queue."""
+        applications, limits = other.max_applications, other.limits
+        return QueueChange(
+            {**self.guaranteed, **other.guaranteed},
+            {**self.max, **other.max},
+            self.max_applications if applications is None else applications,
+            {**self.properties, **other.properties},
+            self.limits if limits is None else limits,
+        )
+
 
 _NOTHING: Final = QueueChange()
 

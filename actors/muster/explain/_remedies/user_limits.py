@@ -29,7 +29,7 @@ APPLICATIONS: Final = ""
 def user_limit_remedies(case: Case) -> Iterator[Remedy]:
     """Try higher limits for the user and the group of the ask, and for nobody else."""
     for wanted in (case.event.wanted, case.together):
-        raise_ = _Raise.for_room(case, wanted)
+        raise_ = Raise.for_room(case, wanted)
         if not raise_.limits:
             continue
         found = smallest(raise_.works, raise_.knobs)
@@ -42,7 +42,7 @@ def user_limit_remedies(case: Case) -> Iterator[Remedy]:
 
 @final
 @attrs.frozen
-class _Raise:
+class Raise:
     """The limits that leave too little for an ask, to be raised together.
 
     Attributes:
@@ -56,7 +56,7 @@ class _Raise:
     knobs: Sequence[Knob]
 
     @classmethod
-    def for_room(cls, case: Case, wanted: Mapping[str, int]) -> _Raise:
+    def for_room(cls, case: Case, wanted: Mapping[str, int]) -> Raise:
         """Return the limits that leave too little room for ``wanted``."""
         own, knobs = case.event.wanted, list[Knob]()
         limits = list[tuple[ViewLimit[ViewApp], str]]()
@@ -85,13 +85,18 @@ class _Raise:
 
     def events(self, values: tuple[int, ...]) -> list[Written]:
         """Return the events that set the limits to ``values``."""
+        return [configure(self.case.machine, self.changes(values))]
+
+    def changes(self, values: Sequence[int]) -> dict[str, QueueChange]:
+        """Return the changes of queues that set the limits to ``values``."""
         entries: dict[str, tuple[LimitEntry, ...]] = {}
         queues = self.case.machine.registry.queues
-        for (limit, name), value in zip(self.limits, values, strict=True):
+        for (limit, name), value, knob in zip(self.limits, values, self.knobs, strict=True):
+            if value == knob.floor:
+                continue
             before = entries.get(limit.path, queues[limit.path].config.limits)
             entries[limit.path] = raised(before, limit.key, name, value)
-        changes = {path: QueueChange(limits=limits) for path, limits in entries.items()}
-        return [configure(self.case.machine, changes)]
+        return {path: QueueChange(limits=limits) for path, limits in entries.items()}
 
     def works(self, values: tuple[int, ...]) -> bool:
         """Return whether the ask is bound with these limits."""

@@ -117,7 +117,7 @@ def _write(event: Event) -> Written:
         case AddAsk():
             return add_ask(event)
         case AddNode() | UpdateNode():
-            return _node(event)
+            return node(event)
         case AddApp():
             return _add_app(event)
         case AddGang():
@@ -165,7 +165,8 @@ def _about_one(event: _Named) -> Written:
             assert_never(event)
 
 
-def _node(event: AddNode | UpdateNode) -> Written:
+def node(event: AddNode | UpdateNode) -> Written:
+    """Return the event that adds or changes a node."""
     is_new = isinstance(event, AddNode)
     written: Written = {"op": "add_node" if is_new else "update_node", "node": event.node}
     if event.capacity is not None:

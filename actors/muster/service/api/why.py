@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Any, Final, final
 
 import attrs
 
+from muster.explain import AT_ONCE
 from muster.explain._maps import explanation_map, forecast_map, passed_map, reason_map
 from muster.service.access.who import Role
 from muster.service.api.accounting import ended_item
@@ -59,6 +60,10 @@ _REASON: Final = {
         "rules": schemas.TEXTS,
     },
 }
+_SHORTFALL: Final = {
+    "type": "object",
+    "properties": {"message": schemas.TEXT, "facts": {"type": "object"}},
+}
 _KEY: Final = {
     "type": "object",
     "properties": {
@@ -105,7 +110,11 @@ _REMEDY: Final = {
     "properties": {
         "kind": schemas.TEXT,
         "text": schemas.TEXT,
-        "node": schemas.TEXT,
+        "starts": {
+            "anyOf": [schemas.SECONDS, {"type": "string", "enum": [AT_ONCE, UNKNOWN_START]}]
+        },
+        "applicable": schemas.BOOLEAN,
+        "node": schemas.maybe(schemas.TEXT),
         "smallest": schemas.maybe({"type": "object", "additionalProperties": schemas.NUMBER}),
         "evicted": schemas.TEXTS,
         "events": {"type": "array", "items": {"type": "object"}},
@@ -154,6 +163,13 @@ WHY: Final = Table[WhyRow](
             "nobody knew), and when it was expected to end, which was by the start (null if it "
             "fits beside the party)",
             lambda one: [passed_map(passed) for passed in one.row.passed()],
+        ),
+        Column(
+            "shortfalls",
+            {"type": "array", "items": _SHORTFALL},
+            "what there is too little of for it, or for the gang with which it starts, even if "
+            "nothing else ran: it cannot start before that changes",
+            lambda one: one.of_map("shortfalls"),
         ),
         Column(
             "reasons",
@@ -237,8 +253,10 @@ WHY: Final = Table[WhyRow](
         Column(
             "remedies",
             schemas.maybe({"type": "array", "items": _REMEDY}),
-            "changes each of which alone gets it bound at once, with the events that make them; "
-            "null if none was searched for",
+            "changes each of which alone lets it start: at once, at an instant (in seconds) if "
+            "nothing more comes, or when others end of which no end is known. Each has the events "
+            "that make it; it has none and is not applicable if a machine must be added or enlarged "
+            "first. Null if none was searched for",
             lambda _: None,
         ),
         Column(
@@ -280,10 +298,7 @@ async def _why(asked: Asked) -> Response:
         if row is None:
             return what_ask(looking, app_name, name)
         yield from looking.view.prepare_to_explain()
-        explanation = looking.machine.explain(app_name, name)
-        outlook = yield from looking.machine.outlook(app_name, name)
-        if explanation is not None:
-            explanation = attrs.evolve(explanation, outlook=outlook)
+        explanation = yield from looking.machine.explain_fully(app_name, name)
         return explanation is not None, dict(
             row_of(WHY.columns, WhyRow(row, explanation, asked.service.now_us()))
         )

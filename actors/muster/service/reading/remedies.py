@@ -24,7 +24,8 @@ class Found:
         searched: The number of the batch after which the state was searched.
         searched_us: When that was, in microseconds since the origin.
         remedies: The remedies, each as ``muster explain`` gives it in JSON; without the event that
-            closes a batch, as events that are sent have one of their own.
+            closes a batch, as events that are sent have one of their own, and without any event if it
+            is not applicable.
         trials: How many trials were made; None if the search was ended.
         exhausted: Whether the search ended early, because the state is large.
     """
@@ -57,6 +58,8 @@ async def search(service: Service, app: str, ask: str) -> Found:
     return Found(told.batch, told.at_us, remedies, end["trials"], exhausted=end["exhausted"])
 
 
+# OUTLOOK-33
 def _as_sent(remedy: dict[str, Any]) -> dict[str, Any]:
-    """Return a remedy without the event that closes the batch before it."""
-    return {**remedy, "events": [one for one in remedy["events"] if one["op"] != "settle"]}
+    """Return a remedy with the events that may be sent: none that says that a machine is there."""
+    events = remedy["events"] if remedy["applicable"] else ()
+    return {**remedy, "events": [one for one in events if one["op"] != "settle"]}

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from itertools import chain
 from typing import TYPE_CHECKING, Final, final
 
 import attrs
@@ -12,7 +13,7 @@ from muster_core.view.tree.application import ViewApp
 from muster_core.view.tree.slots import EACH, FIRST, NONE, Offer, Slot
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
+    from collections.abc import Iterable, Iterator
 
     from muster_core.nodes.node import Node
     from muster_core.owners.messages.asks import Allocation, Ask
@@ -104,6 +105,13 @@ class ViewGang:
     def held(self) -> int:
         """How many of its members are waiting or bound."""
         return len(self.waiting) + len(self.bound)
+
+    def members(self) -> Iterator[tuple[int, str]]:
+        """Yield all its members, each with the key of its application; those that lack a node first."""
+        for key, slot in self.slots.items():
+            for name in slot.members:
+                yield key, name
+        yield from chain(self.backing_off, self.parked, self.waiting, self.bound)
 
     # GANG-19
     @property

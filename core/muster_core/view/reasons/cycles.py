@@ -52,7 +52,7 @@ def why_rolled_back(
         why = _why_failed(state, failure)
     else:
         why = _why_hopeless(state, group, facts)
-    message = f"the Strict group of gang {gang.name} gave up, as {why}"
+    message = f"the Strict group of gang {gang.name} gave up: {why}"
     if reserved is not None:
         message = f"{message}; {_reserved(reserved, facts)}"
     return PendingReason(_GANG_CYCLE_INVALID, message, facts)
@@ -70,28 +70,26 @@ def _reserved(reserved: Reserved, facts: dict[str, Fact]) -> str:
 
 def _why_failed(state: ViewState, failure: CycleFailure) -> str:
     app, ask = failure.app, failure.ask
-    path, wanted = app.identity.path, amounts(ask.resources)
-    beside = ""
+    member, path = f"{named(app, ask)} ({amounts(ask.resources)})", app.identity.path
+    held = ""
     if failure.held:
-        beside = f" beside {counted(failure.held, 'member', 'members')} on nodes"
+        held = f" while {counted(failure.held, 'member', 'members')} held nodes"
     if failure.limit is not None:
-        over = named_limit(failure.limit)
-        return f"{named(app, ask)}, which asks for {wanted}, was over {over}{beside}"
+        return f"{member} was over {named_limit(failure.limit)}{held}"
     if failure.blocked:
-        return f"{named(app, ask)} stands in {path}, where an ask before it was not placed"
+        return f"an ask before {named(app, ask)} in {path} was not placed"
     if failure.full is not None:
-        most = failure.full.config.path
-        return f"{named(app, ask)}, which asks for {wanted}, was over the max of {most}{beside}"
+        return f"{member} was over the max of {failure.full.config.path}{held}"
     # BACKFILL-28
     if failure.held_back:
-        return f"{named(app, ask)}, which asks for {wanted}, was held back{beside}"
+        return f"{member} was held back{held}"
     # TOPOLOGY-15
     gang = None if ask.gang is None or not failure.misplaced else state.gangs[ask.gang]
     topology = None if gang is None else topology_of(gang)
     if topology is not None:
         where = f"no node that the topology {topology} lets it take"
-        return f"{named(app, ask)}, which asks for {wanted}, fitted {where}{beside}"
-    return f"{named(app, ask)}, which asks for {wanted}, fitted no node{beside}"
+        return f"{where} had room for {member}{held}"
+    return f"no node had room for {member}{held}"
 
 
 def _why_hopeless(state: ViewState, group: ViewGroup, facts: dict[str, Fact]) -> str:

@@ -8,13 +8,13 @@ from typing import TYPE_CHECKING, Final, final
 from muster_core.structures.totals import add_to
 from muster_core.values.reasons import Explanation, Outlook, PendingReason
 from muster_core.values.snapshots import AskPlace
-from muster_core.view.reasons import gangs, room, topologies
+from muster_core.view.reasons import gangs, room, shortfalls, topologies
 from muster_core.view.reasons.cycles import why_rolled_back
 from muster_core.view.reasons.dominant import Dominants
 from muster_core.view.reasons.eviction import eviction_reason
 from muster_core.view.reasons.failed_binds import backing_off, bind_failed
-from muster_core.view.reasons.keys import compare, not_your_turn
 from muster_core.view.reasons.order.held_back import held_back
+from muster_core.view.reasons.order.keys import compare, not_your_turn
 from muster_core.view.reasons.order.position import position
 from muster_core.view.reasons.order.reserved import ReservedFor
 from muster_core.view.reasons.quotas import queue_max, queue_max_apps, state_aware_turn
@@ -28,7 +28,7 @@ if TYPE_CHECKING:
     from muster_core.owners.messages.asks import Ask, AskOrder
     from muster_core.structures.shapes import Shape
     from muster_core.structures.steps import Steps
-    from muster_core.values.reasons import Code, Level
+    from muster_core.values.reasons import Code, Level, Shortfall
     from muster_core.view.gangs.gang import ViewGang, ViewGroup
     from muster_core.view.permits.permits import Permits
     from muster_core.view.reasons.rooms import Rooms
@@ -150,6 +150,20 @@ class Explainer:
         turn = Turn(self._state.leaf_of(app), app, ask)
         place = yield from position(self._state, turn)
         return Outlook(place, reserved=self.reserved_for.ask(ask))
+
+    # REASON-6
+    def shortfalls(self, app: ViewApp, ask: Ask) -> Steps[tuple[Shortfall, ...]]:
+        """Return what there is too little of for an ask that is not bound, even if nothing else ran.
+
+        Args:
+            app: Its application.
+            ask: The ask.
+        """
+        return (yield from shortfalls.of_ask(self._state, app, ask))
+
+    def shortfalls_of_gang(self, gang: ViewGang) -> Steps[tuple[Shortfall, ...]]:
+        """Return what there is too little of for a gang, even if nothing else ran."""
+        return (yield from shortfalls.of_gang(self._state, gang))
 
     def prepare(self) -> Steps[None]:
         """Find in steps what the first explanation after a change would find at once."""

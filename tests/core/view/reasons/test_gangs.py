@@ -177,8 +177,8 @@ def test_the_member_that_fitted_no_node_beside_others() -> None:
 
     for ask in ("p/x-0", "p/y"):
         assert why(made, ask) == (
-            "GangCycleInvalid: the Strict group of gang default/g gave up, as p/y, which asks for "
-            "2m vcore, fitted no node beside 2 members on nodes"
+            "GangCycleInvalid: the Strict group of gang default/g gave up: no node had room for "
+            "p/y (2m vcore) while 2 members held nodes"
         )
     assert codes(made, "p/x-1") == [Code.GANG_CYCLE_INVALID, Code.NOT_YOUR_TURN]
     assert facts(made, Code.GANG_CYCLE_INVALID, "p/y") == {
@@ -194,7 +194,7 @@ def test_the_first_of_equal_members_for_which_nodes_have_no_room() -> None:
     made.settle(gang("g", 4), members("g", "x", 4, vcore=2))
 
     assert why(made, "p/x-0") == (
-        "GangCycleInvalid: the Strict group of gang default/g gave up, as 4 members of 2m vcore "
+        "GangCycleInvalid: the Strict group of gang default/g gave up: 4 members of 2m vcore "
         "are needed and nodes have room for 2: p/x-2 is the first that fits nowhere"
     )
     assert facts(made, Code.GANG_CYCLE_INVALID, "p/x-0") == {
@@ -214,7 +214,7 @@ def test_members_for_which_a_queue_has_no_room() -> None:
 
     # Of nodes there are just enough.
     assert why(made, "p/x-2") == (
-        "GangCycleInvalid: the Strict group of gang default/g gave up, as all that it needs is "
+        "GangCycleInvalid: the Strict group of gang default/g gave up: all that it needs is "
         "1m vcore over the max of root.a: p/x-2 is the first that fits nowhere"
     )
     assert facts(made, Code.GANG_CYCLE_INVALID, "p/x-2") == {
@@ -233,8 +233,8 @@ def test_a_member_over_the_max_of_its_queue_beside_others() -> None:
 
     # Three of the four are needed, and these in their order.
     assert said(made, Code.GANG_CYCLE_INVALID, "p/x") == (
-        "the Strict group of gang default/g gave up, as p/w, which asks for 3m vcore, "
-        "was over the max of root.a beside 2 members on nodes"
+        "the Strict group of gang default/g gave up: p/w (3m vcore) "
+        "was over the max of root.a while 2 members held nodes"
     )
 
 
@@ -246,8 +246,7 @@ def test_a_member_behind_another_in_a_blocking_leaf() -> None:
     made.settle(members("g", "x", app="q"), members("g", "x"))
 
     assert said(made, Code.GANG_CYCLE_INVALID) == (
-        "the Strict group of gang default/g gave up, as p/x stands in root.a, "
-        "where an ask before it was not placed"
+        "the Strict group of gang default/g gave up: an ask before p/x in root.a was not placed"
     )
     assert codes(made, "q/x") == [Code.GANG_CYCLE_INVALID, Code.NOT_YOUR_TURN]
 
@@ -258,7 +257,7 @@ def test_a_group_of_several_gangs_that_does_not_fit() -> None:
     made.settle(members("g", "x"), members("h", "y", 2))
 
     assert said(made, Code.GANG_CYCLE_INVALID) == (
-        "the Strict group of gang default/g gave up, as 3 members of 1m vcore are needed "
+        "the Strict group of gang default/g gave up: 3 members of 1m vcore are needed "
         "and nodes have room for 2"
     )
 

@@ -45,7 +45,7 @@ def test_of_a_strict_gang_the_member_that_was_held_back() -> None:
     site = Site(4)
     site.tell(job("w", 2, 10), job("large", 4), gang(1), job("m", 1, gang="default/g"))
 
-    assert "m, which asks for 1 vcore, was held back" in str(explained(site, "a/m").dominant)
+    assert "m (1 vcore) was held back" in str(explained(site, "a/m").dominant)
     assert Code.HELD_BACK in [reason.code for reason in explained(site, "a/m").reasons]
 
 

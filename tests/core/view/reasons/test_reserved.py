@@ -9,7 +9,8 @@ from tests.core.view.reservations.site import S, Site, gang, job
 
 def reserved(site: Site, ask: str) -> Reserved | None:
     app, _, name = ask.partition("/")
-    found = site.scheduler.outlook(app, name)
+    explanation = site.scheduler.explain_fully(app, name)
+    found = None if explanation is None else explanation.outlook
     assert found is not None
     return found.reserved
 

@@ -64,7 +64,7 @@ def test_a_group_has_no_room_on_a_kept_node() -> None:
     made.tell(gang("g", 2), members("g", "m", 2, app="b", vcore=1))
 
     assert said(made, Code.GANG_CYCLE_INVALID, "b/m-0").startswith(
-        "the Strict group of gang default/g gave up, as 2 members of 1m vcore are needed and "
+        "the Strict group of gang default/g gave up: 2 members of 1m vcore are needed and "
         "nodes have room for 0"
     )
 

@@ -99,6 +99,6 @@ def test_a_strict_group_says_that_the_topology_was_it() -> None:
 
     assert codes(made, "p/m-0") == [Code.GANG_CYCLE_INVALID, Code.TOPOLOGY]
     assert said(made, Code.GANG_CYCLE_INVALID, "p/m-0") == (
-        "the Strict group of gang default/g gave up, as p/m-0, which asks for 1m vcore, fitted no "
-        "node that the topology same: rack lets it take"
+        "the Strict group of gang default/g gave up: no node that the topology "
+        "same: rack lets it take had room for p/m-0 (1m vcore)"
     )

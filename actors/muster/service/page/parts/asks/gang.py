@@ -15,7 +15,6 @@ from muster.service.api.answering import Unknown
 from muster.service.page.parts.asks.gangs import STATES, GangLine, missing_members
 from muster.service.page.parts.asks.history import further, history
 from muster.service.page.parts.asks.listing import AskLine, full_gang, lines_of
-from muster.service.page.parts.asks.quota import Lack, lacks_of_gang
 from muster.service.page.parts.asks.told import Subject
 from muster.service.page.rendering import shown
 from muster.service.page.viewed import Page, Viewed
@@ -28,7 +27,7 @@ if TYPE_CHECKING:
     from starlette.responses import Response
 
     from muster.service.reading.looking import Looking
-    from muster_core.reasons import Code, Reserved
+    from muster_core.reasons import Code, Reserved, Shortfall
     from muster_core.structures.steps import Steps
     from muster_core.view.gangs.gang import ViewGang
 
@@ -77,7 +76,7 @@ class GangSeen:
         last_seq: The number of the last decision then.
         lines: Its first members.
         count: How many members it has.
-        lacks: What keeps it from starting even if all nodes and its queues were empty.
+        shortfalls: What there is too little of for it, even if nothing else ran.
         sums: Why members do not run, the most frequent reason first.
         group: The other gangs of its group, with their states; None for those that are not there.
         reserved: What is reserved for its group, or None.
@@ -88,7 +87,7 @@ class GangSeen:
     last_seq: int
     lines: Sequence[AskLine] = ()
     count: int = 0
-    lacks: Sequence[Lack] = ()
+    shortfalls: Sequence[Shortfall] = ()
     sums: Sequence[Sum] = ()
     group: Sequence[tuple[str, str | None]] = ()
     reserved: Reserved | None = None
@@ -103,7 +102,7 @@ def _read(name: str, looking: Looking) -> Steps[GangSeen]:
     yield from looking.view.prepare_to_explain()
     rows = yield from select_asks(looking, AskFilter(gang=name), None, _LIMIT)
     lines = yield from lines_of(looking, rows)
-    lacks = yield from lacks_of_gang(looking, gang)
+    lacks = yield from looking.view.shortfalls_of_gang(gang)
     sums: Sequence[Sum] = ()
     if gang.state is not GangState.SATISFIED:
         sums = yield from _sums(looking, gang)

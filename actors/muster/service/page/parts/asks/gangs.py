@@ -97,11 +97,6 @@ def missing_members(gang: ViewGang) -> Iterator[tuple[int, str]]:
     yield from chain(gang.backing_off, gang.parked, gang.waiting)
 
 
-def each_member(gang: ViewGang) -> Iterator[tuple[int, str]]:
-    """Yield all members of a gang."""
-    return chain(missing_members(gang), gang.bound)
-
-
 def _why(looking: Looking, gang: ViewGang) -> str:
     if gang.state is _SATISFIED:
         return ""

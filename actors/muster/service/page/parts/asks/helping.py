@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any, Final, final
 import attrs
 
 from muster.explain import RemedyKind
+from muster.explain._maps import in_us
 from muster.feeds import RawEvent
 from muster.service.access.who import Role
 from muster.service.api.lists import app_of
@@ -81,11 +82,13 @@ class Help:
 
     Attributes:
         text: The change in words.
-        node: The node on which the ask would be bound.
+        starts_at_us: When the ask starts then, in microseconds since the origin; None if it starts at
+            once, or if nobody knows.
+        node: The node on which the ask would be bound; None if it does not start at once.
         evicted: The first asks that would lose their node.
         more_evicted: How many more would.
         is_fewer: Whether the gang then needs fewer members.
-        is_machine: Whether it says that a machine is there, or is larger.
+        is_applicable: Whether its events are enough; otherwise a machine is needed.
         difference: How the configuration that it puts in force differs from the one that is; None
             if it leaves this one as it is.
         queue: The path of the queue that this configuration changes, if it is known; or empty.
@@ -95,11 +98,12 @@ class Help:
     """
 
     text: str
-    node: str
+    starts_at_us: int | None
+    node: str | None
     evicted: tuple[str, ...]
     more_evicted: int
     is_fewer: bool
-    is_machine: bool
+    is_applicable: bool
     difference: Mapping[str, object] | None
     queue: str
     proof: str
@@ -118,14 +122,15 @@ class Help:
         queues = looking.machine.registry.queues
         kind = RemedyKind(remedy["kind"])
         proof = _EXACT.get(kind, _LESS) if remedy["smallest"] else ""
-        evicted = tuple(remedy["evicted"])
+        evicted, starts = tuple(remedy["evicted"]), remedy["starts"]
         return cls(
             remedy["text"],
+            None if isinstance(starts, str) else in_us(starts),
             remedy["node"],
             evicted[:_MOST_EVICTED],
             max(len(evicted) - _MOST_EVICTED, 0),
             kind in _FEWER,
-            any(_is_machine(one) for one in remedy["events"]),
+            remedy["applicable"],
             _difference(remedy["events"], looking.machine.configuration),
             next((one for one in map(_path_of, remedy["smallest"] or ()) if one in queues), ""),
             proof,
@@ -148,10 +153,6 @@ def _difference(
             event = made_event(RawEvent(number, None, value))
             return difference_of(before, event.config) if isinstance(event, Configure) else None
     return None
-
-
-def _is_machine(event: dict[str, Any]) -> bool:
-    return event["op"] == "add_node" or (event["op"] == "update_node" and "capacity" in event)
 
 
 # PAGE-43

@@ -12,9 +12,7 @@ from muster.service.access.who import Role
 from muster.service.api.lists import app_of, what_ask
 from muster.service.endpoints.columns import row_of
 from muster.service.page.parts.asks.history import further, history
-from muster.service.page.parts.asks.quota import Lack, lacks_of_gang
 from muster.service.page.parts.asks.rights import refusal_of
-from muster.service.page.parts.asks.shortage import lack_of_ask
 from muster.service.page.parts.asks.told import Subject
 from muster.service.page.rendering import shown
 from muster.service.page.viewed import Page, Viewed
@@ -27,7 +25,6 @@ if TYPE_CHECKING:
     from muster.feeds import Raw
     from muster.service.api.answering import Unknown
     from muster.service.reading.looking import Looking
-    from muster_core.owners.messages.asks import Ask
     from muster_core.reasons import Outlook, Passed
     from muster_core.structures.steps import Steps
 
@@ -45,14 +42,12 @@ class AskSeen:
         item: Its columns; None if it is not there.
         instants: Its instants by name, in microseconds since the origin.
         why: Why it is not running, as a map; without reasons if it is bound.
-        lack: What no node has enough of for it, even an empty one; empty if one has.
         begin_us: Since when its history may go, in microseconds since the origin, or None.
         unknown: What may have been meant, if it is not there.
         last_seq: The number of the last decision then.
         cancel: The events that end it.
         refused: Why whoever looks may not send these; empty if they may.
         has_command: Whether it has a command that this service may run.
-        lacks: What there is too little of for it, even if nothing else were there.
         outlook: When it will start; None if it is not pending.
         passed: The reservations that it did not delay when it got the node that it holds.
     """
@@ -66,7 +61,6 @@ class AskSeen:
     cancel: Sequence[Mapping[str, Raw]] = ()
     refused: str = ""
     has_command: bool = False
-    lacks: Sequence[Lack] = ()
     outlook: Outlook | None = None
     passed: Sequence[Passed] = ()
 
@@ -82,11 +76,7 @@ def _read(viewed: Viewed, app_name: str, name: str, looking: Looking) -> Steps[A
         unknown = what_ask(looking, app_name, name)
         return AskSeen(None, {}, explanation_map(None), begin_us, unknown, seq)
     yield from looking.view.prepare_to_explain()
-    explanation = looking.machine.explain(app_name, name)
-    outlook = yield from looking.machine.outlook(app_name, name)
-    if explanation is not None:
-        explanation = attrs.evolve(explanation, outlook=outlook)
-    lacks = () if row.allocation is not None else (yield from _lacks(looking, row.ask))
+    explanation = yield from looking.machine.explain_fully(app_name, name)
     cancel = _cancel(row)
     refused = refusal_of(viewed, looking, cancel)
     return AskSeen(
@@ -99,19 +89,9 @@ def _read(viewed: Viewed, app_name: str, name: str, looking: Looking) -> Steps[A
         cancel=cancel,
         refused=refused,
         has_command=row.command() is not None,
-        lacks=lacks,
-        outlook=outlook,
+        outlook=None if explanation is None else explanation.outlook,
         passed=row.passed(),
     )
-
-
-# PAGE-42
-def _lacks(looking: Looking, ask: Ask) -> Steps[Sequence[Lack]]:
-    """Say what there is too little of for an ask, or for the gang that it starts with."""
-    lack = yield from lack_of_ask(looking, ask)
-    if lack or ask.gang is None:
-        return [Lack(lack)] if lack else []
-    return (yield from lacks_of_gang(looking, looking.view.gangs[ask.gang]))
 
 
 def _instants(row: AskRow, now_us: int) -> dict[str, int | None]:

@@ -1,0 +1,396 @@
+"""What there is too little of for an ask or its gang, even if nothing else ran (REASON-6 to REASON-9).
+
+The needs of a gang are the least that as many members as ``min_member`` says may need together. They
+are compared with what all schedulable nodes have, with the ``max`` of queues, and with the limits of
+users and groups, each as if all of it were free. So a gang with a shortfall cannot start before the
+nodes, the configuration or the gang change.
+"""
+
+from __future__ import annotations
+
+from heapq import nsmallest
+from typing import TYPE_CHECKING, Final, TypeAlias, final
+
+import attrs
+
+from muster_core.nodes.node import how_many_in
+from muster_core.structures.steps import in_pieces
+from muster_core.structures.totals import add_to
+from muster_core.values.quantities import format_quantity
+from muster_core.values.reasons import Shortfall
+from muster_core.values.resources import Resources
+from muster_core.view.reasons.user_limits import named_limit
+from muster_core.view.reasons.words import amounts, counted
+from muster_core.view.tree.queue import ViewQueue
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Mapping, Sequence
+
+    from muster_core.nodes.node import Node
+    from muster_core.owners.messages.asks import Allocation, Ask
+    from muster_core.structures.shapes import Shape
+    from muster_core.structures.steps import Steps
+    from muster_core.values.reasons import Fact
+    from muster_core.view.gangs.gang import ViewGang
+    from muster_core.view.state.view_state import ViewState
+    from muster_core.view.tree.application import ViewApp
+    from muster_core.view.tree.user_limit import ViewLimit
+
+MOST_MEMBERS: Final = 100_000
+"""Of a gang with more members nothing is said."""
+
+_MOST_SHAPES: Final = 16
+"""How many different shapes of members are compared with every node."""
+
+_Bound: TypeAlias = "ViewQueue | ViewLimit[ViewApp] | None"
+"""What has an upper bound: a queue, a limit of a user or a group, or all nodes together (None)."""
+
+_Held: TypeAlias = "tuple[Allocation, Node] | None"
+"""The allocation of a member, and its node; None if it holds none."""
+
+
+# REASON-6
+def of_ask(state: ViewState, app: ViewApp, ask: Ask) -> Steps[tuple[Shortfall, ...]]:
+    """Return what there is too little of for an ask, or for the gang with which it starts.
+
+    The reason ``NeverFits`` says what nodes and queues lack for the ask alone.
+
+    Args:
+        state: The view.
+        app: The application of the ask.
+        ask: An ask that is not bound.
+    """
+    gang = None if ask.gang is None else state.gangs[ask.gang]
+    if gang is not None and not gang.satisfied:
+        return (yield from of_gang(state, gang))
+    need = _Need(wanted=1)
+    yield from need.add_members(state, [(app, ask, None)], 1)
+    over = (need.over(limit, "The ask") for limit in app.limits)
+    return tuple([found for found in over if found is not None][:1])
+
+
+# REASON-6
+def of_gang(state: ViewState, gang: ViewGang) -> Steps[tuple[Shortfall, ...]]:
+    """Return what there is too little of for a gang, or for its group.
+
+    Args:
+        state: The view.
+        gang: The gang.
+
+    Returns:
+        At most one shortfall of the nodes, one of a queue and one of a limit.
+    """
+    if gang.definition is None or gang.satisfied:
+        return ()
+    capacity = yield from _Capacity.of(state)
+    own = yield from _Need.of(state, gang)
+    found = yield from _all_over(own, capacity, "The gang")
+    group = [one for one in state.gang_index.group_of(gang).gangs if not one.satisfied]
+    if len(group) > 1 and len(found) < len(_KINDS):
+        together = _Need()
+        for one in group:
+            together.add((yield from _Need.of(state, one)))
+        others = yield from _all_over(together, capacity, "The group of the gang")
+        found = {**others, **found}
+    return tuple(found[kind] for kind in _KINDS if kind in found)
+
+
+_NODES: Final = "nodes"
+_QUEUE: Final = "queue"
+_LIMIT: Final = "limit"
+_KINDS: Final = (_NODES, _QUEUE, _LIMIT)
+
+
+def _all_over(need: _Need, capacity: _Capacity, who: str) -> Steps[dict[str, Shortfall]]:
+    """Return the first shortfall of each kind."""
+    found: dict[str, Shortfall] = {}
+    on_nodes = capacity.lacks(need, who)
+    if on_nodes is None:
+        on_nodes = yield from capacity.has_no_places(need, who)
+    if on_nodes is not None:
+        found[_NODES] = on_nodes
+    for bound in need.parts:
+        kind = _QUEUE if isinstance(bound, ViewQueue) else _LIMIT
+        over = None if bound is None or kind in found else need.over(bound, who)
+        if over is not None:
+            found[kind] = over
+    return found
+
+
+@final
+@attrs.define
+class _Part:
+    """The members that count for one bound.
+
+    Attributes:
+        count: How many they are.
+        least: The least of each type that as many of them as are needed ask for together.
+        held: What those of them ask for that hold a node.
+        is_exact: Whether no choice of members needs more.
+        asked: What they ask for of each type, while they are counted.
+    """
+
+    count: int = 0
+    least: dict[str, int] = attrs.field(factory=dict[str, int])
+    held: dict[str, int] = attrs.field(factory=dict[str, int])
+    is_exact: bool = True
+    asked: dict[str, list[int]] = attrs.field(factory=dict[str, "list[int]"])
+
+    def count_in(self, resources: Resources, *, holds: bool) -> None:
+        """Count a member."""
+        self.count += 1
+        for kind, number in resources.items():
+            self.asked.setdefault(kind, []).append(number)
+        if holds:
+            add_to(self.held, resources.amounts)
+
+    def finish(self, wanted: int, total: int) -> None:
+        """Compute the least, when all members are counted.
+
+        Args:
+            wanted: How many members are needed.
+            total: How many members there are; those that do not count here may be enough.
+        """
+        here = wanted - (total - self.count)
+        for kind, some in self.asked.items():
+            # Members that ask for none of it may be enough, too.
+            self.least[kind] = sum(nsmallest(max(here - (self.count - len(some)), 0), some))
+            is_even = len(some) == self.count and min(some) == max(some)
+            self.is_exact = self.is_exact and is_even and self.count == total
+        self.asked = {}
+
+
+@final
+@attrs.define
+class _Need:
+    """What gangs need at least.
+
+    Attributes:
+        wanted: How many members must hold a schedulable node.
+        parts: The least that counts for each bound.
+        leaves: The keys of the leaves of the members.
+        shapes: How many members of each shape may be wanted on schedulable nodes.
+        on: What members hold on each schedulable node.
+        is_known: Whether all gangs are defined, and have as many members as they need.
+    """
+
+    wanted: int = 0
+    parts: dict[_Bound, _Part] = attrs.field(factory=dict["_Bound", _Part])
+    leaves: set[int] = attrs.field(factory=set[int])
+    shapes: dict[Shape, int] = attrs.field(factory=dict["Shape", int])
+    on: dict[str, dict[str, int]] = attrs.field(factory=dict[str, "dict[str, int]"])
+    is_known: bool = True
+
+    @classmethod
+    def of(cls, state: ViewState, gang: ViewGang) -> Steps[_Need]:
+        """Return what as many members of a gang need as must hold a node."""
+        need, definition = cls(), gang.definition
+        if definition is None or gang.children > MOST_MEMBERS:
+            need.is_known = False
+            return need
+        members: list[tuple[ViewApp, Ask, _Held]] = []
+        for piece in in_pieces(list(gang.members())):
+            yield
+            for key, name in piece:
+                app = state.apps[key]
+                ask = app.find(name)
+                assert ask is not None, "a member that does not exist"
+                members.append((app, ask, app.waiting.get(name) or app.bound.get(name)))
+        yield from need.add_members(state, members, definition.min_member)
+        return need
+
+    # REASON-9
+    def add_members(
+        self, state: ViewState, members: Sequence[tuple[ViewApp, Ask, _Held]], least: int
+    ) -> Steps[None]:
+        """Count members, of which at least so many must hold a node."""
+        total, placed = len(members), 0
+        nodes = self.parts.setdefault(None, _Part())
+        for piece in in_pieces(members):
+            yield
+            for app, ask, held in piece:
+                for bound in self._bounds(state, app):
+                    self.parts.setdefault(bound, _Part()).count_in(
+                        ask.resources, holds=held is not None
+                    )
+                if held is not None and not held[1].schedulable:
+                    placed += 1  # No node is looked for any more.
+                    continue
+                nodes.count_in(ask.resources, holds=held is not None)
+                self.shapes[ask.shape] = self.shapes.get(ask.shape, 0) + 1
+                if held is not None:
+                    add_to(self.on.setdefault(held[1].name, {}), ask.resources.amounts)
+        self.wanted = min(max(least - placed, 0), total - placed)
+        self.is_known = self.is_known and total >= least
+        for bound, part in self.parts.items():
+            if bound is None:
+                part.finish(self.wanted, total - placed)
+            else:
+                part.finish(min(least, total), total)
+        self.shapes = {shape: min(count, self.wanted) for shape, count in self.shapes.items()}
+
+    def _bounds(self, state: ViewState, app: ViewApp) -> Iterable[_Bound]:
+        """Return the queues and limits with a bound for which an application counts."""
+        leaf = state.leaf_of(app)
+        self.leaves.add(leaf.key)
+        yield from (queue for queue in leaf.upward() if queue.config.max.amounts)
+        yield from (limit for limit in app.limits if limit.entry.max.amounts)
+
+    def add(self, other: _Need) -> None:
+        """Add what another gang needs."""
+        self.wanted += other.wanted
+        self.leaves |= other.leaves
+        self.is_known = self.is_known and other.is_known
+        for shape, count in other.shapes.items():
+            self.shapes[shape] = self.shapes.get(shape, 0) + count
+        for name, held in other.on.items():
+            add_to(self.on.setdefault(name, {}), held)
+        for bound, part in other.parts.items():
+            own = self.parts.setdefault(bound, _Part())
+            own.count += part.count
+            own.is_exact = own.is_exact and part.is_exact
+            add_to(own.least, part.least)
+            add_to(own.held, part.held)
+
+    def over(self, bound: ViewQueue | ViewLimit[ViewApp], who: str) -> Shortfall | None:
+        """Return what a queue or a limit has too little of, or None."""
+        part = self.parts.get(bound)
+        if part is None:
+            return None
+        most = (bound.config if isinstance(bound, ViewQueue) else bound.entry).max.amounts
+        has = {kind: max(number, part.held.get(kind, 0)) for kind, number in most}
+        if isinstance(bound, ViewQueue):
+            path = bound.config.path
+            whose = "its queue" if self.leaves == {bound.key} else "the queue"
+            return self.compare(part, has, who, f"{whose} {path} may have", {"queue": path})
+        facts: dict[str, Fact] = {"queue": bound.path}
+        facts["group" if bound.key.of_group else "user"] = bound.key.name
+        return self.compare(part, has, who, f"{named_limit(bound)} is", facts)
+
+    def compare(
+        self,
+        part: _Part,
+        has: Mapping[str, int],
+        who: str,
+        where: str,
+        facts: Mapping[str, Fact],
+    ) -> Shortfall | None:
+        """Compare what is needed with what there is of some types."""
+        short = {kind: part.least[kind] for kind in has if part.least.get(kind, 0) > has[kind]}
+        if not short:
+            return None
+        exact = self.is_known and part.is_exact
+        there = {kind: has[kind] for kind in short}
+        needs = f"{who} needs{'' if exact else ' at least'} {amounts(short)} in all"
+        return Shortfall(
+            f"{needs}; {where} {_amounts(there)}.", {**facts, "needs": short, "has": there}
+        )
+
+
+def _amounts(there: Mapping[str, int]) -> str:
+    """Return what there is of the types that were just named."""
+    if not any(there.values()):
+        return "none"
+    if len(there) > 1:
+        return amounts(there)
+    ((kind, number),) = there.items()
+    return format_quantity(kind, number)
+
+
+@final
+@attrs.frozen
+class _Capacity:
+    """What nodes have in all.
+
+    Attributes:
+        nodes: The schedulable nodes.
+        total: What these have.
+        closed: What the others have.
+        is_all: Whether there are no others.
+    """
+
+    nodes: Sequence[Node]
+    total: Mapping[str, int]
+    closed: Mapping[str, int]
+    is_all: bool
+
+    @classmethod
+    def of(cls, state: ViewState) -> Steps[_Capacity]:
+        """Add up what the nodes have."""
+        nodes: list[Node] = []
+        total: dict[str, int] = {}
+        closed: dict[str, int] = {}
+        every = state.nodes.nodes
+        for piece in in_pieces(list(every.values())):
+            yield
+            for node in piece:
+                add_to(total if node.schedulable else closed, node.capacity)
+                if node.schedulable:
+                    nodes.append(node)
+        return cls(nodes, total, closed, len(nodes) == len(every))
+
+    # REASON-7
+    def lacks(self, need: _Need, who: str) -> Shortfall | None:
+        """Return the types of which all nodes together have too little, or None."""
+        part = need.parts.get(None)
+        if part is None:
+            return None
+        has = {kind: self.total.get(kind, 0) for kind in part.least}
+        for node in self.nodes:
+            # A node that has become smaller keeps what runs on it.
+            for kind, held in need.on.get(node.name, {}).items():
+                has[kind] = has.get(kind, 0) + max(held - node.capacity.get(kind, 0), 0)
+        is_all = not any(self.closed.get(kind) for kind in part.least)
+        which = f"all {'' if is_all else 'schedulable '}nodes together have"
+        return need.compare(part, has, who, which, {})
+
+    # REASON-8
+    def has_no_places(self, need: _Need, who: str) -> Steps[Shortfall | None]:
+        """Return how many members all nodes together have room for if they are too few, or None.
+
+        For members of one shape the number is exact if they need no devices. Otherwise it may be too
+        high, since members of several shapes are compared with each node one shape at a time.
+        """
+        if not 0 < len(need.shapes) <= _MOST_SHAPES:
+            return None
+        room, smallest = 0, _smallest(need.shapes)
+        for shape, count in need.shapes.items():
+            there = yield from self._places(need, [shape], shape.resources)
+            room += min(there, count)
+        if len(need.shapes) > 1 and smallest:
+            room = min(room, (yield from self._places(need, [*need.shapes], smallest)))
+        if room >= need.wanted:
+            return None
+        which = "" if self.is_all else "schedulable "
+        told = f"all {which}nodes together have room for {room}, even if they were empty"
+        if not room:
+            told = f"no {which}node has room for one of them, even an empty node"
+        members = counted(need.wanted, "member", "members")
+        message = f"{who} needs room for {members}; {told}."
+        return Shortfall(message, {"members": need.wanted, "room": room})
+
+    def _places(self, need: _Need, shapes: Sequence[Shape], each: Resources) -> Steps[int]:
+        """Count how often an amount fits on all nodes that some shapes may use, if these are empty."""
+        count = 0
+        for piece in in_pieces(self.nodes):
+            yield
+            for node in piece:
+                held, room = need.on.get(node.name), node.capacity
+                if held is not None:
+                    room = {kind: max(room.get(kind, 0), held.get(kind, 0)) for kind in each}
+                if held is not None or any(node.may_take(shape) for shape in shapes):
+                    count += how_many_in(each, room)
+        return count
+
+
+def _smallest(shapes: Iterable[Shape]) -> Resources:
+    """Return the least of each type that every shape asks for."""
+    first, *others = (shape.resources.amounts for shape in shapes)
+    return Resources(
+        {
+            kind: min(number, *(other.get(kind, 0) for other in others))
+            for kind, number in first.items()
+        }
+        if others
+        else first
+    )
