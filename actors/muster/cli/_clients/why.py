@@ -10,7 +10,7 @@ from rich import box
 from rich.table import Table
 
 from muster.cli._clients.completion import Completed
-from muster.cli._clients.dates import dates_of, in_us
+from muster.cli._clients.dates import dates_of, in_us, reason_text
 from muster.cli._clients.kinds import ask_path
 from muster.cli._clients.options import Address, ending, server_options
 from muster.cli._clients.output import Form, form_option, print_map, printable
@@ -19,7 +19,6 @@ from muster.cli._tables import console_of
 from muster.explain import how_it_runs, when_it_starts, where_it_is
 from muster.explain._maps import passed_of, reason_of, reserved_of
 from muster.feeds._encodings.encode import to_yaml_item
-from muster.figures.instants import dated, instant_of
 from muster_core.reasons import UNKNOWN_START, Forecast, Outlook
 from muster_core.snapshots import AskPlace
 
@@ -56,11 +55,11 @@ def _print(ask: str, answer: dict[str, Any], *, searched: bool) -> None:
         click.echo(printable(sentence))
     if not reasons:
         return
-    click.echo(f"\n{_sentence(reasons[0], date)}")
+    click.echo(f"\n{reason_text(reasons[0], date)}")
     if len(reasons) > 1:
         click.echo("\nAlso:")
         for reason in reasons[1:]:
-            click.echo(f"- {_sentence(reason, date)}")
+            click.echo(f"- {reason_text(reason, date)}")
     if found.get("levels"):
         click.echo("\nHow it compares with the ask that is tried first:\n")
         _print_table(_compared(ask, found))
@@ -104,12 +103,6 @@ def _outlook(found: dict[str, Any]) -> Outlook | None:
 
 def _in_us(at: float | None) -> int | None:
     return None if at is None else in_us(at)
-
-
-def _sentence(reason: dict[str, Any], date: Callable[[int], str]) -> str:
-    """Return a reason with its code, and with its instant as a date."""
-    message = dated(reason["message"], instant_of(reason["facts"]), date)
-    return f"{reason['code']}: {printable(message)}"
 
 
 def _compared(ask: str, found: dict[str, Any]) -> Table:

@@ -49,6 +49,7 @@ async def _logs(asked: Asked) -> Response:
         written.number,
         asked.service.broadcast,
         written.is_over if follows else None,
+        asked.value("after", int),
     )
 
 
@@ -132,6 +133,12 @@ ENDPOINTS: Final = (
             in_path("app", "The application."),
             in_path("ask", "The ask; it may be over."),
             query("attempt", integer(1, 999_999_999), "Which start, from 1. Default: the latest."),
+            query(
+                "after",
+                integer(0, 2**62),
+                "Only what follows so many bytes, to go on after a broken connection.",
+                default=0,
+            ),
             query("follow", FLAG, "Whether to go on until the command has ended.", default=False),
         ),
         answers={

@@ -40,10 +40,16 @@ class Output(OpenEnded):
         broadcast: Counts what is open for long, and knows when the service ends.
         is_over: Tells whether the command has ended: until then the response goes on. None: the
             response ends with what is there.
+        after: How many bytes of it the client has already.
     """
 
     def __init__(
-        self, file: Path, number: int, broadcast: Broadcast, is_over: IsOver | None
+        self,
+        file: Path,
+        number: int,
+        broadcast: Broadcast,
+        is_over: IsOver | None,
+        after: int = 0,
     ) -> None:
         headers = {
             "Cache-Control": "no-cache, no-store",
@@ -52,11 +58,12 @@ class Output(OpenEnded):
         super().__init__(broadcast, TEXT, headers)
         self._file = file
         self._is_over = is_over
+        self._after = after
 
     @override
     async def _follow(self, send: Send) -> bytes:
         """Send the output until there is no more."""
-        position = 0
+        position = self._after
         while True:
             # In this order: what was written before the end is read after it.
             is_last = self._is_over is None or self._broadcast.tail.is_over or await self._is_over()

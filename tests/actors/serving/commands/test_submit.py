@@ -7,6 +7,7 @@ from pathlib import Path
 
 import pytest
 
+from muster.cli._clients.patience import Patience
 from tests.actors.cli.helpers import run, run_json
 from tests.actors.serving.served import Served
 
@@ -101,7 +102,7 @@ def test_a_feed_that_cannot_be_read() -> None:
 
 def test_a_server_that_is_away(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     # CLIENT-2
-    monkeypatch.setattr("muster.cli._clients.submit._FIRST_WAIT_S", 0.0)
+    monkeypatch.setattr("muster.cli._clients.feeds.SUBMITTING", Patience(0.3, 0.1))
     feed = tmp_path / "feed.yaml"
     feed.write_text("- {op: add_app, app: away, queue: root.dev}\n")
 
@@ -109,4 +110,5 @@ def test_a_server_that_is_away(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) 
 
     assert result.exit_code == 2
     assert "http://127.0.0.1:9: cannot be reached" in result.stderr
+    assert "It is tried again until " in result.stderr
     assert "0 events of" in result.stderr
