@@ -328,7 +328,7 @@ def open_server(
     *,
     token: str | None = None,
     authority: Path | None = None,
-    timeout_s: float = _ANSWER_S,
+    timeout_s: float | None = None,
 ) -> Generator[Server]:
     """Open the connection to a server for the time of a block.
 
@@ -337,7 +337,7 @@ def open_server(
         token: The token to send, or None.
         authority: The file with the certificates of those who may vouch for the server; None for
             those of the system.
-        timeout_s: How long an answer may take, in seconds.
+        timeout_s: How long an answer may take, in seconds; default: two minutes.
 
     Raises:
         ServerError: If the address or the file cannot be used.
@@ -350,7 +350,7 @@ def open_server(
         base_url=base,
         headers=headers,
         transport=transport,
-        timeout=httpx.Timeout(timeout_s, connect=_CONNECT_S),
+        timeout=httpx.Timeout(timeout_s or _ANSWER_S, connect=_CONNECT_S),
         trust_env=False,
     ) as client:
         yield Server(url, client)

@@ -171,25 +171,29 @@ class Waiting:
         Raises:
             ServerError: If the server was away too long.
         """
-        # Nobody is there to press it again if standard input is no terminal.
-        is_warned = not sys.stdin.isatty()
-        while True:
+        with _raising():
             try:
-                with _raising():
-                    return self._wait()
+                return self._until_told()
             except KeyboardInterrupt:
-                if is_warned:
-                    self._cancel()
-                    return INTERRUPTED
-                is_warned = True
-                name = printable(self._job.app)
-                complain(f"\n{name} goes on. Ctrl-C again cancels it.")
+                self._cancel()
+                return INTERRUPTED
             except _SignalledError as error:
                 self._cancel()
                 return _BY_SIGNAL + error.number
             except BrokenPipeError:
                 self._cancel()
                 raise
+
+    def _until_told(self) -> int:
+        """Return the exit status; the first Ctrl-C at a terminal only tells what the next does."""
+        try:
+            return self._wait()
+        except KeyboardInterrupt:
+            # Nobody is there to press it again if standard input is no terminal.
+            if not sys.stdin.isatty():
+                raise
+            complain(f"\n{printable(self._job.app)} goes on. Ctrl-C again cancels it.")
+        return self._wait()
 
     def _wait(self) -> int:
         while self._left:
@@ -311,9 +315,11 @@ class _Reasons:
 
 @contextmanager
 def _raising() -> Generator[None]:
-    """Raise :class:`_SignalledError` for signals that end a program, unless they are ignored."""
+    """Raise :class:`_SignalledError` at a signal that ends a program; a second one ends it."""
 
     def end(number: int, _frame: FrameType | None) -> None:
+        for one in changed:
+            signal.signal(one, signal.SIG_DFL)
         raise _SignalledError(number)
 
     changed = [
