@@ -105,6 +105,10 @@ class Entry(Generic[T]):
         """Return how many requests can be taken at once."""
         return len(self._things)
 
+    def first(self) -> T:
+        """Return the oldest request, which stays."""
+        return self._things[0]
+
     def take(self) -> T:
         """Take the oldest request; its place goes to the caller that has waited longest."""
         thing = self._things.popleft()

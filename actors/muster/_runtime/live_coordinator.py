@@ -6,7 +6,7 @@ a call reads is what was announced: such a call waits until the batches before i
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from functools import partial
 from time import perf_counter
 from typing import TYPE_CHECKING, Final, final
@@ -42,6 +42,7 @@ from muster._runtime.entry import Entry
 from muster._runtime.owners import broken
 from muster._runtime.pace import Pace
 from muster._runtime.timekeeper import Timekeeper
+from muster._runtime.trial import Tried, try_events
 from muster_core.errors import MusterError, RefusedError
 from muster_core.events import (
     BindFailed,
@@ -174,6 +175,8 @@ class LiveCoordinator:
         self._ended: set[Held] = set()
         #: Whether the view contains the effects of all events of callers in this batch.
         self._is_view_current = True
+        #: Trials never wait for the threads of others.
+        self._trials = trio.CapacityLimiter(1)
 
     async def run(self, nursery: trio.Nursery, done: trio.Event) -> None:
         """Serve calls until the entry is closed.
@@ -194,7 +197,7 @@ class LiveCoordinator:
             await self._open()
             self.ready.set()
             while await self._entry.wait():
-                await self._serve(list(self._waiting()))
+                await self._serve(list(self._next_batch()))
             await self._close()
             ended = None
             done.set()
@@ -224,6 +227,13 @@ class LiveCoordinator:
     def _waiting(self) -> Iterator[Call | Note]:
         """Yield all calls and notes that wait at the entry."""
         while self._entry:
+            yield self._entry.take()
+
+    # INPUT-30
+    def _next_batch(self) -> Iterator[Call | Note]:
+        """Yield the calls of the next batch: all that wait, but an atomic one begins a batch."""
+        yield self._entry.take()
+        while self._entry and not _is_atomic(self._entry.first()):
             yield self._entry.take()
 
     # Opening and closing
@@ -411,6 +421,12 @@ class LiveCoordinator:
         positions = list[int]()
         denied: dict[int, str] = {}
         first, guard = self._index, call.guard if isinstance(call, Enter) else None
+        if isinstance(call, Enter) and call.is_atomic:
+            refused = await self._try(call, now_us)
+            if refused:
+                self._answers.note(call, [NOWHERE] * len(events), first, refused)
+                return
+            guard = None  # It has judged them all, in the state in which they are let in now.
         for event in events:
             if self._pace.is_up():
                 await self._pace.rest()
@@ -452,6 +468,17 @@ class LiveCoordinator:
                 return events
             case _:
                 return None
+
+    # INPUT-30
+    async def _try(self, call: Enter, now_us: int) -> Mapping[int, str]:
+        """Return why events of an atomic call would be refused, by their place in the call.
+
+        No event of this batch was submitted before, and nothing else happens meanwhile.
+        """
+        assert self._index == self._first_index, "an atomic call that does not begin its batch"
+        facts = [await self._batches.facts()]
+        tried = await trio.to_thread.run_sync(_tried, facts, now_us, call, limiter=self._trials)
+        return tried.errors
 
     async def _judge(self, event: Event, guard: Guard) -> str | None:
         """Return why an event is not let in, or None."""
@@ -553,6 +580,16 @@ class LiveCoordinator:
             await self._take_checkpoint(call)
         else:
             await self._readings.answer(call)
+
+
+def _is_atomic(call: Call | Note) -> bool:
+    """Return whether the events of a call are let in together or not at all."""
+    return isinstance(call, Enter) and call.is_atomic
+
+
+def _tried(facts: list[Facts], now_us: int, call: Enter) -> Tried:
+    """Return what would be refused; in a thread, which also frees the facts."""
+    return try_events(facts.pop(), now_us, call.events, call.guard, decides=False)
 
 
 def _take(call: Call | Note) -> bool:

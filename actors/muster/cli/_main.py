@@ -36,6 +36,7 @@ _OFFLINE: Final = (
 )
 _COMMANDS: Final = {
     **{name: (f"muster.cli._{name}", "command") for name in _OFFLINE},
+    "run": ("muster.cli._clients.run", "command"),
     "get": ("muster.cli._clients.get", "command"),
     "submit": ("muster.cli._clients.submit", "command"),
     "why": ("muster.cli._clients.why", "command"),

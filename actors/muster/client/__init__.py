@@ -3,6 +3,6 @@
 from __future__ import annotations
 
 from muster.client._decisions import follow
-from muster.client._server import DEFAULT_SERVER, Server, ServerError, open_server
+from muster.client._server import DEFAULT_SERVER, Posted, Server, ServerError, at, open_server
 
-__all__ = ["DEFAULT_SERVER", "Server", "ServerError", "follow", "open_server"]
+__all__ = ["DEFAULT_SERVER", "Posted", "Server", "ServerError", "at", "follow", "open_server"]

@@ -86,7 +86,7 @@ def follow(
                 if message.event == "decision" and message.data:
                     yield json.loads(message.data)
         except ServerError as error:
-            if error.status is not None and error.status not in {429, 502, 503, 504}:
+            if not error.passes:
                 raise
             now = time.monotonic()
             gone_since = now if gone_since is None else gone_since

@@ -11,6 +11,8 @@ from pathlib import Path
 from typing import Any, Final, cast, final
 from urllib.parse import quote
 
+import attrs
+
 try:
     import httpx
 except ModuleNotFoundError as error:
@@ -51,6 +53,25 @@ class ServerError(Exception):
     def is_refusal(self) -> bool:
         """Whether the server understood and refused, or does not know what was named."""
         return self.status in {403, 404, 409, 412, 422}
+
+    @property
+    def passes(self) -> bool:
+        """Whether the same request may succeed later: there was no answer, or no room."""
+        return self.status in {None, 429, 502, 503, 504}
+
+
+@final
+@attrs.frozen
+class Posted:
+    """The answer to events.
+
+    Attributes:
+        results: What became of each event, in order.
+        first_seq: The number of the first decision of their batch; None without any.
+    """
+
+    results: list[dict[str, Any]]
+    first_seq: int | None
 
 
 @final
@@ -116,14 +137,22 @@ class Server:
         return cast("dict[str, Any]", found)
 
     def submit(
-        self, events: bytes, *, key: str | None = None, dry_run: bool = False
+        self, events: bytes, *, key: str | None = None, atomic: bool = False
     ) -> list[dict[str, Any]]:
         """Submit events, and return what became of each.
 
         Args:
             events: The events, as a JSON array.
             key: The key of the request, so that it may be sent again; None for none.
-            dry_run: Whether nothing is to change.
+            atomic: Whether none is let in if one is refused.
+
+        Raises:
+            ServerError: If the server does not take them.
+        """
+        return self.post(events, key=key, atomic=atomic).results
+
+    def post(self, events: bytes, *, key: str | None = None, atomic: bool = False) -> Posted:
+        """Submit events as :meth:`submit` does; return also which decisions they led to.
 
         Raises:
             ServerError: If the server does not take them.
@@ -131,14 +160,56 @@ class Server:
         headers = {"Content-Type": "application/json"}
         if key is not None:
             headers["Idempotency-Key"] = key
-        parameters = {"dry_run": True} if dry_run else None
-        response = self.response(
-            "POST", "events", parameters=parameters, content=events, headers=headers
-        )
+        try:
+            response = self.response(
+                "POST",
+                "events",
+                parameters={"atomic": atomic or None},
+                content=events,
+                headers=headers,
+            )
+        except ServerError as error:
+            results = error.problem.get("results")
+            if atomic and isinstance(results, list):
+                return Posted(cast("list[dict[str, Any]]", results), None)
+            raise
         found = _json(response)
         if not isinstance(found, list):
             raise ServerError(self._no_muster(), response.status_code)
-        return cast("list[dict[str, Any]]", found)
+        first = response.headers.get("Muster-First-Seq")
+        results = cast("list[dict[str, Any]]", found)
+        return Posted(results, None if first is None else int(first))
+
+    def try_events(self, events: bytes, *, atomic: bool = False) -> dict[str, Any]:
+        """Return what would become of events, as ``results``, and the ``decisions`` to follow.
+
+        Args:
+            events: The events, as a JSON array.
+            atomic: Whether none would be let in if one was refused.
+
+        Raises:
+            ServerError: If the server does not take them.
+        """
+        return self.request(
+            "POST",
+            "events",
+            parameters={"dry_run": True, "atomic": atomic or None},
+            content=events,
+            headers={"Content-Type": "application/json"},
+        )
+
+    def runs(self) -> str | None:
+        """Return what runs commands: the option ``--run`` of the server; None if it is older.
+
+        Raises:
+            ServerError: If there is no answer.
+        """
+        with self._telling():
+            response = self.client.get("/healthz")
+        found = _json(response)
+        if not isinstance(found, dict):
+            raise ServerError(self._no_muster(), response.status_code)
+        return cast("dict[str, Any]", found).get("run")
 
     def response(
         self,
@@ -262,7 +333,7 @@ def open_server(
     *,
     token: str | None = None,
     authority: Path | None = None,
-    timeout_s: float = _ANSWER_S,
+    timeout_s: float | None = None,
 ) -> Generator[Server]:
     """Open the connection to a server for the time of a block.
 
@@ -271,7 +342,7 @@ def open_server(
         token: The token to send, or None.
         authority: The file with the certificates of those who may vouch for the server; None for
             those of the system.
-        timeout_s: How long an answer may take, in seconds.
+        timeout_s: How long an answer may take, in seconds; default: two minutes.
 
     Raises:
         ServerError: If the address or the file cannot be used.
@@ -284,7 +355,7 @@ def open_server(
         base_url=base,
         headers=headers,
         transport=transport,
-        timeout=httpx.Timeout(timeout_s, connect=_CONNECT_S),
+        timeout=httpx.Timeout(timeout_s or _ANSWER_S, connect=_CONNECT_S),
         trust_env=False,
     ) as client:
         yield Server(url, client)

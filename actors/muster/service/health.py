@@ -23,13 +23,17 @@ class Health:
         is_ready: Whether recovery is over, and requests are answered.
         is_ending: Whether the service was told to end.
         ray: The connection to Ray, if commands run there.
+
+    Args:
+        runs: What runs the commands of asks: the option ``--run``.
     """
 
-    def __init__(self) -> None:
+    def __init__(self, runs: str) -> None:
         self.batch = 0
         self.is_ready = False
         self.is_ending = False
         self.ray: RayLink | None = None
+        self._runs = runs
         self._failure: str | None = None
         #: When the scheduler was asked for a sign of life that has not come yet.
         self._asked_at: float | None = None
@@ -91,6 +95,7 @@ class Health:
             "ending": self.is_ending,
             "batch": self.batch,
             "problems": dict(self._problems),
+            "run": self._runs,
         }
         if self.ray is not None:
             answer["ray"] = self.ray.state().as_map()

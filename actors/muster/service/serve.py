@@ -145,7 +145,7 @@ class _Running:
         self.usage = Usage.of(options.limits)
         self.broadcast = Broadcast(options.state, self.usage.streams, options.limits.write_s)
         self.roll = Roll()
-        self.health = Health()
+        self.health = Health(options.run)
         self.leases = Leases()
         self.sessions = Sessions()
         self.server = Server(self.usage)

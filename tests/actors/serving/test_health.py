@@ -35,6 +35,7 @@ def test_it_is_alive(served: Served) -> None:
         "ending": False,
         "batch": response.json()["batch"],
         "problems": {},
+        "run": "none",
     }
     assert served.client.head("/healthz").status_code == 200
 
@@ -78,7 +79,7 @@ def test_it_answers_while_much_is_decided(served: Served) -> None:
 
 
 async def test_a_scheduler_that_does_not_answer(autojump_clock: trio.testing.MockClock) -> None:
-    health = Health()
+    health = Health("none")
     health.is_ready = True
     health.answered(7)
     health.asked()
@@ -93,12 +94,12 @@ async def test_a_scheduler_that_does_not_answer(autojump_clock: trio.testing.Moc
     health.answered(8)
     assert health.life() == (
         200,
-        {"alive": True, "ready": True, "ending": False, "batch": 8, "problems": {}},
+        {"alive": True, "ready": True, "ending": False, "batch": 8, "problems": {}, "run": "none"},
     )
 
 
 def test_problems_of_files_make_it_no_less_alive() -> None:
-    health = Health()
+    health = Health("none")
     health.note_problems("configuration", ["line 3: wrong"])
     assert health.life()[0] == 200
     assert health.life()[1]["problems"] == {"configuration": ["line 3: wrong"]}

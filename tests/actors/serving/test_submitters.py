@@ -201,3 +201,21 @@ def test_a_repeat_of_somebody_else_is_another_request(people: People) -> None:
         return answer.status_code
 
     assert [once("ann", "one"), once("bob", "two"), once("ann", "three")] == [200, 200, 422]
+
+
+def test_of_an_atomic_request_nothing_is_let_in_if_a_part_is_not_allowed(people: People) -> None:
+    # INPUT-11, INPUT-30
+    events = [app("atomic"), ask("atomic"), {"op": "remove_node", "node": "n"}]
+
+    refused = people.served.client.post(
+        "/api/v1/events", json=events, params={"atomic": "true"}, headers=people.headers("ann")
+    )
+
+    assert refused.status_code == 422
+    first, second, third = (one["error"] for one in refused.json()["results"])
+    assert (first, second) == (None, None)
+    assert third.startswith("op: this needs the role admin")
+    done = people.served.client.post(
+        "/api/v1/events", json=events[:2], params={"atomic": "true"}, headers=people.headers("ann")
+    )
+    assert [one["ok"] for one in done.json()] == [True, True]

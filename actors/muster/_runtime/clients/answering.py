@@ -64,7 +64,8 @@ class Answers:
             call: The call.
             positions: The position of each event, or :data:`NOWHERE`.
             first: The index of the first one.
-            denied: Why some were not let in, by their place in the call.
+            denied: Why some were not let in, by their place in the call; nothing of those that
+                another one of their call kept out.
         """
         self._positions[call] = positions
         self._firsts[call] = first
@@ -128,9 +129,9 @@ class Answers:
         denied = self._denied.get(call, {})
         for index, position in enumerate(self._positions[call]):
             if position == NOWHERE:
-                yield RefusedError(denied[index])
-                continue
-            message = self._machine.refusal_of(position)
+                message = denied.get(index)
+            else:
+                message = self._machine.refusal_of(position)
             yield None if message is None else RefusedError(message)
 
     def _entered(self, call: Enter) -> Steps[Entered]:

@@ -77,7 +77,8 @@ class Entered:
     """The results of events.
 
     Attributes:
-        refusals: For each event the error with which it was refused, or None.
+        refusals: For each event the error with which it was refused, or None; None also for one
+            that was not let in only because another one of an atomic call is refused.
         asks: The asks that the events added, if they are to be tracked.
         first: The index of the first event, from 0, among all events that were let in.
         batch: The number of the batch that they went into; 0 if none was let in.
@@ -113,6 +114,7 @@ class Enter:
         track: Whether to track the asks that the events add.
         request: The key of the request that the events come from; it is kept with their batch.
         guard: Judges which of the events are let in, or None to let in all.
+        is_atomic: Whether none is let in if one of them would be refused.
         answer: The results of the events.
     """
 
@@ -120,6 +122,7 @@ class Enter:
     track: bool = False
     request: RequestKey | None = None
     guard: Guard | None = None
+    is_atomic: bool = False
     answer: Answer[Entered] = attrs.field(factory=Answer[Entered])
 
 

@@ -39,6 +39,11 @@ class Completed:
         return _names(context, "nodes", typed)
 
     @staticmethod
+    def queues(context: click.Context, _parameter: click.Parameter, typed: str) -> list[str]:
+        """Complete the path of a queue."""
+        return _names(context, "queues", typed)
+
+    @staticmethod
     def asks(context: click.Context, _parameter: click.Parameter, typed: str) -> list[str]:
         """Complete an ask, as APP/ASK."""
         return _names(context, "asks", typed)

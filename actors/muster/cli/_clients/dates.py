@@ -8,7 +8,9 @@ from functools import partial
 from typing import Any, Final
 
 from muster.cli._clients.output import Item, list_of, map_of
+from muster.cli._options import printable
 from muster.cli._progress import instant
+from muster.figures.instants import dated, instant_of
 from muster_core.decisions import MICROSECONDS
 
 _EPOCH: Final = datetime.fromtimestamp(0, UTC)
@@ -36,6 +38,17 @@ def _date(origin_us: int, at_us: int) -> str:
 def in_us(at: float) -> int:
     """Return seconds in microseconds."""
     return round(at * MICROSECONDS)
+
+
+def reason_text(reason: Mapping[str, Any], date: Callable[[int], str]) -> str:
+    """Return a reason why an ask waits, with its code, and with its instant as a date.
+
+    Args:
+        reason: The reason, as the server gives it.
+        date: Writes an instant, given in microseconds.
+    """
+    message = dated(reason["message"], instant_of(reason["facts"]), date)
+    return f"{reason['code']}: {printable(message)}"
 
 
 # CLIENT-3

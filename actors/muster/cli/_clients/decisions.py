@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from typing import TYPE_CHECKING, Any
 
 import click
@@ -49,12 +49,34 @@ def _found(
     if follow:
         yield from following(server, after=after, parameters=filters)
         return
+    for _, decision in kept(server, after, filters):
+        if decision is not None:
+            yield decision
+
+
+def kept(
+    server: Server, after: int | None, filters: Mapping[str, str | None]
+) -> Iterator[tuple[int, dict[str, Any] | None]]:
+    """Yield the decisions that are kept, each with its number, page by page.
+
+    Behind the decisions of a page stands the number of the last one that was looked at, with None:
+    those that the filters leave out count, too.
+
+    Args:
+        server: The server.
+        after: The number of the decision before the first one, or None.
+        filters: Which decisions are wanted.
+
+    Raises:
+        ServerError: If the server refuses the request, or does not answer.
+    """
     last = after
     while True:
         with server.stream("decisions", parameters={**filters, "after": last}) as response:
             for line in response.iter_lines():
-                yield json.loads(line)
+                decision: dict[str, Any] = json.loads(line)
+                yield decision["seq"], decision
+            last = int(response.headers["Muster-Last-Seq"])
+            yield last, None
             if "next" not in response.links:
                 return
-            # Decisions that the filters leave out count, too.
-            last = int(response.headers["Muster-Last-Seq"])

@@ -120,10 +120,11 @@ def server_options(function: Callable[Concatenate[Address, P], R]) -> Callable[P
 
 # CLIENT-2
 @contextmanager
-def ending() -> Generator[None]:
+def ending(status: int | None = None) -> Generator[None]:
     """End the command with a message when the server refuses or cannot be asked.
 
-    The exit status is 1 after a refusal, and 2 if the server cannot be used.
+    Args:
+        status: The exit status then; None: 1 after a refusal, and 2 if the server cannot be used.
     """
     from muster.client import ServerError  # noqa: PLC0415 - see above
 
@@ -134,7 +135,9 @@ def ending() -> Generator[None]:
         complain(str(error))
         for one in list_of(error.problem.get("problems")) or ():
             complain(_problem(one))
-        context.exit(DIFFERENT if error.is_refusal else UNUSABLE)
+        if status is None:
+            status = DIFFERENT if error.is_refusal else UNUSABLE
+        context.exit(status)
 
 
 def _problem(one: object) -> str:

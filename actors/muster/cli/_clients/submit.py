@@ -1,85 +1,40 @@
-"""``muster submit``: the events of a feed, sent to a server."""
+"""``muster submit``: the events of a feed, or a command, sent to a server."""
 
 from __future__ import annotations
 
-import hashlib
-import json
-import time
-from collections.abc import Iterator
-from contextlib import AbstractContextManager, nullcontext
-from itertools import islice
-from typing import TYPE_CHECKING, Any, Final, final
+from collections.abc import Collection, Sequence
+from typing import Final
 from uuid import uuid4
 
-import attrs
 import click
-from rich.console import Console
-from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
+from click.core import ParameterSource
 
-from muster.cli._clients.options import Address, ending, server_options
-from muster.cli._options import (
-    DIFFERENT,
-    FILE,
-    UNUSABLE,
-    Format,
-    complain,
-    example,
-    format_option,
-    name_of,
-    print_json,
-)
-from muster.feeds import Expect, FeedError, FeedItem, Refused, Settle, read_feed, write_event
-from muster.figures.text import counted
+from muster.cli._clients.feeds import Feed
+from muster.cli._clients.jobs import OPTIONS, Script, job_of, job_options, shell_program
+from muster.cli._clients.options import Address, server_options
+from muster.cli._clients.run import start
+from muster.cli._options import FILE, Format, example, format_option
 
-if TYPE_CHECKING:
-    from muster.client import Server
+_ONLY_FEEDS: Final = ("keep_going", "batch", "skip", "run", "dry_run", "atomic")
+"""The options that only a feed can have."""
 
-_BYTES: Final = 8 * 1024 * 1024
-"""The most bytes of one request; a server takes twice as many."""
-
-_TRIES: Final = 6
-_FIRST_WAIT_S: Final = 0.5
-
-
-@final
-@attrs.frozen
-class Line:
-    """An event to send.
-
-    Attributes:
-        place: Where it stands, for messages: its line, or its index in the feed.
-        position: How many events of the feed come before it.
-        text: The event as JSON; None if it is refused before it is sent.
-        refusal: Why it is refused, or None.
-    """
-
-    place: str
-    position: int
-    text: bytes | None
-    refusal: str | None = None
-
-
-@final
-@attrs.define
-class Tally:
-    """What was done so far.
-
-    Attributes:
-        position: How many events of the feed are done.
-        sent: How many events the server let in.
-        refused: How many it refused.
-        skipped: How many events have no meaning for a server: ``settle`` and ``expect``.
-    """
-
-    position: int = 0
-    sent: int = 0
-    refused: int = 0
-    skipped: int = 0
+_ONLY_PARTS: Final = ("keep_going", "batch")
+"""The options of a feed that is sent in several requests."""
 
 
 # CLIENT-4
-@click.command("submit", epilog=example("muster submit jobs.yaml --keep-going"))
-@click.argument("feed", type=FILE)
+@click.command("submit", epilog=example("muster submit jobs.yaml --atomic"))
+@click.argument("feed", type=FILE, metavar="[FEED|SCRIPT", required=False)
+@click.argument("arguments", nargs=-1, metavar="[ARGS]...]")
+@click.option(
+    "--command", "shell", metavar="TEXT", help="What a shell is to run, instead of a file."
+)
+@click.option(
+    "--dry-run",
+    is_flag=True,
+    help="Only say what would be refused, and print the decisions that would follow.",
+)
+@click.option("--atomic", is_flag=True, help="Let in all events, or none if one is refused.")
 @click.option(
     "--keep-going",
     is_flag=True,
@@ -105,199 +60,74 @@ class Tally:
     help="The word of an earlier run, as it said: what it had sent is not let in again.",
 )
 @format_option
+@job_options
 @server_options
 @click.pass_context
 def command(
     context: click.Context,
     address: Address,
     /,
-    feed: str,
+    feed: str | None,
     *,
+    arguments: Sequence[str],
+    shell: str | None,
     keep_going: bool,
     batch: int,
     skip: int,
     run: str | None,
+    dry_run: bool,
+    atomic: bool,
     output: Format,
+    **options: object,
 ) -> None:
-    """Send the events of FEED to a server, in order. `-` is standard input.
+    """Send the events of FEED to a server, in order, or submit SCRIPT or a command.
 
-    The server lets each in when it comes: instants in the feed, `settle` and `expect` mean nothing
-    to it. A request that broke off is sent again, and changes nothing if it had arrived.
+    FEED may be `-`, standard input. The server lets each event in when it comes: instants in the
+    feed, `settle` and `expect` mean nothing to it. A request that broke off is sent again, and
+    changes nothing if it had arrived.
 
-    Exit status: 0, 1 if an event was refused, 2 if the feed or the server cannot be used.
+    A file that begins with `#!` is a script; its lines that begin with `#MUSTER` have options,
+    and those of the command line come before them. The name of what was submitted is printed.
+
+    Exit status: 0, 1 if something was refused, 2 if the feed or the server cannot be used. With
+    --wait or --follow, as `muster run`.
     """
-    tally = Tally(position=skip)
-    word = run or uuid4().hex[:12]
-    try:
-        with ending(), address.open() as server:
-            sending = Sending(server, word, tally, feed, keep_going=keep_going, output=output)
-            with sending.shown(feed):
-                sending.run(_lines(feed, skip, tally), batch)
-    except FeedError as error:
-        complain(str(error))
-        context.exit(UNUSABLE)
-    except (click.exceptions.Exit, KeyboardInterrupt):
-        _say_how_to_resume(feed, tally, word)
-        raise
-    _tell(feed, tally, output)
-    if tally.refused:
-        if sending.has_more:
-            _say_how_to_resume(feed, tally, word)
-        context.exit(DIFFERENT)
+    script = None if feed is None or shell is not None else Script.read(feed)
+    if shell is None and script is None:
+        _check_given(context, OPTIONS, "is for --command and scripts: events say it themselves")
+        if feed is None or arguments:
+            msg = "name a FEED, or a SCRIPT that begins with `#!`, or say --command"
+            raise click.UsageError(msg)
+        if dry_run or atomic:
+            _check_given(context, _ONLY_PARTS, "is not for --dry-run and --atomic")
+        sending = Feed(feed, skip, run or uuid4().hex[:12], output)
+        if dry_run or atomic:
+            sending.send_whole(context, address, is_tried=dry_run, is_atomic=atomic)
+        else:
+            sending.send_in_parts(context, address, batch, keep_going=keep_going)
+        return
+    _check_given(context, _ONLY_FEEDS, "is for feeds")
+    if script is not None:
+        program, options = script.program(arguments), script.options(context)
+    else:
+        if feed is not None:
+            msg = "--command and a file exclude each other"
+            raise click.UsageError(msg)
+        program = shell_program(shell or "")
+    job = job_of(program, options, has_token=address.token is not None)
+    follows = bool(options["follow"])
+    waits = follows if options["wait"] is None else bool(options["wait"])
+    start(context, address, job, waits=waits, follows=follows, output=output)
 
 
-def _lines(feed: str, skip: int, tally: Tally) -> Iterator[Line]:
-    """Yield the events of a feed as they are sent.
+def _check_given(context: click.Context, names: Collection[str], told: str) -> None:
+    """Check that none of some options is on the command line.
 
     Raises:
-        FeedError: If the feed cannot be read.
+        UsageError: If one is.
     """
-    for item in islice(read_feed(feed, only_feeds=True), skip, None):
-        if isinstance(item.content, (Settle, Expect)):
-            tally.skipped += 1
-        else:
-            yield _line(item)
-
-
-def _line(item: FeedItem) -> Line:
-    place = f"event {item.index}" if item.line is None else str(item.line)
-    content = item.content
-    if isinstance(content, Refused):
-        return Line(place, item.index, None, content.message)
-    assert not isinstance(content, (Settle, Expect)), "not for a server"
-    try:
-        text = json.dumps(write_event(content), ensure_ascii=False, separators=(",", ":"))
-        return Line(place, item.index, text.encode())
-    except ValueError as error:
-        return Line(place, item.index, None, str(error))
-
-
-@final
-class Sending:
-    """Sends the events of a feed.
-
-    Args:
-        server: The server.
-        run: The word of this run, which marks its requests.
-        tally: What was done so far.
-        feed: The name of the feed, for messages.
-        keep_going: Whether to go on after a refusal.
-        output: The form of what is printed.
-
-    Attributes:
-        has_stopped: Whether it ended at a refusal.
-        has_more: Whether events of the feed were not sent then.
-    """
-
-    def __init__(
-        self,
-        server: Server,
-        run: str,
-        tally: Tally,
-        feed: str,
-        *,
-        keep_going: bool,
-        output: Format,
-    ) -> None:
-        self._server = server
-        self._run = run
-        self._tally = tally
-        self._feed = name_of(feed)
-        self._keep_going = keep_going
-        self._output = output
-        self._bar: Progress | None = None
-        self.has_stopped = False
-        self.has_more = False
-
-    def shown(self, feed: str) -> AbstractContextManager[object]:
-        """Return a context in which a bar shows how far it is, if standard error is a terminal."""
-        console = Console(stderr=True)
-        if not console.is_terminal or feed == "-":
-            return nullcontext()
-        total = sum(1 for _ in read_feed(feed, only_feeds=True))
-        self._bar = Progress(
-            TextColumn("{task.description}"),
-            BarColumn(),
-            MofNCompleteColumn(),
-            TimeRemainingColumn(),
-            console=console,
-            transient=True,
-        )
-        self._bar.add_task("sent", total=total)
-        return self._bar
-
-    def run(self, lines: Iterator[Line], batch: int) -> None:
-        """Send events, so many in one request.
-
-        Raises:
-            ServerError: If the server cannot be asked.
-        """
-        waiting: list[Line] = []
-        size = 0
-        for line in lines:
-            waiting.append(line)
-            size += len(line.text or b"")
-            if len(waiting) == batch or size > _BYTES:
-                self._send(waiting)
-                waiting, size = [], 0
-                if self.has_stopped:
-                    self.has_more = next(lines, None) is not None
-                    return
-        if waiting:
-            self._send(waiting)
-
-    def _send(self, lines: list[Line]) -> None:
-        whole = [line for line in lines if line.text is not None]
-        answers = iter(self._answers(whole) if whole else [])
-        for line in lines:
-            if line.text is None:
-                self._refuse(line, line.refusal or "")
-                continue
-            answer = next(answers)
-            if answer["ok"]:
-                self._tally.sent += 1
-            else:
-                self._refuse(line, str(answer["error"]))
-        self._tally.position = lines[-1].position + 1
-        if self._bar is not None:
-            self._bar.update(self._bar.task_ids[0], completed=self._tally.position)
-
-    def _refuse(self, line: Line, message: str) -> None:
-        self._tally.refused += 1
-        self.has_stopped = not self._keep_going
-        complain(f"{self._feed}:{line.place}: refused: {message}")
-
-    def _answers(self, lines: list[Line]) -> list[dict[str, Any]]:
-        from muster.client import ServerError  # noqa: PLC0415 - needs httpx
-
-        content = b"[" + b",".join(line.text or b"" for line in lines) + b"]"
-        digest = hashlib.sha256(content).hexdigest()[:16]
-        # The same request has the same key, so it may be sent again.
-        key = f"{self._run}-{lines[0].position}-{digest}"
-        wait_s = _FIRST_WAIT_S
-        for left in reversed(range(_TRIES)):
-            try:
-                return self._server.submit(content, key=key)
-            except ServerError as error:
-                again = error.status in {None, 409, 429, 502, 503, 504}
-                if not left or not again:
-                    raise
-                time.sleep(wait_s)
-                wait_s *= 2
-        raise AssertionError("the last try returns or raises")
-
-
-def _say_how_to_resume(feed: str, tally: Tally, run: str) -> None:
-    complain(
-        f"{counted(tally.position, 'event')} of {name_of(feed)} {'is' if tally.position == 1 else 'are'} done. To go on after them: "
-        f"muster submit {feed} --skip {tally.position} --run {run}"
-    )
-
-
-def _tell(feed: str, tally: Tally, output: Format) -> None:
-    if output is Format.JSON:
-        print_json({"feed": name_of(feed), **attrs.asdict(tally)})
-        return
-    told = counted(tally.sent, "event")
-    refused = f", {tally.refused:,} refused" if tally.refused else ""
-    click.echo(f"{name_of(feed)}: {told} let in{refused}")
+    for option in context.command.params:
+        given = context.get_parameter_source(str(option.name)) is ParameterSource.COMMANDLINE
+        if given and option.name in names:
+            msg = f"{option.opts[0]} {told}"
+            raise click.UsageError(msg)

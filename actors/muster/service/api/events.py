@@ -10,6 +10,7 @@ from starlette.responses import Response
 
 from muster._runtime.pace import A_FEW
 from muster._runtime.requests import RequestKey
+from muster.figures.text import counted
 from muster.service.access.who import Role
 from muster.service.encoding import as_json
 from muster.service.endpoints.kinds import FLAG, Kind, header, query
@@ -20,6 +21,7 @@ from muster.service.input.rights import guard_of, user_of
 from muster.service.input.submitting import Outcome, results_of, submit
 from muster.service.input.trying import try_events
 from muster.service.input.written import JSON, LINES, MEDIA, MSGPACK, raw_events
+from muster.service.problems import Problem
 from muster_core.structures.steps import all_at_once
 
 if TYPE_CHECKING:
@@ -37,7 +39,10 @@ _RESULT: Final[Schema] = {
     "properties": {
         "index": {"type": "integer", "minimum": 0, "description": "which event, from 0"},
         "ok": {"type": "boolean", "description": "whether it was carried out"},
-        "error": {"type": ["string", "null"], "description": "why it was not"},
+        "error": {
+            "type": ["string", "null"],
+            "description": "why it was not; null, too, if only others of an atomic request kept it out",
+        },
         "asks": {
             "type": "array",
             "items": {"type": "string"},
@@ -86,8 +91,29 @@ async def _submit(asked: Asked) -> Response:
     made = await asked.service.client.pace.take(read) if len(body) > _SMALL else all_at_once(read)
     if asked.value("dry_run", bool):
         return await _tried(asked, made)
-    outcome, headers = await _outcome(asked, made, (media.encode(), body))
-    return _answered(asked, outcome, await _results(asked, made, outcome.errors), headers)
+    content = (media.encode(), body, *((b"atomic",) if _is_atomic(asked) else ()))
+    outcome, headers = await _outcome(asked, made, content)
+    results = await _results(asked, made, outcome.errors)
+    if _is_atomic(asked):
+        _check(results, headers)
+    return _answered(asked, outcome, results, headers)
+
+
+def _is_atomic(asked: Asked) -> bool:
+    return asked.value("atomic", bool)
+
+
+# INPUT-31
+def _check(results: Sequence[Mapping[str, object]], headers: Mapping[str, str]) -> None:
+    """Check that all events of an atomic request were let in.
+
+    Raises:
+        Problem: 422 if not: then none was.
+    """
+    errors = [one["error"] for one in results if one["error"] is not None]
+    if errors:
+        told = f"{len(errors)} of {counted(len(results), 'event')} would be refused, so none was let in"
+        raise Problem(422, told, headers=headers, results=results)
 
 
 def _events_of(asked: Asked, media: str, body: bytes) -> Steps[list[Event | str]]:
@@ -98,7 +124,8 @@ def _events_of(asked: Asked, media: str, body: bytes) -> Steps[list[Event | str]
 async def _results(
     asked: Asked, made: Sequence[Event | str], errors: Mapping[int, str]
 ) -> list[dict[str, object]]:
-    steps = results_of(made, errors)
+    any_wrong = bool(errors) or any(isinstance(one, str) for one in made)
+    steps = results_of(made, errors, is_refused=any_wrong and _is_atomic(asked))
     return await asked.service.client.pace.take(steps) if len(made) > A_FEW else all_at_once(steps)
 
 
@@ -108,7 +135,9 @@ async def _tried(asked: Asked, made: Sequence[Event | str]) -> Response:
     events = [one for one in made if not isinstance(one, str)]
     tried = await try_events(service, service.intake.dry_runs, events, guard_of(asked.who))
     results = await _results(asked, made, tried.errors)
-    return json_response({"results": results, "decisions": tried.decisions})
+    # INPUT-32
+    is_refused = _is_atomic(asked) and not all(one["ok"] for one in results)
+    return json_response({"results": results, "decisions": [] if is_refused else tried.decisions})
 
 
 # INPUT-6, INPUT-7
@@ -116,19 +145,30 @@ async def _outcome(
     asked: Asked, made: Sequence[Event | str], content: Sequence[bytes]
 ) -> tuple[Outcome, dict[str, str]]:
     """Let events in, unless they were let in before; return what became of them, and headers."""
-    service, guard = asked.service, guard_of(asked.who)
+    service = asked.service
     key = asked.maybe("Idempotency-Key", str)
     if key is None:
-        return await submit(service, made, guard=guard), {}
+        return await _let_in(asked, made, None), {}
     request = RequestKey(user_of(asked.who), key, sha256(b"\0".join(content)).digest())
     repeats = service.intake.repeats
     with repeats.under_way(request):
         outcome = await repeats.outcome_of(request, service.now_us())
         if outcome is not None:
             return outcome, {"Idempotency-Replayed": "true"}
-        outcome = await submit(service, made, guard=guard, request=request)
+        outcome = await _let_in(asked, made, request)
         repeats.keep(request, service.now_us(), outcome)
         return outcome, {}
+
+
+async def _let_in(asked: Asked, made: Sequence[Event | str], request: RequestKey | None) -> Outcome:
+    """Let events in; of an atomic request all or none."""
+    service, guard, is_atomic = asked.service, guard_of(asked.who), _is_atomic(asked)
+    if is_atomic and any(isinstance(one, str) for one in made):
+        # One is invalid, so none is let in, whatever the state is. It says what else is wrong.
+        events = [one for one in made if not isinstance(one, str)]
+        tried = await try_events(service, service.intake.dry_runs, events, guard)
+        return Outcome(errors=tried.errors)
+    return await submit(service, made, guard=guard, request=request, is_atomic=is_atomic)
 
 
 def _answered(
@@ -158,6 +198,7 @@ ENDPOINTS: Final = (
                 "only answer what would be refused and which decisions would follow",
                 default=False,
             ),
+            query("atomic", FLAG, "let in all events, or none if one is refused", default=False),
             header(
                 "Idempotency-Key",
                 KEY,
@@ -186,7 +227,10 @@ ENDPOINTS: Final = (
             409: Answer("A request with this key is under way; a repeat gets its answer."),
             413: Answer("The body is beyond a limit; nothing was let in."),
             415: Answer("The body is of another media type."),
-            422: Answer("The key was used for a request with other content."),
+            422: Answer(
+                "With `atomic`: an event would be refused, and none was let in; `results` has what "
+                "an answer with 200 has. Or the key was used for a request with other content."
+            ),
         },
         tag="events",
     ),

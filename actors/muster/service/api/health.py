@@ -35,13 +35,14 @@ _RAY: Final[Schema] = {
 
 LIFE: Final[Schema] = {
     "type": "object",
-    "required": ["alive", "ready", "ending", "batch", "problems"],
+    "required": ["alive", "ready", "ending", "batch", "problems", "run"],
     "properties": {
         "alive": _BOOLEAN,
         "ready": _BOOLEAN,
         "ending": _BOOLEAN,
         "batch": _BATCH,
         "problems": _PROBLEMS,
+        "run": {"type": "string", "description": "what runs commands: the option --run"},
         "ray": _RAY,
         "detail": _TEXT,
     },

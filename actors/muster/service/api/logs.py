@@ -33,7 +33,9 @@ async def _logs(asked: Asked) -> Response:
     )
     asked.service.broadcast.check_room()
     follows = asked.value("follow", bool)
-    return Output(written, asked.service.broadcast, follows=follows)
+    return Output(
+        written, asked.service.broadcast, follows=follows, after=asked.value("after", int)
+    )
 
 
 # LOCAL-10
@@ -155,6 +157,12 @@ ENDPOINTS: Final = (
                 integer(1, 999_999_999),
                 "Which start of an ask of this name, from 1. Default: the latest of the ask that "
                 "is there.",
+            ),
+            query(
+                "after",
+                integer(0, 2**62),
+                "Only what follows so many bytes, to go on after a broken connection.",
+                default=0,
             ),
             query("follow", FLAG, "Whether to go on until the command has ended.", default=False),
         ),

@@ -25,7 +25,8 @@ class Outcome:
     Attributes:
         batch: The number of the batch that they went into; None if none was let in.
         seqs: The numbers of the first and the last decision of this batch; None without any.
-        errors: Why events were refused, by their number among those that are valid.
+        errors: Why events were refused, by their number among those that are valid; without a
+            batch, those of an atomic request that kept the others out.
     """
 
     batch: int | None = None
@@ -46,6 +47,7 @@ async def submit(
     *,
     guard: Guard | None = None,
     request: RequestKey | None = None,
+    is_atomic: bool = False,
 ) -> Outcome:
     """Let events in together, without those that are invalid.
 
@@ -54,6 +56,7 @@ async def submit(
         made: The events, or why they are none.
         guard: Judges which of them are let in, or None.
         request: The key of the request, or None.
+        is_atomic: Whether none is let in if one of them is refused; then all are valid.
 
     Raises:
         Problem: 503 if too many calls wait already.
@@ -62,7 +65,7 @@ async def submit(
     events = [one for one in made if not isinstance(one, str)]
     if not events:
         return Outcome()
-    call = Enter(events, request=request, guard=guard)
+    call = Enter(events, request=request, guard=guard, is_atomic=is_atomic)
     entered: Entered = await service.call(call, call.answer)
     # Nothing is awaited from here on, so that a request that was let in is remembered.
     errors = {index: str(one) for index, one in enumerate(entered.refusals) if one is not None}
@@ -81,13 +84,14 @@ def _asks_of(event: Event) -> list[str]:
 
 
 def results_of(
-    made: Sequence[Event | str], errors: Mapping[int, str]
+    made: Sequence[Event | str], errors: Mapping[int, str], *, is_refused: bool = False
 ) -> Steps[list[dict[str, object]]]:
     """Return what is answered for each event.
 
     Args:
         made: The events, or why they are none.
         errors: Why events were refused, by their number among those that are valid.
+        is_refused: Whether none was let in, since the request is atomic and one is refused.
     """
     results: list[dict[str, object]] = []
     valid = 0
@@ -100,7 +104,8 @@ def results_of(
         else:
             error = errors.get(valid)
             valid += 1
-            if error is None:
+            if error is None and not is_refused:
                 asks = _asks_of(one)
-        results.append({"index": index, "ok": error is None, "error": error, "asks": asks})
+        is_in = error is None and not is_refused
+        results.append({"index": index, "ok": is_in, "error": error, "asks": asks})
     return results

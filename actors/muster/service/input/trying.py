@@ -5,17 +5,16 @@ from __future__ import annotations
 from collections.abc import Awaitable, Callable, Sequence
 from typing import TYPE_CHECKING, Final, TypeVar, final
 
-import attrs
 import trio
 
+from muster._runtime import trial
 from muster.service.problems import Problem
-from muster_core.coordinator.plain import PlainScheduler
 
 if TYPE_CHECKING:
     from muster._runtime.clients.calls import Guard
+    from muster._runtime.trial import Tried
     from muster.service.input.running import Running
     from muster_core.events import Event
-    from muster_core.facts import Facts
 
 T = TypeVar("T")
 
@@ -48,20 +47,6 @@ class OneAtATime:
             return await work()
 
 
-@final
-@attrs.frozen
-class Tried:
-    """What events would lead to.
-
-    Attributes:
-        errors: Why events would be refused, by their number.
-        decisions: The decisions of their batch, as lines of the decision log.
-    """
-
-    errors: dict[int, str]
-    decisions: Sequence[dict[str, object]]
-
-
 # INPUT-8
 async def try_events(
     service: Running, runs: OneAtATime, events: Sequence[Event], guard: Guard | None
@@ -82,35 +67,6 @@ async def try_events(
     async def work() -> Tried:
         facts = await service.facts()
         now_us = max(service.now_us(), facts.coordinator.now_us)
-        return await trio.to_thread.run_sync(_tried, facts, now_us, events, guard)
+        return await trio.to_thread.run_sync(trial.try_events, facts, now_us, events, guard)
 
     return await runs.run(work)
-
-
-def _tried(facts: Facts, now_us: int, events: Sequence[Event], guard: Guard | None) -> Tried:
-    scheduler = PlainScheduler(facts=facts)
-    machine = scheduler.machine
-    scheduler.pass_until(now_us)  # Timers that are due go off before, in batches of their own.
-    scheduler.announced = []
-    index = facts.coordinator.requests
-    denied: dict[int, str] = {}
-    positions: dict[int, int] = {}
-    for number, event in enumerate(events):
-        if guard is not None:
-            if guard.must_hear_first(event, machine):
-                scheduler.hear()
-            if (refusal := guard.refusal(event, machine)) is not None:
-                denied[number] = refusal
-                continue
-        scheduler.submit(event, index=index)
-        index += 1
-        positions[number] = machine.entered
-    if positions:
-        scheduler.settle()
-    refusals = {number: machine.refusal_of(position) for number, position in positions.items()}
-    refused = {number: one for number, one in refusals.items() if one is not None}
-    tried = Tried(denied | refused, [one.as_map() for one in scheduler.announced])
-    # Freeing all of it at once would hold up the other threads.
-    for _ in scheduler.free():
-        pass
-    return tried

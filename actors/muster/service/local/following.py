@@ -65,9 +65,12 @@ class Output(OpenEnded):
         broadcast: Counts what is open for long, and knows when the service ends.
         follows: Whether the response goes on until the command has ended, and does not end with
             what is there.
+        after: How many bytes of it the client has already.
     """
 
-    def __init__(self, written: Written, broadcast: Broadcast, *, follows: bool) -> None:
+    def __init__(
+        self, written: Written, broadcast: Broadcast, *, follows: bool, after: int = 0
+    ) -> None:
         headers = {
             "Cache-Control": "no-cache, no-store",
             "Muster-Attempt": str(written.number),
@@ -77,11 +80,12 @@ class Output(OpenEnded):
         super().__init__(broadcast, TEXT, headers)
         self._file = written.file
         self._is_over = written.is_over if follows else None
+        self._after = after
 
     @override
     async def _follow(self, send: Send) -> bytes:
         """Send the output until there is no more."""
-        position = 0
+        position = self._after
         while True:
             # In this order: what was written before the end is read after it.
             is_last = self._is_over is None or self._broadcast.tail.is_over or await self._is_over()

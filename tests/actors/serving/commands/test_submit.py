@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import json
 import re
+import socket
 from pathlib import Path
 
 import pytest
 
+from muster.cli._clients.patience import Patience
 from tests.actors.cli.helpers import run, run_json
 from tests.actors.serving.served import Served
 
@@ -101,7 +104,7 @@ def test_a_feed_that_cannot_be_read() -> None:
 
 def test_a_server_that_is_away(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     # CLIENT-2
-    monkeypatch.setattr("muster.cli._clients.submit._FIRST_WAIT_S", 0.0)
+    monkeypatch.setattr("muster.cli._clients.feeds.SUBMITTING", Patience(0.3, 0.1))
     feed = tmp_path / "feed.yaml"
     feed.write_text("- {op: add_app, app: away, queue: root.dev}\n")
 
@@ -109,4 +112,79 @@ def test_a_server_that_is_away(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) 
 
     assert result.exit_code == 2
     assert "http://127.0.0.1:9: cannot be reached" in result.stderr
+    assert "It is tried again until " in result.stderr
     assert "0 events of" in result.stderr
+
+
+def test_all_or_none(tmp_path: Path, served: Served) -> None:
+    # CLIENT-18, CLIENT-4
+    feed = tmp_path / "feed.yaml"
+    app = "- {op: add_app, app: atom, queue: root.dev}\n"
+    wrong = "- {op: remove_ask, app: atom, ask: nobody}\n- {op: nonsense}\n"
+    feed.write_text(f"{app}{asks('atom', 2)}{wrong}- {{op: settle}}\n")
+
+    refused = run("submit", feed, "--atomic")
+
+    assert (refused.exit_code, refused.stdout) == (1, f"{feed}: 0 events let in, 2 refused\n")
+    assert f"{feed}:4: refused: ask: 'nobody'" in refused.stderr
+    assert f"{feed}:5: refused: op: 'nonsense'" in refused.stderr
+    assert served.client.get("/api/v1/apps/atom").status_code == 404
+
+    half = run("submit", feed)
+    assert half.exit_code == 1
+    assert "3 events are let in, and would be refused a second time." in half.stderr
+    assert "With --atomic none is let in" in half.stderr
+    assert run("cancel", "atom").exit_code == 0
+
+    feed.write_text(f"{app.replace('atom', 'atoms')}{asks('atoms', 2)}")
+    status, told = run_json("submit", feed, "--atomic")
+    assert (status, told) == (0, {"feed": str(feed), "sent": 3, "refused": 0})
+    assert names(served, "atoms") == ["a0", "a1"]
+
+
+def test_it_is_only_tried(tmp_path: Path, served: Served) -> None:
+    # CLIENT-19
+    feed = tmp_path / "feed.yaml"
+    app = "- {op: add_app, app: tried, queue: root.dev}\n"
+    feed.write_text(f"{app}{asks('tried', 1)}- {{op: remove_app, app: nobody}}\n")
+
+    result = run("submit", feed, "--dry-run")
+
+    assert result.exit_code == 1
+    assert f"{feed}:3: refused: app: 'nobody' is unknown" in result.stderr
+    assert f"{feed}: 2 events would be let in, 1 refused; nothing has changed" in result.stderr
+    decisions = [json.loads(line) for line in result.stdout.splitlines()]
+    assert [one["state"] for one in decisions if one["kind"] == "app_state"] == ["New", "Accepted"]
+
+    status, told = run_json("submit", feed, "--dry-run", "--atomic")
+    assert (status, told["sent"], told["refused"], told["decisions"]) == (1, 0, 1, [])
+    feed.write_text(app)
+    assert run("submit", feed, "--dry-run").exit_code == 0
+    assert served.client.get("/api/v1/apps/tried").status_code == 404
+
+
+def test_too_many_for_one_request(tmp_path: Path) -> None:
+    # CLIENT-18
+    feed = tmp_path / "feed.jsonl"
+    feed.write_text('{"op": "remove_node", "node": "n"}\n' * 10_001)
+
+    result = run("submit", feed, "--atomic")
+
+    assert (result.exit_code, result.stdout) == (2, "")
+    assert f"{feed}: has more than 10,000 events" in result.stderr
+
+
+def test_a_server_that_says_nothing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    # CLIENT-16
+    monkeypatch.setattr("muster.cli._clients.feeds.SUBMITTING", Patience(0.0, 0.0))
+    monkeypatch.setattr("muster.client._server._ANSWER_S", 0.5)
+    feed = tmp_path / "feed.yaml"
+    feed.write_text("- {op: add_app, app: mute, queue: root.dev}\n")
+    with socket.create_server(("127.0.0.1", 0)) as mute:
+        url = f"http://127.0.0.1:{mute.getsockname()[1]}"
+
+        result = run("submit", feed, "--server", url)
+
+    assert result.exit_code == 2
+    assert f"{url}: there is no answer yet\nIt is tried again until " in result.stderr
+    assert f"{url}: no answer in time" in result.stderr
