@@ -132,6 +132,7 @@ _FLAGS: Final = {
     ("local", "log_bytes"): "--log-bytes",
     ("local", "end_jobs"): "--end-jobs",
     ("local", "adds_node"): "--no-node",
+    ("local", "gpus"): "--gpus",
     ("ray", "address"): "--ray-address",
     ("ray", "namespace"): "--ray-namespace",
     ("ray", "python"): "--ray-python",
