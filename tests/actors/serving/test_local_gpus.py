@@ -149,7 +149,7 @@ def test_no_gpus_by_hand(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("script", "why"),
     [
-        ("echo 'couldn’t communicate with the driver'; exit 9", "exit status 9: couldn’t comm"),
+        ("echo 'could not communicate with the driver'; exit 9", "exit status 9: could not comm"),
         ("exit 4", "exit status 4: it says nothing"),
         ("echo No devices were found", "not a name and a memory: 'No devices were found'"),
     ],
@@ -276,11 +276,12 @@ def test_devices_of_an_added_node(tmp_path: Path) -> None:
     [
         (("--run", "none", "--gpus", "0"), "--gpus needs --run local: with --run none it means"),
         (("--run", "ray", "--gpus", "2"), "--gpus needs --run local: with --run ray it means"),
+        (("--run", "none", "--no-cgroups"), "--no-cgroups needs --run local: with --run none it"),
         (("--run", "local", "--no-node", "--gpus", "2"), "--gpus is about the node that --no-node"),
         (("--run", "local", "--gpus", "65"), "65 is not in the range 0<=x<=64"),
     ],
 )
-def test_gpus_that_are_refused(arguments: tuple[str, ...], message: str) -> None:
+def test_options_that_are_refused(arguments: tuple[str, ...], message: str) -> None:
     # LOCAL-13
     command = [sys.executable, "-m", "muster", "serve", *arguments]
     done = subprocess.run(command, capture_output=True, text=True, timeout=PATIENCE_S, check=False)

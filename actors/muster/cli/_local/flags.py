@@ -67,6 +67,12 @@ _OPTIONS: Final = (
         help="With --run local: how many GPUs this machine has as a node; 0 for none. Otherwise "
         "nvidia-smi and rocm-smi are asked.",
     ),
+    click.option(
+        "--no-cgroups",
+        is_flag=True,
+        help="With --run local: do not run each command in a cgroup of its own, which limits it to "
+        "what its ask asks for.",
+    ),
 )
 
 
@@ -84,6 +90,7 @@ def take_local(values: MutableMapping[str, Any]) -> LocalOptions:
         click.UsageError: If they contradict each other.
     """
     values["adds_node"] = not values.pop("no_node")
+    values["uses_cgroups"] = not values.pop("no_cgroups")
     if values["gpus"] is not None and not values["adds_node"]:
         msg = "--gpus is about the node that --no-node does not add: leave out one of them"
         raise click.UsageError(msg)

@@ -13,6 +13,7 @@ import trio
 
 from muster._errors import BrokenSchedulerError, ClosedSchedulerError, StoreError
 from muster.service.local import jobs
+from muster.service.local.cgroups import Cgroups
 from muster.service.local.environment import (
     Surroundings,
     environment,
@@ -54,12 +55,14 @@ class Setting:
         lasts: Whether it is a state directory, so that jobs can be found again.
         options: How commands run.
         identities: The users as whom commands run, by submitter; empty for that of the service.
+        cgroups: The cgroups in which commands run, or None.
     """
 
     folder: Path
     lasts: bool
     options: LocalOptions
     identities: Mapping[str, Identity]
+    cgroups: Cgroups | None
 
 
 @final
@@ -99,6 +102,8 @@ class LocalBinder:
         """Give back what it holds; its tasks have ended."""
         for end in self._leash or ():
             os.close(end)
+        if self._setting.cgroups is not None:
+            self._setting.cgroups.close()
 
     def serve(self, server: str, look: Look) -> None:
         """Let jobs start: the service can be reached.
@@ -175,6 +180,8 @@ class LocalBinder:
             for folder in (self._records, self._setting.folder / "logs"):
                 folder.mkdir(mode=0o700, parents=True, exist_ok=True)
             self._jobs = {job.number: job for job in jobs.jobs_in(self._records)}
+            if self._setting.cgroups is not None:
+                self._setting.cgroups.clean(self._jobs)
             self._found = dict(self._jobs)
         return self._jobs
 
@@ -226,6 +233,7 @@ class LocalBinder:
             "command": work.shell if work.shell is not None else list(work.argv),
         }
         own = Path.cwd() if identity is None or identity.is_own else home_of(identity)
+        cgroups = self._setting.cgroups
         order = Order(
             command,
             environment(allocation, work.env, identity, around.devices, more),
@@ -236,6 +244,7 @@ class LocalBinder:
             self._setting.options.log_bytes,
             attempt.told.absolute(),
             self._setting.options.grace_s,
+            None if cgroups is None else cgroups.make(allocation.number, allocation.resources),
         )
         return jobs.record(self._records, order)
 

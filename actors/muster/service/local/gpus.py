@@ -8,7 +8,7 @@ import re
 import shutil
 import subprocess
 from collections.abc import Callable, Mapping, Sequence
-from typing import TYPE_CHECKING, Any, Final, Self, final
+from typing import TYPE_CHECKING, Any, Final, Self, cast, final
 
 import attrs
 import trio
@@ -185,7 +185,8 @@ def _read_rocm(said: str) -> list[Gpu]:
         number = _CARD.fullmatch(name)
         if number is not None and isinstance(fields, dict):
             # The case of the fields differs between versions.
-            cards[int(number[1])] = {str(key).lower(): value for key, value in fields.items()}
+            each = cast("Mapping[str, Any]", fields)
+            cards[int(number[1])] = {key.lower(): value for key, value in each.items()}
     return [_rocm_card(fields) for _, fields in sorted(cards.items())]
 
 

@@ -72,6 +72,7 @@ class Order:
         log_bytes: How much of its output is kept.
         told: The file that says how it ended, beside its output.
         grace_s: How long it may take to end after SIGTERM, in seconds.
+        cgroup: The cgroup in which it runs, or None.
     """
 
     command: tuple[str, ...]
@@ -83,6 +84,7 @@ class Order:
     log_bytes: int
     told: Path
     grace_s: float
+    cgroup: Path | None = None
 
     def as_json(self) -> str:
         """Return it as the keeper reads it."""
@@ -99,6 +101,7 @@ class Order:
                 "log_bytes": self.log_bytes,
                 "told": str(self.told),
                 "grace_s": self.grace_s,
+                "cgroup": None if self.cgroup is None else str(self.cgroup),
             }
         )
 
@@ -112,19 +115,23 @@ class Result:
         exit_status: Its exit status, or None if a signal ended it.
         signal: The number of that signal, or None.
         error: Why it could not be started, or None.
+        oom_kills: How many of its processes the kernel killed for lack of memory.
     """
 
     exit_status: int | None = None
     signal: int | None = None
     error: str | None = None
+    oom_kills: int = 0
 
-    # LOCAL-3
+    # LOCAL-3, LOCAL-17
     @property
     def failure(self) -> str | None:
         """What the log says of a failure; None if the command has succeeded."""
-        if self.signal is not None:
-            return f"killed by signal {signal_name(self.signal)}"
-        return f"exit status {self.exit_status}" if self.exit_status else None
+        if self.signal is None and not self.exit_status:
+            return None
+        named = None if self.signal is None else f"killed by signal {signal_name(self.signal)}"
+        memory = ": out of memory" if self.oom_kills else ""
+        return f"{named or f'exit status {self.exit_status}'}{memory}"
 
 
 def result_of(status: int) -> Result:
@@ -152,6 +159,7 @@ class Job:
         ask: The ask.
         number: The number of the allocation: there is one job for each.
         told: The file that says how it ended, beside its output.
+        cgroup: The cgroup of its command, or None.
     """
 
     folder: Path
@@ -159,6 +167,7 @@ class Job:
     ask: str
     number: int
     told: Path
+    cgroup: Path | None = None
 
     def claim(self) -> bool:
         """Return whether its keeper is gone; if it is, nothing will ever run for this record."""
@@ -180,7 +189,12 @@ class Job:
         found = _read(self.folder / keeper.RESULT)
         if found is None:
             return None
-        return Result(found.get("exit_status"), found.get("signal"), found.get("error"))
+        return Result(
+            found.get("exit_status"),
+            found.get("signal"),
+            found.get("error"),
+            found.get("oom_kills", 0),
+        )
 
     def keeper_pid(self) -> int | None:
         """Return the process of its keeper, if that is known."""
@@ -199,7 +213,12 @@ class Job:
         return pid if now is None or now == found["started"] else None
 
     def remove(self) -> None:
-        """Remove the record; the job is over, and the scheduler knows how it ended."""
+        """Remove the record, and the cgroup with what is left in it.
+
+        The job is over, and the scheduler knows how it ended.
+        """
+        if self.cgroup is not None:
+            keeper.clear_cgroup(self.cgroup)
         shutil.rmtree(self.folder, ignore_errors=True)
 
 
@@ -220,8 +239,9 @@ def jobs_in(folder: Path) -> list[Job]:
             shutil.rmtree(one, ignore_errors=True)
             continue
         about = order["about"]
-        job = Job(one, about["app"], about["ask"], about["number"], Path(order["told"]))
-        found.append(job)
+        told, cgroup = Path(order["told"]), order.get("cgroup")
+        own = None if cgroup is None else Path(cgroup)
+        found.append(Job(one, about["app"], about["ask"], about["number"], told, own))
     return found
 
 
@@ -238,7 +258,7 @@ def record(folder: Path, order: Order) -> Job:
     (made / keeper.JOB).write_text(order.as_json(), encoding="utf-8")
     done = made.rename(folder / str(number))
     app, ask = cast("str", order.about["app"]), cast("str", order.about["ask"])
-    return Job(done, app, ask, number, order.told)
+    return Job(done, app, ask, number, order.told, order.cgroup)
 
 
 # LOCAL-7

@@ -133,6 +133,7 @@ _FLAGS: Final = {
     ("local", "end_jobs"): "--end-jobs",
     ("local", "adds_node"): "--no-node",
     ("local", "gpus"): "--gpus",
+    ("local", "uses_cgroups"): "--no-cgroups",
     ("ray", "address"): "--ray-address",
     ("ray", "namespace"): "--ray-namespace",
     ("ray", "python"): "--ray-python",

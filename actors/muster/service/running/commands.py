@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import logging
 from collections.abc import AsyncGenerator, Mapping
-from contextlib import asynccontextmanager
+from contextlib import ExitStack, asynccontextmanager
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import TYPE_CHECKING, Final, final
@@ -14,6 +14,7 @@ import trio
 
 from muster._surface.open import store_options
 from muster.service.local.binder import LocalBinder, Setting
+from muster.service.local.cgroups import open_cgroups
 from muster.service.local.environment import Surroundings, identities
 from muster.service.local.gpus import GPU, Gpus, find_gpus
 from muster.service.local.machine import capacity, node_name
@@ -45,19 +46,15 @@ async def open_local(options: ServeOptions) -> AsyncGenerator[LocalBinder | None
         yield None
         return
     known = identities(options.run_as)
-    if options.state is not None:
-        binder = LocalBinder(Setting(options.state.absolute(), True, options.local, known))
-        try:
-            yield binder
-        finally:
-            binder.close()
-        return
-    with TemporaryDirectory(prefix="muster-", ignore_cleanup_errors=True) as folder:
-        binder = LocalBinder(Setting(Path(folder), False, options.local, known))
-        try:
-            yield binder
-        finally:
-            binder.close()
+    with ExitStack() as cleaning:
+        lasts = options.state is not None
+        folder = options.state or Path(
+            cleaning.enter_context(TemporaryDirectory(prefix="muster-", ignore_cleanup_errors=True))
+        )
+        cgroups = open_cgroups(folder.absolute()) if options.local.uses_cgroups else None
+        binder = LocalBinder(Setting(folder.absolute(), lasts, options.local, known, cgroups))
+        cleaning.callback(binder.close)
+        yield binder
 
 
 @final
