@@ -71,6 +71,14 @@ def begin(served: Served, folder: Path) -> Path:
     return cgroup_of(left(folder))
 
 
+def ordered(folder: Path, command: str, cgroup: Path) -> Order:
+    about: dict[str, object] = {"app": "a", "ask": "k", "number": 1, "attempt": 1}
+    shell = ("/bin/sh", "-c", command)
+    log, told = folder / "1.log", folder / "1.json"
+    env, where = dict(os.environ), str(folder)
+    return Order(shell, env, where, None, about, log, 10_000, told, 0.3, cgroup)
+
+
 def left(folder: Path) -> int:
     return int((folder / "left").read_text())
 
@@ -191,6 +199,29 @@ def test_the_line_in_the_log(tmp_path: Path, base: Path) -> None:
     assert f"commands run in cgroups below {base}" in line
     assert ("Delegate=" in line) is bool(missing)
     assert all(f"{one}: not available there" in line for one in missing)
+
+
+def test_a_kernel_that_cannot_kill_cgroups(tmp_path: Path) -> None:
+    # LOCAL-18: before Linux 5.14 each process is killed by itself.
+    pid = os.fork()
+    if pid == 0:
+        signal.pause()
+    (tmp_path / "sub" / "cgroup.kill").mkdir(parents=True)
+    (tmp_path / "sub" / "cgroup.events").write_text("populated 1\nfrozen 0\n")
+    (tmp_path / "sub" / "cgroup.procs").write_text(f"{pid}\n")
+    keeper.clear_cgroup(tmp_path / "sub")
+
+    assert os.waitpid(pid, 0)[1] == signal.SIGKILL
+
+
+def test_a_record_that_cannot_be_written_leaves_no_cgroup(tmp_path: Path) -> None:
+    # LOCAL-18
+    (tmp_path / "cgroup").mkdir()
+    order = ordered(tmp_path, "true", tmp_path / "cgroup")
+    with pytest.raises(FileNotFoundError):
+        record(tmp_path / "no such folder", order)
+
+    assert not (tmp_path / "cgroup").exists()
 
 
 # A folder that is laid out like a delegated cgroup: limits can be written on any machine.
@@ -345,20 +376,7 @@ def test_out_of_memory(tmp_path: Path, command: str, failure: str | None) -> Non
     (cgroup / "cgroup.procs").touch()
     (cgroup / "memory.events").write_text("low 0\nhigh 0\nmax 30\noom 2\noom_kill 2\n")
     (tmp_path / "jobs").mkdir()
-    about: dict[str, object] = {"app": "a", "ask": "k", "number": 1, "attempt": 1}
-    order = Order(
-        ("/bin/sh", "-c", command),
-        dict(os.environ),
-        str(tmp_path),
-        None,
-        about,
-        tmp_path / "1.log",
-        10_000,
-        tmp_path / "1.json",
-        0.3,
-        cgroup,
-    )
-    made = record(tmp_path / "jobs", order)
+    made = record(tmp_path / "jobs", ordered(tmp_path, command, cgroup))
     assert begun(made) == {}
     patiently(made.claim)
     result = made.result()

@@ -254,9 +254,14 @@ def record(folder: Path, order: Order) -> Job:
     number = cast("int", order.about["number"])
     made = folder / f"{number}.new"
     shutil.rmtree(made, ignore_errors=True)
-    made.mkdir(mode=0o700)
-    (made / keeper.JOB).write_text(order.as_json(), encoding="utf-8")
-    done = made.rename(folder / str(number))
+    try:
+        made.mkdir(mode=0o700)
+        (made / keeper.JOB).write_text(order.as_json(), encoding="utf-8")
+        done = made.rename(folder / str(number))
+    except OSError:
+        if order.cgroup is not None:
+            keeper.clear_cgroup(order.cgroup)
+        raise
     app, ask = cast("str", order.about["app"]), cast("str", order.about["ask"])
     return Job(done, app, ask, number, order.told, order.cgroup)
 
