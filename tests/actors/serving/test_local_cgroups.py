@@ -6,6 +6,7 @@ import json
 import os
 import shutil
 import signal
+import sys
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -176,6 +177,20 @@ def test_the_cgroup_of_another_user(tmp_path: Path, base: Path) -> None:
         assert any(f"/{base.name}/muster-" in line for line in lines)
 
 
+@pytest.mark.skipif(os.geteuid() != 0, reason="needs root")
+def test_a_unit_that_systemd_has_not_delegated(tmp_path: Path, base: Path) -> None:
+    # LOCAL-15
+    unit = base / "muster.service"
+    unit.mkdir()
+    try:
+        with pytest.raises(NoCgroupsError, match=f"systemd has not delegated {unit} to the serv"):
+            Cgroups(tmp_path, unit)
+        os.setxattr(unit, "trusted.delegate", b"1")
+        assert Cgroups(tmp_path, unit).base == unit
+    finally:
+        unit.rmdir()
+
+
 def test_a_cgroup_with_cgroups_in_it_is_removed(base: Path) -> None:
     (base / "one" / "two").mkdir(parents=True)
     pid = os.fork()
@@ -224,11 +239,48 @@ def test_a_record_that_cannot_be_written_leaves_no_cgroup(tmp_path: Path) -> Non
     assert not (tmp_path / "cgroup").exists()
 
 
+@pytest.fixture
+def dividing(base: Path) -> Path:
+    """Give the same cgroup where it has what limits commands, as one that systemd delegates."""
+    there = (base / "cgroup.controllers").read_text().split()
+    if not {"cpu", "memory"} <= set(there):
+        pytest.skip(f"needs the controllers cpu and memory in cgroups (version 2), not {there}")
+    return base
+
+
+def test_limits_of_the_kernel(tmp_path: Path, dividing: Path) -> None:
+    # LOCAL-16, LOCAL-17, LOCAL-18
+    script = (
+        f"own={dividing}/$(sed -n 's/^0:.*\\///p' /proc/self/cgroup);"
+        " cat $own/cpu.max $own/memory.max;"
+        " i=0; while test $i -lt 100000; do i=$((i + 1)); done; cat $own/cpu.stat"
+    )
+    takes = [sys.executable, "-c", "b'x' * (300 << 20)"]
+    here = {"op": "add_node", "node": "n", "capacity": {"vcore": 8, "memory": "8Gi"}}
+    small = {"vcore": "100m", "memory": "64Mi"}
+    with serving(tmp_path, dividing) as served:
+        assert cgroup_of(served.process.pid) == dividing / LEAF
+        submit(served.client, here, APP)
+        submit(served.client, job("slow", script, resources=small))
+        submit(served.client, job("large", takes, resources=small))
+        submit(served.client, job("free", takes, resources={"vcore": 1}))
+        until(served.client, ask="slow", kind="released", reason="completed")
+        until(served.client, ask="free", kind="released", reason="completed")
+        found = until(served.client, ask="large", kind="released")
+
+        assert ends_of(found, "large") == [("failed", "killed by signal SIGKILL: out of memory")]
+        cpu, memory, *lines = output(served.client, "slow").splitlines()
+        assert (cpu, memory) == ("10000 100000", str(64 * 2**20))
+        assert int(dict(line.split() for line in lines)["nr_throttled"]) > 0
+    assert cgroup_of("self") != dividing / LEAF
+    assert not (dividing / LEAF).exists()
+
+
 # A folder that is laid out like a delegated cgroup: limits can be written on any machine.
 
 
 def delegated(folder: Path, controllers: str = "cpuset cpu io memory pids") -> Path:
-    made = folder / "muster.service"
+    made = folder / "delegated"
     made.mkdir()
     (made / "cgroup.type").write_text("domain\n")
     (made / "cgroup.controllers").write_text(f"{controllers}\n")

@@ -39,6 +39,9 @@ _CONTROLLERS: Final = ("cpu", "memory")
 _ENABLED: Final = "cgroup.subtree_control"
 _PROCESSES: Final = "cgroup.procs"
 
+_UNITS: Final = (".service", ".scope", ".slice")
+"""How the cgroups of systemd's units end."""
+
 _PERIOD_US: Final = 100_000
 """The time over which the use of processors is limited, in microseconds: that of the kernel."""
 
@@ -117,6 +120,9 @@ class Cgroups:
         try:
             if not os.access(self.base / _PROCESSES, os.W_OK):
                 msg = f"{self.base} does not belong to the service"
+                raise NoCgroupsError(msg)
+            if not _is_delegated(self.base):
+                msg = f"systemd has not delegated {self.base} to the service"
                 raise NoCgroupsError(msg)
             trial = self.base / f"{self._prefix}trial"
             keeper.clear_cgroup(trial)
@@ -225,6 +231,22 @@ class Cgroups:
 
     def _all(self) -> list[Path]:
         return [*self.base.glob(f"{self._prefix}*")]
+
+
+# LOCAL-15
+def _is_delegated(base: Path) -> bool:
+    """Return whether systemd leaves a cgroup to the service, if it is one of its units.
+
+    Root may write to each, but only in these systemd tolerates others: it could not start the
+    service again in one that was divided while its commands go on.
+    """
+    if os.geteuid() != 0 or base.suffix not in _UNITS:
+        return True
+    for mark in ("trusted.delegate", "user.delegate"):
+        with suppress(OSError):
+            if os.getxattr(base, mark) == b"1":
+                return True
+    return False
 
 
 def _words(path: Path) -> list[str]:
