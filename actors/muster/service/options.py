@@ -63,12 +63,16 @@ class LocalOptions:
         end_jobs: Whether commands are ended when the service ends; without a state directory they
             always are.
         adds_node: Whether this machine becomes a node at the first start, if there is none.
+        gpus: How many GPUs that node has; None to look for them.
+        uses_cgroups: Whether each command runs in a cgroup of its own, where the service may.
     """
 
     log_bytes: int = 64 * 1024 * 1024
     grace_s: float = 10.0
     end_jobs: bool = False
     adds_node: bool = True
+    gpus: int | None = None
+    uses_cgroups: bool = True
 
 
 @final

@@ -10,6 +10,7 @@ import click
 
 from muster.service.options import LocalOptions
 from muster_core.errors import QuantityError
+from muster_core.values.devices import MOST_DEVICES
 from muster_core.values.quantities import parse_duration
 
 Function = TypeVar("Function", bound=Callable[..., Any])
@@ -59,6 +60,19 @@ _OPTIONS: Final = (
         is_flag=True,
         help="With --run local: do not add this machine as a node at the first start.",
     ),
+    click.option(
+        "--gpus",
+        type=click.IntRange(0, MOST_DEVICES),
+        metavar="N",
+        help="With --run local: how many GPUs this machine has as a node; 0 for none. Otherwise "
+        "nvidia-smi and rocm-smi are asked.",
+    ),
+    click.option(
+        "--no-cgroups",
+        is_flag=True,
+        help="With --run local: do not run each command in a cgroup of its own, which limits it to "
+        "what its ask asks for.",
+    ),
 )
 
 
@@ -70,6 +84,14 @@ def local_options(function: Function) -> Function:
 
 
 def take_local(values: MutableMapping[str, Any]) -> LocalOptions:
-    """Take the values of these options out of those of a command."""
+    """Take the values of these options out of those of a command.
+
+    Raises:
+        click.UsageError: If they contradict each other.
+    """
     values["adds_node"] = not values.pop("no_node")
+    values["uses_cgroups"] = not values.pop("no_cgroups")
+    if values["gpus"] is not None and not values["adds_node"]:
+        msg = "--gpus is about the node that --no-node does not add: leave out one of them"
+        raise click.UsageError(msg)
     return LocalOptions(**{one.name: values.pop(one.name) for one in attrs.fields(LocalOptions)})

@@ -13,7 +13,13 @@ import trio
 
 from muster._errors import BrokenSchedulerError, ClosedSchedulerError, StoreError
 from muster.service.local import jobs
-from muster.service.local.environment import environment, home_of, identity_for
+from muster.service.local.cgroups import Cgroups
+from muster.service.local.environment import (
+    Surroundings,
+    environment,
+    home_of,
+    identity_for,
+)
 from muster.service.local.jobs import Identity, Job, Order, Result
 from muster.service.local.logs import Logs
 from muster_core.events import Outcome
@@ -31,8 +37,8 @@ _CLOSING_GRACE_S: Final = 3.0
 
 _SHELL: Final = "/bin/sh"
 
-Submitter = Callable[[str], Awaitable[str | None]]
-"""Returns the user of an application."""
+Look = Callable[["Allocation"], Awaitable[Surroundings]]
+"""Returns what the command of an allocation depends on besides."""
 
 
 class LostJobError(Exception):
@@ -49,12 +55,14 @@ class Setting:
         lasts: Whether it is a state directory, so that jobs can be found again.
         options: How commands run.
         identities: The users as whom commands run, by submitter; empty for that of the service.
+        cgroups: The cgroups in which commands run, or None.
     """
 
     folder: Path
     lasts: bool
     options: LocalOptions
     identities: Mapping[str, Identity]
+    cgroups: Cgroups | None
 
 
 @final
@@ -81,7 +89,7 @@ class LocalBinder:
         self._found: dict[int, Job] = {}
         self._ready = trio.Event()
         self._server = ""
-        self._submitter: Submitter | None = None
+        self._look: Look | None = None
         # Whoever has the other end ends its job when this process is gone, however it ends.
         self._leash = None if setting.lasts else os.pipe()
 
@@ -94,16 +102,18 @@ class LocalBinder:
         """Give back what it holds; its tasks have ended."""
         for end in self._leash or ():
             os.close(end)
+        if self._setting.cgroups is not None:
+            self._setting.cgroups.close()
 
-    def serve(self, server: str, submitter: Submitter) -> None:
+    def serve(self, server: str, look: Look) -> None:
         """Let jobs start: the service can be reached.
 
         Args:
             server: The address of the service.
-            submitter: Returns the user of an application.
+            look: Returns what the command of an allocation depends on besides.
         """
         self._server = server
-        self._submitter = submitter
+        self._look = look
         self._ready.set()
 
     # LOCAL-1
@@ -111,7 +121,7 @@ class LocalBinder:
         """Run the command of an ask; see :class:`muster.Binder`.
 
         Raises:
-            OSError: If it cannot be started.
+            OSError: If it cannot be started, or no user is named for the submitter.
         """
         work = allocation.work
         if work is None or work.command is None:
@@ -119,10 +129,12 @@ class LocalBinder:
             return
         await self._ready.wait()
         await self._end_earlier(allocation)
-        identity = await self._identity(allocation)
+        assert self._look is not None, "it is there when jobs may start"
+        around = await self._look(allocation)
+        identity = identity_for(self._setting.identities, around.submitter)
         job: Job | None = None
         with trio.CancelScope(shield=True):  # short; otherwise a job could get lost
-            job = await self._start(allocation, work, identity)
+            job = await self._start(allocation, work, identity, around)
         assert job is not None, "a shield catches nothing"
         started()
         await self._follow(allocation, job)
@@ -168,6 +180,8 @@ class LocalBinder:
             for folder in (self._records, self._setting.folder / "logs"):
                 folder.mkdir(mode=0o700, parents=True, exist_ok=True)
             self._jobs = {job.number: job for job in jobs.jobs_in(self._records)}
+            if self._setting.cgroups is not None:
+                self._setting.cgroups.clean(self._jobs)
             self._found = dict(self._jobs)
         return self._jobs
 
@@ -178,26 +192,16 @@ class LocalBinder:
         for job in [job for job in (await self._known()).values() if (job.app, job.ask) == name]:
             await self._end(job)
 
-    async def _identity(self, allocation: Allocation) -> Identity | None:
-        """Return the user as whom a command runs.
-
-        Raises:
-            PermissionError: If none is named for the submitter.
-        """
-        known = self._setting.identities
-        if not known:
-            return None
-        assert self._submitter is not None, "nothing starts before"
-        return identity_for(known, await self._submitter(allocation.app))
-
-    async def _start(self, allocation: Allocation, work: Work, identity: Identity | None) -> Job:
+    async def _start(
+        self, allocation: Allocation, work: Work, identity: Identity | None, around: Surroundings
+    ) -> Job:
         """Start the command of an ask.
 
         Raises:
             OSError: If it cannot be started.
         """
         known = await self._known()
-        job = await trio.to_thread.run_sync(self._record, allocation, work, identity)
+        job = await trio.to_thread.run_sync(self._record, allocation, work, identity, around)
         known[job.number] = job
         try:
             await jobs.start(job, None if self._leash is None else self._leash[0])
@@ -206,7 +210,9 @@ class LocalBinder:
             raise
         return job
 
-    def _record(self, allocation: Allocation, work: Work, identity: Identity | None) -> Job:
+    def _record(
+        self, allocation: Allocation, work: Work, identity: Identity | None, around: Surroundings
+    ) -> Job:
         """Write the record of a new job; in a thread."""
         attempt = self.logs.begin(allocation.app, allocation.ask)
         command = work.argv or (_SHELL, "-c", work.shell or "")
@@ -222,13 +228,15 @@ class LocalBinder:
             "attempt": attempt.number,
             "node": allocation.node,
             "queue": allocation.queue,
+            "devices": {kind: list(numbers) for kind, numbers in allocation.devices.items()},
             "user": None if identity is None else identity.name,
             "command": work.shell if work.shell is not None else list(work.argv),
         }
         own = Path.cwd() if identity is None or identity.is_own else home_of(identity)
+        cgroups = self._setting.cgroups
         order = Order(
             command,
-            environment(allocation, work.env, identity, more),
+            environment(allocation, work.env, identity, around.devices, more),
             str(own / work.workdir) if work.workdir is not None else str(own),
             identity,
             about,
@@ -236,6 +244,7 @@ class LocalBinder:
             self._setting.options.log_bytes,
             attempt.told.absolute(),
             self._setting.options.grace_s,
+            None if cgroups is None else cgroups.make(allocation.number, allocation.resources),
         )
         return jobs.record(self._records, order)
 

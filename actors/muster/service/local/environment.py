@@ -6,13 +6,17 @@ import os
 import pwd
 from collections.abc import Mapping
 from pathlib import Path
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Final, final
 
+import attrs
+
+from muster.service.local.gpus import variables
 from muster.service.local.jobs import Identity
 from muster_core.errors import MusterError
 
 if TYPE_CHECKING:
     from muster._surface.allocation import Allocation
+    from muster_core.values.devices import DeviceStock
 
 EVERYBODY: Final = "*"
 """The submitter that stands for all that are not named."""
@@ -22,6 +26,20 @@ _SECRETS: Final = frozenset({"MUSTER_TOKEN"})
 
 _FOR_OTHERS: Final = ("PATH", "LANG", "LANGUAGE", "TZ", "TMPDIR")
 """What the command of another user gets from the environment of the service."""
+
+
+@final
+@attrs.frozen
+class Surroundings:
+    """What a command depends on besides its allocation.
+
+    Attributes:
+        submitter: The user of the application; None if it is gone.
+        devices: The devices of the node by type; none if it is gone.
+    """
+
+    submitter: str | None
+    devices: Mapping[str, DeviceStock]
 
 
 class RunAsError(MusterError):
@@ -90,6 +108,7 @@ def environment(
     allocation: Allocation,
     asked: Mapping[str, str],
     identity: Identity | None,
+    devices: Mapping[str, DeviceStock],
     more: Mapping[str, str],
 ) -> dict[str, str]:
     """Return the environment of a command.
@@ -98,6 +117,7 @@ def environment(
         allocation: Its allocation.
         asked: The variables that the ask names.
         identity: The user as whom it runs, or None for that of the service.
+        devices: The devices of its node, by type.
         more: The variables that the service adds.
     """
     if identity is None or identity.is_own:
@@ -120,4 +140,4 @@ def environment(
         "MUSTER_NODE": allocation.node,
         "MUSTER_QUEUE": allocation.queue,
     }
-    return {**base, **asked, **own, **more}
+    return {**base, **asked, **own, **variables(allocation.devices, devices), **more}

@@ -73,6 +73,7 @@ class Order:
         log_bytes: How much of its output is kept.
         told: The file that says how it ended, beside its output.
         grace_s: How long it may take to end after SIGTERM, in seconds.
+        cgroup: The cgroup in which it runs, or None.
     """
 
     command: tuple[str, ...]
@@ -84,6 +85,7 @@ class Order:
     log_bytes: int
     told: Path
     grace_s: float
+    cgroup: Path | None = None
 
     def as_json(self) -> str:
         """Return it as the keeper reads it."""
@@ -100,6 +102,7 @@ class Order:
                 "log_bytes": self.log_bytes,
                 "told": str(self.told),
                 "grace_s": self.grace_s,
+                "cgroup": None if self.cgroup is None else str(self.cgroup),
             }
         )
 
@@ -115,6 +118,7 @@ class Result:
         error: Why it could not be started, or None.
         cpu_us: The time that it and its children ran on CPUs, in microseconds, or None.
         max_memory: The most memory that one of them had at a time, in bytes, or None.
+        oom_kills: How many of its processes the kernel killed for lack of memory.
     """
 
     exit_status: int | None = None
@@ -122,19 +126,22 @@ class Result:
     error: str | None = None
     cpu_us: int | None = None
     max_memory: int | None = None
+    oom_kills: int = 0
 
     @property
     def exited(self) -> Exit:
         """How it ended, as the store keeps it."""
         return Exit(self.exit_status, self.signal, self.cpu_us, self.max_memory)
 
-    # LOCAL-3
+    # LOCAL-3, LOCAL-17
     @property
     def failure(self) -> str | None:
         """What the log says of a failure; None if the command has succeeded."""
-        if self.signal is not None:
-            return f"killed by signal {signal_name(self.signal)}"
-        return f"exit status {self.exit_status}" if self.exit_status else None
+        if self.signal is None and not self.exit_status:
+            return None
+        named = None if self.signal is None else f"killed by signal {signal_name(self.signal)}"
+        memory = ": out of memory" if self.oom_kills else ""
+        return f"{named or f'exit status {self.exit_status}'}{memory}"
 
 
 def result_of(status: int) -> Result:
@@ -162,6 +169,7 @@ class Job:
         ask: The ask.
         number: The number of the allocation: there is one job for each.
         told: The file that says how it ended, beside its output.
+        cgroup: The cgroup of its command, or None.
     """
 
     folder: Path
@@ -169,6 +177,7 @@ class Job:
     ask: str
     number: int
     told: Path
+    cgroup: Path | None = None
 
     def claim(self) -> bool:
         """Return whether its keeper is gone; if it is, nothing will ever run for this record."""
@@ -190,8 +199,8 @@ class Job:
         found = _read(self.folder / keeper.RESULT)
         if found is None:
             return None
-        told = {field.name: found.get(field.name) for field in attrs.fields(Result)}
-        return Result(**told)
+        names = [field.name for field in attrs.fields(Result)]
+        return Result(**{name: found[name] for name in names if found.get(name) is not None})
 
     def keeper_pid(self) -> int | None:
         """Return the process of its keeper, if that is known."""
@@ -210,7 +219,12 @@ class Job:
         return pid if now is None or now == found["started"] else None
 
     def remove(self) -> None:
-        """Remove the record; the job is over, and the scheduler knows how it ended."""
+        """Remove the record, and the cgroup with what is left in it.
+
+        The job is over, and the scheduler knows how it ended.
+        """
+        if self.cgroup is not None:
+            keeper.clear_cgroup(self.cgroup)
         shutil.rmtree(self.folder, ignore_errors=True)
 
 
@@ -231,8 +245,9 @@ def jobs_in(folder: Path) -> list[Job]:
             shutil.rmtree(one, ignore_errors=True)
             continue
         about = order["about"]
-        job = Job(one, about["app"], about["ask"], about["number"], Path(order["told"]))
-        found.append(job)
+        told, cgroup = Path(order["told"]), order.get("cgroup")
+        own = None if cgroup is None else Path(cgroup)
+        found.append(Job(one, about["app"], about["ask"], about["number"], told, own))
     return found
 
 
@@ -245,11 +260,16 @@ def record(folder: Path, order: Order) -> Job:
     number = cast("int", order.about["number"])
     made = folder / f"{number}.new"
     shutil.rmtree(made, ignore_errors=True)
-    made.mkdir(mode=0o700)
-    (made / keeper.JOB).write_text(order.as_json(), encoding="utf-8")
-    done = made.rename(folder / str(number))
+    try:
+        made.mkdir(mode=0o700)
+        (made / keeper.JOB).write_text(order.as_json(), encoding="utf-8")
+        done = made.rename(folder / str(number))
+    except OSError:
+        if order.cgroup is not None:
+            keeper.clear_cgroup(order.cgroup)
+        raise
     app, ask = cast("str", order.about["app"]), cast("str", order.about["ask"])
-    return Job(done, app, ask, number, order.told)
+    return Job(done, app, ask, number, order.told, order.cgroup)
 
 
 # LOCAL-7

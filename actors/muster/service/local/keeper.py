@@ -23,6 +23,7 @@ import select
 import signal
 import sys
 import time
+from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, NoReturn
 
@@ -98,6 +99,54 @@ def running(group: int) -> bool:
             if int(its_group) == group and state not in (b"Z", b"X"):
                 return True
     return False
+
+
+def is_populated(cgroup: Path) -> bool:
+    """Return whether a process that has not ended is in a cgroup, or below it."""
+    try:
+        return b"populated 1" in (cgroup / "cgroup.events").read_bytes()
+    except OSError:
+        return False
+
+
+# LOCAL-18
+def clear_cgroup(cgroup: Path, *, is_ended: bool = True) -> None:
+    """Remove a cgroup and those below it, if it is there.
+
+    Args:
+        cgroup: Its folder.
+        is_ended: Whether what runs in it is killed; otherwise it stays as long as anything does.
+    """
+    if not cgroup.is_dir():
+        return
+    limit = time.monotonic() + _KILLED_IS_GONE_S
+    while is_ended and is_populated(cgroup) and time.monotonic() < limit:
+        _kill_all(cgroup)
+        time.sleep(_POLL_S)
+    for folder, _, _ in os.walk(cgroup, topdown=False):
+        with suppress(OSError):  # it is not empty, and will be removed at the next start
+            os.rmdir(folder)
+
+
+def _kill_all(cgroup: Path) -> None:
+    """Kill all processes of a cgroup."""
+    try:
+        (cgroup / "cgroup.kill").write_bytes(b"1")
+    except OSError:  # before Linux 5.14
+        for path in cgroup.rglob("cgroup.procs"):
+            with suppress(OSError):
+                for pid in path.read_bytes().split():
+                    os.kill(int(pid), signal.SIGKILL)
+
+
+def _oom_kills(cgroup: Path) -> int:
+    """Return how many processes of a cgroup the kernel has killed for lack of memory."""
+    with suppress(OSError, ValueError):
+        for line in (cgroup / "memory.events").read_bytes().splitlines():
+            name, _, count = line.partition(b" ")
+            if name == b"oom_kill":
+                return int(count)
+    return 0
 
 
 # LOCAL-5
@@ -209,8 +258,19 @@ class _Keeper:
             self._reap()
             if self._is_over():
                 break
+        how = {**_ending(self._status), **self._leave_cgroup()}
         self._drain()
-        self._finish({**_ending(self._status), **self._used})
+        self._finish({**how, **self._used})
+
+    # LOCAL-17, LOCAL-18
+    def _leave_cgroup(self) -> dict[str, Any]:
+        """End what is left in the cgroup of the command, and remove it; return what it tells."""
+        if self._job["cgroup"] is None:
+            return {}
+        cgroup = Path(self._job["cgroup"])
+        kills = _oom_kills(cgroup)
+        clear_cgroup(cgroup)
+        return {"oom_kills": kills} if kills else {}
 
     def _copy(self) -> bool:
         """Take what the command has written; return whether there was any."""
@@ -338,6 +398,7 @@ def _become(job: dict[str, Any], go: int, output: int, wrong: int) -> NoReturn:
         os.dup2(os.open(os.devnull, os.O_RDONLY), 0)
         os.dup2(output, 1)
         os.dup2(output, 2)
+        _join_cgroup(job)
         _take_identity(job)
         _enter(job)
         command: list[str] = job["command"]
@@ -348,6 +409,20 @@ def _become(job: dict[str, Any], go: int, output: int, wrong: int) -> NoReturn:
     except BaseException as error:  # noqa: BLE001 - whatever it is, this process must not go on
         _tell(wrong, str(error))
     os._exit(127)
+
+
+# LOCAL-15
+def _join_cgroup(job: dict[str, Any]) -> None:
+    """Move to the cgroup of the command, while this process may."""
+    cgroup = job["cgroup"]
+    if cgroup is not None:
+        try:
+            procs = os.open(f"{cgroup}/cgroup.procs", os.O_WRONLY | os.O_CLOEXEC)
+            os.write(procs, b"0")
+        except OSError as error:
+            msg = f"cgroup {cgroup}: {error.strerror}"
+            raise _Failed(msg) from None
+        os.close(procs)
 
 
 # LOCAL-12

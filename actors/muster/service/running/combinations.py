@@ -161,6 +161,8 @@ _FLAGS: Final = {
     ("local", "log_bytes"): "--log-bytes",
     ("local", "end_jobs"): "--end-jobs",
     ("local", "adds_node"): "--no-node",
+    ("local", "gpus"): "--gpus",
+    ("local", "uses_cgroups"): "--no-cgroups",
     ("ray", "address"): "--ray-address",
     ("ray", "namespace"): "--ray-namespace",
     ("ray", "python"): "--ray-python",

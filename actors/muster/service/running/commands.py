@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import AsyncGenerator
-from contextlib import asynccontextmanager
+from collections.abc import AsyncGenerator, Mapping
+from contextlib import ExitStack, asynccontextmanager
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import TYPE_CHECKING, Final, final
@@ -14,14 +14,20 @@ import trio
 
 from muster._surface.open import store_options
 from muster.service.local.binder import LocalBinder, Setting
-from muster.service.local.environment import identities
+from muster.service.local.cgroups import open_cgroups
+from muster.service.local.environment import Surroundings, identities
+from muster.service.local.gpus import GPU, Gpus, find_gpus
 from muster.service.local.machine import capacity, node_name
+from muster_core.values.devices import NO_STOCKS
 
 if TYPE_CHECKING:
+    from muster._surface.allocation import Allocation
     from muster.service.options import ServeOptions
     from muster.service.state import Service
     from muster_core.coordinator.coordinator import CoordinatorMachine
+    from muster_core.nodes.node import Node
     from muster_core.structures.steps import Steps
+    from muster_core.values.devices import DeviceStock
 
 _LOG: Final = logging.getLogger("muster.service")
 
@@ -40,19 +46,15 @@ async def open_local(options: ServeOptions) -> AsyncGenerator[LocalBinder | None
         yield None
         return
     known = identities(options.run_as)
-    if options.state is not None:
-        binder = LocalBinder(Setting(options.state.absolute(), True, options.local, known))
-        try:
-            yield binder
-        finally:
-            binder.close()
-        return
-    with TemporaryDirectory(prefix="muster-", ignore_cleanup_errors=True) as folder:
-        binder = LocalBinder(Setting(Path(folder), False, options.local, known))
-        try:
-            yield binder
-        finally:
-            binder.close()
+    with ExitStack() as cleaning:
+        lasts = options.state is not None
+        folder = options.state or Path(
+            cleaning.enter_context(TemporaryDirectory(prefix="muster-", ignore_cleanup_errors=True))
+        )
+        cgroups = open_cgroups(folder.absolute()) if options.local.uses_cgroups else None
+        binder = LocalBinder(Setting(folder.absolute(), lasts, options.local, known, cgroups))
+        cleaning.callback(binder.close)
+        yield binder
 
 
 @final
@@ -63,10 +65,12 @@ class Standing:
     Attributes:
         bound: The numbers of all allocations of bound asks.
         has_nodes: Whether there is a node.
+        gpus: How many GPUs the node of this machine has; None if it is no node.
     """
 
     bound: set[int]
     has_nodes: bool
+    gpus: int | None
 
 
 def standing_of(machine: CoordinatorMachine) -> Steps[Standing]:
@@ -75,7 +79,16 @@ def standing_of(machine: CoordinatorMachine) -> Steps[Standing]:
     for app in machine.view.apps.values():
         yield
         bound.update(held.number for held, _ in app.bound.values())
-    return Standing(bound, bool(machine.view.nodes.nodes))
+    nodes = machine.view.nodes.nodes
+    own = nodes.get(node_name())
+    stock = _stocks(own).get(GPU)
+    gpus = None if own is None else 0 if stock is None else stock.count
+    return Standing(bound, bool(nodes), gpus)
+
+
+def _stocks(node: Node | None) -> Mapping[str, DeviceStock]:
+    """Return the devices of a node by type, which may have none, or be gone."""
+    return NO_STOCKS if node is None or node.devices is None else node.devices.stocks
 
 
 @asynccontextmanager
@@ -102,26 +115,46 @@ async def _begin(binder: LocalBinder, service: Service, nursery: trio.Nursery) -
     is_first = not binder.was_here
     standing = await service.look(standing_of)
     nursery.start_soon(binder.end_orphans, standing.bound)
-    # LOCAL-11
+    given = service.options.local.gpus
     if is_first and not standing.has_nodes and service.options.local.adds_node:
-        name, resources = node_name(), capacity()
-        await service.scheduler.add_node(name, resources)
-        told = ", ".join(f"{kind} {amount:,}" for kind, amount in resources.items())
-        _LOG.info("this machine is the node %s: %s", name, told)
+        await _add_machine(service, given)
+    elif given is not None and standing.gpus is not None and standing.gpus != given:
+        told = (
+            "--gpus counts when this machine becomes a node: %s has %d, and update_node changes it"
+        )
+        _LOG.warning(told, node_name(), standing.gpus)
+
+
+# LOCAL-11, LOCAL-13
+async def _add_machine(service: Service, gpus: int | None) -> None:
+    """Add this machine as a node.
+
+    Args:
+        service: The service.
+        gpus: How many GPUs it has; None to look for them.
+    """
+    name, resources = node_name(), capacity()
+    found = await find_gpus() if gpus is None else Gpus.of(gpus)
+    await service.scheduler.add_node(name, resources, devices=found.devices or None)
+    told = [f"{kind} {amount:,}" for kind, amount in resources.items()]
+    if found.each:
+        told.append(f"{GPU} {len(found.each)} ({found.told})")
+    _LOG.info("this machine is the node %s: %s", name, ", ".join(told))
 
 
 def serve_jobs(binder: LocalBinder, service: Service, server: str) -> None:
     """Let jobs start: the service can be reached under this address."""
 
-    async def submitter(app: str) -> str | None:
-        def read(machine: CoordinatorMachine) -> Steps[str | None]:
+    async def surroundings(allocation: Allocation) -> Surroundings:
+        def read(machine: CoordinatorMachine) -> Steps[Surroundings]:
             yield
-            key = machine.registry.locate(app)
-            return None if key is None else machine.view.apps[key].identity.user[0]
+            key = machine.registry.locate(allocation.app)
+            submitter = None if key is None else machine.view.apps[key].identity.user[0]
+            return Surroundings(submitter, _stocks(machine.view.nodes.nodes.get(allocation.node)))
 
         return await service.look(read)
 
-    binder.serve(server, submitter)
+    binder.serve(server, surroundings)
 
 
 async def _prune_always(binder: LocalBinder, keep_us: int | None) -> None:
