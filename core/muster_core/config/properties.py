@@ -1,4 +1,4 @@
-"""The properties of queues: values, defaults, inheritance (CONFIG-39 to CONFIG-56).
+"""The properties of queues: values, defaults, inheritance (CONFIG-39 to CONFIG-56, CONFIG-88).
 
 There is one :class:`Property` for each name; :func:`resolve` fills in what a queue inherits.
 Names are case-sensitive; values are not.
@@ -22,6 +22,7 @@ from muster_core.values.errors import QuantityError
 from muster_core.values.nearest import did_you_mean
 from muster_core.values.quantities import (
     MAX_INT32,
+    MIN_INT32,
     parse_duration,
     parse_go_int32,
     parse_integer,
@@ -86,6 +87,11 @@ def _int32(text: str) -> int:
     return parse_integer(text, 0, MAX_INT32)
 
 
+# CONFIG-88
+def _signed_int32(text: str) -> int:
+    return parse_integer(text, MIN_INT32, MAX_INT32)
+
+
 # CONFIG-40, CONFIG-55
 def _duration(text: str) -> int:
     # Only Go's form: in a YuniKorn file, a number without a unit is a mistake.
@@ -115,6 +121,8 @@ SORT_BLOCKING: Final = Property("application.sort.blocking", _choice(_ENABLED))
 PRIORITY_FENCE: Final = Property("priority.policy", _choice({"default": False, "fence": True}))
 PRIORITY_OFFSET: Final = Property("priority.offset", _offset)
 QUEUE_PRIORITY: Final = Property("queue.priority", _int32)
+_LIMIT: Final[Callable[[str], int | None]] = _signed_int32
+PRIORITY_LIMIT: Final[Property[int | None]] = Property("priority.limit", _LIMIT)
 QUEUE_RECLAIMABLE: Final = Property("queue.reclaimable", _choice({"true": True, "false": False}))
 _MAY_CREATE: Final[Mapping[str, bool | None]] = _ENABLED
 QUEUE_CREATE: Final[Property[bool | None]] = Property("queue.create", _choice(_MAY_CREATE))
@@ -147,6 +155,7 @@ PROPERTIES: Final[Mapping[str, Property[Any]]] = {
         SORT_PRIORITY,
         PRIORITY_FENCE,
         PRIORITY_OFFSET,
+        PRIORITY_LIMIT,
         QUEUE_PRIORITY,
         QUEUE_RECLAIMABLE,
         QUEUE_CREATE,
@@ -190,6 +199,8 @@ def resolve(own: Mapping[str, str], parent: Settings | None) -> Settings:
         fence=PRIORITY_FENCE.of(below_root, otherwise=False),
         offset=PRIORITY_OFFSET.of(below_root, 0),
         queue_priority=QUEUE_PRIORITY.of(own, 0),
+        # CONFIG-88
+        priority_limit=PRIORITY_LIMIT.of(own, above.priority_limit),
         # CONFIG-52
         reclaimable=QUEUE_RECLAIMABLE.of(own, above.reclaimable),
         # CONFIG-51

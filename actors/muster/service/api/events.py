@@ -106,7 +106,9 @@ async def _tried(asked: Asked, made: Sequence[Event | str]) -> Response:
     """Return what events would lead to; nothing changes, and no key is kept."""
     service = asked.service
     events = [one for one in made if not isinstance(one, str)]
-    tried = await try_events(service, service.intake.dry_runs, events, guard_of(asked.who))
+    tried = await try_events(
+        service, service.intake.dry_runs, events, guard_of(asked.who, service.access.users)
+    )
     results = await _results(asked, made, tried.errors)
     return json_response({"results": results, "decisions": tried.decisions})
 
@@ -116,7 +118,8 @@ async def _outcome(
     asked: Asked, made: Sequence[Event | str], content: Sequence[bytes]
 ) -> tuple[Outcome, dict[str, str]]:
     """Let events in, unless they were let in before; return what became of them, and headers."""
-    service, guard = asked.service, guard_of(asked.who)
+    service = asked.service
+    guard = guard_of(asked.who, service.access.users)
     key = asked.maybe("Idempotency-Key", str)
     if key is None:
         return await submit(service, made, guard=guard), {}

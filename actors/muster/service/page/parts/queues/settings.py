@@ -174,6 +174,10 @@ def _order(of: Settings) -> Mapping[str, tuple[str, str]]:
             else ("default", "priorities below it count outside as well")
         ),
         "priority.offset": (str(of.offset), "what is added to its priority, as seen outside"),
+        "priority.limit": (
+            "" if of.priority_limit is None else str(of.priority_limit),
+            "the highest priority that a submitter may name; without a limit 1000000000",
+        ),
         "queue.priority": (
             str(of.queue_priority),
             "among its siblings the higher one is served first",
