@@ -145,7 +145,7 @@ def test_applications_and_asks(
 ) -> None:
     # INPUT-11
     name = f"{op}-{next(NUMBERS)}"
-    whose = {} if owner is None else {"user": owner}
+    whose: Event = {} if owner is None else {"user": owner}
     people.made(
         app(name, queue if owner else "root.open", **whose),
         ask(name, "runs", node="n"),
@@ -216,7 +216,7 @@ def test_who_may_use_which_priority(
 ) -> None:
     # INPUT-19, CONFIG-88
     name, path = f"p-{next(NUMBERS)}", f"root.{queue}"
-    sent = (app(name, path), ask(name, **fields))
+    sent = (app(name, path), ask(name, "x", **fields))
 
     for errors in (people.send("zoe", *sent, dry_run="true"), people.send("zoe", *sent)):
         assert errors[0] is None
@@ -303,6 +303,10 @@ def says_groups(of: str) -> Callable[[str], Event]:
     return event
 
 
+def nothing(_people: People, _gang: str) -> None:
+    """Make no gang: there is only the name."""
+
+
 def plain(gang: str) -> Event:
     return gang_of(gang)
 
@@ -366,7 +370,7 @@ KINDS: Final[Mapping[str, Kind]] = {
         )
     ),
     "listed by a gang of the user": Kind(made(listing("bob"), who="bob"), ALL),
-    "in the namespace of another": Kind(lambda *_: None, namespace="ann"),
+    "in the namespace of another": Kind(nothing, namespace="ann"),
     "of the user, in the namespace of another": Kind(
         made(of_user("bob")), namespace="ann", user="bob"
     ),
@@ -376,7 +380,7 @@ KINDS: Final[Mapping[str, Kind]] = {
     ),
     "of an application of nobody": Kind(made(plain, member("nobody"))),
     "defined, of nobody": Kind(made(plain), frozenset({"join", "list"})),
-    "which is not there": Kind(lambda *_: None, ALL),
+    "which is not there": Kind(nothing, ALL),
 }
 
 MARKS: Final[Mapping[str, str]] = {

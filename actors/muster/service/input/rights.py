@@ -65,7 +65,7 @@ def user_of(who: Who) -> str:
     return who.user or who.name
 
 
-# INPUT-10
+# INPUT-10, INPUT-20
 def as_user(event: Event | str, who: Who) -> Event | str:
     """Return an event as a user may send it, or the reason why not.
 
@@ -269,9 +269,9 @@ class SubmitterGuard:
         refusal = self._refusal_of_names(field, (gang,), admission, {self._user})
         if refusal is not None or _namespace(gang) == self._user:
             return refusal
-        owner = admission.owner_of_gang(gang)
+        owner, known = admission.owner_of_gang(gang), admission.gangs.gangs.get(gang)
         is_own = owner is not None and owner.gang == gang
-        if is_own or gang not in admission.gangs.gangs:
+        if is_own or known is None or known.definition is None:
             return None
         return f"{field}: {gang!r} is defined, and belongs to nobody: this needs the role admin"
 
