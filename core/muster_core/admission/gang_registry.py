@@ -396,6 +396,8 @@ class GangRegistry:
             assert entry.name == name
             # Each gang is defined or has members.
             assert entry.definition is not None or entry.members
+            # The links know its lists.
+            assert entry.linked == entry.lists()
             # The members do not contradict each other.
             for field in _SAID:
                 values = [getattr(says, field) for says in entry.members.values()]

@@ -84,7 +84,7 @@ class People:
 
 @contextmanager
 def people_of(
-    folder: Path, *arguments: str, secrets: Mapping[str, str] | None = None
+    folder: Path, *arguments: str, secrets: Mapping[str, str] | None = None, config: str = CONFIG
 ) -> Generator[People]:
     """Start a server for all people.
 
@@ -92,6 +92,7 @@ def people_of(
         folder: Where its files are.
         arguments: More arguments of ``muster serve``.
         secrets: The tokens of a server that was started in this folder before.
+        config: The configuration.
     """
     tokens = folder / "tokens"
     if secrets is None:
@@ -99,7 +100,7 @@ def people_of(
         tokens.write_text("".join(f"{token.line()}\n" for _, token in minted.values()), "utf-8")
         tokens.chmod(0o600)
         secrets = {name: secret for name, (secret, _) in minted.items()}
-    with Served(folder, "--tokens", str(tokens), *arguments, config=CONFIG) as served:
+    with Served(folder, "--tokens", str(tokens), *arguments, config=config) as served:
         yield People(served, secrets)
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import signal
 from collections.abc import Callable, Iterator, Mapping
 from itertools import count
 from pathlib import Path
@@ -9,8 +10,11 @@ from typing import Final
 
 import attrs
 import pytest
+import yaml
 
 from muster.feeds._ops import OPS
+from muster.service.access.minting import append, mint
+from muster.service.access.who import Role, Who
 from tests.actors.serving.people import PATH, Event, People, app, ask, people_of
 
 KOORDINATOR: Final = "gang.scheduling.koordinator.sh"
@@ -220,7 +224,7 @@ def test_who_may_use_which_priority(
 
     for errors in (people.send("zoe", *sent, dry_run="true"), people.send("zoe", *sent)):
         assert errors[0] is None
-        assert (errors[1] is None) is not refused
+        assert (errors[1] is None) is (not refused)
         if refused:
             assert errors[1] is not None
             assert refused in errors[1]
@@ -627,6 +631,43 @@ def test_nobody_spoils_the_gang_of_another(people: People) -> None:
     assert people.gang("default/big") == before
     # And bob can mend it himself.
     assert people.send("bob", {"op": "remove_gang", "gang": "big"}, gang_of("big", 2)) == [None] * 2
+
+
+# What the guides show
+
+
+def test_what_the_guides_show_works_for_a_submitter(tmp_path: Path) -> None:
+    # INPUT-22
+    example = Path(__file__).parents[3] / "examples" / "serve"
+    jobs: list[Event] = yaml.safe_load((example / "jobs.yaml").read_text("utf-8"))
+    training = [
+        app("training", "root.batch", user="ann"),
+        gang_of("default/training", 4),
+        ask("training", "worker", count=4, gang="default/training", command=["true"], retries=3),
+    ]
+    config = (example / "queues.yaml").read_text("utf-8")
+    with people_of(tmp_path, config=config) as people:
+        assert people.send("ann", *jobs, *training) == [None] * (len(jobs) + len(training))
+        for gang in ("default/pair", "default/training"):
+            found = people.gang(gang)
+            assert found is not None
+            assert found["user"] == "ann"
+
+
+# INPUT-23: the file of tokens is read again
+
+
+def test_the_namespace_of_a_user_who_comes(tmp_path: Path) -> None:
+    # INPUT-23, ACCESS-4
+    with people_of(tmp_path) as people:
+        people.made(gang_of("newcomer/first"), who="bob")
+        _, token = mint(Who("newcomer", Role.READER, "newcomer"))
+        append(tmp_path / "tokens", token)
+        people.served.process.send_signal(signal.SIGHUP)
+        people.served.line("tokens: read again: in force")
+
+        (error,) = people.send("bob", gang_of("newcomer/second"))
+        assert error == "gang: 'newcomer/second' is in the namespace of the user 'newcomer'"
 
 
 # GANG-53, CHECKPOINT-3: a gang stays whose it is
