@@ -438,6 +438,8 @@ def test_gangs(people: People, kind: str) -> None:
         assert is_of_rights(error) is (use not in one.may), (event, error)
         if use not in one.may:
             refused.append(event)
+        (error,) = people.send("root", event, dry_run="true")
+        assert not is_of_rights(error)
     if not refused:
         return
     errors = people.send("bob", *refused)
@@ -448,6 +450,8 @@ def test_gangs(people: People, kind: str) -> None:
 def test_every_use_of_a_gang_of_another_by_a_page(people: People) -> None:
     # INPUT-21, PAGE-5
     people.made(gang_of("default/by-page"), who="ann")
+    page = people.served.client.get("/gangs/default/by-page", headers=people.headers("bob"))
+    assert '<a href="/asks?user=ann">ann</a>' in page.text
     for _, event in uses("default/by-page"):
         for path in ("/events/try", "/events"):
             assert "belongs to" in people.form("bob", path, event)
