@@ -13,6 +13,10 @@ from muster.service.access.who import Role, Who
 from tests.actors.serving.served import Served
 
 PATH: Final = "/api/v1/events"
+KOORDINATOR: Final = "gang.scheduling.koordinator.sh"
+RIGHTS: Final = ("belongs to", "is in the namespace of", "needs the role admin")
+"""What the refusals say that come from rights; others are the scheduler's own."""
+
 CONFIG: Final = """
 partitions:
   - name: default
@@ -110,3 +114,38 @@ def app(name: str, queue: str = "root.open", **more: object) -> Event:
 
 def ask(app: str, name: str = "x", **more: object) -> Event:
     return {"op": "add_ask", "app": app, "ask": name, "resources": {"vcore": 1}, **more}
+
+
+def gang_of(name: str, least: int = 1, **more: object) -> Event:
+    return {"op": "add_gang", "gang": name, "min_member": least, **more}
+
+
+def pod_group(name: str, user: str | None = None, groups: str | None = None) -> Event:
+    namespace, _, own = name.rpartition("/")
+    marks: Event = {}
+    if user is not None:
+        marks["yunikorn.apache.org/user.info"] = f'{{"user": "{user}"}}'
+    if groups is not None:
+        marks[f"{KOORDINATOR}/groups"] = groups
+    return {
+        "apiVersion": "scheduling.x-k8s.io/v1alpha1",
+        "kind": "PodGroup",
+        "metadata": {"name": own, "namespace": namespace or "default", "annotations": marks},
+        "spec": {"minMember": 1},
+    }
+
+
+def applied(*objects: Event, op: str = "apply") -> Event:
+    if len(objects) == 1:
+        return {"op": op, "manifest": objects[0]}
+    return {"op": op, "manifest": {"apiVersion": "v1", "kind": "List", "items": [*objects]}}
+
+
+def marked(gang: str, **marks: str) -> Event:
+    """Return the annotations of a member of a gang."""
+    written = {name.replace("_", "-"): value for name, value in marks.items()}
+    return {f"{KOORDINATOR}/{name}": value for name, value in {"name": gang, **written}.items()}
+
+
+def is_of_rights(error: str | None) -> bool:
+    return error is not None and any(said in error for said in RIGHTS)
