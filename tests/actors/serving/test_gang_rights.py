@@ -294,8 +294,8 @@ def test_within_one_request_what_was_removed_is_free(people: People) -> None:
         app("passing", user="ann"),
         app("next", user="bob"),
         ask("passing", annotations=marked("handed-on", min_available="1")),
-        app("helper", "root.team", user="ann"),
-        ask("helper", annotations=marked("helped", min_available="1")),
+        app("ended", "root.team", user="ann"),
+        ask("ended", annotations=marked("helped", min_available="1")),
     )
     (error,) = people.send("bob", ask("next", gang="handed-on"))
     assert error == "gang: 'default/handed-on' belongs to 'ann'"
@@ -304,7 +304,7 @@ def test_within_one_request_what_was_removed_is_free(people: People) -> None:
     assert (
         people.send(
             "eve",
-            {"op": "remove_app", "app": "helper"},
+            {"op": "remove_app", "app": "ended"},
             app("eve-now"),
             ask("eve-now", gang="helped"),
             gang_of("helped"),
@@ -364,7 +364,7 @@ def test_a_list_that_does_not_count_yet_cannot_tie_a_gang_later(people: People) 
     assert "is in a group with 'default/ties', which belongs to 'bob'" in error
 
 
-# The attack of a trial
+# What somebody might try
 
 
 def test_nobody_spoils_the_gang_of_another(people: People) -> None:
@@ -410,14 +410,14 @@ def test_what_the_guides_show_works_for_a_submitter(tmp_path: Path) -> None:
 def test_the_namespace_of_a_user_who_comes(tmp_path: Path) -> None:
     # INPUT-23, ACCESS-4
     with people_of(tmp_path) as people:
-        people.made(gang_of("newcomer/first"), who="bob")
-        _, token = mint(Who("newcomer", Role.READER, "newcomer"))
+        people.made(gang_of("carl/first"), who="bob")
+        _, token = mint(Who("carl", Role.READER, "carl"))
         append(tmp_path / "tokens", token)
         people.served.process.send_signal(signal.SIGHUP)
         people.served.line("tokens: read again: in force")
 
-        (error,) = people.send("bob", gang_of("newcomer/second"))
-        assert error == "gang: 'newcomer/second' is in the namespace of the user 'newcomer'"
+        (error,) = people.send("bob", gang_of("carl/second"))
+        assert error == "gang: 'carl/second' is in the namespace of the user 'carl'"
 
 
 # GANG-53, CHECKPOINT-3: a gang stays whose it is
