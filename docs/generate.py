@@ -76,6 +76,7 @@ PROPERTY_LINKS = {
     "application.sort.blocking": "order.md#rounds",
     "priority.policy": "order.md#priority",
     "priority.offset": "order.md#priority",
+    "priority.limit": "../service/production.md#what-a-submitter-may-do",
     "queue.priority": "../preemption.md#queue-priority",
     "queue.reclaimable": "../preemption.md#reclaim",
     "queue.create": "#dynamic-queues",

@@ -139,6 +139,11 @@ def test_documented_default_of_property_is_the_default(name: str, default: str) 
         assert default == known.unset
         return
 
+    if name == "priority.limit":  # Likewise.
+        assert default == "none"
+        assert resolve({}, None).priority_limit is None
+        return
+
     assert resolve({name: default}, None) == resolve({}, None)
 
 

@@ -133,7 +133,7 @@ async def work(ask: muster.Ask) -> None:
 async def gangs(scheduler: muster.Scheduler) -> None:
     """A gang, defined in both ways, and waited for."""
     gang = await scheduler.add_gang(
-        "train", 2, total=4, mode="Strict", wait_time="5m", groups=["train", "eval"]
+        "train", 2, total=4, mode="Strict", wait_time="5m", groups=["train", "eval"], user="olga"
     )
     assert_type(gang, muster.Gang)
     assert_type(gang.name, str)

@@ -53,6 +53,9 @@ def resolve(texts: Mapping[str, str], parent: Settings | None) -> Settings:
     estimate = above.estimate_us
     if "estimate.default" in own:
         estimate = parse_duration_us(own["estimate.default"])
+    limit = above.priority_limit
+    if "priority.limit" in own:
+        limit = int(own["priority.limit"])
     settings = Settings(
         sort_policy=SortPolicy(own.get("application.sort.policy", above.sort_policy)),
         sort_by_priority=switch("application.sort.priority", above.sort_by_priority),
@@ -69,6 +72,7 @@ def resolve(texts: Mapping[str, str], parent: Settings | None) -> Settings:
         scheduling_order=SchedulingOrder(own.get("scheduling.order", "greedy")),
         backfill_depth=int(own.get("backfill.depth", "1")),
         estimate_us=estimate,
+        priority_limit=limit,
     )
     if parent is not None:
         return settings
@@ -95,4 +99,5 @@ def inherit(parent: Settings) -> Settings:
         required_node=parent.required_node,
         bind_retry_us=parent.bind_retry_us,
         estimate_us=parent.estimate_us,
+        priority_limit=parent.priority_limit,
     )

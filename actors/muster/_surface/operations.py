@@ -297,6 +297,7 @@ class Operations:
         wait_time: float | str | None = None,
         groups: Collection[str] = (),
         topology: Mapping[str, str | int] | None = None,
+        user: str | None = None,
     ) -> Gang:
         """Define a gang.
 
@@ -309,6 +310,7 @@ class Operations:
             groups: The gangs that must be complete at the same time.
             topology: Which nodes the members take together: ``{"same": attribute}``,
                 ``{"prefer": attribute}``, or ``{"spread": attribute}``, which may have a ``max``.
+            user: The user whose gang it is. No decision depends on it.
 
         Raises:
             EventError: If a value is invalid.
@@ -324,6 +326,7 @@ class Operations:
             wait_time=wait_time,
             groups=groups or None,
             topology=topology,
+            user=user,
         )
         await self._client.enter(event)
         return Gang(self._client, gang)

@@ -325,6 +325,8 @@ _TABLE: Final = (
             ),
             field("groups", GROUPS, "the other gangs of its group; default: none"),
             field("topology", TOPOLOGY, "which nodes its members take together; default: any"),
+            # GANG-53
+            field("user", NAME, "the user whose gang it is; default: that of its first member"),
         ),
         _add_gang,
     ),

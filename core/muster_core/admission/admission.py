@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Final, final
 import attrs
 
 from muster_core.admission.facts import AdmissionFacts, GuessesFacts
-from muster_core.admission.gang_registry import GangRegistry
+from muster_core.admission.gang_registry import GangEntry, GangRegistry
 from muster_core.admission.registry import Admissible, Registry
 from muster_core.admission.routes import AnyRoute, TellApp, TellGang
 from muster_core.admission.unreported import Unreported
@@ -77,6 +77,23 @@ _GANG_WAITS: Final = GangState.WAITING
 _WORK_FAILED: Final = Outcome.FAILED
 _GANG_ROLLBACK: Final = Reason.GANG_ROLLBACK
 _GANG_TIMEOUT: Final = Reason.GANG_TIMEOUT
+
+
+@final
+@attrs.frozen
+class GangOwner:
+    """Whose a gang is.
+
+    Attributes:
+        gang: The gang that is theirs: the gang itself, or one that lists connect it with.
+        user: The user of its object, or else of the application of its first member; None if that
+            application has no user.
+        app: The key of that application, or None if the object has a user.
+    """
+
+    gang: str
+    user: str | None
+    app: int | None = None
 
 
 @final
@@ -363,6 +380,29 @@ class Admission:
         yield from self._set_aside([gang.name for gang in marked], origin)
         for number, gang in enumerate(marked):
             yield self._mark(gang.name, origin, number)
+
+    # GANG-53, GANG-54
+    def owner_of_gang(self, name: str) -> GangOwner | None:
+        """Return whose gang this is, or None if it is nobody's: it has neither user nor members.
+
+        A gang that lists connect with a gang of somebody counts as theirs. Members count whose
+        applications have been removed and have not reported yet: they are of no user.
+        """
+        entry = self.gangs.gangs.get(name)
+        own = None if entry is None else self._owner_of(entry)
+        if own is not None:
+            return own
+        tied = (self._owner_of(other) for other in self.gangs.tied_to(name))
+        return next((found for found in tied if found is not None), None)
+
+    def _owner_of(self, entry: GangEntry) -> GangOwner | None:
+        if entry.given is not None and entry.given.user is not None:
+            return GangOwner(entry.name, entry.given.user)
+        first = next(iter(entry.members), None)
+        if first is None:
+            return None
+        known = self.registry.knows(first.key)
+        return GangOwner(entry.name, self.registry.user_of(first.key) if known else None, first.key)
 
     @staticmethod
     def _is_unsatisfied(gang: ViewGang) -> bool:

@@ -7,6 +7,7 @@ queues and applications. It does not know the places of members, which the gangs
 
 from __future__ import annotations
 
+from operator import attrgetter
 from typing import TYPE_CHECKING, Final, TypeGuard, final
 
 import attrs
@@ -19,6 +20,7 @@ from muster_core.gangs.definition import (
     GangFields,
     define,
 )
+from muster_core.gangs.groups import GangLinks
 from muster_core.gangs.states import GangState
 from muster_core.owners.messages.gangs import DefineGang, JoinGang, MemberKey, UndefineGang
 from muster_core.structures.steps import in_pieces
@@ -65,6 +67,7 @@ class GangEntry:
         forgotten: Whether its definition was removed, so that earlier annotations do not count.
         timed_out: Whether it has timed out, so that new members are parked.
         counted: For each field, the value in the annotations of members, and how many have it.
+        linked: Its lists of gangs as the links of the registry have them.
     """
 
     key: int
@@ -77,6 +80,7 @@ class GangEntry:
     forgotten: bool = False
     timed_out: bool = False
     counted: dict[str, tuple[object, int]] = attrs.field(factory=dict[str, tuple[object, int]])
+    linked: tuple[object, ...] = (None, None, None)
 
     def add(self, member: MemberKey, says: GangFields) -> None:
         """Add a member."""
@@ -106,6 +110,16 @@ class GangEntry:
         """Return the annotated fields that count if the gang is defined now."""
         return self.annotated.over(self.present()) if self.forgotten else self.annotated
 
+    # GANG-54
+    def lists(self) -> tuple[object, ...]:
+        """Return the lists of gangs of its object and its annotations, each a tuple or None.
+
+        One that does not count now, since the gang is not defined or another source overrides it,
+        may count later without any event about the gangs that it names.
+        """
+        given = None if self.given is None else self.given.groups
+        return given, self.annotated.groups, self.said("groups")
+
     def present(self) -> GangFields:
         """Return the fields from the annotations of all present members."""
         together = NOTHING_SAID
@@ -125,6 +139,8 @@ class GangRegistry:
         self.last_key = 0
         #: What was meant by unknown names of gangs.
         self.guesses = Guesses()
+        #: Which gangs name which in any list.
+        self._links = GangLinks()
 
     def save(self, name: str, members: tuple[MemberKey, ...] = ()) -> Callable[[], None]:
         """Return a function that restores a gang, and removes ``members`` that are added next."""
@@ -140,6 +156,7 @@ class GangRegistry:
             entry.given, entry.annotated = before.given, before.annotated
             entry.definition, entry.creation = before.definition, before.creation
             entry.forgotten, entry.timed_out = before.forgotten, before.timed_out
+            self._link(entry)
 
         return restore
 
@@ -154,7 +171,29 @@ class GangRegistry:
         return bring_back
 
     def _drop(self, name: str) -> None:
-        self.gangs.pop(name, None)
+        if self.gangs.pop(name, None) is not None:
+            self._unlink(name)
+
+    # GANG-54
+    def tied_to(self, name: str) -> list[GangEntry]:
+        """Return the other gangs that lists connect with a name, the one that came first first."""
+        if not self._links.has(name):
+            return []
+        names = self._links.group_of(name)
+        found = [self.gangs[one] for one in names if one != name and one in self.gangs]
+        return sorted(found, key=attrgetter("key"))
+
+    def _link(self, entry: GangEntry) -> None:
+        """Record the lists of a gang that may have changed."""
+        lists = entry.lists()
+        if lists != entry.linked:
+            entry.linked = lists
+            named = [name for one in lists if _is_list(one) for name in one]
+            self._links.relink(entry.name, tuple(named))
+
+    def _unlink(self, name: str) -> None:
+        self._links.relink(name, ())
+        self._links.forget(name)
 
     def check_join(self, name: str, says: GangFields, field: str) -> None:
         """Check that members can be added to a gang.
@@ -215,6 +254,7 @@ class GangRegistry:
             entry.annotated, entry.forgotten = entry.noted(), False
         # GANG-12
         entry.annotated = says.over(entry.annotated)
+        self._link(entry)
         yield from self._define(entry, origin.creation)
         # In the log, it is satisfied before its member is bound.
         yield TellGang(entry.key, JoinGang(members, place, (origin.seq, -1, 0)))
@@ -249,6 +289,7 @@ class GangRegistry:
         annotated = entry.noted()
         _check_total(name, annotated.over(says), field)
         entry.given, entry.annotated, entry.forgotten = says, annotated, False
+        self._link(entry)
         yield from self._define(entry, creation)
 
     # GANG-18
@@ -266,6 +307,7 @@ class GangRegistry:
             raise RefusedError(msg)
         entry.given, entry.annotated, entry.definition = None, NOTHING_SAID, None
         entry.forgotten = True
+        self._link(entry)
         yield TellGang(entry.key, UndefineGang())
 
     def leave(self, name: str, member: MemberKey) -> Iterator[GangRoute]:
@@ -276,10 +318,12 @@ class GangRegistry:
         if not entry.members:  # Without members, earlier annotations no longer count.
             entry.annotated, entry.timed_out = NOTHING_SAID, False
             yield from self._define(entry, entry.creation)
+        self._link(entry)
 
     def gone(self, name: str) -> None:
         """Remove a gang that no longer exists."""
         del self.gangs[name]
+        self._unlink(name)
 
     def _enter(self, name: str) -> GangEntry:
         self.last_key += 1
@@ -341,6 +385,7 @@ class GangRegistry:
                 yield
                 for member, says in piece:
                     entry.add(member, NOTHING_SAID if says == NOTHING_SAID else says)
+            self._link(entry)
         self.last_key, self.guesses.left = facts.last_gang, facts.guesses.gangs
 
     def check(self) -> None:
@@ -351,6 +396,8 @@ class GangRegistry:
             assert entry.name == name
             # Each gang is defined or has members.
             assert entry.definition is not None or entry.members
+            # The links know its lists.
+            assert entry.linked == entry.lists()
             # The members do not contradict each other.
             for field in _SAID:
                 values = [getattr(says, field) for says in entry.members.values()]

@@ -46,6 +46,11 @@ class PriorityClasses:
         """
         return priority_of(event.priority, event.priority_class, self._classes, self.guesses)
 
+    def value_of(self, name: str) -> int | None:
+        """Return the value of a class, or None if it is unknown; this counts as no guess."""
+        known = self._classes.get(name)
+        return None if known is None else known.value
+
     # OBJECT-7
     def set(self, event: AddPriorityClass) -> None:
         """Add a user's priority class, or change it for later asks."""

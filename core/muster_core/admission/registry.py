@@ -77,8 +77,8 @@ class Registry:
     def __init__(self, configuration: Configuration) -> None:
         #: Every application that has not completed, by name.
         self._apps: dict[str, tuple[int, QueueEntry]] = {}
-        #: The name of each application in ``_apps``, by key.
-        self._names: dict[int, str] = {}
+        #: What never changes about each application in ``_apps``, by key.
+        self._identities: dict[int, AppIdentity] = {}
         #: The names of the latest completed applications, without names that are in use again.
         self.completed = LatestNames(KEPT_COMPLETED)
         #: For which group each application counts in the limits of groups.
@@ -156,7 +156,7 @@ class Registry:
     # APP-14
     def complete(self, key: int) -> list[Route]:
         """Remove an application that completes now, and record its name as completed."""
-        self.completed.add(self._names[key])
+        self.completed.add(self._identities[key].name)
         return list(self._leave(key))
 
     def locate(self, app: str) -> int | None:
@@ -188,7 +188,12 @@ class Registry:
 
     def leaf_of(self, key: int) -> QueueEntry:
         """Return the queue of an application."""
-        return self._apps[self._names[key]][1]
+        return self._apps[self._identities[key].name][1]
+
+    # INPUT-11
+    def user_of(self, key: int) -> str | None:
+        """Return the user who submitted an application, or None."""
+        return self._identities[key].user[0]
 
     def apps(self) -> dict[str, int]:
         """Return the keys of all applications that are neither removed nor completed, by name."""
@@ -196,7 +201,7 @@ class Registry:
 
     def knows(self, key: int) -> bool:
         """Return whether an application is neither removed nor completed."""
-        return key in self._names
+        return key in self._identities
 
     def tell(self, event: AddAsk | RemoveAsk | Release | FailBind, origin: Origin) -> TellApp:
         """Return the message for an event that concerns only one application.
@@ -252,12 +257,12 @@ class Registry:
             yield route
         nearest.apps += 1
         self._apps[event.app] = (origin.seq, nearest)
-        self._names[origin.seq] = event.app
         self.completed.discard(event.app)
         # APP-12
         skip = event.tags.get(SKIP_STARTING_TAG) == "true"
         path_there, user = nearest.config.path, (event.user, event.groups)
         identity = AppIdentity(origin.seq, event.app, nearest.key, path_there, skip, user)
+        self._identities[origin.seq] = identity
         yield StartApp(identity)
         group = self.user_groups.enter(origin.seq, nearest, event.groups)
         yield TellApp(origin.seq, Enlist(origin, group))
@@ -297,7 +302,7 @@ class Registry:
     # QUEUE-16
     def _leave(self, key: int) -> Iterator[Route]:
         """Remove an application from its queue, and remove queues that only it kept in use."""
-        _, entry = self._apps.pop(self._names.pop(key))
+        _, entry = self._apps.pop(self._identities.pop(key).name)
         self.user_groups.leave(key)
         entry.apps -= 1
         yield from self.tree.collect(entry)
@@ -321,7 +326,7 @@ class Registry:
                 entry = entries[identity.leaf]
                 entry.apps += 1
                 self._apps[identity.name] = (identity.key, entry)
-                self._names[identity.key] = identity.name
+                self._identities[identity.key] = identity
                 self.user_groups.load(identity.key, identity.user[1], app.group)
         self.completed.load(facts.completed)
         self.classes.load(facts.classes)
@@ -332,9 +337,10 @@ class Registry:
         """Assert the invariants; for tests."""
         self.tree.check()
         # Every application has one name and one key, and each leaf counts its applications.
-        assert self._names == {key: name for name, (key, _) in self._apps.items()}
+        names = {key: identity.name for key, identity in self._identities.items()}
+        assert names == {key: name for name, (key, _) in self._apps.items()}
         assert not self.completed.seen() & self._apps.keys()
-        self.user_groups.check(self._names)
+        self.user_groups.check(names)
         self.completed.check()
         for entry in self.queues.values():
             assert entry.apps == sum(leaf is entry for _, leaf in self._apps.values())

@@ -1,4 +1,4 @@
-"""The properties of queues: values, defaults, inheritance (CONFIG-39 to CONFIG-56).
+"""The properties of queues: values, defaults, inheritance (CONFIG-39 to CONFIG-56, CONFIG-88).
 
 There is one :class:`Property` for each name, and all that is known of a property stands in it: the
 reader, :func:`resolve`, the page of a queue and the reference go by the table. Names are
@@ -24,6 +24,7 @@ from muster_core.values.errors import QuantityError
 from muster_core.values.nearest import did_you_mean
 from muster_core.values.quantities import (
     MAX_INT32,
+    MIN_INT32,
     format_duration,
     parse_duration,
     parse_go_int32,
@@ -70,6 +71,11 @@ def _offset(text: str) -> int:
 # CONFIG-50
 def _int32(text: str) -> int:
     return parse_integer(text, 0, MAX_INT32)
+
+
+# CONFIG-88
+def _signed_int32(text: str) -> int:
+    return parse_integer(text, MIN_INT32, MAX_INT32)
 
 
 # CONFIG-40, CONFIG-55
@@ -149,6 +155,16 @@ PRIORITY_OFFSET: Final = Property(
     Form(_offset, str, "a whole number that fits 32 bits; empty is 0"),
     Inheritance.NOT_ROOT,
     "what is added to its priority, as seen outside",
+)
+_LIMIT: Final[Form[int | None]] = Form(_signed_int32, str, "a whole number that fits 32 bits")
+# CONFIG-88
+PRIORITY_LIMIT: Final[Property[int | None]] = Property(
+    "priority.limit",
+    "priority_limit",
+    _LIMIT,
+    Inheritance.YES,
+    "the highest priority that a submitter of a service with tokens may name",
+    unset="1000000000",
 )
 QUEUE_PRIORITY: Final = Property(
     "queue.priority",
@@ -282,6 +298,7 @@ PROPERTIES: Final[Mapping[str, Property[Any]]] = {
         SORT_BLOCKING,
         PRIORITY_FENCE,
         PRIORITY_OFFSET,
+        PRIORITY_LIMIT,
         QUEUE_PRIORITY,
         QUEUE_RECLAIMABLE,
         QUEUE_CREATE,

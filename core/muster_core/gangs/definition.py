@@ -39,6 +39,7 @@ class GangFields:
         wait_us: How long members may wait, in microseconds.
         groups: The full names of the gangs of its group.
         topology: Which domains its members may or should take; only ``add_gang`` gives it.
+        user: Whose gang it is; only an object gives it, and no decision depends on it.
     """
 
     min_member: int | None = None
@@ -47,6 +48,8 @@ class GangFields:
     wait_us: int | None = None
     groups: tuple[str, ...] | None = None
     topology: Topology | None = None
+    # GANG-53
+    user: str | None = None
 
     # GANG-3, GANG-13
     def lacks_total(self) -> bool:
@@ -65,6 +68,7 @@ class GangFields:
             wait_us=other.wait_us if self.wait_us is None else self.wait_us,
             groups=other.groups if self.groups is None else self.groups,
             topology=other.topology if self.topology is None else self.topology,
+            user=other.user if self.user is None else self.user,
         )
 
 

@@ -12,7 +12,7 @@ from typing import final
 
 @final
 class GangLinks:
-    """The ``groups`` lists of all defined gangs, and the resulting groups."""
+    """The ``groups`` lists of gangs, and the resulting groups."""
 
     def __init__(self) -> None:
         #: The other gangs that each gang names; only gangs that name others.
@@ -30,6 +30,10 @@ class GangLinks:
             for member in known:
                 self._groups[member] = known
         return known
+
+    def has(self, name: str) -> bool:
+        """Return whether a gang names others, or others name it."""
+        return name in self._lists or name in self._named_by
 
     def forget(self, name: str) -> None:
         """Remove a gang that no longer exists from the cache, if it is a group of its own."""

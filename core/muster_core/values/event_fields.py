@@ -173,6 +173,8 @@ def that_make_sense(_: object, attribute: attrs.Attribute[GangFields], value: Ga
             _refuse(f"{attribute.name}.{field}", number, "a whole number of at least 1")
     if value.topology is not None:
         _check_topology(f"{attribute.name}.topology", value.topology)
+    if value.user is not None:
+        _check_text(f"{attribute.name}.user", value.user)
     if value.lacks_total():
         _refuse(f"{attribute.name}.total", value.total, f"at least min_member, {value.min_member}")
 
@@ -204,6 +206,9 @@ def that_members_say(_: object, attribute: attrs.Attribute[GangFields], value: G
     that_make_sense(_, attribute, value)
     if value.topology is not None:
         _refuse(f"{attribute.name}.topology", value.topology, "said by members: add_gang says it")
+    # GANG-53
+    if value.user is not None:
+        _refuse(f"{attribute.name}.user", value.user, "said by members: add_gang says it")
 
 
 def that_define(_: object, attribute: attrs.Attribute[GangFields], value: GangFields) -> None:

@@ -21,7 +21,7 @@ SPEC = {
     " selector? run_for? estimate? retries? command? env? workdir?",
     "remove_ask": "app ask",
     "release": "app ask outcome? message? exit_status? signal? cpu_time? max_memory?",
-    "add_gang": "gang min_member total? mode? wait_time? groups? topology?",
+    "add_gang": "gang min_member total? mode? wait_time? groups? topology? user?",
     "remove_gang": "gang",
     "add_priority_class": "name value preemption_policy?",
     "apply": "manifest",

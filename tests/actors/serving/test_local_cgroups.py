@@ -20,12 +20,12 @@ from tests.actors.serving.test_local import runs
 from tests.actors.serving.test_local_keeper import begun
 from tests.actors.serving.working import (
     APP,
-    QUEUES,
     ends_of,
     job,
     node,
     output,
     patiently,
+    running_commands,
     submit,
     until,
 )
@@ -58,10 +58,9 @@ def serving(folder: Path, base: Path, *arguments: str) -> Served:
     """Start a service in a cgroup, or in its leaf if there is one, as systemd can."""
     leaf = base / LEAF
     enter = f'test -d {leaf} && in={leaf} || in={base}; echo $$ > $in/cgroup.procs; exec "$@"'
-    return Served(
+    return running_commands(
         folder,
-        *("--run", "local", "--no-node", "--state", str(folder / "state"), *arguments),
-        config=QUEUES,
+        *("--no-node", "--state", str(folder / "state"), *arguments),
         prefix=("sh", "-c", enter, "sh"),
     )
 

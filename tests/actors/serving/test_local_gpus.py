@@ -17,7 +17,15 @@ import trio
 from muster.service.local.gpus import Gpus, find_gpus, variables
 from muster_core.values.devices import DeviceStock
 from tests.actors.serving.served import PATIENCE_S, Served
-from tests.actors.serving.working import APP, QUEUES, job, output, patiently, submit, until
+from tests.actors.serving.working import (
+    APP,
+    job,
+    output,
+    patiently,
+    running_commands,
+    submit,
+    until,
+)
 
 TWO = "echo 'NVIDIA A100-SXM4-40GB, 40960'; echo 'NVIDIA A100-SXM4-40GB, 40960'"
 A100 = {"model": "NVIDIA A100-SXM4-40GB", "free": [1000, 1000]}
@@ -44,10 +52,9 @@ def tool(folder: Path, name: str, script: str) -> str:
 
 
 def serving(folder: Path, *arguments: str, path: str, **environment: str) -> Served:
-    return Served(
+    return running_commands(
         folder,
-        *("--run", "local", "--state", str(folder / "state"), *arguments),
-        config=QUEUES,
+        *("--state", str(folder / "state"), *arguments),
         environment={"PATH": path, "CUDA_VISIBLE_DEVICES": "7", **environment},
     )
 

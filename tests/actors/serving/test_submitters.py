@@ -2,74 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 
 import pytest
 
-from muster.service.access.minting import mint
-from muster.service.access.who import Role, Who
-from tests.actors.serving.served import Served
-
-PATH = "/api/v1/events"
-CONFIG = """
-partitions:
-  - name: default
-    queues:
-      - name: root
-        queues:
-          - {name: open, submitacl: "*"}
-          - {name: team, submitacl: "ann,bob", adminacl: "eve heads"}
-"""
-WHO = {
-    "root": Who("root", Role.ADMIN),
-    "ann": Who("ann-laptop", Role.SUBMITTER, "ann", ("staff", "dev")),
-    "bob": Who("bob", Role.SUBMITTER, "bob"),
-    "eve": Who("eve", Role.SUBMITTER, "eve"),
-    "hal": Who("hal", Role.SUBMITTER, "hal", ("heads",)),
-    "zoe": Who("zoe", Role.SUBMITTER, "zoe"),
-    "reader": Who("reader", Role.READER),
-}
-Event = dict[str, object]
-
-
-class People:
-    """A server, and the tokens of some people."""
-
-    def __init__(self, served: Served, secrets: Mapping[str, str]) -> None:
-        self.served = served
-        self.secrets = secrets
-
-    def headers(self, who: str) -> dict[str, str]:
-        return {"Authorization": f"Bearer {self.secrets[who]}"}
-
-    def send(self, who: str, *events: Event, **parameters: str) -> list[str | None]:
-        """Send events as somebody; return the error of each, or None."""
-        answer = self.served.client.post(
-            PATH, json=events, headers=self.headers(who), params=parameters
-        )
-        assert answer.status_code == 200, answer.text
-        found = answer.json()
-        return [one["error"] for one in (found["results"] if parameters else found)]
+from tests.actors.serving.people import PATH, Event, People, app, ask, people_of
 
 
 @pytest.fixture(scope="module")
 def people(tmp_path_factory: pytest.TempPathFactory) -> Iterator[People]:
-    folder = tmp_path_factory.mktemp("served")
-    minted = {name: mint(who) for name, who in WHO.items()}
-    tokens = folder / "tokens"
-    tokens.write_text("".join(f"{token.line()}\n" for _, token in minted.values()), "utf-8")
-    tokens.chmod(0o600)
-    secrets = {name: secret for name, (secret, _) in minted.items()}
-    with Served(folder, "--tokens", str(tokens), config=CONFIG) as served:
-        yield People(served, secrets)
-
-
-def app(name: str, queue: str = "root.open", **more: object) -> Event:
-    return {"op": "add_app", "app": name, "queue": queue, **more}
-
-
-def ask(name: str, ask: str = "x") -> Event:
-    return {"op": "add_ask", "app": name, "ask": ask, "resources": {"vcore": 1}}
+    with people_of(tmp_path_factory.mktemp("served")) as found:
+        yield found
 
 
 def test_applications_belong_to_the_user_of_the_token(people: People) -> None:
@@ -143,40 +86,6 @@ def test_a_name_that_somebody_has_is_not_taken_over(people: People) -> None:
     assert errors[0] == "app: 'taken' is already an application"
     assert errors[1] is not None
     assert "belongs to 'ann'" in errors[1]
-
-
-OTHERS: list[Event] = [
-    {"op": "add_node", "node": "n", "capacity": {"vcore": 1}},
-    {"op": "remove_node", "node": "n"},
-    {"op": "configure", "config": {"partitions": [{"name": "default", "queues": []}]}},
-    {"op": "add_priority_class", "name": "c", "value": 1},
-    {"op": "add_gang", "gang": "g", "min_member": 1},
-    {"op": "remove_gang", "gang": "g"},
-    {"op": "fail_bind", "app": "a", "ask": "x"},
-    {
-        "op": "apply",
-        "manifest": {
-            "apiVersion": "v1",
-            "kind": "Node",
-            "metadata": {"name": "n"},
-            "status": {"allocatable": {"cpu": 1}},
-        },
-    },
-]
-
-
-@pytest.mark.parametrize(
-    "event",
-    OTHERS,
-    ids=[str(event["op"]) for event in OTHERS],
-)
-def test_everything_else_needs_an_admin(people: People, event: Event) -> None:
-    # INPUT-11
-    (error,) = people.send("ann", event)
-
-    assert error is not None
-    if event["op"] != "configure":  # this one is wrong by itself
-        assert error.startswith("op: this needs the role admin")
 
 
 def test_a_reader_sends_nothing(people: People) -> None:

@@ -7,7 +7,7 @@ import os
 import shutil
 import subprocess
 import time
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from functools import cache
 from pathlib import Path
 from typing import Any
@@ -49,10 +49,18 @@ def running_commands(
     *arguments: str,
     config: str = QUEUES,
     environment: Mapping[str, str] | None = None,
+    listen: Sequence[str] = ("127.0.0.1:0",),
+    prefix: Sequence[str] = (),
 ) -> Served:
     """Start a service that runs commands as the user of the tests, who is not root there."""
-    arguments = ("--run", "local", "--trust-local", *arguments)
-    return Served(folder, *arguments, config=config, environment=environment, prefix=as_user())
+    return Served(
+        folder,
+        *("--run", "local", "--trust-local", *arguments),
+        config=config,
+        environment=environment,
+        listen=listen,
+        prefix=(*prefix, *as_user()),
+    )
 
 
 def node(vcores: int = 8, name: str = "here") -> dict[str, object]:

@@ -358,3 +358,49 @@ def test_a_removal_that_is_undone_did_not_happen() -> None:
 
     assert here.min_member() == 2
     assert here.leave("a") == [(GangDefinition(3, 3), 1)]
+
+
+# GANG-54: which gangs lists connect
+
+
+def tied(here: Registry, name: str) -> list[str]:
+    return [entry.name for entry in here.register.tied_to(name)]
+
+
+def test_every_list_connects_also_one_that_does_not_count() -> None:
+    here = Registry()
+    here.join("a", groups=("default/said",))
+    assert tied(here, "default/said") == [NAME]
+    here.define(min_member=1, groups=("default/given",))
+
+    assert here.definition() == GangDefinition(1, 1, groups=("default/said",))
+    assert tied(here, "default/given") == tied(here, "default/said") == [NAME]
+    assert tied(here, "default/other") == tied(here, NAME) == []
+
+
+def test_a_list_connects_no_longer_when_what_says_it_is_gone() -> None:
+    here = Registry()
+    here.join("a", groups=("default/said",))
+    here.define(min_member=1, groups=("default/given",))
+    here.remove()
+    assert tied(here, "default/given") == []
+    assert tied(here, "default/said") == [NAME]
+
+    here.leave("a")
+    assert tied(here, "default/said") == []
+
+
+def test_a_list_that_is_undone_connects_nobody() -> None:
+    here = Registry()
+    undo = here.register.save(NAME)
+    here.define(min_member=1, groups=("default/h",))
+    undo()
+    assert tied(here, "default/h") == []
+
+    here.define(min_member=1, groups=("default/h",))
+    undo = here.register.save(NAME)
+    here.define(update=True, min_member=1, groups=("default/i",))
+    undo()
+    here.register.check()
+    assert tied(here, "default/h") == [NAME]
+    assert tied(here, "default/i") == []

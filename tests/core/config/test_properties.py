@@ -36,6 +36,7 @@ EVERY_OTHER_VALUE = {
     "application.sort.blocking": ("enabled", "blocking", True),
     "priority.policy": ("fence", "fence", True),
     "priority.offset": ("-7", "offset", -7),
+    "priority.limit": ("-7", "priority_limit", -7),
     "queue.priority": ("7", "queue_priority", 7),
     "queue.reclaimable": ("false", "reclaimable", False),
     "queue.create": ("disabled", "create", False),
@@ -61,6 +62,7 @@ INHERITED = {
     "preemption.required.node",
     "bind.retry.delay",
     "estimate.default",
+    "priority.limit",
 }
 
 

@@ -342,6 +342,7 @@ GANGS: Final = Kind(
         number("timed out", "timed_out"),
         Field("members", _counts_of_members, folds=True),
         number("missing", "missing"),
+        name("user", "user", wide=True),
         Field("topology", _topology, wide=True),
         Field("time left", lambda item: _left(item.get("left")), wide=True),
     ),

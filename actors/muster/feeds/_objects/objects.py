@@ -29,7 +29,7 @@ from muster.feeds._objects.cluster import (
     unless_empty,
 )
 from muster.feeds._objects.gang_marks import OBJECT_MARKS, Marks, Place, Spoken, spoken
-from muster.feeds._objects.pods import POD, POD_NAME, name_of_pod, pod
+from muster.feeds._objects.pods import ANNOTATIONS, POD, POD_NAME, name_of_pod, pod, user_info
 from muster.feeds._objects.shapes import Shape, part
 from muster_core.events import (
     AddGang,
@@ -101,8 +101,11 @@ def _group_name(values: Values) -> str:
 # OBJECT-9
 def _pod_group(values: Values) -> AddGang:
     marks = values.get("marks")
-    said = spoken({"metadata.annotations": marks} if isinstance(marks, Marks) else {})
+    said = spoken({ANNOTATIONS: marks} if isinstance(marks, Marks) else {})
     own = {name: values[name] for name in ("min_member", "wait_us") if name in values}
+    # OBJECT-28
+    if isinstance(marks, Marks) and (about := user_info(marks)).user is not None:
+        own["user"] = about.user
     least = Place("spec.minMember", cast("int", values["min_member"]))
     whole = Spoken({**said.values, **own}, {**said.places, "min_member": least})
     return AddGang(_group_name(values), whole.fields)

@@ -30,7 +30,7 @@ QUEUE_LABELS: Final = ("queue", "scheduling.volcano.sh/queue-name")
 # OBJECT-20
 _FINISHED: Final = frozenset({"Succeeded", "Failed"})
 _LABELS: Final = "metadata.labels"
-_ANNOTATIONS: Final = "metadata.annotations"
+ANNOTATIONS: Final = "metadata.annotations"
 
 Values = Mapping[str, object]
 
@@ -99,7 +99,7 @@ def pod(values: Values) -> PodObject:
     """
     labels = _marks(values, "labels").texts
     queues = (labels[label] for label in QUEUE_LABELS if labels.get(label))
-    about = _user_info(values)
+    about = user_info(_marks(values, "annotations"))
     finished = values.get("phase") in _FINISHED
     return PodObject(
         app=_application(values),
@@ -117,7 +117,7 @@ def pod(values: Values) -> PodObject:
 # OBJECT-14
 def _ask(values: Values) -> AddAsk | None:
     said = spoken(
-        {_LABELS: _marks(values, "labels"), _ANNOTATIONS: _marks(values, "annotations")},
+        {_LABELS: _marks(values, "labels"), ANNOTATIONS: _marks(values, "annotations")},
         _namespace(values),
     )
     member = membership(said)
@@ -157,12 +157,17 @@ def _namespace(values: Values) -> str:
 
 
 # OBJECT-28
-def _user_info(values: Values) -> UserInfo:
-    written = _marks(values, "annotations").texts.get(USER_INFO)
+def user_info(marks: Marks) -> UserInfo:
+    """Return what the annotations of a Pod or a PodGroup say of a user.
+
+    Raises:
+        FieldError: If it is malformed.
+    """
+    written = marks.texts.get(USER_INFO)
     try:
         return UserInfo() if written is None else read_user_info(written)
     except FieldError as error:
-        raise error.inside(_ANNOTATIONS) from None
+        raise error.inside(ANNOTATIONS) from None
 
 
 def _marks(values: Values, name: str) -> Marks:

@@ -254,4 +254,6 @@ def _add_gang(event: AddGang) -> Written:
         written["groups"] = [*says.groups]
     if says.topology is not None:
         written["topology"] = {**says.topology.written()}
+    if says.user is not None:
+        written["user"] = says.user
     return written

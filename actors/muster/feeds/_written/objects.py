@@ -91,6 +91,8 @@ def _pod_group(gang: AddGang) -> Written:
     if gang.says.wait_us is not None:
         spec["scheduleTimeoutSeconds"] = _whole(gang.says.wait_us)
     marks = object_marks(gang.says)
+    if gang.says.user is not None:
+        marks[USER_INFO] = json.dumps({"user": gang.says.user})
     metadata = _named(gang.gang) | without({"annotations": marks})
     return _form(_POD_GROUP, metadata, spec=spec)
 

@@ -30,12 +30,18 @@ class TokenAccess:
 
     def __init__(self, path: Path) -> None:
         self.path = path
-        self._tokens = read_tokens(path)
+        self.take(read_tokens(path))
 
     # ACCESS-4
     def take(self, tokens: Tokens) -> None:
         """Take other tokens; those that are not among them stop to work now."""
         self._tokens = tokens
+        self._users = tokens.users()
+
+    @property
+    def users(self) -> frozenset[str]:
+        """All users whom a token names."""
+        return self._users
 
     # ACCESS-3
     def who(self, request: HTTPConnection, /) -> Who:

@@ -74,6 +74,11 @@ class Tokens:
                 found = one.who
         return found
 
+    # INPUT-23
+    def users(self) -> frozenset[str]:
+        """Return all users whom a token names."""
+        return frozenset(one.who.user for one in self.tokens if one.who.user is not None)
+
     def names(self) -> Iterator[str]:
         """Yield the names of all tokens."""
         return (one.who.name for one in self.tokens)

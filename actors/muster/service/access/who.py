@@ -56,6 +56,11 @@ NOBODY: Final = Who("", Role.ANYONE)
 class Access(Protocol):
     """Knows who sends a request."""
 
+    @property
+    def users(self) -> frozenset[str]:
+        """All users whom a token names."""
+        ...
+
     def who(self, request: HTTPConnection, /) -> Who:
         """Return who sends a request.
 
@@ -77,6 +82,8 @@ class Access(Protocol):
 @final
 class OpenAccess:
     """Access without tokens: everybody who reaches the service may do everything."""
+
+    users: Final[frozenset[str]] = frozenset()
 
     def who(self, request: HTTPConnection, /) -> Who:
         """Return everybody."""

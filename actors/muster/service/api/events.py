@@ -133,7 +133,9 @@ async def _tried(asked: Asked, made: Sequence[Event | str]) -> Response:
     """Return what events would lead to; nothing changes, and no key is kept."""
     service = asked.service
     events = [one for one in made if not isinstance(one, str)]
-    tried = await try_events(service, service.intake.dry_runs, events, guard_of(asked.who))
+    tried = await try_events(
+        service, service.intake.dry_runs, events, guard_of(asked.who, service.access.users)
+    )
     results = await _results(asked, made, tried.errors)
     # INPUT-32
     is_refused = _is_atomic(asked) and not all(one["ok"] for one in results)
@@ -162,7 +164,8 @@ async def _outcome(
 
 async def _let_in(asked: Asked, made: Sequence[Event | str], request: RequestKey | None) -> Outcome:
     """Let events in; of an atomic request all or none."""
-    service, guard, is_atomic = asked.service, guard_of(asked.who), _is_atomic(asked)
+    service, is_atomic = asked.service, _is_atomic(asked)
+    guard = guard_of(asked.who, service.access.users)
     if is_atomic and any(isinstance(one, str) for one in made):
         # One is invalid, so none is let in, whatever the state is. It says what else is wrong.
         events = [one for one in made if not isinstance(one, str)]

@@ -51,6 +51,12 @@ class GangRow:
             "topology": None if topology is None else topology.written(),
         }
 
+    # GANG-53
+    def user(self) -> str | None:
+        """Return whose it is, or None if it is nobody's."""
+        owner = self.looking.machine.admission.owner_of_gang(self.gang.name)
+        return None if owner is None or owner.gang != self.gang.name else owner.user
+
     def end_us(self) -> int | None:
         """Return when its present wait is over, or None."""
         return next(self.looking.view.timers.ends(self.gang), None)
@@ -116,6 +122,13 @@ GANGS: Final = Table[GangRow](
             "its definition with defaults filled in, `wait_time` in seconds and `topology` as in "
             "a feed; null if it has none",
             lambda row: row.definition(),
+        ),
+        Column(
+            "user",
+            schemas.maybe(schemas.TEXT),
+            "whose it is: the `user` of its object, else that of the application of its first "
+            "member; null if it is nobody's",
+            lambda row: row.user(),
         ),
         Column(
             "satisfied", schemas.BOOLEAN, "whether it is satisfied", lambda row: row.gang.satisfied

@@ -91,6 +91,8 @@ class Settings:
         scheduling_order: ``scheduling.order`` as the queue itself says it.
         backfill_depth: ``backfill.depth`` as the queue itself says it, 1 … 100.
         estimate_us: ``estimate.default`` in microseconds, or None if it is unknown.
+        priority_limit: ``priority.limit``, an int32; None if neither the queue nor one above it
+            says so. No decision depends on it: a service refuses asks by it.
     """
 
     sort_policy: SortPolicy = SortPolicy.FIFO
@@ -110,6 +112,7 @@ class Settings:
     scheduling_order: SchedulingOrder = SchedulingOrder.GREEDY
     backfill_depth: int = 1
     estimate_us: int | None = None
+    priority_limit: int | None = None
 
 
 @final

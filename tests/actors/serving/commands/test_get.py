@@ -25,7 +25,7 @@ FEED = """
 - {op: add_node, node: odd, capacity: {vcore: 10m, memory: 23194904Ki}}
 - {op: add_app, app: etl, queue: root.prod, user: olga}
 - {op: add_ask, app: etl, ask: load, resources: {vcore: 3, memory: 1Gi}, count: 3}
-- {op: add_gang, gang: ring, min_member: 2, topology: {spread: zone, max: 1}}
+- {op: add_gang, gang: ring, min_member: 2, user: olga, topology: {spread: zone, max: 1}}
 - {op: add_app, app: train, queue: root.dev}
 - {op: add_ask, app: train, ask: w, resources: {vcore: 9}, gang: ring}
 """
@@ -77,7 +77,9 @@ def test_every_kind_has_a_table() -> None:
     assert [row[0] for row in rows("queues")] == ["queue", "root", "root.dev", "root.prod"]
     assert rows("apps")[1][:4] == ["etl", "root.prod", "Starting", "olga"]
     assert rows("gangs")[1][:3] == ["default/ring", "Strict", "2"]
-    assert "spread: zone, max: 1" in run("get", "gangs", "-o", "wide").stdout
+    (gang,) = run("get", "gangs", "-o", "wide").stdout.splitlines()[2:]
+    assert "olga" in gang
+    assert "spread: zone, max: 1" in gang
     assert rows("nodes")[1] == ["n1", "yes", "memory 1Gi, vcore 3", "memory 8Gi, vcore 4", "1"]
     assert rows("nodes")[2] == ["odd", "yes", "memory 23194904Ki, vcore 0.01", "0"]
     assert "zone east" in run("get", "nodes", "-o", "wide").stdout

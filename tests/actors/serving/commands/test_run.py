@@ -16,7 +16,7 @@ import pytest
 
 from tests.actors.cli.helpers import run, run_json
 from tests.actors.serving.served import PATIENCE_S, Served
-from tests.actors.serving.working import QUEUES, patiently, submit
+from tests.actors.serving.working import QUEUES, patiently, running_commands, submit
 
 MUSTER = (sys.executable, "-m", "muster")
 
@@ -24,8 +24,7 @@ MUSTER = (sys.executable, "-m", "muster")
 @pytest.fixture(scope="module")
 def served(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Served]:
     folder = tmp_path_factory.mktemp("served")
-    options = ("--run", "local", "--no-node", "--grace", "1")
-    with Served(folder, *options, config=QUEUES) as one:
+    with running_commands(folder, "--no-node", "--grace", "1") as one:
         capacity = {"vcore": 100, "memory": "64Gi"}
         submit(one.client, {"op": "add_node", "node": "here", "capacity": capacity})
         yield one
@@ -225,15 +224,15 @@ def test_a_closed_pipe_cancels_it(served: Served) -> None:
 
 def test_a_server_that_starts_again(tmp_path: Path) -> None:
     # CLIENT-13, LOCAL-10
-    state, go = ("--run", "local", "--state", str(tmp_path / "state")), tmp_path / "go"
+    state, go = ("--state", str(tmp_path / "state")), tmp_path / "go"
     script = f"echo one; until test -f {go}; do sleep 0.05; done; echo two; exit 6"
-    with Served(tmp_path, *state, config=QUEUES) as first:
+    with running_commands(tmp_path, *state) as first:
         url = first.urls[0]
         with started("run", "--server", url, "--", "sh", "-c", script) as process:
             assert process.stdout is not None
             assert process.stdout.readline() == b"one\n"
             first.kill()
-            with Served(tmp_path, *state, config=QUEUES, listen=[url.removeprefix("http://")]):
+            with running_commands(tmp_path, *state, listen=[url.removeprefix("http://")]):
                 go.touch()
                 out, told = process.communicate(timeout=PATIENCE_S)
 
@@ -260,7 +259,7 @@ def test_nobody_runs_commands(tmp_path: Path) -> None:
 def test_a_queue_has_to_be_named_if_there_are_several(tmp_path: Path) -> None:
     # CLIENT-11
     queues = QUEUES.replace("[{name: jobs}]", "[{name: jobs}, {name: more}]")
-    with Served(tmp_path, "--run", "local", config=queues) as several:
+    with running_commands(tmp_path, config=queues) as several:
         result = finished("run", "--server", several.urls[0], "--", "true")
 
         assert result.returncode == 2

@@ -36,7 +36,9 @@ async def _apply(viewed: Viewed) -> Response:
     """Let the events of a form in, and say what became of each."""
     form = await viewed.form()
     made = await _made(viewed, form)
-    outcome = await submit(viewed.service, made, guard=guard_of(viewed.who))
+    outcome = await submit(
+        viewed.service, made, guard=guard_of(viewed.who, viewed.service.access.users)
+    )
     results = await viewed.service.client.pace.take(results_of(made, outcome.errors))
     return shown(
         viewed, "applied.html", results=results, outcome=outcome, what=form.text("what", "")
@@ -49,7 +51,9 @@ async def _try(viewed: Viewed) -> Response:
     made = await _made(viewed, await viewed.form())
     events = [one for one in made if not isinstance(one, str)]
     dry_runs = viewed.service.intake.dry_runs
-    tried = await try_events(viewed.service, dry_runs, events, guard_of(viewed.who))
+    tried = await try_events(
+        viewed.service, dry_runs, events, guard_of(viewed.who, viewed.service.access.users)
+    )
     results = await viewed.service.client.pace.take(results_of(made, tried.errors))
     following = await Following.of(viewed, tried.decisions)
     return shown(viewed, "tried.html", results=results, following=following)

@@ -30,7 +30,7 @@ def refusal_of(viewed: Viewed, looking: Looking, events: Sequence[Mapping[str, R
         return "This is the past, which nothing changes: go back to the present first."
     if who.role < Role.SUBMITTER:
         return f"This needs the role submitter; {who.name!r} has the role reader."
-    guard = guard_of(who)
+    guard = guard_of(who, viewed.service.access.users)
     if guard is None:
         return ""
     for number, value in enumerate(events):
