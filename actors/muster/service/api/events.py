@@ -91,6 +91,7 @@ async def _submit(asked: Asked) -> Response:
     made = await asked.service.client.pace.take(read) if len(body) > _SMALL else all_at_once(read)
     if asked.value("dry_run", bool):
         return await _tried(asked, made)
+    # INPUT-33
     content = (media.encode(), body, *((b"atomic",) if _is_atomic(asked) else ()))
     outcome, headers = await _outcome(asked, made, content)
     results = await _results(asked, made, outcome.errors)

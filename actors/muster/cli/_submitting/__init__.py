@@ -1,0 +1,1 @@
+"""What users submit, run and wait for: ``muster run`` and ``muster submit``."""
