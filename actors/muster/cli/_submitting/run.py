@@ -163,7 +163,7 @@ def _default_queue(server: Server) -> str:
     """
     queues = server.get("queues", limit=1000)["items"]
     found = [str(one["queue"]) for one in queues if one["leaf"] and not one["draining"]]
-    if _DEFAULT in found:
+    if not found or _DEFAULT in found:  # a service without a configuration has it when it is used
         return _DEFAULT
     if len(found) != 1:
         more = ", …" if len(found) > _QUEUES else ""

@@ -268,6 +268,14 @@ def test_a_queue_has_to_be_named_if_there_are_several(tmp_path: Path) -> None:
         assert named.returncode == 0, named.stderr
 
 
+def test_no_queue_is_named_without_a_configuration(tmp_path: Path) -> None:
+    # CLIENT-11
+    with Served(tmp_path, "--run", "local", config=None) as plain:
+        for _ in range(2):
+            done = finished("run", "--server", plain.urls[0], "--", "true")
+            assert (done.returncode, done.stderr) == (0, "")
+
+
 def test_nobody_is_there() -> None:
     # CLIENT-14
     with started("run", "--server", "http://127.0.0.1:9", "--", "true") as process:
