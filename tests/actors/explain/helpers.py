@@ -7,6 +7,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any, final
 
+import attrs
 import trio
 
 from muster.explain import AT_ONCE, Answer, Remedy, explain
@@ -14,6 +15,7 @@ from muster.explain._moment import replay_until
 from muster.explain._trials import node_of
 from muster.feeds import FeedItem, Raw, RawEvent, Settle, parse, read_feed
 from muster.replay import replay
+from muster.replay._plainly import let_in_plainly
 from muster_core.coordinator.forecast import forecast
 from muster_core.coordinator.plain import PlainScheduler
 from muster_core.decisions import Announced, Kind
@@ -102,6 +104,25 @@ def helps(items: Sequence[FeedItem], answer: Answer, remedy: Remedy) -> bool:
         assert made.starts_at_us == remedy.starts
     before = replay_until(items, answer.at_us).scheduler
     return not starts_alone(before, answer) and starts_alone(after, answer)
+
+
+# OUTLOOK-30
+def still_helps(
+    items: Sequence[FeedItem], answer: Answer, remedy: Remedy, events: Sequence[dict[str, Any]]
+) -> bool:
+    """Say whether less than a remedy does the same.
+
+    If it does not help at once, the least was looked for where the others have ended already: so
+    the change comes after that.
+    """
+    if remedy.starts == AT_ONCE:
+        return helps(items, answer, attrs.evolve(remedy, events=tuple(events)))
+    scheduler = replay_until(items, answer.at_us).scheduler
+    starts_alone(scheduler, answer)
+    for item in parse(RawEvent(number, None, one) for number, one in enumerate(events)):
+        let_in_plainly(scheduler, item)
+    scheduler.settle()
+    return node_of(scheduler, answer.app, answer.ask) is not None
 
 
 def starts_alone(scheduler: PlainScheduler, answer: Answer) -> bool:
