@@ -119,7 +119,7 @@ class Backfilling:
 
         An ask that takes less time may still pass.
         """
-        if not leaf.may_hide or leaf.slots or ask.gang is not None:
+        if not leaf.may_hide or leaf.under_limits or leaf.slots or ask.gang is not None:
             return
         scope = self._state.scopes.backfill(leaf)
         if scope is not None and self._in_force.is_saturated(scope):

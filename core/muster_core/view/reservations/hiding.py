@@ -70,10 +70,9 @@ class Hiding:
         if seen == self._seen:
             return
         self._seen = seen
-        may = state.shapes.singles & ~self._strict_gangs()
         for queue in state.queues.values():
             if isinstance(queue, LeafView) and queue.pending_mask and self._concerns_nobody(queue):
-                self._hide_in(queue, may)
+                self._hide_in(queue)
         state.refresh()
 
     def _concerns_nobody(self, leaf: LeafView) -> bool:
@@ -86,18 +85,13 @@ class Hiding:
             return True
         return scopes.backfill(leaf) is not None and self._in_force.is_saturated(scope)
 
-    def _hide_in(self, leaf: LeafView, may: int) -> None:
-        admitted = EVERY_SHAPE
+    def _hide_in(self, leaf: LeafView) -> None:
+        shapes, admitted = self._state.shapes, EVERY_SHAPE
         for queue in leaf.line:
             admitted &= queue.admits
-        mask = leaf.pending_mask & may & ~(self._state.nodes.fitting & admitted)
-        if leaf.hide(mask):
+        pending = leaf.pending_mask & shapes.singles | shapes.gangs
+        is_new = leaf.hide(pending & ~(self._state.fitting & admitted))
+        if leaf.under_limits:
+            leaf.hide_refused(shapes)
+        if is_new or leaf.under_limits:
             self._state.note_hidden(leaf)
-
-    def _strict_gangs(self) -> int:
-        """Return the shapes under which Strict gangs are offered: if one fails, that has an effect."""
-        mask = 0
-        for gang in self._state.gang_index.strict.values():
-            for slot in gang.slots.values():
-                mask |= 1 << slot.visit_bit
-        return mask

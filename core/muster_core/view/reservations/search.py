@@ -12,12 +12,13 @@ from muster_core.values.resources import MAX_QUANTITY
 from muster_core.view.gangs.standing import topology_of
 from muster_core.view.reservations.later.first_nodes import FirstNodes
 from muster_core.view.reservations.later.projection import Projection
-from muster_core.view.reservations.later.releases import releases, releases_on
+from muster_core.view.reservations.later.releases import releases, releases_of, releases_on
 from muster_core.view.reservations.later.rooms import NOW, Rooms
 from muster_core.view.topology.difference import Difference
+from muster_core.view.tree.user_limit import ViewLimit
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Sequence
+    from collections.abc import Iterable, Iterator, Sequence
 
     from muster_core.gangs.topology import Topology
     from muster_core.owners.messages.asks import Ask
@@ -87,7 +88,10 @@ class Search:
         """Return the first instant at which a party can be placed, and where; None if never."""
         if self._opens_nodes():
             return self._find_anywhere(party, NOW)
-        timeline = self._timeline(party)
+        since = self._headroom_since(party)
+        if since is None:
+            return None
+        timeline = self._timeline(party, since)
         earliest = next((at for at, _ in timeline), None)
         if earliest is None:
             return None
@@ -103,7 +107,37 @@ class Search:
             kept.keeps(*member) for other in self._others for member, _ in other.places
         )
 
-    def _timeline(self, party: Party) -> Timeline:
+    # BACKFILL-19
+    def _headroom_since(self, party: Party) -> Instant | None:
+        """Return from when on queues and limits leave enough for a party; None if never.
+
+        Once they do, they do so at any later instant: there is only less that uses them.
+        """
+        state, since = self._state, NOW
+        for one, lacks in lacking(state, party.members, self._others):
+            if isinstance(one, ViewLimit):
+                apps: Iterable[ViewApp] = one.apps.values()
+            else:
+                apps = (app for leaf in state.leaves_below(one) for app in leaf.apps.values())
+            ahead = sorted(releases_of(state, apps, self._now_us), key=attrgetter("at"))
+            if ahead and not ahead[0].at[0]:
+                self.until_us = min(self.until_us, ahead[0].at[1])
+            for release in ahead:
+                ask = release.allocation.ask
+                if ask.gang in party.group:
+                    continue
+                for name in [name for name in lacks if ask.resources[name]]:
+                    lacks[name] -= ask.resources[name]
+                    if lacks[name] <= 0:
+                        del lacks[name]
+                if not lacks:
+                    since = max(since, release.at)
+                    break
+            else:
+                return None
+        return since
+
+    def _timeline(self, party: Party, since: Instant) -> Timeline:
         """Return the room for a party beside what others hold.
 
         Which devices others will hold is not known yet; so these count as if nobody held them.
@@ -113,17 +147,17 @@ class Search:
         if others and not any(member.ask.shape.devices for member in others):
             held = self._with_others()
         names = {name for other in self._others for _, name in other.places}
-        return self._rooms.timeline(party.members, party.group, self._now_us, held, names)
+        return self._rooms.timeline(
+            party.members, party.group, self._now_us, held, names, since=since
+        )
 
     def _is_about_nodes_alone(self, party: Party) -> bool:
-        """Return whether nothing but the room on nodes decides where the members of a party fit.
+        """Return whether nothing but the room on nodes decides where members fit in the headroom.
 
         Who of them is next does not depend on who is placed then.
         """
         app = party.members[0].app
-        if any(one.app is not app or has_topology(self._state, one) for one in party.members):
-            return False
-        return has_headroom_now(self._state, party.members, self._others)
+        return not any(one.app is not app or has_topology(self._state, one) for one in party.members)
 
     def _find_among(
         self, party: Party, timeline: Timeline
@@ -230,31 +264,37 @@ def has_quotas(state: ViewState, app: ViewApp) -> bool:
     return bool(app.limits) or any(queue.config.max.amounts for queue in state.leaf_of(app).line)
 
 
-def has_headroom_now(
+def lacking(
     state: ViewState, members: Iterable[Member], others: Iterable[Reservation]
-) -> bool:
-    """Return whether queues and limits leave enough for members together, beside others, now.
-
-    Then they do so at any later instant: there is only less that uses them.
+) -> Iterator[tuple[ViewQueue | ViewLimit[ViewApp], dict[str, int]]]:
+    """Yield the queues and limits that leave too little for members together, beside others, now.
 
     Args:
         state: The view.
         members: The members.
         others: What is reserved for others.
+
+    Yields:
+        A queue or a limit, and how much it lacks of each type.
     """
     apps = {member.app.identity.key: member.app for member in members}
     if not any(has_quotas(state, app) for app in apps.values()):
-        return True
+        return
     difference = Difference(state)
     for other in others:
         for member, _ in other.places:
             if member.is_pending():
                 difference.count(*member, 1)
-    for member in members:
-        if not difference.has_headroom(*member):
-            return False
-        difference.count(*member, 1)
-    return True
+    wanted: dict[ViewQueue | ViewLimit[ViewApp], set[str]] = {}
+    for app, ask in members:
+        difference.count(app, ask, 1)
+        for one in (*state.leaf_of(app).line, *app.limits):
+            wanted.setdefault(one, set()).update(ask.resources)
+    for one, names in wanted.items():
+        over = difference.over(one)
+        lacks = {name: over[name] for name in over if name in names}
+        if lacks:
+            yield one, lacks
 
 
 def hold_all(state: ViewState, projection: Projection, others: Iterable[Reservation]) -> None:

@@ -187,6 +187,7 @@ class Timeline:
         until_us: The first expected end on which they depend, in microseconds.
         instead: The stages of some nodes that others hold, in order, to be taken instead.
         names: The names of these nodes.
+        since: The first instant that counts.
     """
 
     def __init__(
@@ -196,30 +197,41 @@ class Timeline:
         until_us: int,
         instead: Sequence[_Stage] = (),
         names: Collection[str] = (),
+        *,
+        since: Instant = NOW,
     ) -> None:
         self._needs = needs
         self._stages = stages
         self._instead = instead
         self._names = names
+        self._since = since
         self.until_us = until_us
 
     def __iter__(self) -> Iterator[tuple[Instant, Mapping[str, _Counts]]]:
         """Yield each instant at which there may be room for all members, and the nodes with room.
 
         Instants at which nothing changes on these nodes are left out, and the first may be
-        :data:`NOW`. The dictionary of nodes changes afterwards.
+        :data:`NOW`, or that from which on instants count. The dictionary of nodes changes afterwards.
         """
-        needs = self._needs
+        needs, since = self._needs, self._since
         totals, nothing = [0] * len(needs), (0,) * len(needs)
         nodes: dict[str, _Counts] = {}
+        is_enough, is_to_come = False, since > NOW
         for at, some in groupby(self._in_order(), key=itemgetter(0)):
+            if is_to_come and at >= since:
+                is_to_come = False
+                if is_enough and at > since:
+                    yield since, nodes
             for _, name, room in some:
                 before = nodes.get(name, nothing)
                 for number, count in enumerate(room):
                     totals[number] += count - before[number]
                 nodes[name] = room
-            if all(map(int.__ge__, totals, needs)):
+            is_enough = all(map(int.__ge__, totals, needs))
+            if is_enough and at >= since:
                 yield at, nodes
+        if is_enough and is_to_come:
+            yield since, nodes
 
     def _in_order(self) -> Iterable[_Stage]:
         if not self._names:
@@ -248,6 +260,8 @@ class Rooms:
         now_us: int,
         held: Projection | None = None,
         names: Collection[str] = (),
+        *,
+        since: Instant = NOW,
     ) -> Timeline:
         """Return the room for the members of a party.
 
@@ -257,17 +271,18 @@ class Rooms:
             now_us: The present instant, in microseconds.
             held: The view, in which others hold some nodes; it changes.
             names: The names of these nodes.
+            since: The first instant that counts.
         """
         state, sought = self._state, _Members(self._state, members, group)
         known = self._of(sought.key)
         known.refresh(sought, now_us)
         needs = list(sought.needs.values())
         if held is None:
-            return Timeline(needs, known.stages, known.until_us)
+            return Timeline(needs, known.stages, known.until_us, since=since)
         there = [state.nodes.nodes[name] for name in names if name in state.nodes.nodes]
         with_others = [stages_of(state, sought, node, now_us, held) for node in there]
         instead = sorted(stage for one in with_others for stage in one.stages)
-        return Timeline(needs, known.stages, known.until_us, instead, names)
+        return Timeline(needs, known.stages, known.until_us, instead, names, since=since)
 
     def _of(self, key: tuple[object, ...]) -> _Known:
         if self._reconfigured != self._state.reconfigured or len(self._known) > _MOST:
