@@ -236,7 +236,9 @@ class Permits:
             return True
         gang_index = self._state.gang_index
         group = gang_index.group_of(gang)
-        return any(one.name in gang_index.strict for one in group.gangs) and self._is_left_out(group)
+        return any(one.name in gang_index.strict for one in group.gangs) and self._is_left_out(
+            group
+        )
 
     def _is_left_out(self, group: ViewGroup) -> bool:
         """Return whether a group had a turn, but was not tried since it was sure not to fit."""

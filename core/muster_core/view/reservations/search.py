@@ -10,10 +10,11 @@ import attrs
 
 from muster_core.values.resources import MAX_QUANTITY
 from muster_core.view.gangs.standing import topology_of
+from muster_core.view.reservations.holdings import Holdings
 from muster_core.view.reservations.later.first_nodes import FirstNodes
 from muster_core.view.reservations.later.projection import Projection
-from muster_core.view.reservations.later.releases import releases, releases_of, releases_on
-from muster_core.view.reservations.later.rooms import NOW, Rooms
+from muster_core.view.reservations.later.releases import releases, releases_of
+from muster_core.view.reservations.later.rooms import NOW, Place, Rooms
 from muster_core.view.topology.difference import Difference
 from muster_core.view.tree.user_limit import ViewLimit
 
@@ -29,9 +30,6 @@ if TYPE_CHECKING:
     from muster_core.view.state.view_state import ViewState
     from muster_core.view.tree.application import ViewApp
     from muster_core.view.tree.queue import ViewQueue
-
-Place = tuple["Member", str]
-"""A member of a party, and the name of the node that is reserved for it."""
 
 
 @final
@@ -67,6 +65,7 @@ class Search:
         now_us: The present instant, in microseconds.
         others: The other reservations of the scope that are in force.
         rooms: How much room nodes will have for parties.
+        holdings: What others are to hold.
     """
 
     def __init__(
@@ -75,11 +74,14 @@ class Search:
         now_us: int,
         others: Sequence[Reservation],
         rooms: Rooms | None = None,
+        holdings: Holdings | None = None,
     ) -> None:
         self._state = state
         self._now_us = now_us
         self._others = others
         self._rooms = Rooms(state) if rooms is None else rooms
+        self._holdings = Holdings(state) if holdings is None else holdings
+        self._holdings.follow(others)
         #: The first known end on which the results depend, in microseconds.
         self.until_us = MAX_QUANTITY
 
@@ -97,7 +99,7 @@ class Search:
             return None
         # What has room already is not held up by nodes alone.
         if earliest > NOW and self._is_about_nodes_alone(party):
-            return self._find_among(party, timeline)
+            return self._find_among(party, timeline, since)
         return self._find_anywhere(party, earliest)
 
     def _opens_nodes(self) -> bool:
@@ -142,14 +144,8 @@ class Search:
 
         Which devices others will hold is not known yet; so these count as if nobody held them.
         """
-        others = [member for other in self._others for member, _ in other.places]
-        held = None
-        if others and not any(member.ask.shape.devices for member in others):
-            held = self._with_others()
-        names = {name for other in self._others for _, name in other.places}
-        return self._rooms.timeline(
-            party.members, party.group, self._now_us, held, names, since=since
-        )
+        held = {} if self._holdings.has_devices else self._holdings.amounts
+        return self._rooms.timeline(party.members, party.group, self._now_us, held, since)
 
     def _is_about_nodes_alone(self, party: Party) -> bool:
         """Return whether nothing but the room on nodes decides where members fit in the headroom.
@@ -157,25 +153,46 @@ class Search:
         Who of them is next does not depend on who is placed then.
         """
         app = party.members[0].app
-        return not any(one.app is not app or has_topology(self._state, one) for one in party.members)
+        return not any(
+            one.app is not app or has_topology(self._state, one) for one in party.members
+        )
 
     def _find_among(
-        self, party: Party, timeline: Timeline
+        self, party: Party, timeline: Timeline, since: Instant
     ) -> tuple[Instant, tuple[Place, ...]] | None:
         """Return the first start of a party, looking at no nodes but those with room for a member.
 
         What it finds is what the releases one by one would tell: other nodes have no effect.
         """
         self.until_us = min(self.until_us, timeline.until_us)
-        nodes = self._state.nodes.nodes
         members = Projection(self._state).order().sorted(party.members)
+        # Who of several kinds has which node depends on more than the room for each.
+        is_remembered = timeline.is_of_one_kind and not (
+            self._holdings.has_devices or self._state.nodes.is_by_ask
+        )
+        known = timeline.room.remembered((since, members)) if is_remembered else None
+        if known is not None:
+            return known[0]
+        found = self._place_at_first(timeline, members)
+        if is_remembered:
+            timeline.room.remember((since, members), found)
+        return found
+
+    def _place_at_first(
+        self, timeline: Timeline, members: Sequence[Member]
+    ) -> tuple[Instant, tuple[Place, ...]] | None:
+        nodes, holdings = self._state.nodes.nodes, self._holdings
         for at, names in timeline:
             projection, some = Projection(self._state), [nodes[name] for name in names]
             for node in some:
-                for release in releases_on(self._state, node, self._now_us):
-                    if release.at <= at and release.allocation.ask.gang not in party.group:
-                        projection.free(release.allocation, node)
-            hold_all(self._state, projection, self._others)
+                for release in timeline.room.ahead_on(node.name):
+                    if release.at > at:
+                        break
+                    projection.free(release.allocation, node)
+                if not holdings.has_devices:
+                    projection.occupy(node, holdings.amounts.get(node.name, ()))
+            if holdings.has_devices:
+                hold_all(self._state, projection, self._others)
             places = _place_in_turn(FirstNodes(projection, some), members)
             if places is not None:
                 return at, places
@@ -209,11 +226,6 @@ class Search:
         projection = Projection(self._state)
         hold_all(self._state, projection, self._others)
         return self._place(projection, party) is not None
-
-    def _with_others(self) -> Projection:
-        projection = Projection(self._state)
-        hold_all(self._state, projection, self._others)
-        return projection
 
     # BACKFILL-19
     def _place(self, projection: Projection, party: Party) -> tuple[Place, ...] | None:
