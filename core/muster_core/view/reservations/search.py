@@ -10,7 +10,7 @@ import attrs
 
 from muster_core.values.resources import MAX_QUANTITY
 from muster_core.view.gangs.standing import topology_of
-from muster_core.view.reservations.holdings import Holdings
+from muster_core.view.reservations.holdings import Holdings, apps_under
 from muster_core.view.reservations.later.first_nodes import FirstNodes
 from muster_core.view.reservations.later.projection import Projection
 from muster_core.view.reservations.later.releases import releases, releases_of
@@ -117,10 +117,7 @@ class Search:
         """
         state, since = self._state, NOW
         for one, lacks in lacking(state, party.members, self._others):
-            if isinstance(one, ViewLimit):
-                apps: Iterable[ViewApp] = one.apps.values()
-            else:
-                apps = (app for leaf in state.leaves_below(one) for app in leaf.apps.values())
+            apps = apps_under(state, one)
             ahead = sorted(releases_of(state, apps, self._now_us), key=attrgetter("at"))
             if ahead and not ahead[0].at[0]:
                 self.until_us = min(self.until_us, ahead[0].at[1])

@@ -5,7 +5,6 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, final
 
 from muster_core.view.reservations.ahead import Ahead
-from muster_core.view.reservations.holdings import Holdings
 from muster_core.view.reservations.keeping import Keeping, at_present
 from muster_core.view.reservations.later.projection import Projection
 from muster_core.view.reservations.later.rooms import Rooms
@@ -45,8 +44,6 @@ class Seeking:
         self._backfilling = backfilling
         #: How much room nodes have for parties.
         self._rooms = Rooms(state)
-        #: What the parties of each scope are to hold, by the key of the scope.
-        self._holdings: dict[int, Holdings] = {}
         self._searches = Searches(state)
         self._keeping = Keeping(state)
 
@@ -91,7 +88,7 @@ class Seeking:
     ) -> Reservation | None:
         """Return the reservation that was there before, if it is kept, or a new one."""
         now_us = self._in_force.now_us
-        holdings = self._holdings.setdefault(scope.key, Holdings(self._state))
+        holdings = self._backfilling.holdings_of(scope)
         search = Search(self._state, now_us, own, self._rooms, holdings)
         found, until_us = self._searches.find(search, party, own, now_us)
         self._in_force.hold_until(until_us)

@@ -210,17 +210,18 @@ class PartyRoom:
             found, amounts = mine.get(name), held.get(name, ())
             if (
                 found is None
-                or found.node is not node
                 or found.version != node.version
                 or found.held != amounts
                 or found.until_us <= now_us
+                or found.node is not node
             ):
                 touched = min(touched, self._forget(found))
                 found = mine[name] = known.stages(members, node, amounts, now_us)
                 touched = min(touched, found.first)
                 for stage in found.stages:
                     insort(self.stages, stage)
-            until_us = min(until_us, found.until_us)
+            if found.until_us < until_us:
+                until_us = found.until_us
         self.until_us = until_us
         if len(mine) > len(nodes):
             for name in [one for one in mine if one not in nodes]:
