@@ -1,13 +1,13 @@
 """The jobs of two weeks, of which more and more wait.
 
     python -m benchmarks.backlog                      all variants, with 3,000 jobs each
-    python -m benchmarks.backlog --scale 0.1          the first tenth of the two weeks
-    python -m benchmarks.backlog --digests            with a digest of the decisions of each variant
+    python -m benchmarks.backlog --scale 0.1          a tenth of the two weeks
+    python -m benchmarks.backlog greedy "depth 100"   these alone
 
 Twelve users of four accounts submit 3,000 jobs to 24 nodes with 32 cores and 8 nodes with 64 cores and
 4 GPUs: single jobs, arrays, and gangs of several nodes. The time limits of jobs, which are their
-estimates, are longer than they run. A limit of 64 cores for each user lets a backlog of many hundreds
-of jobs grow, and so does ``greedy`` at times: each batch must not look at all of them anew.
+estimates, are longer than they run. Some hundreds of them are pending at a time, and more than a
+thousand with a limit of 64 cores for each user: a batch must not look at each of them anew.
 """
 
 from __future__ import annotations
@@ -17,7 +17,8 @@ import gc
 import hashlib
 import sys
 import time
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from itertools import accumulate
 from random import Random
 from typing import Final, final
 
@@ -35,7 +36,7 @@ from muster_core.config.model import (
     Settings,
 )
 from muster_core.coordinator.plain import PlainScheduler
-from muster_core.decisions import MICROSECONDS, Kind
+from muster_core.decisions import MICROSECONDS, Decision, Kind
 from muster_core.events import AddApp, AddAsk, AddGang, AddNode, Configure, Event
 from muster_core.gangs.definition import GangFields
 from muster_core.resources import Resources
@@ -65,7 +66,8 @@ class Variant:
         order: The ``scheduling.order`` of the root.
         depth: Its ``backfill.depth``.
         cores: The most cores that each user may use, or None.
-        target_s: The most seconds of the processor that the replay may take, or None.
+        target_s: The most seconds of the processor that the replay may take; None where it takes
+            too long to be measured with all others.
     """
 
     order: SchedulingOrder = SchedulingOrder.BACKFILL
@@ -78,7 +80,7 @@ VARIANTS: Final[Mapping[str, Variant]] = {
     "backfill": Variant(),
     "a limit of 64 cores": Variant(cores=64),
     "depth 100": Variant(depth=100),
-    "depth 100 and a limit of 64 cores": Variant(depth=100, cores=64),
+    "depth 100 and a limit of 64 cores": Variant(depth=100, cores=64, target_s=None),
     "greedy": Variant(SchedulingOrder.GREEDY),
     "greedy and a limit of 64 cores": Variant(SchedulingOrder.GREEDY, cores=64),
 }
@@ -205,26 +207,44 @@ def replay(variant: Variant, scale: float = 1.0) -> Replayed:
     return Replayed(took_s, bound, _backlog(events, decisions), digest)
 
 
-def _backlog(events, decisions) -> int:
-    came = [(at_us, 1, one.count or 1) for at_us, one in events if isinstance(one, AddAsk)]
-    went = [(at_us, 0, -1) for at_us, one in decisions if one.kind is Kind.BOUND]
-    pending = most = 0
-    for _, _, change in sorted(came + went):
-        pending += change
-        most = max(most, pending)
-    return most
+def _backlog(events: Iterable[tuple[int, Event]], decisions: Iterable[tuple[int, Decision]]) -> int:
+    """Return the most asks that were pending at the end of an instant."""
+    changes: dict[int, int] = {}
+    for at_us, event in events:
+        if isinstance(event, AddAsk):
+            changes[at_us] = changes.get(at_us, 0) + (event.count or 1)
+    for at_us, decision in decisions:
+        if decision.kind is Kind.BOUND:
+            changes[at_us] = changes.get(at_us, 0) - 1
+    return max(accumulate(change for _, change in sorted(changes.items())), default=0)
+
+
+def measure(name: str, scale: float) -> list[Figure]:
+    """Replay the jobs in one way.
+
+    Args:
+        name: The variant.
+        scale: The share of the two weeks.
+    """
+    variant = VARIANTS[name]
+    found = replay(variant, scale)
+    note = f"{found.bound:,} asks bound, at most {found.backlog:,} pending"
+    return [Figure("backlog", name, found.took_s, "s", variant.target_s, note=note)]
 
 
 def main(arguments: Sequence[str]) -> None:
-    parser = argparse.ArgumentParser(description="Measure replays with a backlog.")
-    parser.add_argument("--scale", type=float, default=1.0, help="the share of the full size")
-    parser.add_argument("names", nargs="*")
+    """Measure, and print a table."""
+    parser = argparse.ArgumentParser(description="Measure replays in which a backlog grows.")
+    parser.add_argument("names", nargs="*", help=f"{', '.join(VARIANTS)}; all if none is named")
+    parser.add_argument("--scale", type=float, default=1.0, help="the share of the two weeks")
     options = parser.parse_args(arguments)
     gc.set_threshold(100_000, 50, 100)
-    for name, variant in VARIANTS.items():
-        if options.names and name not in options.names:
-            continue
-        print(name, replay(variant, options.scale), flush=True)
+    table = Table("what", "s", "asks bound", "most pending", "digest of the decisions")
+    for name in options.names or VARIANTS:
+        found = replay(VARIANTS[name], options.scale)
+        shown = f"{found.took_s:.1f}", f"{found.bound:,}", f"{found.backlog:,}", found.digest[:16]
+        table.add_row(name, *shown)
+    Console(width=110).print(table)
 
 
 if __name__ == "__main__":

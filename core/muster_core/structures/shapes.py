@@ -190,6 +190,7 @@ class ShapeTable:
         "_prefixes",
         "_users",
         "amounts",
+        "changes",
         "choosy",
         "gangs",
         "not_choosy",
@@ -219,6 +220,8 @@ class ShapeTable:
         #: The shapes of single asks, and those of several members together, as masks.
         self.singles = 0
         self.gangs = 0
+        #: Increases whenever a shape comes or goes.
+        self.changes = 0
         #: The shapes that require a node, as a mask.
         self.one_node = 0
         #: For each type, the amounts asked for, and the masks of the shapes that ask for at
@@ -248,6 +251,7 @@ class ShapeTable:
         self._users[bit] = 0
         self._idle[bit] = None
         self._prefixes = None
+        self.changes += 1
         if shape.members == 1:
             self.singles |= 1 << bit
         else:
@@ -291,6 +295,7 @@ class ShapeTable:
             forgotten.append(bit)
         self._free.extend(forgotten)
         self._prefixes = None
+        self.changes += 1
         return forgotten
 
     def fitting_node(self, capacity: Mapping[str, int], used: Mapping[str, int]) -> int:

@@ -9,7 +9,7 @@ with what is released and what is held up to each.
 from __future__ import annotations
 
 from operator import attrgetter, itemgetter
-from typing import TYPE_CHECKING, Final, NamedTuple, final
+from typing import TYPE_CHECKING, Final, NamedTuple, Union, final
 
 from muster_core.structures.totals import add_to
 from muster_core.values.resources import MAX_QUANTITY
@@ -29,6 +29,9 @@ if TYPE_CHECKING:
     from muster_core.view.tree.queue import ViewQueue
 
 _START: Final = itemgetter(0)
+
+Quota = Union["ViewQueue", ViewLimit["ViewApp"]]
+"""A queue or a limit."""
 
 Hold = tuple["Instant", "Ask"]
 """When a pending member is to hold a node, and the member."""
@@ -63,8 +66,10 @@ class Holdings:
         self._state = state
         #: Who gives back each node, and each queue and limit; the latter until nodes change.
         self._on_nodes: dict[str, _Ahead] = {}
-        self._in_quotas: dict[ViewQueue | ViewLimit[ViewApp], _Ahead] = {}
+        self._in_quotas: dict[Quota, _Ahead] = {}
         self._seen = (-1, -1)
+        #: The shapes that each node has room for at last, and on what that depends.
+        self._last: dict[str, tuple[object, int]] = {}
         self._forget()
 
     def _forget(self) -> None:
@@ -72,7 +77,7 @@ class Holdings:
         self._counted: list[Reservation] = []
         #: When pending members are to hold something of each node, queue and limit, and these.
         self._on: dict[str, list[Hold]] = {}
-        self._in: dict[ViewQueue | ViewLimit[ViewApp], list[Hold]] = {}
+        self._in: dict[Quota, list[Hold]] = {}
         #: How much they are to hold of each node.
         self.amounts: dict[str, Amounts] = {}
         #: Whether some of them need devices, and whether some group holds nodes already.
@@ -110,8 +115,28 @@ class Holdings:
             self.amounts[name] = tuple(sorted(amounts.items()))
             self.has_devices = self.has_devices or bool(ask.shape.devices)
             self._on.setdefault(name, []).append(hold)
-            for quota in (*state.leaf_of(app).line, *app.limits):
+            for quota in quotas_of(state, app):
                 self._in.setdefault(quota, []).append(hold)
+
+    # BACKFILL-20
+    def last_fitting(self) -> int | None:
+        """Return the shapes that some node has room for when all that holds nodes now has ended.
+
+        Returns:
+            The shapes, and perhaps others; None if it is not known.
+        """
+        if self.has_devices or self._state.kept_nodes:
+            return None
+        shapes, found = self._state.shapes, 0
+        for name, node in self._state.nodes.nodes.items():
+            held = self.amounts.get(name, ())
+            asked = (node.capacity, held, shapes.changes)
+            known = self._last.get(name)
+            if known is None or known[0] != asked:
+                mask = shapes.fitting_node(node.capacity, dict(held))
+                known = self._last[name] = asked, mask
+            found |= known[1] & node.matching
+        return found
 
     def tell(self, ask: Ask) -> bool:
         """Return whether they tell whether an ask delays anybody who is not of its own group."""
@@ -133,7 +158,7 @@ class Holdings:
             Whether they do, and until when that is so if nothing changes, in microseconds.
         """
         state, until_us = self._state, MAX_QUANTITY
-        for quota in (*state.leaf_of(app).line, *app.limits):
+        for quota in quotas_of(state, app):
             if isinstance(quota, ViewLimit):
                 most, used = quota.entry.max.amounts, quota.used
             else:
@@ -179,7 +204,7 @@ class Holdings:
             self._on_nodes[node.name] = known
         return known
 
-    def _ahead_in(self, quota: ViewQueue | ViewLimit[ViewApp], now_us: int) -> _Ahead:
+    def _ahead_in(self, quota: Quota, now_us: int) -> _Ahead:
         known = self._in_quotas.get(quota)
         if known is None or known.until_us <= now_us:
             found = sorted(
@@ -190,7 +215,12 @@ class Holdings:
         return known
 
 
-def apps_under(state: ViewState, quota: ViewQueue | ViewLimit[ViewApp]) -> list[ViewApp]:
+def quotas_of(state: ViewState, app: ViewApp) -> list[Quota]:
+    """Return the queues and limits for which an application counts."""
+    return [*state.leaf_of(app).line, *app.limits]
+
+
+def apps_under(state: ViewState, quota: Quota) -> list[ViewApp]:
     """Return the applications that count for a queue or a limit."""
     if isinstance(quota, ViewLimit):
         return list(quota.apps.values())

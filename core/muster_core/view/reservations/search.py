@@ -10,13 +10,12 @@ import attrs
 
 from muster_core.values.resources import MAX_QUANTITY
 from muster_core.view.gangs.standing import topology_of
-from muster_core.view.reservations.holdings import Holdings, apps_under
+from muster_core.view.reservations.holdings import Holdings, apps_under, quotas_of
 from muster_core.view.reservations.later.first_nodes import FirstNodes
 from muster_core.view.reservations.later.projection import Projection
 from muster_core.view.reservations.later.releases import releases, releases_of
 from muster_core.view.reservations.later.rooms import NOW, Place, Rooms
 from muster_core.view.topology.difference import Difference
-from muster_core.view.tree.user_limit import ViewLimit
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Sequence
@@ -24,6 +23,7 @@ if TYPE_CHECKING:
     from muster_core.gangs.topology import Topology
     from muster_core.owners.messages.asks import Ask
     from muster_core.view.gangs.member import Member
+    from muster_core.view.reservations.holdings import Quota
     from muster_core.view.reservations.later.releases import Instant
     from muster_core.view.reservations.later.rooms import Timeline
     from muster_core.view.reservations.party import Party
@@ -275,7 +275,7 @@ def has_quotas(state: ViewState, app: ViewApp) -> bool:
 
 def lacking(
     state: ViewState, members: Iterable[Member], others: Iterable[Reservation]
-) -> Iterator[tuple[ViewQueue | ViewLimit[ViewApp], dict[str, int]]]:
+) -> Iterator[tuple[Quota, dict[str, int]]]:
     """Yield the queues and limits that leave too little for members together, beside others, now.
 
     Args:
@@ -294,10 +294,10 @@ def lacking(
         for member, _ in other.places:
             if member.is_pending():
                 difference.count(*member, 1)
-    wanted: dict[ViewQueue | ViewLimit[ViewApp], set[str]] = {}
+    wanted: dict[Quota, set[str]] = {}
     for app, ask in members:
         difference.count(app, ask, 1)
-        for one in (*state.leaf_of(app).line, *app.limits):
+        for one in quotas_of(state, app):
             wanted.setdefault(one, set()).update(ask.resources)
     for one, names in wanted.items():
         over = difference.over(one)

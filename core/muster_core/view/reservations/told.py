@@ -14,7 +14,7 @@ from muster_core.view.reservations.search import Reservation
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterable, Iterator, Sequence
 
-    from muster_core.view.reservations.search import Place
+    from muster_core.view.reservations.later.rooms import Place
     from muster_core.view.state.view_state import ViewState
 
 Reserved = dict[tuple[str, str], tuple[str, int | None]]

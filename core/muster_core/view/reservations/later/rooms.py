@@ -6,17 +6,18 @@ from bisect import bisect_left, insort
 from collections.abc import Mapping
 from functools import partial
 from itertools import groupby
-from operator import itemgetter
+from operator import attrgetter, itemgetter
 from typing import TYPE_CHECKING, Final, NamedTuple, TypeVar, final
 
 import attrs
 
+from muster_core.structures.totals import add_to
 from muster_core.values.resources import MAX_QUANTITY
 from muster_core.view.reservations.later.projection import Projection
 from muster_core.view.reservations.later.releases import releases_on
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Sequence
+    from collections.abc import Callable, Iterable, Iterator, Sequence
 
     from muster_core.nodes.node import Node
     from muster_core.structures.shapes import Shape
@@ -30,6 +31,8 @@ _MOST: Final = 256
 
 _HELD: Final = 16
 """How many times the room on a node is remembered, for others who hold as much or more there."""
+
+_AT: Final = attrgetter("at")
 
 NOW: Final[Instant] = (False, -1)
 """An instant before all releases."""
@@ -166,21 +169,55 @@ class _Known:
         ahead = releases_on(self._state, node, now_us)
         ends = [release.at[1] for release in ahead if not release.at[0]]
         ahead = [one for one in ahead if one.allocation.ask.gang not in members.group]
-        then, stages = Projection(self._state), list[_Stage]()
-        then.occupy(node, held)
-
-        def look(at: Instant) -> None:
-            room = tuple([then.room_for(member, node) for member in members.examples.values()])
-            if any(room):
-                stages.append(_Stage(at, node.name, room))
-
-        look(NOW)
-        for at, some in groupby(ahead, key=lambda release: release.at):
-            for release in some:
-                then.free(release.allocation, node)
-            look(at)
+        has_devices = any(shape.devices for _, shape in members.needs)
+        find = self._each if has_devices or node.kept else self._each_plain
+        stages = [
+            _Stage(at, node.name, room)
+            for at, room in find(members, node, held, ahead)
+            if any(room)
+        ]
         until_us = min(ends, default=MAX_QUANTITY)
         return _Stages(tuple(stages), node, node.version, held, until_us, tuple(ahead))
+
+    def _each(
+        self, members: _Members, node: Node, held: Amounts, ahead: Iterable[Release]
+    ) -> Iterator[tuple[Instant, _Counts]]:
+        """Yield the room for each kind of members now, and at each instant of a release."""
+        then, examples = Projection(self._state), members.examples.values()
+        then.occupy(node, held)
+        yield NOW, tuple([then.room_for(member, node) for member in examples])
+        for at, some in groupby(ahead, key=_AT):
+            for release in some:
+                then.free(release.allocation, node)
+            yield at, tuple([then.room_for(member, node) for member in examples])
+
+    def _each_plain(
+        self, members: _Members, node: Node, held: Amounts, ahead: Iterable[Release]
+    ) -> Iterator[tuple[Instant, _Counts]]:
+        """Do the same, where nothing but amounts counts; it takes a tenth of the time."""
+        free, matching = dict(node.capacity), node.matching
+        add_to(free, node.used, -1)
+        add_to(free, dict(held), -1)
+        kinds = [
+            tuple(member.ask.resources.amounts.items())
+            if matching >> self._state.bit_of(member.ask) & 1
+            else ()
+            for member in members.examples.values()
+        ]
+
+        def room() -> _Counts:
+            return tuple([_times(free, kind) for kind in kinds])
+
+        yield NOW, room()
+        for at, some in groupby(ahead, key=_AT):
+            for release in some:
+                add_to(free, release.allocation.ask.resources.amounts)
+            yield at, room()
+
+
+def _times(free: Mapping[str, int], amounts: Amounts) -> int:
+    """Return how often amounts fit in what is free; never if there are none."""
+    return max(0, min((free.get(name, 0) // amount for name, amount in amounts), default=0))
 
 
 @final
@@ -220,8 +257,7 @@ class PartyRoom:
                 touched = min(touched, found.first)
                 for stage in found.stages:
                     insort(self.stages, stage)
-            if found.until_us < until_us:
-                until_us = found.until_us
+            until_us = min(until_us, found.until_us)
         self.until_us = until_us
         if len(mine) > len(nodes):
             for name in [one for one in mine if one not in nodes]:
