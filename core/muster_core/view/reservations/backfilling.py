@@ -19,8 +19,8 @@ if TYPE_CHECKING:
     from muster_core.owners.messages.asks import Ask
     from muster_core.view.reservations.in_force import InForce
     from muster_core.view.reservations.later.releases import Instant
+    from muster_core.view.reservations.party import Reservation
     from muster_core.view.reservations.passing import Passing
-    from muster_core.view.reservations.search import Reservation
     from muster_core.view.state.view_state import ViewState
     from muster_core.view.topology.node_finder import NodeFinder
     from muster_core.view.tree.application import ViewApp

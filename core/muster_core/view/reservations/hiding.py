@@ -15,7 +15,8 @@ from muster_core.view.tree.leaf import LeafView
 
 if TYPE_CHECKING:
     from muster_core.view.placement.placements import Placements
-    from muster_core.view.reservations.reservations import Reservations
+    from muster_core.view.reservations.backfilling import Backfilling
+    from muster_core.view.reservations.in_force import InForce
     from muster_core.view.state.view_state import ViewState
     from muster_core.view.tree.queue import ViewQueue
 
@@ -28,16 +29,21 @@ class Hiding:
     Args:
         state: The view.
         placements: Places and releases asks.
-        reservations: What is reserved.
+        in_force: What is reserved.
+        backfilling: Knows what is to be held.
     """
 
     def __init__(
-        self, state: ViewState, placements: Placements, reservations: Reservations
+        self,
+        state: ViewState,
+        placements: Placements,
+        in_force: InForce,
+        backfilling: Backfilling,
     ) -> None:
         self._state = state
         self._placements = placements
-        self._in_force = reservations.in_force
-        self._backfilling = reservations.backfilling
+        self._in_force = in_force
+        self._backfilling = backfilling
         self._is_active = False
         #: What was the case when asks were hidden: how often there was more room or a group was
         #: bound; and which shapes fitted, what had changed on nodes, and how much was reserved.

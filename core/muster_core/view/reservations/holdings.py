@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from muster_core.owners.messages.asks import Ask
     from muster_core.view.reservations.later.releases import Instant, Release
     from muster_core.view.reservations.later.rooms import Amounts
-    from muster_core.view.reservations.search import Reservation
+    from muster_core.view.reservations.party import Reservation
     from muster_core.view.state.view_state import ViewState
     from muster_core.view.tree.application import ViewApp
     from muster_core.view.tree.queue import ViewQueue

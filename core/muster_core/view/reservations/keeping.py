@@ -15,8 +15,7 @@ if TYPE_CHECKING:
     from muster_core.view.gangs.member import Member
     from muster_core.view.reservations.later.releases import Instant
     from muster_core.view.reservations.later.rooms import Place
-    from muster_core.view.reservations.party import Party
-    from muster_core.view.reservations.search import Reservation
+    from muster_core.view.reservations.party import Party, Reservation
     from muster_core.view.state.view_state import ViewState
     from muster_core.view.tree.application import ViewApp
 

@@ -6,8 +6,6 @@ from itertools import groupby
 from operator import attrgetter
 from typing import TYPE_CHECKING, final
 
-import attrs
-
 from muster_core.values.resources import MAX_QUANTITY
 from muster_core.view.gangs.standing import topology_of
 from muster_core.view.reservations.holdings import Holdings, apps_under, quotas_of
@@ -26,34 +24,9 @@ if TYPE_CHECKING:
     from muster_core.view.reservations.holdings import Quota
     from muster_core.view.reservations.later.releases import Instant
     from muster_core.view.reservations.later.rooms import Timeline
-    from muster_core.view.reservations.party import Party
+    from muster_core.view.reservations.party import Party, Reservation
     from muster_core.view.state.view_state import ViewState
     from muster_core.view.tree.application import ViewApp
-    from muster_core.view.tree.queue import ViewQueue
-
-
-@final
-@attrs.frozen(eq=False)
-class Reservation:
-    """What is reserved for a party.
-
-    Attributes:
-        scope: The queue to whose scope it belongs.
-        party: The party.
-        start: When it starts.
-        places: The node of each member, in the order of placing.
-    """
-
-    scope: ViewQueue
-    party: Party
-    start: Instant
-    places: tuple[Place, ...]
-
-    @property
-    def start_us(self) -> int | None:
-        """When it starts, in microseconds, or None if that is not known."""
-        is_unknown, at = self.start
-        return None if is_unknown else at
 
 
 @final

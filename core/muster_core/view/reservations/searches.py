@@ -13,8 +13,8 @@ if TYPE_CHECKING:
     from muster_core.view.gangs.member import MemberKey
     from muster_core.view.reservations.later.releases import Instant
     from muster_core.view.reservations.later.rooms import Place
-    from muster_core.view.reservations.party import Party
-    from muster_core.view.reservations.search import Reservation, Search
+    from muster_core.view.reservations.party import Party, Reservation
+    from muster_core.view.reservations.search import Search
     from muster_core.view.state.view_state import ViewState
 
 Found = tuple["Instant", tuple["Place", ...]]

@@ -8,8 +8,8 @@ from muster_core.view.reservations.ahead import Ahead
 from muster_core.view.reservations.keeping import Keeping, at_present
 from muster_core.view.reservations.later.projection import Projection
 from muster_core.view.reservations.later.rooms import Rooms
-from muster_core.view.reservations.party import party_of
-from muster_core.view.reservations.search import Reservation, Search
+from muster_core.view.reservations.party import Reservation, party_of
+from muster_core.view.reservations.search import Search
 from muster_core.view.reservations.searches import Searches
 
 if TYPE_CHECKING:
