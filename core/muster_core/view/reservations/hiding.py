@@ -3,7 +3,11 @@
 In such a round every ask is tried in its turn, as the first that fails in a scope has a
 reservation, or blocks the scope. Once a backfill scope has all the reservations that it may have, an
 ask of it that fits nowhere concerns nobody, like one outside all scopes. Of such asks those are hidden
-that have a shape for which no node or no headroom is left, until there may be more room.
+that have a shape for which no node or no headroom is left, until there may be more room; so are
+Strict gangs for which there is too little of either, and what a limit of a user or a group refuses.
+
+Before that, only those are hidden for which nothing can be reserved: what is reserved for others
+leaves no node with room for them, even when everything that runs now has ended.
 """
 
 from __future__ import annotations

@@ -9,8 +9,7 @@ from muster_core.view.reservations.keeping import Keeping, at_present
 from muster_core.view.reservations.later.projection import Projection
 from muster_core.view.reservations.later.rooms import Rooms
 from muster_core.view.reservations.party import Reservation, party_of
-from muster_core.view.reservations.search import Search
-from muster_core.view.reservations.searches import Searches
+from muster_core.view.reservations.search import Search, Searches
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -21,7 +20,7 @@ if TYPE_CHECKING:
     from muster_core.view.reservations.backfilling import Backfilling
     from muster_core.view.reservations.in_force import InForce
     from muster_core.view.reservations.party import Party
-    from muster_core.view.reservations.searches import Found
+    from muster_core.view.reservations.search import Found
     from muster_core.view.state.view_state import ViewState
     from muster_core.view.tree.application import ViewApp
     from muster_core.view.tree.leaf import LeafView
