@@ -194,7 +194,7 @@ class _Known:
     def _each_plain(
         self, members: _Members, node: Node, held: Amounts, ahead: Iterable[Release]
     ) -> Iterator[tuple[Instant, _Counts]]:
-        """Do the same, where nothing but amounts counts; it takes a tenth of the time."""
+        """Do the same, where nothing but amounts counts, without a projection."""
         free, matching = dict(node.capacity), node.matching
         add_to(free, node.used, -1)
         add_to(free, dict(held), -1)
