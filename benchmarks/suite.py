@@ -15,7 +15,7 @@ from typing import Final, final
 
 import attrs
 
-from benchmarks import growth, instructions
+from benchmarks import backlog, growth, instructions
 from benchmarks.child import Measured
 from benchmarks.figures import Figure, with_unit
 from benchmarks.workloads import WORKLOADS
@@ -103,6 +103,7 @@ def parts(scale: float, trace: Path | None = None) -> list[Part]:
         _module("latency", "how long other tasks wait"),
         _module("evictions", "what reclaim and preemption cost"),
         _module("backfill", "what a reservation costs while many asks are pending"),
+        _backlog(),
         _module("devices", "filling nodes with GPUs, in orders for the ask at hand"),
         _module("reload", "a new configuration with 10,000 applications and 100,000 asks"),
         _module("store", "what it costs to keep the state on disk"),
@@ -258,6 +259,21 @@ def _growth(dimension: growth.Dimension, scale: float) -> Part:
         return [growth.figure(dimension, costs)]
 
     return Part(f"growth {dimension.name}", dimension.about, contenders, figures, most=2)
+
+
+def _backlog() -> Part:
+    contenders = tuple(
+        Contender(name, "benchmarks.backlog:measure", (name,))
+        for name, variant in backlog.VARIANTS.items()
+        if variant.target_s is not None
+    )
+
+    def figures(found: Found) -> list[Figure]:
+        return [figure for one in found.values() for figure in one.figures]
+
+    return Part(
+        "backlog", "replaying two weeks in which a backlog grows", contenders, figures, most=1
+    )
 
 
 def _module(name: str, about: str) -> Part:

@@ -190,7 +190,9 @@ class ShapeTable:
         "_prefixes",
         "_users",
         "amounts",
+        "changes",
         "choosy",
+        "gangs",
         "not_choosy",
         "one_node",
         "shapes",
@@ -215,8 +217,11 @@ class ShapeTable:
         #: The shapes that may use any node, as a mask, and the bits of all others.
         self.not_choosy = 0
         self.choosy: dict[int, None] = {}
-        #: The shapes of single asks, as a mask.
+        #: The shapes of single asks, and those of several members together, as masks.
         self.singles = 0
+        self.gangs = 0
+        #: Increases whenever a shape comes or goes.
+        self.changes = 0
         #: The shapes that require a node, as a mask.
         self.one_node = 0
         #: For each type, the amounts asked for, and the masks of the shapes that ask for at
@@ -246,8 +251,11 @@ class ShapeTable:
         self._users[bit] = 0
         self._idle[bit] = None
         self._prefixes = None
+        self.changes += 1
         if shape.members == 1:
             self.singles |= 1 << bit
+        else:
+            self.gangs |= 1 << bit
         if shape.is_choosy:
             self.choosy[bit] = None
             if shape.node is not None:
@@ -282,10 +290,12 @@ class ShapeTable:
             self.choosy.pop(bit, None)
             self.not_choosy &= ~(1 << bit)
             self.singles &= ~(1 << bit)
+            self.gangs &= ~(1 << bit)
             self.one_node &= ~(1 << bit)
             forgotten.append(bit)
         self._free.extend(forgotten)
         self._prefixes = None
+        self.changes += 1
         return forgotten
 
     def fitting_node(self, capacity: Mapping[str, int], used: Mapping[str, int]) -> int:
@@ -399,6 +409,7 @@ class ShapeTable:
         assert set(bits_of(self.not_choosy)) == set(self.shapes) - choosy
         singles = {bit for bit, shape in self.shapes.items() if shape.members == 1}
         assert set(bits_of(self.singles)) == singles
+        assert set(bits_of(self.gangs)) == set(self.shapes) - singles
         required = {bit for bit, shape in self.shapes.items() if shape.node is not None}
         assert set(bits_of(self.one_node)) == required
 

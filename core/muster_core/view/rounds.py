@@ -69,7 +69,9 @@ class Rounds:
         self._in_force = self._reservations.in_force
         self._repeats = self._reservations.repeats
         self._permits = Permits(state, self._placements, self._finder, self._reservations)
-        self._hiding = Hiding(state, self._placements, self._in_force)
+        self._hiding = Hiding(
+            state, self._placements, self._in_force, self._reservations.backfilling
+        )
         #: Says when asks could start.
         self.forecast = Forecast(state, self._placements)
         self._evictor = Evictor(state, self._placements, self._permits, self._finder)

@@ -110,13 +110,16 @@ def helps(items: Sequence[FeedItem], answer: Answer, remedy: Remedy) -> bool:
 def still_helps(
     items: Sequence[FeedItem], answer: Answer, remedy: Remedy, events: Sequence[dict[str, Any]]
 ) -> bool:
-    """Say whether less than a remedy does the same.
+    """Say whether less than a remedy does the same, wherever the least was looked for.
 
-    If it does not help at once, the least was looked for where the others have ended already: so
-    the change comes after that.
+    For an ask that does not start alone that is where the others have ended already: so the change
+    comes after that. Beside the others, less may do by chance, as the order of members differs.
     """
-    if remedy.starts == AT_ONCE:
-        return helps(items, answer, attrs.evolve(remedy, events=tuple(events)))
+    at_once = remedy.starts == AT_ONCE
+    if at_once and not helps(items, answer, attrs.evolve(remedy, events=tuple(events))):
+        return False
+    if at_once and starts_alone(replay_until(items, answer.at_us).scheduler, answer):
+        return True
     scheduler = replay_until(items, answer.at_us).scheduler
     starts_alone(scheduler, answer)
     for item in parse(RawEvent(number, None, one) for number, one in enumerate(events)):

@@ -56,7 +56,8 @@ class Remedy:
         events: The events of a feed that make the change, to be added after the last event of
             the instant. The first one closes the batch of the instant.
         smallest: The amounts of the change by name, in base units, if trials have shown that none
-            of them can be one less; for ``min_member``, by how much it is lowered. None if the
+            of them can be one less (for an ask that does not start even alone: where all others
+            have ended); for ``min_member``, by how much it is lowered. None if the
             change has no amount, or the search stopped early.
         evicted: The asks that the change evicts, as ``app/ask``.
         starts: When the ask starts after the change. If that is not at once, the ask could not start

@@ -42,6 +42,8 @@ class GangShapes:
         self.fitting = 0
         #: The shape of a member and their number, for each bit in use.
         self._known: dict[int, tuple[Shape, int]] = {}
+        #: The gang shapes in use by the bit of the shape of their members, as masks.
+        self._by_member: dict[int, int] = {}
         #: How many slots offer each gang shape; no zeros.
         self._users: dict[int, int] = {}
         #: The value of :attr:`NodeIndex.grown` when room was last looked up.
@@ -72,6 +74,7 @@ class GangShapes:
         self._users[bit] = self._users.get(bit, 0) + 1
         if bit not in self._known:
             self._known[bit] = (shape, count)
+            self._by_member[member] = self._by_member.get(member, 0) | 1 << bit
             self._look_up(bit)
         return bit
 
@@ -84,6 +87,18 @@ class GangShapes:
         if not self._users[bit]:
             del self._users[bit], self._known[bit]
             self.fitting &= ~(1 << bit)
+            for member, mask in self._by_member.items():
+                if mask >> bit & 1:
+                    self._by_member[member] = mask & ~(1 << bit)
+                    break
+
+    def without_room(self, mask: int) -> int:
+        """Return the gang shapes whose members have a shape that is not in a mask."""
+        found = 0
+        for member, gangs in self._by_member.items():
+            if not mask >> member & 1:
+                found |= gangs
+        return found
 
     def refresh(self) -> None:
         """Look up which gang shapes there is room for, if there may be more room than before."""

@@ -226,8 +226,6 @@ class Permits:
         afterwards; and the cycles of earlier rounds are never reported.
         """
         gang_index = self._state.gang_index
-        if self.was_exact:
-            return
         for group in gang_index.groups_of(gang_index.strict):
             if self._is_left_out(group):
                 gang_index.invalidate(group)
@@ -238,12 +236,53 @@ class Permits:
             return True
         gang_index = self._state.gang_index
         group = gang_index.group_of(gang)
-        tried = self.was_exact or not any(one.name in gang_index.strict for one in group.gangs)
-        return not tried and self._is_left_out(group)
+        return any(one.name in gang_index.strict for one in group.gangs) and self._is_left_out(
+            group
+        )
 
     def _is_left_out(self, group: ViewGroup) -> bool:
         """Return whether a group had a turn, but was not tried since it was sure not to fit."""
+        if self.was_exact and not self._may_be_hidden(group):
+            return False
         return self._may_be_left_out(group) and self._has_turn(group)
+
+    def _may_be_hidden(self, group: ViewGroup) -> bool:
+        """Return whether a group was perhaps not tried in a round that tries every ask in its turn.
+
+        There all Strict groups with a turn fail or are bound.
+        """
+        state = self._state
+        leaves = [state.leaf_of(slot.app) for gang in group.gangs for slot in gang.slots.values()]
+        return (
+            bool(state.scopes)
+            and group.names not in self.failures
+            and all(leaf.may_hide and state.scopes.strict(leaf) is None for leaf in leaves)
+        )
+
+    # GANG-28
+    def failure_of(self, group: ViewGroup) -> CycleFailure | None:
+        """Return the failure that made the cycles of a group invalid in the last round.
+
+        Args:
+            group: The group.
+
+        Returns:
+            The failure; None if the group was not tried, since it was sure not to fit. In a round
+            that tries every ask in its turn it would have been; so it is tried now, and all is
+            taken back.
+        """
+        if self.was_exact and group.names not in self.failures:
+            slot, before = self.next_member(group), self._state.numbers
+            ask = None if slot is None else slot.first()
+            if slot is not None and ask is not None:
+                leaf, now_us = self._state.leaf_of(slot.app), self._reservations.in_force.now_us
+                self._has_scopes = False
+                with self._placements.commits.trying():
+                    self._carry_out(self._begin(group), leaf, slot.app, ask, now_us)
+                    self.end_round()
+                self._state.numbers = before
+                self._state.refresh()
+        return self.failures.get(group.names)
 
     @staticmethod
     def _may_be_left_out(group: ViewGroup) -> bool:
@@ -316,22 +355,30 @@ class Permits:
         if state.gang_shapes.knows(bit) and not state.exact and not state.gang_shapes.has_room(bit):
             state.gang_shapes.exhaust(bit)  # This holds for all gangs that need as much.
             return []
-        attempt = _Attempt(
-            group,
-            state.numbers,
-            state.nodes.grown,
-            self._placements.seen_states.mark(),
-            self._reservations.repeats.changes_so_far(),
-        )
+        attempt = self._begin(group)
         if gang.missing and group.strict and not state.exact and find_hopeless(state, group):
             self._roll_back(attempt)
         else:
-            self._try(attempt, leaf, app, ask, now_us)
-            # GANG-33
-            if attempt.decisions:  # It waits.
-                self._activate(attempt, now_us)
+            self._carry_out(attempt, leaf, app, ask, now_us)
         self._placements.list_apps()
         return attempt.decisions
+
+    def _begin(self, group: ViewGroup) -> _Attempt:
+        return _Attempt(
+            group,
+            self._state.numbers,
+            self._state.nodes.grown,
+            self._placements.seen_states.mark(),
+            self._reservations.repeats.changes_so_far(),
+        )
+
+    def _carry_out(
+        self, attempt: _Attempt, leaf: LeafView, app: ViewApp, ask: Ask, now_us: int
+    ) -> None:
+        self._try(attempt, leaf, app, ask, now_us)
+        # GANG-33
+        if attempt.decisions:  # It waits.
+            self._activate(attempt, now_us)
 
     # GANG-33, GANG-36
     def _activate(self, attempt: _Attempt, now_us: int) -> None:

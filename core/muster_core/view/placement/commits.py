@@ -6,6 +6,7 @@ of an ask that lost its node and got it back.
 
 from __future__ import annotations
 
+from contextlib import contextmanager
 from operator import attrgetter
 from typing import TYPE_CHECKING, Final, final
 
@@ -20,7 +21,7 @@ from muster_core.values.application_states import AppState
 from muster_core.values.snapshots import AskPlace
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
+    from collections.abc import Generator, Iterable
 
     from muster_core.owners.messages.asks import Ask
     from muster_core.owners.messages.failed_binds import FailedBinds
@@ -113,6 +114,13 @@ class Commits:
     def touch(self, app: ViewApp, ask: Ask, held: Allocation | None) -> None:
         """Record that a gang member that held this at first is placed or released."""
         self._members.setdefault(app.identity.key, {}).setdefault(ask.name, held)
+
+    @contextmanager
+    def trying(self) -> Generator[None]:
+        """Forget at the end which members were placed and released meanwhile."""
+        before, self._members = self._members, {}
+        yield
+        self._members = before
 
     def satisfied(self, gang: str) -> None:
         """Record that a gang is satisfied."""

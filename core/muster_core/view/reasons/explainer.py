@@ -228,7 +228,7 @@ class Explainer:
     def _cycle(self, gang: ViewGang, group: ViewGroup) -> PendingReason | None:
         if not self._permits.is_cycle_invalid(gang):
             return None
-        failure = self._permits.failures.get(group.names)
+        failure = self._permits.failure_of(group)
         reserved = self.reserved_for.group(group.names)
         return why_rolled_back(self._state, gang, group, failure, reserved)
 

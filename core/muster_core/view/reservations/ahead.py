@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from muster_core.nodes.node import Node
     from muster_core.owners.messages.asks import Ask
     from muster_core.view.gangs.member import Member
-    from muster_core.view.reservations.search import Reservation
+    from muster_core.view.reservations.party import Reservation
     from muster_core.view.state.view_state import ViewState
 
 

@@ -7,7 +7,9 @@ from typing import TYPE_CHECKING, Final, final
 from muster_core.values.resources import MAX_QUANTITY
 from muster_core.view.gangs.member import Member
 from muster_core.view.reservations.ahead import Ahead
+from muster_core.view.reservations.holdings import Holdings
 from muster_core.view.reservations.party import group_of
+from muster_core.view.reservations.search import has_topology
 from muster_core.view.tree.estimates import Estimates, estimate_us
 
 if TYPE_CHECKING:
@@ -17,17 +19,24 @@ if TYPE_CHECKING:
     from muster_core.owners.messages.asks import Ask
     from muster_core.view.reservations.in_force import InForce
     from muster_core.view.reservations.later.releases import Instant
+    from muster_core.view.reservations.party import Reservation
     from muster_core.view.reservations.passing import Passing
-    from muster_core.view.reservations.search import Reservation
     from muster_core.view.state.view_state import ViewState
     from muster_core.view.topology.node_finder import NodeFinder
     from muster_core.view.tree.application import ViewApp
     from muster_core.view.tree.leaf import LeafView
+    from muster_core.view.tree.queue import ViewQueue
 
 _Alike = tuple[int, int, str | None, tuple[object, ...]]
 
 _NEVER: Final[Instant] = (True, MAX_QUANTITY)
 """An end that is not known, of an ask that holds no node yet: it is after all others."""
+
+
+def _is_no_node(node: Node) -> bool:
+    """Return False for every node."""
+    del node
+    return False
 
 
 @final
@@ -53,6 +62,8 @@ class Backfilling:
         #: which asks that are alike were held back (their leaf, shape, gang and limits).
         self._known_at = (0, 0, 0, 0)
         self._starts: dict[int, Ahead] = {}
+        #: What parties are to hold, by the key of the scope.
+        self._holdings: dict[int, Holdings] = {}
         self._held_back: dict[_Alike, Instant] = {}
 
     # BACKFILL-24, BACKFILL-28
@@ -112,14 +123,43 @@ class Backfilling:
         """
         if self._state.scopes.backfill(leaf) is None:
             return None
-        return lambda node: self.delayed_by(leaf, app, ask, node) is None
+        holdings = self._telling(leaf, app, ask)
+        if holdings is None:
+            return lambda node: self.delayed_by(leaf, app, ask, node) is None
+        end, now_us = self._end_of(leaf, ask), self._in_force.now_us
+        is_enough, until_us = holdings.have_headroom(app, ask, end, now_us)
+        self._in_force.hold_until(until_us)
+
+        def may(node: Node) -> bool:
+            has_room, until_us = holdings.have_room(node, ask, end, now_us)
+            self._in_force.hold_until(until_us)
+            return has_room
+
+        return may if is_enough else _is_no_node
+
+    def _telling(self, leaf: LeafView, app: ViewApp, ask: Ask) -> Holdings | None:
+        """Return the holdings if they tell whether an ask delays anybody, else None."""
+        scope = self._state.scopes.backfill(leaf)
+        if scope is None or has_topology(self._state, Member(app, ask)):
+            return None
+        holdings = self.holdings_of(scope)
+        if not holdings.tell(ask) or self._in_force.has_one_for(ask):
+            return None
+        of_own_group = any(ask.gang in one.party.group for one in self._in_force.reservations)
+        return None if ask.gang is not None and of_own_group else holdings
+
+    def holdings_of(self, scope: ViewQueue) -> Holdings:
+        """Return what the parties of the reservations in force in a scope are to hold."""
+        holdings = self._holdings.setdefault(scope.key, Holdings(self._state))
+        holdings.follow(self._in_force.of(scope))
+        return holdings
 
     def _hide_longer(self, leaf: LeafView, ask: Ask, bit: int, end: Instant) -> None:
         """Do not let the asks of a leaf be tried in this round that are like one that failed.
 
         An ask that takes less time may still pass.
         """
-        if not leaf.may_hide or leaf.slots or ask.gang is not None:
+        if not leaf.may_hide or leaf.under_limits or leaf.slots or ask.gang is not None:
             return
         scope = self._state.scopes.backfill(leaf)
         if scope is not None and self._in_force.is_saturated(scope):

@@ -11,8 +11,7 @@ if TYPE_CHECKING:
 
     from muster_core.owners.messages.asks import Ask
     from muster_core.view.gangs.member import MemberKey
-    from muster_core.view.reservations.party import Party
-    from muster_core.view.reservations.search import Reservation
+    from muster_core.view.reservations.party import Party, Reservation
     from muster_core.view.tree.queue import ViewQueue
 
 

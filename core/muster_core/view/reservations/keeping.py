@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Final, final
 
 from muster_core.view.reservations.later.projection import Projection
 from muster_core.view.reservations.later.releases import release_of, releases, releases_on
-from muster_core.view.reservations.search import has_headroom_now, has_topology, hold_all
+from muster_core.view.reservations.search import has_topology, hold_all, lacking
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
@@ -14,8 +14,8 @@ if TYPE_CHECKING:
     from muster_core.owners.messages.asks import Allocation
     from muster_core.view.gangs.member import Member
     from muster_core.view.reservations.later.releases import Instant
-    from muster_core.view.reservations.party import Party
-    from muster_core.view.reservations.search import Place, Reservation
+    from muster_core.view.reservations.later.rooms import Place
+    from muster_core.view.reservations.party import Party, Reservation
     from muster_core.view.state.view_state import ViewState
     from muster_core.view.tree.application import ViewApp
 
@@ -91,7 +91,7 @@ class Keeping:
             ahead = releases(state, now_us)
         else:
             hold_all(state, projection, others)
-            if has_headroom_now(state, party.members, others):  # Only these nodes count.
+            if not any(lacking(state, party.members, others)):  # Only these nodes count.
                 looked_at = [nodes[name] for _, name in places if name in nodes]
             else:
                 looked_at = list(nodes.values())

@@ -1,4 +1,4 @@
-"""Parties: the asks that a reservation is for."""
+"""Parties, the asks that a reservation is for, and what is reserved for them."""
 
 from __future__ import annotations
 
@@ -14,8 +14,11 @@ if TYPE_CHECKING:
     from muster_core.owners.messages.asks import Ask
     from muster_core.view.gangs.gang import ViewGroup
     from muster_core.view.gangs.member import MemberKey
+    from muster_core.view.reservations.later.releases import Instant
+    from muster_core.view.reservations.later.rooms import Place
     from muster_core.view.state.view_state import ViewState
     from muster_core.view.tree.application import ViewApp
+    from muster_core.view.tree.queue import ViewQueue
 
 
 @final
@@ -47,6 +50,30 @@ class Party:
         """
         is_same_group = bool(self.group) and self.group == other.group
         return is_same_group or not self.keys.isdisjoint(other.keys)
+
+
+@final
+@attrs.frozen(eq=False)
+class Reservation:
+    """What is reserved for a party.
+
+    Attributes:
+        scope: The queue to whose scope it belongs.
+        party: The party.
+        start: When it starts.
+        places: The node of each member, in the order of placing.
+    """
+
+    scope: ViewQueue
+    party: Party
+    start: Instant
+    places: tuple[Place, ...]
+
+    @property
+    def start_us(self) -> int | None:
+        """When it starts, in microseconds, or None if that is not known."""
+        is_unknown, at = self.start
+        return None if is_unknown else at
 
 
 # BACKFILL-16

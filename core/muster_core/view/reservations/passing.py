@@ -11,7 +11,7 @@ if TYPE_CHECKING:
 
     from muster_core.owners.messages.asks import Ask
     from muster_core.view.reservations.later.releases import Instant
-    from muster_core.view.reservations.search import Reservation
+    from muster_core.view.reservations.party import Reservation
     from muster_core.view.tree.application import ViewApp
 
 _NOW: Final[Instant] = (False, 0)

@@ -106,7 +106,7 @@ class Repeats:
         state.refresh()
         for app, asks in new:
             leaf = state.leaf_of(app)
-            if app.limits or not leaf.may_hide:
+            if leaf.under_limits or not leaf.may_hide:
                 return True
             scope = state.scopes.of(leaf)
             if scope is not None and not self._comes_late(scope, leaf, app, asks):

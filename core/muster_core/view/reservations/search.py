@@ -6,55 +6,27 @@ from itertools import groupby
 from operator import attrgetter
 from typing import TYPE_CHECKING, final
 
-import attrs
-
 from muster_core.values.resources import MAX_QUANTITY
 from muster_core.view.gangs.standing import topology_of
+from muster_core.view.reservations.holdings import Holdings, apps_under, quotas_of
 from muster_core.view.reservations.later.first_nodes import FirstNodes
 from muster_core.view.reservations.later.projection import Projection
-from muster_core.view.reservations.later.releases import releases, releases_on
-from muster_core.view.reservations.later.rooms import NOW, Rooms
+from muster_core.view.reservations.later.releases import releases, releases_of
+from muster_core.view.reservations.later.rooms import NOW, Place, Rooms
 from muster_core.view.topology.difference import Difference
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Sequence
+    from collections.abc import Iterable, Iterator, Sequence
 
     from muster_core.gangs.topology import Topology
     from muster_core.owners.messages.asks import Ask
-    from muster_core.view.gangs.member import Member
+    from muster_core.view.gangs.member import Member, MemberKey
+    from muster_core.view.reservations.holdings import Quota
     from muster_core.view.reservations.later.releases import Instant
     from muster_core.view.reservations.later.rooms import Timeline
-    from muster_core.view.reservations.party import Party
+    from muster_core.view.reservations.party import Party, Reservation
     from muster_core.view.state.view_state import ViewState
     from muster_core.view.tree.application import ViewApp
-    from muster_core.view.tree.queue import ViewQueue
-
-Place = tuple["Member", str]
-"""A member of a party, and the name of the node that is reserved for it."""
-
-
-@final
-@attrs.frozen(eq=False)
-class Reservation:
-    """What is reserved for a party.
-
-    Attributes:
-        scope: The queue to whose scope it belongs.
-        party: The party.
-        start: When it starts.
-        places: The node of each member, in the order of placing.
-    """
-
-    scope: ViewQueue
-    party: Party
-    start: Instant
-    places: tuple[Place, ...]
-
-    @property
-    def start_us(self) -> int | None:
-        """When it starts, in microseconds, or None if that is not known."""
-        is_unknown, at = self.start
-        return None if is_unknown else at
 
 
 @final
@@ -66,6 +38,7 @@ class Search:
         now_us: The present instant, in microseconds.
         others: The other reservations of the scope that are in force.
         rooms: How much room nodes will have for parties.
+        holdings: What others are to hold.
     """
 
     def __init__(
@@ -74,11 +47,14 @@ class Search:
         now_us: int,
         others: Sequence[Reservation],
         rooms: Rooms | None = None,
+        holdings: Holdings | None = None,
     ) -> None:
         self._state = state
         self._now_us = now_us
         self._others = others
         self._rooms = Rooms(state) if rooms is None else rooms
+        self._holdings = Holdings(state) if holdings is None else holdings
+        self._holdings.follow(others)
         #: The first known end on which the results depend, in microseconds.
         self.until_us = MAX_QUANTITY
 
@@ -87,13 +63,16 @@ class Search:
         """Return the first instant at which a party can be placed, and where; None if never."""
         if self._opens_nodes():
             return self._find_anywhere(party, NOW)
-        timeline = self._timeline(party)
+        since = self._headroom_since(party)
+        if since is None:
+            return None
+        timeline = self._timeline(party, since)
         earliest = next((at for at, _ in timeline), None)
         if earliest is None:
             return None
         # What has room already is not held up by nodes alone.
         if earliest > NOW and self._is_about_nodes_alone(party):
-            return self._find_among(party, timeline)
+            return self._find_among(party, timeline, since)
         return self._find_anywhere(party, earliest)
 
     def _opens_nodes(self) -> bool:
@@ -103,45 +82,87 @@ class Search:
             kept.keeps(*member) for other in self._others for member, _ in other.places
         )
 
-    def _timeline(self, party: Party) -> Timeline:
+    # BACKFILL-19
+    def _headroom_since(self, party: Party) -> Instant | None:
+        """Return from when on queues and limits leave enough for a party; None if never.
+
+        Once they do, they do so at any later instant: there is only less that uses them.
+        """
+        state, since = self._state, NOW
+        for one, lacks in lacking(state, party.members, self._others):
+            apps = apps_under(state, one)
+            ahead = sorted(releases_of(state, apps, self._now_us), key=attrgetter("at"))
+            if ahead and not ahead[0].at[0]:
+                self.until_us = min(self.until_us, ahead[0].at[1])
+            for release in ahead:
+                ask = release.allocation.ask
+                if ask.gang in party.group:
+                    continue
+                for name in [name for name in lacks if ask.resources[name]]:
+                    lacks[name] -= ask.resources[name]
+                    if lacks[name] <= 0:
+                        del lacks[name]
+                if not lacks:
+                    since = max(since, release.at)
+                    break
+            else:
+                return None
+        return since
+
+    def _timeline(self, party: Party, since: Instant) -> Timeline:
         """Return the room for a party beside what others hold.
 
         Which devices others will hold is not known yet; so these count as if nobody held them.
         """
-        others = [member for other in self._others for member, _ in other.places]
-        held = None
-        if others and not any(member.ask.shape.devices for member in others):
-            held = self._with_others()
-        names = {name for other in self._others for _, name in other.places}
-        return self._rooms.timeline(party.members, party.group, self._now_us, held, names)
+        held = {} if self._holdings.has_devices else self._holdings.amounts
+        return self._rooms.timeline(party.members, party.group, self._now_us, held, since)
 
     def _is_about_nodes_alone(self, party: Party) -> bool:
-        """Return whether nothing but the room on nodes decides where the members of a party fit.
+        """Return whether nothing but the room on nodes decides where members fit in the headroom.
 
         Who of them is next does not depend on who is placed then.
         """
         app = party.members[0].app
-        if any(one.app is not app or has_topology(self._state, one) for one in party.members):
-            return False
-        return has_headroom_now(self._state, party.members, self._others)
+        return not any(
+            one.app is not app or has_topology(self._state, one) for one in party.members
+        )
 
     def _find_among(
-        self, party: Party, timeline: Timeline
+        self, party: Party, timeline: Timeline, since: Instant
     ) -> tuple[Instant, tuple[Place, ...]] | None:
         """Return the first start of a party, looking at no nodes but those with room for a member.
 
         What it finds is what the releases one by one would tell: other nodes have no effect.
         """
         self.until_us = min(self.until_us, timeline.until_us)
-        nodes = self._state.nodes.nodes
         members = Projection(self._state).order().sorted(party.members)
+        # Who of several kinds has which node depends on more than the room for each.
+        is_remembered = timeline.is_of_one_kind and not (
+            self._holdings.has_devices or self._state.nodes.is_by_ask
+        )
+        known = timeline.room.remembered((since, members)) if is_remembered else None
+        if known is not None:
+            return known[0]
+        found = self._place_at_first(timeline, members)
+        if is_remembered:
+            timeline.room.remember((since, members), found)
+        return found
+
+    def _place_at_first(
+        self, timeline: Timeline, members: Sequence[Member]
+    ) -> tuple[Instant, tuple[Place, ...]] | None:
+        nodes, holdings = self._state.nodes.nodes, self._holdings
         for at, names in timeline:
             projection, some = Projection(self._state), [nodes[name] for name in names]
             for node in some:
-                for release in releases_on(self._state, node, self._now_us):
-                    if release.at <= at and release.allocation.ask.gang not in party.group:
-                        projection.free(release.allocation, node)
-            hold_all(self._state, projection, self._others)
+                for release in timeline.room.ahead_on(node.name):
+                    if release.at > at:
+                        break
+                    projection.free(release.allocation, node)
+                if not holdings.has_devices:
+                    projection.occupy(node, holdings.amounts.get(node.name, ()))
+            if holdings.has_devices:
+                hold_all(self._state, projection, self._others)
             places = _place_in_turn(FirstNodes(projection, some), members)
             if places is not None:
                 return at, places
@@ -175,11 +196,6 @@ class Search:
         projection = Projection(self._state)
         hold_all(self._state, projection, self._others)
         return self._place(projection, party) is not None
-
-    def _with_others(self) -> Projection:
-        projection = Projection(self._state)
-        hold_all(self._state, projection, self._others)
-        return projection
 
     # BACKFILL-19
     def _place(self, projection: Projection, party: Party) -> tuple[Place, ...] | None:
@@ -230,31 +246,37 @@ def has_quotas(state: ViewState, app: ViewApp) -> bool:
     return bool(app.limits) or any(queue.config.max.amounts for queue in state.leaf_of(app).line)
 
 
-def has_headroom_now(
+def lacking(
     state: ViewState, members: Iterable[Member], others: Iterable[Reservation]
-) -> bool:
-    """Return whether queues and limits leave enough for members together, beside others, now.
-
-    Then they do so at any later instant: there is only less that uses them.
+) -> Iterator[tuple[Quota, dict[str, int]]]:
+    """Yield the queues and limits that leave too little for members together, beside others, now.
 
     Args:
         state: The view.
         members: The members.
         others: What is reserved for others.
+
+    Yields:
+        A queue or a limit, and how much it lacks of each type.
     """
     apps = {member.app.identity.key: member.app for member in members}
     if not any(has_quotas(state, app) for app in apps.values()):
-        return True
+        return
     difference = Difference(state)
     for other in others:
         for member, _ in other.places:
             if member.is_pending():
                 difference.count(*member, 1)
-    for member in members:
-        if not difference.has_headroom(*member):
-            return False
-        difference.count(*member, 1)
-    return True
+    wanted: dict[Quota, set[str]] = {}
+    for app, ask in members:
+        difference.count(app, ask, 1)
+        for one in quotas_of(state, app):
+            wanted.setdefault(one, set()).update(ask.resources)
+    for one, names in wanted.items():
+        over = difference.over(one)
+        lacks = {name: over[name] for name in over if name in names}
+        if lacks:
+            yield one, lacks
 
 
 def hold_all(state: ViewState, projection: Projection, others: Iterable[Reservation]) -> None:
@@ -282,3 +304,59 @@ def hold_places(
         node = state.nodes.nodes.get(name)
         if node is not None and member.is_pending() and member.ask is not without:
             projection.place(member, node)
+
+
+Found = tuple["Instant", tuple["Place", ...]]
+"""A start, and the node of each member of a party, in the order of placing."""
+
+_Asked = tuple["MemberKey", int, int, "Topology | None", tuple[tuple["MemberKey", str], ...]]
+"""An ask, the changes of nodes and of settings so far, its topology, and what others reserve."""
+
+
+@final
+class Searches:
+    """Remembers what searches have found.
+
+    Args:
+        state: The view.
+    """
+
+    def __init__(self, state: ViewState) -> None:
+        self._state = state
+        #: What was found, and until when that holds, in microseconds.
+        self._known: dict[_Asked, tuple[Found | None, int]] = {}
+
+    def find(
+        self, search: Search, party: Party, others: Sequence[Reservation], now_us: int
+    ) -> tuple[Found | None, int]:
+        """Return what a search finds for a party.
+
+        Args:
+            search: The search.
+            party: The party; what is found for a plain ask is remembered.
+            others: The other reservations of the scope, which the search knows.
+            now_us: The present instant, in microseconds.
+
+        Returns:
+            What is found, or None; and until when that is so if nothing changes, in microseconds.
+        """
+        asked = self._asked(party, others)
+        known = self._known.get(asked) if asked is not None else None
+        if known is None or known[1] <= now_us:
+            found = search.find(party)
+            known = found, search.until_us
+            if asked is not None:
+                if self._known and next(iter(self._known))[1:3] != asked[1:3]:
+                    self._known.clear()
+                self._known[asked] = known
+        return known
+
+    def _asked(self, party: Party, others: Sequence[Reservation]) -> _Asked | None:
+        """Return all on which the result depends but time; None if it depends on more."""
+        member, state = party.members[0], self._state
+        if party.group or member.app.limits:
+            return None
+        # Whoever holds or gives back a node changes it.
+        places = tuple((member.key, node) for one in others for member, node in one.places)
+        topology = topology_of_member(state, member)
+        return member.key, state.nodes.changes, state.reconfigured, topology, places

@@ -8,9 +8,8 @@ from muster_core.view.reservations.ahead import Ahead
 from muster_core.view.reservations.keeping import Keeping, at_present
 from muster_core.view.reservations.later.projection import Projection
 from muster_core.view.reservations.later.rooms import Rooms
-from muster_core.view.reservations.party import party_of
-from muster_core.view.reservations.search import Reservation, Search
-from muster_core.view.reservations.searches import Searches
+from muster_core.view.reservations.party import Reservation, party_of
+from muster_core.view.reservations.search import Search, Searches
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -21,7 +20,7 @@ if TYPE_CHECKING:
     from muster_core.view.reservations.backfilling import Backfilling
     from muster_core.view.reservations.in_force import InForce
     from muster_core.view.reservations.party import Party
-    from muster_core.view.reservations.searches import Found
+    from muster_core.view.reservations.search import Found
     from muster_core.view.state.view_state import ViewState
     from muster_core.view.tree.application import ViewApp
     from muster_core.view.tree.leaf import LeafView
@@ -88,7 +87,8 @@ class Seeking:
     ) -> Reservation | None:
         """Return the reservation that was there before, if it is kept, or a new one."""
         now_us = self._in_force.now_us
-        search = Search(self._state, now_us, own, self._rooms)
+        holdings = self._backfilling.holdings_of(scope)
+        search = Search(self._state, now_us, own, self._rooms, holdings)
         found, until_us = self._searches.find(search, party, own, now_us)
         self._in_force.hold_until(until_us)
         # BACKFILL-22

@@ -8,13 +8,12 @@ from muster_core.values.decisions import Decision, Kind
 from muster_core.values.snapshots import ReservationSnapshot
 from muster_core.view.facts import ReservationFacts
 from muster_core.view.gangs.member import Member
-from muster_core.view.reservations.party import Party, group_of
-from muster_core.view.reservations.search import Reservation
+from muster_core.view.reservations.party import Party, Reservation, group_of
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterable, Iterator, Sequence
 
-    from muster_core.view.reservations.search import Place
+    from muster_core.view.reservations.later.rooms import Place
     from muster_core.view.state.view_state import ViewState
 
 Reserved = dict[tuple[str, str], tuple[str, int | None]]

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Final, final
 
 from muster_core.structures.totals import add_to
 from muster_core.view.gangs.standing import held_by
+from muster_core.view.tree.user_limit import ViewLimit
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
@@ -20,6 +21,7 @@ if TYPE_CHECKING:
     from muster_core.view.gangs.member import Member
     from muster_core.view.state.view_state import ViewState
     from muster_core.view.tree.application import ViewApp
+    from muster_core.view.tree.queue import ViewQueue
     from muster_core.view.tree.user_limit import LimitKey
 
 _NOTHING: Final[Mapping[str, int]] = {}
@@ -76,6 +78,15 @@ class Difference:
             if not limit.has_room_for(ask.resources, self._limits.get(limit.key, _NOTHING)):
                 return False
         return True
+
+    def over(self, one: ViewQueue | ViewLimit[ViewApp]) -> dict[str, int]:
+        """Return how much more of each type than it allows would be used of a queue or a limit."""
+        if isinstance(one, ViewLimit):
+            most, used, more = one.entry.max, one.used, self._limits.get(one.key, _NOTHING)
+        else:
+            most, used, more = one.config.max, one.usage(), self.queues.get(one.key, _NOTHING)
+        now = {name: used.get(name, 0) + more.get(name, 0) - some for name, some in most.amounts}
+        return {name: some for name, some in now.items() if some > 0}
 
     # TOPOLOGY-3, BACKFILL-19
     def held_by(self, gang: ViewGang) -> Iterator[tuple[int, Node]]:

@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 
     from muster_core.nodes.node import Node
-    from muster_core.structures.shapes import Shape
+    from muster_core.structures.shapes import Shape, ShapeTable
     from muster_core.structures.steps import Steps
 
 Entry = tuple[AskOrder, Ask, int]
@@ -125,6 +125,14 @@ class ViewApp(Listed):
     def is_within_limits(self, ask: Ask) -> bool:
         """Return whether an ask fits in what its limits leave to users and groups."""
         return all(limit.admits_more(ask) for limit in self.limits)
+
+    # LIMIT-9
+    def refused(self, shapes: ShapeTable) -> int:
+        """Return the shapes that its limits leave too little for."""
+        mask = 0
+        for limit in self.limits:
+            mask |= limit.lacking(shapes)
+        return mask
 
     @property
     def offered(self) -> int:

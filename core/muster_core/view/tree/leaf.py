@@ -73,6 +73,8 @@ class LeafView(ViewQueue):
             and preempt; None if they may not.
         hidden: The shapes of asks that are sure to fail in this round, without any effect; asks of
             some of them may still be tried, see ``limits_us``.
+        refusing: The table of shapes while asks are hidden that limits of users and groups refuse,
+            as they are just as sure to fail; None while such asks are tried.
         limits_us: The hidden shapes of which asks with an estimate below a limit may be tried.
         estimates: How long the pending asks are expected to take; None until somebody asks.
         since: How many of the pending asks that could evict others count as pending from each
@@ -88,6 +90,7 @@ class LeafView(ViewQueue):
     )
     watched: frozenset[str] | None = None
     hidden: int = 0
+    refusing: ShapeTable | None = None
     limits_us: dict[int, int] = attrs.field(factory=dict[int, int])
     estimates: Estimates | None = None
     since: dict[int, int] = attrs.field(factory=dict[int, int])
@@ -207,6 +210,8 @@ class LeafView(ViewQueue):
         if not self.config.settings.blocking:
             if self._all is not None:
                 mask = self._all.counts.mask
+                if self.refusing is not None:
+                    return self._allowed(self._all, self.refusing)
                 return mask & ~self.hidden | self._shown() if self.hidden else mask
             mask = 0
             for order in self._open_orders():
@@ -236,6 +241,8 @@ class LeafView(ViewQueue):
             first = self.first()
             return first if first is not None and mask >> first[1] & 1 else None
         if self._all is not None:
+            if self.refusing is not None:
+                return self._choose_allowed(self._all, self.refusing, mask)
             if self.hidden:
                 return self._choose_shown(self._all, mask)
             app = self._all.ranking.first(mask)
@@ -251,8 +258,8 @@ class LeafView(ViewQueue):
 
     @property
     def may_hide(self) -> bool:
-        """Whether asks of the leaf that fail concern nobody else, and nothing but room counts."""
-        return self._all is not None and not self.config.settings.blocking and not self.under_limits
+        """Whether asks of the leaf that fail concern nobody else."""
+        return self._all is not None and not self.config.settings.blocking
 
     def hide(self, mask: int) -> bool:
         """Let no ask with a shape in a mask be tried; return whether that is new."""
@@ -267,9 +274,14 @@ class LeafView(ViewQueue):
         self.hidden |= 1 << bit
         self.limits_us[bit] = limit_us
 
+    # LIMIT-9
+    def hide_refused(self, shapes: ShapeTable) -> None:
+        """Let no ask be tried that a limit of its user or group refuses."""
+        self.refusing = shapes
+
     def show(self) -> None:
         """Let every ask be tried again."""
-        self.hidden = 0
+        self.hidden, self.refusing = 0, None
         self.limits_us.clear()
 
     def _shown(self) -> int:
@@ -281,6 +293,24 @@ class LeafView(ViewQueue):
             if shortest is not None and shortest < limit_us:
                 mask |= 1 << bit if any(estimates.below(bit, limit_us)) else 0
         return mask
+
+    def _allowed(self, order: AppOrder[ViewApp], shapes: ShapeTable) -> int:
+        """Return the shapes of the asks that are neither hidden nor refused."""
+        mask, found = order.counts.mask & ~self.hidden, 0
+        for app in order.ranking.standing_for(mask):
+            found |= app.mask & mask & ~app.refused(shapes)
+        return found
+
+    def _choose_allowed(
+        self, order: AppOrder[ViewApp], shapes: ShapeTable, mask: int
+    ) -> tuple[ViewApp, int, Ask] | None:
+        """Return the first ask with a shape in a mask that is neither hidden nor refused."""
+        mask &= ~self.hidden
+        for app in order.ranking.standing_for(mask):
+            allowed = mask & ~app.refused(shapes)
+            if app.mask & allowed:
+                return (app, *app.best(allowed))
+        return None
 
     def _choose_shown(self, order: AppOrder[ViewApp], mask: int) -> tuple[ViewApp, int, Ask] | None:
         """Return the first ask with a shape in a mask that is not hidden."""
@@ -382,6 +412,7 @@ class LeafView(ViewQueue):
         apps = list(self.apps.values())
         assert not self.blocked
         assert not self.hidden
+        assert self.refusing is None
         assert not self.limits_us
         assert self.tally.top() == highest(app.counted for app in apps)
         amounts = self.types.amounts

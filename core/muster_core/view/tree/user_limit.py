@@ -88,6 +88,8 @@ class ViewLimit(Generic[A]):
     stale: bool = True
     #: Whether applications that do not run had to wait when ``refuses`` was computed.
     _is_full: bool = attrs.field(default=False, init=False)
+    #: What :meth:`lacking` has returned, until something changes.
+    _lacking: int | None = attrs.field(default=None, init=False)
 
     def add(self, app: A) -> None:
         """Count an application."""
@@ -128,15 +130,24 @@ class ViewLimit(Generic[A]):
 
     def refresh(self, shapes: ShapeTable) -> bool:
         """Compute what is refused; return whether that has changed."""
-        self.stale = False
+        self.stale, self._lacking = False, None
         before, was_full = self.refuses, self._is_full
         self.refuses, self._is_full = self._refused(shapes), self.is_full
         return self.refuses != before or self._is_full is not was_full
 
     def _refused(self, shapes: ShapeTable) -> int:
+        return shapes.singles & ~self._fitting(shapes)
+
+    def _fitting(self, shapes: ShapeTable) -> int:
         used = self.used
         room = {name: most - used.get(name, 0) for name, most in self.entry.max.amounts}
-        return shapes.singles & ~shapes.fitting_headroom(room)
+        return shapes.fitting_headroom(room)
+
+    def lacking(self, shapes: ShapeTable) -> int:
+        """Return the shapes that do not fit in what is left, those of gangs too; perhaps fewer."""
+        if self._lacking is None:
+            self._lacking = (shapes.singles | shapes.gangs) & ~self._fitting(shapes)
+        return self._lacking
 
     def snapshot(self) -> LimitSnapshot:
         """Return what the user or the group has of it."""

@@ -4,8 +4,7 @@ from __future__ import annotations
 
 from muster_core.events import Configure
 from muster_core.view.reservations.ahead import Ahead
-from muster_core.view.reservations.party import Party
-from muster_core.view.reservations.search import Reservation
+from muster_core.view.reservations.party import Party, Reservation
 from tests.core.building import configuration, queue
 from tests.core.view.reservations.site import S, Site, backfill, job
 

@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 from muster_core.view.reservations.in_force import InForce
-from muster_core.view.reservations.party import Party
-from muster_core.view.reservations.search import Reservation
+from muster_core.view.reservations.party import Party, Reservation
 from tests.core.view.reservations.site import S, Site, job
 
 

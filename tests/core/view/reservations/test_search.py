@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from muster_core.events import Configure, Release
 from muster_core.view.reservations.later.rooms import Rooms
-from muster_core.view.reservations.party import Party
-from muster_core.view.reservations.search import Reservation, Search
+from muster_core.view.reservations.party import Party, Reservation
+from muster_core.view.reservations.search import Search
 from tests.core.building import configuration, queue
 from tests.core.view.reservations.site import S, Site, backfill, gang, job
 

@@ -4,8 +4,7 @@ from __future__ import annotations
 
 from muster_core.events import Release
 from muster_core.view.reservations.party import Party
-from muster_core.view.reservations.search import Search
-from muster_core.view.reservations.searches import Found, Searches
+from muster_core.view.reservations.search import Found, Search, Searches
 from tests.core.view.reservations.site import S, Site, gang, job
 
 

@@ -9,8 +9,8 @@ from muster_core.view.reasons.words import counted, named, seconds
 
 if TYPE_CHECKING:
     from muster_core.owners.messages.asks import Ask
+    from muster_core.view.reservations.party import Reservation
     from muster_core.view.reservations.reservations import Reservations
-    from muster_core.view.reservations.search import Reservation
     from muster_core.view.state.view_state import ViewState
     from muster_core.view.tree.application import ViewApp
     from muster_core.view.tree.leaf import LeafView

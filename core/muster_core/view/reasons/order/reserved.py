@@ -14,8 +14,8 @@ if TYPE_CHECKING:
 
     from muster_core.owners.messages.asks import Ask
     from muster_core.view.reservations.later.releases import Release
+    from muster_core.view.reservations.party import Reservation
     from muster_core.view.reservations.reservations import Reservations
-    from muster_core.view.reservations.search import Reservation
     from muster_core.view.state.view_state import ViewState
 
 _TOLD: Final = 4

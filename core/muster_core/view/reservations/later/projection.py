@@ -117,6 +117,10 @@ class Projection:
         self.difference.count(app, ask, -1)
         self.free(allocation, node)
 
+    def occupy(self, node: Node, amounts: Iterable[tuple[str, int]]) -> None:
+        """Let pending asks without devices hold a node, where no headroom and no order depends on it."""
+        add_to(self._nodes.setdefault(node.name, {}), dict(amounts))
+
     def free(self, allocation: Allocation, node: Node) -> None:
         """Take away only what an ask holds on a node, where no headroom and no order depends on it."""
         ask = allocation.ask

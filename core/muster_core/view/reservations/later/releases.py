@@ -10,7 +10,7 @@ import attrs
 from muster_core.view.tree.estimates import estimate_us
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Iterable, Iterator
 
     from muster_core.nodes.node import Node
     from muster_core.owners.messages.asks import Allocation
@@ -71,7 +71,7 @@ def release_of(
 # BACKFILL-14
 def releases(state: ViewState, now_us: int) -> list[Release]:
     """Return all asks that hold nodes, in the order in which they give them back."""
-    return sorted(_each(state, now_us), key=attrgetter("at"))
+    return sorted(releases_of(state, state.apps.values(), now_us), key=attrgetter("at"))
 
 
 # BACKFILL-14
@@ -88,8 +88,10 @@ def releases_on(state: ViewState, node: Node, now_us: int) -> list[Release]:
     return found
 
 
-def _each(state: ViewState, now_us: int) -> Iterator[Release]:
-    for app in state.apps.values():
+# BACKFILL-14
+def releases_of(state: ViewState, apps: Iterable[ViewApp], now_us: int) -> Iterator[Release]:
+    """Yield the asks of applications that hold nodes, in no order."""
+    for app in apps:
         for places, bound in ((app.bound, True), (app.waiting, False)):
             for allocation, node in places.values():
                 at = release_of(state, app, allocation, now_us, bound=bound)

@@ -3,32 +3,51 @@
 from __future__ import annotations
 
 from bisect import bisect_left, insort
-from heapq import merge
+from collections.abc import Mapping
+from functools import partial
 from itertools import groupby
-from operator import itemgetter
-from typing import TYPE_CHECKING, Final, NamedTuple, final
+from operator import attrgetter, itemgetter
+from typing import TYPE_CHECKING, Final, NamedTuple, TypeVar, final
 
 import attrs
 
+from muster_core.structures.totals import add_to
 from muster_core.values.resources import MAX_QUANTITY
 from muster_core.view.reservations.later.projection import Projection
 from muster_core.view.reservations.later.releases import releases_on
 
 if TYPE_CHECKING:
-    from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+    from collections.abc import Callable, Iterable, Iterator, Sequence
 
     from muster_core.nodes.node import Node
     from muster_core.structures.shapes import Shape
     from muster_core.view.gangs.member import Member
-    from muster_core.view.reservations.later.releases import Instant
+    from muster_core.view.reservations.later.releases import Instant, Release
     from muster_core.view.state.view_state import ViewState
 
 
-_MOST: Final = 32
-"""For how many parties the room is remembered."""
+_MOST: Final = 256
+"""For how many parties, and for how many kinds of members, the room is remembered."""
+
+_HELD: Final = 16
+"""How many times the room on a node is remembered, for others who hold as much or more there."""
+
+_AT: Final = attrgetter("at")
 
 NOW: Final[Instant] = (False, -1)
 """An instant before all releases."""
+
+_NEVER: Final[Instant] = (True, MAX_QUANTITY)
+"""An instant after all releases."""
+
+K = TypeVar("K")
+V = TypeVar("V")
+
+Amounts = tuple[tuple[str, int], ...]
+"""How much of each type is held, in order."""
+
+Place = tuple["Member", str]
+"""A member of a party, and the name of the node that is reserved for it."""
 
 _Kind = tuple[bool, "Shape"]
 """Members for which a node has the same room: whether they are node services, and their shape."""
@@ -59,14 +78,28 @@ class _Stages:
 
     Attributes:
         stages: Those with any room, in order.
+        node: The node.
         version: The version of the node.
+        held: What others are to hold there.
         until_us: The first expected end on the node, in microseconds: when that has passed without
             an end, the ends are others.
+        ahead: The asks that give the node back, in order, without those of the party's group.
     """
 
     stages: tuple[_Stage, ...]
+    node: Node
     version: int
+    held: Amounts
     until_us: int
+    ahead: tuple[Release, ...] = ()
+
+    @property
+    def first(self) -> Instant:
+        """The first instant at which there is any room."""
+        return self.stages[0].at if self.stages else _NEVER
+
+
+_NOTHING: Final[Mapping[str, Amounts]] = {}
 
 
 @final
@@ -102,7 +135,7 @@ class _Members:
 
 @final
 class _Known:
-    """The room on all nodes for one party.
+    """The room on nodes for members of some kinds.
 
     Args:
         state: The view.
@@ -110,69 +143,151 @@ class _Known:
 
     def __init__(self, state: ViewState) -> None:
         self._state = state
-        self._nodes: dict[Node, _Stages] = {}
+        self._found: dict[tuple[str, Amounts], _Stages] = {}
+
+    def stages(self, members: _Members, node: Node, held: Amounts, now_us: int) -> _Stages:
+        """Return the stages of a node.
+
+        Args:
+            members: The members.
+            node: The node.
+            held: What others are to hold there.
+            now_us: The present instant, in microseconds.
+        """
+        known = self._found.get((node.name, held))
+        if known is not None and known.node is node:
+            if known.version == node.version and known.until_us > now_us:
+                return known
+        elif len(self._found) > _HELD * len(self._state.nodes.nodes):
+            self._found.clear()
+        found = self._found[node.name, held] = self._look_up(members, node, held, now_us)
+        return found
+
+    def _look_up(self, members: _Members, node: Node, held: Amounts, now_us: int) -> _Stages:
+        if not node.matching & members.mask:
+            return _Stages((), node, node.version, held, MAX_QUANTITY)
+        ahead = releases_on(self._state, node, now_us)
+        ends = [release.at[1] for release in ahead if not release.at[0]]
+        ahead = [one for one in ahead if one.allocation.ask.gang not in members.group]
+        has_devices = any(shape.devices for _, shape in members.needs)
+        find = self._each if has_devices or node.kept else self._each_plain
+        stages = [
+            _Stage(at, node.name, room)
+            for at, room in find(members, node, held, ahead)
+            if any(room)
+        ]
+        until_us = min(ends, default=MAX_QUANTITY)
+        return _Stages(tuple(stages), node, node.version, held, until_us, tuple(ahead))
+
+    def _each(
+        self, members: _Members, node: Node, held: Amounts, ahead: Iterable[Release]
+    ) -> Iterator[tuple[Instant, _Counts]]:
+        """Yield the room for each kind of members now, and at each instant of a release."""
+        then, examples = Projection(self._state), members.examples.values()
+        then.occupy(node, held)
+        yield NOW, tuple([then.room_for(member, node) for member in examples])
+        for at, some in groupby(ahead, key=_AT):
+            for release in some:
+                then.free(release.allocation, node)
+            yield at, tuple([then.room_for(member, node) for member in examples])
+
+    def _each_plain(
+        self, members: _Members, node: Node, held: Amounts, ahead: Iterable[Release]
+    ) -> Iterator[tuple[Instant, _Counts]]:
+        """Do the same, where nothing but amounts counts, without a projection."""
+        free, matching = dict(node.capacity), node.matching
+        add_to(free, node.used, -1)
+        add_to(free, dict(held), -1)
+        kinds = [
+            tuple(member.ask.resources.amounts.items())
+            if matching >> self._state.bit_of(member.ask) & 1
+            else ()
+            for member in members.examples.values()
+        ]
+
+        def room() -> _Counts:
+            return tuple([_times(free, kind) for kind in kinds])
+
+        yield NOW, room()
+        for at, some in groupby(ahead, key=_AT):
+            for release in some:
+                add_to(free, release.allocation.ask.resources.amounts)
+            yield at, room()
+
+
+def _times(free: Mapping[str, int], amounts: Amounts) -> int:
+    """Return how often amounts fit in what is free; never if there are none."""
+    return max(0, min((free.get(name, 0) // amount for name, amount in amounts), default=0))
+
+
+@final
+class PartyRoom:
+    """The room on all nodes for one party, and where it was found to fit."""
+
+    def __init__(self) -> None:
+        self._nodes: dict[str, _Stages] = {}
         #: The stages of all nodes, in order.
         self.stages: list[_Stage] = []
         #: The first expected end on which they depend, in microseconds.
         self.until_us = MAX_QUANTITY
+        #: What was asked when the party was last placed, when it fits, and where; None if never.
+        self._found: tuple[object, Instant, tuple[Place, ...] | None] | None = None
 
-    def refresh(self, members: _Members, now_us: int) -> None:
-        """Look again at the nodes that have changed, or where an end is overdue."""
-        nodes, known = self._state.nodes.nodes, self._nodes
-        until_us = MAX_QUANTITY
-        for node in nodes.values():
-            found = known.get(node)
-            if found is None or found.version != node.version or found.until_us <= now_us:
-                self._forget(found)
-                found = known[node] = stages_of(self._state, members, node, now_us)
+    def refresh(
+        self,
+        state: ViewState,
+        known: _Known,
+        members: _Members,
+        held: Mapping[str, Amounts],
+        now_us: int,
+    ) -> None:
+        """Look again at the nodes that have changed, or are held otherwise."""
+        nodes, mine, until_us, touched = state.nodes.nodes, self._nodes, MAX_QUANTITY, _NEVER
+        for name, node in nodes.items():
+            found, amounts = mine.get(name), held.get(name, ())
+            if (
+                found is None
+                or found.version != node.version
+                or found.held != amounts
+                or found.until_us <= now_us
+                or found.node is not node
+            ):
+                touched = min(touched, self._forget(found))
+                found = mine[name] = known.stages(members, node, amounts, now_us)
+                touched = min(touched, found.first)
                 for stage in found.stages:
                     insort(self.stages, stage)
             until_us = min(until_us, found.until_us)
         self.until_us = until_us
-        if len(known) > len(nodes):
-            for node in [one for one in known if nodes.get(one.name) is not one]:
-                self._forget(known.pop(node))
+        if len(mine) > len(nodes):
+            for name in [one for one in mine if one not in nodes]:
+                touched = min(touched, self._forget(mine.pop(name)))
+        # Nodes without room up to a start have no part in it.
+        if self._found is not None and touched <= self._found[1] and touched != _NEVER:
+            self._found = None
 
-    def _forget(self, found: _Stages | None) -> None:
-        for stage in () if found is None else found.stages:
+    def _forget(self, found: _Stages | None) -> Instant:
+        if found is None:
+            return _NEVER
+        for stage in found.stages:
             del self.stages[bisect_left(self.stages, stage)]
+        return found.first
 
+    def ahead_on(self, name: str) -> tuple[Release, ...]:
+        """Return the asks that give a node back, in order, without those of the party's group."""
+        return self._nodes[name].ahead
 
-def stages_of(
-    state: ViewState,
-    members: _Members,
-    node: Node,
-    now_us: int,
-    projection: Projection | None = None,
-) -> _Stages:
-    """Find out how much room a node has for the members of a party, and will have.
+    def remember(self, asked: object, found: tuple[Instant, tuple[Place, ...]] | None) -> None:
+        """Remember when and where the party fits, as long as no node changes with room up to then."""
+        at, places = (_NEVER, None) if found is None else found
+        self._found = asked, at, places
 
-    Args:
-        state: The view.
-        members: The members.
-        node: The node.
-        now_us: The present instant, in microseconds.
-        projection: The view, in which others may hold the node; it changes.
-    """
-    if not node.matching & members.mask:
-        return _Stages((), node.version, MAX_QUANTITY)
-    then = Projection(state) if projection is None else projection
-    releases, examples = releases_on(state, node, now_us), members.examples.values()
-    ends = [release.at[1] for release in releases if not release.at[0]]
-    stages: list[_Stage] = []
-
-    def look(at: Instant) -> None:
-        room = tuple([then.room_for(member, node) for member in examples])
-        if any(room):
-            stages.append(_Stage(at, node.name, room))
-
-    look(NOW)
-    for at, some in groupby(releases, key=lambda release: release.at):
-        for release in some:
-            if release.allocation.ask.gang not in members.group:
-                then.free(release.allocation, node)
-        look(at)
-    return _Stages(tuple(stages), node.version, min(ends, default=MAX_QUANTITY))
+    def remembered(self, asked: object) -> tuple[tuple[Instant, tuple[Place, ...]] | None] | None:
+        """Return what is remembered, in a tuple; None if it is nothing."""
+        if self._found is None or self._found[0] != asked:
+            return None
+        _, at, places = self._found
+        return (None,) if places is None else ((at, places),)
 
 
 @final
@@ -183,49 +298,46 @@ class Timeline:
 
     Args:
         needs: How many members there are of each kind.
-        stages: The stages of all nodes, in order.
-        until_us: The first expected end on which they depend, in microseconds.
-        instead: The stages of some nodes that others hold, in order, to be taken instead.
-        names: The names of these nodes.
+        room: The room on all nodes.
+        since: The first instant that counts.
     """
 
-    def __init__(
-        self,
-        needs: Sequence[int],
-        stages: Sequence[_Stage],
-        until_us: int,
-        instead: Sequence[_Stage] = (),
-        names: Collection[str] = (),
-    ) -> None:
+    def __init__(self, needs: Sequence[int], room: PartyRoom, since: Instant) -> None:
         self._needs = needs
-        self._stages = stages
-        self._instead = instead
-        self._names = names
-        self.until_us = until_us
+        self._since = since
+        self.room = room
+        self.until_us = room.until_us
+
+    @property
+    def is_of_one_kind(self) -> bool:
+        """Whether the members are of one kind, so that it does not matter who is first."""
+        return len(self._needs) == 1
 
     def __iter__(self) -> Iterator[tuple[Instant, Mapping[str, _Counts]]]:
         """Yield each instant at which there may be room for all members, and the nodes with room.
 
         Instants at which nothing changes on these nodes are left out, and the first may be
-        :data:`NOW`. The dictionary of nodes changes afterwards.
+        :data:`NOW`, or that from which on instants count. The dictionary of nodes changes afterwards.
         """
-        needs = self._needs
+        needs, since = self._needs, self._since
         totals, nothing = [0] * len(needs), (0,) * len(needs)
         nodes: dict[str, _Counts] = {}
-        for at, some in groupby(self._in_order(), key=itemgetter(0)):
+        is_enough, is_to_come = False, since > NOW
+        for at, some in groupby(self.room.stages, key=itemgetter(0)):
+            if is_to_come and at >= since:
+                is_to_come = False
+                if is_enough and at > since:
+                    yield since, nodes
             for _, name, room in some:
                 before = nodes.get(name, nothing)
                 for number, count in enumerate(room):
                     totals[number] += count - before[number]
                 nodes[name] = room
-            if all(map(int.__ge__, totals, needs)):
+            is_enough = all(map(int.__ge__, totals, needs))
+            if is_enough and at >= since:
                 yield at, nodes
-
-    def _in_order(self) -> Iterable[_Stage]:
-        if not self._names:
-            return self._stages
-        # Mostly few of them are looked at.
-        return merge((one for one in self._stages if one.name not in self._names), self._instead)
+        if is_enough and is_to_come:
+            yield since, nodes
 
 
 @final
@@ -239,6 +351,7 @@ class Rooms:
     def __init__(self, state: ViewState) -> None:
         self._state = state
         self._known: dict[tuple[object, ...], _Known] = {}
+        self._parties: dict[tuple[object, ...], PartyRoom] = {}
         self._reconfigured = -1
 
     def timeline(
@@ -246,8 +359,8 @@ class Rooms:
         members: Sequence[Member],
         group: Sequence[str],
         now_us: int,
-        held: Projection | None = None,
-        names: Collection[str] = (),
+        held: Mapping[str, Amounts] = _NOTHING,
+        since: Instant = NOW,
     ) -> Timeline:
         """Return the room for the members of a party.
 
@@ -255,25 +368,25 @@ class Rooms:
             members: The members.
             group: The names of the gangs whose members keep the nodes that they hold.
             now_us: The present instant, in microseconds.
-            held: The view, in which others hold some nodes; it changes.
-            names: The names of these nodes.
+            held: What others are to hold on nodes, by the names of the nodes.
+            since: The first instant that counts.
         """
         state, sought = self._state, _Members(self._state, members, group)
-        known = self._of(sought.key)
-        known.refresh(sought, now_us)
-        needs = list(sought.needs.values())
-        if held is None:
-            return Timeline(needs, known.stages, known.until_us)
-        there = [state.nodes.nodes[name] for name in names if name in state.nodes.nodes]
-        with_others = [stages_of(state, sought, node, now_us, held) for node in there]
-        instead = sorted(stage for one in with_others for stage in one.stages)
-        return Timeline(needs, known.stages, known.until_us, instead, names)
-
-    def _of(self, key: tuple[object, ...]) -> _Known:
-        if self._reconfigured != self._state.reconfigured or len(self._known) > _MOST:
-            self._reconfigured = self._state.reconfigured
+        if self._reconfigured != state.reconfigured:
+            self._reconfigured = state.reconfigured
             self._known.clear()
-        known = self._known.get(key)
-        if known is None:
-            known = self._known[key] = _Known(self._state)
-        return known
+            self._parties.clear()
+        known = _kept(self._known, sought.key, partial(_Known, state))
+        party = (*group, *(member.key for member in members))
+        room = _kept(self._parties, party, PartyRoom)
+        room.refresh(state, known, sought, held, now_us)
+        return Timeline(list(sought.needs.values()), room, since)
+
+
+def _kept(known: dict[K, V], key: K, make: Callable[[], V]) -> V:
+    """Return what is remembered under a key, or make it; if it is too much, forget all."""
+    if key not in known:
+        if len(known) >= _MOST:
+            known.clear()
+        known[key] = make()
+    return known[key]

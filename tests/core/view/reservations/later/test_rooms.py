@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 from muster_core.events import Configure, RemoveNode
-from muster_core.view.reservations.later.projection import Projection
-from muster_core.view.reservations.later.rooms import NOW, Rooms
+from muster_core.view.reservations.later.rooms import NOW, Amounts, Rooms
 from tests.core.building import configuration, queue
 from tests.core.view.reservations.site import S, Site, backfill, gang, job, vcores
 
@@ -17,10 +16,12 @@ def waiting() -> Site:
     return site
 
 
-def instants(site: Site, rooms: Rooms, now_s: int = 0, held: Projection | None = None) -> object:
+def instants(
+    site: Site, rooms: Rooms, now_s: int = 0, held: dict[str, Amounts] | None = None
+) -> object:
     """Give the instants in seconds at which there may be room, and the nodes with room then."""
     members = [site.member(f"a/{name}") for name in ("m-0", "m-1", "n")]
-    found = rooms.timeline(members, ("default/g",), now_s * S, held, {"n1"} if held else ())
+    found = rooms.timeline(members, ("default/g",), now_s * S, held or {})
     return [(at if at == NOW else at[1] // S, sorted(nodes)) for at, nodes in found]
 
 
@@ -34,9 +35,8 @@ def test_there_may_be_room_once_enough_is_released() -> None:
 def test_what_others_hold_is_no_room() -> None:
     # BACKFILL-18
     site = waiting()
-    held = Projection(site.state)
-    held.place(site.member("a/m-0"), site.state.nodes.nodes["n1"])
 
+    held: dict[str, Amounts] = {"n1": (("vcore", 2000),)}
     assert instants(site, Rooms(site.state), held=held) == [(20, ["n1", "n2"])]
 
 
