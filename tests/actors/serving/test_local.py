@@ -197,25 +197,25 @@ def test_output_of_earlier_starts(served: Served) -> None:
 
 def test_output_of_earlier_asks(served: Served) -> None:
     # PAGE-86
-    path = "/api/v1/asks/a/again/logs"
-    submit(served.client, job("again", "echo the first"))
-    until(served.client, 1, ask="again", kind="released")
+    path = "/api/v1/asks/a/once-more/logs"
+    submit(served.client, job("once-more", "echo the first"))
+    until(served.client, 1, ask="once-more", kind="released")
     assert "Muster-Earlier-Ask" not in served.client.get(path).headers
-    submit(served.client, job("again", "echo the second", node="to-come"))
+    submit(served.client, job("once-more", "echo the second", node="to-come"))
 
     response = served.client.get(path)
     assert response.status_code == 404
     assert "of an earlier ask of this name there is that of 1" in response.json()["detail"]
     assert (response.json()["earlier"], response.json()["may_start"]) == ([1], True)
-    page = served.client.get("/asks/a/again/output").text
+    page = served.client.get("/asks/a/once-more/output").text
     assert "the first" not in page
     assert '.txt?attempt=1">1</a> (of an earlier ask of this name)' in page
     earlier = served.client.get(f"{path}?attempt=1")
     assert (earlier.text, earlier.headers["Muster-Earlier-Ask"]) == ("the first\n", "true")
     submit(served.client, {"op": "add_node", "node": "to-come", "capacity": {"vcore": 1}})
-    until(served.client, 2, ask="again", kind="released")
-    assert output(served.client, "again") == "the second\n"
-    page = served.client.get("/asks/a/again/output").text
+    until(served.client, 2, ask="once-more", kind="released")
+    assert output(served.client, "once-more") == "the second\n"
+    page = served.client.get("/asks/a/once-more/output").text
     assert "Start 2:" in page
     response = served.client.get(f"{path}?attempt=3")
     assert response.status_code == 404

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 import socket
 import stat
 import subprocess
@@ -197,7 +198,10 @@ def test_an_older_state_is_closed_at_the_start(tmp_path: Path) -> None:
     told = [line for line in served.lines if "it is only for its owner now" in line]
     assert found.pop("state") == "700"
     assert {int(mode, 8) & 0o077 for mode in found.values()} == {0}
-    assert len(told) == 4
+    names = ("", "/configuration.json", "/lock", "/muster.db", "/muster.db.format-1")
+    assert [re.findall(f"{state}(\\S*) had mode", line) for line in told] == [
+        [one] for one in names
+    ]
     assert f"warning {state}/muster.db.format-1 had mode 0755" in "\n".join(told)
 
 

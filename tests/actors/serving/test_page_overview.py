@@ -33,7 +33,7 @@ MANY: Final[list[Mapping[str, object]]] = [
             "count": 200,
             "resources": {"vcore": 9 + at},
         }
-        for at in range(100)
+        for at in range(400)
     ),
 ]
 """Asks of which nobody can count the reasons at once."""
@@ -49,7 +49,12 @@ def shown(served: Served, path: str = "/") -> str:
     """Return the text of a page, without its markup."""
     response = served.client.get(path)
     assert response.status_code == 200, response.text
-    text = re.sub(r"<(script|style|title).*?</\1>", "", response.text, flags=re.DOTALL)
+    return text_of(response.text)
+
+
+def text_of(page: str) -> str:
+    """Return a page without its markup."""
+    text = re.sub(r"<(script|style|title).*?</\1>", "", page, flags=re.DOTALL)
     text = re.sub(r"</?(?:bdi|wbr)>", "", text)
     return " ".join(unescape(re.sub(r"<[^>]+>", " ", text)).split())
 
@@ -95,7 +100,7 @@ def test_reasons_that_do_not_add_up_are_counted_anew(served: Served) -> None:
     page = served.client.get("/").text
     # Nobody can count so many at once.
     assert 'hx-get="/reasons"' in page
-    assert "being counted" in shown(served)
+    assert "being counted" in text_of(page)
 
     def counted() -> bool:
         part = served.client.get("/reasons", headers={"HX-Request": "true"})
@@ -105,7 +110,7 @@ def test_reasons_that_do_not_add_up_are_counted_anew(served: Served) -> None:
     until(counted)
     text = shown(served, "/reasons")
     assert text.startswith("Reason Asks")
-    assert "20,002 asks as of 20" in text
+    assert "80,002 asks as of 20" in text
     assert "asks pending" not in text
 
 

@@ -108,8 +108,9 @@ def test_a_command_that_never_started_has_no_output(served: Served) -> None:
     failed = "its last start, on the node here, failed: FileNotFoundError: [Errno 2] No such file"
     told = served.client.get("/api/v1/asks/a/nothing/logs").json()["detail"]
     assert told.startswith(f"the command of a/nothing has not started; {failed}")
-    told = served.client.get("/api/v1/asks/a/nothing/why").json()["detail"]
-    assert told.startswith(f"ask: 'a/nothing' is unknown; it was removed, and {failed}")
+    over = served.client.get("/api/v1/asks/a/nothing/why").json()["item"]
+    assert (over["place"], over["outcome"]) == ("ended", "failed")
+    assert over["message"].startswith("FileNotFoundError: [Errno 2] No such file")
 
 
 def test_a_folder_for_output_that_is_not_on_the_node(tmp_path: Path, ray: Path) -> None:

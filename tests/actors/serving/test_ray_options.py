@@ -65,7 +65,8 @@ def test_what_makes_no_sense(options: ServeOptions, problem: str) -> None:
 )
 def test_what_is_only_for_ray(run: str, argument: tuple[str, ...]) -> None:
     name = argument[0].replace("--no-ray", "--ray")
-    assert serve("--run", run, *argument) == (
+    tokens = ("--tokens", "tokens", "--trust-submitters") if run == "local" else ()
+    assert serve("--run", run, *tokens, *argument) == (
         2,
         f"{name} needs --run ray: with --run {run} it means nothing\n",
     )

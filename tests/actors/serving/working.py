@@ -47,7 +47,7 @@ def as_user() -> tuple[str, ...]:
 def running_commands(
     folder: Path,
     *arguments: str,
-    config: str = QUEUES,
+    config: str | None = QUEUES,
     environment: Mapping[str, str] | None = None,
     listen: Sequence[str] = ("127.0.0.1:0",),
     prefix: Sequence[str] = (),

@@ -83,7 +83,10 @@ class Access(Protocol):
 class OpenAccess:
     """Access without tokens: everybody who reaches the service may do everything."""
 
-    users: Final[frozenset[str]] = frozenset()
+    @property
+    def users(self) -> frozenset[str]:
+        """Nobody: there are no tokens."""
+        return frozenset()
 
     def who(self, request: HTTPConnection, /) -> Who:
         """Return everybody."""

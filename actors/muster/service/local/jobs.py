@@ -262,6 +262,7 @@ def record(folder: Path, order: Order) -> Job:
     shutil.rmtree(made, ignore_errors=True)
     try:
         made.mkdir(mode=0o700)
+        (made / keeper.JOB).touch(mode=0o600)
         (made / keeper.JOB).write_text(order.as_json(), encoding="utf-8")
         done = made.rename(folder / str(number))
     except OSError:

@@ -75,7 +75,9 @@ def boot() -> str:
 def write_json(path: Path, value: object) -> None:
     """Write a file as a whole: a reader finds all of it, or none."""
     beside = path.with_name(f"{path.name}.new")
-    beside.write_text(json.dumps(value), encoding="utf-8")
+    file = os.open(beside, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_CLOEXEC, 0o600)
+    with open(file, "w", encoding="utf-8") as stream:
+        json.dump(value, stream)
     beside.replace(path)
 
 

@@ -108,7 +108,8 @@ class Logs:
             OSError: If it cannot be written.
         """
         folder = self._of(app, ask)
-        folder.mkdir(parents=True, exist_ok=True, mode=0o700)
+        for one in (self._folder, folder.parent, folder):
+            one.mkdir(exist_ok=True, parents=True, mode=0o700)
         before = self.attempts(app, ask)
         made = _attempt(folder, before[-1].number + 1 if before else 1)
         made.output.touch(mode=0o600)

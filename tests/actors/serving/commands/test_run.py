@@ -59,7 +59,8 @@ def ask(served: Served, name: str, ask: str = "job") -> dict[str, Any]:
 def place(served: Served, name: str) -> str | None:
     """Give where the ask of a job is; None if it is over, or has not come."""
     response = served.client.get(f"/api/v1/asks/{name}/job")
-    return response.json()["item"]["place"] if response.status_code == 200 else None
+    found = response.json()["item"]["place"] if response.status_code == 200 else None
+    return None if found == "ended" else found
 
 
 def test_it_is_like_running_the_command(served: Served) -> None:
@@ -270,7 +271,7 @@ def test_a_queue_has_to_be_named_if_there_are_several(tmp_path: Path) -> None:
 
 def test_no_queue_is_named_without_a_configuration(tmp_path: Path) -> None:
     # CLIENT-11
-    with Served(tmp_path, "--run", "local", config=None) as plain:
+    with running_commands(tmp_path, config=None) as plain:
         for _ in range(2):
             done = finished("run", "--server", plain.urls[0], "--", "true")
             assert (done.returncode, done.stderr) == (0, "")
