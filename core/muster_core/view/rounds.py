@@ -231,7 +231,8 @@ class Rounds:
             state.exact = exact
             state.dirty.update(state.queues)
             for app in state.user_limits.restrict_all(exact=exact):
-                state.list_app(app)
+                if app.mask != app.listed:  # most offer what they did
+                    state.list_app(app)
 
     # ROUND-9
     def _step(self, queue: ViewQueue, mask: int, now_us: int) -> list[Decision]:

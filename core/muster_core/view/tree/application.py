@@ -119,7 +119,10 @@ class ViewApp(Listed):
     # LIMIT-13
     def must_wait(self) -> bool:
         """Return whether a limit on applications keeps its asks from being tried."""
-        return bool(self.limits) and not self.running and any(one.is_full for one in self.limits)
+        for one in self.limits:
+            if one.is_full:
+                return not self.running
+        return False
 
     # LIMIT-9
     def is_within_limits(self, ask: Ask) -> bool:

@@ -92,6 +92,8 @@ def releases_on(state: ViewState, node: Node, now_us: int) -> list[Release]:
 def releases_of(state: ViewState, apps: Iterable[ViewApp], now_us: int) -> Iterator[Release]:
     """Yield the asks of applications that hold nodes, in no order."""
     for app in apps:
+        if not app.bound and not app.waiting:
+            continue  # as most of a backlog
         for places, bound in ((app.bound, True), (app.waiting, False)):
             for allocation, node in places.values():
                 at = release_of(state, app, allocation, now_us, bound=bound)
