@@ -119,10 +119,7 @@ class ViewApp(Listed):
     # LIMIT-13
     def must_wait(self) -> bool:
         """Return whether a limit on applications keeps its asks from being tried."""
-        for one in self.limits:
-            if one.is_full:
-                return not self.running
-        return False
+        return bool(self.limits) and not self.running and any(one.is_full for one in self.limits)
 
     # LIMIT-9
     def is_within_limits(self, ask: Ask) -> bool:
