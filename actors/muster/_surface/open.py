@@ -26,8 +26,8 @@ from muster._runtime.pace import Pace
 from muster._runtime.storing.options import Durability, StoreOptions
 from muster._runtime.timekeeper import Timekeeper
 from muster._surface.binder import BIND_ATTEMPTS, BIND_TIMEOUT_S, Binder
+from muster._surface.context import opens_in
 from muster._surface.conversion import Config, configuration_of
-from muster._surface.opening import opens_in
 from muster._surface.scheduler import Scheduler
 from muster._surface.trio_allocation import TrioAllocation
 from muster_core.config import default_configuration

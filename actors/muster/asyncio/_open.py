@@ -11,8 +11,8 @@ from typing import TYPE_CHECKING
 
 import muster
 from muster._surface.binder import BIND_ATTEMPTS, BIND_TIMEOUT_S, Binder
+from muster._surface.context import opens_in
 from muster._surface.open import CHECKPOINT_EVERY, open_parts, store_options
-from muster._surface.opening import opens_in
 from muster.asyncio._binding import binder_for_trio, journal_for_trio
 from muster.asyncio._block import open_bridge
 from muster.asyncio._bridge import Bridge

@@ -14,7 +14,7 @@ from functools import partial
 from typing import TYPE_CHECKING, Never, TypeVar, final
 
 import muster.ray
-from muster._surface.opening import opens_in
+from muster._surface.context import opens_in
 from muster.asyncio._block import open_bridge
 from muster.asyncio._jobs import Following, HostBooks, in_host, run_in_host
 from muster.asyncio._link import Mode

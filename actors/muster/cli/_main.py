@@ -36,9 +36,9 @@ _OFFLINE: Final = (
 )
 _COMMANDS: Final = {
     **{name: (f"muster.cli._{name}", "command") for name in _OFFLINE},
-    "run": ("muster.cli._submitting.run", "command"),
+    "run": ("muster.cli._submission.run", "command"),
     "get": ("muster.cli._clients.get", "command"),
-    "submit": ("muster.cli._submitting.submit", "command"),
+    "submit": ("muster.cli._submission.submit", "command"),
     "why": ("muster.cli._clients.why", "command"),
     "logs": ("muster.cli._clients.logs", "command"),
     "cancel": ("muster.cli._clients.changes", "cancel"),

@@ -16,7 +16,7 @@ from muster.explain._remedies.nodes import node_remedies
 from muster.explain._remedies.orders import ask_remedies, order_remedies
 from muster.explain._remedies.quotas import quota_remedies
 from muster.explain._remedies.remedy import AT_ONCE, Remedy, RemedyKind, Starts
-from muster.explain._remedies.starting import alone
+from muster.explain._remedies.start import alone
 from muster.explain._remedies.user_limits import user_limit_remedies
 from muster.explain._trials import Trials, evicted_in, node_of
 from muster.replay import event_of

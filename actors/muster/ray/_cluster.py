@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Final, Literal, Never, cast, final
 import attrs
 import trio
 
-from muster._surface.opening import opens_in
+from muster._surface.context import opens_in
 from muster.ray._amounts import DEFAULT_RESOURCES, Amounts
 from muster.ray._errors import RayLostError, WorkError
 from muster.ray._follow import Books, Follower, Naming

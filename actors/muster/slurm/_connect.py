@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Final, Literal, get_args
 
 import trio
 
-from muster._surface.opening import opens_in
+from muster._surface.context import opens_in
 from muster.slurm._batch import Ground
 from muster.slurm._commands import Commands
 from muster.slurm._errors import SlurmError

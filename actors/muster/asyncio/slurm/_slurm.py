@@ -8,7 +8,7 @@ from functools import partial
 from typing import TYPE_CHECKING, Never, final
 
 import muster.slurm
-from muster._surface.opening import opens_in
+from muster._surface.context import opens_in
 from muster.asyncio._block import open_bridge
 from muster.asyncio._jobs import Following, HostBooks, in_host
 from muster.asyncio._link import Mode

@@ -12,7 +12,7 @@ import attrs
 import click
 import yaml
 
-from muster.cli._import.calibrating import calibrated, check_target, print_calibrated
+from muster.cli._import.calibration import calibrated, check_target, print_calibrated
 from muster.cli._import.progress import Reading
 from muster.cli._import.summary import as_map, instant_of, lines
 from muster.cli._options import STDOUT, UNUSABLE, Format, complain, error_map, print_json

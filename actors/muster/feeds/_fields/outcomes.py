@@ -9,7 +9,7 @@ from muster.feeds._fields.kinds import Kind
 from muster.feeds._fields.numbers import TALLY, integer
 from muster.feeds._fields.texts import one_of
 from muster_core.events import Exit, Outcome
-from muster_core.values.work.exiting import MOST_SIGNAL, MOST_STATUS
+from muster_core.values.work.exit import MOST_SIGNAL, MOST_STATUS
 
 EXIT_FIELDS: Final = {
     "exit_status": "status",

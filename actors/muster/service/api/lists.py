@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from typing import TYPE_CHECKING, Final
 
 from muster._runtime.clients.observers import path_of
-from muster.service.api.accounting import (
+from muster.service.api.accounts import (
     answer_ended,
     answer_users,
     check_not_ended,

@@ -9,7 +9,7 @@ import attrs
 from muster.explain import AT_ONCE
 from muster.explain._maps import explanation_map, forecast_map, passed_map, reason_map
 from muster.service.access.who import Role
-from muster.service.api.accounting import ended_item
+from muster.service.api.accounts import ended_item
 from muster.service.api.answering import Unknown, single_answer
 from muster.service.api.lists import app_of, what_ask
 from muster.service.endpoints import schemas

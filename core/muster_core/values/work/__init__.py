@@ -3,6 +3,6 @@
 from __future__ import annotations
 
 from muster_core.values.work.command import Work, text_problem
-from muster_core.values.work.exiting import Exit
+from muster_core.values.work.exit import Exit
 
 __all__ = ["Exit", "Work", "text_problem"]

@@ -13,10 +13,10 @@ from muster.cli._clients.options import Address, Unusable, ending, server_option
 from muster.cli._clients.patience import SUBMITTING
 from muster.cli._extras import needing
 from muster.cli._options import DIFFERENT, Format, complain, example, print_json, printable
-from muster.cli._submitting.jobs import Job, job_of, job_options, program_of
+from muster.cli._submission.jobs import Job, job_of, job_options, program_of
 
 if TYPE_CHECKING:
-    from muster.cli._submitting.waiting import Started
+    from muster.cli._submission.wait import Started
     from muster.client import Posted, Server
 
 _DEFAULT: Final = "root.default"
@@ -79,17 +79,17 @@ def start(
         msg = "--no-wait and --follow exclude each other"
         raise click.UsageError(msg)
     with needing("client"):
-        from muster.cli._submitting import waiting  # noqa: PLC0415 - needs httpx
+        from muster.cli._submission import wait  # noqa: PLC0415 - needs httpx
 
     # A job that is waited for ends with statuses of its own.
-    with ending(waiting.NOT_LET_IN if waits else None), address.open() as server:
+    with ending(wait.NOT_LET_IN if waits else None), address.open() as server:
         _check_that_commands_run(server, waits=waits)
-        started = _submitted(context, server, job, waiting.NOT_LET_IN if waits else DIFFERENT)
+        started = _submitted(context, server, job, wait.NOT_LET_IN if waits else DIFFERENT)
         if not waits:
             _tell(started, output)
             return
-        with ending(waiting.LOST):
-            context.exit(waiting.Waiting(server, started, follows=follows).run())
+        with ending(wait.LOST):
+            context.exit(wait.Waiting(server, started, follows=follows).run())
 
 
 # CLIENT-17
@@ -123,7 +123,7 @@ def _submitted(context: click.Context, server: Server, job: Job, refused: int) -
     Raises:
         ServerError: If the server does not take it.
     """
-    from muster.cli._submitting.waiting import Started  # noqa: PLC0415 - as above
+    from muster.cli._submission.wait import Started  # noqa: PLC0415 - as above
 
     posted = _sent(server, job, job.queue)
     if job.queue is None and any(_is_about_queue(one) for one in posted.results):

@@ -11,9 +11,9 @@ from click.core import ParameterSource
 
 from muster.cli._clients.options import Address, server_options
 from muster.cli._options import FILE, Format, example, format_option
-from muster.cli._submitting.feeds import Feed
-from muster.cli._submitting.jobs import OPTIONS, Script, job_of, job_options, shell_program
-from muster.cli._submitting.run import start
+from muster.cli._submission.feeds import Feed
+from muster.cli._submission.jobs import OPTIONS, Script, job_of, job_options, shell_program
+from muster.cli._submission.run import start
 
 _ONLY_FEEDS: Final = ("keep_going", "batch", "skip", "run", "dry_run", "atomic")
 """The options that only a feed can have."""
