@@ -13,12 +13,11 @@ import pytest
 import muster
 from docs.generate import SPEED
 from muster.feeds import OPS, read_feed
-from muster.feeds._expect import APP_FIELDS, GANG_FIELDS, QUEUE_FIELDS as QUEUE_EXPECTED
-from muster.feeds._objects.gang_marks import MEMBER_KEYS
-from muster.feeds._objects.objects import FORMS
+from muster.feeds._annotations import MEMBER_KEYS
+from muster.feeds._items import APP_FIELDS, GANG_FIELDS, QUEUE_FIELDS as QUEUE_EXPECTED
+from muster.feeds._manifests import FORMS
 from muster.replay import Check
-from muster_core.config.loader import FILE_FIELDS, PARTITION_FIELDS
-from muster_core.config.nodes.order import NODE_SORT_FIELDS
+from muster_core.config.loader import FILE_FIELDS, NODE_SORT_FIELDS, PARTITION_FIELDS
 from muster_core.config.properties import PROPERTIES, resolve
 from muster_core.config.queues import QUEUE_FIELDS, RESOURCES_FIELDS, TEMPLATE_FIELDS
 from muster_core.decisions import Kind, Reason

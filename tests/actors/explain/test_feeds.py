@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from muster.explain import explain
-from muster.explain._moment import replay_until
+from muster.explain._answer import replay_until
 from muster.feeds import Expect
 from tests.actors.explain.helpers import helps, read
 

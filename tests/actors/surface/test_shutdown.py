@@ -20,8 +20,8 @@ from muster.testing import Interleaving, Recording, check
 from muster_core.decisions import Announced
 from muster_core.errors import RefusedError
 from muster_core.events import AddApp, AddAsk, Release
+from muster_core.owners.app_messages import Close
 from muster_core.owners.application import ApplicationMachine
-from muster_core.owners.messages.to_applications import Close
 from tests.actors.program import (
     APP,
     NODE,

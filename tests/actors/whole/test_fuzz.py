@@ -33,13 +33,13 @@ from muster.testing.fuzz import (
     Store,
     Tally,
     UnknownTrioError,
-    _alarm,
+    _determinism,
     draw_program,
     run_program,
 )
-from muster.testing.fuzz._chance import ordered
 from muster.testing.fuzz._cli import command
-from muster.testing.fuzz._drawing.programs import FRAME_BYTES
+from muster.testing.fuzz._determinism import ordered
+from muster.testing.fuzz._generator import FRAME_BYTES
 from muster_core.decisions import Announced, Kind
 from tests.fuzz.binders import Deaf, Good
 from tests.fuzz.everything import BINDS, CLIENTS, CONFIG as WHOLE, S, everything
@@ -203,7 +203,7 @@ class FailsAtOnce:
 
 
 def test_a_run_that_never_blocks_is_cancelled(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(_alarm, "LONGEST_S", 0.5)
+    monkeypatch.setattr(_determinism, "LONGEST_S", 0.5)
     finding = Session(binder=FailsAtOnce, shrink=False).search(1, 20)
 
     assert finding is not None

@@ -8,8 +8,7 @@ from itertools import chain, repeat
 import pytest
 from hypothesis import given, strategies as st
 
-from muster.feeds import Encoding, FeedError, RawEvent, convert, read_raw
-from muster.feeds._encodings import json_text
+from muster.feeds import Encoding, FeedError, RawEvent, _json, convert, read_raw
 from tests.actors.feeds.helpers import Pieces, raws
 from tests.actors.feeds.strategies import VALUES
 
@@ -90,7 +89,7 @@ def test_a_mistake_ends_the_feed_before_the_rest_is_read() -> None:
 
 
 def test_an_event_that_never_ends_does_not_fill_the_memory(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(json_text, "MAX_CHARACTERS", 200_000)
+    monkeypatch.setattr(_json, "MAX_CHARACTERS", 200_000)
     pieces = Pieces(chain([b'[{"op": "'], repeat(b"a" * 65_536)))
     with pytest.raises(FeedError, match="an event is longer than 200000 characters"):
         list(read_raw(pieces, encoding=Encoding.JSON))
