@@ -13,7 +13,6 @@ from starlette.responses import Response
 
 from muster._runtime.observers import path_of
 from muster.service.access import Role
-from muster.service.endpoints import schemas
 from muster.service.endpoints.routes import (
     Answer,
     ApiRequest,
@@ -22,7 +21,22 @@ from muster.service.endpoints.routes import (
     json_response,
     not_found,
 )
-from muster.service.endpoints.schemas import Parameter, Table, integer, listed, query, row_of
+from muster.service.endpoints.schemas import (
+    NUMBER,
+    SECONDS,
+    TEXT,
+    Parameter,
+    Table,
+    about,
+    array,
+    integer,
+    listed,
+    maybe,
+    only,
+    query,
+    record,
+    row_of,
+)
 from muster.service.payloads import Problem
 from muster.service.queries.reader import (
     ListPage,
@@ -66,44 +80,28 @@ def fields_of(*tables: Table[Any], single: bool = False) -> Parameter:
 # Answers
 
 _HEADING: Final = {
-    "batch": {
-        **schemas.NUMBER,
-        "description": "the number of the batch after which this is the state",
-    },
-    "at": {**schemas.SECONDS, "description": "its instant, in seconds since the origin"},
-    "time": {**schemas.TEXT, "format": "date-time", "description": "the same as a date, in UTC"},
+    "batch": about(NUMBER, "the number of the batch after which this is the state"),
+    "at": about(SECONDS, "its instant, in seconds since the origin"),
+    "time": about({**TEXT, "format": "date-time"}, "the same as a date, in UTC"),
 }
 
 
 def _list_answer(*tables: Table[Any]) -> Answer:
-    items = {"type": "array", "items": _one_of([one.schema(single=False) for one in tables])}
-    after = {
-        **schemas.maybe(schemas.TEXT),
-        "description": "the cursor of the next page; null if this is the last",
-    }
-    properties = {**_HEADING, "items": items, "next": after}
-    return Answer("A page.", _object(properties))
+    items = array(_one_of([one.schema(single=False) for one in tables]))
+    after = about(maybe(TEXT), "the cursor of the next page; null if this is the last")
+    return Answer("A page.", only(record(**_HEADING, items=items, next=after)))
 
 
 def single_answer(*tables: Table[Any]) -> Answer:
     """Return the answer with a single item, which comes from one of some tables."""
     item = _one_of([one.schema(single=True) for one in tables])
-    return Answer("The item.", _object({**_HEADING, "item": item}))
+    return Answer("The item.", only(record(**_HEADING, item=item)))
 
 
 def _one_of(schemas_of_items: Sequence[dict[str, Any]]) -> dict[str, Any]:
     if len(schemas_of_items) == 1:
         return schemas_of_items[0]
     return {"anyOf": [*schemas_of_items]}
-
-
-def _object(properties: dict[str, Any]) -> dict[str, Any]:
-    return {
-        "type": "object",
-        "properties": properties,
-        "required": [*properties],
-        "additionalProperties": False,
-    }
 
 
 _UNKNOWN: Final = Answer("There is no such item.", media="application/problem+json")

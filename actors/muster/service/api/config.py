@@ -10,7 +10,21 @@ from starlette.responses import Response
 
 from muster.service.access import Role
 from muster.service.endpoints.routes import JSON, Answer, ApiRequest, Body, Endpoint, json_response
-from muster.service.endpoints.schemas import FLAG, TEXT_KIND, ParameterKind, Schema, header, query
+from muster.service.endpoints.schemas import (
+    BOOLEAN,
+    FLAG,
+    OBJECT,
+    TEXT,
+    TEXT_KIND,
+    ParameterKind,
+    Schema,
+    about,
+    array,
+    header,
+    query,
+    record,
+    shape,
+)
 from muster.service.input.configuration import (
     YAML,
     YAMLS,
@@ -75,106 +89,66 @@ async def preview_configuration(
     return found | {"compared": await service.intake.comparisons.run(compare)}
 
 
-_TEXT: Final[Schema] = {"type": "string"}
+_PROBLEMS: Final[Schema] = array(
+    record(
+        line={"type": ["integer", "null"], "description": "the line, from 1"},
+        path=about(TEXT, "the path of the field; empty for the whole"),
+        message=TEXT,
+    )
+)
 
-_PROBLEMS: Final[Schema] = {
-    "type": "array",
-    "items": {
-        "type": "object",
-        "properties": {
-            "line": {"type": ["integer", "null"], "description": "the line, from 1"},
-            "path": {**_TEXT, "description": "the path of the field; empty for the whole"},
-            "message": _TEXT,
-        },
-        "required": ["line", "path", "message"],
-    },
-}
-
-_DOCUMENT: Final[Schema] = {
-    "type": "object",
-    "properties": {"partitions": {"type": "array", "items": {"type": "object"}}},
-    "required": ["partitions"],
-}
+_DOCUMENT: Final[Schema] = record(partitions=array(OBJECT))
 
 # ACCESS-41
+_MAYBE: Final[Schema] = {"type": ["string", "null"]}
 _ORIGIN: Final[Schema] = {
     "type": "object",
     "description": "where the configuration in force is from",
-    "properties": {
-        "kind": {
+    **record(
+        kind={
             "enum": ["file", "applied", "default"],
             "description": "the file of --config, a client, or nobody",
         },
-        "since": {"type": ["string", "null"], "description": "when it was read or applied"},
-        "file": {"type": ["string", "null"], "description": "the file of --config"},
-        "differs": {
-            "type": "boolean",
-            "description": "whether the file said something else when it was read last: it "
+        since=about(_MAYBE, "when it was read or applied"),
+        file=about(_MAYBE, "the file of --config"),
+        differs=about(
+            BOOLEAN,
+            "whether the file said something else when it was read last: it "
             "replaces this configuration when it changes and is read again",
-        },
-    },
-    "required": ["kind", "since", "file", "differs"],
+        ),
+    ),
 }
 
-_IN_FORCE: Final[Schema] = {
-    "type": "object",
-    "properties": {
-        **_DOCUMENT["properties"],
-        "checksum": {**_TEXT, "description": "identifies what it says; also the entity tag"},
-        "warnings": _PROBLEMS,
-        "origin": _ORIGIN,
-    },
-    "required": ["partitions", "checksum", "warnings", "origin"],
-}
+_IN_FORCE: Final[Schema] = record(
+    **_DOCUMENT["properties"],
+    checksum=about(TEXT, "identifies what it says; also the entity tag"),
+    warnings=_PROBLEMS,
+    origin=_ORIGIN,
+)
 
-_FIELDS: Final[Schema] = {
-    "type": "array",
-    "items": {
-        "type": "object",
-        "properties": {"field": _TEXT, "before": {}, "after": {}},
-        "required": ["field", "before", "after"],
-    },
-}
+_FIELDS: Final[Schema] = array(record(field=TEXT, before={}, after={}))
+_QUEUE: Final = record(queue=TEXT, change={"enum": ["added", "removed", "changed"]}, fields=_FIELDS)
 
 _CHANGED: Final[Schema] = {
-    "type": "object",
-    "properties": {
-        "applied": {"type": "boolean", "description": "false in a dry run"},
-        "batch": {"type": ["integer", "null"], "description": "the batch with which it came"},
-        "partition": _TEXT,
-        "checksum": {**_TEXT, "description": "that of the new configuration"},
-        "warnings": _PROBLEMS,
-        "difference": {
-            "type": "object",
-            "properties": {
-                "partition": _FIELDS,
-                "queues": {
-                    "type": "array",
-                    "items": {
-                        "type": "object",
-                        "properties": {
-                            "queue": _TEXT,
-                            "change": {"enum": ["added", "removed", "changed"]},
-                            "fields": _FIELDS,
-                        },
-                        "required": ["queue", "change", "fields"],
-                    },
-                },
-            },
-            "required": ["partition", "queues"],
-        },
-        "origin": {**_ORIGIN, "description": "of the new one, if it was applied"},
-        "decisions": {
+    **shape(
+        applied=about(BOOLEAN, "false in a dry run"),
+        batch={"type": ["integer", "null"], "description": "the batch with which it came"},
+        partition=TEXT,
+        checksum=about(TEXT, "that of the new configuration"),
+        warnings=_PROBLEMS,
+        difference=record(partition=_FIELDS, queues=array(_QUEUE)),
+        origin=about(_ORIGIN, "of the new one, if it was applied"),
+        decisions={
             "type": ["array", "null"],
-            "items": {"type": "object"},
+            "items": OBJECT,
             "description": "of a dry run: the decisions that would follow",
         },
-        "compared": {
+        compared={
             "type": ["object", "null"],
             "description": "of a dry run: what it would have changed, as muster compare says it, "
             "from since until until",
         },
-    },
+    ),
     "required": ["applied", "batch", "partition", "checksum", "warnings", "difference"],
 }
 
@@ -275,7 +249,7 @@ ENDPOINTS: Final = (
         ),
         body=Body(
             "A configuration file in YAML or JSON; it may be in a ConfigMap.",
-            {JSON: _DOCUMENT, YAML: {"type": "string"}},
+            {JSON: _DOCUMENT, YAML: TEXT},
         ),
         answers={
             200: Answer("The difference.", _CHANGED),

@@ -21,7 +21,23 @@ from muster.service.endpoints.routes import (
     json_response,
     not_found,
 )
-from muster.service.endpoints.schemas import FLAG, ParameterKind, Schema, header, in_path, query
+from muster.service.endpoints.schemas import (
+    BOOLEAN,
+    FLAG,
+    OBJECT,
+    SECONDS,
+    TEXT,
+    TEXTS,
+    ParameterKind,
+    Schema,
+    about,
+    array,
+    header,
+    in_path,
+    only,
+    query,
+    record,
+)
 from muster.service.input.dry_runs import try_events
 from muster.service.input.events import JSON, LINES, MEDIA, MSGPACK, made_events, raw_events
 from muster.service.input.permissions import guard_of, user_of
@@ -37,24 +53,17 @@ _EVENTS: Final[Schema] = {
     "description": "an array of events, or one event; each is a map with `op` and other fields"
 }
 
-_RESULT: Final[Schema] = {
-    "type": "object",
-    "properties": {
-        "index": {"type": "integer", "minimum": 0, "description": "which event, from 0"},
-        "ok": {"type": "boolean", "description": "whether it was carried out"},
-        "error": {
+_RESULT: Final[Schema] = only(
+    record(
+        index={"type": "integer", "minimum": 0, "description": "which event, from 0"},
+        ok=about(BOOLEAN, "whether it was carried out"),
+        error={
             "type": ["string", "null"],
             "description": "why it was not; null, too, if only others of an atomic request kept it out",
         },
-        "asks": {
-            "type": "array",
-            "items": {"type": "string"},
-            "description": "the names of the asks that it added",
-        },
-    },
-    "required": ["index", "ok", "error", "asks"],
-    "additionalProperties": False,
-}
+        asks=about(TEXTS, "the names of the asks that it added"),
+    )
+)
 
 
 def _key(written: str) -> str:
@@ -68,20 +77,11 @@ KEY: Final = ParameterKind(
     {"type": "string", "minLength": 1, "maxLength": 255, "pattern": "^[ -~]+$"}, _key
 )
 
-_RESULTS: Final[Schema] = {"type": "array", "items": _RESULT}
-
-_TRIED: Final[Schema] = {
-    "type": "object",
-    "properties": {
-        "results": _RESULTS,
-        "decisions": {
-            "type": "array",
-            "items": {"type": "object"},
-            "description": "the decisions that would follow, as lines of the decision log",
-        },
-    },
-    "required": ["results", "decisions"],
-}
+_RESULTS: Final[Schema] = array(_RESULT)
+_TRIED: Final[Schema] = record(
+    results=_RESULTS,
+    decisions=about(array(OBJECT), "the decisions that would follow, as lines of the decision log"),
+)
 
 _SMALL: Final = 4_096
 """The longest body that is read in one step, in bytes."""
@@ -227,7 +227,7 @@ EVENT_ENDPOINTS: Final = (
             "Events of a feed, without `at`, `settle` and `expect`.",
             {
                 JSON: _EVENTS,
-                **{media: {"type": "string"} for media in sorted(LINES)},
+                **dict.fromkeys(sorted(LINES), TEXT),
                 **{media: {"type": "string", "format": "binary"} for media in sorted(MSGPACK)},
             },
             examples={
@@ -303,19 +303,14 @@ LEASE_ENDPOINTS: Final = (
         answers={
             200: Answer(
                 "It is renewed.",
-                {
-                    "type": "object",
-                    "properties": {
-                        "node": {"type": "string"},
-                        "lease": {"type": "number", "description": "how long, in seconds"},
-                        "until": {
-                            "type": "string",
-                            "format": "date-time",
-                            "description": "when it runs out, by the clock of the server",
-                        },
-                    },
-                    "required": ["node", "lease", "until"],
-                },
+                record(
+                    node=TEXT,
+                    lease=about(SECONDS, "how long, in seconds"),
+                    until=about(
+                        {**TEXT, "format": "date-time"},
+                        "when it runs out, by the clock of the server",
+                    ),
+                ),
             ),
             404: Answer("There is no such node: it may have been removed, so add it again."),
             409: Answer("The node has no lease."),

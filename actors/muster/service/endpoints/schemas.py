@@ -14,6 +14,7 @@ from typing import Any, Final, Generic, TypeVar, final
 import attrs
 
 from muster.service.payloads import Problem
+from muster_core.decisions import seconds as as_seconds
 
 Schema = Mapping[str, Any]
 """A JSON schema, as OpenAPI 3.1 has it."""
@@ -155,7 +156,35 @@ TEXT: Final[Schema] = {"type": "string"}
 NUMBER: Final[Schema] = {"type": "integer"}
 BOOLEAN: Final[Schema] = {"type": "boolean"}
 SECONDS: Final[Schema] = {"type": "number"}
-TEXTS: Final[Schema] = {"type": "array", "items": TEXT}
+OBJECT: Final[Schema] = {"type": "object"}
+
+
+def shape(**properties: Schema) -> dict[str, Any]:
+    """Return the schema of an object with these properties, which need not be there."""
+    return {"type": "object", "properties": properties}
+
+
+def record(**properties: Schema) -> dict[str, Any]:
+    """Return the schema of an object that has all of these properties."""
+    return {**shape(**properties), "required": [*properties]}
+
+
+def only(schema: Schema) -> dict[str, Any]:
+    """Return the schema of an object that has no other properties."""
+    return {**schema, "additionalProperties": False}
+
+
+def array(items: Schema) -> dict[str, Any]:
+    """Return the schema of an array."""
+    return {"type": "array", "items": items}
+
+
+def about(schema: Schema, description: str) -> dict[str, Any]:
+    """Return a schema with a description."""
+    return {**schema, "description": description}
+
+
+TEXTS: Final[Schema] = array(TEXT)
 WORDS: Final[Schema] = {"type": "object", "additionalProperties": TEXT}
 RATIO: Final[Schema] = {"anyOf": [{"type": "number"}, {"const": "inf"}]}
 """A number that may be infinite; see :func:`ratio`."""
@@ -163,18 +192,9 @@ RATIO: Final[Schema] = {"anyOf": [{"type": "number"}, {"const": "inf"}]}
 AMOUNTS: Final[Schema] = {"type": "object", "additionalProperties": NUMBER}
 """Amounts in base units, by type."""
 
-_NUMBERS: Final[Schema] = {"type": "array", "items": NUMBER}
+_NUMBERS: Final[Schema] = array(NUMBER)
 DEVICES: Final[Schema] = {"type": "object", "additionalProperties": _NUMBERS}
 """Numbers of devices, by type."""
-
-STOCKS: Final[Schema] = {
-    "type": "object",
-    "additionalProperties": {
-        "type": "object",
-        "properties": {"model": {"anyOf": [TEXT, {"type": "null"}]}, "free": _NUMBERS},
-    },
-}
-"""The devices of a node, by type."""
 
 
 def ratio(number: float) -> float | str:
@@ -187,12 +207,23 @@ def maybe(schema: Schema) -> Schema:
     return {"anyOf": [schema, {"type": "null"}]}
 
 
+STOCKS: Final[Schema] = {
+    "type": "object",
+    "additionalProperties": shape(model=maybe(TEXT), free=_NUMBERS),
+}
+"""The devices of a node, by type."""
+
+
 def word(words: Iterable[str]) -> Schema:
     """Return the schema of one word out of several."""
     return {"type": "string", "enum": [str(one) for one in words]}
 
 
 R = TypeVar("R")
+
+
+def _nothing(_: object) -> None:
+    """Read what is filled in later."""
 
 
 @final
@@ -211,12 +242,46 @@ class Column(Generic[R]):
     name: str
     schema: Schema
     about: str
-    read: Callable[[R], object]
+    read: Callable[[R], object] = _nothing
     single: bool = False
+
+
+def in_seconds(at_us: int | None) -> float | int | None:
+    """Return an instant or a duration in seconds, or None."""
+    return None if at_us is None else as_seconds(at_us)
 
 
 @final
 @attrs.frozen
+class ColumnKind:
+    """Columns whose values have the same schema."""
+
+    schema: Schema
+    written: Callable[[Any], object] = lambda value: value
+    """Returns a value as JSON has it."""
+
+    def __call__(
+        self, name: str, about: str, read: Callable[[R], object] = _nothing, *, single: bool = False
+    ) -> Column[R]:
+        """Return a column."""
+        return Column(name, self.schema, about, lambda row: self.written(read(row)), single)
+
+
+text: Final = ColumnKind(TEXT)
+maybe_text: Final = ColumnKind(maybe(TEXT))
+texts: Final = ColumnKind(TEXTS)
+flag: Final = ColumnKind(BOOLEAN)
+number: Final = ColumnKind(NUMBER)
+maybe_number: Final = ColumnKind(maybe(NUMBER))
+amounts: Final = ColumnKind(AMOUNTS, dict)
+words: Final = ColumnKind(WORDS, dict)
+seconds: Final = ColumnKind(SECONDS, in_seconds)
+instant: Final = ColumnKind(maybe(SECONDS), in_seconds)
+"""Instants and durations are read in microseconds."""
+
+
+@final
+@attrs.frozen(init=False)
 class Table(Generic[R]):
     """The fields of the items of a list, in their order.
 
@@ -225,6 +290,9 @@ class Table(Generic[R]):
     """
 
     columns: tuple[Column[R], ...]
+
+    def __init__(self, *columns: Column[R]) -> None:
+        self.__attrs_init__(columns)
 
     # LISTS-12
     def names(self, *, single: bool) -> Sequence[str]:
@@ -242,10 +310,8 @@ class Table(Generic[R]):
 
     def schema(self, *, single: bool) -> dict[str, Any]:
         """Return the JSON schema of an item; with ``fields`` it has only those."""
-        properties = {
-            one.name: {**one.schema, "description": one.about} for one in self._of(single=single)
-        }
-        return {"type": "object", "properties": properties, "additionalProperties": False}
+        columns = self._of(single=single)
+        return only(shape(**{one.name: about(one.schema, one.about) for one in columns}))
 
     def _of(self, *, single: bool) -> Sequence[Column[R]]:
         return [one for one in self.columns if single or not one.single]

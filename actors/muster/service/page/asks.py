@@ -87,8 +87,8 @@ class AskLine:
     def of(cls, row: AskRow) -> AskLine:
         """Return an ask as it is shown."""
         since_us = row.since_us()
-        if since_us is None and row.told is not None:
-            since_us = row.told.bound_us
+        if since_us is None:
+            since_us = row.bound_us()
         item = row_of(_COLUMNS, row)
         return cls(item, *_why(row, item["reason"]), since_us, row.reservation())
 
@@ -274,12 +274,12 @@ def _read(viewed: PageRequest, app_name: str, name: str, looking: ReadContext) -
 
 
 def _instants(row: AskRow, now_us: int) -> dict[str, int | None]:
-    told, reservation = row.told, row.reservation()
+    reservation = row.reservation()
     return {
         "came": row.ask.came_us,
         "since": row.since_us(),
-        "taken": None if told is None else told.taken_us,
-        "bound": None if told is None else told.bound_us,
+        "taken": row.taken_us(),
+        "bound": row.bound_us(),
         "ends": row.ends_at_us(now_us),
         "backs_off_until": row.back_off_us(),
         "last_failed": row.last_failed_us(),

@@ -311,8 +311,7 @@ def read_node_page(
     standing: list[AllocationLine] = []
     for one in rows[first : first + ALLOCATIONS_AT_ONCE]:
         yield
-        since = None if one.told is None else one.told.taken_us
-        standing.append(AllocationLine(row_of(_OF_ASK, one), since))
+        standing.append(AllocationLine(row_of(_OF_ASK, one), one.taken_us()))
     is_last = first + ALLOCATIONS_AT_ONCE >= len(rows)
     entry = looking.ledger.node(name)
     reserved, more_reserved = yield from reserved_lines(looking, ALLOCATIONS_AT_ONCE, name)

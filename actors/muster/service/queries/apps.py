@@ -8,9 +8,29 @@ from typing import TYPE_CHECKING, Final, final
 
 import attrs
 
-from muster.service.endpoints import schemas
-from muster.service.endpoints.schemas import Column, Table
-from muster.service.queries.reader import ReadContext, in_seconds
+from muster.service.endpoints.schemas import (
+    NUMBER,
+    SECONDS,
+    TEXT,
+    TEXTS,
+    Column,
+    Table,
+    amounts,
+    array,
+    flag,
+    in_seconds,
+    instant,
+    maybe,
+    maybe_number,
+    maybe_text,
+    number,
+    shape,
+    text,
+    texts,
+    word,
+    words,
+)
+from muster.service.queries.reader import ReadContext
 from muster_core.gangs import GangMode, GangState, TopologyRule
 from muster_core.snapshots import AskPlace
 from muster_core.structures.steps import Steps, in_pieces
@@ -62,82 +82,45 @@ class AppRow:
 
 # LISTS-6
 APPS: Final = Table[AppRow](
-    (
-        Column("app", schemas.TEXT, "its name", lambda row: row.app.identity.name),
-        Column("queue", schemas.TEXT, "the path of its queue", lambda row: row.app.identity.path),
-        Column(
-            "user", schemas.maybe(schemas.TEXT), "its user", lambda row: row.app.identity.user[0]
-        ),
-        Column(
-            "groups",
-            schemas.TEXTS,
-            "the groups of its user",
-            lambda row: [*row.app.identity.user[1]],
-        ),
-        Column(
-            "group",
-            schemas.maybe(schemas.TEXT),
-            "the group for which it counts in limits; `*` for the one of all others",
-            lambda row: row.app.group,
-        ),
-        Column("state", schemas.word(AppState), "its state", lambda row: row.app.state.value),
-        Column(
-            "came",
-            schemas.maybe(schemas.SECONDS),
-            "when it came, in seconds",
-            lambda r: in_seconds(r.came_us()),
-        ),
-        Column(
-            "priority",
-            schemas.maybe(schemas.NUMBER),
-            "the highest priority of its pending asks; null if none is pending",
-            lambda row: row.app.tally.top(),
-        ),
-        Column(
-            "asks",
-            {"type": "object", "properties": dict.fromkeys(_PLACES, schemas.NUMBER)},
-            "how many asks it has in each place",
-            lambda row: row.asks(),
-        ),
-        Column(
-            "allocated",
-            schemas.AMOUNTS,
-            "what its bound and waiting asks hold, in base units",
-            lambda row: dict(row.app.allocated),
-        ),
-        Column(
-            "pending",
-            schemas.AMOUNTS,
-            "what its pending asks ask for, in base units",
-            lambda row: dict(row.app.pending_total),
-        ),
-        Column(
-            "running",
-            schemas.BOOLEAN,
-            "whether it counts for `maxapplications`",
-            lambda row: row.app.running,
-        ),
-        Column(
-            "tags",
-            schemas.WORDS,
-            "its tags, as far as they are known",
-            lambda row: row.tags(),
-            single=True,
-        ),
-        Column(
-            "states",
-            {
-                "type": "array",
-                "items": {
-                    "type": "object",
-                    "properties": {"at": schemas.SECONDS, "state": schemas.TEXT},
-                },
-            },
-            "its states so far, each with the instant at which it began, in seconds",
-            lambda row: row.states(),
-            single=True,
-        ),
-    )
+    text("app", "its name", lambda a: a.app.identity.name),
+    text("queue", "the path of its queue", lambda a: a.app.identity.path),
+    maybe_text("user", "its user", lambda a: a.app.identity.user[0]),
+    texts("groups", "the groups of its user", lambda a: [*a.app.identity.user[1]]),
+    maybe_text(
+        "group",
+        "the group for which it counts in limits; `*` for the one of all others",
+        lambda a: a.app.group,
+    ),
+    Column("state", word(AppState), "its state", lambda a: a.app.state.value),
+    instant("came", "when it came, in seconds", AppRow.came_us),
+    maybe_number(
+        "priority",
+        "the highest priority of its pending asks; null if none is pending",
+        lambda a: a.app.tally.top(),
+    ),
+    Column(
+        "asks",
+        shape(**dict.fromkeys(_PLACES, NUMBER)),
+        "how many asks it has in each place",
+        AppRow.asks,
+    ),
+    amounts(
+        "allocated",
+        "what its bound and waiting asks hold, in base units",
+        lambda a: a.app.allocated,
+    ),
+    amounts(
+        "pending", "what its pending asks ask for, in base units", lambda a: a.app.pending_total
+    ),
+    flag("running", "whether it counts for `maxapplications`", lambda a: a.app.running),
+    words("tags", "its tags, as far as they are known", AppRow.tags, single=True),
+    Column(
+        "states",
+        array(shape(at=SECONDS, state=TEXT)),
+        "its states so far, each with the instant at which it began, in seconds",
+        AppRow.states,
+        single=True,
+    ),
 )
 """The fields of applications."""
 
@@ -218,8 +201,7 @@ def leaves_of(looking: ReadContext, path: str) -> frozenset[int]:
 
 
 _TIMED_OUT: Final = GangState.TIMED_OUT
-_GANG_PLACES: Final = tuple(place.value for place in AskPlace)
-_PENDING, _PARKED, _WAITING, _BOUND = _GANG_PLACES
+_PENDING, _PARKED, _WAITING, _BOUND = _PLACES
 
 
 @final
@@ -291,96 +273,58 @@ class GangRow:
         return [f"{apps[key].identity.name}/{name}" for key, name in members]
 
 
-_DEFINITION: Final = {
-    "type": "object",
-    "properties": {
-        "min_member": schemas.NUMBER,
-        "total": schemas.NUMBER,
-        "mode": schemas.word(GangMode),
-        "wait_time": schemas.maybe(schemas.SECONDS),
-        "groups": schemas.TEXTS,
-        "topology": schemas.maybe(
-            {
-                "type": "object",
-                "properties": {
-                    **{rule.value: schemas.TEXT for rule in TopologyRule},
-                    "max": schemas.NUMBER,
-                },
-            }
-        ),
-    },
-}
+_DEFINITION: Final = shape(
+    min_member=NUMBER,
+    total=NUMBER,
+    mode=word(GangMode),
+    wait_time=maybe(SECONDS),
+    groups=TEXTS,
+    topology=maybe(shape(**dict.fromkeys(map(str, TopologyRule), TEXT), max=NUMBER)),
+)
 
 # LISTS-8
 GANGS: Final = Table[GangRow](
-    (
-        Column("gang", schemas.TEXT, "its full name", lambda row: row.gang.name),
-        Column(
-            "definition",
-            schemas.maybe(_DEFINITION),
-            "its definition with defaults filled in, `wait_time` in seconds and `topology` as in "
-            "a feed; null if it has none",
-            lambda row: row.definition(),
-        ),
-        Column(
-            "user",
-            schemas.maybe(schemas.TEXT),
-            "whose it is: the `user` of its object, else that of the application of its first "
-            "member; null if it is nobody's",
-            lambda row: row.user(),
-        ),
-        Column(
-            "satisfied", schemas.BOOLEAN, "whether it is satisfied", lambda row: row.gang.satisfied
-        ),
-        Column(
-            "timed_out",
-            schemas.BOOLEAN,
-            "whether it has timed out",
-            lambda row: row.gang.state is _TIMED_OUT,
-        ),
-        Column(
-            "cycle_valid",
-            schemas.BOOLEAN,
-            "whether its schedule cycle is valid",
-            lambda row: row.looking.view.is_cycle_valid(row.gang),
-        ),
-        Column(
-            "since",
-            schemas.maybe(schemas.SECONDS),
-            "when its present wait began, in seconds",
-            lambda row: in_seconds(row.gang.since_us),
-        ),
-        Column(
-            "until",
-            schemas.maybe(schemas.SECONDS),
-            "when its present wait is over, in seconds",
-            lambda row: in_seconds(row.end_us()),
-        ),
-        Column(
-            "left",
-            schemas.maybe(schemas.SECONDS),
-            "how long its present wait may still last, in seconds",
-            lambda row: in_seconds(row.left_us()),
-        ),
-        Column(
-            "missing",
-            schemas.NUMBER,
-            "how many more members must hold a node; 0 if it needs none or is not defined",
-            lambda row: row.gang.missing,
-        ),
-        Column(
-            "members",
-            {"type": "object", "properties": dict.fromkeys(_GANG_PLACES, schemas.NUMBER)},
-            "how many members it has in each place",
-            lambda row: row.counts(),
-        ),
-        Column(
-            "asks",
-            {"type": "object", "properties": dict.fromkeys(_GANG_PLACES, schemas.TEXTS)},
-            "its members by place, as `app/ask`; waiting ones in the order of their waits",
-            lambda row: row.members(),
-            single=True,
-        ),
-    )
+    text("gang", "its full name", lambda g: g.gang.name),
+    Column(
+        "definition",
+        maybe(_DEFINITION),
+        "its definition with defaults filled in, `wait_time` in seconds and `topology` as in "
+        "a feed; null if it has none",
+        GangRow.definition,
+    ),
+    maybe_text(
+        "user",
+        "whose it is: the `user` of its object, else that of the application of its first "
+        "member; null if it is nobody's",
+        GangRow.user,
+    ),
+    flag("satisfied", "whether it is satisfied", lambda g: g.gang.satisfied),
+    flag("timed_out", "whether it has timed out", lambda g: g.gang.state is _TIMED_OUT),
+    flag(
+        "cycle_valid",
+        "whether its schedule cycle is valid",
+        lambda g: g.looking.view.is_cycle_valid(g.gang),
+    ),
+    instant("since", "when its present wait began, in seconds", lambda g: g.gang.since_us),
+    instant("until", "when its present wait is over, in seconds", GangRow.end_us),
+    instant("left", "how long its present wait may still last, in seconds", GangRow.left_us),
+    number(
+        "missing",
+        "how many more members must hold a node; 0 if it needs none or is not defined",
+        lambda g: g.gang.missing,
+    ),
+    Column(
+        "members",
+        shape(**dict.fromkeys(_PLACES, NUMBER)),
+        "how many members it has in each place",
+        GangRow.counts,
+    ),
+    Column(
+        "asks",
+        shape(**dict.fromkeys(_PLACES, TEXTS)),
+        "its members by place, as `app/ask`; waiting ones in the order of their waits",
+        GangRow.members,
+        single=True,
+    ),
 )
 """The fields of gangs."""

@@ -9,11 +9,30 @@ from typing import TYPE_CHECKING, Final, final
 import attrs
 
 from muster.figures.usage import in_seconds as area_in_seconds
-from muster.service.endpoints import schemas
-from muster.service.endpoints.schemas import Column, Table
+from muster.service.endpoints.schemas import (
+    DEVICES,
+    SECONDS,
+    TEXT,
+    TEXTS,
+    Column,
+    Table,
+    amounts,
+    flag,
+    in_seconds,
+    instant,
+    maybe,
+    maybe_number,
+    maybe_text,
+    number,
+    seconds,
+    shape,
+    text,
+    word,
+    words,
+)
 from muster.service.ledger.records import AskEnding, AskEntry, EndedAsk, EndedAskFilter
 from muster.service.past.states import EndedAskQuery
-from muster.service.queries.reader import ReadContext, ReadResult, in_seconds, read_state
+from muster.service.queries.reader import ReadContext, ReadResult, read_state
 from muster_core.owners.asks import Allocation, Ask
 from muster_core.reasons import Code, Passed, PendingReason
 from muster_core.snapshots import AskPlace, ReservationSnapshot
@@ -104,6 +123,14 @@ class AskRow:
         now_us = max(now_us, self.looking.now_us)
         return self.looking.view.expected_end_us(self.app.identity.key, self.ask.name, now_us)
 
+    def taken_us(self) -> int | None:
+        """Return when it got the node that it holds, or None if nobody knows."""
+        return None if self.told is None else self.told.taken_us
+
+    def bound_us(self) -> int | None:
+        """Return when it was bound there, or None if nobody knows."""
+        return None if self.told is None else self.told.bound_us
+
     # OUTLOOK-8
     def passed(self) -> Sequence[Passed]:
         """Return the reservations that it did not delay when it got the node that it holds."""
@@ -130,14 +157,7 @@ class AskRow:
         return [*self.work.argv] or self.work.shell
 
 
-_RESERVATION: Final = {
-    "type": "object",
-    "properties": {
-        "node": schemas.TEXT,
-        "start": schemas.maybe(schemas.SECONDS),
-        "scope": schemas.TEXT,
-    },
-}
+_RESERVATION: Final = shape(node=TEXT, start=maybe(SECONDS), scope=TEXT)
 
 
 # LISTS-14
@@ -150,162 +170,77 @@ def reservation_map(found: ReservationSnapshot | None) -> dict[str, object] | No
 
 # LISTS-7
 ASKS: Final = Table[AskRow](
-    (
-        Column("app", schemas.TEXT, "its application", lambda row: row.app.identity.name),
-        Column("ask", schemas.TEXT, "its name within its application", lambda row: row.ask.name),
-        Column("queue", schemas.TEXT, "the path of its queue", lambda row: row.app.identity.path),
-        Column(
-            "user",
-            schemas.maybe(schemas.TEXT),
-            "the user of its application",
-            lambda row: row.app.identity.user[0],
-        ),
-        Column("place", schemas.word(AskPlace), "its place", lambda row: row.place.value),
-        Column(
-            "node",
-            schemas.maybe(schemas.TEXT),
-            "the node that it holds",
-            lambda row: None if row.allocation is None else row.allocation.node,
-        ),
-        Column("priority", schemas.NUMBER, "its priority", lambda row: row.ask.priority),
-        Column(
-            "resources",
-            schemas.AMOUNTS,
-            "what it asks for or holds, in base units",
-            lambda row: dict(row.ask.resources.amounts),
-        ),
-        Column(
-            "devices",
-            schemas.DEVICES,
-            "the numbers of the devices that it holds, by type",
-            lambda row: row.devices(),
-        ),
-        Column(
-            "gang",
-            schemas.maybe(schemas.TEXT),
-            "the full name of its gang",
-            lambda row: row.ask.gang,
-        ),
-        Column(
-            "came",
-            schemas.SECONDS,
-            "when it was added, in seconds",
-            lambda row: in_seconds(row.ask.came_us),
-        ),
-        Column(
-            "since",
-            schemas.maybe(schemas.SECONDS),
-            "since when it counts as pending, in seconds; null if it is bound",
-            lambda row: in_seconds(row.since_us()),
-        ),
-        Column(
-            "taken",
-            schemas.maybe(schemas.SECONDS),
-            "when it got the node that it holds, in seconds",
-            lambda row: None if row.told is None else in_seconds(row.told.taken_us),
-        ),
-        Column(
-            "bound",
-            schemas.maybe(schemas.SECONDS),
-            "when it was bound there, in seconds",
-            lambda row: None if row.told is None else in_seconds(row.told.bound_us),
-        ),
-        Column(
-            "required_node",
-            schemas.maybe(schemas.TEXT),
-            "the only node on which it may run",
-            lambda row: row.ask.shape.node,
-        ),
-        Column(
-            "selector",
-            schemas.WORDS,
-            "the attributes that its node must have",
-            lambda row: dict(row.ask.shape.selector),
-        ),
-        Column(
-            "run_for",
-            schemas.maybe(schemas.SECONDS),
-            "how long after its bind it completes by itself, in seconds",
-            lambda row: in_seconds(row.ask.run_for_us),
-        ),
-        Column(
-            "estimate",
-            schemas.maybe(schemas.SECONDS),
-            "how long it is expected to take after its bind, in seconds, as it says itself",
-            lambda row: in_seconds(row.ask.estimate_us),
-        ),
-        Column(
-            "retries",
-            schemas.NUMBER,
-            "how often it is still tried again after its work has failed",
-            lambda row: row.ask.retries,
-        ),
-        Column(
-            "preempts",
-            schemas.BOOLEAN,
-            "whether its priority class lets it preempt",
-            lambda row: row.ask.preempts,
-        ),
-        Column(
-            "failed_binds",
-            schemas.NUMBER,
-            "how many of its binds have failed in a row",
-            lambda row: row.failed_binds(),
-        ),
-        Column(
-            "last_failed",
-            schemas.maybe(schemas.SECONDS),
-            "when the last of these failed, in seconds",
-            lambda row: in_seconds(row.last_failed_us()),
-        ),
-        Column(
-            "backs_off_until",
-            schemas.maybe(schemas.SECONDS),
-            "until when it is not tried, in seconds",
-            lambda row: in_seconds(row.back_off_us()),
-        ),
-        Column(
-            "reason",
-            schemas.maybe(schemas.word(Code)),
-            "its dominant reason; null if it is bound",
-            lambda row: row.code(),
-        ),
-        Column(
-            "reservation",
-            schemas.maybe(_RESERVATION),
-            "the node that is reserved for it, from when on (in seconds; null if it starts with an "
-            "end that nobody knows), and the path of the queue with `backfill`; null for none",
-            lambda row: reservation_map(row.reservation()),
-        ),
-        Column(
-            "message",
-            schemas.maybe(schemas.TEXT),
-            "the dominant reason in words",
-            lambda row: row.message(),
-            single=True,
-        ),
-        Column(
-            "command",
-            schemas.maybe({"anyOf": [schemas.TEXT, schemas.TEXTS]}),
-            "the command that does its work",
-            lambda row: row.command(),
-            single=True,
-        ),
-        Column(
-            "env",
-            schemas.WORDS,
-            "the environment variables of the command",
-            lambda row: dict(row.work.env),
-            single=True,
-        ),
-        Column(
-            "workdir",
-            schemas.maybe(schemas.TEXT),
-            "the folder in which the command runs",
-            lambda row: row.work.workdir,
-            single=True,
-        ),
-    )
+    text("app", "its application", lambda a: a.app.identity.name),
+    text("ask", "its name within its application", lambda a: a.ask.name),
+    text("queue", "the path of its queue", lambda a: a.app.identity.path),
+    maybe_text("user", "the user of its application", lambda a: a.app.identity.user[0]),
+    Column("place", word(AskPlace), "its place", lambda a: a.place.value),
+    maybe_text(
+        "node",
+        "the node that it holds",
+        lambda a: None if a.allocation is None else a.allocation.node,
+    ),
+    number("priority", "its priority", lambda a: a.ask.priority),
+    amounts(
+        "resources", "what it asks for or holds, in base units", lambda a: a.ask.resources.amounts
+    ),
+    Column("devices", DEVICES, "the numbers of the devices that it holds, by type", AskRow.devices),
+    maybe_text("gang", "the full name of its gang", lambda a: a.ask.gang),
+    seconds("came", "when it was added, in seconds", lambda a: a.ask.came_us),
+    instant(
+        "since", "since when it counts as pending, in seconds; null if it is bound", AskRow.since_us
+    ),
+    instant(
+        "taken",
+        "when it got the node that it holds, in seconds",
+        AskRow.taken_us,
+    ),
+    instant(
+        "bound",
+        "when it was bound there, in seconds",
+        AskRow.bound_us,
+    ),
+    maybe_text("required_node", "the only node on which it may run", lambda a: a.ask.shape.node),
+    words("selector", "the attributes that its node must have", lambda a: a.ask.shape.selector),
+    instant(
+        "run_for",
+        "how long after its bind it completes by itself, in seconds",
+        lambda a: a.ask.run_for_us,
+    ),
+    instant(
+        "estimate",
+        "how long it is expected to take after its bind, in seconds, as it says itself",
+        lambda a: a.ask.estimate_us,
+    ),
+    number(
+        "retries",
+        "how often it is still tried again after its work has failed",
+        lambda a: a.ask.retries,
+    ),
+    flag("preempts", "whether its priority class lets it preempt", lambda a: a.ask.preempts),
+    number("failed_binds", "how many of its binds have failed in a row", AskRow.failed_binds),
+    instant("last_failed", "when the last of these failed, in seconds", AskRow.last_failed_us),
+    instant("backs_off_until", "until when it is not tried, in seconds", AskRow.back_off_us),
+    Column("reason", maybe(word(Code)), "its dominant reason; null if it is bound", AskRow.code),
+    Column(
+        "reservation",
+        maybe(_RESERVATION),
+        "the node that is reserved for it, from when on (in seconds; null if it starts with an "
+        "end that nobody knows), and the path of the queue with `backfill`; null for none",
+        lambda a: reservation_map(a.reservation()),
+    ),
+    maybe_text("message", "the dominant reason in words", AskRow.message, single=True),
+    Column(
+        "command",
+        maybe({"anyOf": [TEXT, TEXTS]}),
+        "the command that does its work",
+        AskRow.command,
+        single=True,
+    ),
+    words("env", "the environment variables of the command", lambda a: a.work.env, single=True),
+    maybe_text(
+        "workdir", "the folder in which the command runs", lambda a: a.work.workdir, single=True
+    ),
 )
 """The fields of asks."""
 
@@ -339,100 +274,50 @@ def _signal_name(number: int | None) -> str | None:
 
 # LISTS-15, LISTS-17, LISTS-20
 ENDED: Final = Table[EndedAsk](
-    (
-        Column("app", schemas.TEXT, "its application", lambda life: life.app),
-        Column("ask", schemas.TEXT, "its name within its application", lambda life: life.ask),
-        Column("queue", schemas.TEXT, "the path of its queue", lambda life: life.queue),
-        Column(
-            "user",
-            schemas.maybe(schemas.TEXT),
-            "the user of its application",
-            lambda life: life.user,
-        ),
-        Column("place", {"const": PLACE}, "that it has ended", lambda _: PLACE),
-        Column(
-            "node",
-            schemas.maybe(schemas.TEXT),
-            "the node that it held at the end",
-            lambda life: life.node,
-        ),
-        Column(
-            "resources",
-            schemas.AMOUNTS,
-            "what it asked for, in base units",
-            lambda life: dict(life.amounts),
-        ),
-        Column(
-            "submitted",
-            schemas.maybe(schemas.SECONDS),
-            "when it was added, in seconds",
-            lambda life: in_seconds(life.came_us),
-        ),
-        Column(
-            "started",
-            schemas.maybe(schemas.SECONDS),
-            "when it was bound last, in seconds; null if it never was",
-            lambda life: in_seconds(life.started_us),
-        ),
-        Column(
-            "ended",
-            schemas.SECONDS,
-            "when it ended, in seconds",
-            lambda life: in_seconds(life.ended_us),
-        ),
-        Column("outcome", schemas.word(AskEnding), "how it ended", lambda life: life.ending),
-        Column(
-            "message",
-            schemas.maybe(schemas.TEXT),
-            "what the decision log says about the end",
-            lambda life: life.message,
-        ),
-        Column(
-            "exit_status",
-            schemas.maybe(schemas.NUMBER),
-            "the exit status of its process; null if a signal ended it, or nobody said it",
-            lambda life: None if life.exited is None else life.exited.status,
-        ),
-        Column(
-            "signal",
-            schemas.maybe(schemas.TEXT),
-            "the name of the signal that ended its process, or its number if it has none",
-            lambda life: None if life.exited is None else _signal_name(life.exited.signal),
-        ),
-        Column(
-            "wait",
-            schemas.maybe(schemas.SECONDS),
-            "how long it was there and not bound, in seconds",
-            lambda life: in_seconds(life.wait_us),
-        ),
-        Column(
-            "run_time",
-            schemas.SECONDS,
-            "how long it was bound in all, in seconds",
-            lambda life: in_seconds(life.ran_us),
-        ),
-        Column(
-            "used",
-            schemas.AMOUNTS,
-            "what it held times how long, in base units times whole seconds",
-            lambda life: area_in_seconds(life.areas),
-        ),
-        Column(
-            "cpu_time",
-            schemas.maybe(schemas.SECONDS),
-            "how long its process and their children ran on CPUs, in seconds",
-            lambda life: None if life.exited is None else in_seconds(life.exited.cpu_us),
-        ),
-        Column(
-            "max_memory",
-            schemas.maybe(schemas.NUMBER),
-            "the most memory that one of these had at a time, in bytes",
-            lambda life: None if life.exited is None else life.exited.memory,
-        ),
-        Column(
-            "seq", schemas.NUMBER, "the number of the decision that ended it", lambda life: life.seq
-        ),
-    )
+    text("app", "its application", lambda e: e.app),
+    text("ask", "its name within its application", lambda e: e.ask),
+    text("queue", "the path of its queue", lambda e: e.queue),
+    maybe_text("user", "the user of its application", lambda e: e.user),
+    Column("place", {"const": PLACE}, "that it has ended", lambda _: PLACE),
+    maybe_text("node", "the node that it held at the end", lambda e: e.node),
+    amounts("resources", "what it asked for, in base units", lambda e: e.amounts),
+    instant("submitted", "when it was added, in seconds", lambda e: e.came_us),
+    instant(
+        "started",
+        "when it was bound last, in seconds; null if it never was",
+        lambda e: e.started_us,
+    ),
+    seconds("ended", "when it ended, in seconds", lambda e: e.ended_us),
+    Column("outcome", word(AskEnding), "how it ended", lambda e: e.ending),
+    maybe_text("message", "what the decision log says about the end", lambda e: e.message),
+    maybe_number(
+        "exit_status",
+        "the exit status of its process; null if a signal ended it, or nobody said it",
+        lambda e: None if e.exited is None else e.exited.status,
+    ),
+    maybe_text(
+        "signal",
+        "the name of the signal that ended its process, or its number if it has none",
+        lambda e: None if e.exited is None else _signal_name(e.exited.signal),
+    ),
+    instant("wait", "how long it was there and not bound, in seconds", lambda e: e.wait_us),
+    seconds("run_time", "how long it was bound in all, in seconds", lambda e: e.ran_us),
+    amounts(
+        "used",
+        "what it held times how long, in base units times whole seconds",
+        lambda e: area_in_seconds(e.areas),
+    ),
+    instant(
+        "cpu_time",
+        "how long its process and their children ran on CPUs, in seconds",
+        lambda e: None if e.exited is None else e.exited.cpu_us,
+    ),
+    maybe_number(
+        "max_memory",
+        "the most memory that one of these had at a time, in bytes",
+        lambda e: None if e.exited is None else e.exited.memory,
+    ),
+    number("seq", "the number of the decision that ended it", lambda e: e.seq),
 )
 """The fields of asks that have ended."""
 

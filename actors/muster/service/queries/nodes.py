@@ -6,10 +6,28 @@ from typing import Final, final
 
 import attrs
 
-from muster.service.endpoints import schemas
-from muster.service.endpoints.schemas import Column, Table, row_of
+from muster.service.endpoints.schemas import (
+    RATIO,
+    SECONDS,
+    STOCKS,
+    TEXT,
+    Column,
+    Table,
+    amounts,
+    array,
+    flag,
+    in_seconds,
+    instant,
+    maybe,
+    number,
+    ratio,
+    row_of,
+    shape,
+    text,
+    words,
+)
 from muster.service.queries.asks import ASKS, AskRow, row_of_ask
-from muster.service.queries.reader import ReadContext, in_seconds
+from muster.service.queries.reader import ReadContext
 from muster_core.nodes.node import Node
 from muster_core.snapshots import ReservationSnapshot
 
@@ -96,100 +114,46 @@ def _named(full: str) -> tuple[str, str]:
 
 # LISTS-9
 NODES: Final = Table[NodeRow](
-    (
-        Column("node", schemas.TEXT, "its name", lambda row: row.node.name),
-        Column(
-            "capacity",
-            schemas.AMOUNTS,
-            "its capacity, in base units",
-            lambda row: dict(row.node.capacity),
-        ),
-        Column(
-            "used",
-            schemas.AMOUNTS,
-            "what the asks on it hold, in base units",
-            lambda row: dict(row.node.used),
-        ),
-        Column(
-            "available",
-            schemas.AMOUNTS,
-            "what is free, in base units; less than zero where more is used than there is",
-            lambda row: row.available(),
-        ),
-        Column(
-            "devices",
-            schemas.STOCKS,
-            "its devices by type: their model, and what is free of each in thousandths",
-            lambda row: row.devices(),
-        ),
-        Column(
-            "utilisation",
-            schemas.RATIO,
-            "how much of it is used, by the weights of the partition; `inf` if beyond all numbers",
-            lambda row: schemas.ratio(row.node.weighing.utilisation(row.node.used)),
-        ),
-        Column(
-            "schedulable",
-            schemas.BOOLEAN,
-            "whether asks may be placed on it",
-            lambda row: row.node.schedulable,
-        ),
-        Column(
-            "kept",
-            schemas.BOOLEAN,
-            "whether a node service keeps it from other asks",
-            lambda row: row.node.kept,
-        ),
-        Column(
-            "attributes", schemas.WORDS, "its attributes", lambda row: dict(row.node.attributes)
-        ),
-        Column(
-            "count", schemas.NUMBER, "how many asks stand on it", lambda row: len(row.node.held)
-        ),
-        Column(
-            "queues",
-            schemas.AMOUNTS,
-            "how many asks of each queue stand on it, by path",
-            lambda row: row.queues(),
-        ),
-        Column(
-            "came",
-            schemas.maybe(schemas.SECONDS),
-            "when it was added, in seconds",
-            lambda row: in_seconds(row.came_us()),
-        ),
-        Column(
-            "reserved",
-            {
-                "type": "array",
-                "items": {
-                    "type": "object",
-                    "properties": {
-                        "app": schemas.TEXT,
-                        "ask": schemas.TEXT,
-                        "start": schemas.maybe(schemas.SECONDS),
-                        "scope": schemas.TEXT,
-                    },
-                },
-            },
-            "the asks for which it is reserved, from when on (in seconds; null if that is not "
-            "known) and in which scope, in the order of the reservations",
-            lambda row: row.reserved(),
-            single=True,
-        ),
-        Column(
-            "asks",
-            {
-                "type": "array",
-                "items": {
-                    "type": "object",
-                    "properties": {one.name: one.schema for one in _OF_AN_ASK},
-                },
-            },
-            "the asks on it, in the order in which they were added",
-            lambda row: row.asks(),
-            single=True,
-        ),
-    )
+    text("node", "its name", lambda n: n.node.name),
+    amounts("capacity", "its capacity, in base units", lambda n: n.node.capacity),
+    amounts("used", "what the asks on it hold, in base units", lambda n: n.node.used),
+    amounts(
+        "available",
+        "what is free, in base units; less than zero where more is used than there is",
+        NodeRow.available,
+    ),
+    Column(
+        "devices",
+        STOCKS,
+        "its devices by type: their model, and what is free of each in thousandths",
+        NodeRow.devices,
+    ),
+    Column(
+        "utilisation",
+        RATIO,
+        "how much of it is used, by the weights of the partition; `inf` if beyond all numbers",
+        lambda n: ratio(n.node.weighing.utilisation(n.node.used)),
+    ),
+    flag("schedulable", "whether asks may be placed on it", lambda n: n.node.schedulable),
+    flag("kept", "whether a node service keeps it from other asks", lambda n: n.node.kept),
+    words("attributes", "its attributes", lambda n: n.node.attributes),
+    number("count", "how many asks stand on it", lambda n: len(n.node.held)),
+    amounts("queues", "how many asks of each queue stand on it, by path", NodeRow.queues),
+    instant("came", "when it was added, in seconds", NodeRow.came_us),
+    Column(
+        "reserved",
+        array(shape(app=TEXT, ask=TEXT, start=maybe(SECONDS), scope=TEXT)),
+        "the asks for which it is reserved, from when on (in seconds; null if that is not "
+        "known) and in which scope, in the order of the reservations",
+        NodeRow.reserved,
+        single=True,
+    ),
+    Column(
+        "asks",
+        array(shape(**{one.name: one.schema for one in _OF_AN_ASK})),
+        "the asks on it, in the order in which they were added",
+        NodeRow.asks,
+        single=True,
+    ),
 )
 """The fields of nodes."""

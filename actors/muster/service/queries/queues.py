@@ -8,10 +8,26 @@ from typing import TYPE_CHECKING, Final, final
 import attrs
 
 from muster.figures.usage import NOTHING, UsageTotals, in_seconds as area_in_seconds, share_of
-from muster.service.endpoints import schemas
-from muster.service.endpoints.schemas import Column, Table
+from muster.service.endpoints.schemas import (
+    NUMBER,
+    RATIO,
+    SECONDS,
+    Column,
+    Table,
+    amounts,
+    flag,
+    maybe_number,
+    maybe_text,
+    number,
+    ratio,
+    seconds,
+    text,
+    texts,
+    word,
+    words,
+)
 from muster.service.ledger.records import AskEnding
-from muster.service.queries.reader import ReadContext, in_seconds
+from muster.service.queries.reader import ReadContext
 from muster_core.structures.steps import Steps, in_pieces
 from muster_core.values.configuration import PreemptionPolicy, QueueConfig, SortPolicy
 
@@ -60,9 +76,7 @@ class QueueRow:
 
     def share(self) -> float | str:
         """Return its fair share; an infinite one as in ``expect``."""
-        return schemas.ratio(
-            0.0 if self.seen is None else self.looking.view.share_of(self.entry.key)
-        )
+        return ratio(0.0 if self.seen is None else self.looking.view.share_of(self.entry.key))
 
     # CONFIG-25
     def headroom(self) -> dict[str, int]:
@@ -135,161 +149,77 @@ def _is_over(shape: Shape, name: str, room: int) -> bool:
 
 # LISTS-5
 QUEUES: Final = Table[QueueRow](
-    (
-        Column("queue", schemas.TEXT, "its path", lambda row: row.config.path),
-        Column(
-            "parent",
-            schemas.maybe(schemas.TEXT),
-            "the path of its parent; null for the root",
-            lambda row: None if row.entry.parent is None else row.entry.parent.config.path,
-        ),
-        Column(
-            "leaf",
-            schemas.BOOLEAN,
-            "whether it has applications",
-            lambda row: not row.config.is_parent,
-        ),
-        Column(
-            "dynamic",
-            schemas.BOOLEAN,
-            "whether an application created it",
-            lambda row: row.entry.dynamic,
-        ),
-        Column(
-            "draining",
-            schemas.BOOLEAN,
-            "whether it admits no new applications",
-            lambda row: row.entry.draining,
-        ),
-        Column(
-            "allocated",
-            schemas.AMOUNTS,
-            "what its bound and waiting asks hold, in base units",
-            lambda row: row.allocated(),
-        ),
-        Column(
-            "pending",
-            schemas.AMOUNTS,
-            "what its pending asks ask for, in base units",
-            lambda row: row.pending(),
-        ),
-        Column(
-            "guaranteed",
-            schemas.AMOUNTS,
-            "its `guaranteed`, in base units",
-            lambda row: dict(row.config.guaranteed.amounts),
-        ),
-        Column(
-            "max",
-            schemas.AMOUNTS,
-            "its `max`, in base units; a type that it does not name has no limit",
-            lambda row: dict(row.config.max.amounts),
-        ),
-        Column(
-            "share",
-            schemas.RATIO,
-            "its fair share; an infinite one is `inf`",
-            lambda row: row.share(),
-        ),
-        Column(
-            "priority",
-            schemas.maybe(schemas.NUMBER),
-            "its `currentPriority`; null if it has none",
-            lambda row: None if row.seen is None else row.seen.priority,
-        ),
-        Column(
-            "offset",
-            schemas.NUMBER,
-            "its `priority.offset`",
-            lambda row: row.config.settings.offset,
-        ),
-        Column(
-            "fence",
-            schemas.BOOLEAN,
-            "whether its `priority.policy` is `fence`",
-            lambda row: row.config.settings.fence,
-        ),
-        Column(
-            "queue_priority",
-            schemas.NUMBER,
-            "its `queue.priority`",
-            lambda row: row.config.settings.queue_priority,
-        ),
-        Column(
-            "sort_policy",
-            schemas.word(SortPolicy),
-            "its `application.sort.policy`",
-            lambda row: row.config.settings.sort_policy.value,
-        ),
-        Column(
-            "sort_by_priority",
-            schemas.BOOLEAN,
-            "whether its `application.sort.priority` is `enabled`",
-            lambda row: row.config.settings.sort_by_priority,
-        ),
-        Column(
-            "blocking",
-            schemas.BOOLEAN,
-            "whether it keeps strict order",
-            lambda row: row.config.settings.blocking,
-        ),
-        Column(
-            "reclaimable",
-            schemas.BOOLEAN,
-            "whether others may reclaim from it",
-            lambda row: row.config.settings.reclaimable,
-        ),
-        Column(
-            "preemption_policy",
-            schemas.word(PreemptionPolicy),
-            "its `preemption.policy`",
-            lambda row: row.config.settings.preemption_policy.value,
-        ),
-        Column(
-            "overused",
-            schemas.BOOLEAN,
-            "whether it has pending asks and none of them fits its headroom",
-            lambda row: row.overused(),
-        ),
-        Column(
-            "hits",
-            schemas.TEXTS,
-            "which of its own limits keep pending asks out: types of its `max`, `maxapplications`",
-            lambda row: row.hits(),
-        ),
-        Column(
-            "children",
-            schemas.NUMBER,
-            "how many queues or applications are directly below it",
-            lambda row: row.children(),
-        ),
-        Column("apps", schemas.NUMBER, "how many applications it has", lambda row: row.apps()),
-        Column(
-            "running",
-            schemas.NUMBER,
-            "how many of them count for `maxapplications`",
-            lambda row: 0 if row.seen is None else row.seen.running,
-        ),
-        Column(
-            "max_applications",
-            schemas.NUMBER,
-            "its `maxapplications`; 0 means no limit",
-            lambda row: row.config.max_applications,
-        ),
-        Column(
-            "properties",
-            schemas.WORDS,
-            "its own properties, as written",
-            lambda row: dict(row.config.own_properties),
-        ),
-        Column(
-            "below",
-            schemas.TEXTS,
-            "the paths of the queues directly below it",
-            lambda row: row.below(),
-            single=True,
-        ),
-    )
+    text("queue", "its path", lambda q: q.config.path),
+    maybe_text(
+        "parent",
+        "the path of its parent; null for the root",
+        lambda q: None if q.entry.parent is None else q.entry.parent.config.path,
+    ),
+    flag("leaf", "whether it has applications", lambda q: not q.config.is_parent),
+    flag("dynamic", "whether an application created it", lambda q: q.entry.dynamic),
+    flag("draining", "whether it admits no new applications", lambda q: q.entry.draining),
+    amounts("allocated", "what its bound and waiting asks hold, in base units", QueueRow.allocated),
+    amounts("pending", "what its pending asks ask for, in base units", QueueRow.pending),
+    amounts("guaranteed", "its `guaranteed`, in base units", lambda q: q.config.guaranteed.amounts),
+    amounts(
+        "max",
+        "its `max`, in base units; a type that it does not name has no limit",
+        lambda q: q.config.max.amounts,
+    ),
+    Column("share", RATIO, "its fair share; an infinite one is `inf`", QueueRow.share),
+    maybe_number(
+        "priority",
+        "its `currentPriority`; null if it has none",
+        lambda q: None if q.seen is None else q.seen.priority,
+    ),
+    number("offset", "its `priority.offset`", lambda q: q.config.settings.offset),
+    flag("fence", "whether its `priority.policy` is `fence`", lambda q: q.config.settings.fence),
+    number("queue_priority", "its `queue.priority`", lambda q: q.config.settings.queue_priority),
+    Column(
+        "sort_policy",
+        word(SortPolicy),
+        "its `application.sort.policy`",
+        lambda q: q.config.settings.sort_policy.value,
+    ),
+    flag(
+        "sort_by_priority",
+        "whether its `application.sort.priority` is `enabled`",
+        lambda q: q.config.settings.sort_by_priority,
+    ),
+    flag("blocking", "whether it keeps strict order", lambda q: q.config.settings.blocking),
+    flag(
+        "reclaimable", "whether others may reclaim from it", lambda q: q.config.settings.reclaimable
+    ),
+    Column(
+        "preemption_policy",
+        word(PreemptionPolicy),
+        "its `preemption.policy`",
+        lambda q: q.config.settings.preemption_policy.value,
+    ),
+    flag(
+        "overused",
+        "whether it has pending asks and none of them fits its headroom",
+        QueueRow.overused,
+    ),
+    texts(
+        "hits",
+        "which of its own limits keep pending asks out: types of its `max`, `maxapplications`",
+        QueueRow.hits,
+    ),
+    number("children", "how many queues or applications are directly below it", QueueRow.children),
+    number("apps", "how many applications it has", QueueRow.apps),
+    number(
+        "running",
+        "how many of them count for `maxapplications`",
+        lambda q: 0 if q.seen is None else q.seen.running,
+    ),
+    number(
+        "max_applications",
+        "its `maxapplications`; 0 means no limit",
+        lambda q: q.config.max_applications,
+    ),
+    words("properties", "its own properties, as written", lambda q: q.config.own_properties),
+    texts("below", "the paths of the queues directly below it", QueueRow.below, single=True),
 )
 """The fields of queues."""
 
@@ -328,66 +258,33 @@ def _ended(ending: AskEnding) -> Callable[[UserRow], int]:
 
 # LISTS-21, LISTS-22
 USERS: Final = Table[UserRow](
-    (
-        Column(
-            "user",
-            schemas.maybe(schemas.TEXT),
-            "the user; null for the applications without one",
-            lambda row: row.user or None,
-        ),
-        Column(
-            "apps",
-            schemas.NUMBER,
-            "how many applications have not completed",
-            lambda row: row.apps,
-        ),
-        Column(
-            "pending",
-            schemas.NUMBER,
-            "how many asks hold no node, parked ones included",
-            lambda row: row.pending,
-        ),
-        Column(
-            "waiting",
-            schemas.NUMBER,
-            "how many asks hold a node and wait for their gang",
-            lambda row: row.waiting,
-        ),
-        Column("bound", schemas.NUMBER, "how many asks are bound", lambda row: row.bound),
-        Column(
-            "allocated",
-            schemas.AMOUNTS,
-            "what the asks hold now, in base units",
-            lambda row: dict(row.held),
-        ),
-        Column(
-            "used",
-            schemas.AMOUNTS,
-            "what asks held since `since` times how long, in base units times whole seconds",
-            lambda row: area_in_seconds(row.used.areas),
-        ),
-        Column(
-            "share",
-            schemas.SECONDS,
-            "the largest part of what there is of a type that this was, from 0 to 1",
-            lambda row: round(row.share, 6),
-        ),
-        *(
-            Column[UserRow](
-                ending.value,
-                schemas.NUMBER,
-                f"how many asks have ended as `{ending.value}` since `since`",
-                _ended(ending),
-            )
-            for ending in AskEnding
-        ),
-        Column(
-            "since",
-            schemas.SECONDS,
-            "since when it counts what was used, in seconds",
-            lambda row: in_seconds(row.since_us),
-        ),
-    )
+    maybe_text("user", "the user; null for the applications without one", lambda u: u.user or None),
+    number("apps", "how many applications have not completed", lambda u: u.apps),
+    number("pending", "how many asks hold no node, parked ones included", lambda u: u.pending),
+    number("waiting", "how many asks hold a node and wait for their gang", lambda u: u.waiting),
+    number("bound", "how many asks are bound", lambda u: u.bound),
+    amounts("allocated", "what the asks hold now, in base units", lambda u: u.held),
+    amounts(
+        "used",
+        "what asks held since `since` times how long, in base units times whole seconds",
+        lambda u: area_in_seconds(u.used.areas),
+    ),
+    Column(
+        "share",
+        SECONDS,
+        "the largest part of what there is of a type that this was, from 0 to 1",
+        lambda u: round(u.share, 6),
+    ),
+    *(
+        Column[UserRow](
+            ending.value,
+            NUMBER,
+            f"how many asks have ended as `{ending.value}` since `since`",
+            _ended(ending),
+        )
+        for ending in AskEnding
+    ),
+    seconds("since", "since when it counts what was used, in seconds", lambda u: u.since_us),
 )
 """The fields of users."""
 

@@ -132,11 +132,6 @@ def as_iso(unix_us: int) -> str:
     return instant.isoformat().replace("+00:00", "Z")
 
 
-def in_seconds(at_us: int | None) -> float | int | None:
-    """Return an instant or a duration in seconds, or None."""
-    return None if at_us is None else seconds(at_us)
-
-
 _LONGEST: Final = 4096
 """The longest cursor, in characters."""
 
