@@ -29,6 +29,7 @@ from muster.service.endpoints.schemas import (
     Table,
     about,
     array,
+    in_path,
     integer,
     listed,
     maybe,
@@ -108,9 +109,37 @@ _UNKNOWN: Final = Answer("There is no such item.", media="application/problem+js
 
 
 async def answer_page(
-    asked: ApiRequest, read: Callable[[ReadContext], Steps[ListPage]]
+    asked: ApiRequest,
+    table: Table[R],
+    name: str,
+    select: Callable[[ReadContext, int], Steps[Sequence[T]]],
+    row: Callable[[ReadContext, T], R],
+    place: Callable[[T], tuple[str | int, ...]],
 ) -> Response:
-    """Answer with a page."""
+    """Answer with a page.
+
+    Args:
+        asked: The request.
+        table: The fields of the items.
+        name: The name of the list.
+        select: Returns what the page begins with, at most so many.
+        row: Returns what the fields of an item are read from.
+        place: Returns the place of an item in the order of the list.
+    """
+    columns, limit = table.picked(field_names(asked), single=False), limit_of(asked)
+
+    def read(looking: ReadContext) -> Steps[ListPage]:
+        found = yield from select(looking, limit + 1)
+        return (
+            yield from page_of(
+                found,
+                limit,
+                columns,
+                lambda one: row(looking, one),
+                lambda one: cursor(name, *place(one)),
+            )
+        )
+
     found = await read_state(asked.service, read)
     page = found.value
     heading = found.heading(asked.service)
@@ -161,36 +190,35 @@ class UnknownItem:
 async def answer_item(
     asked: ApiRequest,
     table: Table[R],
-    what: str,
-    name: str,
-    find: Callable[[ReadContext], R | UnknownItem],
-    otherwise: Callable[[], Awaitable[Mapping[str, object] | None]] | None = None,
+    names: Sequence[str],
+    find: Callable[..., R | UnknownItem],
+    otherwise: Callable[..., Awaitable[Mapping[str, object] | None]] | None = None,
 ) -> Response:
     """Answer with a single item.
 
     Args:
         asked: The request.
         table: The fields of such items.
-        what: What it is.
-        name: Its name in the request.
-        find: Returns it, or that it is unknown.
-        otherwise: Returns what to answer if it is unknown; None if nothing is known.
+        names: The parts of the path that name it; the last one says what it is.
+        find: Returns the item of a state with these names, or that it is unknown.
+        otherwise: Returns what to answer to the request with these names if it is unknown; None
+            if nothing is known.
     """
     columns = table.picked(field_names(asked), single=True)
+    named = [asked.value(name, str) for name in names]
 
-    def read(looking: ReadContext) -> Steps[dict[str, object] | UnknownItem]:
+    def read(looking: ReadContext) -> Steps[Mapping[str, object] | UnknownItem]:
         yield
-        item = find(looking)
-        return item if isinstance(item, UnknownItem) else dict(row_of(columns, item))
+        item = find(looking, *named)
+        return item if isinstance(item, UnknownItem) else row_of(columns, item)
 
     found = await read_state(asked.service, read)
-    item: Mapping[str, object] | None
-    if isinstance(found.value, UnknownItem):
-        item = None if otherwise is None else await otherwise()
-        if item is None:
-            raise await found.value.problem(what, name)
-    else:
-        item = found.value
+    item = found.value
+    if isinstance(item, UnknownItem):
+        known = None if otherwise is None else await otherwise(asked, *named)
+        if known is None:
+            raise await item.problem(names[-1], "/".join(named))
+        item = known
     return json_response({**found.heading(asked.service), "item": item})
 
 
@@ -232,32 +260,6 @@ def words_of(asked: ApiRequest, name: str) -> frozenset[str] | None:
     return None if found is None else frozenset(found)
 
 
-def page_by_name(
-    asked: ApiRequest,
-    table: Table[R],
-    listed: str,
-    names: Callable[[ReadContext], Iterable[str]],
-    row: Callable[[ReadContext, str], R],
-) -> Callable[[ReadContext], Steps[ListPage]]:
-    """Return what reads a page of a list that is ordered by name."""
-    columns = table.picked(field_names(asked), single=False)
-
-    def read(looking: ReadContext) -> Steps[ListPage]:
-        yield
-        found = names_behind(names(looking), place_behind(asked, str), limit_of(asked) + 1)
-        return (
-            yield from page_of(
-                found,
-                limit_of(asked),
-                columns,
-                lambda name: row(looking, name),
-                lambda name: cursor(listed, name),
-            )
-        )
-
-    return read
-
-
 # End points
 
 
@@ -271,28 +273,74 @@ def list_endpoint(
 ) -> Endpoint:
     """Return the end point of a list; with ``also`` its items may come from other tables, too."""
     asked = (*parameters, _LIMIT, fields_of(table, *also))
-    return _reading(path, summary, handler, asked, {200: _list_answer(table, *also)})
+    answers = {200: _list_answer(table, *also)}
+    return Endpoint("GET", path, summary, Role.READER, handler, asked, answers=answers)
 
 
 def single_endpoint(
     path: str,
     summary: str,
-    handler: Handler,
-    table: Table[Any],
-    *parameters: Parameter,
+    find: Callable[..., R | UnknownItem],
+    table: Table[R],
+    *names: Parameter,
     also: Sequence[Table[Any]] = (),
+    otherwise: Callable[..., Awaitable[Mapping[str, object] | None]] | None = None,
 ) -> Endpoint:
-    """Return the end point of single items; ``also`` as for a list."""
-    asked = (*parameters, fields_of(table, *also, single=True))
+    """Return the end point of single items; ``also`` as for a list, the rest as `answer_item`."""
+
+    async def answer(asked: ApiRequest) -> Response:
+        return await answer_item(asked, table, [one.name for one in names], find, otherwise)
+
+    asked = (*names, fields_of(table, *also, single=True))
     answers = {200: single_answer(table, *also), 404: _UNKNOWN}
-    return _reading(path, summary, handler, asked, answers)
+    return Endpoint("GET", path, summary, Role.READER, answer, asked, answers=answers)
 
 
-def _reading(
-    path: str,
-    summary: str,
-    handler: Handler,
-    parameters: tuple[Parameter, ...],
-    answers: Mapping[int, Answer],
-) -> Endpoint:
-    return Endpoint("GET", path, summary, Role.READER, handler, parameters, answers=answers)
+def named_endpoints(
+    name: str,
+    one: str,
+    key: str,
+    table: Table[R],
+    there: Callable[[ReadContext], Mapping[str, T]],
+    row: Callable[[ReadContext, T], R],
+    *,
+    full: Callable[[str], str] = str,
+) -> tuple[Endpoint, Endpoint]:
+    """Return the end points of things that are listed by name: of the list, and of single ones.
+
+    Args:
+        name: The name of the list.
+        one: What one of them is, in words.
+        key: What its name is called.
+        table: The fields.
+        there: Returns all of them by name.
+        row: Returns what the fields of one are read from.
+        full: Returns the full name from one in a path.
+    """
+
+    async def answer(asked: ApiRequest) -> Response:
+        def select(looking: ReadContext, most: int) -> Steps[Sequence[str]]:
+            yield
+            return names_behind(there(looking), place_behind(asked, str), most)
+
+        return await answer_page(
+            asked,
+            table,
+            name,
+            select,
+            lambda looking, found: row(looking, there(looking)[found]),
+            lambda found: (found,),
+        )
+
+    def find(looking: ReadContext, written: str) -> R | UnknownItem:
+        found, known = full(written), there(looking)
+        return row(looking, known[found]) if found in known else UnknownItem.of(found, known)
+
+    return (
+        list_endpoint(
+            f"/api/v1/{name}", f"All {name}, by {key}.", answer, table, behind_cursor(name, str)
+        ),
+        single_endpoint(
+            f"/api/v1/{name}/{{{key}:path}}", f"{one}.", find, table, in_path(key, f"Its {key}.")
+        ),
+    )

@@ -5,7 +5,7 @@ Asks that have ended are listed from the history.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Final
 
 from starlette.responses import Response
@@ -13,13 +13,12 @@ from starlette.responses import Response
 from muster._runtime.observers import path_of
 from muster.service.api.answers import (
     UnknownItem,
-    answer_item,
     answer_page,
     behind_cursor,
     field_names,
     limit_of,
     list_endpoint,
-    page_by_name,
+    named_endpoints,
     parts_of,
     place_behind,
     queue_of,
@@ -53,8 +52,8 @@ from muster.service.queries.asks import (
     row_of_ask,
 )
 from muster.service.queries.nodes import NODES, NodeRow
-from muster.service.queries.queues import QUEUES, USERS, QueueRow, users_of
-from muster.service.queries.reader import ListPage, ReadContext, cursor, cursors, either, page_of
+from muster.service.queries.queues import QUEUES, USERS, QueueRow, UserRow, users_of
+from muster.service.queries.reader import ReadContext, cursor, cursors, either, page_of
 from muster_core.reasons import Code
 from muster_core.snapshots import AskPlace
 from muster_core.structures.steps import Steps, all_at_once
@@ -155,86 +154,38 @@ async def answer_users(asked: ApiRequest) -> Response:
     """Answer with a page of users, those who have used most first."""
     since = since_us(asked.service, asked.maybe("since", HistoryStart) or _WEEK)
     now_us = asked.service.now_us()
-    columns, limit = USERS.picked(field_names(asked), single=False), limit_of(asked)
+    first = place_behind(asked, int) or 0
 
-    def read(looking: ReadContext) -> Steps[ListPage]:
+    def select(looking: ReadContext, most: int) -> Steps[Sequence[tuple[int, UserRow]]]:
         rows = yield from users_of(looking, since, now_us)
-        first = place_behind(asked, int) or 0
-        numbered = list(enumerate(rows, 1))[first : first + limit + 1]
-        return (
-            yield from page_of(
-                numbered,
-                limit,
-                columns,
-                lambda one: one[1],
-                lambda one: cursor("users", one[0]),
-            )
-        )
+        return list(enumerate(rows, 1))[first : first + most]
 
-    return await answer_page(asked, read)
+    return await answer_page(
+        asked, USERS, "users", select, lambda _, one: one[1], lambda one: (one[0],)
+    )
 
 
 _QUEUE: Final = query("queue", SOME_TEXT, "Those of this queue and below it.")
 _USER: Final = query("user", SOME_TEXT, "Those of this user.")
 
 
-# Queues
-
-
-async def _queues(asked: ApiRequest) -> Response:
-    def row(looking: ReadContext, path: str) -> QueueRow:
-        return QueueRow.of(looking, looking.machine.registry.queues[path])
-
-    return await answer_page(
-        asked, page_by_name(asked, QUEUES, "queues", lambda one: one.machine.registry.queues, row)
-    )
-
-
-async def _queue(asked: ApiRequest) -> Response:
-    written = asked.value("path", str)
-
-    def find(looking: ReadContext) -> QueueRow | UnknownItem:
-        queues = looking.machine.registry.queues
-        entry = queues.get(path_of(written))
-        if entry is None:
-            return UnknownItem.of(path_of(written), queues)
-        return QueueRow.of(looking, entry)
-
-    return await answer_item(asked, QUEUES, "path", written, find)
-
-
 # Applications
 
 
 async def _apps(asked: ApiRequest) -> Response:
-    columns = APPS.picked(field_names(asked), single=False)
     wanted = AppFilter(words_of(asked, "state"), queue_of(asked), asked.maybe("user", str))
 
-    def read(looking: ReadContext) -> Steps[ListPage]:
-        found = yield from select_apps(
-            looking, wanted, place_behind(asked, int), limit_of(asked) + 1
-        )
-        return (
-            yield from page_of(
-                found,
-                limit_of(asked),
-                columns,
-                lambda app: row_of_app(looking, app),
-                lambda app: cursor("apps", app.identity.key),
-            )
-        )
+    def select(looking: ReadContext, most: int) -> Steps[Sequence[ViewApp]]:
+        return (yield from select_apps(looking, wanted, place_behind(asked, int), most))
 
-    return await answer_page(asked, read)
+    return await answer_page(
+        asked, APPS, "apps", select, row_of_app, lambda app: (app.identity.key,)
+    )
 
 
-async def _app(asked: ApiRequest) -> Response:
-    name = asked.value("app", str)
-
-    def find(looking: ReadContext) -> AppRow | UnknownItem:
-        app = app_of(looking, name)
-        return unknown_app(looking, name) if app is None else row_of_app(looking, app)
-
-    return await answer_item(asked, APPS, "app", name, find)
+def _app(looking: ReadContext, name: str) -> AppRow | UnknownItem:
+    app = app_of(looking, name)
+    return unknown_app(looking, name) if app is None else row_of_app(looking, app)
 
 
 def app_of(looking: ReadContext, name: str) -> ViewApp | None:
@@ -259,7 +210,6 @@ async def _asks(asked: ApiRequest) -> Response:
     if places is not None and PLACE in places:
         return await answer_ended(asked)
     check_not_ended(asked)
-    columns = ASKS.picked(field_names(asked), single=False)
     gang = asked.maybe("gang", str)
     wanted = AskFilter(
         places=None if places is None else frozenset(map(AskPlace, places)),
@@ -270,32 +220,18 @@ async def _asks(asked: ApiRequest) -> Response:
         codes=None if codes is None else frozenset(map(Code, codes)),
     )
 
-    def read(looking: ReadContext) -> Steps[ListPage]:
-        place = parts_of(asked, "after")
-        found = yield from select_asks(looking, wanted, place, limit_of(asked) + 1)
-        return (
-            yield from page_of(found, limit_of(asked), columns, lambda row: row, _cursor_of_ask)
-        )
+    def select(looking: ReadContext, most: int) -> Steps[Sequence[AskRow]]:
+        return (yield from select_asks(looking, wanted, parts_of(asked, "after"), most))
 
-    return await answer_page(asked, read)
+    return await answer_page(
+        asked, ASKS, "asks", select, lambda _, row: row, lambda row: (row.ask.seq, row.ask.number)
+    )
 
 
-def _cursor_of_ask(row: AskRow) -> str:
-    return cursor("asks", row.ask.seq, row.ask.number)
-
-
-async def _ask(asked: ApiRequest) -> Response:
-    app_name, name = asked.value("app", str), asked.value("ask", str)
-
-    def find(looking: ReadContext) -> AskRow | UnknownItem:
-        app = app_of(looking, app_name)
-        found = None if app is None else row_of_ask(looking, app, name)
-        return found or unknown_ask(looking, app_name, name)
-
-    async def over() -> Mapping[str, object] | None:
-        return await ended_item(asked, app_name, name)
-
-    return await answer_item(asked, ASKS, "ask", f"{app_name}/{name}", find, over)
+def _ask(looking: ReadContext, app_name: str, name: str) -> AskRow | UnknownItem:
+    app = app_of(looking, app_name)
+    found = None if app is None else row_of_ask(looking, app, name)
+    return found or unknown_ask(looking, app_name, name)
 
 
 def unknown_ask(looking: ReadContext, app_name: str, name: str) -> UnknownItem:
@@ -310,9 +246,6 @@ def unknown_ask(looking: ReadContext, app_name: str, name: str) -> UnknownItem:
     return UnknownItem.of(name, known, before=f"{app_name}/")
 
 
-# Gangs
-
-
 def full_gang(written: str) -> str:
     """Return the full name of a gang; what cannot be one is the name of none."""
     try:
@@ -321,58 +254,16 @@ def full_gang(written: str) -> str:
         return written
 
 
-async def _gangs(asked: ApiRequest) -> Response:
-    def row(looking: ReadContext, name: str) -> GangRow:
-        return GangRow(looking, looking.view.gangs[name])
-
-    return await answer_page(
-        asked, page_by_name(asked, GANGS, "gangs", lambda one: one.view.gangs, row)
-    )
-
-
-async def _gang(asked: ApiRequest) -> Response:
-    written = asked.value("name", str)
-
-    def find(looking: ReadContext) -> GangRow | UnknownItem:
-        gang = looking.view.gangs.get(full_gang(written))
-        if gang is None:
-            return UnknownItem.of(full_gang(written), looking.view.gangs)
-        return GangRow(looking, gang)
-
-    return await answer_item(asked, GANGS, "name", written, find)
-
-
-# Nodes
-
-
-async def _nodes(asked: ApiRequest) -> Response:
-    def row(looking: ReadContext, name: str) -> NodeRow:
-        return NodeRow(looking, looking.view.nodes.nodes[name])
-
-    return await answer_page(
-        asked, page_by_name(asked, NODES, "nodes", lambda one: one.view.nodes.nodes, row)
-    )
-
-
-async def _node(asked: ApiRequest) -> Response:
-    name = asked.value("name", str)
-
-    def find(looking: ReadContext) -> NodeRow | UnknownItem:
-        node = looking.view.nodes.nodes.get(name)
-        if node is None:
-            return UnknownItem.of(name, looking.view.nodes.nodes)
-        return NodeRow(looking, node)
-
-    return await answer_item(asked, NODES, "name", name, find)
-
-
 # LISTS-1, LISTS-2, LISTS-3
 ENDPOINTS: Final = (
-    list_endpoint(
-        "/api/v1/queues", "All queues, by path.", _queues, QUEUES, behind_cursor("queues", str)
-    ),
-    single_endpoint(
-        "/api/v1/queues/{path:path}", "A queue.", _queue, QUEUES, in_path("path", "Its path.")
+    *named_endpoints(
+        "queues",
+        "A queue",
+        "path",
+        QUEUES,
+        lambda looking: looking.machine.registry.queues,
+        QueueRow.of,
+        full=path_of,
     ),
     list_endpoint(
         "/api/v1/apps",
@@ -429,6 +320,7 @@ ENDPOINTS: Final = (
         in_path("app", "The name of its application."),
         in_path("ask", "Its name."),
         also=(ENDED,),
+        otherwise=ended_item,
     ),
     list_endpoint(
         "/api/v1/users",
@@ -442,17 +334,17 @@ ENDPOINTS: Final = (
         ),
         behind_cursor("users", int),
     ),
-    list_endpoint(
-        "/api/v1/gangs", "All gangs, by name.", _gangs, GANGS, behind_cursor("gangs", str)
+    *named_endpoints(
+        "gangs",
+        "A gang",
+        "name",
+        GANGS,
+        lambda looking: looking.view.gangs,
+        GangRow,
+        full=full_gang,
     ),
-    single_endpoint(
-        "/api/v1/gangs/{name:path}", "A gang.", _gang, GANGS, in_path("name", "Its name.")
-    ),
-    list_endpoint(
-        "/api/v1/nodes", "All nodes, by name.", _nodes, NODES, behind_cursor("nodes", str)
-    ),
-    single_endpoint(
-        "/api/v1/nodes/{name:path}", "A node.", _node, NODES, in_path("name", "Its name.")
+    *named_endpoints(
+        "nodes", "A node", "name", NODES, lambda looking: looking.view.nodes.nodes, NodeRow
     ),
 )
 """The lists and the single items."""

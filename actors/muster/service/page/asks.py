@@ -19,7 +19,7 @@ from muster.feeds import Raw
 from muster.figures.text import REASONS, instant_of
 from muster.service.access import Role
 from muster.service.api.answers import UnknownItem
-from muster.service.api.lists import app_of, unknown_ask
+from muster.service.api.lists import app_of, full_gang, unknown_ask
 from muster.service.api.logs import written_by
 from muster.service.endpoints.schemas import row_of
 from muster.service.local.output import OutputBody
@@ -35,7 +35,6 @@ from muster.service.queries.reader import ReadContext, cursor
 from muster_core.reasons import Code, Outlook, Passed
 from muster_core.snapshots import AskPlace, ReservationSnapshot
 from muster_core.structures.steps import Steps, in_pieces
-from muster_core.values.names import canonical_gang
 
 _LIMIT: Final = 50
 """How many asks a page shows."""
@@ -128,14 +127,6 @@ def lines_of(looking: ReadContext, rows: Sequence[AskRow]) -> Steps[list[AskLine
         yield
         lines.append(AskLine.of(row))
     return lines
-
-
-def full_gang(written: str) -> str:
-    """Return the full name of a gang; what cannot be one is the name of none."""
-    try:
-        return canonical_gang(written)
-    except ValueError:
-        return written
 
 
 def _wanted(viewed: PageRequest) -> AskFilter:

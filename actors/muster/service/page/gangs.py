@@ -16,8 +16,9 @@ from starlette.responses import Response
 from muster.figures.text import REASONS, instant_of
 from muster.service.access import Role
 from muster.service.api.answers import UnknownItem
+from muster.service.api.lists import full_gang
 from muster.service.endpoints.schemas import row_of
-from muster.service.page.asks import AskLine, full_gang, lines_of
+from muster.service.page.asks import AskLine, lines_of
 from muster.service.page.history import HistorySubject, decision_history, earlier_history
 from muster.service.page.renderer import render_page
 from muster.service.page.requests import Page, PageRequest, filters_of, place_of, queue_of, word_of
