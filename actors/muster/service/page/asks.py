@@ -8,9 +8,8 @@ from __future__ import annotations
 import os
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import Any, Final, cast, final
+from typing import Final, cast
 
-import attrs
 import trio
 from starlette.responses import Response
 
@@ -18,22 +17,21 @@ from muster.explain._output import explanation_map
 from muster.feeds import Raw
 from muster.figures.text import REASONS, instant_of
 from muster.service.access import Role
-from muster.service.api.answers import UnknownItem
 from muster.service.api.lists import app_of, full_gang, unknown_ask
 from muster.service.api.logs import written_by
 from muster.service.endpoints.schemas import row_of
 from muster.service.local.output import OutputBody
 from muster.service.page.actions import refusal_of
 from muster.service.page.history import HistorySubject, decision_history, earlier_history
-from muster.service.page.renderer import render_page
+from muster.service.page.renderer import Shown, render_page
 from muster.service.page.requests import Page, PageRequest, filters_of, place_of, queue_of, word_of
 from muster.service.payloads import Problem
 from muster.service.queries.apps import leaves_of
 from muster.service.queries.ask_search import AskFilter, select_asks
 from muster.service.queries.asks import ASKS, AskRow, row_of_ask
 from muster.service.queries.reader import ReadContext, cursor
-from muster_core.reasons import Code, Outlook, Passed
-from muster_core.snapshots import AskPlace, ReservationSnapshot
+from muster_core.reasons import Code
+from muster_core.snapshots import AskPlace
 from muster_core.structures.steps import Steps, in_pieces
 
 _LIMIT: Final = 50
@@ -63,33 +61,20 @@ _A_FEW: Final = 256
 """How many applications are counted between two places to pause."""
 
 
-@final
-@attrs.frozen
-class AskLine:
-    """An ask, as a list shows it.
-
-    Attributes:
-        item: The columns of the list of asks.
-        why: The dominant reason in words; None if it is bound.
-        at_us: The instant that this reason names, in microseconds since the origin; or None.
-        since_us: Since when it waits, or is bound, likewise.
-        reserved: The node that is reserved for it, and from when on; None for none.
-    """
-
-    item: Mapping[str, object]
-    why: str | None
-    at_us: int | None
-    since_us: int | None
-    reserved: ReservationSnapshot | None
-
-    @classmethod
-    def of(cls, row: AskRow) -> AskLine:
-        """Return an ask as it is shown."""
-        since_us = row.since_us()
-        if since_us is None:
-            since_us = row.bound_us()
-        item = row_of(_COLUMNS, row)
-        return cls(item, *_why(row, item["reason"]), since_us, row.reservation())
+def ask_line(row: AskRow) -> Shown:
+    """Return an ask as it is shown."""
+    since_us = row.since_us()
+    if since_us is None:
+        since_us = row.bound_us()
+    item = row_of(_COLUMNS, row)
+    why, at_us = _why(row, item["reason"])
+    return {
+        "item": item,
+        "why": why,
+        "at_us": at_us,
+        "since_us": since_us,
+        "reserved": row.reservation(),
+    }
 
 
 def _why(row: AskRow, code: object) -> tuple[str | None, int | None]:
@@ -103,29 +88,13 @@ def _why(row: AskRow, code: object) -> tuple[str | None, int | None]:
     return (None, None) if reason is None else (reason.message, instant_of(reason.facts))
 
 
-@final
-@attrs.frozen
-class _AskList:
-    """The asks of a page.
-
-    Attributes:
-        lines: The asks.
-        next: The cursor of the next page, or None.
-        counts: How many there are in each place; None if only a search would tell.
-    """
-
-    lines: Sequence[AskLine]
-    next: str | None
-    counts: Mapping[str, int] | None
-
-
-def lines_of(looking: ReadContext, rows: Sequence[AskRow]) -> Steps[list[AskLine]]:
+def lines_of(looking: ReadContext, rows: Sequence[AskRow]) -> Steps[list[Shown]]:
     """Return asks as they are shown."""
     yield from looking.view.prepare_to_explain()
-    lines: list[AskLine] = []
+    lines: list[Shown] = []
     for row in rows:
         yield
-        lines.append(AskLine.of(row))
+        lines.append(ask_line(row))
     return lines
 
 
@@ -149,7 +118,7 @@ async def _asks(viewed: PageRequest) -> Response:
     wanted = _wanted(viewed)
     place = place_of(viewed, "asks", int, int)
 
-    def read(looking: ReadContext) -> Steps[_AskList]:
+    def read(looking: ReadContext) -> Steps[Shown]:
         found = yield from select_asks(looking, wanted, place, _LIMIT + 1)
         rows = found[:_LIMIT]
         lines = yield from lines_of(looking, rows)
@@ -158,7 +127,7 @@ async def _asks(viewed: PageRequest) -> Response:
             last = rows[-1].ask
             more = cursor("asks", last.seq, last.number)
         counts = yield from _counts(looking, wanted)
-        return _AskList(lines, more, counts)
+        return {"lines": lines, "next": more, "counts": counts}
 
     found = await viewed.moment.seen(read)
     return render_page(
@@ -203,39 +172,7 @@ _ASK_COLUMNS: Final = [one for one in ASKS.picked(None, single=True) if one.name
 _BOUND: Final = AskPlace.BOUND
 
 
-@final
-@attrs.frozen
-class AskPage:
-    """An ask at a moment; or that it is over, or was never there.
-
-    Attributes:
-        item: Its columns; None if it is not there.
-        instants: Its instants by name, in microseconds since the origin.
-        why: Why it is not running, as a map; without reasons if it is bound.
-        begin_us: Since when its history may go, in microseconds since the origin, or None.
-        unknown: What may have been meant, if it is not there.
-        last_seq: The number of the last decision then.
-        cancel: The events that end it.
-        refused: Why whoever looks may not send these; empty if they may.
-        has_command: Whether it has a command that this service may run.
-        outlook: When it will start; None if it is not pending.
-        passed: The reservations that it did not delay when it got the node that it holds.
-    """
-
-    item: Mapping[str, Any] | None
-    instants: Mapping[str, int | None]
-    why: Mapping[str, Any]
-    begin_us: int | None
-    unknown: UnknownItem | None
-    last_seq: int
-    cancel: Sequence[Mapping[str, Raw]] = ()
-    refused: str = ""
-    has_command: bool = False
-    outlook: Outlook | None = None
-    passed: Sequence[Passed] = ()
-
-
-def _read(viewed: PageRequest, app_name: str, name: str, looking: ReadContext) -> Steps[AskPage]:
+def _read(viewed: PageRequest, app_name: str, name: str, looking: ReadContext) -> Steps[Shown]:
     yield
     app = app_of(looking, app_name)
     row = None if app is None else row_of_ask(looking, app, name)
@@ -244,24 +181,36 @@ def _read(viewed: PageRequest, app_name: str, name: str, looking: ReadContext) -
         entry = looking.ledger.app(app_name) or looking.ledger.completed.get(app_name)
         begin_us = None if entry is None else entry.came_us
         unknown = unknown_ask(looking, app_name, name)
-        return AskPage(None, {}, explanation_map(None), begin_us, unknown, seq)
+        return {
+            "item": None,
+            "instants": {},
+            "why": explanation_map(None),
+            "begin_us": begin_us,
+            "unknown": unknown,
+            "last_seq": seq,
+            "cancel": (),
+            "refused": "",
+            "has_command": False,
+            "outlook": None,
+            "passed": (),
+        }
     yield from looking.view.prepare_to_explain()
     explanation = yield from looking.machine.explain_fully(app_name, name)
     cancel = _cancel(row)
     refused = refusal_of(viewed, looking, cancel)
-    return AskPage(
-        item=row_of(_ASK_COLUMNS, row),
-        instants=_instants(row, viewed.moment.now_us()),
-        why=explanation_map(explanation),
-        begin_us=row.ask.came_us,
-        unknown=None,
-        last_seq=seq,
-        cancel=cancel,
-        refused=refused,
-        has_command=row.command() is not None,
-        outlook=None if explanation is None else explanation.outlook,
-        passed=row.passed(),
-    )
+    return {
+        "item": row_of(_ASK_COLUMNS, row),
+        "instants": _instants(row, viewed.moment.now_us()),
+        "why": explanation_map(explanation),
+        "begin_us": row.ask.came_us,
+        "unknown": None,
+        "last_seq": seq,
+        "cancel": cancel,
+        "refused": refused,
+        "has_command": row.command() is not None,
+        "outlook": None if explanation is None else explanation.outlook,
+        "passed": row.passed(),
+    }
 
 
 def _instants(row: AskRow, now_us: int) -> dict[str, int | None]:
@@ -290,14 +239,14 @@ def _cancel(row: AskRow) -> Sequence[Mapping[str, Raw]]:
 async def _ask(viewed: PageRequest) -> Response:
     app, name = viewed.in_path("app"), viewed.in_path("ask")
 
-    def read(looking: ReadContext) -> Steps[AskPage]:
+    def read(looking: ReadContext) -> Steps[Shown]:
         return _read(viewed, app, name, looking)
 
     found = await viewed.moment.seen(read)
     seen = found.value
     subject = HistorySubject("ask", app, name)
     told, problem = await decision_history(
-        viewed, subject, seen.last_seq, seen.begin_us, seen.unknown
+        viewed, subject, seen["last_seq"], seen["begin_us"], seen["unknown"]
     )
     return render_page(
         viewed,
@@ -306,7 +255,7 @@ async def _ask(viewed: PageRequest) -> Response:
         app=app,
         name=name,
         seen=seen,
-        item=seen.item,
+        item=seen["item"],
         told=told,
         problem=problem,
         about="ask",

@@ -12,7 +12,7 @@ from starlette.responses import Response
 
 from muster.figures.text import held_words
 from muster.service.decision_log import MOST_OF_SUBJECT, Gone
-from muster.service.page.renderer import render_page
+from muster.service.page.renderer import Shown, render_page
 from muster.service.payloads import Problem
 from muster.service.queries.reader import ReadContext
 from muster_core.decisions import Announced, Kind, Reason
@@ -109,61 +109,27 @@ def _is_refusal(announced: Announced) -> bool:
     return announced.decision.kind is Kind.REJECTED
 
 
-@final
-@attrs.frozen
-class HistoryLine:
-    """A decision, as a history shows it.
-
-    Attributes:
-        seq: Its number.
-        at_us: Its instant, in microseconds since the origin.
-        what: What was decided.
-        reason: Why, in words; empty if it has none.
-        app: The application, or None.
-        ask: The ask, or None.
-        node: The node, or None.
-        message: What else was said; may be empty.
-        tone: How it is marked: ``fine``, ``wait``, ``wrong`` or empty.
-        is_reserved: Whether it says that a node is reserved.
-        start_us: From when on, in microseconds since the origin; None if that is not known.
-        devices: The devices that the ask takes there, in words; may be empty.
-    """
-
-    seq: int
-    at_us: int
-    what: str
-    reason: str
-    app: str | None
-    ask: str | None
-    node: str | None
-    message: str
-    tone: str
-    is_reserved: bool
-    start_us: int | None
-    devices: str
-
-    @classmethod
-    def of(cls, announced: Announced) -> HistoryLine:
-        """Return a decision as it is shown."""
-        decision = announced.decision
-        reason = "" if decision.reason is None else decision.reason.value.replace("_", " ")
-        what = _WORDS[decision.kind]
-        if decision.state is not None:
-            what = f"{what} {decision.state}"
-        return cls(
-            announced.seq,
-            announced.at_us,
-            what,
-            reason,
-            decision.app,
-            decision.ask,
-            decision.node,
-            decision.message or "",
-            _tone(decision.kind, reason),
-            decision.kind is Kind.RESERVED,
-            decision.start_us,
-            held_words(decision.devices or {}, {}),
-        )
+def history_line(announced: Announced) -> Shown:
+    """Return a decision as it is shown."""
+    decision = announced.decision
+    reason = "" if decision.reason is None else decision.reason.value.replace("_", " ")
+    what = _WORDS[decision.kind]
+    if decision.state is not None:
+        what = f"{what} {decision.state}"
+    return {
+        "seq": announced.seq,
+        "at_us": announced.at_us,
+        "what": what,
+        "reason": reason,
+        "app": decision.app,
+        "ask": decision.ask,
+        "node": decision.node,
+        "message": decision.message or "",
+        "tone": _tone(decision.kind, reason),
+        "is_reserved": decision.kind is Kind.RESERVED,
+        "start_us": decision.start_us,
+        "devices": held_words(decision.devices or {}, {}),
+    }
 
 
 def _tone(kind: Kind, reason: str) -> str:
@@ -180,26 +146,12 @@ def _tone(kind: Kind, reason: str) -> str:
             return ""
 
 
-@final
-@attrs.frozen
-class EarlierLife:
-    """What was decided about an earlier thing of the same name.
-
-    Attributes:
-        lines: The decisions, newest first.
-        how: How it ended, in words; empty if that is not known.
-    """
-
-    lines: Sequence[HistoryLine]
-    how: str
-
-    @classmethod
-    def of(cls, life: Sequence[Announced]) -> EarlierLife:
-        """Return it from all decisions about it, oldest first."""
-        last = next((one for one in reversed(life) if not _is_refusal(one)), None)
-        reason = None if last is None else last.decision.reason
-        how = "" if reason is None else reason.value.replace("_", " ")
-        return cls([HistoryLine.of(one) for one in reversed(life)], how)
+def earlier_life(life: Sequence[Announced]) -> Shown:
+    """Return it from all decisions about it, oldest first."""
+    last = next((one for one in reversed(life) if not _is_refusal(one)), None)
+    reason = None if last is None else last.decision.reason
+    how = "" if reason is None else reason.value.replace("_", " ")
+    return {"lines": [history_line(one) for one in reversed(life)], "how": how}
 
 
 # PAGE-85
@@ -255,34 +207,10 @@ def _begin(subject: HistorySubject, found: Sequence[Announced], came_us: int | N
     return next((at for at, one in enumerate(found) if one.at_us >= came_us), len(found))
 
 
-@final
-@attrs.frozen
-class HistoryPart:
-    """A part of a history.
-
-    Attributes:
-        lines: The decisions, newest first.
-        before: The number of the decision before which the rest is; None if there is no more.
-        is_kept: Whether there is a store.
-        first: The number of the first decision that this service can still tell of.
-        former: Earlier things of the same name of which this service knows, the latest first.
-        is_inside: Whether what is before is about the same thing, up to where another one ended.
-        is_over: Whether the first decision about it is among them.
-    """
-
-    lines: Sequence[HistoryLine]
-    before: int | None
-    is_kept: bool
-    first: int
-    former: Sequence[EarlierLife] = ()
-    is_inside: bool = True
-    is_over: bool = False
-
-
 # PAGE-44, PAGE-85
 async def latest_part(
     viewed: PageRequest, subject: HistorySubject, last: int, begin_us: int | None, *, is_there: bool
-) -> HistoryPart:
+) -> Shown:
     """Return what is in memory.
 
     Args:
@@ -304,14 +232,15 @@ async def latest_part(
     before = min(since, end + 1)
     is_all = len(found) < MOST_OF_SUBJECT and _is_whole(_tail_begin_us(broadcast), begin_us)
     is_over = is_all or bool(former) or before <= (1 if is_kept else tail.first)
-    return HistoryPart(
-        [HistoryLine.of(one) for one in reversed(present)],
-        None if is_over else before,
-        is_kept,
-        tail.first,
-        [EarlierLife.of(life) for life in reversed(former)],
-        is_there or not all(map(_is_refusal, present)),
-    )
+    return {
+        "lines": [history_line(one) for one in reversed(present)],
+        "before": None if is_over else before,
+        "is_kept": is_kept,
+        "first": tail.first,
+        "former": [earlier_life(life) for life in reversed(former)],
+        "is_inside": is_there or not all(map(_is_refusal, present)),
+        "is_over": False,
+    }
 
 
 def _is_whole(known_us: int | None, begin_us: int | None) -> bool:
@@ -338,7 +267,7 @@ async def earlier_part(
     begin_us: int | None,
     *,
     is_inside: bool,
-) -> HistoryPart:
+) -> Shown:
     """Return what was decided before, as far as it is found in a short time.
 
     Args:
@@ -367,9 +296,17 @@ async def earlier_part(
         if back.is_over or _is_whole(began_us, begin_us):
             before = first
     more = before if before > first else None
-    lines = [HistoryLine.of(one) for one in back.found]
+    lines = [history_line(one) for one in back.found]
     is_kept = viewed.service.options.state is not None
-    return HistoryPart(lines, more, is_kept, first, is_inside=back.is_inside, is_over=back.is_over)
+    return {
+        "lines": lines,
+        "before": more,
+        "is_kept": is_kept,
+        "first": first,
+        "former": (),
+        "is_inside": back.is_inside,
+        "is_over": back.is_over,
+    }
 
 
 # PAGE-85
@@ -442,7 +379,7 @@ async def decision_history(
     unknown: UnknownItem | None,
     *,
     is_known: bool = False,
-) -> tuple[HistoryPart, str]:
+) -> tuple[Shown, str]:
     """Return the latest decisions about a thing, and why it is not there.
 
     Args:
@@ -464,7 +401,7 @@ async def decision_history(
         return told, ""
     name = "/".join(part for part in (subject.app, subject.name) if part is not None)
     problem = await unknown.problem(subject.kind, name)
-    if not (is_known or told.lines or told.before):
+    if not (is_known or told["lines"] or told["before"]):
         raise problem
     return told, problem.detail
 

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from typing import Final, final
 
 import attrs
 
 from muster.figures.text import free_sums, free_words, holders_of, measured, sum_words
+from muster.service.page.renderer import Shown
 from muster.service.queries.asks import AskRow
 from muster.service.queries.reader import ReadContext
 from muster_core.nodes.node import Node
@@ -16,34 +17,10 @@ from muster_core.structures.steps import Steps, in_pieces
 from muster_core.values.devices import WHOLE
 
 
-@final
-@attrs.frozen
-class ReservedLine:
-    """A node that is reserved for an ask.
-
-    Attributes:
-        app: The application of the ask.
-        ask: Its name.
-        node: The node.
-        start_us: From when on, in microseconds since the origin; None if that is not known.
-        scope: The path of the queue with ``backfill``.
-        resources: What the ask asks for.
-        gang: Its gang, or None.
-    """
-
-    app: str
-    ask: str
-    node: str
-    start_us: int | None
-    scope: str
-    resources: Mapping[str, int]
-    gang: str | None
-
-
 # PAGE-81
 def reserved_lines(
     looking: ReadContext, most: int, node: str | None = None
-) -> Steps[tuple[Sequence[ReservedLine], int]]:
+) -> Steps[tuple[Sequence[Shown], int]]:
     """Return what is reserved, in the order of the reservations, and how much more there is.
 
     Args:
@@ -57,20 +34,26 @@ def reserved_lines(
         for name, one in looking.reservations().items()
         if node is None or one.node == node
     ]
-    lines: list[ReservedLine] = []
+    lines: list[Shown] = []
     for name, one in found[:most]:
         yield
         lines.append(_line(looking, name, one))
     return lines, len(found) - len(lines)
 
 
-def _line(looking: ReadContext, name: str, one: ReservationSnapshot) -> ReservedLine:
+def _line(looking: ReadContext, name: str, one: ReservationSnapshot) -> Shown:
     app, _, ask = name.partition("/")
     found = looking.view.apps[looking.machine.registry.app_key(app)].find(ask)
     assert found is not None, "an ask with a reservation is gone"
-    return ReservedLine(
-        app, ask, one.node, one.start_us, one.scope, dict(found.resources.amounts), found.gang
-    )
+    return {
+        "app": app,
+        "ask": ask,
+        "node": one.node,
+        "start_us": one.start_us,
+        "scope": one.scope,
+        "resources": dict(found.resources.amounts),
+        "gang": found.gang,
+    }
 
 
 MOST_DEVICES: Final = 256
@@ -88,22 +71,6 @@ _PIECE: Final = 128
 
 @final
 @attrs.frozen
-class DeviceHolder:
-    """An ask that holds a device.
-
-    Attributes:
-        app: Its application.
-        ask: Its name.
-        milli: How much of the device it holds.
-    """
-
-    app: str
-    ask: str
-    milli: int
-
-
-@final
-@attrs.frozen
 class Device:
     """A device of a node.
 
@@ -116,7 +83,7 @@ class Device:
 
     name: str
     free: int
-    holders: Sequence[DeviceHolder]
+    holders: Sequence[Shown]
     more: int
 
     @property
@@ -139,43 +106,8 @@ def _words(milli: int) -> str:
     return "all" if milli == WHOLE else f"{milli}\N{NO-BREAK SPACE}milli" if milli else "nothing"
 
 
-@final
-@attrs.frozen
-class StockLine:
-    """The devices of one type on a node.
-
-    Attributes:
-        kind: The type.
-        model: Their model, or None.
-        words: What is free of them, in words.
-        devices: Those that are shown.
-    """
-
-    kind: str
-    model: str | None
-    words: str
-    devices: Sequence[Device]
-
-
-@final
-@attrs.frozen
-class Devices:
-    """The devices of a node.
-
-    Attributes:
-        stocks: The types that are shown.
-        more: How many devices are not shown.
-        lost: How many devices of what is free a typical ask cannot use on average; None unless
-            nodes are ordered by ``fgd`` and there are typical asks.
-    """
-
-    stocks: Sequence[StockLine] = ()
-    more: int = 0
-    lost: str | None = None
-
-
 # PAGE-82
-def devices_of(looking: ReadContext, node: Node, rows: Sequence[AskRow]) -> Steps[Devices]:
+def devices_of(looking: ReadContext, node: Node, rows: Sequence[AskRow]) -> Steps[Shown]:
     """Return what the page of a node shows of its devices.
 
     Args:
@@ -185,12 +117,12 @@ def devices_of(looking: ReadContext, node: Node, rows: Sequence[AskRow]) -> Step
     """
     yield
     if node.devices is None:
-        return Devices()
+        return {"stocks": (), "more": 0, "lost": None}
     held = holders_of(
         ((row.app.identity.name, row.ask.name), row.devices(), row.ask.resources.amounts)
         for row in rows
     )
-    stocks: list[StockLine] = []
+    stocks: list[Shown] = []
     left = MOST_DEVICES
     for kind, stock in node.devices.stocks.items():
         yield
@@ -201,18 +133,29 @@ def devices_of(looking: ReadContext, node: Node, rows: Sequence[AskRow]) -> Step
         ]
         left -= len(devices)
         if devices:
-            stocks.append(StockLine(kind, stock.model, free_words(kind, free), devices))
+            stocks.append(
+                {
+                    "kind": kind,
+                    "model": stock.model,
+                    "words": free_words(kind, free),
+                    "devices": devices,
+                }
+            )
     count = sum(stock.count for stock in node.devices.stocks.values())
     lost = looking.view.nodes.unusable(node)
-    return Devices(
-        stocks, count - (MOST_DEVICES - left), None if lost is None else measured(lost / WHOLE)
-    )
+    return {
+        "stocks": stocks,
+        "more": count - (MOST_DEVICES - left),
+        "lost": None if lost is None else measured(lost / WHOLE),
+    }
 
 
 def _device(
     kind: str, number: int, free: int, held: Sequence[tuple[tuple[str, str], int]]
 ) -> Device:
-    holders = [DeviceHolder(app, ask, milli) for (app, ask), milli in held[:MOST_HOLDERS]]
+    holders = [
+        {"app": app, "ask": ask, "milli": milli} for (app, ask), milli in held[:MOST_HOLDERS]
+    ]
     return Device(f"{kind} {number}", free, holders, len(held) - len(holders))
 
 

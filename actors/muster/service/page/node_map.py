@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Final, final
 
 import attrs
 
+from muster.service.page.renderer import Shown
 from muster.service.queries.reader import ReadContext
 from muster_core.structures.steps import Steps, in_pieces
 
@@ -252,36 +253,8 @@ _LARGEST: Final = 36
 _DRAWN_AT_ONCE: Final = 256
 
 
-@final
-@attrs.frozen
-class HeatMap:
-    """The heat map of a group of nodes.
-
-    Attributes:
-        name: The name of the group; empty if there is only one.
-        columns: How many nodes a row has.
-        rows: How many rows it has.
-        width: How wide it is at most, in pixels.
-        paths: For each colour that occurs the path of its nodes, as strokes.
-        hatched: The path around the nodes on which nothing may be placed.
-        counts: How many nodes have each colour.
-        unschedulable: On how many of them nothing may be placed.
-        cells: What the script tells of the nodes, as JSON.
-    """
-
-    name: str
-    columns: int
-    rows: int
-    width: int
-    paths: Sequence[tuple[int, str]]
-    hatched: str
-    counts: Sequence[int]
-    unschedulable: int
-    cells: Mapping[str, object]
-
-
 # PAGE-30
-def maps_of(cells: Sequence[NodeCell], group: str, bands: int) -> Steps[list[HeatMap]]:
+def maps_of(cells: Sequence[NodeCell], group: str, bands: int) -> Steps[list[Shown]]:
     """Return the maps of all groups.
 
     Args:
@@ -291,7 +264,7 @@ def maps_of(cells: Sequence[NodeCell], group: str, bands: int) -> Steps[list[Hea
     """
     columns = max(1, ceil(sqrt(len(cells) * _ASPECT)))
     grouped = _grouped(cells, group) if group else {"": cells}
-    maps: list[HeatMap] = []
+    maps: list[Shown] = []
     for name, found in grouped.items():
         made = yield from _map(name, found, columns, bands)
         maps.append(made)
@@ -315,7 +288,7 @@ def _grouped(cells: Sequence[NodeCell], group: str) -> Mapping[str, Sequence[Nod
     return grouped
 
 
-def _map(name: str, cells: Sequence[NodeCell], columns: int, bands: int) -> Steps[HeatMap]:
+def _map(name: str, cells: Sequence[NodeCell], columns: int, bands: int) -> Steps[Shown]:
     paths: list[list[str]] = [[] for _ in range(bands)]
     hatched: list[str] = []
     counts = [0] * bands
@@ -325,17 +298,17 @@ def _map(name: str, cells: Sequence[NodeCell], columns: int, bands: int) -> Step
         for cell in piece:
             counts[cell.band] += 1
     told = yield from _told(cells, columns)
-    return HeatMap(
-        name=name,
-        columns=columns,
-        rows=-(-len(cells) // columns),
-        width=columns * _LARGEST,
-        paths=[(band, "".join(path)) for band, path in enumerate(paths) if path],
-        hatched="".join(hatched),
-        counts=counts,
-        unschedulable=sum(not cell.node.schedulable for cell in cells),
-        cells=told,
-    )
+    return {
+        "name": name,
+        "columns": columns,
+        "rows": -(-len(cells) // columns),
+        "width": columns * _LARGEST,
+        "paths": [(band, "".join(path)) for band, path in enumerate(paths) if path],
+        "hatched": "".join(hatched),
+        "counts": counts,
+        "unschedulable": sum(not cell.node.schedulable for cell in cells),
+        "cells": told,
+    }
 
 
 # PAGE-33

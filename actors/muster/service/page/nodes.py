@@ -4,24 +4,15 @@ from __future__ import annotations
 
 from bisect import bisect_right
 from collections.abc import Mapping, Sequence
-from typing import Final, final
+from typing import Final
 
-import attrs
 from starlette.responses import Response
 
 from muster.figures.text import Unit, number, percent
 from muster.service.access import Role
 from muster.service.endpoints.schemas import row_of
-from muster.service.page.node_contents import (
-    Devices,
-    ReservedLine,
-    devices_of,
-    free_on,
-    free_on_all,
-    reserved_lines,
-)
+from muster.service.page.node_contents import devices_of, free_on, free_on_all, reserved_lines
 from muster.service.page.node_map import (
-    HeatMap,
     NodeCell,
     NodeCells,
     NodesQuery,
@@ -29,7 +20,7 @@ from muster.service.page.node_map import (
     read_cells,
     share_of,
 )
-from muster.service.page.renderer import render_page
+from muster.service.page.renderer import Shown, render_page
 from muster.service.page.requests import Page, PageRequest, place_of
 from muster.service.payloads import Problem
 from muster.service.queries.asks import ASKS, AskRow
@@ -51,79 +42,7 @@ _BILLION: Final = 10**9
 Place = tuple[int | str, ...]
 
 
-@final
-@attrs.frozen
-class ResourceUse:
-    """How much of one resource type of a node is used.
-
-    Attributes:
-        kind: The type.
-        share: The share, where 1 is all of it.
-        words: The amounts in words.
-    """
-
-    kind: str
-    share: float
-    words: str
-
-
-@final
-@attrs.frozen
-class NodeLine:
-    """A node in the list.
-
-    Attributes:
-        said: Its fields, as in the list of nodes.
-        parts: How much of each resource type is used, the fullest first.
-        devices: What is free of its devices, a text for each type.
-        is_reserved: Whether it is reserved for an ask.
-    """
-
-    said: Mapping[str, object]
-    parts: Sequence[ResourceUse]
-    devices: Sequence[str]
-    is_reserved: bool
-
-
-@final
-@attrs.frozen
-class NodesPage:
-    """What the page of all nodes shows.
-
-    Attributes:
-        count: How many nodes there are.
-        found: How many are shown.
-        unschedulable: How many of these are unschedulable.
-        devices: What is free of their devices, a text for each type; empty if there are none.
-        bands: What the colours mean.
-        below: For each colour the queue with queues below it for which it stands, or None.
-        maps: The heat maps, one for each group.
-        kinds: The resource types of nodes.
-        attributes: The names of attributes that nodes have.
-        listed: A page of the list.
-        next: The cursor of the next page, or None.
-    """
-
-    count: int
-    found: int
-    unschedulable: int
-    devices: Sequence[str]
-    bands: Sequence[str]
-    below: Sequence[str | None]
-    maps: Sequence[HeatMap]
-    kinds: Sequence[str]
-    attributes: Sequence[str]
-    listed: Sequence[NodeLine]
-    next: str | None
-
-    def counts(self) -> list[int]:
-        """Return how many nodes have each colour."""
-        return [sum(one.counts[at] for one in self.maps) for at in range(len(self.bands))]
-
-
-def read_nodes_page(
-    looking: ReadContext, wanted: NodesQuery, behind: Place | None
-) -> Steps[NodesPage]:
+def read_nodes_page(looking: ReadContext, wanted: NodesQuery, behind: Place | None) -> Steps[Shown]:
     """Return what the page of all nodes shows.
 
     Args:
@@ -135,38 +54,46 @@ def read_nodes_page(
     maps = yield from maps_of(found.cells, wanted.group, len(found.bands))
     devices = yield from free_on_all([cell.node for cell in found.cells])
     listed, after = yield from _page(looking, found.cells, wanted, behind)
-    return NodesPage(
-        count=found.count,
-        found=len(found.cells),
-        unschedulable=sum(one.unschedulable for one in maps),
-        devices=devices,
-        bands=found.bands,
-        below=found.below,
-        maps=maps,
-        kinds=sorted(looking.view.total),
-        attributes=found.attributes,
-        listed=listed,
-        next=after,
-    )
+    return {
+        "count": found.count,
+        "found": len(found.cells),
+        "unschedulable": sum(one["unschedulable"] for one in maps),
+        "devices": devices,
+        "bands": found.bands,
+        "counts": [sum(one["counts"][at] for one in maps) for at in range(len(found.bands))],
+        "below": found.below,
+        "maps": maps,
+        "kinds": sorted(looking.view.total),
+        "attributes": found.attributes,
+        "listed": listed,
+        "next": after,
+    }
 
 
 # PAGE-34
 def _page(
     looking: ReadContext, cells: Sequence[NodeCell], wanted: NodesQuery, behind: Place | None
-) -> Steps[tuple[list[NodeLine], str | None]]:
+) -> Steps[tuple[list[Shown], str | None]]:
     """Return a page of the list, and the cursor of the next one."""
     yield
     place = _by_use if wanted.by_use else _by_name
     in_order = sorted(cells, key=place) if wanted.by_use else cells
     first = 0 if behind is None else bisect_right(in_order, behind, key=place)
-    listed: list[NodeLine] = []
+    listed: list[Shown] = []
     reserved = {one.node for one in looking.reservations().values()}
     for cell in in_order[first : first + NODES_AT_ONCE]:
         yield
         row = NodeRow(looking, cell.node)
         is_reserved = cell.node.name in reserved
         said, parts = row_of(_COLUMNS, row), parts_of(cell.node)
-        listed.append(NodeLine(said, parts, free_on(cell.node), is_reserved))
+        listed.append(
+            {
+                "said": said,
+                "parts": parts,
+                "devices": free_on(cell.node),
+                "is_reserved": is_reserved,
+            }
+        )
     if first + NODES_AT_ONCE >= len(in_order):
         return listed, None
     return listed, cursor(_list_of(wanted), *place(in_order[first + NODES_AT_ONCE - 1]))
@@ -184,17 +111,17 @@ def _list_of(wanted: NodesQuery) -> str:
     return "nodes by use" if wanted.by_use else "nodes"
 
 
-def parts_of(node: Node) -> list[ResourceUse]:
+def parts_of(node: Node) -> list[Shown]:
     """Return how much of each resource type of a node is used, the fullest first."""
-    parts: list[ResourceUse] = []
+    parts: list[Shown] = []
     for kind in {**node.capacity, **node.used}:
         used, there = node.used.get(kind, 0), node.capacity.get(kind, 0)
         share = share_of(node, kind)
         told = percent(share) if there else "none left"
         unit = Unit.of(kind, max(used, there))
         words = f"{number(used / unit.scale)} of {unit.text(there)}, {told}"
-        parts.append(ResourceUse(kind, share, words))
-    return sorted(parts, key=lambda part: (-part.share, part.kind))
+        parts.append({"kind": kind, "share": share, "words": words})
+    return sorted(parts, key=lambda part: (-part["share"], part["kind"]))
 
 
 def _wanted(viewed: PageRequest) -> NodesQuery:
@@ -250,52 +177,8 @@ _OF_ASK: Final = ASKS.picked(
 )
 
 
-@final
-@attrs.frozen
-class AllocationLine:
-    """An allocation on the node.
-
-    Attributes:
-        said: The fields of its ask, as in the list of asks.
-        taken_us: Since when it holds the node; None if nobody knows.
-    """
-
-    said: Mapping[str, object]
-    taken_us: int | None
-
-
-@final
-@attrs.frozen
-class NodePage:
-    """What the page of a node shows.
-
-    Attributes:
-        said: Its fields, as in the list of nodes.
-        parts: How much of each resource type is used, the fullest first.
-        devices: Its devices, and who holds them.
-        came_us: When it was added, or None.
-        lease_us: How long it stays without a renewal; None if it has no lease.
-        reserved: The first asks for which it is reserved.
-        more_reserved: How many more there are.
-        standing: A page of what stands on it.
-        next: The cursor of the next page, or None.
-    """
-
-    said: Mapping[str, object]
-    parts: Sequence[ResourceUse]
-    devices: Devices
-    came_us: int | None
-    lease_us: int | None
-    reserved: Sequence[ReservedLine]
-    more_reserved: int
-    standing: Sequence[AllocationLine]
-    next: str | None
-
-
 # PAGE-35
-def read_node_page(
-    looking: ReadContext, name: str, behind: tuple[int, int] | None
-) -> Steps[NodePage]:
+def read_node_page(looking: ReadContext, name: str, behind: tuple[int, int] | None) -> Steps[Shown]:
     """Return what the page of a node shows.
 
     Args:
@@ -308,26 +191,26 @@ def read_node_page(
     rows = row.rows()
     devices = yield from devices_of(looking, row.node, rows)
     first = 0 if behind is None else bisect_right(rows, behind, key=_place)
-    standing: list[AllocationLine] = []
+    standing: list[Shown] = []
     for one in rows[first : first + ALLOCATIONS_AT_ONCE]:
         yield
-        standing.append(AllocationLine(row_of(_OF_ASK, one), one.taken_us()))
+        standing.append({"said": row_of(_OF_ASK, one), "taken_us": one.taken_us()})
     is_last = first + ALLOCATIONS_AT_ONCE >= len(rows)
     entry = looking.ledger.node(name)
     reserved, more_reserved = yield from reserved_lines(looking, ALLOCATIONS_AT_ONCE, name)
-    return NodePage(
-        said=row_of(_OF_NODE, row),
-        parts=parts_of(row.node),
-        devices=devices,
-        came_us=row.came_us(),
-        lease_us=None if entry is None else entry.event.lease_us,
-        reserved=reserved,
-        more_reserved=more_reserved,
-        standing=standing,
-        next=None
+    return {
+        "said": row_of(_OF_NODE, row),
+        "parts": parts_of(row.node),
+        "devices": devices,
+        "came_us": row.came_us(),
+        "lease_us": None if entry is None else entry.event.lease_us,
+        "reserved": reserved,
+        "more_reserved": more_reserved,
+        "standing": standing,
+        "next": None
         if is_last
         else cursor("standing", *_place(rows[first + ALLOCATIONS_AT_ONCE - 1])),
-    )
+    }
 
 
 def _place(row: AskRow) -> tuple[int, int]:
@@ -339,7 +222,7 @@ async def _node(viewed: PageRequest) -> Response:
     place = place_of(viewed, "standing", int, int)
     behind = None if place is None else (place[0], place[1])
 
-    def read(looking: ReadContext) -> Steps[NodePage | str]:
+    def read(looking: ReadContext) -> Steps[Shown | str]:
         nodes = looking.view.nodes.nodes
         if name not in nodes:
             return f"there is no node {name[:200]!r}{did_you_mean(name, nodes)}"
@@ -359,10 +242,10 @@ async def _node(viewed: PageRequest) -> Response:
 
 
 # PAGE-36
-def _switching(node: NodePage) -> list[Mapping[str, object]]:
+def _switching(node: Shown) -> list[Mapping[str, object]]:
     """Return the events that make a node unschedulable, or schedulable again."""
-    is_open = bool(node.said["schedulable"])
-    return [{"op": "update_node", "node": node.said["node"], "schedulable": not is_open}]
+    is_open = bool(node["said"]["schedulable"])
+    return [{"op": "update_node", "node": node["said"]["node"], "schedulable": not is_open}]
 
 
 def _until_us(viewed: PageRequest, name: str) -> int | None:

@@ -14,11 +14,10 @@ from muster.figures.charts import Frame, Plot, PlotRow
 from muster.figures.text import REASONS, Unit, percent, shortened
 from muster.service.access import Role
 from muster.service.decision_log import Gone
-from muster.service.ledger.records import RefusedEvent
 from muster.service.ledger.usage import HOURLY_US, MINUTE_US, WAITS_US, Sample, mean_of
 from muster.service.metrics.collectors import PendingAsk, ReasonCount, ReasonCounts, reasons_of
-from muster.service.page.node_contents import ReservedLine, reserved_lines
-from muster.service.page.renderer import render_page
+from muster.service.page.node_contents import reserved_lines
+from muster.service.page.renderer import Shown, render_page
 from muster.service.page.requests import Page, PageRequest
 from muster.service.payloads import Problem
 from muster.service.queries.reader import ReadContext
@@ -62,41 +61,7 @@ PERIODS: Final = (
 """The lengths of time to choose from."""
 
 
-@final
-@attrs.frozen
-class OverviewFigures:
-    """What the overview shows of the state.
-
-    Attributes:
-        now: What there is now; its waits are those of the last hour.
-        nodes: How many nodes there are.
-        unschedulable: How many of them take no asks.
-        apps: How many applications there are.
-        queues: How many queues there are.
-        gangs: How many gangs there are.
-        last: The number of the last decision.
-        reservations: How many reservations are in force; that of a gang is one.
-        reserved: The first asks with a reservation.
-        more_reserved: How many more there are.
-        refused: The latest events that were refused, the latest first.
-        samples: How it was over time, oldest first; the last one is of now.
-    """
-
-    now: Sample
-    nodes: int
-    unschedulable: int
-    apps: int
-    queues: int
-    gangs: int
-    last: int
-    reservations: int
-    reserved: Sequence[ReservedLine]
-    more_reserved: int
-    refused: Sequence[RefusedEvent]
-    samples: Sequence[Sample]
-
-
-def read_overview(looking: ReadContext, now_us: int, period: Period) -> Steps[OverviewFigures]:
+def read_overview(looking: ReadContext, now_us: int, period: Period) -> Steps[Shown]:
     """Read what the overview shows.
 
     Args:
@@ -116,76 +81,49 @@ def read_overview(looking: ReadContext, now_us: int, period: Period) -> Steps[Ov
     for sample in latest:
         waits.update(sample.waits)
     reserved, more_reserved = yield from reserved_lines(looking, MOST_RESERVED)
-    return OverviewFigures(
-        now=latest[-1]._replace(waits=waits),
-        nodes=len(ledger.book.nodes),
-        unschedulable=unschedulable,
-        apps=len(ledger.book.apps),
-        queues=len(looking.machine.registry.queues),
-        gangs=len(looking.view.gangs),
-        last=ledger.seq,
-        reservations=looking.view.reservation_count,
-        reserved=reserved,
-        more_reserved=more_reserved,
-        refused=[*reversed(ledger.book.refused)][:MOST_REFUSED],
-        samples=samples,
-    )
-
-
-@final
-@attrs.frozen
-class WaitClass:
-    """The asks that have waited about as long.
-
-    Attributes:
-        most_us: The longest that they may have waited, in microseconds; None for the last class.
-        count: How many asks there are.
-    """
-
-    most_us: int | None
-    count: int
+    return {
+        "now": latest[-1]._replace(waits=waits),
+        "nodes": len(ledger.book.nodes),
+        "unschedulable": unschedulable,
+        "apps": len(ledger.book.apps),
+        "queues": len(looking.machine.registry.queues),
+        "gangs": len(looking.view.gangs),
+        "last": ledger.seq,
+        "reservations": looking.view.reservation_count,
+        "reserved": reserved,
+        "more_reserved": more_reserved,
+        "refused": [*reversed(ledger.book.refused)][:MOST_REFUSED],
+        "samples": samples,
+    }
 
 
 # PAGE-13
-@final
-@attrs.frozen
-class WaitHistogram:
-    """How long asks have waited until they were bound.
-
-    Attributes:
-        total: How many asks they are.
-        median_us: Up to how long half of them have waited, in microseconds; None if some of
-            that half waited longer than the last class says, or there are none.
-        p95_us: Up to how long 95 of 100 have waited, likewise.
-        classes: How many asks waited how long, from the first class that has any to the last.
-    """
-
-    total: int
-    median_us: int | None
-    p95_us: int | None
-    classes: Sequence[WaitClass]
-
-    @classmethod
-    def of(cls, waits: Mapping[int, int]) -> WaitHistogram:
-        """Return the waits of a sample for readers."""
-        found = [place for place, count in waits.items() if count]
-        if not found:
-            return cls(0, None, None, ())
-        limits = [*WAITS_US, None]
-        classes = [
-            WaitClass(limits[place], waits.get(place, 0))
-            for place in range(min(found), max(found) + 1)
-        ]
-        total = sum(one.count for one in classes)
-        return cls(total, _within(classes, 0.5), _within(classes, 0.95), classes)
+def wait_histogram(waits: Mapping[int, int]) -> Shown:
+    """Return the waits of a sample for readers."""
+    found = [place for place, count in waits.items() if count]
+    if not found:
+        return {"total": 0, "median_us": None, "p95_us": None, "classes": ()}
+    limits = [*WAITS_US, None]
+    classes: list[Shown] = [
+        {"most_us": limits[place], "count": waits.get(place, 0)}
+        for place in range(min(found), max(found) + 1)
+    ]
+    total = sum(one["count"] for one in classes)
+    return {
+        "total": total,
+        "median_us": _within(classes, 0.5),
+        "p95_us": _within(classes, 0.95),
+        "classes": classes,
+    }
 
 
-def _within(classes: Sequence[WaitClass], share: float) -> int | None:
+def _within(classes: Sequence[Shown], share: float) -> int | None:
     """Return up to how long a share of the asks have waited."""
     sums: list[int] = []
     for one in classes:
-        sums.append(one.count + (sums[-1] if sums else 0))
-    return classes[bisect_left(sums, share * sums[-1])].most_us
+        sums.append(one["count"] + (sums[-1] if sums else 0))
+    most_us: int | None = classes[bisect_left(sums, share * sums[-1])]["most_us"]
+    return most_us
 
 
 MOST_KINDS: Final = 6
@@ -195,26 +133,8 @@ MOST_BUCKETS: Final = 360
 """How many spans a drawing has at most; more samples are summed up."""
 
 
-@final
-@attrs.frozen
-class OverviewChart:
-    """A figure of the overview.
-
-    Attributes:
-        name: Its name, for addresses within the page.
-        title: Its title.
-        detail: What is said beside it.
-        plot: What it shows.
-    """
-
-    name: str
-    title: str
-    detail: str
-    plot: Plot
-
-
 # PAGE-12
-def draw_charts(samples: Sequence[Sample], period: Period, origin_us: int) -> list[OverviewChart]:
+def draw_charts(samples: Sequence[Sample], period: Period, origin_us: int) -> list[Shown]:
     """Return the figures of the overview.
 
     Args:
@@ -254,7 +174,7 @@ def _row(
     return PlotRow(name, style, [None if one is None else value(one) for one in buckets])
 
 
-def _usage(kind: str, buckets: Sequence[Sample | None], frame: Frame, number: int) -> OverviewChart:
+def _usage(kind: str, buckets: Sequence[Sample | None], frame: Frame, number: int) -> Shown:
     used = _row("used", "own", buckets, lambda one: one.used.get(kind, 0))
     there = _row("there", "limit", buckets, lambda one: one.capacity.get(kind, 0))
     capacity = sum(value or 0 for value in there.values)
@@ -262,26 +182,26 @@ def _usage(kind: str, buckets: Sequence[Sample | None], frame: Frame, number: in
     unit = Unit.of(kind, highest)
     share = percent(sum(value or 0 for value in used.values) / capacity if capacity else None)
     name = shortened(kind)
-    return OverviewChart(
-        name=f"used-{number}",
-        title=f"{name} in use",
-        detail=f"{share} of what was there" + (f", in {unit.name}" if unit.name else ""),
-        plot=Plot(
+    return {
+        "name": f"used-{number}",
+        "title": f"{name} in use",
+        "detail": f"{share} of what was there" + (f", in {unit.name}" if unit.name else ""),
+        "plot": Plot(
             frame=frame,
             label=f"{name} in use over time, and what was there",
             areas=[used],
             lines=[there],
             unit=unit,
         ),
-    )
+    }
 
 
-def _asks(buckets: Sequence[Sample | None], frame: Frame) -> OverviewChart:
-    return OverviewChart(
-        name="asks",
-        title="Asks",
-        detail="pending, waiting and running",
-        plot=Plot(
+def _asks(buckets: Sequence[Sample | None], frame: Frame) -> Shown:
+    return {
+        "name": "asks",
+        "title": "Asks",
+        "detail": "pending, waiting and running",
+        "plot": Plot(
             frame=frame,
             label="asks over time: pending, waiting and running",
             lines=[
@@ -290,7 +210,7 @@ def _asks(buckets: Sequence[Sample | None], frame: Frame) -> OverviewChart:
                 _row("running", "q0", buckets, lambda one: one.running),
             ],
         ),
-    )
+    }
 
 
 OLD_US: Final = 5_000_000
@@ -440,7 +360,7 @@ async def _overview(viewed: PageRequest) -> Response:
     period = _period(viewed)
     now_us = viewed.moment.now_us()
 
-    def read(looking: ReadContext) -> Steps[OverviewFigures]:
+    def read(looking: ReadContext) -> Steps[Shown]:
         return (yield from read_overview(looking, now_us, period))
 
     found = await viewed.moment.seen(read)
@@ -452,13 +372,13 @@ async def _overview(viewed: PageRequest) -> Response:
         state=state,
         health=viewed.service.health.life()[1],
         directory=viewed.service.options.state,
-        waits=WaitHistogram.of(state.now.waits),
-        reasons=await reasons(viewed, state.now),
-        decisions=await latest_decisions(viewed, state.last),
+        waits=wait_histogram(state["now"].waits),
+        reasons=await reasons(viewed, state["now"]),
+        decisions=await latest_decisions(viewed, state["last"]),
         period=period,
         periods=PERIODS,
         words=REASONS,
-        figures=draw_charts(state.samples, period, viewed.service.unix_us(0)),
+        figures=draw_charts(state["samples"], period, viewed.service.unix_us(0)),
         now_us=now_us,
     )
 

@@ -4,17 +4,16 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from itertools import islice
-from typing import Final, final
+from typing import Final
 
-import attrs
 from starlette.responses import Response
 
 from muster._runtime.observers import path_of
 from muster.figures.text import amount_text
 from muster.service.access import Role
 from muster.service.endpoints.schemas import row_of
-from muster.service.page.queue_tree import QueueBranch, branch_of, pending_asks
-from muster.service.page.renderer import render_page, segment
+from muster.service.page.queue_tree import branch_of, pending_asks
+from muster.service.page.renderer import Shown, render_page, segment
 from muster.service.page.requests import Page, PageRequest, place_of
 from muster.service.payloads import Problem
 from muster.service.queries.apps import APPS, AppFilter, AppRow, row_of_app, select_apps
@@ -32,26 +31,8 @@ _OWN: Final = "own"
 _DEFAULT: Final = "default"
 
 
-@final
-@attrs.frozen
-class Setting:
-    """A setting.
-
-    Attributes:
-        name: Its name in a configuration.
-        value: Its value, as a configuration has it.
-        origin: Where it is from: ``own``, ``default``, or the path of a queue above.
-        words: What it means.
-    """
-
-    name: str
-    value: str
-    origin: str
-    words: str
-
-
 # PAGE-24
-def settings_of(entry: QueueEntry) -> list[Setting]:
+def settings_of(entry: QueueEntry) -> list[Shown]:
     """Return all settings of a queue."""
     return [*_fields(entry), *_properties(entry)]
 
@@ -64,7 +45,7 @@ def written(amounts: Mapping[str, int]) -> str:
 # Fields
 
 
-def _fields(entry: QueueEntry) -> list[Setting]:
+def _fields(entry: QueueEntry) -> list[Shown]:
     config = entry.config
     apps = config.max_applications
     found = [
@@ -94,8 +75,8 @@ def _fields(entry: QueueEntry) -> list[Setting]:
     return found
 
 
-def _field(name: str, value: str, words: str) -> Setting:
-    return Setting(name, value, _OWN if value else _DEFAULT, words)
+def _field(name: str, value: str, words: str) -> Shown:
+    return {"name": name, "value": value, "origin": _OWN if value else _DEFAULT, "words": words}
 
 
 def _acl(acl: Acl | None) -> str:
@@ -121,23 +102,33 @@ def _template(template: Template) -> str:
 
 
 # CONFIG-39
-def _properties(entry: QueueEntry) -> list[Setting]:
+def _properties(entry: QueueEntry) -> list[Shown]:
     path = [one.config for one in reversed([*entry.upward()])]
     known = [_property(one, entry.config) for one in in_force(path)]
     others = [
-        Setting(name, value, _OWN, "Muster does not know it: it is kept, without effect")
+        {
+            "name": name,
+            "value": value,
+            "origin": _OWN,
+            "words": "Muster does not know it: it is kept, without effect",
+        }
         for name, value in entry.config.own_properties
         if name not in PROPERTIES
     ]
     return [*known, *others]
 
 
-def _property(one: InForce, queue: QueueConfig) -> Setting:
+def _property(one: InForce, queue: QueueConfig) -> Shown:
     origin = _DEFAULT if one.origin is None else one.origin
     words = one.property.meaning(one.text)
     if one.without_effect is not None:
         words += f"; {one.without_effect or 'an empty text'}, which stands here, has no effect"
-    return Setting(one.property.name, one.text, _OWN if origin == queue.path else origin, words)
+    return {
+        "name": one.property.name,
+        "value": one.text,
+        "origin": _OWN if origin == queue.path else origin,
+        "words": words,
+    }
 
 
 APPS_AT_ONCE: Final = 50
@@ -155,96 +146,16 @@ _APPS: Final = APPS.picked(
 )
 
 
-@final
-@attrs.frozen
-class HeadroomLevel:
-    """A queue on the way to the root.
-
-    Attributes:
-        path: Its path.
-        rooms: For each type that its `max` names: what is left, in words, and whether anything is.
-        apps: How many applications may still start; None without a limit.
-    """
-
-    path: str
-    rooms: Mapping[str, tuple[str, bool]]
-    apps: int | None
-
-
-@final
-@attrs.frozen
-class LimitLine:
-    """An entry of `limits`.
-
-    Attributes:
-        who: Whom it limits.
-        most: Its `maxresources`, as a configuration has them.
-        apps: Its `maxapplications`; 0 for no limit.
-    """
-
-    who: str
-    most: str
-    apps: int
-
-    @classmethod
-    def of(cls, entry: LimitEntry) -> LimitLine:
-        """Return an entry in words."""
-        users = ["each other user" if one == "*" else f"user {one}" for one in entry.users]
-        groups = ["each other group" if one == "*" else f"group {one}" for one in entry.groups]
-        most = written(dict(entry.max.amounts))
-        return cls(", ".join([*users, *groups]), most, entry.max_applications)
-
-
-@final
-@attrs.frozen
-class AppLine:
-    """An application of the queue.
-
-    Attributes:
-        said: Its fields, as in the list of applications.
-        came_us: When it came, or None.
-    """
-
-    said: Mapping[str, object]
-    came_us: int | None
-
-
-@final
-@attrs.frozen
-class QueuePage:
-    """What the page of a queue shows.
-
-    Attributes:
-        said: Its fields, as in the list of queues.
-        branch: The queue as it stands in the tree.
-        above: The queues above it, the root first.
-        levels: The queue and those above it, with their headroom.
-        headroom: What is left of each limited type on the whole way, in words.
-        settings: Its settings.
-        limits: Its `limits`.
-        uses: What users and groups have of these.
-        below: The queues directly below it, as far as they are listed.
-        apps: A page of its applications.
-        next: The cursor of the next page, or None.
-    """
-
-    said: Mapping[str, object]
-    branch: QueueBranch
-    above: Sequence[str]
-    levels: Sequence[HeadroomLevel]
-    headroom: Mapping[str, tuple[str, bool]]
-    settings: Sequence[Setting]
-    limits: Sequence[LimitLine]
-    uses: Sequence[LimitSnapshot]
-    below: Sequence[QueueBranch]
-    apps: Sequence[AppLine]
-    next: str | None
+def limit_line(entry: LimitEntry) -> Shown:
+    """Return an entry in words."""
+    users = ["each other user" if one == "*" else f"user {one}" for one in entry.users]
+    groups = ["each other group" if one == "*" else f"group {one}" for one in entry.groups]
+    most = written(dict(entry.max.amounts))
+    return {"who": ", ".join([*users, *groups]), "most": most, "apps": entry.max_applications}
 
 
 # PAGE-23
-def read_queue_page(
-    looking: ReadContext, entry: QueueEntry, behind: int | None
-) -> Steps[QueuePage]:
+def read_queue_page(looking: ReadContext, entry: QueueEntry, behind: int | None) -> Steps[Shown]:
     """Return what the page of a queue shows.
 
     Args:
@@ -258,33 +169,33 @@ def read_queue_page(
     wholes = dict(looking.view.total)
     for row in reversed(chain[1:]):
         wholes |= dict(row.config.max.amounts)
-    below: list[QueueBranch] = []
+    below: list[Shown] = []
     inside = wholes | dict(entry.config.max.amounts)
     for _, child in islice(sorted(entry.children.items()), CHILDREN_AT_ONCE):
         yield
         below.append(branch_of(looking, child, asks.get(child.key, 0), inside))
     seats, after = yield from _seats(looking, path, behind)
     uses = yield from _uses(looking, path)
-    return QueuePage(
-        said=row_of(QUEUES.picked(None, single=True), chain[0]),
-        branch=branch_of(looking, entry, asks.get(entry.key, 0), wholes),
-        above=[row.config.path for row in reversed(chain[1:])],
-        levels=[_level(row) for row in chain],
-        headroom=_headroom(chain),
-        settings=settings_of(entry),
-        limits=[LimitLine.of(one) for one in entry.config.limits],
-        uses=uses,
-        below=below,
-        apps=seats,
-        next=after,
-    )
+    return {
+        "said": row_of(QUEUES.picked(None, single=True), chain[0]),
+        "branch": branch_of(looking, entry, asks.get(entry.key, 0), wholes),
+        "above": [row.config.path for row in reversed(chain[1:])],
+        "levels": [_level(row) for row in chain],
+        "headroom": _headroom(chain),
+        "settings": settings_of(entry),
+        "limits": [limit_line(one) for one in entry.config.limits],
+        "uses": uses,
+        "below": below,
+        "apps": seats,
+        "next": after,
+    }
 
 
 # PAGE-23
-def _level(row: QueueRow) -> HeadroomLevel:
+def _level(row: QueueRow) -> Shown:
     most, running = row.config.max_applications, 0 if row.seen is None else row.seen.running
     rooms = {kind: _room(kind, left) for kind, left in row.headroom().items()}
-    return HeadroomLevel(row.config.path, rooms, most - running if most else None)
+    return {"path": row.config.path, "rooms": rooms, "apps": most - running if most else None}
 
 
 def _headroom(chain: Sequence[QueueRow]) -> Mapping[str, tuple[str, bool]]:
@@ -305,14 +216,14 @@ def _room(kind: str, left: int) -> tuple[str, bool]:
 
 def _seats(
     looking: ReadContext, path: str, behind: int | None
-) -> Steps[tuple[list[AppLine], str | None]]:
+) -> Steps[tuple[list[Shown], str | None]]:
     """Return a page of the applications of a queue, and the cursor of the next one."""
     found = yield from select_apps(looking, AppFilter(queue=path), behind, APPS_AT_ONCE + 1)
-    seats: list[AppLine] = []
+    seats: list[Shown] = []
     for app in found[:APPS_AT_ONCE]:
         yield
         row: AppRow = row_of_app(looking, app)
-        seats.append(AppLine(row_of(_APPS, row), row.came_us()))
+        seats.append({"said": row_of(_APPS, row), "came_us": row.came_us()})
     is_last = len(found) <= APPS_AT_ONCE
     last = None if is_last else cursor("apps", found[APPS_AT_ONCE - 1].identity.key)
     return seats, last
@@ -333,7 +244,7 @@ async def _queue(viewed: PageRequest) -> Response:
     place = place_of(viewed, "apps", int)
     behind = None if place is None else int(place[0])
 
-    def read(looking: ReadContext) -> Steps[QueuePage | str]:
+    def read(looking: ReadContext) -> Steps[Shown | str]:
         queues = looking.machine.registry.queues
         if path not in queues:
             return f"there is no queue {path[:200]!r}{did_you_mean(path, queues)}"
@@ -342,7 +253,7 @@ async def _queue(viewed: PageRequest) -> Response:
     found = await viewed.moment.seen(read)
     if isinstance(found.value, str):
         raise Problem(404, found.value)
-    above = [(f"/queues/{segment(one)}", one.split(".")[-1]) for one in found.value.above]
+    above = [(f"/queues/{segment(one)}", one.split(".")[-1]) for one in found.value["above"]]
     links = [("/queues", "Queues"), *above]
     return render_page(viewed, "queue.html", found=found, queue=found.value, above=links)
 

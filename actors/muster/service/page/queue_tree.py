@@ -13,7 +13,7 @@ from starlette.responses import Response
 from muster.figures.text import Unit, number
 from muster.service.access import Role
 from muster.service.endpoints.schemas import row_of
-from muster.service.page.renderer import render_page
+from muster.service.page.renderer import Shown, render_page
 from muster.service.page.requests import Page, PageRequest
 from muster.service.queries.queues import QUEUES, QueueRow
 from muster.service.queries.reader import ReadContext
@@ -161,50 +161,6 @@ class TreeQuery:
         return bool(self.name) or self.is_busy
 
 
-@final
-@attrs.frozen
-class QueueBranch:
-    """A queue of the tree.
-
-    Attributes:
-        said: Its fields, as in the list of queues.
-        name: Its own name.
-        depth: How many queues are above it.
-        mark: What its fold is called, also between two starts of the service.
-        is_open: Whether what is below it is shown; None if it cannot be folded.
-        asks: How many of its asks are pending.
-        bars: What it has of each resource type.
-    """
-
-    said: Mapping[str, object]
-    name: str
-    depth: int
-    mark: str
-    is_open: bool | None
-    asks: int
-    bars: list[Bar]
-
-
-@final
-@attrs.frozen
-class QueueTreePage:
-    """The tree.
-
-    Attributes:
-        branches: The queues that are shown, each before those below it.
-        count: How many queues there are.
-        found: How many are wanted, as far as that is a search.
-        left_out: How many would be shown if they were not too many.
-        kinds: The resource types that there are.
-    """
-
-    branches: list[QueueBranch]
-    count: int
-    found: int
-    left_out: int
-    kinds: list[str]
-
-
 def mark_of(path: str) -> str:
     """Return what the fold of a queue is called."""
     return urlsafe_b64encode(blake2b(path.encode(), digest_size=6).digest()).decode()
@@ -227,12 +183,12 @@ def pending_asks(looking: ReadContext) -> Steps[Mapping[int, int]]:
     return counts
 
 
-def read_tree(looking: ReadContext, wanted: TreeQuery) -> Steps[QueueTreePage]:
+def read_tree(looking: ReadContext, wanted: TreeQuery) -> Steps[Shown]:
     """Return the tree as far as it is shown."""
     queues = looking.machine.registry.queues
     asks = yield from pending_asks(looking)
     kept, found = yield from _search(looking, wanted, asks)
-    branches: list[QueueBranch] = []
+    branches: list[Shown] = []
     left_out = 0
     total, wholes = looking.view.total, dict[int, Mapping[str, int]]()
     for entry, is_open in _visible(queues["root"], wanted, kept, len(queues)):
@@ -245,12 +201,18 @@ def read_tree(looking: ReadContext, wanted: TreeQuery) -> Steps[QueueTreePage]:
         yield
         bars = bars_of(row, wholes[entry.key], wanted.kind)
         branches.append(_branch(row, is_open, asks.get(entry.key, 0), bars))
-    return QueueTreePage(branches, len(queues), found, left_out, kinds_of(looking))
+    return {
+        "branches": branches,
+        "count": len(queues),
+        "found": found,
+        "left_out": left_out,
+        "kinds": kinds_of(looking),
+    }
 
 
 def branch_of(
     looking: ReadContext, entry: QueueEntry, asks: int, above: Mapping[str, int]
-) -> QueueBranch:
+) -> Shown:
     """Return a queue as it stands in the tree, without a fold.
 
     Args:
@@ -263,12 +225,18 @@ def branch_of(
     return _branch(row, None, asks, bars_of(row, wholes_below(row, above)))
 
 
-def _branch(row: QueueRow, is_open: bool | None, asks: int, bars: list[Bar]) -> QueueBranch:
+def _branch(row: QueueRow, is_open: bool | None, asks: int, bars: list[Bar]) -> Shown:
     path = row.config.path
     depth = path.count(".")
-    return QueueBranch(
-        row_of(_COLUMNS, row), row.config.name, depth, mark_of(path), is_open, asks, bars
-    )
+    return {
+        "said": row_of(_COLUMNS, row),
+        "name": row.config.name,
+        "depth": depth,
+        "mark": mark_of(path),
+        "is_open": is_open,
+        "asks": asks,
+        "bars": bars,
+    }
 
 
 def kinds_of(looking: ReadContext) -> list[str]:
@@ -302,7 +270,7 @@ def _search(
 def _visible(
     entry: QueueEntry, wanted: TreeQuery, kept: frozenset[int] | None, count: int
 ) -> Iterator[tuple[QueueEntry, bool | None]]:
-    """Yield the queues that are shown from one on, and whether each is open; see `QueueBranch`."""
+    """Yield the queues that are shown from one on, and whether each is open; see `Shown`."""
     if kept is not None and entry.key not in kept:
         return
     is_open = True

@@ -6,9 +6,8 @@ Both are tried on a copy of the state.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import Any, Final, final
+from typing import Any, Final
 
-import attrs
 from starlette.responses import Response
 
 from muster.explain import RemedyKind
@@ -19,7 +18,7 @@ from muster.service.api.lists import app_of
 from muster.service.input.configuration import difference_of
 from muster.service.input.events import made_event
 from muster.service.page.actions import refusal_of
-from muster.service.page.renderer import render_page
+from muster.service.page.renderer import Shown, render_page
 from muster.service.page.requests import Page, PageRequest
 from muster.service.payloads import Problem
 from muster.service.queries.asks import row_of_ask
@@ -45,97 +44,49 @@ _MOST_EVICTED: Final = 5
 """How many asks that lose their node are named."""
 
 
-@final
-@attrs.frozen
-class Beneficiary:
-    """Whom a change would help.
+def beneficiary(gang: ViewGang | None) -> Shown:
+    """Return whom a change would help that gets a member of a gang bound.
 
-    Attributes:
-        gang: The gang that it lets start, or None: the ask is in none, or its gang has started.
-        then: With how many members it starts, in words; may be empty.
+    A gang starts as a whole: as many of its members as it needs hold a node then.
     """
-
-    gang: str | None
-    then: str
-
-    @classmethod
-    def of(cls, gang: ViewGang | None) -> Beneficiary:
-        """Return whom a change would help that gets a member of a gang bound.
-
-        A gang starts as a whole: as many of its members as it needs hold a node then.
-        """
-        if gang is None or gang.satisfied:
-            return cls(None, "")
-        least = 0 if gang.definition is None else gang.definition.min_member
-        if least < 2 or gang.children < least:
-            return cls(gang.name, "")
-        if gang.children == least:
-            return cls(gang.name, f"with all {least:,} members")
-        return cls(gang.name, f"with at least {least:,} of its {gang.children:,} members")
+    if gang is None or gang.satisfied:
+        return {"gang": None, "then": ""}
+    least = 0 if gang.definition is None else gang.definition.min_member
+    if least < 2 or gang.children < least:
+        return {"gang": gang.name, "then": ""}
+    if gang.children == least:
+        return {"gang": gang.name, "then": f"with all {least:,} members"}
+    return {"gang": gang.name, "then": f"with at least {least:,} of its {gang.children:,} members"}
 
 
-@final
-@attrs.frozen
-class RemedyLine:
-    """A change that would help, as the page shows it.
+def remedy_line(remedy: dict[str, Any], refused: str, looking: ReadContext) -> Shown:
+    """Return a remedy as it is shown.
 
-    Attributes:
-        text: The change in words.
-        starts_at_us: When the ask starts then, in microseconds since the origin; None if it starts at
-            once, or if nobody knows.
-        node: The node on which the ask would be bound; None if it does not start at once.
-        evicted: The first asks that would lose their node.
-        more_evicted: How many more would.
-        is_fewer: Whether the gang then needs fewer members.
-        is_applicable: Whether its events are enough; otherwise a machine is needed.
-        difference: How the configuration that it puts in force differs from the one that is; None
-            if it leaves this one as it is.
-        queue: The path of the queue that this configuration changes, if it is known; or empty.
-        proof: Why it is no smaller, in words; may be empty.
-        events: The events that make it.
-        refused: Why whoever looks may not send them; empty if they may.
+    Args:
+        remedy: The remedy, as the API has it.
+        refused: Why whoever looks may not apply it; empty if they may.
+        looking: The state.
     """
-
-    text: str
-    starts_at_us: int | None
-    node: str | None
-    evicted: tuple[str, ...]
-    more_evicted: int
-    is_fewer: bool
-    is_applicable: bool
-    difference: Mapping[str, object] | None
-    queue: str
-    proof: str
-    events: list[dict[str, Any]]
-    refused: str
-
-    @classmethod
-    def of(cls, remedy: dict[str, Any], refused: str, looking: ReadContext) -> RemedyLine:
-        """Return a remedy as it is shown.
-
-        Args:
-            remedy: The remedy, as the API has it.
-            refused: Why whoever looks may not apply it; empty if they may.
-            looking: The state.
-        """
-        queues = looking.machine.registry.queues
-        kind = RemedyKind(remedy["kind"])
-        proof = _EXACT.get(kind, _LESS) if remedy["smallest"] else ""
-        evicted, starts = tuple(remedy["evicted"]), remedy["starts"]
-        return cls(
-            remedy["text"],
-            None if isinstance(starts, str) else in_us(starts),
-            remedy["node"],
-            evicted[:_MOST_EVICTED],
-            max(len(evicted) - _MOST_EVICTED, 0),
-            kind in _FEWER,
-            remedy["applicable"],
-            _difference(remedy["events"], looking.machine.configuration),
-            next((one for one in map(_path_of, remedy["smallest"] or ()) if one in queues), ""),
-            proof,
-            remedy["events"],
-            refused,
-        )
+    queues = looking.machine.registry.queues
+    kind = RemedyKind(remedy["kind"])
+    proof = _EXACT.get(kind, _LESS) if remedy["smallest"] else ""
+    evicted, starts = tuple(remedy["evicted"]), remedy["starts"]
+    return {
+        "text": remedy["text"],
+        "starts_at_us": None if isinstance(starts, str) else in_us(starts),
+        "node": remedy["node"],
+        "evicted": evicted[:_MOST_EVICTED],
+        "more_evicted": max(len(evicted) - _MOST_EVICTED, 0),
+        "is_fewer": kind in _FEWER,
+        "is_applicable": remedy["applicable"],
+        "difference": _difference(remedy["events"], looking.machine.configuration),
+        "queue": next(
+            (one for one in map(_path_of, remedy["smallest"] or ()) if one in queues), ""
+        ),
+        "proof": proof,
+        "events": remedy["events"],
+        "refused": refused,
+    }
 
 
 def _path_of(amount: str) -> str:
@@ -161,13 +112,13 @@ async def _helps(viewed: PageRequest) -> Response:
     if viewed.moment.is_past:
         raise Problem(409, "what would help is searched for in the present only")
 
-    def look(looking: ReadContext) -> Steps[Beneficiary | None]:
+    def look(looking: ReadContext) -> Steps[Shown | None]:
         yield
         owner = app_of(looking, app)
         row = None if owner is None else row_of_ask(looking, owner, name)
         if row is None or row.place is AskPlace.BOUND:
             return None
-        return Beneficiary.of(None if row.ask.gang is None else looking.view.gangs[row.ask.gang])
+        return beneficiary(None if row.ask.gang is None else looking.view.gangs[row.ask.gang])
 
     helped = (await viewed.moment.seen(look)).value
     context: dict[str, Any] = {"app": app, "name": name, "helped": helped}
@@ -180,12 +131,12 @@ async def _helps(viewed: PageRequest) -> Response:
     except Problem as problem:
         return render_page(viewed, "helps.html", told=problem.detail, found=None, **context)
 
-    def read(looking: ReadContext) -> Steps[list[RemedyLine]]:
-        helps: list[RemedyLine] = []
+    def read(looking: ReadContext) -> Steps[list[Shown]]:
+        helps: list[Shown] = []
         for remedy in found.remedies:
             yield
             helps.append(
-                RemedyLine.of(remedy, refusal_of(viewed, looking, remedy["events"]), looking)
+                remedy_line(remedy, refusal_of(viewed, looking, remedy["events"]), looking)
             )
         return helps
 

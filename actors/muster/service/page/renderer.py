@@ -12,10 +12,9 @@ from collections.abc import Callable, Mapping, Sequence
 from functools import lru_cache, partial
 from hashlib import sha256
 from importlib.resources import files
-from typing import TYPE_CHECKING, Any, Final, final
+from typing import TYPE_CHECKING, Any, Final
 from urllib.parse import parse_qsl, quote, urlencode
 
-import attrs
 from jinja2 import Environment, PackageLoader, StrictUndefined
 from markupsafe import Markup
 from starlette.responses import HTMLResponse, Response
@@ -48,6 +47,9 @@ if TYPE_CHECKING:
 
     from muster.service.page.requests import Moment, PageRequest
 
+
+Shown = dict[str, Any]
+"""What a template shows of one thing, by the names that it has there."""
 
 _MEDIA: Final = {
     ".css": "text/css",
@@ -157,32 +159,8 @@ _MOMENT = ("at",)
 """What names the moment in the address of a page."""
 
 
-@final
-@attrs.frozen
-class Slider:
-    """The slider.
-
-    Attributes:
-        origin_ms: The origin of time, in milliseconds since 1970 in UTC.
-        first: The left end, in seconds since the origin.
-        last: The right end: now, likewise.
-        value: Where it stands.
-        back: The address of this page without its moment.
-        when: The moment as a form has it, to the second.
-        bars: How many decisions there were when, as a path of SVG.
-    """
-
-    origin_ms: int
-    first: float
-    last: float
-    value: float
-    back: str
-    when: str
-    bars: str
-
-
 # PAGE-63
-def slider_of(moment: Moment, request: Request) -> Slider | None:
+def slider_of(moment: Moment, request: Request) -> Shown | None:
     """Return the slider of a page; None if no history is kept.
 
     Args:
@@ -193,15 +171,15 @@ def slider_of(moment: Moment, request: Request) -> Slider | None:
     if kept is None:
         return None
     now_us = max(moment.service.now_us(), kept.last_us, kept.first_us + SECOND)
-    return Slider(
-        origin_ms=moment.service.origin_us // 1000,
-        first=kept.first_us / SECOND,
-        last=now_us / SECOND,
-        value=min(moment.now_us(), now_us) / SECOND,
-        back=address_without(request, _MOMENT),
-        when=moment.iso(min(moment.now_us(), now_us))[:19],
-        bars=_bars(kept.per_bucket, (kept.last_us - kept.first_us) / (now_us - kept.first_us)),
-    )
+    return {
+        "origin_ms": moment.service.origin_us // 1000,
+        "first": kept.first_us / SECOND,
+        "last": now_us / SECOND,
+        "value": min(moment.now_us(), now_us) / SECOND,
+        "back": address_without(request, _MOMENT),
+        "when": moment.iso(min(moment.now_us(), now_us))[:19],
+        "bars": _bars(kept.per_bucket, (kept.last_us - kept.first_us) / (now_us - kept.first_us)),
+    }
 
 
 def _bars(counts: Sequence[int], share: float) -> str:

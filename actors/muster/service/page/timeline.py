@@ -18,6 +18,7 @@ from muster.service.access import Role
 from muster.service.page.frame import local_path
 from muster.service.page.renderer import (
     HEADERS,
+    Shown,
     address_without,
     moment_words,
     render_page,
@@ -293,30 +294,16 @@ _NAMED: Final = 3
 """How many nodes are named in a group."""
 
 
-@final
-@attrs.frozen
-class DecisionRow:
-    """A decision as the page shows it.
-
-    Attributes:
-        seq: Its number.
-        at_us: Its instant.
-        words: What was decided.
-        path: The address of the page of what it is about; empty if there is none.
-        about: What that is.
-    """
-
-    seq: int
-    at_us: int
-    words: str
-    path: str
-    about: str
-
-    @classmethod
-    def of(cls, announced: Announced) -> DecisionRow:
-        """Return a decision as it is shown behind the name of what it is about."""
-        path, about = _page_of(announced)
-        return cls(announced.seq, announced.at_us, _decision_words(announced), path, about)
+def decision_row(announced: Announced) -> Shown:
+    """Return a decision as it is shown behind the name of what it is about."""
+    path, about = _page_of(announced)
+    return {
+        "seq": announced.seq,
+        "at_us": announced.at_us,
+        "words": _decision_words(announced),
+        "path": path,
+        "about": about,
+    }
 
 
 def _decision_words(announced: Announced) -> str:
@@ -364,26 +351,8 @@ def _page_of(announced: Announced) -> tuple[str, str]:
     return ("/config", "configuration") if one.kind is Kind.CONFIG else ("", "")
 
 
-@final
-@attrs.frozen
-class DecisionGroup:
-    """Decisions of one instant that differ only in their asks, applications, queues or nodes.
-
-    Attributes:
-        rows: The decisions, at least one.
-        words: What was decided; of several, in sum.
-        path: The address of the page of what they are about; empty if there is none.
-        about: What that is.
-    """
-
-    rows: Sequence[DecisionRow]
-    words: str
-    path: str
-    about: str
-
-
 # PAGE-65
-def groups_of(decisions: Iterable[Announced]) -> list[DecisionGroup]:
+def groups_of(decisions: Iterable[Announced]) -> list[Shown]:
     """Return decisions in groups, in the order of the first one of each."""
     found: dict[object, list[Announced]] = {}
     for one in decisions:
@@ -399,14 +368,14 @@ def _key(announced: Announced) -> object:
     return (announced.at_us, one.kind, app, one.reason, one.state, message)
 
 
-def _group(several: Sequence[Announced]) -> DecisionGroup:
-    rows = [DecisionRow.of(one) for one in several]
+def _group(several: Sequence[Announced]) -> Shown:
+    rows = [decision_row(one) for one in several]
     if len(rows) == 1:
-        return DecisionGroup(rows, rows[0].words, rows[0].path, rows[0].about)
+        return {**rows[0], "rows": rows}
     first = several[0].decision
     app = first.app if first.ask is not None else None
     path = "" if app is None else f"/apps/{segment(app)}"
-    return DecisionGroup(rows, _sum(several), path, app or "")
+    return {"rows": rows, "words": _sum(several), "path": path, "about": app or ""}
 
 
 def _sum(several: Sequence[Announced]) -> str:
@@ -460,7 +429,7 @@ async def _time(viewed: PageRequest) -> Response:
         span=asked.span,
         found=found,
         groups=[] if found is None else groups_of(found.decisions),
-        evictions=[] if found is None else [DecisionRow.of(one) for one in found.evictions],
+        evictions=[] if found is None else [decision_row(one) for one in found.evictions],
         kinds=tuple(Kind),
         states=[state.value for state in AppState if state is not AppState.NEW],
         further="" if more is None else _with_after(viewed, str(more)),
