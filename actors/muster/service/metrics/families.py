@@ -5,8 +5,9 @@ from __future__ import annotations
 import os
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import suppress
+from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Final, Literal, TypeAlias, final
+from typing import TYPE_CHECKING, Any, Final, Literal, TypeAlias, final
 
 import attrs
 import trio
@@ -85,18 +86,18 @@ class Metric:
     """A metric.
 
     Attributes:
-        name: Its name; that of a counter ends in ``_total``.
         kind: Its kind.
+        name: Its name; that of a counter ends in ``_total``.
         about: What it means.
-        read: Returns its values.
-        labels: Its labels, all of them with a bound on how many values they have.
+        read: Returns its values; without labels its only value, or None to leave it out.
+        labels: Its labels, with blanks between them; each has a bound on how many values it has.
     """
 
-    name: str
     kind: MetricKind
+    name: str
     about: str
-    read: Callable[[ScrapeValues], Values]
-    labels: tuple[str, ...] = ()
+    read: Callable[[ScrapeValues], Any]
+    labels: str = ""
 
     @property
     def unit(self) -> str:
@@ -104,17 +105,20 @@ class Metric:
         last = self.name.removesuffix("_total").rpartition("_")[2]
         return last if last in {"seconds", "bytes"} else ""
 
+    def values(self, reading: ScrapeValues) -> Values:
+        """Return its values."""
+        found = self.read(reading)
+        return found if self.labels else () if found is None else (((), found),)
 
-def _one(
-    read: Callable[[ScrapeValues], float | Timings | None],
-) -> Callable[[ScrapeValues], Values]:
-    """Return how a metric without labels is read; without a value it is left out."""
 
-    def values(reading: ScrapeValues) -> Values:
-        value = read(reading)
-        return () if value is None else (((), value),)
+gauge: Final = partial(Metric, "gauge")
+counter: Final = partial(Metric, "counter")
+histogram: Final = partial(Metric, "histogram")
 
-    return values
+
+def _figure(of: Callable[[StateFigures], float]) -> Callable[[ScrapeValues], float | None]:
+    """Return how a figure of the state is read."""
+    return lambda r: None if r.figures is None else of(r.figures)
 
 
 def _amounts(
@@ -220,271 +224,200 @@ def _commits(reading: ScrapeValues) -> Timings | None:
 # STREAM-10
 METRICS: Final = (
     # Queues
-    Metric(
+    gauge(
         "muster_queue_pending",
-        "gauge",
         "What the pending asks of a queue and the queues below it ask for, in base units.",
         _amounts(lambda queue: queue.pending),
-        ("queue", "resource"),
+        "queue resource",
     ),
-    Metric(
+    gauge(
         "muster_queue_allocated",
-        "gauge",
         "What the waiting and bound asks of a queue and the queues below it hold, in base units.",
         _amounts(lambda queue: queue.allocated),
-        ("queue", "resource"),
+        "queue resource",
     ),
-    Metric(
+    gauge(
         "muster_queue_guaranteed",
-        "gauge",
         "The `guaranteed` of a queue, in base units.",
         _amounts(lambda queue: queue.guaranteed),
-        ("queue", "resource"),
+        "queue resource",
     ),
-    Metric(
+    gauge(
         "muster_queue_max",
-        "gauge",
         "The `max` of a queue, in base units; without a value there is no limit.",
         _amounts(lambda queue: queue.most),
-        ("queue", "resource"),
+        "queue resource",
     ),
-    Metric(
+    gauge(
         "muster_queue_priority",
-        "gauge",
         "The `currentPriority` of a queue; without a value it has none.",
         _priorities,
-        ("queue",),
+        "queue",
     ),
-    Metric(
+    gauge(
         "muster_queues_summed",
-        "gauge",
         "How many queues have no figures of their own and are summed up in the queue `other`.",
-        _one(lambda reading: None if reading.figures is None else reading.figures.summed),
+        _figure(lambda f: f.summed),
     ),
     # Asks, applications, nodes
-    Metric("muster_asks", "gauge", "How many asks there are, by place.", _asks, ("state",)),
-    Metric(
+    gauge("muster_asks", "How many asks there are, by place.", _asks, "state"),
+    gauge(
         "muster_asks_not_running",
-        "gauge",
         "How many asks are not running, by their dominant reason.",
         _reasons,
-        ("reason",),
+        "reason",
     ),
-    Metric(
+    gauge(
         "muster_asks_not_running_age_seconds",
-        "gauge",
         "How long ago the asks that are not running were counted.",
-        _one(lambda reading: None if reading.reasons is None else reading.now - reading.reasons.at),
+        lambda r: None if r.reasons is None else r.now - r.reasons.at,
     ),
-    Metric(
+    gauge(
         "muster_asks_not_running_count_seconds",
-        "gauge",
         "How long it took to count them, beside everything else.",
-        _one(lambda reading: None if reading.reasons is None else reading.reasons.took_s),
+        lambda r: None if r.reasons is None else r.reasons.took_s,
     ),
-    Metric(
+    histogram(
         "muster_ask_wait_seconds",
-        "histogram",
         "How long asks waited until they were bound, since they came or lost their node.",
-        _one(lambda reading: reading.counting.waits),
+        lambda r: r.counting.waits,
     ),
-    Metric(
-        "muster_applications",
-        "gauge",
-        "How many applications there are, by state.",
-        _apps,
-        ("state",),
-    ),
-    Metric(
-        "muster_gangs",
-        "gauge",
-        "How many gangs there are.",
-        _one(lambda reading: None if reading.figures is None else reading.figures.gangs),
-    ),
-    Metric(
+    gauge("muster_applications", "How many applications there are, by state.", _apps, "state"),
+    gauge("muster_gangs", "How many gangs there are.", _figure(lambda f: f.gangs)),
+    gauge(
         "muster_reservations",
-        "gauge",
         "How many reservations of queues with backfill are in force; that of a gang is one.",
-        _one(lambda reading: None if reading.figures is None else reading.figures.reservations),
+        _figure(lambda f: f.reservations),
     ),
-    Metric(
-        "muster_nodes",
-        "gauge",
-        "How many nodes there are.",
-        _one(lambda reading: None if reading.figures is None else reading.figures.nodes),
-    ),
-    Metric(
+    gauge("muster_nodes", "How many nodes there are.", _figure(lambda f: f.nodes)),
+    gauge(
         "muster_nodes_capacity",
-        "gauge",
         "What all nodes have together, in base units.",
         _capacity,
-        ("resource",),
+        "resource",
     ),
-    Metric(
+    gauge(
         "muster_state_age_seconds",
-        "gauge",
         "How long ago the figures of queues, asks, applications and nodes were read.",
-        _one(lambda reading: None if reading.figures is None else reading.now - reading.figures.at),
+        lambda r: None if r.figures is None else r.now - r.figures.at,
     ),
     # Users
-    Metric(
+    gauge(
         "muster_user_allocated",
-        "gauge",
         "What the waiting and bound asks of a user hold, in base units.",
         _user_allocated,
-        ("user", "resource"),
+        "user resource",
     ),
-    Metric(
+    counter(
         "muster_user_used_total",
-        "counter",
         "What asks of a user have held times how long, in base units times seconds.",
         _user_used,
-        ("user", "resource"),
+        "user resource",
     ),
-    Metric(
+    counter(
         "muster_user_asks_ended_total",
-        "counter",
         "How many asks of a user have ended, by outcome.",
         _user_ended,
-        ("user", "outcome"),
+        "user outcome",
     ),
     # Decisions
-    Metric(
-        "muster_decisions_total", "counter", "Decisions since the start.", _decisions, ("kind",)
-    ),
-    Metric(
+    counter("muster_decisions_total", "Decisions since the start.", _decisions, "kind"),
+    counter(
         "muster_asks_released_total",
-        "counter",
         "Asks that were released since the start.",
         _released,
-        ("reason",),
+        "reason",
     ),
     # The scheduler
-    Metric(
-        "muster_batches_total",
-        "counter",
-        "Batches, since the state began.",
-        _one(lambda reading: reading.statistics.batches),
+    counter(
+        "muster_batches_total", "Batches, since the state began.", lambda r: r.statistics.batches
     ),
-    Metric(
+    counter(
         "muster_events_total",
-        "counter",
         "Events that came in, also refused ones, since the state began.",
-        _one(lambda reading: reading.statistics.requests),
+        lambda r: r.statistics.requests,
     ),
-    Metric(
+    counter(
         "muster_events_refused_total",
-        "counter",
         "Events that were refused, since the state began.",
-        _one(lambda reading: reading.statistics.refused),
+        lambda r: r.statistics.refused,
     ),
-    Metric(
+    histogram(
         "muster_batch_decide_seconds",
-        "histogram",
         "How long batches of callers took until they were decided.",
-        _one(lambda reading: reading.meter.decide),
+        lambda r: r.meter.decide,
     ),
-    Metric(
+    histogram(
         "muster_batch_commit_seconds",
-        "histogram",
         "How long it took until decided batches were in the store.",
-        _one(_commits),
+        _commits,
     ),
-    Metric(
-        "muster_store_size_bytes",
-        "gauge",
-        "The size of the store, with its write-ahead log.",
-        _one(_store_bytes),
+    gauge(
+        "muster_store_size_bytes", "The size of the store, with its write-ahead log.", _store_bytes
     ),
-    Metric(
+    gauge(
         "muster_entry_calls",
-        "gauge",
         "How many calls wait at the entry of the scheduler.",
-        _one(lambda reading: reading.waiting),
+        lambda r: r.waiting,
     ),
-    Metric(
+    histogram(
         "muster_loop_lag_seconds",
-        "histogram",
         "How much later than it should a task has run, measured four times a second.",
-        _one(lambda reading: reading.lag),
+        lambda r: r.lag,
     ),
     # What runs commands
-    Metric(
+    gauge(
         "muster_ray_connected",
-        "gauge",
         "1 while the service is connected to Ray, else 0; without a value no command runs there.",
-        _one(lambda reading: None if reading.ray is None else reading.ray.connected),
+        lambda r: None if r.ray is None else r.ray.connected,
     ),
-    Metric(
+    counter(
         "muster_ray_restarts_total",
-        "counter",
         "How often the process that speaks to Ray was started again, since the start.",
-        _one(lambda reading: None if reading.ray is None else reading.ray.restarts),
+        lambda r: None if r.ray is None else r.ray.restarts,
     ),
     # Requests
-    Metric(
+    counter(
         "muster_http_requests_total",
-        "counter",
         "Requests whose answer has begun.",
         _requests,
-        ("route", "method", "status"),
+        "route method status",
     ),
-    Metric(
+    histogram(
         "muster_http_request_seconds",
-        "histogram",
         "How long it took from the head of a request until its answer began.",
         _request_times,
-        ("route", "method"),
+        "route method",
     ),
-    Metric(
+    counter(
         "muster_refusals_total",
-        "counter",
         "What was refused or cut off because of a limit.",
         _refusals,
-        ("limit",),
+        "limit",
     ),
-    Metric(
-        "muster_connections",
-        "gauge",
-        "Open connections.",
-        _one(lambda reading: reading.usage.connections.in_use),
-    ),
-    Metric(
+    gauge("muster_connections", "Open connections.", lambda r: r.usage.connections.in_use),
+    gauge(
         "muster_connections_max",
-        "gauge",
         "How many connections may be open.",
-        _one(lambda reading: reading.usage.connections.most),
+        lambda r: r.usage.connections.most,
     ),
-    Metric(
-        "muster_streams",
-        "gauge",
-        "Open streams of decisions.",
-        _one(lambda reading: reading.usage.streams.in_use),
-    ),
-    Metric(
-        "muster_streams_max",
-        "gauge",
-        "How many streams may be open.",
-        _one(lambda reading: reading.usage.streams.most),
-    ),
-    Metric(
+    gauge("muster_streams", "Open streams of decisions.", lambda r: r.usage.streams.in_use),
+    gauge("muster_streams_max", "How many streams may be open.", lambda r: r.usage.streams.most),
+    counter(
         "muster_streams_opened_total",
-        "counter",
         "Streams of decisions since the start.",
-        _one(lambda reading: reading.broadcast.opened),
+        lambda r: r.broadcast.opened,
     ),
-    Metric(
+    counter(
         "muster_streams_lagged_total",
-        "counter",
         "Streams that were cut off because they read too slowly.",
-        _one(lambda reading: reading.broadcast.lagged),
+        lambda r: r.broadcast.lagged,
     ),
-    Metric(
+    gauge(
         "muster_info",
-        "gauge",
         "Always 1; the label is the version of Muster.",
         lambda _: (((__version__,), 1.0),),
-        ("version",),
+        "version",
     ),
 )
 """All metrics of Muster, in the order of the page about them."""

@@ -74,7 +74,7 @@ class _Ours(Collector):
 
 
 def _family(metric: Metric, reading: ScrapeValues) -> Family:
-    name, about, labels, unit = metric.name, metric.about, metric.labels, metric.unit
+    name, about, labels, unit = metric.name, metric.about, metric.labels.split(), metric.unit
     made: CounterMetricFamily | GaugeMetricFamily | HistogramMetricFamily
     match metric.kind:
         case "counter":
@@ -85,7 +85,7 @@ def _family(metric: Metric, reading: ScrapeValues) -> Family:
             made = HistogramMetricFamily(name, about, labels=labels, unit=unit)
         case _:
             assert_never(metric.kind)
-    for of_labels, value in metric.read(reading):
+    for of_labels, value in metric.values(reading):
         if isinstance(made, HistogramMetricFamily):
             assert isinstance(value, Timings), name
             made.add_metric(of_labels, list(_buckets(value)), value.sum_s)
