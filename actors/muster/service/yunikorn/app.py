@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Final, final
 
@@ -21,7 +21,7 @@ from muster.service.yunikorn import (
     endpoints,
     protocol,
 )
-from muster.service.yunikorn.endpoints import YuniKornRequest
+from muster.service.yunikorn.endpoints import Handler, YuniKornRequest
 from muster.service.yunikorn.protocol import (
     NoEndpoint,
     YuniKornError,
@@ -40,8 +40,6 @@ if TYPE_CHECKING:
 
 _LOG: Final = logging.getLogger("muster.service")
 
-Handler = Callable[[YuniKornRequest], Awaitable["Response"]]
-
 _P: Final = "/ws/v1/partition/{p}"
 
 PATHS: Final[Mapping[str, tuple[str, Handler]]] = {
@@ -57,9 +55,9 @@ PATHS: Final[Mapping[str, tuple[str, Handler]]] = {
     f"{_P}/nodes": ("GET", endpoints.nodes),
     f"{_P}/node/{{n}}": ("GET", endpoints.one_node),
     f"{_P}/placementrules": ("GET", endpoints.rules),
-    f"{_P}/usage/users": ("GET", endpoints.users),
+    f"{_P}/usage/users": ("GET", endpoints.all_users),
     f"{_P}/usage/user/{{u}}": ("GET", endpoints.users),
-    f"{_P}/usage/groups": ("GET", endpoints.groups),
+    f"{_P}/usage/groups": ("GET", endpoints.all_groups),
     f"{_P}/usage/group/{{g}}": ("GET", endpoints.groups),
     "/ws/v1/scheduler/healthcheck": ("GET", endpoints.health),
     "/ws/v1/scheduler/node-utilizations": ("GET", endpoints.utilizations),

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
-from typing import TYPE_CHECKING, Any, Final, TypeVar, final
+from collections.abc import Awaitable, Callable, Generator, Mapping
+from typing import TYPE_CHECKING, Final, TypeVar, final
 
 import attrs
 import trio
@@ -29,7 +29,6 @@ from muster.service.yunikorn.objects.diagnostics import (
 )
 from muster.service.yunikorn.objects.partitions import (
     groups as groups_of,
-    rules as rules_of,
     users as users_of,
 )
 from muster.service.yunikorn.objects.values import Made, YuniKornState
@@ -127,53 +126,64 @@ _STATUSES: Final = (
 )
 
 
-async def _state_answer(
-    asked: YuniKornRequest, read: Callable[[YuniKornState], Steps[Any]]
-) -> Response:
-    """Return the response with what is read from the state."""
-    return await answer_json(asked.request, await asked.look(read))
+Handler = Callable[[YuniKornRequest], Awaitable["Response"]]
 
 
-async def clusters(asked: YuniKornRequest) -> Response:
-    """Answer with the cluster."""
+def from_state(
+    read: Callable[[YuniKornRequest, YuniKornState], object], *, checks: bool = True
+) -> Handler:
+    """Return the handler that answers with what is read from the state, at once or in steps.
 
-    def read(seen: YuniKornState) -> Steps[list[Made]]:
-        yield
-        return partitions.clusters(seen)
+    Args:
+        read: Reads it.
+        checks: Whether the partition in the path has to be the one that there is.
+    """
 
-    return await _state_answer(asked, read)
+    async def handler(asked: YuniKornRequest) -> Response:
+        def look(seen: YuniKornState) -> Steps[object]:
+            yield
+            if checks and "p" in asked.names:
+                protocol.check_partition(seen, asked.names["p"])
+            found = read(asked, seen)
+            return (yield from found) if isinstance(found, Generator) else found
+
+        return await answer_json(asked.request, await asked.look(look))
+
+    return handler
 
 
-async def all_partitions(asked: YuniKornRequest) -> Response:
-    """Answer with the partition."""
-    return await _state_answer(asked, partitions.partitions)
+def _only(of: Callable[[YuniKornState], object], *, checks: bool = True) -> Handler:
+    """Return the handler that answers with what only the state decides."""
+    return from_state(lambda _, seen: of(seen), checks=checks)
+
+
+clusters: Final = _only(partitions.clusters)
+all_partitions: Final = _only(partitions.partitions)
+tree: Final = _only(partitions.tree)
+nodes: Final = _only(nodes_of)
+utilizations: Final = _only(utilizations_of)
+rules: Final = _only(lambda seen: partitions.rules(seen.machine.configuration))
+all_users: Final = _only(users_of, checks=False)
+all_groups: Final = _only(groups_of, checks=False)
+health: Final = _only(health_of)
+history_of_apps: Final = from_state(
+    lambda asked, seen: partitions.history(seen, asked.now_us, containers=False)
+)
+history_of_containers: Final = from_state(
+    lambda asked, seen: partitions.history(seen, asked.now_us, containers=True)
+)
 
 
 # Queues
 
 
-async def tree(asked: YuniKornRequest) -> Response:
-    """Answer with all queues."""
-
-    def read(seen: YuniKornState) -> Steps[Made]:
-        protocol.check_partition(seen, asked.names["p"])
-        return (yield from partitions.tree(seen))
-
-    return await _state_answer(asked, read)
-
-
-async def queue(asked: YuniKornRequest) -> Response:
+@from_state
+def queue(asked: YuniKornRequest, seen: YuniKornState) -> Steps[Made] | Made:
     """Answer with one queue, and with those below it if that is asked for."""
-    has_subtree = "subtree" in asked.request.query_params
-
-    def read(seen: YuniKornState) -> Steps[Made]:
-        protocol.check_partition(seen, asked.names["p"])
-        entry = protocol.queue_of(seen, asked.names["q"])
-        if has_subtree:
-            return (yield from partitions.subtree(seen, entry))
-        return partitions.single(seen, entry)
-
-    return await _state_answer(asked, read)
+    entry = protocol.queue_of(seen, asked.names["q"])
+    if "subtree" in asked.request.query_params:
+        return partitions.subtree(seen, entry)
+    return partitions.single(seen, entry)
 
 
 # Applications
@@ -186,8 +196,8 @@ async def applications_of_queue(asked: YuniKornRequest) -> Response:
     path = _path_first(written)
     state = asked.names.get("state")
 
-    def read(seen: YuniKornState) -> Steps[list[Made]]:
-        protocol.check_partition(seen, asked.names["p"])
+    @from_state
+    def answer_with(asked: YuniKornRequest, seen: YuniKornState) -> Steps[list[Made]]:
         entry = seen.machine.registry.queues.get(path or protocol.path_of_queue(written))
         if entry is None:
             if "/" in written:
@@ -198,9 +208,9 @@ async def applications_of_queue(asked: YuniKornRequest) -> Response:
         status = _status(asked) if state is not None else None
         leaf = seen.view.queues.get(entry.key)
         apps = list(leaf.apps.values()) if isinstance(leaf, LeafView) else []
-        return (yield from _applications(seen, apps, status))
+        return _applications(seen, apps, status)
 
-    return await _state_answer(asked, read)
+    return await answer_with(asked)
 
 
 def _path_first(written: str) -> str | None:
@@ -240,94 +250,47 @@ def _status(asked: YuniKornRequest) -> str | None:
     return written.lower()
 
 
-async def applications(asked: YuniKornRequest) -> Response:
+@from_state
+def applications(asked: YuniKornRequest, seen: YuniKornState) -> Steps[list[Made]] | list[Made]:
     """Answer with the applications of the partition that are live, completed, or rejected."""
     state = asked.names["state"].lower()
-
-    def read(seen: YuniKornState) -> Steps[list[Made]]:
-        protocol.check_partition(seen, asked.names["p"])
-        if state not in _STATES:
-            right = ", ".join(_STATES)
-            raise YuniKornError(400, f"the state {state[:100]!r} is none of {right}")
-        if state == _ACTIVE:
-            apps = list(seen.view.apps.values())
-            return (yield from _applications(seen, apps, _status(asked)))
-        yield
-        if state == "completed":
-            return [completed(seen, entry) for entry in seen.ledger.completed.values()]
-        return []
-
-    return await _state_answer(asked, read)
+    if state not in _STATES:
+        right = ", ".join(_STATES)
+        raise YuniKornError(400, f"the state {state[:100]!r} is none of {right}")
+    if state == _ACTIVE:
+        return _applications(seen, list(seen.view.apps.values()), _status(asked))
+    if state == "completed":
+        return [completed(seen, entry) for entry in seen.ledger.completed.values()]
+    return []
 
 
-async def one_application(asked: YuniKornRequest) -> Response:
+@from_state
+def one_application(asked: YuniKornRequest, seen: YuniKornState) -> Steps[Made]:
     """Answer with one live application, of the partition or of a queue."""
     written = asked.names.get("q")
-
-    def read(seen: YuniKornState) -> Steps[Made]:
-        protocol.check_partition(seen, asked.names["p"])
-        entry = None if written is None else protocol.queue_of(seen, written)
-        key = seen.machine.registry.locate(asked.names["a"])
-        app = None if key is None else seen.view.apps.get(key)
-        if app is None or (entry is not None and app.identity.leaf != entry.key):
-            raise YuniKornError(404, "Application not found")
-        return (yield from application(seen, app))
-
-    return await _state_answer(asked, read)
+    entry = None if written is None else protocol.queue_of(seen, written)
+    key = seen.machine.registry.locate(asked.names["a"])
+    app = None if key is None else seen.view.apps.get(key)
+    if app is None or (entry is not None and app.identity.leaf != entry.key):
+        raise YuniKornError(404, "Application not found")
+    return application(seen, app)
 
 
-# Nodes
-
-
-async def nodes(asked: YuniKornRequest) -> Response:
-    """Answer with all nodes."""
-
-    def read(seen: YuniKornState) -> Steps[list[Made]]:
-        protocol.check_partition(seen, asked.names["p"])
-        return (yield from nodes_of(seen))
-
-    return await _state_answer(asked, read)
-
-
-async def one_node(asked: YuniKornRequest) -> Response:
+@from_state
+def one_node(asked: YuniKornRequest, seen: YuniKornState) -> Made:
     """Answer with one node."""
-
-    def read(seen: YuniKornState) -> Steps[Made]:
-        yield
-        protocol.check_partition(seen, asked.names["p"])
-        found = seen.view.nodes.nodes.get(asked.names["n"])
-        if found is None:
-            raise YuniKornError(404, "Node not found")
-        return node_of(seen, found)
-
-    return await _state_answer(asked, read)
+    found = seen.view.nodes.nodes.get(asked.names["n"])
+    if found is None:
+        raise YuniKornError(404, "Node not found")
+    return node_of(seen, found)
 
 
-async def utilizations(asked: YuniKornRequest) -> Response:
-    """Answer with how many nodes are used how much."""
-    return await _state_answer(asked, utilizations_of)
-
-
-# The rest
-
-
-async def rules(asked: YuniKornRequest) -> Response:
-    """Answer with the placement rules."""
-
-    def read(seen: YuniKornState) -> Steps[list[Made]]:
-        yield
-        protocol.check_partition(seen, asked.names["p"])
-        return rules_of(seen.machine.configuration)
-
-    return await _state_answer(asked, read)
+# Users and groups
 
 
 async def users(asked: YuniKornRequest) -> Response:
-    """Answer with what users have, or one of them."""
-    written = asked.names.get("u")
-    if written is None:
-        return await _state_answer(asked, users_of)
-    user = protocol.twice(written)
+    """Answer with one user."""
+    user = protocol.twice(asked.names["u"])
     for one in await asked.look(users_of):
         if one["userName"] == user:
             return await answer_json(asked.request, one)
@@ -336,41 +299,13 @@ async def users(asked: YuniKornRequest) -> Response:
 
 
 async def groups(asked: YuniKornRequest) -> Response:
-    """Answer with what groups have, or one of them."""
-    written = asked.names.get("g")
-    if written is None:
-        return await _state_answer(asked, groups_of)
-    group = protocol.twice(written)
+    """Answer with one group."""
+    group = protocol.twice(asked.names["g"])
     for one in await asked.look(groups_of):
         if one["groupName"] == group:
             return await answer_json(asked.request, one)
     protocol.check_group(group)
     raise YuniKornError(404, "Group not found")
-
-
-async def health(asked: YuniKornRequest) -> Response:
-    """Answer with the checks of the state."""
-    return await _state_answer(asked, health_of)
-
-
-async def history_of_apps(asked: YuniKornRequest) -> Response:
-    """Answer with how many applications ran."""
-    return await _history(asked, containers=False)
-
-
-async def history_of_containers(asked: YuniKornRequest) -> Response:
-    """Answer with how many asks held a node."""
-    return await _history(asked, containers=True)
-
-
-async def _history(asked: YuniKornRequest, *, containers: bool) -> Response:
-    now_us = asked.now_us
-
-    def read(seen: YuniKornState) -> Steps[list[Made]]:
-        yield
-        return partitions.history(seen, now_us, containers=containers)
-
-    return await _state_answer(asked, read)
 
 
 async def metrics(asked: YuniKornRequest) -> Response:
