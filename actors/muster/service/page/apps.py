@@ -16,7 +16,7 @@ from muster.service.endpoints.schemas import row_of
 from muster.service.ledger.records import AskEnding
 from muster.service.page.actions import refusal_of
 from muster.service.page.asks import lines_of
-from muster.service.page.history import HistorySubject, decision_history, earlier_history
+from muster.service.page.history import HistorySubject, earlier_history, subject_page
 from muster.service.page.renderer import Shown, render_page
 from muster.service.page.requests import Page, PageRequest
 from muster.service.payloads import Problem
@@ -83,26 +83,12 @@ def _gangs(app: ViewApp) -> Steps[list[str]]:
 # PAGE-46
 async def _app(viewed: PageRequest) -> Response:
     name = viewed.in_path("app")
-
-    def read(looking: ReadContext) -> Steps[Shown]:
-        return _read(viewed, name, looking)
-
-    found = await viewed.moment.seen(read)
-    seen = found.value
-    subject, is_known = HistorySubject("app", name, None), seen["ended"] is not None
-    told, problem = await decision_history(
-        viewed, subject, seen["last_seq"], seen["came_us"], seen["unknown"], is_known=is_known
-    )
-    return render_page(
+    return await subject_page(
         viewed,
         "app.html",
-        found=found,
+        HistorySubject("app", name, None),
+        lambda looking: _read(viewed, name, looking),
         name=name,
-        seen=seen,
-        item=seen["item"],
-        told=told,
-        problem=problem,
-        about="app",
     )
 
 

@@ -22,7 +22,7 @@ from muster.service.api.logs import written_by
 from muster.service.endpoints.schemas import row_of
 from muster.service.local.output import OutputBody
 from muster.service.page.actions import refusal_of
-from muster.service.page.history import HistorySubject, decision_history, earlier_history
+from muster.service.page.history import HistorySubject, earlier_history, subject_page
 from muster.service.page.renderer import Shown, render_page
 from muster.service.page.requests import Page, PageRequest, filters_of, place_of, queue_of, word_of
 from muster.service.payloads import Problem
@@ -185,7 +185,7 @@ def _read(viewed: PageRequest, app_name: str, name: str, looking: ReadContext) -
             "item": None,
             "instants": {},
             "why": explanation_map(None),
-            "begin_us": begin_us,
+            "came_us": begin_us,
             "unknown": unknown,
             "last_seq": seq,
             "cancel": (),
@@ -202,7 +202,7 @@ def _read(viewed: PageRequest, app_name: str, name: str, looking: ReadContext) -
         "item": row_of(_ASK_COLUMNS, row),
         "instants": _instants(row, viewed.moment.now_us()),
         "why": explanation_map(explanation),
-        "begin_us": row.ask.came_us,
+        "came_us": row.ask.came_us,
         "unknown": None,
         "last_seq": seq,
         "cancel": cancel,
@@ -238,27 +238,13 @@ def _cancel(row: AskRow) -> Sequence[Mapping[str, Raw]]:
 # PAGE-41, PAGE-42
 async def _ask(viewed: PageRequest) -> Response:
     app, name = viewed.in_path("app"), viewed.in_path("ask")
-
-    def read(looking: ReadContext) -> Steps[Shown]:
-        return _read(viewed, app, name, looking)
-
-    found = await viewed.moment.seen(read)
-    seen = found.value
-    subject = HistorySubject("ask", app, name)
-    told, problem = await decision_history(
-        viewed, subject, seen["last_seq"], seen["begin_us"], seen["unknown"]
-    )
-    return render_page(
+    return await subject_page(
         viewed,
         "ask.html",
-        found=found,
+        HistorySubject("ask", app, name),
+        lambda looking: _read(viewed, app, name, looking),
         app=app,
         name=name,
-        seen=seen,
-        item=seen["item"],
-        told=told,
-        problem=problem,
-        about="ask",
         runs_commands=viewed.service.local is not None or viewed.service.ray is not None,
     )
 

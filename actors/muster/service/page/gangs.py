@@ -18,7 +18,7 @@ from muster.service.api.answers import UnknownItem
 from muster.service.api.lists import full_gang
 from muster.service.endpoints.schemas import row_of
 from muster.service.page.asks import lines_of
-from muster.service.page.history import HistorySubject, decision_history, earlier_history
+from muster.service.page.history import HistorySubject, earlier_history, subject_page
 from muster.service.page.renderer import Shown, render_page
 from muster.service.page.requests import Page, PageRequest, filters_of, place_of, queue_of, word_of
 from muster.service.queries.apps import GANGS, GangRow, leaves_of
@@ -45,6 +45,8 @@ STATES: Final[Mapping[GangState, str]] = {
     GangState.TIMED_OUT: "its members are parked",
 }
 """Each state of a gang in words."""
+
+_WORDS: Final = {state.value: words for state, words in STATES.items()}
 
 
 def gang_line(row: GangRow, *, single: bool = False) -> Shown:
@@ -125,7 +127,7 @@ async def _gangs(viewed: PageRequest) -> Response:
         found=found,
         listed=found.value,
         filters=filters_of(viewed, "name", "queue", "state"),
-        states={state.value: words for state, words in STATES.items()},
+        states=_WORDS,
     )
 
 
@@ -222,28 +224,14 @@ async def _gang(viewed: PageRequest) -> Response:
     if viewed.text("before"):
         return await earlier_history(viewed, subject, lambda _: None)
 
-    def read(looking: ReadContext) -> Steps[Shown]:
-        return _read(name, looking)
-
-    found = await viewed.moment.seen(read)
-    seen = found.value
-    told, problem = await decision_history(viewed, subject, seen["last_seq"], None, seen["unknown"])
-    return render_page(
+    return await subject_page(
         viewed,
         "gang.html",
-        found=found,
+        subject,
+        lambda looking: _read(name, looking),
         name=name,
-        seen=seen,
-        line=seen["line"],
-        told=told,
-        problem=problem,
-        about="gang",
-        states=_words(),
+        states=_WORDS,
     )
-
-
-def _words() -> Mapping[str, str]:
-    return {state.value: words for state, words in STATES.items()}
 
 
 GANG_PAGES: Final = (Page("GET", "/gangs/{name:path}", Role.READER, _gang),)

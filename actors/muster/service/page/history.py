@@ -406,6 +406,37 @@ async def decision_history(
     return told, problem.detail
 
 
+async def subject_page(
+    viewed: PageRequest,
+    template: str,
+    subject: HistorySubject,
+    read: Callable[[ReadContext], Steps[Shown]],
+    **context: object,
+) -> Response:
+    """Return the page of a thing, with its history.
+
+    Args:
+        viewed: The request.
+        template: Its template, which finds what was read as ``seen``, and its parts as well.
+        subject: The thing.
+        read: Reads it: ``last_seq``, ``unknown``, and, if that is known, ``came_us`` and ``ended``;
+            see :func:`decision_history`.
+        **context: What the template knows besides.
+    """
+    found = await viewed.moment.seen(read)
+    seen = found.value
+    told, problem = await decision_history(
+        viewed,
+        subject,
+        seen["last_seq"],
+        seen.get("came_us"),
+        seen["unknown"],
+        is_known=seen.get("ended") is not None,
+    )
+    context |= {"found": found, "seen": seen, "told": told, "problem": problem}
+    return render_page(viewed, template, about=subject.kind, **{**seen, **context})
+
+
 # PAGE-44
 async def earlier_history(
     viewed: PageRequest, subject: HistorySubject, begin_us: Callable[[ReadContext], int | None]

@@ -15,6 +15,7 @@ from starlette.responses import PlainTextResponse, RedirectResponse, Response
 from muster._runtime.observers import Filter, path_of
 from muster.figures.text import HOUR, MINUTE, counted
 from muster.service.access import Role
+from muster.service.api.lists import full_gang
 from muster.service.page.frame import local_path
 from muster.service.page.renderer import (
     HEADERS,
@@ -37,7 +38,7 @@ from muster.service.queries.reader import ReadContext
 from muster_core.decisions import Announced, Kind
 from muster_core.structures.steps import Steps
 from muster_core.values.application_states import AppState
-from muster_core.values.names import canonical_gang, did_you_mean
+from muster_core.values.names import did_you_mean
 
 _BATCHES: Final = {"-batch": -1, "batch": 1}
 _SPANS_US: Final = {"-3600": -HOUR, "-60": -MINUTE, "60": MINUTE, "3600": HOUR}
@@ -255,15 +256,8 @@ def _filter(viewed: PageRequest, kinds: Sequence[str]) -> Filter:
         frozenset(known[one] for one in kinds) or None,
         app or None,
         path_of(queue) if queue else None,
-        _gang(gang) if gang else None,
+        full_gang(gang) if gang else None,
     )
-
-
-def _gang(written: str) -> str:
-    try:
-        return canonical_gang(written)
-    except ValueError:
-        return written  # No gang has this name.
 
 
 _VERBS: Final[Mapping[Kind, str]] = {
