@@ -6,7 +6,6 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from datetime import datetime, timedelta
 from typing import Any, Final, final
 
-import attrs
 import yaml
 from starlette.responses import Response
 
@@ -25,7 +24,7 @@ from muster.service.input.configuration import (
 )
 from muster.service.input.dry_runs import history_start
 from muster.service.page.actions import DecisionPreview
-from muster.service.page.renderer import render_page
+from muster.service.page.renderer import Shown, render_page
 from muster.service.page.requests import Form, Page, PageRequest
 from muster.service.payloads import Problem
 from muster.service.queries.reader import ReadContext
@@ -33,24 +32,8 @@ from muster_core.config.model import Configuration
 from muster_core.structures.steps import Steps
 
 
-@final
-@attrs.frozen
-class QueueLines:
-    """The lines of a queue with what is below it.
-
-    Attributes:
-        queue: Its path.
-        first: Its first line, from 1.
-        last: Its last line.
-    """
-
-    queue: str
-    first: int
-    last: int
-
-
 # PAGE-54
-def queue_lines_of(path: str, text: str) -> QueueLines | None:
+def queue_lines_of(path: str, text: str) -> Shown | None:
     """Return the lines of a queue, or of the nearest queue above it that stands there.
 
     Args:
@@ -60,7 +43,7 @@ def queue_lines_of(path: str, text: str) -> QueueLines | None:
     Returns:
         The lines; None if not even its root stands there.
     """
-    found: QueueLines | None = None
+    found: Shown | None = None
     for partition in _items(yaml.compose(text), "partitions"):
         below, wanted = _items(partition, "queues"), path.split(".")
         for depth, name in enumerate(wanted, start=1):
@@ -68,7 +51,7 @@ def queue_lines_of(path: str, text: str) -> QueueLines | None:
             if node is None:
                 break
             first, last = node.start_mark.line + 1, node.end_mark.line
-            found = QueueLines(".".join(wanted[:depth]), first, last)
+            found = {"queue": ".".join(wanted[:depth]), "first": first, "last": last}
             below = _items(node, "queues")
     return found
 
@@ -94,26 +77,6 @@ def _field(node: yaml.Node | None, field: str) -> yaml.Node | None:
 _MICROSECONDS: Final = 1e6
 
 _Writer = Callable[[float], str]
-
-
-@final
-@attrs.frozen
-class ComparisonRow:
-    """A figure of both sides.
-
-    Attributes:
-        name: What it is.
-        before: As it was, as text.
-        after: As it would have been.
-        change: The second minus the first; empty if they are the same.
-        is_same: Whether both are the same.
-    """
-
-    name: str
-    before: str
-    after: str
-    change: str
-    is_same: bool
 
 
 def _count(value: float) -> str:
@@ -165,7 +128,7 @@ class ComparisonTable:
         self.is_same: bool = found["same"]
         self.decisions: int = found["decisions"]
 
-    def whole(self) -> list[ComparisonRow]:
+    def whole(self) -> list[Shown]:
         """Return the figures of the whole, with the utilisation by resource type."""
         both = self._found["all"]
         rows = [*_rows(both)]
@@ -174,10 +137,10 @@ class ComparisonTable:
             rows.append(_row(f"{kind} used, on average", a, b, percent, points))
         return rows
 
-    def queues(self) -> Iterator[tuple[str, list[ComparisonRow]]]:
+    def queues(self) -> Iterator[tuple[str, list[Shown]]]:
         """Yield the queues for which something differs, with the figures that do."""
         for queue in self._found["queues"]:
-            rows = [row for row in _rows(queue) if not row.is_same]
+            rows = [row for row in _rows(queue) if not row["is_same"]]
             if rows:
                 yield queue["queue"], rows
 
@@ -191,7 +154,7 @@ class ComparisonTable:
         return count
 
 
-def _rows(both: Mapping[str, Any]) -> Iterator[ComparisonRow]:
+def _rows(both: Mapping[str, Any]) -> Iterator[Shown]:
     for name, path, write in _FIGURES:
         yield _row(name, _at(both["a"], path), _at(both["b"], path), write)
 
@@ -210,7 +173,7 @@ def points(share: float) -> str:
 
 def _row(
     name: str, a: float | None, b: float | None, write: _Writer, by: _Writer | None = None
-) -> ComparisonRow:
+) -> Shown:
     """Return a row.
 
     Args:
@@ -224,7 +187,13 @@ def _row(
     if a is not None and b is not None and a != b:
         sign = "+" if b > a else MINUS
         change = f"{sign}{(by or write)(abs(b - a))}"
-    return ComparisonRow(name, _text(a, write), _text(b, write), change, a == b)
+    return {
+        "name": name,
+        "before": _text(a, write),
+        "after": _text(b, write),
+        "change": change,
+        "is_same": a == b,
+    }
 
 
 def _text(value: float | None, write: _Writer) -> str:

@@ -3,9 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Final, final
-
-import attrs
+from typing import Final
 
 from muster.figures.text import free_sums, free_words, holders_of, measured, sum_words
 from muster.service.page.renderer import Shown
@@ -69,39 +67,6 @@ _PIECE: Final = 128
 """How many nodes are looked at between two places to pause."""
 
 
-@final
-@attrs.frozen
-class Device:
-    """A device of a node.
-
-    Attributes:
-        name: Its type and number.
-        free: What is free of it, in milli.
-        holders: The first asks that hold it, in the order in which they were added.
-        more: How many more there are.
-    """
-
-    name: str
-    free: int
-    holders: Sequence[Shown]
-    more: int
-
-    @property
-    def share(self) -> float:
-        """How much of it is used, where 1 is all of it."""
-        return 1 - self.free / WHOLE
-
-    @property
-    def used_words(self) -> str:
-        """How much of it is used, in words."""
-        return _words(WHOLE - self.free)
-
-    @property
-    def free_words(self) -> str:
-        """How much of it is free, in words."""
-        return _words(self.free)
-
-
 def _words(milli: int) -> str:
     return "all" if milli == WHOLE else f"{milli}\N{NO-BREAK SPACE}milli" if milli else "nothing"
 
@@ -152,11 +117,16 @@ def devices_of(looking: ReadContext, node: Node, rows: Sequence[AskRow]) -> Step
 
 def _device(
     kind: str, number: int, free: int, held: Sequence[tuple[tuple[str, str], int]]
-) -> Device:
-    holders = [
-        {"app": app, "ask": ask, "milli": milli} for (app, ask), milli in held[:MOST_HOLDERS]
-    ]
-    return Device(f"{kind} {number}", free, holders, len(held) - len(holders))
+) -> Shown:
+    first = held[:MOST_HOLDERS]
+    return {
+        "name": f"{kind} {number}",
+        "share": 1 - free / WHOLE,
+        "used_words": _words(WHOLE - free),
+        "free_words": _words(free),
+        "holders": [{"app": app, "ask": ask, "milli": milli} for (app, ask), milli in first],
+        "more": len(held) - len(first),
+    }
 
 
 def free_on(node: Node) -> list[str]:

@@ -15,7 +15,7 @@ from muster.figures.text import REASONS, Unit, percent, shortened
 from muster.service.access import Role
 from muster.service.decision_log import Gone
 from muster.service.ledger.usage import HOURLY_US, MINUTE_US, WAITS_US, Sample, mean_of
-from muster.service.metrics.collectors import PendingAsk, ReasonCount, ReasonCounts, reasons_of
+from muster.service.metrics.collectors import ReasonCount, ReasonCounts, reasons_of
 from muster.service.page.node_contents import reserved_lines
 from muster.service.page.renderer import Shown, render_page
 from muster.service.page.requests import Page, PageRequest
@@ -259,56 +259,31 @@ async def _between(viewed: PageRequest, after: int, last: int) -> list[Announced
     return found
 
 
-@final
-@attrs.frozen
-class ReasonSummary:
-    """Why asks are not running.
+def _summary(found: ReasonCount, age_us: int, now: Sample) -> Shown:
+    """Return for how many asks which reason is the dominant one, the most frequent first.
 
-    Attributes:
-        counts: How many asks are not running for which dominant reason, the most frequent first.
-        longest: The ask that has been pending for the longest time, or None.
-        age_us: How old this is, in microseconds.
-        agrees: Whether they are as many as the asks that are not running now.
+    Args:
+        found: What was counted.
+        age_us: How long ago, in microseconds.
+        now: What there is now.
     """
-
-    counts: Sequence[tuple[Code, int]]
-    longest: PendingAsk | None
-    age_us: int
-    agrees: bool
-
-    @property
-    def total(self) -> int:
-        """How many asks were counted."""
-        return sum(count for _, count in self.counts)
-
-    @property
-    def is_old(self) -> bool:
-        """Whether they are to be counted anew."""
-        return not self.agrees or self.age_us > OLD_US
-
-    @property
-    def most(self) -> int:
-        """The highest count."""
-        return max((count for _, count in self.counts), default=0)
-
-    @classmethod
-    def of(cls, found: ReasonCount, age_us: int, now: Sample) -> ReasonSummary:
-        """Return what was counted for readers.
-
-        Args:
-            found: What was counted.
-            age_us: How long ago, in microseconds.
-            now: What there is now.
-        """
-        counts = [(code, count) for code, count in found.counts.items() if count]
-        order = list(Code)
-        counts.sort(key=lambda one: (-one[1], order.index(one[0])))
-        agrees = sum(found.counts.values()) == now.pending + now.waiting
-        return cls(counts, found.longest, age_us, agrees)
+    order, total = list(Code), sum(found.counts.values())
+    counts = [(code, count) for code, count in found.counts.items() if count]
+    agrees = total == now.pending + now.waiting
+    counts.sort(key=lambda one: (-one[1], order.index(one[0])))
+    return {
+        "counts": counts,
+        "longest": found.longest,
+        "age_us": age_us,
+        "agrees": agrees,
+        "is_old": not agrees or age_us > OLD_US,
+        "total": total,
+        "most": max((count for _, count in counts), default=0),
+    }
 
 
 # PAGE-14
-async def reasons(viewed: PageRequest, now: Sample) -> ReasonSummary | None:
+async def reasons(viewed: PageRequest, now: Sample) -> Shown | None:
     """Return why asks are not running; None if there was no time to count yet.
 
     Args:
@@ -317,12 +292,12 @@ async def reasons(viewed: PageRequest, now: Sample) -> ReasonSummary | None:
     """
     if viewed.moment.is_past:
         found = await viewed.moment.seen(lambda looking: reasons_of(looking.machine))
-        return ReasonSummary.of(found.value, 0, now)
+        return _summary(found.value, 0, now)
     return _for_readers(await viewed.service.metrics.reasons(), now)
 
 
-def _for_readers(latest: ReasonCounts | None, now: Sample) -> ReasonSummary | None:
-    return None if latest is None else ReasonSummary.of(latest.found, latest.age_us(), now)
+def _for_readers(latest: ReasonCounts | None, now: Sample) -> Shown | None:
+    return None if latest is None else _summary(latest.found, latest.age_us(), now)
 
 
 # PAGE-87

@@ -21,12 +21,10 @@ from muster_core.admission.queue_tree import QueueEntry
 from muster_core.structures.steps import Steps, in_pieces
 
 
-@final
-@attrs.frozen
-class Bar:
-    """What a queue has of one resource type.
+def _bar(kind: str, allocated: int, guaranteed: int, most: int | None, whole: int) -> Shown:
+    """Return what a queue has of one resource type.
 
-    Attributes:
+    Args:
         kind: The type.
         allocated: What is allocated in it, in base units.
         guaranteed: Its `guaranteed`; 0 for none.
@@ -35,42 +33,24 @@ class Bar:
             above it, or the capacity of all nodes.
     """
 
-    kind: str
-    allocated: int
-    guaranteed: int
-    most: int | None
-    whole: int
-
-    @property
-    def share(self) -> float:
-        """How much of the whole is allocated; more than 1 if it is more than that."""
-        return self._of_whole(self.allocated)
-
-    @property
-    def marks(self) -> tuple[float, ...]:
-        """Where the bar has a mark: at `guaranteed`."""
-        return (self._of_whole(self.guaranteed),) if self.guaranteed else ()
-
-    def _of_whole(self, amount: int) -> float:
-        if self.whole <= 0:
+    def of_whole(amount: int) -> float:
+        if whole <= 0:
             return 2.0 if amount else 0.0
-        return amount / self.whole
+        return amount / whole
 
-    @property
-    def words(self) -> str:
-        """The same in words."""
-        unit = Unit.of(self.kind, max(self.allocated, self.guaranteed, self.most or 0))
-        if self.most is None:
-            told = f"{unit.text(self.allocated)}, no max"
-        else:
-            told = f"{number(self.allocated / unit.scale)} of {unit.text(self.most)}"
-        if not self.guaranteed:
-            return told
-        return f"{told}, guaranteed {number(self.guaranteed / unit.scale)}"
+    unit = Unit.of(kind, max(allocated, guaranteed, most or 0))
+    if most is None:
+        words = f"{unit.text(allocated)}, no max"
+    else:
+        words = f"{number(allocated / unit.scale)} of {unit.text(most)}"
+    if guaranteed:
+        words += f", guaranteed {number(guaranteed / unit.scale)}"
+    marks = (of_whole(guaranteed),) if guaranteed else ()
+    return {"kind": kind, "share": of_whole(allocated), "marks": marks, "words": words}
 
 
 # PAGE-20
-def bars_of(row: QueueRow, wholes: Mapping[str, int], only: str | None = None) -> list[Bar]:
+def bars_of(row: QueueRow, wholes: Mapping[str, int], only: str | None = None) -> list[Shown]:
     """Return the bars of a queue, that with the largest share first.
 
     Args:
@@ -84,7 +64,7 @@ def bars_of(row: QueueRow, wholes: Mapping[str, int], only: str | None = None) -
     if not row.entry.parent and not only:
         kinds.update(wholes)
     bars = [
-        Bar(
+        _bar(
             kind,
             allocated.get(kind, 0),
             guaranteed.get(kind, 0),
@@ -93,7 +73,7 @@ def bars_of(row: QueueRow, wholes: Mapping[str, int], only: str | None = None) -
         )
         for kind in kinds
     ]
-    return sorted(bars, key=lambda bar: (-bar.share, bar.kind))
+    return sorted(bars, key=lambda bar: (-bar["share"], bar["kind"]))
 
 
 def wholes_below(row: QueueRow, above: Mapping[str, int]) -> Mapping[str, int]:
@@ -225,7 +205,7 @@ def branch_of(
     return _branch(row, None, asks, bars_of(row, wholes_below(row, above)))
 
 
-def _branch(row: QueueRow, is_open: bool | None, asks: int, bars: list[Bar]) -> Shown:
+def _branch(row: QueueRow, is_open: bool | None, asks: int, bars: list[Shown]) -> Shown:
     path = row.config.path
     depth = path.count(".")
     return {
