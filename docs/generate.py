@@ -379,7 +379,7 @@ def metric_rows() -> str:
     """Return the rows about all metrics of the service."""
     rows = ["| metric | kind | labels | meaning |", "| --- | --- | --- | --- |"]
     for metric in METRICS:
-        labels = ", ".join(f"`{label}`" for label in metric.labels)
+        labels = ", ".join(f"`{label}`" for label in metric.labels.split())
         rows.append(f"| `{metric.name}` | {metric.kind} | {labels} | {metric.about} |")
     return "\n".join([*rows, ""])
 

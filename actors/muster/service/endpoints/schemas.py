@@ -281,18 +281,11 @@ instant: Final = ColumnKind(maybe(SECONDS), in_seconds)
 
 
 @final
-@attrs.frozen(init=False)
 class Table(Generic[R]):
-    """The fields of the items of a list, in their order.
-
-    Attributes:
-        columns: The fields.
-    """
-
-    columns: tuple[Column[R], ...]
+    """The fields of the items of a list, in their order."""
 
     def __init__(self, *columns: Column[R]) -> None:
-        self.__attrs_init__(columns)
+        self.columns = columns
 
     # LISTS-12
     def names(self, *, single: bool) -> Sequence[str]:

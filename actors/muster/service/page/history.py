@@ -433,8 +433,8 @@ async def subject_page(
         seen["unknown"],
         is_known=seen.get("ended") is not None,
     )
-    context |= {"found": found, "seen": seen, "told": told, "problem": problem}
-    return render_page(viewed, template, about=subject.kind, **{**seen, **context})
+    shown: Shown = {**seen, **context, "found": found, "seen": seen, "told": told}
+    return render_page(viewed, template, about=subject.kind, problem=problem, **shown)
 
 
 # PAGE-44

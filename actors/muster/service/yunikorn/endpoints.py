@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Generator, Mapping
-from typing import TYPE_CHECKING, Final, TypeVar, final
+from typing import TYPE_CHECKING, Final, TypeVar, cast, final
 
 import attrs
 import trio
@@ -145,7 +145,9 @@ def from_state(
             if checks and "p" in asked.names:
                 protocol.check_partition(seen, asked.names["p"])
             found = read(asked, seen)
-            return (yield from found) if isinstance(found, Generator) else found
+            if not isinstance(found, Generator):
+                return found
+            return (yield from cast("Steps[object]", found))
 
         return await answer_json(asked.request, await asked.look(look))
 
