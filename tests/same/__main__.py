@@ -30,6 +30,14 @@ from tests.same.interface import PROJECT
 
 HOME: Final = PROJECT / "build" / "same"
 SOURCES: Final = ("fixed.py", "interface.py", "replays.py", "service.py", "collector.py")
+FIXED: Final = {
+    "COLUMNS": "90",
+    "LC_ALL": "C.UTF-8",
+    "NO_COLOR": "1",
+    "PYTHONHASHSEED": "0",
+    "PYTHONUTF8": "1",
+    "TZ": "UTC",
+}
 MOST: Final = 3
 """How many differences of a kind are shown."""
 
@@ -41,15 +49,14 @@ def run(tree: Path, module: str, *arguments: object) -> None:
         click.ClickException: If it fails.
     """
     roots = [f"{tree / root}" for root in ("core", "actors")]
-    fixed = {
-        **{"PYTHONPATH": os.pathsep.join([*roots, f"{PROJECT}"]), "PYTHONHASHSEED": "0"},
-        **{"COLUMNS": "90", "NO_COLOR": "1", "PYTHONUTF8": "1", "TZ": "UTC", "LC_ALL": "C.UTF-8"},
-    }
+    fixed = FIXED | {"PYTHONPATH": os.pathsep.join([*roots, f"{PROJECT}"])}
     inherited = {name: one for name, one in os.environ.items() if not name.startswith("MUSTER_")}
     clock = HOME / "clock"
     clock.write_bytes(NANOSECONDS.pack(END_NS))
     words = [sys.executable, "-m", "tests.same.fixed", clock, "-m", module, *arguments]
-    if subprocess.run([*map(str, words)], cwd=PROJECT, env=inherited | fixed, check=False).returncode:
+    if subprocess.run(
+        [*map(str, words)], cwd=PROJECT, env=inherited | fixed, check=False
+    ).returncode:
         msg = f"{module} has failed with {tree}"
         raise click.ClickException(msg)
 
@@ -59,7 +66,10 @@ def tree_of(commit: str) -> Path:
     tree = HOME / "trees" / commit
     if not tree.exists():
         made = subprocess.run(
-            ["git", "archive", commit, "core", "actors"], cwd=PROJECT, capture_output=True, check=True
+            ["git", "archive", commit, "core", "actors"],
+            cwd=PROJECT,
+            capture_output=True,
+            check=True,
         )
         part = tree.with_suffix(".part")
         shutil.rmtree(part, ignore_errors=True)
@@ -131,7 +141,10 @@ def main(base: str, only: str, feeds: int, jobs: int) -> None:
         raise click.UsageError(msg)
     found = subprocess.run(
         ["git", "rev-parse", "--verify", "--quiet", f"{base}^{{commit}}"],
-        **{"cwd": PROJECT, "capture_output": True, "text": True, "check": False},
+        cwd=PROJECT,
+        capture_output=True,
+        text=True,
+        check=False,
     )
     if found.returncode:
         msg = f"no such commit: {base}"
@@ -148,19 +161,14 @@ def main(base: str, only: str, feeds: int, jobs: int) -> None:
             (old / keys[kind]).mkdir(exist_ok=True)
             (old / "new" / kind).rename(old / keys[kind] / kind)
     collect(PROJECT, new, random, jobs, kinds)
-    results = {
-        kind: compare(
-            old / keys[kind] / kind, new / kind, feeds if (least := KINDS[kind].least) is None else least
-        )
-        for kind in kinds
-    }
-    for kind, result in results.items():
-        told = f"{len(result.wrong):,} DIFFER" if result.wrong else "the same"
-        told = told if result.is_same or result.wrong else "TOO FEW"
-        click.echo(f"{kind:<12} {result.count:>6,} {KINDS[kind].about}: {told}")
-        for line in result.told(MOST):
+    are_same = True
+    for kind in kinds:
+        least = KINDS[kind].least
+        result = compare(old / keys[kind] / kind, new / kind, feeds if least is None else least)
+        are_same = are_same and result.is_same
+        for line in result.told(f"{kind:<12} {result.count:>6,} {KINDS[kind].about}", MOST):
             click.echo(line)
-    sys.exit(0 if all(one.is_same for one in results.values()) else 1)
+    sys.exit(0 if are_same else 1)
 
 
 if __name__ == "__main__":

@@ -38,11 +38,14 @@ class Compared:
         """Whether nothing differs, and enough was compared."""
         return not self.wrong and min(self.counts) >= self.least
 
-    def told(self, most: int) -> Iterator[str]:
+    def told(self, what: str, most: int) -> Iterator[str]:
         """Yield lines that tell it, with the first differences."""
-        if min(self.counts) < self.least:
+        few = min(self.counts) < self.least
+        how = f"{len(self.wrong):,} DIFFER" if self.wrong else "TOO FEW" if few else "the same"
+        yield f"{what}: {how}"
+        if few:
             old, new = self.counts
-            yield f"  too few: {old:,} before, {new:,} now, and at least {self.least:,} expected"
+            yield f"  {old:,} before, {new:,} now, and at least {self.least:,} expected"
         for name, how in self.wrong[:most]:
             yield f"  {name}:"
             yield from (f"    {line}" for line in how.splitlines())
@@ -84,10 +87,10 @@ def difference(old: bytes, new: bytes) -> str:
         shorter = min(len(was[first]), len(is_[first]))
         column = next((at for at, (one, two) in letters if one != two), shorter)
     left = max(0, column - WIDTH // 2)
-    parts = [
+    one, two = (
         [line[left : left + WIDTH] for line in lines[begin : first + 2 * AROUND]]
         for lines in (was, is_)
-    ]
-    _, _, _, *told = unified_diff(*parts, n=AROUND, lineterm="")
+    )
+    _, _, _, *told = unified_diff(one, two, n=AROUND, lineterm="")
     where = f"line {first + 1:,}" + (f", from character {left + 1:,} on" if left else "")
     return "\n".join([where, *told])

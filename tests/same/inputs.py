@@ -11,7 +11,7 @@ import hashlib
 import json
 import multiprocessing
 import sys
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from functools import partial
 from pathlib import Path
 from typing import Final
@@ -33,7 +33,7 @@ def draw(folder: Path, wanted: tuple[str, int]) -> None:
     theme, count = wanted
     found: dict[str, str] = {}
     for seed in range(1, 1_000):
-        for steps in drawn(theme, seed, min(MOST_AT_ONCE, count - len(found) + 10)):
+        for steps in drawn(theme, seed, min(MOST_AT_ONCE, (count - len(found)) * 11 // 10 + 1)):
             text = "".join(f"{json.dumps(line)}\n" for line in lines(steps))
             found.setdefault(hashlib.sha256(text.encode()).hexdigest(), text)
         if len(found) >= count:
@@ -62,10 +62,10 @@ def drawn(theme: str, seed: int, count: int) -> list[list[Step]]:
     return found
 
 
-def lines(steps: Sequence[Step]) -> Iterator[dict[str, object]]:
+def lines(steps: Sequence[Step]) -> Iterator[Mapping[str, object]]:
     """Yield the lines of a feed; what no feed can say is left out."""
     for step in steps:
-        at = {"at": step.at_us / 1_000_000}
+        at: dict[str, object] = {"at": step.at_us / 1_000_000}
         match step.what:
             case Marker():
                 yield at | {"op": "settle"}

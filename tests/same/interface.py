@@ -18,6 +18,7 @@ from types import ModuleType
 from typing import Final
 
 import attrs
+from typing_extensions import override
 
 from muster.cli import main
 
@@ -75,6 +76,7 @@ class Run:
     out: str
     err: str
 
+    @override
     def __str__(self) -> str:
         """Tell all of it."""
         command = shlex.join(("muster", *self.words))
@@ -163,23 +165,30 @@ def run_on_feeds(write: Write) -> None:
                 write(f"converted {feed}", made.read_text(encoding="utf-8"))
 
 
-AUTO: Final = re.compile(r"^\.\. auto(module|class|function|exception|data):: ([\w.]+)", re.MULTILINE)
-
-
-def public_modules() -> list[str]:
-    """Return the modules that the reference of Python names."""
-    found: set[str] = set()
-    text = (DOCS / "reference" / "python.md").read_text(encoding="utf-8")
-    for what, name in AUTO.findall(text):
-        found.add(name if what == "module" else name.rpartition(".")[0])
-    return sorted(found)
+AUTO: Final = re.compile(
+    r"^\.\. auto(module|class|function|exception|data):: ([\w.]+)(\(\))?", re.MULTILINE
+)
 
 
 def show_names(write: Write) -> None:
-    """Write the names of each public module, with signatures and members."""
-    for name in public_modules():
+    """Write the names of each module in the reference of Python, with signatures and members.
+
+    A class that stands there with ``()`` is made by Muster alone: how is nobody else's business.
+    """
+    modules, made_by_us = set[str](), set[str]()
+    text = (DOCS / "reference" / "python.md").read_text(encoding="utf-8")
+    for what, name, hides in AUTO.findall(text):
+        module, _, own = name.rpartition(".")
+        modules.add(name if what == "module" else module)
+        if hides:
+            made_by_us.add(own)
+    for name in sorted(modules):
         module = importlib.import_module(name)
-        lines = [line for one in exported(module) for line in shown(one, getattr(module, one))]
+        lines = [
+            line
+            for one in exported(module)
+            for line in shown(one, getattr(module, one), hides=one in made_by_us)
+        ]
         write(name, masked("\n".join([f"{name}: {exported(module)}", *lines, ""])))
 
 
@@ -192,20 +201,27 @@ def exported(module: ModuleType) -> list[str]:
     return sorted(one for one in vars(module) if one[:1] != "_" and one in bound)
 
 
-def shown(name: str, value: object, *, inside: bool = False) -> Iterator[str]:
-    """Yield lines that tell how something public is used."""
+def shown(name: str, value: object, *, inside: bool = False, hides: bool = False) -> Iterator[str]:
+    """Yield lines that tell how something public is used.
+
+    Args:
+        name: Its name.
+        value: The class, function or constant.
+        inside: Whether it is a member of a class.
+        hides: Whether it is a class that only Muster calls.
+    """
     indent = "    " if inside else ""
     match value:
         case type():
-            bases = ", ".join(one.__name__ for one in value.__mro__[1:])
-            yield f"{indent}class {name}{signature(value)} of {bases}"
+            bases = ", ".join(one.__name__ for one in value.__mro__[1:] if one.__name__[0] != "_")
+            yield f"{indent}class {name}{'' if hides else signature(value)} of {bases}"
             if not inside:
                 for member in members(value):
                     yield from shown(member, inspect.getattr_static(value, member), inside=True)
         case property():
             yield f"{indent}{name}: property{signature(value.fget)}"
-        case classmethod() | staticmethod():
-            yield f"{indent}{name}: {type(value).__name__}{signature(value.__func__)}"
+        case _ if (function := getattr(value, "__func__", None)) is not None:
+            yield f"{indent}{name}: {type(value).__name__}{signature(function)}"
         case Enum():
             yield f"{indent}{name} = {value.value!r}"
         case _ if callable(value):
@@ -219,7 +235,9 @@ def shown(name: str, value: object, *, inside: bool = False) -> Iterator[str]:
 
 def members(of: type) -> Iterable[str]:
     """Return the public members of a class in order, of its bases in Muster as well."""
-    ours = [one for one in of.__mro__ if one.__module__.partition(".")[0] in ("muster", "muster_core")]
+    ours = [
+        one for one in of.__mro__ if one.__module__.partition(".")[0] in ("muster", "muster_core")
+    ]
     return sorted({name for one in ours for name in vars(one) if name[:1] != "_"})
 
 

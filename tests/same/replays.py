@@ -9,10 +9,10 @@ import json
 import subprocess
 import sys
 import tempfile
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence, Set
 from enum import Enum
 from pathlib import Path
-from typing import Final
+from typing import Any, Final, cast
 
 import attrs
 import trio
@@ -96,10 +96,10 @@ async def program(feed: Path) -> str:
 def state(snapshot: Snapshot) -> Iterator[str]:
     """Yield lines that tell a whole snapshot, one for each thing in it."""
     for field in attrs.fields(Snapshot):
-        value = getattr(snapshot, field.name)
+        value: object = getattr(snapshot, field.name)
         if isinstance(value, Mapping):
-            for key, one in sorted(value.items()):
-                yield f"{field.name} {told(key)}: {told(one)}"
+            known = cast("Mapping[object, object]", value)
+            yield from sorted(f"{field.name} {told(key)}: {told(known[key])}" for key in known)
         else:
             yield f"{field.name}: {told(value)}"
 
@@ -127,14 +127,15 @@ def _plain(value: object) -> object:
         case None | bool() | int() | float() | str():
             return value
         case Mapping():
-            return {f"{_plain(key)}": _plain(one) for key, one in value.items()}
+            known = cast("Mapping[object, object]", value)
+            return {f"{_plain(key)}": _plain(one) for key, one in known.items()}
         case set() | frozenset():
-            return sorted(f"{_plain(one)}" for one in value)
+            return sorted(f"{_plain(one)}" for one in cast("Set[object]", value))
         case list() | tuple():
-            return [_plain(one) for one in value]
-        case _ if attrs.has(type(value)):
-            names = [one.name for one in attrs.fields(type(value)) if one.name[:1] != "_"]
-            return [type(value).__name__, {one: _plain(getattr(value, one)) for one in names}]
+            return [_plain(one) for one in cast("Sequence[object]", value)]
+        case _ if attrs.has(of := cast("type[Any]", type(value))):
+            names = [one.name for one in attrs.fields(of) if one.name[:1] != "_"]
+            return [of.__name__, {one: _plain(getattr(value, one)) for one in names}]
         case _:
             return f"{value}"
 
@@ -142,15 +143,14 @@ def _plain(value: object) -> object:
 def philly_feed(trial: Trial | Experiment, folder: Path) -> Run:
     """Make the feed of a replay of Philly's jobs, as the examples do."""
     nodes, feed = trial.cluster.nodes_text, folder / "feed.jsonl"
-    match trial:
-        case Experiment():
-            jobs, mapping, config = trial.cluster.jobs, PHILLY / "philly.yaml", trial.config
-        case Trial():
-            jobs, mapping = folder / "jobs.csv", folder / "mapping.yaml"
-            with_estimates(trial.cluster.jobs, ESTIMATES[trial.estimates], jobs)
-            plain = (PHILLY / "philly.yaml").read_text(encoding="utf-8")
-            mapping.write_text(f"estimate: estimate_s\n{plain}", encoding="utf-8")
-            config = PHILLY / f"{trial.order}.yaml"
+    if isinstance(trial, Experiment):
+        jobs, mapping, config = trial.cluster.jobs, PHILLY / "philly.yaml", trial.config
+    else:
+        jobs, mapping = folder / "jobs.csv", folder / "mapping.yaml"
+        with_estimates(trial.cluster.jobs, ESTIMATES[trial.estimates], jobs)
+        plain = (PHILLY / "philly.yaml").read_text(encoding="utf-8")
+        mapping.write_text(f"estimate: estimate_s\n{plain}", encoding="utf-8")
+        config = PHILLY / f"{trial.order}.yaml"
     words = ("import", "csv", f"{jobs}", "--mapping", f"{mapping}", "--nodes", nodes)
     return run((*words, "--config", f"{config}", "-o", f"{feed}"), folder)
 
@@ -171,8 +171,8 @@ def replay_trace(name: str, write: Write) -> None:
         feed, log = folder / "feed.jsonl", folder / "decisions.jsonl"
         if isinstance(trace, str):
             script = PROJECT / "examples" / "openb" / "openb.py"
-            words = [sys.executable, script, feed, "--policy", trace, "--seed", "1"]
-            subprocess.run(words, check=True)
+            drawn = ("--policy", trace, "--seed", "1")
+            subprocess.run([sys.executable, script, feed, *drawn], check=True)
             made = ""
         else:
             made = f"{philly_feed(trace, folder)}".replace(path, ".")
