@@ -143,6 +143,14 @@ FEEDS ?= 20000
 feeds: $(VENV)/.test ## Compare the decisions on random feeds of a THEME with those of the plain algorithm
 	@$(PY) -m tests.fuzz.themes $(THEME) --feeds $(FEEDS) --jobs $(JOBS) --seed $(SEED)
 
+# make same BASE=HEAD~3; make same BASE=HEAD~3 ONLY="feeds help" FEEDS=500
+BASE ?= HEAD
+
+.PHONY: same
+same: $(VENV)/.test ## Compare all that somebody sees of Muster with the commit BASE, byte for byte
+	@$(COMPILED) $(PY) -m tests.same --base $(BASE) --only "$(if $(filter-out undefined,$(origin ONLY)),$(ONLY))" \
+		$(if $(filter file,$(origin FEEDS)),,--feeds $(FEEDS)) --jobs $(JOBS)
+
 # make crash, for 10,000 kills; make crash MINUTES=60 JOBS=2 SEED=7
 .PHONY: crash
 crash: $(VENV)/.test ## Kill schedulers with a store at any moment, and check what is kept
