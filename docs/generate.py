@@ -18,7 +18,7 @@ import runpy
 import subprocess
 import sys
 import tempfile
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from contextlib import chdir, redirect_stderr, redirect_stdout
 from dataclasses import dataclass
 from functools import cache
@@ -494,21 +494,34 @@ def refreshed_alone(page: str) -> str:
         return refreshed(page, folder)
 
 
-def files() -> dict[Path, str]:
-    """Give everything that is generated, with the text that it should have."""
-    applications = diagram([state.value for state in AppState], APPLICATION_EDGES)
-    gangs = diagram([state.value for state in GangState], GANG_EDGES)
-    return {
-        DOCS / "states.md": STATES_PAGE,
-        DOCS / "_static" / "application-states.svg": applications,
-        DOCS / "_static" / "gang-states.svg": gangs,
-        DOCS / "_static" / "walk.svg": walk.picture(),
-        **{
-            DOCS / "_static" / name: packages.picture(plan) for name, plan in packages.PLANS.items()
-        },
-        **{page: refreshed(page.read_text(encoding="utf-8")) for page in PAGES},
-        **{page: refreshed_alone(page.read_text(encoding="utf-8")) for page in WRITING},
-    }
+def text_of(path: Path) -> str:
+    """Give the text that a generated file should have.
+
+    Args:
+        path: One of ``FILES``.
+    """
+    if path in PAGES:
+        return refreshed(path.read_text(encoding="utf-8"))
+    if path in WRITING:
+        return refreshed_alone(path.read_text(encoding="utf-8"))
+    plan = packages.PLANS.get(path.name)
+    return DRAWN[path]() if plan is None else packages.picture(plan)
+
+
+DRAWN: dict[Path, Callable[[], str]] = {
+    DOCS / "states.md": lambda: STATES_PAGE,
+    DOCS / "_static" / "application-states.svg": lambda: diagram(
+        [state.value for state in AppState], APPLICATION_EDGES
+    ),
+    DOCS / "_static" / "gang-states.svg": lambda: diagram(
+        [state.value for state in GangState], GANG_EDGES
+    ),
+    DOCS / "_static" / "walk.svg": walk.picture,
+}
+"""What comes from the tables in the code alone."""
+
+FILES = (*DRAWN, *(DOCS / "_static" / name for name in packages.PLANS), *PAGES, *WRITING)
+"""Everything that is generated."""
 
 
 def main(arguments: list[str]) -> int:
@@ -521,9 +534,10 @@ def main(arguments: list[str]) -> int:
         The exit status: 1 if a file is out of date and was left so.
     """
     check = arguments == ["--check"]
+    texts = {path: text_of(path) for path in FILES}
     stale = {
         path: text
-        for path, text in files().items()
+        for path, text in texts.items()
         if not path.exists() or path.read_text(encoding="utf-8") != text
     }
     for path, text in stale.items():
