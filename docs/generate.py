@@ -3,6 +3,8 @@
     python docs/generate.py           rewrite what is out of date
     python docs/generate.py --check   only say what is, with exit status 1
 
+Names of files after that leave all others alone.
+
 The state diagrams come from the tables in the core, the pictures of the packages from the imports, and
 the fields of events from the table of operations. In the pages, a block of code below a comment with the name of a file holds that file,
 and what stands below ``$ muster …`` is what the command says, run in ``docs/feeds``; a program
@@ -528,13 +530,18 @@ def main(arguments: list[str]) -> int:
     """Compare every generated file with what it should be.
 
     Args:
-        arguments: ``--check``, to leave the files as they are, or nothing.
+        arguments: ``--check``, to leave the files as they are, if it is wanted; and the names of
+            generated files, from the folder of the project, or nothing for all.
 
     Returns:
         The exit status: 1 if a file is out of date and was left so.
     """
-    check = arguments == ["--check"]
-    texts = {path: text_of(path) for path in FILES}
+    check = "--check" in arguments
+    named = [PROJECT / name for name in arguments if name != "--check"]
+    for path in named:
+        if path not in FILES:
+            sys.exit(f"{path.relative_to(PROJECT)}: is not generated")
+    texts = {path: text_of(path) for path in named or FILES}
     stale = {
         path: text
         for path, text in texts.items()
