@@ -27,10 +27,10 @@ from rich.table import Table
 from benchmarks.contention import SETTINGS, vcores
 from benchmarks.figures import Figure
 from muster_core.config.model import Configuration, QueueConfig, SchedulingOrder
-from muster_core.coordinator.plain import PlainScheduler
+from muster_core.coordinator.plain_scheduler import PlainScheduler
 from muster_core.decisions import MICROSECONDS, Kind
 from muster_core.events import AddApp, AddAsk, AddGang, AddNode, Configure, Release
-from muster_core.gangs.definition import GangFields
+from muster_core.gangs import GangFields
 
 NODES: Final = 1_000
 SLOTS: Final = 16

@@ -35,10 +35,10 @@ from muster_core.config.model import (
     SchedulingOrder,
     Settings,
 )
-from muster_core.coordinator.plain import PlainScheduler
+from muster_core.coordinator.plain_scheduler import PlainScheduler
 from muster_core.decisions import MICROSECONDS, Decision, Kind
 from muster_core.events import AddApp, AddAsk, AddGang, AddNode, Configure, Event
-from muster_core.gangs.definition import GangFields
+from muster_core.gangs import GangFields
 from muster_core.resources import Resources
 
 JOBS: Final = 3_000

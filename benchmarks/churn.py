@@ -29,7 +29,7 @@ from muster_core.events import (
     RemoveGang,
     RemoveNode,
 )
-from muster_core.gangs.definition import GangFields
+from muster_core.gangs import GangFields
 from muster_core.resources import Resources
 
 SECOND: Final = 1_000_000

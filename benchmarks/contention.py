@@ -10,7 +10,7 @@ import attrs
 
 from muster_core.config.model import Configuration, QueueConfig, Settings
 from muster_core.coordinator.coordinator import CoordinatorMachine
-from muster_core.coordinator.plain import PlainScheduler
+from muster_core.coordinator.plain_scheduler import PlainScheduler
 from muster_core.decisions import Kind
 from muster_core.events import AddApp, AddAsk, AddNode, AddPriorityClass, Configure, Release
 from muster_core.resources import Resources

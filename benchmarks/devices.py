@@ -15,7 +15,7 @@ from typing import Final
 from benchmarks.figures import Better, Figure
 from benchmarks.processes import PROJECT, python
 from muster.feeds import read_feed
-from muster_core.coordinator.plain import PlainScheduler
+from muster_core.coordinator.plain_scheduler import PlainScheduler
 from muster_core.decisions import Kind
 from muster_core.events import AddAsk, Configure, Event
 

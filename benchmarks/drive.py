@@ -24,7 +24,7 @@ import trio
 
 import muster
 from benchmarks.workloads import WORKLOADS, Workload
-from muster_core.coordinator.plain import PlainScheduler
+from muster_core.coordinator.plain_scheduler import PlainScheduler
 from muster_core.decisions import Announced, Kind
 from muster_core.events import AddAsk, Configure, Event, Release
 

@@ -31,7 +31,7 @@ from rich.table import Table
 from benchmarks.contention import SETTINGS, Mixed, Stretches, vcores
 from benchmarks.figures import Figure
 from muster_core.config.model import Configuration, Limits, QueueConfig, Settings
-from muster_core.coordinator.plain import PlainScheduler
+from muster_core.coordinator.plain_scheduler import PlainScheduler
 from muster_core.decisions import Kind, Reason
 from muster_core.events import AddApp, AddAsk, AddNode, AddPriorityClass, Configure, Event, Release
 from muster_core.resources import Resources

@@ -20,7 +20,7 @@ import attrs
 from benchmarks.figures import Figure, with_unit
 from benchmarks.workloads import NODES, partition, queue
 from muster_core.config.model import Configuration, QueueConfig, Settings, SortPolicy
-from muster_core.coordinator.plain import PlainScheduler
+from muster_core.coordinator.plain_scheduler import PlainScheduler
 from muster_core.decisions import Kind
 from muster_core.events import AddApp, AddAsk, AddNode, Configure, Event, Release
 from muster_core.resources import Resources

@@ -186,7 +186,7 @@ def leave_nothing_to_chance() -> None:
     internals = importlib.import_module("trio._core._run")
     vars(internals)["_ALLOW_DETERMINISTIC_SCHEDULING"] = True
     vars(internals)["_r"] = Random(0)
-    pace = importlib.import_module("muster._runtime.pace")
+    pace = importlib.import_module("muster._runtime.clock")
     vars(pace)["perf_counter"] = lambda: 0.0
 
 

@@ -32,7 +32,7 @@ from benchmarks.figures import Better, Figure, cells, with_unit
 from benchmarks.processes import python
 from benchmarks.workloads import tree
 from muster_core.config.model import SortPolicy
-from muster_core.coordinator.plain import PlainScheduler
+from muster_core.coordinator.plain_scheduler import PlainScheduler
 from muster_core.decisions import Announced
 from muster_core.events import AddApp, AddAsk, Configure
 from muster_core.resources import Resources

@@ -18,7 +18,7 @@ from benchmarks.drive import Counter
 from benchmarks.figures import Figure
 from benchmarks.workloads import FIFO, FIFTH, mixed
 from muster_core.config.model import Configuration, Limits, QueueConfig, SortPolicy
-from muster_core.coordinator.plain import PlainScheduler
+from muster_core.coordinator.plain_scheduler import PlainScheduler
 from muster_core.events import Configure, Event
 
 Change = Callable[[QueueConfig], QueueConfig]

@@ -24,7 +24,7 @@ import muster
 from benchmarks.figures import Better, Figure, with_unit
 from muster.feeds import read_feed
 from muster.replay import Tally, replay
-from muster.store._format import NAME, connect
+from muster.store._file import NAME, connect
 from muster.store._writer import MAX_WAL_BYTES, NewState, StateWriter
 from muster_core.events import AddApp, AddAsk, AddNode, Event
 from muster_core.resources import Resources

@@ -16,7 +16,7 @@ from muster_core.config.model import (
     SortPolicy,
 )
 from muster_core.events import AddApp, AddAsk, AddGang, AddNode, Event
-from muster_core.gangs.definition import GangFields, GangMode
+from muster_core.gangs import GangFields, GangMode
 from muster_core.resources import Resources
 
 NODES: Final = 1_000

@@ -46,9 +46,9 @@ class Step:
 
 
 WALK: Final = (
-    Step("muster._surface.operations:Operations.add_ask", "A program adds an ask."),
-    Step("muster.feeds._parse:parse", "Its words become an event, as in a feed."),
-    Step("muster._runtime.clients.client:Client.enter", "The call waits at the entry."),
+    Step("muster._surface.scheduler:Operations.add_ask", "A program adds an ask."),
+    Step("muster.feeds._parser:parse", "Its words become an event, as in a feed."),
+    Step("muster._runtime.calls:Client.enter", "The call waits at the entry."),
     Step(
         "muster._runtime.live_coordinator:LiveCoordinator._serve",
         "The coordinator makes a batch of all calls.",
@@ -74,7 +74,7 @@ WALK: Final = (
     Step("muster_core.view.rounds:Rounds.decide", "A round chooses queue, application and ask,"),
     Step("muster_core.nodes.node_index:NodeIndex.find", "and the node."),
     Step(
-        "muster_core.view.placement.placements:Placements.assign",
+        "muster_core.view.placements:Placements.assign",
         "The ask is bound, which is a decision.",
     ),
     Step(
@@ -82,8 +82,8 @@ WALK: Final = (
         "Decisions get numbers, owners get commits.",
     ),
     Step("muster._runtime.batches:Batches._commit", "The commits go into the mailboxes."),
-    Step("muster._runtime.clients.tracking:Tracker.update", "Handles see the allocation."),
-    Step("muster._surface.trio_allocation:TrioAllocation.__init__", "Ask.bound() returns it."),
+    Step("muster._runtime.tracking:Tracker.update", "Handles see the allocation."),
+    Step("muster._surface.allocation:TrioAllocation.__init__", "Ask.bound() returns it."),
 )
 
 LANES: Final = (

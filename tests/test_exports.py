@@ -58,10 +58,7 @@ PUBLIC_VALUES = {
         f"muster_core.{name}": (f"muster_core.values.{name}",)
         for name in ("decisions", "errors", "events", "reasons", "resources", "snapshots")
     },
-    "muster_core.config.model": tuple(
-        f"muster_core.values.configuration.{name}"
-        for name in ("limits", "partition", "placement_rules", "user_limits")
-    ),
+    "muster_core.config.model": ("muster_core.values.configuration",),
 }
 """By which names programs import values of the core, and where these are defined."""
 

@@ -8,8 +8,8 @@ import pytest
 
 from docs.rules import PAGES, read_rules
 from muster.feeds import OPS
-from muster.feeds._objects.gang_marks import MEMBER_KEYS
-from muster.feeds._objects.objects import FORMS
+from muster.feeds._annotations import MEMBER_KEYS
+from muster.feeds._manifests import FORMS
 from muster_core.config.loader import FILE_FIELDS, PARTITION_FIELDS
 from muster_core.config.properties import PROPERTIES, resolve
 from muster_core.config.queues import QUEUE_FIELDS

@@ -31,17 +31,14 @@ if _TYPE_CHECKING:
         StoreError,
         WorkFailedError,
     )
-    from muster._runtime.announcing.journal import Journal, Record
-    from muster._runtime.clients.observers import Decisions, Lag
+    from muster._runtime.announcer import Journal, Record
     from muster._runtime.clock import Clock
-    from muster._surface.allocation import Allocation
-    from muster._surface.ask_options import AskOptions
-    from muster._surface.binder import Binder, ResumingBinder
-    from muster._surface.handles import Application, Ask, Gang
+    from muster._runtime.observers import Decisions, Lag
+    from muster._surface.allocation import Allocation, Binder, ResumingBinder, TrioAllocation
+    from muster._surface.handles import Application, Ask, AskOptions, Gang
     from muster._surface.open import open_scheduler
     from muster._surface.scheduler import Scheduler
     from muster._surface.simulation import Simulation, open_simulation
-    from muster._surface.trio_allocation import TrioAllocation
     from muster_core.decisions import Announced, Decision, Kind, Reason
     from muster_core.errors import ConfigError, EventError, MusterError, RefusedError
     from muster_core.reasons import (
@@ -118,21 +115,6 @@ __all__ = [
 # Public names are imported at their first use: the command `muster` needs few of them, and so
 # starts faster.
 _HOMES: _Final = {
-    "muster._surface.allocation": ("Allocation",),
-    "muster._surface.ask_options": ("AskOptions",),
-    "muster._runtime.clients.observers": (
-        "Decisions",
-        "Lag",
-    ),
-    "muster._runtime.announcing.journal": (
-        "Journal",
-        "Record",
-    ),
-    "muster._surface.binder": (
-        "Binder",
-        "ResumingBinder",
-    ),
-    "muster._runtime.clock": ("Clock",),
     "muster._errors": (
         "AllocationEndedError",
         "AllocationLostError",
@@ -150,9 +132,25 @@ _HOMES: _Final = {
         "StoreError",
         "WorkFailedError",
     ),
+    "muster._runtime.announcer": (
+        "Journal",
+        "Record",
+    ),
+    "muster._runtime.clock": ("Clock",),
+    "muster._runtime.observers": (
+        "Decisions",
+        "Lag",
+    ),
+    "muster._surface.allocation": (
+        "Allocation",
+        "Binder",
+        "ResumingBinder",
+        "TrioAllocation",
+    ),
     "muster._surface.handles": (
         "Application",
         "Ask",
+        "AskOptions",
         "Gang",
     ),
     "muster._surface.open": ("open_scheduler",),
@@ -161,7 +159,6 @@ _HOMES: _Final = {
         "Simulation",
         "open_simulation",
     ),
-    "muster._surface.trio_allocation": ("TrioAllocation",),
     "muster_core.decisions": (
         "Announced",
         "Decision",

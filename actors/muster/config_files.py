@@ -2,23 +2,24 @@
 
 All scalars stay texts, as the core reads them (:mod:`muster_core.config.document`): ``off``
 stays ``off`` and ``010`` stays ``010``. ``<<`` merges maps as in YAML 1.1, which real
-``queues.yaml`` files use. An error names the line. A ConfigMap is unwrapped
-(:mod:`muster._config_maps`), and lines are still those of the file.
-"""
+``queues.yaml`` files use. An error names the line.
 
-# The tree is built from the parser's events, because these resolve no scalars. It is built
-# without recursion, and an alias shares the node that it names.
+YuniKorn reads its configuration from a ConfigMap, whose ``data`` has it as the text of the key
+``queues.yaml``. So a file may be that ConfigMap as it is, a List of objects, or several manifests.
+It is unwrapped, and lines are still those of the file.
+"""
 
 from __future__ import annotations
 
 import codecs
+from collections.abc import Iterator, Sequence
+from os import PathLike
 from pathlib import Path
 from typing import TYPE_CHECKING, BinaryIO, Final, assert_never, final
 
 import attrs
 
-from muster._config_maps import QUEUES, Embedded, find_configuration
-from muster._depths import with_depth_warnings
+from muster._depth_warnings import with_depth_warnings
 from muster._yaml import LITERAL, NotYamlError, Sign, Token, check_characters, read_tokens
 from muster_core.config import load_configuration
 from muster_core.config.document import (
@@ -31,11 +32,150 @@ from muster_core.config.document import (
     unprintable,
 )
 from muster_core.errors import ConfigError, Problem
+from muster_core.values.names import did_you_mean
 
 if TYPE_CHECKING:
-    from os import PathLike
-
     from muster_core.config.model import Configuration
+
+
+QUEUES: Final = "queues.yaml"
+"""The key in the ``data`` of a ConfigMap; its other keys configure what is not the queues."""
+
+_PARTITIONS: Final = "partitions"
+_MOST_NAMED: Final = 5
+"""How many objects a message names."""
+
+
+@final
+@attrs.frozen
+class Embedded:
+    """A configuration that is a text in a ConfigMap.
+
+    Attributes:
+        text: The text.
+    """
+
+    text: Scalar
+
+
+# CONFIG-6
+def find_configuration(documents: Sequence[Node], file: str | None) -> Node | Embedded:
+    """Return the only configuration in the documents of a file.
+
+    Args:
+        documents: The documents, without empty ones.
+        file: The name of the file, for messages.
+
+    Raises:
+        ConfigError: If there are several configurations, or only Kubernetes objects without one.
+    """
+    found: Node | Embedded | None = None
+    objects: list[Table] = []
+    for document in documents:
+        for part in _parts(document):
+            candidate = _candidate(part, file)
+            if candidate is None:
+                assert isinstance(part, Table), "only an object can be without a configuration"
+                objects.append(part)
+            elif found is None:
+                found = candidate
+            else:
+                raise _refusal(_second(found), _line_of(candidate), file)
+    if found is not None:
+        return found
+    if objects:
+        raise _refusal(_without(objects), objects[0].line, file)
+    return Scalar("", 1)
+
+
+def _parts(document: Node, depth: int = 0) -> Iterator[Node]:
+    """Yield a document, or the items of a List of objects."""
+    items = _field(document, "items") if _is_object(document) else None
+    kind = _text(document, "kind")
+    if kind is not None and kind.endswith("List") and isinstance(items, Listing):
+        for item in items.items:
+            yield from _parts(item, depth + 1)
+    elif depth == 0 or _is_object(document):
+        yield document
+
+
+# CONFIG-80
+def _candidate(part: Node, file: str | None) -> Node | Embedded | None:
+    """Return the configuration that a document is or contains; None for any other object.
+
+    Raises:
+        ConfigError: If it is a ConfigMap in which something else stands for the text.
+    """
+    if not _is_object(part):
+        return part
+    text = _field(_field(part, "data"), QUEUES) if _text(part, "kind") == "ConfigMap" else None
+    if text is None:
+        return None
+    if not isinstance(text, Scalar):
+        message = f"{describe(text)} stands where a text is expected: write | behind {QUEUES}:"
+        raise ConfigError([Problem(message, f"data.{QUEUES}", file, text.line)])
+    return Embedded(text)
+
+
+def _is_object(node: Node) -> bool:
+    """Return whether a document is a Kubernetes object, and no configuration."""
+    return _text(node, "kind") is not None and _field(node, _PARTITIONS) is None
+
+
+def _field(node: Node | None, name: str) -> Node | None:
+    """Return the value of a field, or None."""
+    for key, value in node.entries if isinstance(node, Table) else ():
+        if isinstance(key, Scalar) and key.text == name:
+            return value
+    return None
+
+
+def _text(node: Node | None, name: str) -> str | None:
+    """Return the text of a field, or None."""
+    value = _field(node, name)
+    return value.text if isinstance(value, Scalar) else None
+
+
+def _line_of(found: Node | Embedded) -> int | None:
+    return found.text.line if isinstance(found, Embedded) else found.line
+
+
+def _second(first: Node | Embedded) -> str:
+    line = _line_of(first)
+    place = "" if line is None else f" in line {line}"
+    return f"a second configuration starts here, after the first{place}: leave out one of them"
+
+
+def _without(objects: Sequence[Table]) -> str:
+    """Return the message that none of the objects has a configuration."""
+    named = ", ".join(_name_of(one) for one in objects[:_MOST_NAMED])
+    more = f" and {len(objects) - _MOST_NAMED} more" if len(objects) > _MOST_NAMED else ""
+    keys = [
+        key.text
+        for one in objects
+        if _text(one, "kind") == "ConfigMap"
+        for part in ("data", "binaryData")
+        for key in _keys(_field(one, part))
+    ]
+    packed = f"{QUEUES}.gz" in keys
+    hint = f"; unpack {QUEUES}.gz" if packed else did_you_mean(QUEUES, keys)
+    return f"there is no ConfigMap with the key {QUEUES} in its data, only {named}{more}{hint}"
+
+
+def _keys(node: Node | None) -> list[Scalar]:
+    entries = node.entries if isinstance(node, Table) else ()
+    return [key for key, _ in entries if isinstance(key, Scalar)]
+
+
+def _name_of(one: Table) -> str:
+    name = _text(_field(one, "metadata"), "name")
+    kind = (_text(one, "kind") or "")[:80]
+    return f"the {kind}" if name is None else f"the {kind} {name[:80]!r}"
+
+
+def _refusal(message: str, line: int | None, file: str | None) -> ConfigError:
+    return ConfigError([Problem(message, file=file, line=line)])
+
 
 _MOST_ALIASED: Final = 200_000
 """How many nodes aliases may add to the nodes of the file; more could fill the memory."""

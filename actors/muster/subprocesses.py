@@ -18,14 +18,13 @@ import subprocess
 import sys
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from contextlib import ExitStack, suppress
+from os import PathLike
 from typing import TYPE_CHECKING, Final, final
 
 import attrs
 import trio
 
 if TYPE_CHECKING:
-    from os import PathLike
-
     from muster._surface.allocation import Allocation
 
 __all__ = ["Command", "SubprocessBinder"]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from muster_core.values.event_fields import Exit, Work
 from muster_core.values.events import (
     AddApp,
     AddAsk,
@@ -30,7 +31,6 @@ from muster_core.values.events import (
     T_co,
     UpdateNode,
 )
-from muster_core.values.work import Exit, Work
 
 __all__ = [
     "AddApp",

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from muster_core.admission.facts import AdmissionFacts, GangEntryFacts, GuessesFacts
-from muster_core.coordinator.facts import CoordinatorFacts, Facts
-from muster_core.owners.messages.gangs import GangFacts
-from muster_core.owners.messages.queues import QueueFacts
-from muster_core.owners.messages.to_applications import AppFacts
+from muster_core.admission.routes import AdmissionFacts, GangEntryFacts, GuessesFacts
+from muster_core.coordinator.reports import CoordinatorFacts, Facts
+from muster_core.owners.app_messages import AppFacts
+from muster_core.owners.gang import GangFacts
+from muster_core.owners.queue import QueueFacts
 from muster_core.view.facts import (
     AlikeFacts,
     CompletionFacts,

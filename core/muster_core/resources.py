@@ -2,11 +2,7 @@
 
 from __future__ import annotations
 
-from muster_core.values.resources import (
-    MAX_QUANTITY,
-    NOTHING,
-    Resources,
-)
+from muster_core.values.resources import MAX_QUANTITY, NOTHING, Resources
 
 __all__ = [
     "MAX_QUANTITY",

@@ -9,11 +9,11 @@ from typing import final
 import trio
 
 from muster.store import StateReader
+from muster.store._codec import state_in_parts
 from muster.store._rows import row_of
-from muster.store._sql.beside import CompanionState
-from muster.store._state import state_in_parts
+from muster.store._sql import CompanionState
 from muster.store._writer import NewState, StateWriter
-from muster_core.coordinator.plain import PlainScheduler
+from muster_core.coordinator.plain_scheduler import PlainScheduler
 from muster_core.decisions import Announced, Decision, Kind
 from muster_core.events import AddApp, AddAsk, AddNode, Event, RemoveAsk
 from muster_core.resources import Resources

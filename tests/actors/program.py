@@ -13,7 +13,7 @@ import pytest
 import trio
 from typing_extensions import override
 
-from muster._runtime import pace as pace_module
+from muster._runtime import clock as pace_module
 from muster_core.decisions import Announced, Kind, Reason
 from muster_core.events import AddApp, AddAsk, AddNode
 from muster_core.resources import Resources

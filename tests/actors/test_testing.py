@@ -21,8 +21,7 @@ from muster_core.events import (
     RemoveNode,
     UpdateNode,
 )
-from muster_core.gangs.definition import GangFields, GangMode
-from muster_core.gangs.states import GangState
+from muster_core.gangs import GangFields, GangMode, GangState
 from muster_core.resources import Resources
 from muster_core.snapshots import AskPlace
 from muster_core.values.application_states import AppState

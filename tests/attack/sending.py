@@ -12,7 +12,7 @@ import attrs
 import h11
 import trio
 
-from muster.service.problems import PROBLEM_JSON
+from muster.service.payloads import PROBLEM_JSON
 from tests.attack.malformed import Attack, draw
 
 PATIENCE_S: Final = 120.0

@@ -12,7 +12,7 @@ from muster.store import StateReader
 from muster.store._rows import KeptBatch
 from muster_core.config import default_configuration
 from muster_core.config.model import Configuration
-from muster_core.coordinator.plain import PlainScheduler
+from muster_core.coordinator.plain_scheduler import PlainScheduler
 from muster_core.decisions import Announced, Kind
 from muster_core.events import AddNode, Configure, Event, RemoveApp, RemoveNode
 from tests.clash.drawing import LEASED, MARK, Draft, Kept

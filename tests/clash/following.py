@@ -11,7 +11,7 @@ from urllib.parse import urlencode
 import h11
 import trio
 
-from muster.feeds._encodings.encode import to_json_line
+from muster.feeds._encodings import to_json_line
 from muster_core.decisions import Announced
 from tests.clash.drawing import APPS, GANGS, QUEUES
 from tests.clash.wire import PART_BYTES, Answer, CutError, Request, StuckError, Wire

@@ -10,7 +10,7 @@ from muster_core.config import load_configuration
 from muster_core.config.document import from_python
 from muster_core.config.model import Configuration, Limits, QueueConfig, Settings
 from muster_core.events import AddAsk
-from muster_core.owners.messages.asks import Allocation, AppIdentity, Ask
+from muster_core.owners.asks import Allocation, AppIdentity, Ask
 from muster_core.resources import Resources
 from muster_core.structures.shapes import Shape
 

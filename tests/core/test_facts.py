@@ -10,7 +10,7 @@ import attrs
 
 from muster_core.facts import Facts
 from muster_core.resources import Resources
-from muster_core.values.work import Work
+from muster_core.values.event_fields import Work
 
 # Amounts and commands have maps in them, and a form of their own wherever they are written.
 PLAIN: Final[set[object]] = {int, str, bool, float, NoneType, Resources, Work}

@@ -21,16 +21,14 @@ from muster_core.admission.routes import (
 )
 from muster_core.config import default_configuration
 from muster_core.config.model import Configuration
-from muster_core.coordinator.coordinator import CoordinatorMachine, Outcome
-from muster_core.coordinator.instants import pass_time
+from muster_core.coordinator.coordinator import BatchResult, CoordinatorMachine
+from muster_core.coordinator.plain_scheduler import pass_time
 from muster_core.decisions import Announced, Decision, Kind
 from muster_core.events import AddApp, AddNode, Event
+from muster_core.owners.app_messages import ToApplication
 from muster_core.owners.application import ApplicationMachine
-from muster_core.owners.gang import GangMachine
-from muster_core.owners.messages.gangs import GangReport, ToGang
-from muster_core.owners.messages.queues import QueueReport, ToQueue
-from muster_core.owners.messages.to_applications import ToApplication
-from muster_core.owners.queue import QueueMachine
+from muster_core.owners.gang import GangMachine, GangReport, ToGang
+from muster_core.owners.queue import QueueMachine, QueueReport, ToQueue
 from muster_core.resources import Resources
 from muster_core.snapshots import AskPlace, Snapshot
 from muster_core.structures.steps import all_at_once
@@ -235,7 +233,7 @@ class Tree:
         for key, gang_commit in outcome.gangs.items():
             self._gang_mail[key].append(gang_commit)
 
-    def check_room(self, outcome: Outcome) -> None:
+    def check_room(self, outcome: BatchResult) -> None:
         """Check that whatever got a node had room, there and in every queue above it.
 
         Not so what waited there before: capacities and quotas may have shrunk since.

@@ -8,7 +8,7 @@ from typing import Final, final
 
 import attrs
 
-from muster.testing.fuzz._records.story import key_of
+from muster.testing.fuzz._records import key_of
 from muster_core.decisions import Announced, Kind
 from muster_core.events import Event
 from tests.crash.reports import (

@@ -16,11 +16,11 @@ import attrs
 from typing_extensions import override
 
 from muster.store import StateReader
+from muster.store._codec import facts_of, state_in_parts
 from muster.store._rows import row_of
-from muster.store._state import facts_of, state_in_parts
 from muster.store._writer import NewState, StateWriter
 from muster.testing.fuzz import run_program
-from muster_core.coordinator.plain import PlainScheduler
+from muster_core.coordinator.plain_scheduler import PlainScheduler
 from muster_core.events import AddApp
 from muster_core.structures.steps import all_at_once
 from tests.actors.store.faults import library
@@ -87,7 +87,7 @@ def warm_up(directory: Path) -> None:
     Args:
         directory: For a state directory.
     """
-    import_module("muster._runtime.storing.storage")
+    import_module("muster._runtime.storage")
     for seed in range(3):
         run_program(plan_of(seed).program)
     plain = PlainScheduler()

@@ -11,8 +11,8 @@ import trio
 import muster
 from muster.testing import check
 from muster.testing.fuzz import Step
-from muster.testing.fuzz._clients.clients import UNREADABLE
-from muster.testing.fuzz._clients.workers import pause, sleep_us
+from muster.testing.fuzz._binders import pause, sleep_us
+from muster.testing.fuzz._clients import UNREADABLE
 from muster.testing.fuzz._program import Config
 from muster_core.decisions import MICROSECONDS
 from muster_core.errors import ConfigError, EventError, MusterError, RefusedError

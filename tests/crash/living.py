@@ -17,26 +17,17 @@ from trio.testing import MockClock
 
 import muster
 from muster._runtime.requests import Examined
-from muster.store import StateReader, _state
+from muster.store import StateReader, _codec
 from muster.testing import Interleaving
-from muster.testing.fuzz._chance import ordered
-from muster.testing.fuzz._clients.workers import PlannedBinder, pause
+from muster.testing.fuzz._binders import PlannedBinder, pause
+from muster.testing.fuzz._determinism import ordered
 from muster_core.decisions import MICROSECONDS, Announced
 from muster_core.errors import RefusedError
 from muster_core.events import Event
 from tests.actors.store.faults import failing_disk, library
 from tests.crash.clients import Calls, steps_of
 from tests.crash.plans import Life, Plan, When
-from tests.crash.reports import (
-    Failed,
-    Let,
-    Looked,
-    Phase,
-    Saw,
-    Teller,
-    Worked,
-    Wrote,
-)
+from tests.crash.reports import Failed, Let, Looked, Phase, Saw, Teller, Worked, Wrote
 
 ORIGIN_US: Final = 1_700_000_000 * MICROSECONDS
 RATE: Final = 200
@@ -218,7 +209,7 @@ def live(plan: Plan, life: Life, directory: Path, last_us: int, pipe: int) -> No
     """Live in this process, and end it by a kill of the plan or else normally; for a fork."""
     teller = Teller(pipe)
     logging.disable()
-    _state.__dict__["PART_BYTES"] = plan.part_bytes
+    _codec.__dict__["PART_BYTES"] = plan.part_bytes
     try:
         with ExitStack() as stack:
             sqlite = library()

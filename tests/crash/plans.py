@@ -11,7 +11,7 @@ import attrs
 from typing_extensions import override
 
 from muster.testing.fuzz import Drawn, Program, draw_program
-from muster.testing.fuzz._drawing.programs import FRAME_BYTES, STEP_BYTES
+from muster.testing.fuzz._generator import FRAME_BYTES, STEP_BYTES
 from muster.testing.fuzz._program import Config, Step
 
 STEPS: Final = 14

@@ -9,7 +9,7 @@ from types import SimpleNamespace
 import pytest
 
 from muster.feeds import Expect, RawEvent, Refused, Settle, parse
-from muster_core.coordinator.plain import PlainScheduler
+from muster_core.coordinator.plain_scheduler import PlainScheduler
 
 OPENB = Path(__file__).parents[2] / "examples" / "openb"
 

@@ -4,17 +4,7 @@ from __future__ import annotations
 
 from typing import Any, Final
 
-from muster.testing.fuzz import (
-    Bind,
-    Client,
-    Fate,
-    How,
-    Leave,
-    Order,
-    Program,
-    Step,
-    Watcher,
-)
+from muster.testing.fuzz import Bind, Client, Fate, How, Leave, Order, Program, Step, Watcher
 
 S: Final = 1_000_000
 

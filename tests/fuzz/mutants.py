@@ -7,24 +7,25 @@ says so: then the bug has to be planted elsewhere.
 
 from __future__ import annotations
 
-import inspect
-import json
-import subprocess
-import sys
-import time
 from collections.abc import Generator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from functools import partial
 from importlib import import_module
+from muster.testing.fuzz import Session
+from muster.testing.fuzz import Tally
+from tests.fuzz.naive_oracle import naive
 from types import FunctionType
-from typing import Any, Final
-
+from typing import Any
+from typing import Final
 import attrs
 import click
+import inspect
+import json
+import subprocess
+import sys
+import time
 
-from muster.testing.fuzz import Session, Tally
-from tests.fuzz.naive_oracle import naive
 
 PROGRAMS: Final = 100
 """How many programs are drawn from one seed."""
@@ -63,31 +64,31 @@ class Mutant:
 MUTANTS: Final = (
     Mutant(
         "a lost wake: only what finds a mailbox empty wakes its owner",
-        "muster._runtime.mailbox:Mailbox.put",
+        "muster._runtime.owners:Mailbox.put",
         "if wake and",
         "if wake and len(self._messages) == 1 and",
     ),
     Mutant(
         "a lost wake: of two who wait for a value only the last is woken",
-        "muster._runtime.clients.watched:Watched.changed",
+        "muster._runtime.observers:Watched.changed",
         "if self._changed is None:",
         "if True:",
     ),
     Mutant(
         "a wake of somebody who has gone: a cancelled reader stays registered",
-        "muster._runtime.clients.observers:Decisions._abort",
+        "muster._runtime.observers:Decisions._abort",
         "self._waiter = None",
         "pass",
     ),
     Mutant(
         "a cancelled call is carried out all the same",
-        "muster._runtime.clients.calls:Answer._abort",
+        "muster._runtime.calls:Answer._abort",
         "self._withdrawn = True",
         "pass",
     ),
     Mutant(
         "a call that has been begun can be cancelled, and is done without an answer",
-        "muster._runtime.clients.calls:Answer._abort",
+        "muster._runtime.calls:Answer._abort",
         "if self._taken:",
         "if False:",
     ),
@@ -137,7 +138,7 @@ MUTANTS: Final = (
     ),
     Mutant(
         "a forgotten rollback: a waiting member that goes back keeps its node",
-        "muster_core.view.placement.placements:Placements.release",
+        "muster_core.view.placements:Placements.release",
         "state.nodes.give_back(",
         "(lambda *_: None)(",
     ),
@@ -155,7 +156,7 @@ MUTANTS: Final = (
     ),
     Mutant(
         "an early timer is slept over: the timekeeper keeps to the later one",
-        "muster._runtime.timekeeper:Timekeeper.aim",
+        "muster._runtime.clock:Timekeeper.aim",
         "at_us < before",
         "at_us < before and False",
     ),
@@ -167,7 +168,7 @@ MUTANTS: Final = (
     ),
     Mutant(
         "a release hits another allocation of the same ask",
-        "muster._runtime.clients.tracking:Tracker.holds",
+        "muster._runtime.tracking:Tracker.holds",
         "view.is_bound(key, ask.name, held.number)",
         "view.apps[key].bound.get(ask.name) is not None",
     ),
@@ -179,25 +180,25 @@ MUTANTS: Final = (
     ),
     Mutant(
         "a binder that is about to start is not cancelled when its allocation ends",
-        "muster._runtime.clients.binding:_Job.end",
+        "muster._runtime.bindings:_Job.end",
         "self.scope.cancel()",
         "if self.has_started:\n            self.scope.cancel()",
     ),
     Mutant(
         "a binder begins while that of the allocation before is cleaning up",
-        "muster._runtime.clients.binding:Bindings._work",
+        "muster._runtime.bindings:Bindings._work",
         "await job.wait_for_earlier()",
         "pass",
     ),
     Mutant(
         "a binder that does not start in time is waited for",
-        "muster._runtime.clients.binding:Bindings._watch",
+        "muster._runtime.bindings:Bindings._watch",
         "elif not job.settled.is_set():",
         "elif False:",
     ),
     Mutant(
         "a binder is cancelled with the program before it can know why",
-        "muster._runtime.clients.binding:Bindings._supervise",
+        "muster._runtime.bindings:Bindings._supervise",
         "job.held.is_to_end(CLOSED)",
         "pass",
     ),
@@ -209,13 +210,13 @@ MUTANTS: Final = (
     ),
     Mutant(
         "an observer that may lose decisions loses the newest, not the oldest",
-        "muster._runtime.clients.observers:Decisions.offer",
+        "muster._runtime.observers:Decisions.offer",
         "self._buffer.popleft()",
         "self._buffer.pop()",
     ),
     Mutant(
         "an observer misses the first decision of a batch if it waits for it",
-        "muster._runtime.clients.observers:Decisions.offer",
+        "muster._runtime.observers:Decisions.offer",
         "for one in wanted:",
         "for one in wanted[self._waiter is not None and len(wanted) > 3 :]:",
     ),
@@ -227,13 +228,13 @@ MUTANTS: Final = (
     ),
     Mutant(
         "who is preempted is told only that the allocation has ended",
-        "muster._surface.trio_allocation:TrioAllocation._cut_short",
+        "muster._surface.allocation:TrioAllocation._cut_short",
         "if end in _FOR_OTHERS:",
         "if False:",
     ),
     Mutant(
         "of several reasons in one batch the last is told, not that of the own allocation",
-        "muster._runtime.clients.tracking:Tracker._look_through",
+        "muster._runtime.tracking:Tracker._look_through",
         "touched.get(name) or end",
         "end or touched.get(name)",
     ),
@@ -245,31 +246,31 @@ MUTANTS: Final = (
     ),
     Mutant(
         "failures count that were not in a row",
-        "muster._runtime.clients.tracking:Tracker._change",
+        "muster._runtime.tracking:Tracker._change",
         "if end.reason is not _BIND_FAILED:",
         "if False:",
     ),
     Mutant(
         "the refusals of many events are answered in reverse",
-        "muster._runtime.clients.answering:Answers._entered",
+        "muster._runtime.answers:Answers._entered",
         "tuple(refusals)",
         "tuple(refusals[::-1])",
     ),
     Mutant(
         "the handles of many asks are answered in reverse",
-        "muster._runtime.clients.answering:Answers._entered",
+        "muster._runtime.answers:Answers._entered",
         "tuple(asks)",
         "tuple(reversed(asks))",
     ),
     Mutant(
         "the handle of an ask that is gone follows the next one of that name",
-        "muster._runtime.clients.tracking:Tracker._publish",
+        "muster._runtime.tracking:Tracker._publish",
         "found.seq != tracked.seq",
         "False",
     ),
     Mutant(
         "what waits does not count for the limit of a user",
-        "muster_core.view.placement.placements:Placements._use",
+        "muster_core.view.placements:Placements._use",
         "if app.limits:",
         "if app.limits and ask.gang is None:",
     ),
@@ -281,25 +282,25 @@ MUTANTS: Final = (
     ),
     Mutant(
         "a stale limit: what a user got back does not count",
-        "muster_core.view.tree.user_limit:ViewLimit.refresh",
+        "muster_core.view.tree.constraints:ViewLimit.refresh",
         "self.refuses, self._is_full = self._refused(shapes)",
         "self.refuses, self._is_full = self.refuses | self._refused(shapes)",
     ),
     Mutant(
         "a node service takes room from asks of a higher priority",
-        "muster_core.view.eviction.services:ServiceEligibility.is_beyond",
+        "muster_core.view.eviction.evictor:ServiceEligibility.is_beyond",
         "priority > self.ask.priority",
         "False",
     ),
     Mutant(
         "a node that is kept stays kept after the service was bound",
-        "muster_core.view.state.kept_nodes:KeptNodes.end",
+        "muster_core.view.state.history:KeptNodes.end",
         "if not of_node:",
         "if False:",
     ),
     Mutant(
         "a batch is announced before it is on disk",
-        "muster._runtime.announcing.announcer:Announcer._announce",
+        "muster._runtime.announcer:Announcer._announce",
         """            if decided:
                 began = perf_counter()
                 with self._blame.taken():
@@ -319,7 +320,7 @@ MUTANTS: Final = (
     ),
     Mutant(
         "handles show what is not on disk",
-        "muster._runtime.clients.publications:Staged.put",
+        "muster._runtime.observers:Staged.put",
         "self._waiting.append(partial(watched.publish, value))",
         "watched.publish(value)",
     ),
@@ -331,7 +332,7 @@ MUTANTS: Final = (
     ),
     Mutant(
         "what came after the checkpoint is not let in again",
-        "muster._runtime.storing.storage:Storage.restore",
+        "muster._runtime.storage:Storage.restore",
         "await recover(batches, self._kept, self._pace, self._run)",
         "0",
     ),

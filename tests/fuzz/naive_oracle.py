@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from itertools import zip_longest
 
-from muster.testing._inputs import decided
+from muster.testing._helpers import decided
 from muster.testing.fuzz import Outcome
 from muster_core.decisions import Announced, Decision
 from muster_core.events import Apply, Delete, Event, ObjectKind, QueueObject

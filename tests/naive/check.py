@@ -15,11 +15,10 @@ import attrs
 import click
 
 from muster.feeds import Expect, ExpectedGang, FeedItem, Refused, Settle, read_feed
-from muster.replay._expect import Found, compare
-from muster.replay._record import Record
+from muster.replay._check import DecisionRecord, Found, compare
 from muster_core.decisions import Announced, Reason
 from muster_core.snapshots import Snapshot
-from muster_core.values.gang_names import canonical_gang
+from muster_core.values.names import canonical_gang
 from tests.naive.harness import SETTLE, Batch, Drive, Step, What
 from tests.naive.scheduler import NaiveScheduler
 from tests.naive.shown import snapshot_of
@@ -29,7 +28,7 @@ class Check:
     """A check of one feed."""
 
     def __init__(self) -> None:
-        self._record = Record()
+        self._record = DecisionRecord()
         self._evicted: list[tuple[Reason | None, str]] = []
         self._drive = Drive(NaiveScheduler(), self._write)
 

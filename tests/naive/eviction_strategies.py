@@ -27,12 +27,7 @@ from muster_core.events import (
 from muster_core.resources import Resources
 from tests.naive.choices import Choices, drawn
 from tests.naive.config_strategies import configurations
-from tests.naive.eviction_theme import (
-    EvictionTheme,
-    crowded,
-    eviction_themed,
-    gangs_for_evictions,
-)
+from tests.naive.eviction_theme import EvictionTheme, crowded, eviction_themed, gangs_for_evictions
 from tests.naive.gang_strategies import GangAssembly, moves
 from tests.naive.gang_theme import GANGS, GangTheme
 from tests.naive.harness import SETTLE, Step, What

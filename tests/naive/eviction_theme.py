@@ -6,7 +6,7 @@ from typing import Final
 
 import attrs
 
-from muster_core.gangs.definition import GangMode
+from muster_core.gangs import GangMode
 from muster_core.resources import Resources
 from tests.naive.choices import Choices
 from tests.naive.gang_theme import GANGS, GangTheme

@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterator, Mapping
 from typing import Final
 
 from muster_core.config.model import PreemptionPolicy
-from muster_core.gangs.topology import TopologyRule
+from muster_core.gangs import TopologyRule
 from muster_core.reasons import Code, Reserved
 from tests.naive import back_off, claims, order, user_limits
 from tests.naive.backfill import outlooks, reservations

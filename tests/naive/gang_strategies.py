@@ -32,7 +32,7 @@ from muster_core.events import (
     PodObject,
     RemoveGang,
 )
-from muster_core.gangs.definition import NOTHING_SAID, GangFields
+from muster_core.gangs import NO_FIELDS, GangFields
 from muster_core.resources import Resources
 from muster_core.snapshots import AskPlace
 from tests.naive.choices import Choices, drawn
@@ -170,9 +170,9 @@ class GangAssembly(Assembly):
     def _says(self, name: str, choices: Choices) -> GangFields:
         """Give what annotations say, mostly what those of other members say too."""
         if not choices.one_in(self._gangs.annotates):
-            return NOTHING_SAID
+            return NO_FIELDS
         world = self.drive.model.world
-        said = NOTHING_SAID
+        said = NO_FIELDS
         for ask in members(world, world.gangs.get(name, Gang(name))):
             said = said.over(ask.says)
         new = self._fields(choices)
@@ -214,7 +214,7 @@ class GangAssembly(Assembly):
         world = self.drive.model.world
         ask = self._ask_of(choices, count=None)
         if choices.one_in(3):
-            ask = attrs.evolve(ask, gang=None, says=NOTHING_SAID, timed_out=False)
+            ask = attrs.evolve(ask, gang=None, says=NO_FIELDS, timed_out=False)
         if choices.one_in(5):
             ask = attrs.evolve(ask, app=f"made{choices.number(2)}")
         elif choices.one_in(5):
@@ -278,7 +278,7 @@ class GangAssembly(Assembly):
         if gang.definition is None and choices.one_in(2):
             return AddGang(gang.name, self._fields(choices))
         ask = self._ask_of(choices, count=None)
-        return attrs.evolve(ask, gang=gang.name, says=NOTHING_SAID, timed_out=True)
+        return attrs.evolve(ask, gang=gang.name, says=NO_FIELDS, timed_out=True)
 
     def _bound_members(self) -> list[Ask]:
         return [ask for ask in self.drive.model.world.bound() if ask.gang is not None]

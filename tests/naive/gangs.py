@@ -10,7 +10,7 @@ import attrs
 
 from muster_core.decisions import Decision, Kind, Reason
 from muster_core.errors import RefusedError
-from muster_core.gangs.definition import NOTHING_SAID, GangFields, GangMode
+from muster_core.gangs import NO_FIELDS, GangFields, GangMode
 from muster_core.snapshots import AskPlace
 from tests.naive.state import Ask, Gang, World
 
@@ -166,7 +166,7 @@ def give_object(world: World, name: str, says: GangFields) -> None:
         RefusedError: If that does not go with what annotations say.
     """
     gang = world.gangs.get(name, Gang(name))
-    _define(world, gang, says, NOTHING_SAID)
+    _define(world, gang, says, NO_FIELDS)
     world.gangs[name] = gang
 
 
@@ -175,11 +175,11 @@ def _merged(
 ) -> tuple[GangFields, GangFields]:
     """Give what annotations say with ``says``, and what they and the object say together."""
     noted = says.over(gang.noted)
-    fields = noted.over(manifest or NOTHING_SAID)
+    fields = noted.over(manifest or NO_FIELDS)
     if gang.forgotten and fields.min_member is not None:
         for ask in members(world, gang):
             noted = noted.over(ask.says)
-        fields = noted.over(manifest or NOTHING_SAID)
+        fields = noted.over(manifest or NO_FIELDS)
     if None not in {fields.min_member, fields.total} and fields.total < fields.min_member:  # type: ignore[operator]
         msg = f"total: {fields.total} is less than {fields.min_member}"
         raise RefusedError(msg)
@@ -197,7 +197,7 @@ def _define(world: World, gang: Gang, manifest: GangFields | None, says: GangFie
 def undefine(world: World, gang: Gang) -> None:
     """Forget the definition of a gang; its members stay in a placeholder."""
     release(world, waiting(world, gang), Reason.GANG_ROLLBACK)
-    gang.manifest, gang.noted, gang.forgotten, gang.creation = None, NOTHING_SAID, True, None
+    gang.manifest, gang.noted, gang.forgotten, gang.creation = None, NO_FIELDS, True, None
     gang.satisfied, gang.since_us = False, None
     unmark(world, gang)
     tidy(world)

@@ -8,7 +8,7 @@ from typing import Final
 import attrs
 
 from muster_core.config.model import Limits, QueueConfig
-from muster_core.values.configuration.user_limits import EVERY_NAME, LimitEntry
+from muster_core.values.configuration import EVERY_NAME, LimitEntry
 from tests.naive.choices import Choices
 
 USERS: Final = ("u1", "u2", EVERY_NAME, "u3")

@@ -12,7 +12,7 @@ from typing_extensions import override
 from muster_core.config.model import Configuration
 from muster_core.events import AddApp, AddAsk
 from muster_core.resources import Resources
-from muster_core.values.configuration.placement_rules import PlacementRule
+from muster_core.values.configuration import PlacementRule
 from tests.naive.choices import Choices, drawn
 from tests.naive.config_strategies import configurations
 from tests.naive.eviction_strategies import EvictionAssembly, enabled, played

@@ -7,11 +7,7 @@ from typing import Final
 
 from muster_core.errors import RefusedError
 from muster_core.events import AddApp
-from muster_core.values.configuration.placement_rules import (
-    PlacementFilter,
-    PlacementRule,
-    RuleName,
-)
+from muster_core.values.configuration import PlacementFilter, PlacementRule, RuleName
 from tests.naive.directory import canonical, check_admitted, check_place, is_name
 from tests.naive.state import RECOVERY, ROOT, World, lineage
 

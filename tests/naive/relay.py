@@ -8,7 +8,7 @@ from typing import final
 
 import attrs
 
-from muster_core.coordinator.plain import PlainScheduler
+from muster_core.coordinator.plain_scheduler import PlainScheduler
 from muster_core.decisions import Announced
 from muster_core.facts import Facts
 from muster_core.reasons import Explanation

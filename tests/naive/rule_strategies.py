@@ -8,11 +8,7 @@ from typing import Final
 import attrs
 
 from muster_core.config.model import QueueConfig
-from muster_core.values.configuration.placement_rules import (
-    PlacementFilter,
-    PlacementRule,
-    RuleName,
-)
+from muster_core.values.configuration import PlacementFilter, PlacementRule, RuleName
 from tests.naive.choices import Choices
 from tests.naive.directory import flatten
 

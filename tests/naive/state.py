@@ -14,10 +14,10 @@ import attrs
 
 from muster_core.config.model import Acl, Configuration, QueueConfig, Settings, Template
 from muster_core.decisions import Decision, Kind, Reason
-from muster_core.gangs.definition import NOTHING_SAID, GangDefinition, GangFields, define
+from muster_core.gangs import NO_FIELDS, GangDefinition, GangFields, define
 from muster_core.resources import Resources
 from muster_core.snapshots import AskPlace
-from muster_core.values.configuration.user_limits import LimitEntry
+from muster_core.values.configuration import LimitEntry
 from muster_core.values.devices import DeviceNeed, DeviceStock
 
 ROOT = "root"
@@ -72,7 +72,7 @@ class Ask:
     preempts: bool = False
     since_us: int = 0
     gang: str | None = None
-    says: GangFields = NOTHING_SAID
+    says: GangFields = NO_FIELDS
     place: AskPlace = AskPlace.PENDING
     node: str | None = None
     held_order: int = 0
@@ -161,7 +161,7 @@ class Gang:
 
     name: str
     manifest: GangFields | None = None
-    noted: GangFields = NOTHING_SAID
+    noted: GangFields = NO_FIELDS
     forgotten: bool = False
     creation: int | None = None
     satisfied: bool = False
@@ -173,7 +173,7 @@ class Gang:
     @property
     def definition(self) -> GangDefinition | None:
         """What defines it: annotations over the object; None if nothing does."""
-        return define(self.noted.over(self.manifest or NOTHING_SAID))
+        return define(self.noted.over(self.manifest or NO_FIELDS))
 
 
 @attrs.define(eq=False)

@@ -7,7 +7,7 @@ from typing import Final
 
 from muster_core.decisions import Decision, Kind
 from muster_core.events import AddApp, AddAsk, AddGang, AddNode
-from muster_core.gangs.definition import GangFields, GangMode
+from muster_core.gangs import GangFields, GangMode
 from muster_core.resources import Resources
 from tests.naive.harness import SETTLE, Drive, Step, What
 from tests.naive.scheduler import NaiveScheduler

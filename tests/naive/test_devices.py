@@ -11,7 +11,7 @@ from muster_core.config.model import Configuration, Limits, NodeSortPolicy, Sett
 from muster_core.decisions import Kind
 from muster_core.events import AddAsk, AddNode, Configure, Release, RemoveAsk, UpdateNode
 from muster_core.resources import Resources
-from muster_core.values.configuration.partition import TypicalAsk
+from muster_core.values.configuration import TypicalAsk
 from muster_core.values.devices import DeviceNeed, DeviceStock
 from tests.naive.story import APP, Story
 from tests.naive.test_evictions import evicted

@@ -8,13 +8,7 @@ from typing import Any, Final
 import attrs
 from hypothesis import given
 
-from muster_core.config.model import (
-    Configuration,
-    Limits,
-    PreemptionPolicy,
-    QueueConfig,
-    Settings,
-)
+from muster_core.config.model import Configuration, Limits, PreemptionPolicy, QueueConfig, Settings
 from muster_core.decisions import Decision, Kind, Reason
 from muster_core.events import (
     AddApp,

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from muster_core.config.model import Settings
 from muster_core.events import AddApp, BindFailed, RemoveAsk, RemoveNode, UpdateNode
-from muster_core.gangs.definition import GangMode
+from muster_core.gangs import GangMode
 from muster_core.reasons import Code
 from muster_core.resources import Resources
 from tests.naive.explained import explain_all, watched

@@ -4,13 +4,7 @@ from __future__ import annotations
 
 import attrs
 
-from muster_core.config.model import (
-    Configuration,
-    DeadlockPolicy,
-    Limits,
-    QueueConfig,
-    Settings,
-)
+from muster_core.config.model import Configuration, DeadlockPolicy, Limits, QueueConfig, Settings
 from muster_core.events import (
     AddApp,
     AddAsk,
@@ -25,7 +19,7 @@ from muster_core.events import (
     RemoveGang,
     RemoveNode,
 )
-from muster_core.gangs.definition import GangFields
+from muster_core.gangs import GangFields
 from tests.naive.story import APP, LOOSE, S, Story, asks, gang, kinds, node
 
 

@@ -8,7 +8,7 @@ from hypothesis import given
 from muster_core.decisions import Decision, Kind, Reason
 from muster_core.events import Apply, Configure, UpdateNode
 from muster_core.snapshots import AskPlace
-from muster_core.values.configuration.user_limits import LimitEntry
+from muster_core.values.configuration import LimitEntry
 from tests.naive import back_off, permits, services
 from tests.naive.back_off_strategies import back_offs
 from tests.naive.eviction_strategies import evictions

@@ -6,8 +6,7 @@ import attrs
 import pytest
 
 from muster_core.config.model import Limits, QueueConfig
-from muster_core.values.configuration.placement_rules import PlacementRule, RuleName
-from muster_core.values.configuration.user_limits import LimitEntry
+from muster_core.values.configuration import LimitEntry, PlacementRule, RuleName
 from tests.naive.limit_strategies import LimitTheme, faults, limited
 from tests.naive.rule_strategies import is_legal
 from tests.naive.test_placement import fixed, tag

@@ -10,12 +10,7 @@ import pytest
 from muster_core.config.model import Acl, Limits, QueueConfig, Settings, Template
 from muster_core.events import AddApp, Configure, RemoveApp
 from muster_core.resources import Resources
-from muster_core.values.configuration.placement_rules import (
-    PlacementFilter,
-    PlacementRule,
-    RuleName,
-)
-from muster_core.values.configuration.user_limits import LimitEntry
+from muster_core.values.configuration import LimitEntry, PlacementFilter, PlacementRule, RuleName
 from tests.naive.story import Story, asks, node
 from tests.naive.test_reasons import queue, tree
 

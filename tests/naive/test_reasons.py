@@ -18,7 +18,7 @@ from muster_core.events import (
     RemoveAsk,
     UpdateNode,
 )
-from muster_core.gangs.definition import GangMode
+from muster_core.gangs import GangMode
 from muster_core.reasons import Code
 from muster_core.resources import Resources
 from tests.naive.figures import UNDEFINED, Figures

@@ -19,7 +19,7 @@ from muster_core.events import (
 )
 from muster_core.reasons import Code
 from muster_core.resources import Resources
-from muster_core.values.configuration.user_limits import LimitEntry
+from muster_core.values.configuration import LimitEntry
 from tests.naive.story import LOOSE, S, Story, asks, gang, kinds, node
 from tests.naive.test_evictions import apps, evicted
 from tests.naive.test_reasons import HIGH, codes, figures, queue, tree

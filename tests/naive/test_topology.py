@@ -6,8 +6,7 @@ import attrs
 
 from muster_core.config.model import Configuration, NodeSortPolicy, QueueConfig, Settings
 from muster_core.events import AddGang, AddNode, Configure, Release, RemoveNode, UpdateNode
-from muster_core.gangs.definition import GangFields, GangMode
-from muster_core.gangs.topology import Topology, TopologyRule
+from muster_core.gangs import GangFields, GangMode, Topology, TopologyRule
 from tests.naive.story import APP, LOOSE, Story, asks, node
 from tests.naive.test_evictions import evicted
 from tests.naive.test_reasons import HIGH, queue, tree

@@ -7,7 +7,7 @@ import attrs
 from muster_core.config.model import Limits, Settings, SortPolicy
 from muster_core.events import AddApp, Apply, Configure, Manifest, PodObject, Release, RemoveAsk
 from muster_core.reasons import Code
-from muster_core.values.configuration.user_limits import LimitEntry
+from muster_core.values.configuration import LimitEntry
 from tests.naive.story import LOOSE, S, Story, asks, gang, kinds, node
 from tests.naive.test_reasons import HIGH, STRICT, codes, figures, queue, tree
 

@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterator
 import attrs
 
 from muster_core.reasons import Code
-from muster_core.values.configuration.user_limits import EVERY_NAME, LimitEntry
+from muster_core.values.configuration import EVERY_NAME, LimitEntry
 from tests.naive.picture import Picture, runs, within
 from tests.naive.state import App, Ask, World, lineage, total_of
 

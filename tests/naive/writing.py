@@ -5,9 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 from muster_core.config.model import Acl, Configuration, QueueConfig, Template
-from muster_core.values.configuration.partition import TypicalAsk
-from muster_core.values.configuration.placement_rules import PlacementFilter, PlacementRule
-from muster_core.values.configuration.user_limits import LimitEntry
+from muster_core.values.configuration import LimitEntry, PlacementFilter, PlacementRule, TypicalAsk
 from muster_core.values.devices import DeviceNeed
 
 

@@ -19,7 +19,7 @@ import click
 import httpx
 from playwright.sync_api import Browser, Error, sync_playwright
 
-from muster.service.access.who import Role
+from muster.service.access import Role
 from tests.actors.serving.served import Served
 from tests.actors.serving.test_tokens import SECRETS, line_of
 from tests.page.browsing import NO_BROWSER, Window, program, start, window

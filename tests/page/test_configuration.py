@@ -9,7 +9,7 @@ from typing import Final
 import pytest
 from playwright.sync_api import Browser, Route, expect
 
-from muster.service.access.who import Role
+from muster.service.access import Role
 from tests.actors.serving.served import Served
 from tests.actors.serving.test_tokens import SECRETS, line_of
 from tests.page.browsing import Window, serving, window

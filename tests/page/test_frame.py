@@ -11,8 +11,8 @@ from typing import Final
 import pytest
 from playwright.sync_api import Browser, Request, Route
 
-from muster.service.access.who import Role
-from muster.service.page.pace import PAUSE
+from muster.service.access import Role
+from muster.service.page.site import PAUSE
 from tests.actors.serving.served import Served
 from tests.actors.serving.test_tokens import SECRETS, line_of
 from tests.page.browsing import Window, window

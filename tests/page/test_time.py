@@ -11,7 +11,7 @@ from urllib.parse import urlencode
 import pytest
 from playwright.sync_api import Browser
 
-from muster.service.reading.looking import as_iso
+from muster.service.queries.reader import as_iso
 from muster.store import StateReader
 from tests.actors.serving.served import Served
 from tests.page.browsing import window

@@ -1,29 +1,31 @@
 """The steps of a batch: messages between the coordinator's machine and the owners of state.
 
 A coordinator (in virtual time, or by a clock) submits events, and says when a batch begins and
-ends; this module does everything in between.
+ends; this module does everything in between. After a batch it also collects which reservations its
+asks did not delay when they got their nodes.
 """
 
 from __future__ import annotations
 
+from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
 from operator import attrgetter
-from typing import TYPE_CHECKING, TypeVar, assert_never, final
+from typing import Final, TypeVar, assert_never, final
 
 import attrs
 import trio
 
-from muster._runtime.mailbox import Interleave, Mailbox
+from muster._runtime.clock import PIECE, PORTION, Pace, slices
 from muster._runtime.owners import (
     ApplicationOwner,
+    EndTask,
     GangOwner,
-    Leave,
+    Interleave,
+    Mailbox,
     Owner,
     QueueOwner,
-    Save,
-    Survey,
+    SendFacts,
+    SendSnapshot,
 )
-from muster._runtime.pace import PIECE, PORTION, Pace, slices
-from muster._runtime.passing import PassedByAsk, passed_by
 from muster._runtime.requests import Examined, Explained, RequestKey
 from muster_core.admission.routes import (
     AnyRoute,
@@ -34,26 +36,51 @@ from muster_core.admission.routes import (
     TellGang,
     TellQueue,
 )
-from muster_core.coordinator.coordinator import CoordinatorMachine
-from muster_core.coordinator.epoch import Closing
-from muster_core.coordinator.instants import pass_time
-from muster_core.decisions import Announced, seconds
+from muster_core.coordinator.coordinator import BatchResult, CoordinatorMachine
+from muster_core.coordinator.plain_scheduler import pass_time
+from muster_core.coordinator.reports import ReportRequests
+from muster_core.decisions import Announced, Kind, seconds
+from muster_core.events import Event
 from muster_core.facts import AppFacts, Facts, GangFacts, QueueFacts
 from muster_core.owners.application import ApplicationMachine
-from muster_core.owners.gang import GangMachine
-from muster_core.owners.messages.gangs import GangReport
-from muster_core.owners.messages.queues import QueueReport
-from muster_core.owners.queue import QueueMachine
+from muster_core.owners.gang import GangMachine, GangReport
+from muster_core.owners.queue import QueueMachine, QueueReport
 from muster_core.reasons import Passed
 from muster_core.snapshots import AppSnapshot, GangSnapshot, QueueSnapshot, Snapshot
-from muster_core.structures.steps import all_at_once, freed, in_order, in_pieces
+from muster_core.structures.steps import Steps, all_at_once, freed, in_order, in_pieces
 
-if TYPE_CHECKING:
-    from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
+PassedByAsk = Mapping[tuple[str, str], tuple[Passed, ...]]
+"""What asks have passed, by application and name; asks that have passed nothing are not in it."""
 
-    from muster_core.coordinator.coordinator import Outcome
-    from muster_core.events import Event
-    from muster_core.structures.steps import Steps
+# Looking up a member of an enum takes ten times as long, and this is done for each decision.
+_BOUND: Final = Kind.BOUND
+_WAITING: Final = Kind.WAITING
+
+
+# OUTLOOK-8
+def passed_reservations(
+    machine: CoordinatorMachine, announced: Sequence[Announced]
+) -> Steps[PassedByAsk]:
+    """Return which reservations the asks that got a node in the last batch did not delay.
+
+    The state tells it of the last batch only, so this comes before the next one.
+
+    Args:
+        machine: The machine, after the batch.
+        announced: The decisions of the batch.
+    """
+    found: dict[tuple[str, str], tuple[Passed, ...]] = {}
+    for piece in in_pieces(announced):
+        yield
+        for one in piece:
+            decision = one.decision
+            if decision.kind is _BOUND or decision.kind is _WAITING:
+                app, ask = decision.app or "", decision.ask or ""
+                key = machine.registry.locate(app)
+                passed = () if key is None else machine.view.passed(key, ask)
+                if passed:
+                    found[app, ask] = passed
+    return found
 
 
 T = TypeVar("T")
@@ -79,7 +106,7 @@ class KeptRequest:
 
 @final
 @attrs.define(eq=False)
-class Decided:
+class DecidedBatch:
     """A batch that was decided, and of which nobody outside has heard.
 
     Attributes:
@@ -129,7 +156,7 @@ class Batches:
 
     Args:
         machine: The machine, which only this task uses.
-        interleave: See :data:`muster._runtime.mailbox.Interleave`.
+        interleave: See :data:`muster._runtime.owners.Interleave`.
         pace: The pace of all tasks of the scheduler.
         announce: Announces the batches that end by themselves, such as those of timers, and frees
             their memory.
@@ -145,7 +172,7 @@ class Batches:
         machine: CoordinatorMachine,
         interleave: Interleave | None,
         pace: Pace,
-        announce: Callable[[Decided], Awaitable[None]],
+        announce: Callable[[DecidedBatch], Awaitable[None]],
         *,
         keeps: bool = False,
         keeps_passed: bool = False,
@@ -199,7 +226,7 @@ class Batches:
             self._heard.clear()
             await self._pace.take(self.machine.end_loading(facts))
 
-    async def run_again(self, at_us: int, events: Sequence[Event]) -> Decided:
+    async def run_again(self, at_us: int, events: Sequence[Event]) -> DecidedBatch:
         """Run a batch that was run before, from what was let in then.
 
         Args:
@@ -255,7 +282,7 @@ class Batches:
         ]
         for number, owner in enumerate(owners, 1):
             owner.mailbox.drain()  # The last commits are not needed any more.
-            owner.mailbox.put(Leave())
+            owner.mailbox.put(EndTask())
             if not number % PORTION:
                 await self._pace.rest()
         # Each owner frees its own memory.
@@ -312,7 +339,7 @@ class Batches:
         if decided is not None:
             await self._announce(decided)
 
-    async def end(self) -> Decided | None:
+    async def end(self) -> DecidedBatch | None:
         """Close the open batch, if any: decide, and send the commits to the owners.
 
         Returns:
@@ -337,8 +364,8 @@ class Batches:
             events, self._events = self._events, []
         passed: PassedByAsk = {}
         if self._keeps_passed:
-            passed = await pace.take(passed_by(machine, outcome.announced), shield=True)
-        return Decided(
+            passed = await pace.take(passed_reservations(machine, outcome.announced), shield=True)
+        return DecidedBatch(
             machine.batches,
             machine.now_us,
             events,
@@ -348,7 +375,7 @@ class Batches:
             passed=passed,
         )
 
-    def _commit(self, outcome: Outcome) -> Steps[None]:
+    def _commit(self, outcome: BatchResult) -> Steps[None]:
         """Send the commits to the owners."""
         # The owners are not woken: each reads its commit before its next message.
         for piece in in_pieces(outcome.apps.items()):
@@ -425,7 +452,7 @@ class Batches:
             if gang.gone:
                 del self._gangs[gang.key]
 
-    async def _hear_applications(self, closing: Closing) -> None:
+    async def _hear_applications(self, closing: ReportRequests) -> None:
         for key, expect in closing.queues.items():
             self._queues[key].mailbox.put(expect, wake=not expect.children)
         await self._tell((self._apps[key].mailbox, close) for key, close in closing.apps.items())
@@ -480,9 +507,9 @@ class Batches:
         apps: Mailbox[AppSnapshot] = Mailbox()
         queues: Mailbox[QueueSnapshot] = Mailbox()
         gangs: Mailbox[GangSnapshot] = Mailbox()
-        await self._tell((app.mailbox, Survey(apps)) for app in self._apps.values())
-        await self._tell((queue.mailbox, Survey(queues)) for queue in self._queues.values())
-        await self._tell((gang.mailbox, Survey(gangs)) for gang in self._gangs.values())
+        await self._tell((app.mailbox, SendSnapshot(apps)) for app in self._apps.values())
+        await self._tell((queue.mailbox, SendSnapshot(queues)) for queue in self._queues.values())
+        await self._tell((gang.mailbox, SendSnapshot(gangs)) for gang in self._gangs.values())
         steps = self.machine.snapshot(
             await _collect(apps, len(self._apps)),
             await _collect(queues, len(self._queues)),
@@ -496,9 +523,9 @@ class Batches:
         apps: Mailbox[AppFacts] = Mailbox()
         queues: Mailbox[QueueFacts] = Mailbox()
         gangs: Mailbox[GangFacts] = Mailbox()
-        await self._tell((app.mailbox, Save(apps)) for app in self._apps.values())
-        await self._tell((queue.mailbox, Save(queues)) for queue in self._queues.values())
-        await self._tell((gang.mailbox, Save(gangs)) for gang in self._gangs.values())
+        await self._tell((app.mailbox, SendFacts(apps)) for app in self._apps.values())
+        await self._tell((queue.mailbox, SendFacts(queues)) for queue in self._queues.values())
+        await self._tell((gang.mailbox, SendFacts(gangs)) for gang in self._gangs.values())
         pace = self._pace
         coordinator = await pace.take(self.machine.facts())
         of_apps = in_order(await _collect(apps, len(self._apps)), attrgetter("identity.key"))

@@ -1,22 +1,26 @@
-"""The entry of a scheduler: a bounded queue from many callers to the coordinator, in order.
+"""The entry of a scheduler, and the ``async with`` block in which all its tasks run.
 
-It works like a memory channel of trio, but costs less: the coordinator is woken once, and then
-takes everything that has come. Each ``put`` lets other tasks run, because a replay of a pipe may
-block the whole program while it waits for the next line.
+The entry is a bounded queue from many callers to the coordinator, in order. It works like a memory
+channel of trio, but costs less: the coordinator is woken once, and then takes everything that has
+come. Each ``put`` lets other tasks run, because a replay of a pipe may block the whole program
+while it waits for the next line.
 """
 
 from __future__ import annotations
 
 from collections import deque
+from collections.abc import AsyncGenerator, Awaitable, Callable
+from contextlib import asynccontextmanager
 from typing import TYPE_CHECKING, Final, Generic, TypeVar, final
 
 import outcome
 import trio
 
-from muster._errors import ClosedSchedulerError
+from muster._errors import BrokenSchedulerError, ClosedSchedulerError
 
 if TYPE_CHECKING:
     from trio.lowlevel import RaiseCancelT
+
 
 T = TypeVar("T")
 
@@ -25,7 +29,7 @@ BOUND: Final = 1024
 
 
 @final
-class Entry(Generic[T]):
+class EntryQueue(Generic[T]):
     """A bounded queue of requests."""
 
     __slots__ = ("_cause", "_is_closed", "_parked", "_taker", "_things")
@@ -50,7 +54,7 @@ class Entry(Generic[T]):
         """
         await trio.lowlevel.checkpoint_if_cancelled()
         if self._is_closed:
-            raise closed(self._cause)
+            raise closed_error(self._cause)
         if len(self._things) >= BOUND:
             await self._put_later(thing)
             return
@@ -77,7 +81,7 @@ class Entry(Generic[T]):
         self._is_closed = True
         self._cause = self._cause or cause
         for task in self._parked:
-            trio.lowlevel.reschedule(task, outcome.Error(closed(self._cause)))
+            trio.lowlevel.reschedule(task, outcome.Error(closed_error(self._cause)))
         self._parked.clear()
         self._wake()
 
@@ -119,7 +123,7 @@ class Entry(Generic[T]):
         return thing
 
 
-def closed(cause: Exception | None = None) -> ClosedSchedulerError:
+def closed_error(cause: Exception | None = None) -> ClosedSchedulerError:
     """Create the error of a call to a closed scheduler.
 
     Args:
@@ -128,3 +132,62 @@ def closed(cause: Exception | None = None) -> ClosedSchedulerError:
     error = ClosedSchedulerError("the scheduler is closed")
     error.__cause__ = cause
     return error
+
+
+@asynccontextmanager
+async def run_for_block(
+    run: Callable[[trio.Nursery, trio.Event], Awaitable[None]],
+    close: Callable[[], None],
+    ready: trio.Event | None = None,
+) -> AsyncGenerator[None, None]:
+    """Run a coordinator for the time of the block.
+
+    Args:
+        run: Runs the coordinator. It gets the nursery for all tasks, and an event to set when
+            everything that was accepted has been carried out.
+        close: Called when the block ends; the coordinator must not accept anything any more.
+
+        ready: The body begins when the coordinator has set it; None: at once.
+
+    Raises:
+        BaseException: The exception that ended the block, or that of a task; unchanged.
+    """
+    leaving: BaseException | None = None
+    try:
+        async with trio.open_nursery() as nursery:
+            done = trio.Event()
+            nursery.start_soon(run, nursery, done)
+            try:
+                if ready is not None:
+                    await ready.wait()
+                yield
+                close()
+                await done.wait()
+            except BaseException as error:  # noqa: BLE001 - it is raised again below
+                leaving = error
+            close()
+            nursery.cancel_scope.cancel()
+    except BaseExceptionGroup as group:
+        leaving = _foremost(group, leaving)
+    if leaving is not None:
+        context = leaving.__context__
+        try:
+            raise leaving
+        finally:
+            # Keep its context: the exception group that contained it did not cause it.
+            leaving.__context__ = context
+            del leaving
+
+
+def _foremost(
+    group: BaseExceptionGroup[BaseException], leaving: BaseException | None
+) -> BaseException:
+    """Return what to raise when tasks have failed and ``leaving`` has ended the body."""
+    failures = [error for error in group.exceptions if not isinstance(error, trio.Cancelled)]
+    if not failures:  # All were cancelled from outside; an error of the body comes first.
+        return group if leaving is None else leaving
+    # What failed only because of another failure says nothing new, such as a second write.
+    failures = [error for error in failures if error.__cause__ not in failures]
+    if len(failures) == 1 or all(isinstance(one, BrokenSchedulerError) for one in failures):
+        return failures[0]
+    return group.derive(failures)

@@ -14,12 +14,20 @@ from typing import TYPE_CHECKING, Final, final
 import trio
 
 from muster._errors import ClosedSchedulerError
-from muster._runtime.announcing.announcer import Announcement, Announcer, Outside
-from muster._runtime.announcing.journal import Blame, JournalWriter, Record
-from muster._runtime.batches import Batches, Decided, KeptRequest
-from muster._runtime.clients.answering import NOWHERE, Answers
-from muster._runtime.clients.binding import Bindings
-from muster._runtime.clients.calls import (
+from muster._runtime.announcer import (
+    Announcement,
+    Announcer,
+    BatchObserver,
+    ForeignErrors,
+    Journal,
+    JournalWriter,
+    ProgramSink,
+    Record,
+)
+from muster._runtime.answers import NOWHERE, Answers, DryRunResult, StateAnswers, try_events
+from muster._runtime.batches import Batches, DecidedBatch, KeptRequest
+from muster._runtime.bindings import Bindings
+from muster._runtime.calls import (
     READINGS,
     Call,
     Changing,
@@ -34,35 +42,21 @@ from muster._runtime.clients.calls import (
     WorkEnded,
     refuse,
 )
-from muster._runtime.clients.observers import Observers
-from muster._runtime.clients.publications import Immediate, Staged
-from muster._runtime.clients.readings import Readings
-from muster._runtime.clients.tracking import Held, TrackedAsk, Tracker
-from muster._runtime.entry import Entry
-from muster._runtime.owners import broken
-from muster._runtime.pace import Pace
-from muster._runtime.timekeeper import Timekeeper
-from muster._runtime.trial import Tried, try_events
+from muster._runtime.clock import Meter, Pace, Timekeeper
+from muster._runtime.entry import EntryQueue
+from muster._runtime.observers import Immediate, Observers, Staged
+from muster._runtime.owners import Interleave, broken_error
+from muster._runtime.tracking import AllocationStatus, TrackedAsk, Tracker
+from muster_core.coordinator.coordinator import CoordinatorMachine
 from muster_core.errors import MusterError, RefusedError
-from muster_core.events import (
-    BindFailed,
-    Configure,
-    Event,
-    Release,
-    RemoveAsk,
-)
+from muster_core.events import BindFailed, Configure, Event, Release, RemoveAsk
+from muster_core.facts import Facts
+from muster_core.snapshots import Statistics
+from muster_core.structures.steps import Steps
 
 if TYPE_CHECKING:
-    from muster._runtime.announcing.companion import Companion
-    from muster._runtime.announcing.journal import Journal
-    from muster._runtime.mailbox import Interleave
-    from muster._runtime.meter import Meter
-    from muster._runtime.storing.storage import Storage
+    from muster._runtime.storage import Storage
     from muster_core.config.model import Configuration
-    from muster_core.coordinator.coordinator import CoordinatorMachine
-    from muster_core.facts import Facts
-    from muster_core.snapshots import Statistics
-    from muster_core.structures.steps import Steps
 
 _TOGETHER: Final = 256
 """How many batches of the start are written in one transaction at most."""
@@ -78,7 +72,7 @@ class LiveCoordinator:
     Args:
         machine: The machine, which only this task uses.
         journal: Receives the decisions, or None.
-        interleave: See :data:`muster._runtime.mailbox.Interleave`.
+        interleave: See :data:`muster._runtime.owners.Interleave`.
         pace: The pace of all tasks of the scheduler.
         entry: The queue of calls and notes.
         timekeeper: Knows the time, and reports when a timer is due.
@@ -103,7 +97,7 @@ class LiveCoordinator:
         journal: Journal | None,
         interleave: Interleave | None,
         pace: Pace,
-        entry: Entry[Call | Note],
+        entry: EntryQueue[Call | Note],
         timekeeper: Timekeeper,
         observers: Observers,
         bindings: Bindings | None,
@@ -112,10 +106,10 @@ class LiveCoordinator:
         storage: Storage | None = None,
         first: Configuration | None = None,
         comes_in: Callable[[Configuration], bool] | None = None,
-        companion: Companion | None = None,
+        companion: BatchObserver | None = None,
         meter: Meter | None = None,
     ) -> None:
-        self._blame = Blame()
+        self._blame = ForeignErrors()
         self._batches = Batches(
             machine,
             interleave,
@@ -140,7 +134,7 @@ class LiveCoordinator:
         #: What was announced so far, if announcing comes later than deciding.
         self._statistics: Statistics | None = None
         self._nursery: trio.Nursery
-        self._outside = Outside(
+        self._outside = ProgramSink(
             JournalWriter(journal, self._blame, pace),
             record,
             observers,
@@ -162,7 +156,7 @@ class LiveCoordinator:
             machine, self._staged or Immediate(), all_bound=bindings is not None
         )
         self._answers = Answers(machine, self._tracker)
-        self._readings = Readings(self._batches, self._tracker, pace)
+        self._readings = StateAnswers(self._batches, self._tracker, pace)
         #: The calls and notes that were taken from the entry and are not answered.
         self._serving: list[Call | Note] = []
         #: How many events were accepted; the index of the next event.
@@ -172,7 +166,7 @@ class LiveCoordinator:
         #: The requests of clients in this batch that have a key.
         self._requests: list[KeptRequest] = []
         #: The allocations that events of this batch end.
-        self._ended: set[Held] = set()
+        self._ended: set[AllocationStatus] = set()
         #: Whether the view contains the effects of all events of callers in this batch.
         self._is_view_current = True
         #: Trials never wait for the threads of others.
@@ -204,7 +198,7 @@ class LiveCoordinator:
         except Exception as error:
             if self._blame.is_for(error):
                 raise
-            raise broken("coordinator", "", self._serving) from error
+            raise broken_error("coordinator", "", self._serving) from error
         finally:
             self._entry.close(self._blame.error)
             for call in (*self._serving, *self._waiting()):
@@ -311,7 +305,7 @@ class LiveCoordinator:
             with self._blame.taken():
                 raise RefusedError(refusal)
 
-    async def _resume(self, bound: Sequence[tuple[TrackedAsk, Held]]) -> None:
+    async def _resume(self, bound: Sequence[tuple[TrackedAsk, AllocationStatus]]) -> None:
         """Resume the work of asks that were bound when the last process ended."""
         if self._bindings is None:
             return
@@ -487,7 +481,7 @@ class LiveCoordinator:
             await self._update_view()
         return guard.refusal(event, self._batches.machine)
 
-    async def _end(self, ask: TrackedAsk, held: Held, event: Event) -> Sequence[Event]:
+    async def _end(self, ask: TrackedAsk, held: AllocationStatus, event: Event) -> Sequence[Event]:
         """Return the event that ends an allocation; nothing if the allocation has ended already.
 
         The name of the ask is not enough: the ask may be bound again by now, or another ask may
@@ -517,7 +511,7 @@ class LiveCoordinator:
     # After the batch has ended
 
     async def _announce(
-        self, decided: Decided | None, calls: Sequence[Changing | Note] = ()
+        self, decided: DecidedBatch | None, calls: Sequence[Changing | Note] = ()
     ) -> None:
         """Announce a batch and answer calls: now, or when the batch is on disk.
 
@@ -565,10 +559,10 @@ class LiveCoordinator:
             return self._batches.machine.statistics()
         return self._statistics
 
-    def _update(self, decided: Decided) -> Steps[list[tuple[TrackedAsk, Held]]]:
+    def _update(self, decided: DecidedBatch) -> Steps[list[tuple[TrackedAsk, AllocationStatus]]]:
         return self._tracker.update(decided.announced, decided.gangs)
 
-    def _start_work(self, ask: TrackedAsk, held: Held) -> None:
+    def _start_work(self, ask: TrackedAsk, held: AllocationStatus) -> None:
         assert self._bindings is not None, "work without a binder"
         self._bindings.start(self._nursery, ask, held)
 
@@ -587,7 +581,7 @@ def _is_atomic(call: Call | Note) -> bool:
     return isinstance(call, Enter) and call.is_atomic
 
 
-def _tried(facts: list[Facts], now_us: int, call: Enter) -> Tried:
+def _tried(facts: list[Facts], now_us: int, call: Enter) -> DryRunResult:
     """Return what would be refused; in a thread, which also frees the facts."""
     return try_events(facts.pop(), now_us, call.events, call.guard, decides=False)
 

@@ -1,27 +1,104 @@
-"""The tasks that own applications, queues and gangs: each passes its messages to its machine."""
+"""The tasks that own applications, queues and gangs, and their mailboxes.
+
+Each task passes its messages to its machine. Any task may put messages into a mailbox; one task
+takes them, always all at once, which makes many messages cheap. A message can be put without waking
+the owner, which then reads it, in its place, when another message wakes it.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Awaitable, Callable
 from typing import TYPE_CHECKING, Generic, Protocol, TypeVar, final
 
 import attrs
+import trio
 
 from muster._errors import BrokenSchedulerError
-from muster._runtime.mailbox import Mailbox
-from muster._runtime.pace import Pace
+from muster._runtime.clock import Pace
 from muster_core.facts import AppFacts, GangFacts, QueueFacts
+from muster_core.owners.app_messages import AppReport, ToApplication
 from muster_core.owners.application import ApplicationMachine
-from muster_core.owners.gang import GangMachine
-from muster_core.owners.messages.from_applications import AppReport
-from muster_core.owners.messages.gangs import GangReport, ToGang
-from muster_core.owners.messages.queues import QueueReport, ToQueue
-from muster_core.owners.messages.to_applications import ToApplication
-from muster_core.owners.queue import QueueMachine
+from muster_core.owners.gang import GangMachine, GangReport, ToGang
+from muster_core.owners.queue import QueueMachine, QueueReport, ToQueue
 from muster_core.snapshots import AppSnapshot, GangSnapshot, QueueSnapshot
+from muster_core.structures.steps import Steps
 
 if TYPE_CHECKING:
-    from muster_core.structures.steps import Steps
+    from trio.lowlevel import RaiseCancelT
+
+
+T = TypeVar("T")
+
+Interleave = Callable[[], Awaitable[None]]
+"""Awaited by an owner before it reads its mailbox; tests use it to change the order of tasks."""
+
+
+@final
+class Mailbox(Generic[T]):
+    """The queue of messages of one task.
+
+    It has no bound of its own. Its size depends on the requests of one batch, which the bounded
+    entry of the scheduler and the batches of callers limit, and on the commits for the owner, at
+    most one for each round of decisions.
+
+    Args:
+        interleave: Awaited before each reading, or None.
+    """
+
+    __slots__ = ("_interleave", "_messages", "_waiter")
+
+    def __init__(self, interleave: Interleave | None = None) -> None:
+        self._messages: list[T] = []
+        self._waiter: trio.lowlevel.Task | None = None
+        self._interleave = interleave
+
+    def __len__(self) -> int:
+        """Return how many messages have not been read."""
+        return len(self._messages)
+
+    def put(self, message: T, *, wake: bool = True) -> None:
+        """Put a message in.
+
+        Args:
+            message: The message.
+            wake: Whether to wake the owner now; otherwise it reads the message with a later one.
+        """
+        self._messages.append(message)
+        if wake and self._waiter is not None:
+            trio.lowlevel.reschedule(self._waiter)
+            self._waiter = None
+
+    def wake(self) -> None:
+        """Wake the owner if there are messages."""
+        if self._waiter is not None and self._messages:
+            trio.lowlevel.reschedule(self._waiter)
+            self._waiter = None
+
+    def drain(self) -> list[T]:
+        """Remove and return the unread messages, when the scheduler ends."""
+        messages, self._messages = self._messages, []
+        return messages
+
+    async def take_all(self) -> list[T]:
+        """Wait until the owner is woken, and take all messages in order.
+
+        If there are messages already, also such as did not wake the owner, this takes them at
+        once: no message can get lost between two calls.
+        """
+        if self._interleave is not None:
+            await self._interleave()
+        if self._messages:
+            await trio.lowlevel.checkpoint()
+        else:
+            self._waiter = trio.lowlevel.current_task()
+            await trio.lowlevel.wait_task_rescheduled(self._abort)
+        messages, self._messages = self._messages, []
+        return messages
+
+    def _abort(self, _: RaiseCancelT) -> trio.lowlevel.Abort:
+        self._waiter = None
+        return trio.lowlevel.Abort.SUCCEEDED
+
 
 F = TypeVar("F")
 F_co = TypeVar("F_co", covariant=True)
@@ -63,7 +140,7 @@ class Machine(Protocol[M_contra, R_co, S_co, F_co]):
         ...
 
 
-class Above(Protocol[R_contra]):
+class ReportSink(Protocol[R_contra]):
     """A mailbox that takes reports, and perhaps other messages."""
 
     def put(self, message: R_contra, /) -> None:
@@ -72,7 +149,7 @@ class Above(Protocol[R_contra]):
 
 @final
 @attrs.frozen
-class Survey(Generic[S]):
+class SendSnapshot(Generic[S]):
     """Tells an owner to send a snapshot of itself to ``reply``."""
 
     reply: Mailbox[S]
@@ -80,7 +157,7 @@ class Survey(Generic[S]):
 
 @final
 @attrs.frozen
-class Save(Generic[F]):
+class SendFacts(Generic[F]):
     """Tells an owner to send its facts for a checkpoint to ``reply``."""
 
     reply: Mailbox[F]
@@ -88,7 +165,7 @@ class Save(Generic[F]):
 
 @final
 @attrs.frozen
-class Leave:
+class EndTask:
     """Tells an owner to end its task, because the scheduler ends."""
 
 
@@ -111,8 +188,8 @@ class Owner(Generic[K_co, M, R, S, F]):
     kind: str
     name: str
     machine: K_co
-    above: Above[R]
-    mailbox: Mailbox[M | Survey[S] | Save[F] | Leave]
+    above: ReportSink[R]
+    mailbox: Mailbox[M | SendSnapshot[S] | SendFacts[F] | EndTask]
     pace: Pace
     in_steps: Callable[[M], Steps[None] | None] | None = None
 
@@ -130,12 +207,12 @@ class Owner(Generic[K_co, M, R, S, F]):
         for message in await self.mailbox.take_all():
             if pace.is_up():
                 await pace.rest()
-            if isinstance(message, Leave):
+            if isinstance(message, EndTask):
                 await pace.take(machine.free(), shield=True)
                 gone = True
-            elif isinstance(message, Survey):
+            elif isinstance(message, SendSnapshot):
                 message.reply.put(machine.snapshot())
-            elif isinstance(message, Save):
+            elif isinstance(message, SendFacts):
                 message.reply.put(machine.facts())
             else:
                 try:
@@ -145,7 +222,7 @@ class Owner(Generic[K_co, M, R, S, F]):
                         continue
                     report = machine.handle(message)
                 except Exception as error:
-                    raise broken(self.kind, self.name, message) from error
+                    raise broken_error(self.kind, self.name, message) from error
                 if report is not None:
                     self.above.put(report)
                     gone = gone or report.gone
@@ -157,7 +234,7 @@ QueueOwner = Owner[QueueMachine, ToQueue, QueueReport, QueueSnapshot, QueueFacts
 GangOwner = Owner[GangMachine, ToGang, GangReport, GangSnapshot, GangFacts]
 
 
-def broken(kind: str, name: str, message: object) -> BrokenSchedulerError:
+def broken_error(kind: str, name: str, message: object) -> BrokenSchedulerError:
     """Create the error for the failure of an owner, which is always a bug."""
     who = f"{kind} {name!r}" if name else kind
     return BrokenSchedulerError(f"the {who} failed on {message!r:.500}")

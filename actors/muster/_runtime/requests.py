@@ -152,7 +152,7 @@ class Explained:
 
 @final
 @attrs.frozen
-class AskWhy:
+class ExplainRequest:
     """Close the batch and return why an ask is not running.
 
     Attributes:
@@ -197,7 +197,7 @@ class Examine:
     reply: Reply[Exception | None]
 
 
-Request = Submit | Settle | Finish | TakeSnapshot | AskWhy | Examine
+Request = Submit | Settle | Finish | TakeSnapshot | ExplainRequest | Examine
 """All requests to the coordinator in virtual time."""
 
 

@@ -2,18 +2,18 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, assert_never, final
+from typing import assert_never, final
 
 import trio
 
-from muster._runtime.announcing.journal import Blame
+from muster._runtime.announcer import ForeignErrors
 from muster._runtime.batches import Batches
-from muster._runtime.entry import Entry
-from muster._runtime.owners import broken
-from muster._runtime.pace import Pace
+from muster._runtime.clock import Pace
+from muster._runtime.entry import EntryQueue
+from muster._runtime.owners import broken_error
 from muster._runtime.requests import (
-    AskWhy,
     Examine,
+    ExplainRequest,
     Finish,
     Request,
     Settle,
@@ -22,9 +22,7 @@ from muster._runtime.requests import (
     refuse_unanswered,
 )
 from muster_core.errors import RefusedError
-
-if TYPE_CHECKING:
-    from muster_core.facts import Facts
+from muster_core.facts import Facts
 
 
 # FEED-12
@@ -44,8 +42,8 @@ class VirtualCoordinator:
         self,
         batches: Batches,
         pace: Pace,
-        entry: Entry[Request],
-        blame: Blame,
+        entry: EntryQueue[Request],
+        blame: ForeignErrors,
         facts: Facts | None = None,
     ) -> None:
         self._batches = batches
@@ -75,7 +73,7 @@ class VirtualCoordinator:
         except Exception as error:
             if self._blame.is_for(error):
                 raise
-            raise broken("coordinator", "", self._serving) from error
+            raise broken_error("coordinator", "", self._serving) from error
         finally:
             self._entry.close()
             if self._serving is not None:
@@ -107,7 +105,9 @@ class VirtualCoordinator:
                     await self._pace.rest()
         await self._batches.end_and_announce()
 
-    async def _serve(self, request: Settle | Finish | TakeSnapshot | AskWhy | Examine) -> None:
+    async def _serve(
+        self, request: Settle | Finish | TakeSnapshot | ExplainRequest | Examine
+    ) -> None:
         batches = self._batches
         match request:
             case Settle(at_us, reply):
@@ -125,7 +125,7 @@ class VirtualCoordinator:
             case TakeSnapshot(reply):
                 await batches.end_and_announce()
                 reply.give(await batches.snapshot())
-            case AskWhy(app, ask, with_facts, reply):
+            case ExplainRequest(app, ask, with_facts, reply):
                 await batches.end_and_announce()
                 reply.give(await batches.explain(app, ask, with_facts=with_facts))
             case Examine(examiner, reply):

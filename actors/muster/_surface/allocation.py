@@ -1,21 +1,31 @@
-"""What an allocation is for a program, in trio and in asyncio alike."""
+"""Allocations, and the binders that start and end their work.
+
+An allocation is the same for a program in trio and in asyncio; its handle in trio is here, too.
+"""
 
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from contextlib import AbstractAsyncContextManager
-from typing import TYPE_CHECKING, Final, Literal
+from collections.abc import AsyncGenerator, Callable, Mapping
+from contextlib import AbstractAsyncContextManager, asynccontextmanager, suppress
+from typing import Final, Literal, Protocol, final
 
+import trio
 from typing_extensions import override
 
+from muster._errors import (
+    AllocationEndedError,
+    AllocationLostError,
+    ClosedSchedulerError,
+    PreemptedError,
+)
+from muster._runtime.calls import Client, EndAllocation, raise_closed
+from muster._runtime.entry import closed_error
+from muster._runtime.tracking import AllocationStatus, Closed, TrackedAsk
+from muster_core.decisions import Reason
 from muster_core.errors import EventError
 from muster_core.events import Exit, Outcome, Work
-
-if TYPE_CHECKING:
-    from collections.abc import Mapping
-
-    from muster_core.decisions import Reason
-    from muster_core.resources import Resources
+from muster_core.resources import Resources
 
 
 class Allocation(ABC):
@@ -160,3 +170,206 @@ def outcome_of(outcome: Outcome | str) -> Outcome:
     except ValueError:
         msg = f"outcome: {outcome!r}: there are {', '.join(Outcome)}"
         raise EventError(msg) from None
+
+
+BIND_TIMEOUT_S: Final = 30.0
+"""The default for how long a binder may take to start the work of an ask, in seconds."""
+
+BIND_ATTEMPTS: Final = 3
+"""The default for how often in a row an ask may end as ``bind_failed``."""
+
+
+class Binder(Protocol):
+    """An object of a program that does the work of bound asks, in trio or in asyncio.
+
+    A binder that raises or takes long affects only its own asks: the scheduler continues.
+    """
+
+    async def run(self, allocation: Allocation, started: Callable[[], None], /) -> None:
+        """Do the work of one allocation, in a task of its own.
+
+        When this returns, the work has ended: the allocation is released, as completed. When it
+        raises :class:`muster.WorkFailedError`, alone or in a group, the work has failed: the
+        allocation is released as failed, with the message of the error, and the ask is pending
+        again if it has a retry left. When it raises another exception, the work could not be
+        started: the allocation is released as ``bind_failed``, and the ask is pending again, or
+        removed if that was the last of ``bind_attempts``. :class:`muster.NotStartedError` does not
+        count as an attempt.
+
+        The task is cancelled if the allocation ends in another way (preempted, reclaimed,
+        removed, its node lost, its ``run_for`` over, or the scheduler closed), or if ``started``
+        was not called in time. :attr:`Allocation.ending` then says why. The task should end the
+        work, and may take some time for that: the same ask does not run again before this has
+        returned, but other asks may use the node.
+
+        :func:`muster.open_scheduler` runs it as a task of trio. With
+        :func:`muster.asyncio.open_scheduler` it is a task of the program's loop, with the context
+        variables of the task that opened the scheduler.
+
+        Args:
+            allocation: The allocation.
+            started: To call when the work has started, from this task or another one of the same
+                thread; ``bound`` does not return before. Further calls do nothing.
+        """
+        ...
+
+
+class ResumingBinder(Binder, Protocol):
+    """A binder that can find work again that it started before the program was restarted.
+
+    Pass it wherever a :class:`Binder` is expected: the method ``resume`` is optional, and is used
+    if it is there.
+    """
+
+    async def resume(self, allocation: Allocation, started: Callable[[], None], /) -> None:
+        """Go on with the work of an allocation that was bound when an earlier program ended.
+
+        It is called instead of :meth:`run`, with the same meaning of returning, raising and being
+        cancelled, and with the same time to call ``started``. If the work cannot be found, raise:
+        then the allocation is released as ``bind_failed``, and the work begins again.
+
+        Args:
+            allocation: The allocation, as it was.
+            started: To call when the work was found.
+        """
+        ...
+
+
+_FOR_OTHERS: Final = frozenset({Reason.PREEMPTED, Reason.RECLAIMED})
+_FOR_GOOD: Final = frozenset({Reason.COMPLETED, Reason.REMOVED, Reason.CANCELLED})
+
+# Looking up a member of an enum takes ten times as long.
+_COMPLETED: Final = Outcome.COMPLETED
+_FAILED: Final = Reason.FAILED
+
+
+@final
+class TrioAllocation(Allocation):
+    """An allocation in trio: the same as any, but :meth:`running` yields a cancel scope."""
+
+    def __init__(self, client: Client, tracked: TrackedAsk, held: AllocationStatus) -> None:
+        super().__init__(
+            app=tracked.app,
+            ask=tracked.name,
+            node=held.node,
+            queue=tracked.queue,
+            resources=tracked.resources,
+            gang=tracked.gang,
+            number=held.number,
+            peers=held.peers,
+            step=held.step,
+            work=tracked.work,
+            kept=client.keeps,
+            devices=dict(held.devices),
+        )
+        self._client = client
+        self._tracked = tracked
+        self._held = held
+        #: How many calls of :meth:`release` have succeeded or are running: these do not end bodies.
+        self._releases = 0
+        #: The function that ends each body of :meth:`running`.
+        self._bodies: list[Callable[[Reason | Closed | None], None]] = []
+
+    @property
+    @override
+    def ending(self) -> Reason | Literal["closing"] | None:
+        ending = self._held.why_ending()
+        return "closing" if isinstance(ending, Closed) else ending
+
+    @override
+    async def release(
+        self,
+        outcome: Outcome | str = _COMPLETED,
+        message: str | None = None,
+        exited: Exit | None = None,
+    ) -> bool:
+        """Release the allocation: its work has ended; see :meth:`muster.Allocation.release`."""
+        checked = outcome_of(outcome)
+        self._releases += 1
+        try:
+            return await self._end(checked, message, exited)
+        except BaseException:
+            # The release failed. The bodies now get an end that they have ignored meanwhile.
+            self._releases -= 1
+            for cut_short in self._bodies:
+                cut_short(self._held.ended.value)
+            raise
+
+    async def _end(
+        self,
+        outcome: Outcome = _COMPLETED,
+        message: str | None = None,
+        exited: Exit | None = None,
+    ) -> bool:
+        call = EndAllocation(self._tracked, self._held, outcome, message, exited)
+        return await self._client.call(call, call.answer)
+
+    @override
+    async def ended(self) -> Reason:
+        """Wait until the allocation has ended; see :meth:`muster.Allocation.ended`."""
+        await trio.lowlevel.checkpoint()
+        while True:
+            match self._held.ended.value:
+                case None:
+                    await self._held.ended.changed()
+                case Closed():
+                    await raise_closed()
+                case reason:
+                    return reason
+
+    @override
+    @asynccontextmanager
+    async def running(self) -> AsyncGenerator[trio.CancelScope, None]:
+        """Run the body of an ``async with`` block while the allocation lasts.
+
+        Yields:
+            The cancel scope of the body.
+
+        Raises:
+            AllocationLostError: See :meth:`Allocation.running`.
+            AllocationEndedError: See :meth:`Allocation.running`.
+            ClosedSchedulerError: See :meth:`Allocation.running`.
+        """
+        ended = self._held.ended
+        #: Why the body is cut short; empty if it is not.
+        ends: list[Reason | Closed] = []
+        scope = trio.CancelScope()
+        is_over = False
+
+        def cut_short(end: Reason | Closed | None) -> None:
+            if end is not None and not self._releases and not is_over:
+                ends.append(end)
+                scope.cancel()
+
+        with scope, ended.heard_by(cut_short):
+            if ended.value is not None:
+                ends.append(ended.value)
+                scope.cancel()
+            self._bodies.append(cut_short)
+            try:
+                await trio.lowlevel.checkpoint()
+                yield scope
+            finally:
+                is_over = True
+                self._bodies.remove(cut_short)
+                if ended.value is None:
+                    with trio.CancelScope(shield=True), suppress(ClosedSchedulerError):
+                        await self._end()
+        if ends and (scope.cancelled_caught or self._is_lost(ends[0])):
+            raise self._cut_short(ends[0])
+
+    def _is_lost(self, end: Reason | Closed) -> bool:
+        """Return whether the allocation was lost, so that its work must be done again."""
+        if end is _FAILED:
+            return not self._held.for_good
+        return isinstance(end, Reason) and end not in _FOR_GOOD
+
+    def _cut_short(self, end: Reason | Closed) -> Exception:
+        if isinstance(end, Closed):
+            return closed_error()
+        msg = f"the allocation of {self.app}/{self.ask} on {self.node} ended: {end.value}"
+        if self._held.message is not None:
+            msg += f": {self._held.message}"
+        if end in _FOR_OTHERS:
+            return PreemptedError(msg, end)
+        return (AllocationLostError if self._is_lost(end) else AllocationEndedError)(msg, end)

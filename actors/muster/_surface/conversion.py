@@ -20,14 +20,14 @@ from muster.feeds import (
     parse,
     read_raw,
 )
-from muster.feeds._encodings.raw import MAX_DEPTH, trouble
+from muster.feeds._raw import MAX_DEPTH, problem_of_value
 from muster_core.config import default_configuration
 from muster_core.config.model import Configuration
 from muster_core.errors import ConfigError, EventError, Problem
 from muster_core.events import Configure, Event
 from muster_core.resources import Resources
-from muster_core.values.gang_names import canonical_gang
-from muster_core.values.quantities import has_parts
+from muster_core.values.names import canonical_gang
+from muster_core.values.resources import has_parts
 
 Amounts: TypeAlias = Mapping[str, int | float | str]
 """Amounts by type, as in a feed: ``{"vcore": 2, "memory": "4Gi"}`` is two cores and four
@@ -72,7 +72,7 @@ def event_of_map(written: Mapping[str, object]) -> Event:
         msg = f"at: {written['at']!r}: events of a running scheduler have no time of their own"
         raise EventError(msg)
     raw = _raw(written)
-    problem = trouble(raw)
+    problem = problem_of_value(raw)
     (item,) = parse([RawEvent(0, None, cast("Raw", raw), problem)])
     match item.content:
         case Refused(message):

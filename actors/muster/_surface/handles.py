@@ -1,11 +1,17 @@
-"""The handles of applications, asks and gangs."""
+"""The handles of applications, asks and gangs.
+
+The optional arguments of an ask are declared once, for all methods that add asks. When an ask
+starts is found out on a copy of the state.
+"""
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Final, final
+from collections.abc import Mapping, Sequence
+from typing import Final, TypedDict, final
 
+import attrs
 import trio
-from typing_extensions import override
+from typing_extensions import Unpack, override
 
 from muster._errors import (
     AskFailedError,
@@ -15,22 +21,96 @@ from muster._errors import (
     GangRemovedError,
     GangTimedOutError,
 )
-from muster._runtime.clients.calls import TrackAsk, TrackGang, Why, WithdrawAsk
-from muster._runtime.clients.client import Client, raise_closed
-from muster._runtime.clients.tracking import AskStatus, Closed, Held, TrackedAsk
-from muster._runtime.pace import PIECE, slices
-from muster._surface.ask_options import check_options
+from muster._runtime.calls import Client, TrackAsk, TrackGang, Why, WithdrawAsk, raise_closed
+from muster._runtime.clock import PIECE, slices
+from muster._runtime.requests import Explained
+from muster._runtime.tracking import AllocationStatus, AskStatus, Closed, TrackedAsk
+from muster._surface.allocation import TrioAllocation
 from muster._surface.conversion import Amounts, event_of, gang_name
-from muster._surface.foretelling import foretold_beside
-from muster._surface.trio_allocation import TrioAllocation
+from muster_core.coordinator.plain_scheduler import forecast
 from muster_core.decisions import Reason
 from muster_core.reasons import Explanation
 from muster_core.snapshots import AskPlace
 
-if TYPE_CHECKING:
-    from typing_extensions import Unpack
 
-    from muster._surface.ask_options import AskOptions
+class AskOptions(TypedDict, total=False):
+    """The options of an ask. Each is optional; None is the same as leaving it out.
+
+    Attributes:
+        priority: The priority; default 0.
+        priority_class: The priority class, which gives the ask its priority.
+        gang: The gang that the ask is a member of.
+        annotations: Annotations about its gang.
+        node: The only node on which the ask may run.
+        selector: Attributes that the node must have.
+        run_for: The ask completes by itself this long after it was bound, in seconds or as a
+            duration such as ``1m30s``.
+        estimate: How long the ask is expected to take, in seconds or as a duration; it plans and
+            ends nothing. Default: ``run_for``, else the ``estimate.default`` of its queue.
+        retries: How often the ask is tried again after its work has failed; default 0.
+        command: What is to run for it: a program with its arguments, or a text for the shell. It
+            is kept and shown, as are the next two; a binder may run it.
+        env: Environment variables for the command.
+        workdir: The working folder of the command.
+        devices: The devices that the ask needs, as in a feed: ``{"gpu": 2}`` is two whole ones,
+            ``{"gpu": {"milli": 250}}`` a quarter of one. The resources may be empty beside them.
+    """
+
+    priority: int | None
+    priority_class: str | None
+    gang: str | None
+    annotations: Mapping[str, str] | None
+    node: str | None
+    selector: Mapping[str, str] | None
+    run_for: float | str | None
+    estimate: float | str | None
+    retries: int | None
+    command: Sequence[str] | str | None
+    env: Mapping[str, str] | None
+    workdir: str | None
+    devices: Mapping[str, object] | None
+
+
+_NAMES: Final = tuple(AskOptions.__annotations__)
+
+
+def check_options(method: str, options: Mapping[str, object]) -> None:
+    """Refuse unknown options, as Python does for keyword arguments in a signature.
+
+    Args:
+        method: The name of the called method.
+        options: The options that it was called with.
+
+    Raises:
+        TypeError: If an option is unknown.
+    """
+    for name in options:
+        if name not in _NAMES:
+            msg = (
+                f"{method}() got an unexpected keyword argument {name!r}; "
+                f"options of an ask are {', '.join(_NAMES)}"
+            )
+            raise TypeError(msg)
+
+
+def with_forecast(explained: Explained) -> Explanation | None:
+    """Return why an ask is not running, with a forecast if the state was taken for one."""
+    explanation, facts = explained.explanation, explained.facts
+    if explanation is None or explanation.outlook is None or facts is None:
+        return explanation
+    made = forecast(facts, explanation.app, explanation.ask)
+    return attrs.evolve(explanation, outlook=attrs.evolve(explanation.outlook, forecast=made))
+
+
+async def with_forecast_in_thread(explained: Explained) -> Explanation | None:
+    """Do the same in a thread, so that a running scheduler goes on.
+
+    A caller that is cancelled does not wait for the thread.
+    """
+    if explained.facts is None:
+        return explained.explanation
+    return await trio.to_thread.run_sync(with_forecast, explained, abandon_on_cancel=True)
+
 
 # Looking up a member of an enum takes ten times as long.
 _BOUND: Final = AskPlace.BOUND
@@ -151,7 +231,7 @@ class Ask:
             await trio.lowlevel.checkpoint()
         return self._tracked
 
-    def _held(self, tracked: TrackedAsk, status: AskStatus) -> Held | None:
+    def _held(self, tracked: TrackedAsk, status: AskStatus) -> AllocationStatus | None:
         """Return the allocation that :meth:`bound` returns, or None if it must wait.
 
         Raises:
@@ -210,14 +290,14 @@ class Ask:
             await trio.lowlevel.checkpoint()
             return None  # The ask is removed; another ask may have its name by now.
         call = Why(self.app, self.name, forecast)
-        return await foretold_beside(await self._client.call(call, call.answer))
+        return await with_forecast_in_thread(await self._client.call(call, call.answer))
 
     @override
     def __repr__(self) -> str:
         return f"<Ask {self.app}/{self.name}>"
 
 
-def _check_not_failed(name: str, held: Held | None) -> None:
+def _check_not_failed(name: str, held: AllocationStatus | None) -> None:
     """Check the last allocation of an ask that is gone.
 
     Raises:

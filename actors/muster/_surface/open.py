@@ -13,36 +13,29 @@ from typing import TYPE_CHECKING, Final, cast, final, get_args
 import attrs
 
 from muster._errors import ClosedSchedulerError
-from muster._runtime.block import run_for_block
-from muster._runtime.clients.binding import Bindings, Work
-from muster._runtime.clients.calls import Call, Note, TimeIsUp
-from muster._runtime.clients.client import Client
-from muster._runtime.clients.observers import Observers
-from muster._runtime.clients.tracking import Held, TrackedAsk
-from muster._runtime.clock import Clock, TrioClock, WallClock
-from muster._runtime.entry import Entry
+from muster._runtime.announcer import BatchObserver, Journal, Record
+from muster._runtime.bindings import Bindings, Work
+from muster._runtime.calls import Call, Client, Note, TimerDue
+from muster._runtime.clock import Clock, Meter, Pace, Timekeeper, TrioClock, WallClock
+from muster._runtime.entry import EntryQueue, run_for_block
 from muster._runtime.live_coordinator import LiveCoordinator
-from muster._runtime.pace import Pace
-from muster._runtime.storing.options import Durability, StoreOptions
-from muster._runtime.timekeeper import Timekeeper
-from muster._surface.binder import BIND_ATTEMPTS, BIND_TIMEOUT_S, Binder
+from muster._runtime.observers import Observers
+from muster._runtime.owners import Interleave
+from muster._runtime.store_options import Durability, StoreOptions
+from muster._runtime.tracking import AllocationStatus, TrackedAsk
+from muster._surface.allocation import BIND_ATTEMPTS, BIND_TIMEOUT_S, Binder, TrioAllocation
 from muster._surface.context import opens_in
 from muster._surface.conversion import Config, configuration_of
 from muster._surface.scheduler import Scheduler
-from muster._surface.trio_allocation import TrioAllocation
 from muster_core.config import default_configuration
+from muster_core.config.model import Configuration
 from muster_core.coordinator.coordinator import CoordinatorMachine
 from muster_core.errors import EventError, MusterError
-from muster_core.values.quantities import parse_duration
+from muster_core.snapshots import Statistics
+from muster_core.values.resources import parse_duration
 
 if TYPE_CHECKING:
-    from muster._runtime.announcing.companion import Companion
-    from muster._runtime.announcing.journal import Journal, Record
-    from muster._runtime.mailbox import Interleave
-    from muster._runtime.meter import Meter
-    from muster._runtime.storing.storage import Storage
-    from muster_core.config.model import Configuration
-    from muster_core.snapshots import Statistics
+    from muster._runtime.storage import Storage
 
 _DAY_US: Final = 86_400_000_000
 
@@ -162,7 +155,7 @@ async def open_parts(  # noqa: PLR0913 - all that a program or a service may cho
     record: Record | None,
     store: StoreOptions | None,
     interleave: Interleave | None,
-    companion: Companion | None = None,
+    companion: BatchObserver | None = None,
     meter: Meter | None = None,
     comes_in: Callable[[Configuration, int], bool] | None = None,
 ) -> AsyncGenerator[Parts, None]:
@@ -175,7 +168,7 @@ async def open_parts(  # noqa: PLR0913 - all that a program or a service may cho
     """
     _check_limits(bind_timeout, bind_attempts)
     configuration = configuration_of(config, partition)
-    entry: Entry[Call | Note] = Entry()
+    entry: EntryQueue[Call | Note] = EntryQueue()
     observers = Observers()
     pace = Pace()
     client = Client(entry, pace, keeps=store is not None)
@@ -186,7 +179,9 @@ async def open_parts(  # noqa: PLR0913 - all that a program or a service may cho
             await entry.put(note)
 
     def work_of(run: _Run) -> Work:
-        async def work(ask: TrackedAsk, held: Held, started: Callable[[], None]) -> None:
+        async def work(
+            ask: TrackedAsk, held: AllocationStatus, started: Callable[[], None]
+        ) -> None:
             await run(TrioAllocation(client, ask, held), started)
 
         return work
@@ -197,7 +192,7 @@ async def open_parts(  # noqa: PLR0913 - all that a program or a service may cho
         return Bindings(work_of(binder.run), bind_timeout, tell, resumed)
 
     async def ring() -> None:
-        await tell(TimeIsUp())
+        await tell(TimerDue())
 
     wanted = None if config is None else configuration.partition
     async with _storage(store, wanted, clock, pace) as (used_clock, storage):
@@ -237,7 +232,7 @@ async def _storage(
         yield TrioClock() if clock is None else clock, None
         return
     used = WallClock() if clock is None else clock
-    from muster._runtime.storing.storage import open_storage  # noqa: PLC0415 - only who keeps state
+    from muster._runtime.storage import open_storage  # noqa: PLC0415 - only who keeps state
 
     async with open_storage(options, partition, used, pace) as storage:
         yield used, storage

@@ -2,17 +2,20 @@
 
 from __future__ import annotations
 
+from collections.abc import AsyncGenerator, Callable, Mapping
 from contextlib import asynccontextmanager
-from typing import TYPE_CHECKING, final
+from typing import final
 
-from muster._runtime.announcing.journal import Blame, JournalWriter
-from muster._runtime.batches import Batches, Decided
-from muster._runtime.block import run_for_block
-from muster._runtime.entry import Entry
-from muster._runtime.pace import Pace
+from muster._runtime.announcer import ForeignErrors, Journal, JournalWriter
+from muster._runtime.batches import Batches, DecidedBatch
+from muster._runtime.clock import Pace
+from muster._runtime.entry import EntryQueue, run_for_block
+from muster._runtime.owners import Interleave
 from muster._runtime.requests import (
-    AskWhy,
     Examine,
+    Examined,
+    Explained,
+    ExplainRequest,
     Finish,
     Reply,
     Request,
@@ -21,21 +24,14 @@ from muster._runtime.requests import (
     TakeSnapshot,
 )
 from muster._runtime.virtual_coordinator import VirtualCoordinator
-from muster._surface.foretelling import foretold
+from muster._surface.handles import with_forecast
 from muster_core.config import default_configuration
+from muster_core.config.model import Configuration, QueueConfig
 from muster_core.coordinator.coordinator import CoordinatorMachine
-
-if TYPE_CHECKING:
-    from collections.abc import AsyncGenerator, Callable, Mapping
-
-    from muster._runtime.announcing.journal import Journal
-    from muster._runtime.mailbox import Interleave
-    from muster._runtime.requests import Examined, Explained
-    from muster_core.config.model import Configuration, QueueConfig
-    from muster_core.events import Event
-    from muster_core.facts import Facts
-    from muster_core.reasons import Explanation
-    from muster_core.snapshots import ReservationSnapshot, Snapshot, Statistics
+from muster_core.events import Event
+from muster_core.facts import Facts
+from muster_core.reasons import Explanation
+from muster_core.snapshots import ReservationSnapshot, Snapshot, Statistics
 
 
 @final
@@ -47,7 +43,7 @@ class Simulation:
     receives the decisions.
     """
 
-    def __init__(self, machine: CoordinatorMachine, entry: Entry[Request]) -> None:
+    def __init__(self, machine: CoordinatorMachine, entry: EntryQueue[Request]) -> None:
         self._machine = machine
         self._entry = entry
 
@@ -176,8 +172,8 @@ class Simulation:
             ClosedSchedulerError: If the scheduler is closed before it answers.
         """
         reply: Reply[Explained] = Reply()
-        await self._entry.put(AskWhy(app, ask, forecast, reply))
-        return foretold(await reply.wait())
+        await self._entry.put(ExplainRequest(app, ask, forecast, reply))
+        return with_forecast(await reply.wait())
 
     async def examine(self, examiner: Callable[[Examined], None]) -> None:
         """Close the batch and call a function with the whole state.
@@ -245,11 +241,11 @@ async def open_simulation(
     """
     first = default_configuration() if configuration is None else configuration
     machine = CoordinatorMachine(first if facts is None else facts.configuration)
-    entry: Entry[Request] = Entry()
-    pace, blame = Pace(), Blame()
+    entry: EntryQueue[Request] = EntryQueue()
+    pace, blame = Pace(), ForeignErrors()
     writer = JournalWriter(journal, blame, pace)
 
-    async def announce(decided: Decided) -> None:
+    async def announce(decided: DecidedBatch) -> None:
         await writer.write(decided.announced)
         await decided.let_go(pace)
 

@@ -7,13 +7,17 @@ program's loop, or as a guest in that loop (:class:`Mode`). Errors and messages 
 
 from __future__ import annotations
 
-from muster._surface.allocation import Allocation
-from muster._surface.binder import Binder, ResumingBinder
-from muster.asyncio._decisions import Decisions
-from muster.asyncio._handles import Application, Ask, AsyncioAllocation, Gang
-from muster.asyncio._link import Mode
+from muster._surface.allocation import Allocation, Binder, ResumingBinder
+from muster.asyncio._links import Mode
 from muster.asyncio._open import open_scheduler
-from muster.asyncio._scheduler import Scheduler
+from muster.asyncio._scheduler import (
+    Application,
+    Ask,
+    AsyncioAllocation,
+    Decisions,
+    Gang,
+    Scheduler,
+)
 
 __all__ = [
     "Allocation",

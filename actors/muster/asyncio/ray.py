@@ -15,21 +15,17 @@ from typing import TYPE_CHECKING, Never, TypeVar, final
 
 import muster.ray
 from muster._surface.context import opens_in
-from muster.asyncio._block import open_bridge
-from muster.asyncio._jobs import Following, HostBooks, in_host, run_in_host
-from muster.asyncio._link import Mode
-from muster.asyncio._mirror import Mirror, called
-from muster.ray._binder import Reserve, terms_of
-from muster.ray._cluster import EVERY_NODE
-from muster.ray._orders import Work
+from muster.asyncio._bridge import Bridge, StartNotice, in_host, open_bridge, run_in_host
+from muster.asyncio._links import Mode
+from muster.asyncio._scheduler import HostScheduler, Mirror, Scheduler, bridged
+from muster.ray import Result
+from muster.ray._cluster import EVERY_NODE, Reserve, terms_of
+from muster.ray._runs import RunOutcome
+from muster.ray._work import Work
+from muster_core.events import Exit, Outcome as OutcomeOfWork
 
 if TYPE_CHECKING:
     from muster._surface.allocation import Allocation
-    from muster.asyncio._bridge import Bridge
-    from muster.asyncio._scheduler import Scheduler
-    from muster.ray import Result
-    from muster.ray._runs import Outcome
-    from muster_core.events import Exit, Outcome as OutcomeOfWork
 
 __all__ = ["Cluster", "RayBinder", "connect"]
 
@@ -42,8 +38,8 @@ class Cluster(Mirror[muster.ray.Cluster]):
 
     __repr__ = object.__repr__
 
-    survivors = called(muster.ray.Cluster.survivors)
-    end = called(muster.ray.Cluster.end)
+    survivors = bridged(muster.ray.Cluster.survivors)
+    end = bridged(muster.ray.Cluster.end)
 
     @property
     def is_connected(self) -> bool:
@@ -74,8 +70,8 @@ class Cluster(Mirror[muster.ray.Cluster]):
             every: How often to look at the nodes, in seconds.
             started: Called when the first nodes are there.
         """
-        status = Following(in_host(self._bridge, started))
-        books = HostBooks(self._bridge, scheduler)
+        status = StartNotice(in_host(self._bridge, started))
+        books = HostScheduler(self._bridge, scheduler)
 
         async def follow() -> None:
             await self._inner.follow(books, every=every, task_status=status)
@@ -147,7 +143,7 @@ class RayBinder:
         )
 
     async def _to_its_end(
-        self, allocation: Allocation, run: Callable[[], Awaitable[Outcome]]
+        self, allocation: Allocation, run: Callable[[], Awaitable[RunOutcome]]
     ) -> None:
         name = f"{allocation.app}/{allocation.ask}"
 

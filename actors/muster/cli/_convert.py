@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import click
 
+from muster.cli._inputs import Instant, as_time, since_option, span_of
 from muster.cli._options import (
     FILE,
     STDOUT,
@@ -16,7 +17,6 @@ from muster.cli._options import (
     name_of,
     print_json,
 )
-from muster.cli._sources import Instant, as_time, since_option, span_of
 from muster.export import Exported, export
 from muster.feeds import Encoding, FeedError, convert, is_directory, origin_of
 from muster.figures.text import counted

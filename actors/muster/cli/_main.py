@@ -15,7 +15,7 @@ from typing_extensions import override
 
 from muster._version import __version__
 from muster.cli._options import INTERRUPTED, UNUSABLE, complain, example
-from muster_core.values.nearest import did_you_mean
+from muster_core.values.names import did_you_mean
 
 # COMMAND-8
 PIPE_CLOSED: Final = 141
@@ -36,21 +36,23 @@ _OFFLINE: Final = (
 )
 _COMMANDS: Final = {
     **{name: (f"muster.cli._{name}", "command") for name in _OFFLINE},
-    "run": ("muster.cli._submission.run", "command"),
-    "get": ("muster.cli._clients.get", "command"),
-    "submit": ("muster.cli._submission.submit", "command"),
-    "why": ("muster.cli._clients.why", "command"),
-    "logs": ("muster.cli._clients.logs", "command"),
-    "cancel": ("muster.cli._clients.changes", "cancel"),
-    "drain": ("muster.cli._clients.changes", "drain"),
-    "config": ("muster.cli._clients.config", "command"),
-    "decisions": ("muster.cli._clients.decisions", "command"),
+    "validate": ("muster.cli._check", "validate_command"),
+    "token": ("muster.cli._serve", "token_command"),
+    "run": ("muster.cli._submission", "run_command"),
+    "get": ("muster.cli._resource_commands", "command"),
+    "submit": ("muster.cli._submission", "submit_command"),
+    "why": ("muster.cli._explain", "why_command"),
+    "logs": ("muster.cli._streams", "logs_command"),
+    "cancel": ("muster.cli._resource_commands", "cancel"),
+    "drain": ("muster.cli._resource_commands", "drain"),
+    "config": ("muster.cli._config", "command"),
+    "decisions": ("muster.cli._streams", "decisions_command"),
 }
 """For each command its module, and its name there."""
 
 
 @final
-class Commands(click.Group):
+class CommandGroup(click.Group):
     """The subcommands, each in a module of its own."""
 
     @override
@@ -96,7 +98,7 @@ fish it is zsh_source and fish_source.
 
 # COMMAND-10
 @click.command(
-    cls=Commands,
+    cls=CommandGroup,
     context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 100},
     epilog=_EPILOG,
 )

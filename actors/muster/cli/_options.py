@@ -1,21 +1,26 @@
-"""Options, argument types and output functions that several commands share."""
+"""Options, argument types, exit statuses and messages that several commands share.
+
+Every command imports this module, so it imports neither rich nor the readers of feeds.
+"""
 
 from __future__ import annotations
 
 import json
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Generator
+from contextlib import contextmanager
 from enum import StrEnum
 from typing import TYPE_CHECKING, Any, Final, TypeVar, final
 
 import click
 
 from muster_core.errors import QuantityError
-from muster_core.values.quantities import parse_duration
+from muster_core.values.resources import parse_duration
 
 if TYPE_CHECKING:
     from muster.feeds import FeedError
     from muster.replay import FeedWarning
+
 
 Function = TypeVar("Function", bound=Callable[..., Any])
 
@@ -145,3 +150,31 @@ def printable(text: str) -> str:
     return "".join(
         char if char.isprintable() else char.encode("unicode_escape").decode() for char in text
     )
+
+
+@final
+class MissingPackageError(click.ClickException):
+    """A package is missing that a command needs."""
+
+    exit_code = UNUSABLE
+
+
+# ACCESS-22
+@contextmanager
+def require_extra(extra: str) -> Generator[None]:
+    """Import what an extra installs, or say how to install it.
+
+    Args:
+        extra: The name of the extra.
+
+    Raises:
+        MissingPackageError: If a package is missing.
+    """
+    try:
+        yield
+    except ModuleNotFoundError as error:
+        missing = (error.name or "").partition(".")[0]
+        if missing in {"", "muster", "muster_core"}:
+            raise
+        told = f"the package {missing} is missing: pip install '.[{extra}]' in a checkout of Muster"
+        raise MissingPackageError(told) from None

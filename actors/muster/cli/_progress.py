@@ -15,15 +15,7 @@ from rich.live import Live
 from rich.progress_bar import ProgressBar
 from rich.table import Table
 
-from muster.feeds import (
-    FeedItem,
-    FeedOrigin,
-    RawEvent,
-    date_text,
-    parse,
-    read_events,
-    read_feed,
-)
+from muster.feeds import FeedItem, FeedOrigin, RawEvent, date_text, parse, read_events, read_feed
 from muster.figures.text import counted, measured, percent
 from muster_core.decisions import MICROSECONDS
 
@@ -58,7 +50,7 @@ class _Readable(Protocol):
     def read1(self, size: int, /) -> bytes: ...
 
 
-class Counters(Protocol):
+class ProgressCounters(Protocol):
     """The counters that the line shows; another thread reads them."""
 
     @property
@@ -83,7 +75,7 @@ class Counters(Protocol):
 
 
 @final
-class Measured:
+class CountedFile:
     """A file that counts the bytes read from it.
 
     Attributes:
@@ -106,7 +98,7 @@ class Measured:
 
 
 @final
-class Progress:
+class ProgressLine:
     """A line on standard error that shows progress.
 
     On a terminal it is drawn again and again. Elsewhere, such as in the log of a batch job, a new
@@ -123,7 +115,7 @@ class Progress:
 
     def __init__(
         self,
-        counters: Counters,
+        counters: ProgressCounters,
         *,
         shown: bool,
         below: Callable[[Console], tuple[int, RenderableType]] | None = None,
@@ -134,7 +126,7 @@ class Progress:
         self._console = Console(stderr=True)
         self._shown = shown
         self._every_s = every_s
-        self._files: list[Measured] = []
+        self._files: list[CountedFile] = []
 
     def line(self) -> AbstractContextManager[object]:
         """Return a context in which the line is shown; another thread draws it."""
@@ -188,7 +180,7 @@ class Progress:
             return
         path = Path(file)
         with path.open("rb") as stream:
-            measured = Measured(file, stream, path.stat().st_size)
+            measured = CountedFile(file, stream, path.stat().st_size)
             self._files.append(measured)
             yield from read_events(measured, logs=logs)
 

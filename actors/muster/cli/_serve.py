@@ -1,9 +1,13 @@
-"""``muster serve``: run Muster as a service."""
+"""``muster serve`` and ``muster token``: the service, and the tokens of its users.
+
+The options about commands that run on this machine, and on a cluster of Ray, are added to those of
+``muster serve``, each group with its own reader.
+"""
 
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping, MutableMapping, Sequence
 from getpass import getuser
 from pathlib import Path
 from typing import Any, Final, TypeVar
@@ -12,21 +16,206 @@ import attrs
 import click
 import trio
 
-from muster.cli._engines.ray import ray_options, take_ray
-from muster.cli._extras import needing
-from muster.cli._local.flags import local_options, take_local
-from muster.cli._options import UNUSABLE, complain, example
-from muster.service.logs.writing import LogWriter
-from muster.service.options import Limits, ServeOptions
+from muster.cli._options import UNUSABLE, complain, example, require_extra
+from muster.service.access import (
+    ABSENT,
+    ROLES,
+    TokensError,
+    append,
+    listed_groups,
+    mint,
+    principal_of,
+)
+from muster.service.logs import LogWriter
+from muster.service.options import Limits, LocalOptions, RayOptions, ServeOptions
 from muster_core.errors import MusterError, QuantityError
-from muster_core.values.quantities import parse_duration
-
-_LOG: Final = logging.getLogger("muster.service")
+from muster_core.values.devices import MOST_DEVICES
+from muster_core.values.resources import parse_duration
 
 Function = TypeVar("Function", bound=Callable[..., Any])
 
-_FILE: Final = click.Path(path_type=Path)
+_PREFIX: Final = "ray_"
+
+
+def _labels(
+    _context: click.Context, _parameter: click.Parameter, values: Sequence[str]
+) -> tuple[tuple[str, str], ...]:
+    """Read labels: ``LABEL=VALUE``.
+
+    Raises:
+        click.BadParameter: If one is written otherwise, or a label is there twice.
+    """
+    labels: dict[str, str] = {}
+    for value in values:
+        label, mark, wanted = value.partition("=")
+        if not label or not mark or not wanted:
+            msg = f"{value!r}: must be LABEL=VALUE"
+            raise click.BadParameter(msg)
+        if label in labels:
+            msg = f"{value!r}: the label {label} is there twice"
+            raise click.BadParameter(msg)
+        labels[label] = wanted
+    return tuple(labels.items())
+
+
+_RAY_OPTIONS: Final = (
+    click.option(
+        "--ray-address",
+        metavar="ADDRESS",
+        help="With --run ray: the cluster, such as 10.0.0.1:6379. [default: auto, the one that "
+        "runs on this machine]",
+    ),
+    click.option(
+        "--ray-namespace",
+        metavar="NAME",
+        help="With --run ray: the namespace of the commands in Ray. [default: muster]",
+    ),
+    click.option(
+        "--ray-python",
+        type=click.Path(path_type=Path),
+        metavar="FILE",
+        help="With --run ray: the Python that speaks to Ray: it has ray, and the version of "
+        "Python that the cluster has. [default: the one of the service]",
+    ),
+    click.option(
+        "--ray-node-name",
+        metavar="LABEL",
+        help="With --run ray: the label of Ray's nodes that has their names. [default: their ids]",
+    ),
+    click.option(
+        "--ray-select",
+        multiple=True,
+        callback=_labels,
+        metavar="LABEL=VALUE",
+        help="With --run ray: use nodes with this label only; may be given several times.",
+    ),
+    click.option(
+        "--ray-warm",
+        type=click.IntRange(min=0),
+        default=0,
+        show_default=True,
+        metavar="N",
+        help="With --run ray: how many workers are started on each node in advance.",
+    ),
+    click.option(
+        "--ray-detached/--no-ray-detached",
+        default=None,
+        help="With --run ray: whether commands outlive the service, and are found again at its "
+        "next start. [default: with --state]",
+    ),
+    click.option(
+        "--ray-output",
+        type=click.Path(path_type=Path),
+        metavar="DIR",
+        help="With --run ray: the folder, on each node, for what commands write. [default: Ray's "
+        "own logs]",
+    ),
+)
+
+
+def ray_options(function: Function) -> Function:
+    """Add the options about commands that run on a cluster of Ray."""
+    for option in reversed(_RAY_OPTIONS):
+        function = option(function)
+    return function
+
+
+def take_ray(values: MutableMapping[str, Any], grace_s: float) -> RayOptions:
+    """Take the values of these options out of those of a command.
+
+    Args:
+        values: The values of all options.
+        grace_s: How long a command may take to end, in seconds.
+    """
+    given = [one.name for one in attrs.fields(RayOptions) if f"{_PREFIX}{one.name}" in values]
+    return RayOptions(**{name: values.pop(f"{_PREFIX}{name}") for name in given}, grace_s=grace_s)
+
+
+_DEFAULT: Final = LocalOptions()
 _SECOND_US: Final = 1_000_000
+
+
+def _local_seconds(_context: click.Context, _parameter: click.Parameter, value: str) -> float:
+    """Read a time: seconds, or a duration such as ``30s``.
+
+    Raises:
+        click.BadParameter: If it is none.
+    """
+    try:
+        return parse_duration(value) / _SECOND_US
+    except QuantityError as error:
+        raise click.BadParameter(str(error)) from None
+
+
+_LOCAL_OPTIONS: Final = (
+    click.option(
+        "--log-bytes",
+        type=click.IntRange(min=0),
+        default=_DEFAULT.log_bytes,
+        show_default=True,
+        metavar="BYTES",
+        help="With --run local: how much output of each start of an ask is kept.",
+    ),
+    click.option(
+        "--grace",
+        "grace_s",
+        default=f"{_DEFAULT.grace_s:g}s",
+        show_default=True,
+        callback=_local_seconds,
+        metavar="TIME",
+        help="With --run local or ray: how long a command may take to end before it is killed.",
+    ),
+    click.option(
+        "--end-jobs",
+        is_flag=True,
+        help="With --run local: end the commands with the service, instead of leaving them to the "
+        "next start.",
+    ),
+    click.option(
+        "--no-node",
+        is_flag=True,
+        help="With --run local: do not add this machine as a node at the first start.",
+    ),
+    click.option(
+        "--gpus",
+        type=click.IntRange(0, MOST_DEVICES),
+        metavar="N",
+        help="With --run local: how many GPUs this machine has as a node; 0 for none. Otherwise "
+        "nvidia-smi and rocm-smi are asked.",
+    ),
+    click.option(
+        "--no-cgroups",
+        is_flag=True,
+        help="With --run local: do not run each command in a cgroup of its own, which limits it to "
+        "what its ask asks for.",
+    ),
+)
+
+
+def local_options(function: Function) -> Function:
+    """Add the options about commands that run on this machine."""
+    for option in reversed(_LOCAL_OPTIONS):
+        function = option(function)
+    return function
+
+
+def take_local(values: MutableMapping[str, Any]) -> LocalOptions:
+    """Take the values of these options out of those of a command.
+
+    Raises:
+        click.UsageError: If they contradict each other.
+    """
+    values["adds_node"] = not values.pop("no_node")
+    values["uses_cgroups"] = not values.pop("no_cgroups")
+    if values["gpus"] is not None and not values["adds_node"]:
+        msg = "--gpus is about the node that --no-node does not add: leave out one of them"
+        raise click.UsageError(msg)
+    return LocalOptions(**{one.name: values.pop(one.name) for one in attrs.fields(LocalOptions)})
+
+
+_LOG: Final = logging.getLogger("muster.service")
+
+_FILE: Final = click.Path(path_type=Path)
 
 _LIMITS: Final = (
     ("body_bytes", "BYTES", "The longest body of a request."),
@@ -219,8 +408,8 @@ def command(context: click.Context, /, **values: object) -> None:
     Exit status: 0 when it ended as it was told, 2 if it could not start or go on.
     """
     options = _options(values)
-    with needing("serve"):
-        from muster.service.running.combinations import problems_of  # noqa: PLC0415 - of the extra
+    with require_extra("serve"):
+        from muster.service.startup_checks import problems_of  # noqa: PLC0415 - of the extra
     problems = problems_of(options)
     if problems:
         for problem in problems:
@@ -249,8 +438,8 @@ def _options(values: Mapping[str, Any]) -> ServeOptions:
 
 def _run(options: ServeOptions) -> bool:
     """Run the service; return whether it has ended as it was told."""
-    with needing("serve"):
-        from muster.service.running.signals import Signals  # noqa: PLC0415 - of the extra
+    with require_extra("serve"):
+        from muster.service.process import Signals  # noqa: PLC0415 - of the extra
         from muster.service.serve import serve  # noqa: PLC0415 - of the extra
 
     with Signals() as signals:
@@ -277,3 +466,51 @@ def _tell(addresses: Sequence[str]) -> None:
         _LOG.info("listening on %s", address, extra={"fields": {"what": "change"}})
         if address.startswith("unix:"):
             _LOG.info("commands find it with MUSTER_SERVER=%s", address)
+
+
+@click.group("token")
+def token_command() -> None:
+    """Make tokens for muster serve."""
+
+
+@token_command.command(
+    "new", epilog=example("muster token new ci --role submitter --user ci --tokens tokens")
+)
+@click.argument("name")
+@click.option(
+    "--role",
+    type=click.Choice([*ROLES]),
+    required=True,
+    help="What its holder may do: read, submit as a user, or everything.",
+)
+@click.option("--user", metavar="USER", help="The user as whom a submitter submits.")
+@click.option(
+    "--groups", default=ABSENT, metavar="G1,G2", help="The groups of the user, with commas."
+)
+@click.option(
+    "--tokens",
+    "path",
+    type=click.Path(path_type=Path, dir_okay=False),
+    metavar="FILE",
+    help="Add it to this file, which is made if it is missing.",
+)
+@click.pass_context
+def new(
+    context: click.Context, name: str, role: str, user: str | None, groups: str, path: Path | None
+) -> None:
+    """Make a token, and print it once; the file has only its digest.
+
+    A running server takes it after SIGHUP, or at once with --watch. Exit status: 0, or 2 if
+    something is wrong.
+    """
+    try:
+        who = principal_of(name, role, user, listed_groups(groups))
+        secret, token = mint(who)
+        if path is None:
+            complain(f"add this line to the file of tokens: {token.line()}")
+        else:
+            append(path, token)
+    except (ValueError, TokensError) as error:
+        complain(str(error))
+        context.exit(UNUSABLE)
+    click.echo(secret)

@@ -19,14 +19,14 @@ from muster.cli._options import (
     format_option,
     print_json,
 )
+from muster.cli._output import Column, console_of, tables_of
 from muster.cli._progress import clock
-from muster.cli._tables import Column, console_of, tables_of
 from muster.feeds import FeedError, KeptFeed
 from muster.figures.text import counted
 from muster.replay import Check
 from muster.store import Checkpoint, StateReader, Summary
-from muster.store._meta import iso
-from muster.store._verify import verify
+from muster.store._reader import verify
+from muster.store._rows import iso
 from muster.store._writer import StateWriter
 from muster_core.decisions import MICROSECONDS, seconds
 

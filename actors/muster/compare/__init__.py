@@ -11,17 +11,8 @@ Everywhere, ``a`` is the first side and ``b`` the second::
 from __future__ import annotations
 
 from muster.compare._comparison import Comparison
-from muster.compare._log import Logged, is_decision, read_decisions
+from muster.compare._inputs import Logged, events_of, is_decision, read_decisions
 from muster.compare._map import Warned, as_map
-from muster.compare._one_feed import (
-    LeftOut,
-    noting,
-    others,
-    sides_of,
-    sides_of_kept,
-    unconfigured,
-)
-from muster.compare._readable import events_of
 from muster.compare._result import (
     MOST_JOBS,
     MOST_PRIORITIES,
@@ -39,7 +30,17 @@ from muster.compare._result import (
     Refusals,
     Version,
 )
-from muster.compare._sides import FeedSide, LogSide, Side
+from muster.compare._sides import (
+    FeedSide,
+    LeftOut,
+    LogSide,
+    Side,
+    noting,
+    others,
+    sides_of,
+    sides_of_kept,
+    unconfigured,
+)
 
 __all__ = [
     "MOST_JOBS",

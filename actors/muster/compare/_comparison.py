@@ -1,29 +1,267 @@
-"""The comparison: advance all sides together, from instant to instant."""
+"""The comparison: advance all sides together, from instant to instant.
+
+It compares the streams of decisions as they come, finds their first difference, and lists the
+refused events with the side that refused each.
+"""
 
 from __future__ import annotations
 
+from collections import deque
 from collections.abc import Callable, Iterator, Sequence
 from functools import partial
 from itertools import zip_longest
-from typing import Final, final
+from typing import Final, TypeAlias, final
 
 import attrs
 
-from muster.compare._accounts.account import Account
-from muster.compare._accounts.jobs import Job, Matches
-from muster.compare._accounts.priorities import ranges
-from muster.compare._accounts.refusals import RefusalBook
+from muster.compare._account import SideAccount, ranges
+from muster.compare._jobs import ComparedJob, Matches
 from muster.compare._result import (
+    MOST_REFUSALS,
     Compared,
     FirstDifference,
     PriorityRow,
     QueueRow,
+    Refusals,
     Version,
 )
 from muster.compare._sides import Side
-from muster.compare._streams import Parting, Streams
 from muster.replay import Remark
-from muster_core.decisions import Announced, Kind
+from muster_core.decisions import Announced, Decision, Kind
+
+_Queues: TypeAlias = dict[object, deque[Remark]]
+"""The refusals of an instant, by index or by message."""
+
+
+@final
+class _List:
+    """The refusals of one side: their number, how many are of ends, and the first of them."""
+
+    def __init__(self) -> None:
+        self.number = 0
+        self.ends = 0
+        self.first: list[Remark] = []
+
+    def add(self, remark: Remark, *, is_end: bool) -> None:
+        """Count a refusal."""
+        self.number += 1
+        self.ends += is_end
+        if len(self.first) < MOST_REFUSALS:
+            self.first.append(remark)
+
+
+@final
+class RefusalBook:
+    """Compares the refusals of both sides, instant by instant.
+
+    Attributes:
+        totals: How many refusals each side has.
+
+    Args:
+        in_step: Whether both sides have the same events: then the index identifies a refused
+            event, otherwise the message does.
+    """
+
+    def __init__(self, *, in_step: bool) -> None:
+        self.totals = [0, 0]
+        self._in_step = in_step
+        self._open: tuple[_Queues, _Queues] = ({}, {})
+        #: The indexes of refused events of this instant that end the work of an ask.
+        self._ends: tuple[set[int], set[int]] = (set(), set())
+        self._alone = (_List(), _List())
+        self._both = 0
+        self._first_both: list[tuple[Remark, Remark]] = []
+
+    def add(self, side: int, remark: Remark, *, is_end: bool) -> None:
+        """Record that side 0 or 1 has refused an event at the current instant.
+
+        Args:
+            side: The side.
+            remark: The refusal.
+            is_end: Whether the event would have ended the work of an ask.
+        """
+        self.totals[side] += 1
+        if is_end:
+            self._ends[side].add(remark.index)
+        key = remark.index if self._in_step else remark.message
+        self._open[side].setdefault(key, deque()).append(remark)
+
+    def compare(self) -> None:
+        """Compare the refusals of both sides at the instant that ends."""
+        a, b = self._open
+        for key, remarks in a.items():
+            others = b.get(key, deque())
+            while remarks and others:
+                self._match(remarks.popleft(), others.popleft())
+        for queues, ends, alone in zip(self._open, self._ends, self._alone, strict=True):
+            left = [remark for remarks in queues.values() for remark in remarks]
+            for remark in sorted(left, key=lambda one: one.index):
+                alone.add(remark, is_end=remark.index in ends)
+            queues.clear()
+            ends.clear()
+
+    def _match(self, a: Remark, b: Remark) -> None:
+        self._both += 1
+        if len(self._first_both) < MOST_REFUSALS:
+            self._first_both.append((a, b))
+
+    def refusals(self) -> Refusals:
+        """Return the refusals so far."""
+        a, b = self._alone
+        return Refusals(
+            both=self._both,
+            only_a=a.number,
+            only_b=b.number,
+            first_both=tuple(self._first_both),
+            first_a=tuple(a.first),
+            first_b=tuple(b.first),
+            ends_a=a.ends,
+            ends_b=b.ends,
+        )
+
+
+# Looking up a member of an enum takes ten times as long, and this is done for each decision.
+_CONFIG: Final = Kind.CONFIG
+_WARNING: Final = Kind.WARNING
+_QUEUE_PRIORITY: Final = Kind.QUEUE_PRIORITY
+_RESERVED: Final = Kind.RESERVED
+
+
+@final
+@attrs.frozen
+class Divergence:
+    """The first difference of two streams.
+
+    Attributes:
+        same: How many earlier decisions are the same.
+        a: The next decision of one stream, or None if it has none at this instant.
+        b: The next decision of the other stream, likewise.
+    """
+
+    same: int
+    a: Announced | None
+    b: Announced | None
+
+
+@final
+class _Stream:
+    """Selects the decisions of one side that count.
+
+    Those about a configuration do not, nor do reservations: they are plans, and what comes of them
+    shows in what runs.
+    """
+
+    def __init__(self) -> None:
+        self._config_index: int | None = None
+        #: Whether the last decision was about a configuration, or there was none yet.
+        self._after_config = True
+
+    def counts(self, decision: Decision) -> bool:
+        """Return whether a decision counts; call it for each decision in order.
+
+        When a configuration comes into force, a decision reports it, and its warnings follow
+        with the index of the same event. One that is in force from the start has its warnings
+        before all other decisions.
+        """
+        if decision.kind is _CONFIG:
+            self._after_config, self._config_index = True, decision.index
+            return False
+        if (
+            self._after_config
+            and decision.kind is _WARNING
+            and decision.index == self._config_index
+        ):
+            return False
+        self._after_config = False
+        # COMMAND-26
+        return decision.kind is not _RESERVED
+
+
+@final
+class _Race:
+    """Two streams of decisions that are the same up to their first difference.
+
+    Attributes:
+        same: How many decisions are the same so far.
+        parting: Their first difference, or None.
+    """
+
+    def __init__(self) -> None:
+        self.same = 0
+        self.parting: Divergence | None = None
+        self._open: tuple[deque[Announced], deque[Announced]] = (deque(), deque())
+
+    def add(self, side: int, announced: Announced) -> None:
+        """Add a decision of side 0 or 1; after the first difference, do nothing."""
+        if self.parting is None:
+            self._open[side].append(announced)
+
+    def compare(self, *, is_all: bool) -> None:
+        """Compare the decisions added so far; see :meth:`Streams.compare`."""
+        a, b = self._open
+        while a and b and is_same(a[0], b[0]):
+            a.popleft()
+            b.popleft()
+            self.same += 1
+        if (a and b) or (is_all and (a or b)):
+            self.parting = Divergence(self.same, a[0] if a else None, b[0] if b else None)
+            a.clear()
+            b.clear()
+
+
+@final
+class Streams:
+    """Compares the decisions of two sides; changes of ``currentPriority`` separately.
+
+    It keeps only the decisions that one side has made ahead of the other.
+    """
+
+    def __init__(self) -> None:
+        self._sides = (_Stream(), _Stream())
+        self._decisions = _Race()
+        self._priorities = _Race()
+
+    @property
+    def first(self) -> Divergence | None:
+        """The first difference of the other decisions, or None."""
+        return self._decisions.parting
+
+    @property
+    def first_priority(self) -> Divergence | None:
+        """The first difference of the changes of ``currentPriority``, or None."""
+        return self._priorities.parting
+
+    @property
+    def same(self) -> int:
+        """How many decisions of both kinds are the same before their first difference."""
+        return self._decisions.same + self._priorities.same
+
+    def feed(self, side: int, decisions: Sequence[Announced]) -> None:
+        """Add decisions of side 0 or 1."""
+        stream = self._sides[side]
+        for announced in decisions:
+            if stream.counts(announced.decision):
+                is_priority = announced.decision.kind is _QUEUE_PRIORITY
+                (self._priorities if is_priority else self._decisions).add(side, announced)
+
+    def compare(self, *, is_all: bool) -> None:
+        """Compare the decisions added so far.
+
+        Args:
+            is_all: Whether the instant is complete, so that a decision that only one side has
+                is a difference.
+        """
+        self._decisions.compare(is_all=is_all)
+        self._priorities.compare(is_all=is_all)
+
+
+def is_same(one: Announced, other: Announced) -> bool:
+    """Return whether two decisions of one instant are the same, apart from index and line."""
+    mine, theirs = one.decision, other.decision
+    return mine == theirs or attrs.evolve(mine, index=None, line=None) == attrs.evolve(
+        theirs, index=None, line=None
+    )
+
 
 # Looking up a member of an enum takes ten times as long, and this is done for each decision.
 _REJECTED: Final = Kind.REJECTED
@@ -54,7 +292,7 @@ class _Pair:
         if self.first_priority is None and self.streams.first_priority is not None:
             self.first_priority = self._difference(self.streams.first_priority)
 
-    def _difference(self, parting: Parting) -> FirstDifference:
+    def _difference(self, parting: Divergence) -> FirstDifference:
         """Return the first difference, at the earlier of the two decisions."""
         instants = [one.at_us for one in (parting.a, parting.b) if one is not None]
         at_us = min(instants)
@@ -77,7 +315,7 @@ class _Pair:
             elsewhere = self._sides[1 - number].find(app, ask, instead)
         return Version(announced, index, line, elsewhere)
 
-    def compared(self, a: Account, b: Account) -> Compared:
+    def compared(self, a: SideAccount, b: SideAccount) -> Compared:
         """Return the result."""
         refused_a, refused_b = self.refusals.totals
         asks = a.asks_by_priority()
@@ -126,7 +364,7 @@ class Comparison:
         self._sides = (a, *others)
         self._pairs = [_Pair((a, other), in_step=in_step) for other in others]
         self._accounts = [
-            Account(side.machine, partial(self._close, number), side.costs)
+            SideAccount(side.machine, partial(self._close, number), side.costs)
             for number, side in enumerate(self._sides)
         ]
         #: The last instant with an event or decision of each side: a timer that fires without
@@ -149,7 +387,7 @@ class Comparison:
         else:
             yield from ((pair, 0) for pair in self._pairs)
 
-    def _close(self, number: int, job: Job) -> None:
+    def _close(self, number: int, job: ComparedJob) -> None:
         for pair, place in self._of(number):
             pair.matches.closed(place, job)
 

@@ -8,7 +8,6 @@ from typing import TypeAlias, final
 
 import attrs
 
-from muster.compare._one_feed import LeftOut
 from muster.compare._result import (
     Compared,
     Elsewhere,
@@ -19,6 +18,7 @@ from muster.compare._result import (
     Refusals,
     Version,
 )
+from muster.compare._sides import LeftOut
 from muster_core.decisions import seconds
 
 Number: TypeAlias = "int | float | None"

@@ -1,26 +1,112 @@
-"""The sides of a comparison: a feed that is replayed, or a decision log that is read."""
+"""The sides of a comparison: a feed that is replayed, or a decision log that is read.
+
+One feed is read once for several sides with different configurations. A side also says why an ask was
+tried before another one.
+"""
 
 from __future__ import annotations
 
+import pickle
 from array import array
 from bisect import bisect_right
 from collections.abc import Iterable, Iterator, Sequence
-from typing import Protocol, final
+from itertools import tee
+from pathlib import Path
+from typing import Final, Protocol, final
 
-from muster.compare._asks import find_ask
-from muster.compare._log import Logged
+import attrs
+
+from muster.compare._inputs import Logged, events_of
 from muster.compare._result import Elsewhere
-from muster.compare._turns import why_first
-from muster.feeds import Expect, FeedItem, Refused, Settle
+from muster.feeds import Expect, FeedItem, FeedOrigin, KeptFeed, RawEvent, Refused, Settle, parse
 from muster.replay import Beginning, Census, Costs, beginning_of
-from muster.replay._plainly import let_in_plainly
+from muster.replay._driver import submit_item_directly
 from muster_core.config.model import Configuration
 from muster_core.coordinator.coordinator import CoordinatorMachine
-from muster_core.coordinator.plain import PlainScheduler
-from muster_core.decisions import Announced
+from muster_core.coordinator.plain_scheduler import PlainScheduler
+from muster_core.decisions import Announced, Kind
 from muster_core.errors import RefusedError
-from muster_core.events import AddApp, Apply, BindFailed, Configure, Event, PodObject, Release
+from muster_core.events import (
+    AddApp,
+    Apply,
+    BindFailed,
+    Configure,
+    Event,
+    PodObject,
+    Release,
+    UpdateNode,
+)
 from muster_core.facts import Facts
+from muster_core.owners.asks import Ask
+from muster_core.reasons import Code
+
+
+def find_ask(machine: CoordinatorMachine, app: str, name: str) -> Ask | None:
+    """Return an ask in any state, or None if it does not exist."""
+    key = machine.registry.locate(app)
+    return None if key is None else machine.view.apps[key].find(name)
+
+
+_PLACEMENTS: Final = frozenset({Kind.ASSIGNED, Kind.BOUND})
+_UNDOABLE: Final = _PLACEMENTS | {
+    Kind.WAITING,
+    Kind.GANG_SATISFIED,
+    Kind.APP_STATE,
+    Kind.QUEUE_PRIORITY,
+    Kind.RESERVED,
+}
+
+
+def why_first(
+    scheduler: PlainScheduler, undone: Sequence[Announced], app: str, ask: str
+) -> str | None:
+    """Return why another ask was placed before the given one was tried.
+
+    After a batch, the asks that it placed no longer compete, and the nodes are taken. So this
+    works on a copy of the scheduler: it undoes the binds from that decision on, and makes all
+    nodes unschedulable. Both asks are then pending, as they were.
+
+    Args:
+        scheduler: The scheduler, between two batches; it does not change.
+        undone: The decisions of the last batch, from the one that placed the other ask.
+        app: The application of the ask that was not placed.
+        ask: Its name.
+
+    Returns:
+        The code, a colon, and a sentence that names the other ask and what puts it first; None
+        if the other ask was not before it, or the batch has decisions that cannot be undone.
+    """
+    placed = undone[0].decision
+    if placed.kind not in _PLACEMENTS or {one.decision.kind for one in undone} - _UNDOABLE:
+        return None
+    bound = _named(undone, Kind.BOUND)
+    if not set(_named(undone, Kind.WAITING)) <= set(bound):
+        return None
+    before = pickle.loads(pickle.dumps(scheduler, pickle.HIGHEST_PROTOCOL))
+    assert isinstance(before, PlainScheduler)
+    for node in scheduler.machine.view.nodes.nodes:
+        before.submit(UpdateNode(node, schedulable=False))
+    for name in bound:
+        before.submit(BindFailed(*name))
+    before.settle()
+    explanation = before.explain(app, ask)
+    if explanation is None or explanation.first != f"{placed.app}/{placed.ask}":
+        return None
+    return next(
+        (str(reason) for reason in explanation.reasons if reason.code is Code.NOT_YOUR_TURN), None
+    )
+
+
+def _named(decisions: Sequence[Announced], kind: Kind) -> list[tuple[str, str]]:
+    """Return the asks of all decisions of a kind."""
+    return [
+        (one.decision.app, one.decision.ask)
+        for one in decisions
+        if one.decision.kind is kind
+        and one.decision.app is not None
+        and one.decision.ask is not None
+    ]
+
 
 _Place = tuple[int | None, int | None]
 """An index in a feed or log, and a line."""
@@ -201,7 +287,7 @@ class FeedSide:
     def _let_in(self, item: FeedItem) -> bool:
         """Submit an item to the scheduler; return whether it has closed the batch."""
         self._census.saw(item)
-        let_in_plainly(self._scheduler, item)
+        submit_item_directly(self._scheduler, item)
         if isinstance(item.content, Settle | Expect):
             return True
         apps = _apps_of(item.content)
@@ -365,3 +451,129 @@ class LogSide:
     def find(self, _app: str, _ask: str, _instead: Announced | None, /) -> None:
         """Return None: a log does not know the state of an ask."""
         return
+
+
+@final
+@attrs.frozen
+class LeftOut:
+    """A ``configure`` event that is left out because another configuration is in force.
+
+    Attributes:
+        index: Its index in the feed, from 0.
+        line: Its line, from 1, or None if the encoding has no lines.
+        partition: The partition that it names, or None.
+    """
+
+    index: int
+    line: int | None
+    partition: str | None
+
+
+def sides_of(
+    raws: Iterable[RawEvent],
+    configurations: Sequence[Configuration | None],
+    *,
+    name: str = "the feed",
+    base: Path | None = None,
+    left_out: list[LeftOut] | None = None,
+    origin: FeedOrigin | None = None,
+) -> tuple[FeedSide, ...]:
+    """Return the sides of one feed under several configurations.
+
+    A given configuration is in force from the start. Every ``configure`` event of the feed is
+    then left out on that side, valid or not, because it would replace this configuration. The
+    feed is read once, while all sides advance. If none of it can be read as an event, reading
+    its end raises a :class:`muster.feeds.FeedError`.
+
+    Args:
+        raws: The feed, from :func:`muster.feeds.read_raw`.
+        configurations: One for each side; None where the feed configures it.
+        name: The name of the feed, for errors.
+        base: The folder to which ``file`` in a ``configure`` event is relative; None for the
+            working folder.
+        left_out: Gets the events that are left out.
+        origin: Gets the origin of time of the feed, or None.
+    """
+    noted: list[LeftOut] = [] if left_out is None else left_out
+    copies = tee(_marked(raws, name, base, noted, origin), len(configurations))
+
+    def side(
+        configuration: Configuration | None, copy: Iterator[tuple[FeedItem, bool]]
+    ) -> FeedSide:
+        keeps = configuration is None
+        return FeedSide((item for item, marked in copy if keeps or not marked), configuration)
+
+    return tuple(map(side, configurations, copies))
+
+
+# COMMAND-30
+def unconfigured(
+    raws: Iterable[RawEvent],
+    *,
+    name: str,
+    base: Path | None,
+    left_out: list[LeftOut],
+    origin: FeedOrigin,
+) -> Iterator[FeedItem]:
+    """Yield a feed without its ``configure`` events; see :func:`sides_of`."""
+    return (item for item, marked in _marked(raws, name, base, left_out, origin) if not marked)
+
+
+# COMMAND-15
+def sides_of_kept(
+    kept: KeptFeed,
+    configurations: Sequence[Configuration | None],
+    left_out: list[LeftOut],
+) -> tuple[FeedSide, ...]:
+    """Return the sides of a state directory under several configurations.
+
+    If it begins with a checkpoint, all sides do, and a given configuration comes in right then.
+
+    Args:
+        kept: The state directory.
+        configurations: As for :func:`sides_of`.
+        left_out: Gets the ``configure`` events that are left out.
+
+    Raises:
+        RefusedError: If a configuration cannot replace the one that is in force at the beginning.
+    """
+    copies = tee(noting(kept.items(), left_out), len(configurations))
+    return tuple(
+        FeedSide(copy if one is None else others(copy), one, kept.facts)
+        for one, copy in zip(configurations, copies, strict=True)
+    )
+
+
+def noting(items: Iterable[FeedItem], noted: list[LeftOut]) -> Iterator[FeedItem]:
+    """Yield all items, and note those that configure."""
+    for item in items:
+        if isinstance(item.content, Configure):
+            noted.append(LeftOut(item.index, item.line, item.content.config.partition))
+        yield item
+
+
+def others(items: Iterable[FeedItem]) -> Iterator[FeedItem]:
+    """Yield the items that do not configure."""
+    return (item for item in items if not isinstance(item.content, Configure))
+
+
+def _marked(
+    raws: Iterable[RawEvent],
+    name: str,
+    base: Path | None,
+    noted: list[LeftOut],
+    origin: FeedOrigin | None,
+) -> Iterator[tuple[FeedItem, bool]]:
+    """Parse a feed; yield each item, and whether it is a ``configure``."""
+
+    def seen() -> Iterator[RawEvent]:
+        for raw in raws:
+            value = raw.value
+            if isinstance(value, dict) and value.get("op") == "configure":
+                partition = value.get("partition")
+                named = str(partition) if isinstance(partition, str) else None
+                noted.append(LeftOut(raw.index, raw.line, named))
+            yield raw
+
+    for item in events_of(parse(seen(), base=base, origin=origin), name):
+        yield item, bool(noted) and noted[-1].index == item.index

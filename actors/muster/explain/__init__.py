@@ -6,11 +6,16 @@ the state, with the events that a user would add to the feed.
 
 from __future__ import annotations
 
-from muster.explain._answer import Answer, Overview, PendingGroup, explain, explain_all
+from muster.explain._answer import (
+    Answer,
+    Overview,
+    PendingGroup,
+    RefusedSoFar,
+    explain,
+    explain_all,
+)
 from muster.explain._history import Fate, Hold, Whereabouts
-from muster.explain._moment import RefusedSoFar
-from muster.explain._remedies.remedy import AT_ONCE, Remedy, RemedyKind, Starts
-from muster.explain._when import (
+from muster.explain._output import (
     how_it_runs,
     not_then,
     what_is_reserved,
@@ -18,6 +23,7 @@ from muster.explain._when import (
     where_it_is,
     whom_it_passed,
 )
+from muster.explain._remedies.case import AT_ONCE, Remedy, RemedyKind, Starts
 
 __all__ = [
     "AT_ONCE",

@@ -1,25 +1,211 @@
-"""The answers: why an ask is not running, and what would help."""
+"""The answers: why an ask is not running at an instant of a feed, and what would help.
+
+The feed is replayed up to the instant. A state directory holds decisions from before the checkpoint
+from which a replay goes on: nothing of that is decided again, and batches that do not name what is
+asked for are not even decoded.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Iterable
-from typing import Final, final
+from collections.abc import Iterable, Iterator, Sequence
+from itertools import chain
+from typing import TYPE_CHECKING, Final, final
 
 import attrs
 
-from muster.explain._history import Fate, History, Whereabouts
-from muster.explain._later import why_held_back_later
-from muster.explain._moment import Moment, RefusedSoFar, replay_until
-from muster.explain._remedies.remedy import Remedy
-from muster.explain._searching import Search, event_like
-from muster.feeds import FeedItem, KeptFeed, Refused
-from muster_core.coordinator.forecast import forecast
-from muster_core.coordinator.plain import PlainScheduler
+from muster.explain._history import AskHistory, Fate, Whereabouts
+from muster.explain._output import why_held_back_later
+from muster.explain._remedies.case import Remedy
+from muster.explain._remedies.finder import RemedySearch, event_like
+from muster.feeds import Expect, FeedItem, KeptFeed, Refused, Settle
+from muster.replay import Remark
+from muster.replay._driver import submit_item_directly
+from muster_core.coordinator.plain_scheduler import PlainScheduler, forecast
+from muster_core.decisions import Announced, Kind
 from muster_core.events import AddAsk
 from muster_core.reasons import Code, Explanation, PendingReason
 
+if TYPE_CHECKING:
+    from muster.store import KeptBatch
+
+
+_REJECTED: Final = Kind.REJECTED
+_WORD: Final = b"rejected"
+
+
+def learn(kept: KeptFeed, history: AskHistory) -> None:
+    """Let a history learn what happened to its ask before the replay.
+
+    Raises:
+        FeedError: If the directory cannot be read.
+    """
+    if kept.facts is None:
+        return
+    name = history.app.encode("utf-8", "surrogatepass")
+    found: list[tuple[int, KeptBatch]] = []
+    events = 0
+    for batch in kept.earlier():
+        if name in batch.packed_events or name in batch.packed_decisions:
+            found.append((events, batch))
+        events += batch.event_count
+    # How many events came before those that are kept is known only now.
+    first = kept.facts.coordinator.requests - events
+    history.begin(complete=first == 0)
+    for position, batch in found:
+        for index, event in enumerate(batch.events, first + position):
+            history.saw(FeedItem(index, None, batch.at_us, event))
+        history.heard(batch.decisions)
+
+
+def first_refusals(kept: KeptFeed, most: int) -> tuple[Remark, ...]:
+    """Return the first events that were refused before the replay, as far as they are kept.
+
+    Args:
+        kept: The state directory.
+        most: How many are returned at most.
+
+    Raises:
+        FeedError: If the directory cannot be read.
+    """
+    if kept.facts is None or not kept.facts.coordinator.refused:
+        return ()
+    found: list[Remark] = []
+    for remark in _refusals(kept):
+        found.append(remark)
+        if len(found) == most:
+            break
+    return tuple(found)
+
+
+def _refusals(kept: KeptFeed) -> Iterator[Remark]:
+    for batch in kept.earlier():
+        if _WORD in batch.packed_decisions:
+            for announced in batch.decisions:
+                if announced.decision.kind is _REJECTED:
+                    yield Remark.of(announced.decision)
+
+
 _TOLD: Final = 10
-"""How many names of asks a message lists if an ask is unknown."""
+"""How many refusals are kept with their messages."""
+
+
+@final
+@attrs.frozen
+class RefusedSoFar:
+    """The events that were refused up to an instant.
+
+    Attributes:
+        events: How many events there were, without ``settle`` and ``expect``.
+        count: How many of them were refused.
+        first: The first refusals, with their messages.
+    """
+
+    events: int = 0
+    count: int = 0
+    first: tuple[Remark, ...] = ()
+
+    @property
+    def all(self) -> bool:
+        """Whether there were events and all of them were refused."""
+        return 0 < self.events == self.count
+
+    def then(self, batch: Sequence[Announced]) -> RefusedSoFar:
+        """Return these refusals and those in ``batch``."""
+        kinds = (announced.decision for announced in batch)
+        refused = [decision for decision in kinds if decision.kind is _REJECTED]
+        if not refused:
+            return self
+        more = [Remark.of(decision) for decision in refused[: _TOLD - len(self.first)]]
+        return attrs.evolve(self, count=self.count + len(refused), first=(*self.first, *more))
+
+
+@final
+@attrs.frozen
+class ReplayedState:
+    """The state at the end of the batch of an instant.
+
+    Attributes:
+        scheduler: The scheduler, between two batches.
+        at_us: The instant, in microseconds since the start.
+        refusals: The events that were refused up to the instant.
+        later: The rest of the feed, not read yet.
+    """
+
+    scheduler: PlainScheduler
+    at_us: int
+    refusals: RefusedSoFar
+    later: Iterator[FeedItem]
+
+
+def replay_until(
+    items: Iterable[FeedItem],
+    at_us: int | None,
+    history: AskHistory | None = None,
+    kept: KeptFeed | None = None,
+) -> ReplayedState:
+    """Replay a feed up to the end of the batch of an instant.
+
+    Args:
+        items: The feed; its instants never go back.
+        at_us: The instant, in microseconds since the start; None for that of the last event.
+        history: Gets the events and decisions, or None.
+        kept: The state directory from which the items come, or None.
+
+    Raises:
+        FeedError: If the feed cannot be read up to the instant.
+    """
+    scheduler = PlainScheduler(facts=None if kept is None else kept.facts)
+    rest = iter(items)
+    last_us, events, refusals = scheduler.machine.now_us, 0, RefusedSoFar()
+    if kept is not None and kept.facts is not None:
+        events, refused = kept.facts.coordinator.requests, kept.facts.coordinator.refused
+        refusals = RefusedSoFar(0, refused, first_refusals(kept, min(_TOLD, refused)))
+        if history is not None:
+            learn(kept, history)
+    for item in rest:
+        if at_us is not None and item.at_us > at_us:
+            rest = chain([item], rest)
+            break
+        if history is not None:
+            refusals = _pass_until(scheduler, item.at_us, history, refusals)
+        submit_item_directly(scheduler, item)
+        events += not isinstance(item.content, Settle | Expect)
+        refusals = refusals.then(_heard(scheduler, history))
+        if history is not None:
+            history.saw(item)
+        last_us = item.at_us
+    end_us = last_us if at_us is None else at_us
+    if history is not None:
+        refusals = _pass_until(scheduler, end_us, history, refusals)
+    scheduler.settle(end_us)
+    refusals = refusals.then(_heard(scheduler, history))
+    if history is not None:
+        history.heard(())  # The last batch may have no decisions.
+    return ReplayedState(scheduler, end_us, attrs.evolve(refusals, events=events), rest)
+
+
+# OUTLOOK-8
+def _pass_until(
+    scheduler: PlainScheduler, before_us: int, history: AskHistory, refusals: RefusedSoFar
+) -> RefusedSoFar:
+    """Let time pass up to an instant batch by batch: what was passed is known for one batch."""
+    due_us: int | None = scheduler.machine.now_us
+    while due_us is not None and due_us < before_us:
+        scheduler.pass_until(due_us)
+        refusals = refusals.then(_heard(scheduler, history))
+        due_us = scheduler.machine.next_deadline_us()
+    return refusals
+
+
+def _heard(scheduler: PlainScheduler, history: AskHistory | None) -> Sequence[Announced]:
+    """Take the new decisions from the scheduler, and pass them to the history."""
+    announced = scheduler.announced
+    if announced:
+        if history is not None:
+            history.heard(announced)
+            history.looked(scheduler.machine)
+        scheduler.announced = []
+    return announced
 
 
 @final
@@ -81,7 +267,7 @@ def explain(
     Raises:
         FeedError: If the feed cannot be read.
     """
-    history = History(app, ask)
+    history = AskHistory(app, ask)
     moment = replay_until(items, at_us, history, kept)
     scheduler = moment.scheduler
     shown = scheduler.app(app)
@@ -109,7 +295,7 @@ def explain(
     event = _event(history, scheduler)
     if explanation is None or event is None or not search:
         return answer
-    found = Search(scheduler, event, explanation, moment.at_us)
+    found = RemedySearch(scheduler, event, explanation, moment.at_us)
     remedies = tuple(found)
     return attrs.evolve(answer, remedies=remedies, trials=found.made, exhausted=found.exhausted)
 
@@ -136,14 +322,14 @@ def _held_back_later(
     return why_held_back_later(explanation, outlook.forecast, scheduler.facts, at_us)
 
 
-def _event(history: History, scheduler: PlainScheduler) -> AddAsk | None:
+def _event(history: AskHistory, scheduler: PlainScheduler) -> AddAsk | None:
     """Return the event that added the ask; one like it if it came before what is kept."""
     if history.event is not None:
         return history.event
     return event_like(scheduler, history.app, history.ask)
 
 
-def _later(history: History, moment: Moment) -> Whereabouts:
+def _later(history: AskHistory, moment: ReplayedState) -> Whereabouts:
     """Look for the ask in the rest of the feed; if it is not there, name the known asks."""
     for item in moment.later:
         history.names.saw(item)
@@ -162,7 +348,7 @@ def _later(history: History, moment: Moment) -> Whereabouts:
     return Whereabouts(Fate.UNKNOWN, message=message)
 
 
-def _unread(history: History) -> str:
+def _unread(history: AskHistory) -> str:
     parts: list[str] = []
     for item in history.unread:
         assert isinstance(item.content, Refused)
@@ -214,7 +400,7 @@ class Overview:
 
 
 @final
-class _Pile:
+class _ReasonCount:
     """The asks of one dominant reason, while they are counted."""
 
     def __init__(self) -> None:
@@ -260,11 +446,13 @@ def explain_all(
         FeedError: If the feed cannot be read.
     """
     moment = replay_until(items, at_us, kept=kept)
-    piles: dict[Code, _Pile] = {}
+    piles: dict[Code, _ReasonCount] = {}
     for app, ask in moment.scheduler.pending():
         explanation = moment.scheduler.explain(app, ask)
         assert explanation is not None, "a pending ask without a reason"
-        piles.setdefault(explanation.dominant.code, _Pile()).add(explanation, max(examples, 1))
+        piles.setdefault(explanation.dominant.code, _ReasonCount()).add(
+            explanation, max(examples, 1)
+        )
     groups = [pile.group(code, moment.at_us, examples) for code, pile in piles.items()]
     groups.sort(key=lambda group: (-group.count, list(Code).index(group.code)))
     return Overview(moment.at_us, tuple(groups), moment.refusals)

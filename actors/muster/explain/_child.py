@@ -17,12 +17,10 @@ from typing import Final
 
 import attrs
 
-from muster.explain._later import why_held_back_later
-from muster.explain._maps import reason_map, remedy_map
-from muster.explain._searching import Search, event_like
-from muster.store._state import facts_of
-from muster_core.coordinator.forecast import forecast
-from muster_core.coordinator.plain import PlainScheduler
+from muster.explain._output import reason_map, remedy_map, why_held_back_later
+from muster.explain._remedies.finder import RemedySearch, event_like
+from muster.store._codec import facts_of
+from muster_core.coordinator.plain_scheduler import PlainScheduler, forecast
 from muster_core.facts import Facts
 from muster_core.reasons import Forecast
 
@@ -46,7 +44,7 @@ def _lines(wanted: str, app: str, ask: str, state: bytes) -> Iterator[dict[str, 
     if explanation is None or event is None:
         yield {"trials": 0, "exhausted": False}
         return
-    search = Search(scheduler, event, explanation, scheduler.machine.now_us)
+    search = RemedySearch(scheduler, event, explanation, scheduler.machine.now_us)
     for remedy in search:
         yield {"remedy": remedy_map(remedy)}
     yield {"trials": search.made, "exhausted": search.exhausted}

@@ -1,21 +1,178 @@
-"""The history of one ask, from the events and decisions up to an instant."""
+"""The history of one ask, from the events and decisions up to an instant.
+
+The names in the feed tell what was meant by a name that is unknown; the event that ended the ask is
+told in words.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from enum import StrEnum
+from itertools import chain
 from typing import Final, final
 
 import attrs
 
-from muster.explain._endings import gives_up, how_it_ended, may_end, may_end_for
-from muster.explain._names import Names
 from muster.feeds import FeedItem, Refused
 from muster_core.coordinator.coordinator import CoordinatorMachine
 from muster_core.decisions import Announced, Decision, Kind, Reason
-from muster_core.events import AddApp, AddAsk, Apply, BindFailed, PodObject
+from muster_core.events import (
+    AddApp,
+    AddAsk,
+    Apply,
+    BindFailed,
+    Delete,
+    Outcome,
+    PodObject,
+    Release,
+    RemoveApp,
+    RemoveAsk,
+)
 from muster_core.reasons import Code, Passed
 from muster_core.snapshots import AskPlace, AskSnapshot
+from muster_core.values.names import did_you_mean
+
+_MOST: Final = 1_000
+"""How many names of applications, and how many of asks, are kept."""
+
+_ENDS: Final = 5
+"""How many of the first and of the last names of an `add_ask` with a `count` are kept."""
+
+
+@final
+class FeedNames:
+    """Remembers the applications of a feed, and the asks of one application.
+
+    Args:
+        app: The application.
+    """
+
+    def __init__(self, app: str) -> None:
+        self._app = app
+        self._apps: dict[str, None] = {}
+        self._asks: dict[str, None] = {}
+
+    def saw(self, item: FeedItem) -> None:
+        """Remember the names in an event."""
+        match item.content:
+            case AddApp(app=app):
+                self._add(self._apps, app)
+            case AddAsk() as event if event.app == self._app:
+                for name in _some_names(event):
+                    self._add(self._asks, name)
+            case Apply(objects):
+                for one in objects:
+                    if isinstance(one.content, PodObject):
+                        self._add(self._apps, one.content.app)
+                        if one.content.app == self._app:
+                            self._add(self._asks, one.content.name)
+            case _:
+                pass
+
+    def guess(self, ask: str) -> str:
+        """Return which application, or which of its asks, may have been meant."""
+        if self._app not in self._apps:
+            return did_you_mean(self._app, self._apps)
+        return did_you_mean(ask, self._asks)
+
+    @staticmethod
+    def _add(names: dict[str, None], name: str) -> None:
+        if len(names) < _MOST:
+            names[name] = None
+
+
+def _some_names(event: AddAsk) -> Iterator[str]:
+    """Yield names of the asks that an event adds: all, or the first and the last ones."""
+    if event.count is None:
+        yield event.ask
+        return
+    first = range(min(_ENDS, event.count))
+    last = range(max(len(first), event.count - _ENDS), event.count)
+    for number in chain(first, last):
+        yield f"{event.ask}-{number}"
+
+
+# Looking up a member of an enum takes ten times as long.
+_COMPLETED: Final = Reason.COMPLETED
+_REASONS: Final = {outcome: Reason(outcome.value) for outcome in Outcome}
+
+
+def may_end(item: FeedItem, app: str, ask: str) -> bool:
+    """Return whether an event ends an ask, if the ask exists and the event is not refused."""
+    match item.content:
+        case RemoveApp():
+            return item.content.app == app
+        case Release() | RemoveAsk():
+            return (item.content.app, item.content.ask) == (app, ask)
+        case Delete(objects):
+            return any((one.content.app, one.content.name) == (app, ask) for one in objects)
+        case Apply(objects):
+            pods = (one.content for one in objects if isinstance(one.content, PodObject))
+            return any(pod.finished and (pod.app, pod.name) == (app, ask) for pod in pods)
+        case _:
+            return False
+
+
+def may_end_for(item: FeedItem, reason: Reason | None) -> bool:
+    """Return whether an event that may end an ask ends it for this reason."""
+    match item.content:
+        case Release():
+            return reason is _REASONS[item.content.outcome]
+        case Apply():
+            return reason is _COMPLETED
+        case _:
+            return reason is Reason.REMOVED
+
+
+def gives_up(item: FeedItem | None, failed: FeedItem | None) -> BindFailed | None:
+    """Return the failure for which an event that ends an ask gives it up, if it does.
+
+    Args:
+        item: The event, or None.
+        failed: The last `bind_failed` of the ask, or None.
+    """
+    # A scheduler with `bind_attempts` lets the two in one behind the other.
+    if (
+        item is not None
+        and failed is not None
+        and isinstance(item.content, RemoveAsk)
+        and (item.index, item.at_us) == (failed.index + 1, failed.at_us)
+        and isinstance(failed.content, BindFailed)
+    ):
+        return failed.content
+    return None
+
+
+def how_it_ended(
+    item: FeedItem | None, *, completed: bool, given_up: BindFailed | None = None
+) -> str:
+    """Return what ended an ask, in words.
+
+    Args:
+        item: The event that ended it, or None if no event did.
+        completed: Whether the ask has completed, and was not removed.
+        given_up: The failure for which it was given up, as its work could not be started; None if
+            it was not.
+    """
+    match None if item is None else item.content:
+        case Release(message=str(message)):
+            return f"by `release`: {message}"
+        case Release():
+            return "by `release`"
+        case RemoveAsk() if given_up is not None:
+            why = "" if given_up.message is None else f": {given_up.message}"
+            return f"by `remove_ask`, given up as its work could not be started{why}"
+        case RemoveAsk():
+            return "by `remove_ask`"
+        case RemoveApp():
+            return "with its application, by `remove_app`"
+        case Delete():
+            return "by `delete`"
+        case Apply():
+            return "by `apply` of its Pod, which has finished"
+        case _:
+            return "when its `run_for` was over" if completed else ""
+
 
 # Looking up a member of an enum takes ten times as long, and this is done for each decision.
 _REJECTED: Final = Kind.REJECTED
@@ -23,7 +180,6 @@ _BOUND: Final = Kind.BOUND
 _WAITING: Final = Kind.WAITING
 _HOLDING: Final = frozenset({AskPlace.BOUND, AskPlace.WAITING})
 _RELEASED: Final = Kind.RELEASED
-_COMPLETED: Final = Reason.COMPLETED
 
 
 @final
@@ -134,7 +290,7 @@ _CAUSES: Final = (
 
 
 @final
-class History:
+class AskHistory:
     """Follows one ask through a feed.
 
     Args:
@@ -162,7 +318,7 @@ class History:
         self._failed: FeedItem | None = None
         #: The events of the batch that may end the ask.
         self._enders: list[FeedItem] = []
-        self.names = Names(app)
+        self.names = FeedNames(app)
         #: When the ask got the node that it holds, or lost its last one; None if it is not known.
         self._moved_us: int | None = 0
         self._waited = False

@@ -1,28 +1,126 @@
-"""Writing the events of a state directory, batch by batch."""
+"""The events of a state directory as a feed, batch by batch.
+
+What happened in a batch, and the state after it, become fields of ``expect``.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from itertools import chain, pairwise
 from os import PathLike
 from pathlib import Path
-from typing import TYPE_CHECKING, final
+from typing import TYPE_CHECKING, Final, final
 
 import attrs
 
-from muster.export._expecting import happened, state
 from muster.export._preamble import Preamble, preamble_of
-from muster.feeds import Encoding, FeedError, KeptFeed, Output
-from muster.feeds._convert import target_encoding_of
-from muster.feeds._encodings.encode import Encoder
-from muster.feeds._encodings.target import Target
-from muster.feeds._written.amounts import Written, duration
-from muster.feeds._written.events import written_and_read
-from muster_core.coordinator.plain import PlainScheduler
+from muster.feeds import Encoding, FeedError, KeptFeed, Output, Raw
+from muster.feeds._encodings import Encoder
+from muster.feeds._files import Target
+from muster.feeds._output import target_encoding_of
+from muster.feeds._serialization import (
+    EventFields,
+    amounts,
+    duration,
+    without_missing,
+    write_and_read,
+)
+from muster.replay._check import DecisionRecord
+from muster_core.coordinator.plain_scheduler import PlainScheduler
 from muster_core.decisions import Announced, Decision, Kind
+from muster_core.resources import MAX_QUANTITY, Resources
+from muster_core.snapshots import AskPlace, Snapshot
 
 if TYPE_CHECKING:
     from muster.store import KeptBatch
+
+
+# Looking up a member of an enum takes ten times as long.
+_BOUND: Final = Kind.BOUND
+_RELEASED: Final = Kind.RELEASED
+_WAITING: Final = Kind.WAITING
+
+
+# COMMAND-13
+def happened(batch: Sequence[Announced]) -> EventFields:
+    """Return what a batch has decided: ``order`` always, the other fields if they say something.
+
+    Args:
+        batch: Its decisions.
+    """
+    record = DecisionRecord()
+    record.write(batch)
+    written: EventFields = {"order": [*record.bound]}
+    placed = _placed(batch)
+    if placed:
+        written["placed"] = placed
+    return written | without_missing(
+        {
+            "preempted": [*record.preempted],
+            "reclaimed": [*record.reclaimed],
+            "rejected": [refusal.message for refusal in record.refusals],
+            "warnings": [*record.warnings],
+        }
+    )
+
+
+def _placed(batch: Sequence[Announced]) -> EventFields:
+    """Return the nodes of the asks that got one and still have it at the end of the batch."""
+    nodes: EventFields = {}
+    for announced in batch:
+        decision = announced.decision
+        name = f"{decision.app}/{decision.ask}"
+        if decision.kind is _BOUND or decision.kind is _WAITING:
+            nodes[name] = decision.node
+        elif decision.kind is _RELEASED:
+            nodes.pop(name, None)
+    return nodes
+
+
+def state(snapshot: Snapshot) -> EventFields:
+    """Return the whole state that ``expect`` can name."""
+    places: dict[str, list[str]] = {place.value: [] for place in AskPlace}
+    placed: EventFields = {}
+    for app in snapshot.apps.values():
+        for ask in app.asks:
+            name = f"{app.name}/{ask.name}"
+            places[str(ask.place)].append(name)
+            if ask.node is not None:
+                placed[name] = ask.node
+    written: EventFields = {place: [*names] for place, names in places.items()}
+    if placed:
+        written["placed"] = placed
+    written["queues"] = {
+        path: {
+            "priority": queue.priority,
+            **_summed("allocated", queue.allocated),
+            **_summed("pending", queue.pending),
+            "state": "draining" if queue.draining else "active",
+        }
+        for path, queue in snapshot.queues.items()
+    }
+    apps: dict[str, Raw] = {
+        app.name: {"state": str(app.state), "priority": app.priority}
+        for app in snapshot.apps.values()
+    }
+    gangs: dict[str, Raw] = {
+        gang.name: {
+            "waiting": len(gang.waiting),
+            "bound": len(gang.bound),
+            "satisfied": gang.satisfied,
+            "timed_out": gang.timed_out,
+        }
+        for gang in snapshot.gangs.values()
+    }
+    return written | without_missing({"apps": apps, "gangs": gangs})
+
+
+def _summed(field: str, sums: Mapping[str, int]) -> EventFields:
+    """Return a field with sums; nothing if one is larger than any quantity of a feed."""
+    if max(sums.values(), default=0) > MAX_QUANTITY:
+        return {}
+    return {field: amounts(Resources(dict(sums)))}
+
 
 _REJECTED = Kind.REJECTED
 _WARNING = Kind.WARNING
@@ -73,7 +171,7 @@ def export(
     encoder = Encoder(encoding or target_encoding_of(target))
     _check_apart(Path(directory), target)
     with KeptFeed(directory, since_us=since_us, until_us=until_us) as feed:
-        writing = _Writing(feed, expects=expects)
+        writing = _FeedWriter(feed, expects=expects)
         events = writing.events()
         first = next(events, None)  # before the target is opened
         count = 0
@@ -93,7 +191,7 @@ def _check_apart(directory: Path, target: Target) -> None:
 
 
 @final
-class _Writing:
+class _FeedWriter:
     """Writes one feed.
 
     Args:
@@ -113,7 +211,7 @@ class _Writing:
         self._at_us = 0
         self._index = 0
 
-    def events(self) -> Iterator[Written]:
+    def events(self) -> Iterator[EventFields]:
         """Yield the events."""
         if self._feed.facts is not None:
             yield from self._begin(preamble_of(self._feed.facts))
@@ -126,7 +224,7 @@ class _Writing:
         if self._scheduler is not None and self._scheduler.machine.batches:
             yield self._at({"op": "expect", **state(self._scheduler.snapshot())}, last_us)
 
-    def _begin(self, preamble: Preamble) -> Iterator[Written]:
+    def _begin(self, preamble: Preamble) -> Iterator[EventFields]:
         """Yield the events that lead to the state with which the feed begins."""
         self.notes += preamble.notes
         for written in preamble.events:
@@ -138,7 +236,7 @@ class _Writing:
             yield self._at({"op": "expect", **state(self._scheduler.snapshot())}, preamble.at_us)
             self._index += 1
 
-    def _at(self, written: Written, at_us: int) -> Written:
+    def _at(self, written: EventFields, at_us: int) -> EventFields:
         """Return an event with its instant, if the event before it has another one."""
         if at_us == self._at_us:
             return written
@@ -146,11 +244,11 @@ class _Writing:
         op, *others = written.items()
         return dict([op, ("at", duration(at_us)), *others])
 
-    def _batch(self, batch: KeptBatch, *, must_close: bool) -> Iterator[Written]:
+    def _batch(self, batch: KeptBatch, *, must_close: bool) -> Iterator[EventFields]:
         """Yield the events of a batch, and what closes it where time alone does not."""
         for event in batch.events:
             try:
-                written, read = written_and_read(event)
+                written, read = write_and_read(event)
             except ValueError as error:
                 what = f"batch {batch.number}: no feed can say {type(event).__name__}: {error}"
                 raise FeedError(str(self._feed.path), what) from error
@@ -167,7 +265,7 @@ class _Writing:
             return
         self._index += 1
 
-    def _expected(self, batch: KeptBatch) -> Written | None:
+    def _expected(self, batch: KeptBatch) -> EventFields | None:
         """Return what happened in a batch; None if nobody wants to know, or it is not known."""
         scheduler = self._scheduler
         if scheduler is None:

@@ -9,17 +9,17 @@ to the state is not believed but tried, and every difference is told.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Iterator
-from typing import Final, final
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from typing import Final, TypeVar, final
 
 import attrs
 
-from muster.export._differences import differences
-from muster.export._wide import wide_configuration
-from muster.feeds import Expect, RawEvent, Refused, Settle, parse, write_event
-from muster.feeds._written.amounts import Written
+from muster.feeds import Expect, Raw, RawEvent, Refused, Settle, parse, write_event
+from muster.feeds._serialization import EventFields, words
 from muster.replay import event_of
-from muster_core.coordinator.plain import PlainScheduler
+from muster_core.config.model import QueueConfig
+from muster_core.config.properties import QUEUE_CREATE
+from muster_core.coordinator.plain_scheduler import PlainScheduler
 from muster_core.decisions import Kind
 from muster_core.events import (
     AddApp,
@@ -35,12 +35,108 @@ from muster_core.events import (
     PodObject,
     UpdateNode,
 )
-from muster_core.facts import AppFacts, Facts, NodeFacts
-from muster_core.gangs.definition import NOTHING_SAID, GangFields
-from muster_core.owners.messages.asks import Allocation, Ask
+from muster_core.facts import AppFacts, Facts, NodeFacts, QueueFacts
+from muster_core.gangs import NO_FIELDS, GangFields
+from muster_core.owners.asks import Allocation, Ask
 from muster_core.resources import Resources
+from muster_core.snapshots import AppSnapshot, GangSnapshot, QueueSnapshot, Snapshot
 from muster_core.values.application_states import SKIP_STARTING_TAG
 from muster_core.values.devices import DeviceStock, without_devices
+
+_ENABLED = "enabled"
+
+
+def wide_configuration(facts: Facts) -> EventFields:
+    """Return a configuration with all queues of a state that no application makes.
+
+    Queues that drain are in it, and drain when the configuration in force follows.
+
+    Args:
+        facts: The state.
+    """
+    made = {*facts.coordinator.admission.dynamic}
+    below: dict[int | None, list[QueueFacts]] = {}
+    for queue in facts.queues:
+        if queue.key not in made:
+            below.setdefault(queue.parent, []).append(queue)
+    (root,) = below[None]
+    partition: EventFields = {
+        "name": facts.configuration.partition,
+        "preemption": {"enabled": False},
+        "queues": [_unlimited_queue(root, below)],
+    }
+    return {"partitions": [partition]}
+
+
+def _unlimited_queue(queue: QueueFacts, below: dict[int | None, list[QueueFacts]]) -> EventFields:
+    config = queue.config
+    written: EventFields = {"name": config.name}
+    children: list[Raw] = [_unlimited_queue(child, below) for child in below.get(queue.key, ())]
+    if children:
+        written["queues"] = children
+    elif config.is_parent and queue.parent is not None:
+        written["parent"] = True
+    written["properties"] = _properties(config, is_root=queue.parent is None)
+    return written
+
+
+def _properties(config: QueueConfig, *, is_root: bool) -> EventFields:
+    own = {name: text for name, text in config.own_properties if name != QUEUE_CREATE.name}
+    return words(own | ({QUEUE_CREATE.name: _ENABLED} if is_root else {}))
+
+
+T = TypeVar("T")
+
+_MOST_NAMES: Final = 3
+"""How many of one kind are named."""
+
+
+def differences(wanted: Snapshot, found: Snapshot) -> Iterator[str]:
+    """Yield what is not as it was, a sentence for each kind."""
+    yield from _compared("nodes", wanted.nodes, found.nodes, lambda one: one)
+    yield from _compared("queues", wanted.queues, found.queues, _compared_queue)
+    yield from _compared("applications", wanted.apps, found.apps, _compared_app)
+    yield from _compared("asks", _asks(wanted), _asks(found), lambda one: one)
+    yield from _compared("gangs", wanted.gangs, found.gangs, _gang)
+    if wanted.limits != found.limits:
+        yield "what users and groups have of their limits differs"
+
+
+def _compared(
+    what: str, wanted: Mapping[str, T], found: Mapping[str, T], look: Callable[[T], object]
+) -> Iterator[str]:
+    names = [
+        name
+        for name in {**wanted, **found}
+        if name not in wanted or name not in found or look(wanted[name]) != look(found[name])
+    ]
+    if names:
+        more = f", … {len(names):,} in all" if len(names) > _MOST_NAMES else ""
+        yield f"{what} that are not as they were: {', '.join(names[:_MOST_NAMES])}{more}"
+
+
+def _compared_queue(queue: QueueSnapshot) -> object:
+    return queue.draining, queue.allocated, queue.pending
+
+
+def _compared_app(app: AppSnapshot) -> object:
+    return app.queue, app.state, app.user, app.group
+
+
+def _asks(snapshot: Snapshot) -> Mapping[str, object]:
+    return {
+        f"{app.name}/{ask.name}": (
+            *(ask.place, ask.node, ask.priority, ask.resources, ask.gang),
+            ask.devices,
+        )
+        for app in snapshot.apps.values()
+        for ask in app.asks
+    }
+
+
+def _gang(gang: GangSnapshot) -> object:
+    return gang.definition, gang.satisfied, gang.timed_out
+
 
 # Looking up a member of an enum takes ten times as long.
 _REJECTED: Final = Kind.REJECTED
@@ -71,7 +167,7 @@ class Preamble:
     """
 
     at_us: int
-    events: tuple[Written, ...]
+    events: tuple[EventFields, ...]
     scheduler: PlainScheduler
     notes: tuple[str, ...]
 
@@ -87,7 +183,7 @@ def preamble_of(facts: Facts) -> Preamble:
         FeedError: If an event cannot be written.
     """
     writing = _State(facts)
-    written: list[Written] = [{"op": "configure", "config": wide_configuration(facts)}]
+    written: list[EventFields] = [{"op": "configure", "config": wide_configuration(facts)}]
     written += [_written(step) for step in writing.steps()]
     at_us = facts.coordinator.now_us
     scheduler = PlainScheduler()
@@ -96,11 +192,11 @@ def preamble_of(facts: Facts) -> Preamble:
     return Preamble(at_us, tuple(written), scheduler, (*notes, *writing.unsaid()))
 
 
-def _written(step: _Step) -> Written:
+def _written(step: _Step) -> EventFields:
     return {"op": "settle"} if isinstance(step, Settle) else write_event(step)
 
 
-def _let_in(scheduler: PlainScheduler, written: Iterable[Written], at_us: int) -> Iterator[str]:
+def _let_in(scheduler: PlainScheduler, written: Iterable[EventFields], at_us: int) -> Iterator[str]:
     """Let in the preamble; yield what is refused of it."""
     for item in parse(RawEvent(index, None, one) for index, one in enumerate(written)):
         match item.content:
@@ -230,7 +326,7 @@ class _State:
         event = self._event(key, app, held.ask)
         if event.devices and event.gang in self._few:
             self._missing[_ALONE] += 1
-            event = attrs.evolve(event, gang=None, says=NOTHING_SAID)
+            event = attrs.evolve(event, gang=None, says=NO_FIELDS)
         end_us = self._ends_us.get((key, held.ask.name))
         if end_us is None or event.run_for_us is None:
             return event
@@ -254,7 +350,7 @@ class _State:
         event = event_of(app, ask, self._own.admission.classes)
         if ask.preempts and event.priority_class is None:
             self._missing[_TAMER] += 1
-        says: GangFields = self._says.get((key, ask.name), NOTHING_SAID)
+        says: GangFields = self._says.get((key, ask.name), NO_FIELDS)
         return attrs.evolve(event, says=says)
 
     def _pending(self) -> Iterator[Event]:

@@ -6,34 +6,41 @@ becomes a :class:`Refused` item; bytes that cannot be read raise :class:`FeedErr
 
 from __future__ import annotations
 
-from muster.feeds._convert import convert
-from muster.feeds._dates import date_text, is_like_date, parse_date
-from muster.feeds._encodings.raw import Encoding, Plain, Raw, RawEvent
-from muster.feeds._encodings.read import read_raw
-from muster.feeds._encodings.target import Output
-from muster.feeds._errors import FeedError
-from muster.feeds._expect import (
+from muster.feeds._encodings import read_raw
+from muster.feeds._fields import Field
+from muster.feeds._files import FeedError, Output
+from muster.feeds._items import (
     APP_FIELDS,
     GANG_FIELDS,
     QUEUE_FIELDS,
     RESERVATION_FIELDS,
     UNSET,
+    Content,
     Expect,
     ExpectedApp,
     ExpectedGang,
     ExpectedQueue,
     ExpectedReservation,
+    FeedItem,
+    Refused,
+    Settle,
     Unset,
 )
-from muster.feeds._fields.table import Field
-from muster.feeds._items import Content, FeedItem, Refused, Settle
-from muster.feeds._kept import KeptFeed, is_directory, origin_of, run_again
-from muster.feeds._log import DecisionLog
-from muster.feeds._ops import AT, OPS, Op
-from muster.feeds._origin import FeedOrigin
-from muster.feeds._other_files import is_decision_map, is_feed, read_events, word_of
-from muster.feeds._parse import parse, read_feed
-from muster.feeds._written.events import write_event
+from muster.feeds._kinds import date_text, is_like_date, parse_date
+from muster.feeds._operations import AT, OPS, Op
+from muster.feeds._output import DecisionLog, convert
+from muster.feeds._parser import (
+    FeedOrigin,
+    is_decision_map,
+    is_feed,
+    parse,
+    read_events,
+    read_feed,
+    word_of,
+)
+from muster.feeds._raw import Encoding, Plain, Raw, RawEvent
+from muster.feeds._serialization import write_event
+from muster.feeds._state_directory import KeptFeed, is_directory, origin_of, run_again
 
 __all__ = [
     "APP_FIELDS",

@@ -1,22 +1,188 @@
-"""Charts over time: a drawing that stretches, and labels that do not."""
+"""Charts over time: areas on top of one another, step lines and bars as SVG, with axes and legends.
+
+A drawing is :data:`WIDE` units wide, whatever its size on the screen. The browser stretches the
+drawing, but not its lines and labels. So it fits a phone without a script. What is drawn, its
+legend, the same as a table, and the data for a script that draws it anew come from one place: so
+they agree.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from typing import Final, TypeAlias, final
+from itertools import groupby
+from typing import Final, Protocol, TypeAlias, TypeVar, final
 
 import attrs
 
-from muster.figures.frame import HIGH, WIDE, Frame
 from muster.figures.text import (
+    DAY,
+    MINUTE,
+    NOTHING,
+    SECOND,
+    Unit,
+    date_text,
     date_ticks,
+    instant,
     level_ticks,
     minus,
     number,
     safe,
     time_ticks,
+    whole_date,
     whole_date_ticks,
 )
+
+T = TypeVar("T")
+
+WIDE: Final = 10_000
+"""The width of a drawing, in its own units."""
+
+HIGH: Final = 1_000
+"""The height of a chart, in its own units."""
+
+
+class Levels(Protocol):
+    """A value over time, in buckets."""
+
+    @property
+    def areas(self) -> Sequence[int]:
+        """In each bucket the sum of value times microseconds."""
+        ...
+
+    @property
+    def peaks(self) -> Sequence[int]:
+        """In each bucket the highest value."""
+        ...
+
+
+@final
+@attrs.frozen
+class Frame:
+    """The time that a drawing shows.
+
+    Attributes:
+        begin_us: Its first instant, in microseconds since the start of the feed; or since 1970
+            in UTC if its labels are dates.
+        end_us: Its last instant, likewise.
+        width_us: The length of a bucket, in microseconds.
+        has_dates: Whether labels of its axis are the time of day and dates in UTC.
+        origin_us: The date of the start of the feed, in microseconds since 1970 in UTC: labels of
+            its axis are then whole dates; None for labels as the others say.
+    """
+
+    begin_us: int
+    end_us: int
+    width_us: int
+    has_dates: bool = False
+    origin_us: int | None = None
+
+    @property
+    def span_us(self) -> int:
+        """The length of the time, in microseconds; at least 1."""
+        return max(self.end_us - self.begin_us, 1)
+
+    @property
+    def buckets(self) -> int:
+        """How many buckets there are; the last one may be shorter."""
+        return -(-self.span_us // self.width_us)
+
+    def x(self, at_us: int) -> float:
+        """Return the horizontal place of an instant."""
+        inside = min(max(at_us, self.begin_us), self.end_us)
+        return round((inside - self.begin_us) / self.span_us * WIDE, 2)
+
+    def edge(self, number: int) -> float:
+        """Return the horizontal place at which a bucket begins."""
+        return self.x(self.begin_us + number * self.width_us)
+
+    def means(self, series: Levels | None) -> list[float]:
+        """Return the mean of a series in each bucket."""
+        areas: Sequence[int] = () if series is None else series.areas
+        found = [0.0] * self.buckets
+        for index, area in enumerate(areas[: self.buckets]):
+            end_us = min((index + 1) * self.width_us, self.span_us)
+            found[index] = area / (end_us - index * self.width_us)
+        return found
+
+    def peaks(self, series: Levels) -> list[float]:
+        """Return the highest value of a series in each bucket."""
+        found: list[float] = [0.0] * self.buckets
+        found[: len(series.peaks)] = series.peaks[: self.buckets]
+        return found
+
+    def spans(self, spans: Sequence[T | None]) -> list[T | None]:
+        """Return one span for each bucket; None if there is none."""
+        return [*spans[: self.buckets], *[None] * (self.buckets - len(spans))]
+
+
+def _y(value: float, low: float, high: float) -> int:
+    return round((1 - (value - low) / ((high - low) or 1)) * HIGH)
+
+
+def _runs(values: Sequence[object]) -> Iterator[tuple[int, int]]:
+    """Yield the begin and the end of each run of equal values."""
+    begin = 0
+    for _, run in groupby(values):
+        end = begin + sum(1 for _ in run)
+        yield begin, end
+        begin = end
+
+
+def step_line(frame: Frame, values: Sequence[float | None], low: float, high: float) -> str:
+    """Return the path of a stepped line, with gaps where there is no value."""
+    heights = [None if value is None else _y(value, low, high) for value in values]
+    parts: list[str] = []
+    broken = True
+    for begin, end in _runs(heights):
+        height = heights[begin]
+        if height is None:
+            broken = True
+            continue
+        parts.append(f"M{frame.edge(begin):g} {height}" if broken else f"V{height}")
+        parts.append(f"H{frame.edge(end):g}")
+        broken = False
+    return "".join(parts)
+
+
+def step_area(
+    frame: Frame, lower: Sequence[float], upper: Sequence[float], low: float, high: float
+) -> str:
+    """Return the path of the area between two stepped lines, with gaps where they are equal."""
+    pairs = [(_y(a, low, high), _y(b, low, high)) for a, b in zip(lower, upper, strict=True)]
+    parts: list[str] = []
+    for filled, numbers in groupby(
+        range(len(pairs)), lambda number: pairs[number][0] != pairs[number][1]
+    ):
+        if filled:
+            stretch = list(numbers)
+            parts.append(_patch(frame, pairs, stretch[0], stretch[-1] + 1))
+    return "".join(parts)
+
+
+def _patch(frame: Frame, pairs: Sequence[tuple[int, int]], begin: int, end: int) -> str:
+    top = [pair[1] for pair in pairs[begin:end]]
+    bottom = [pair[0] for pair in pairs[begin:end]]
+    parts = [f"M{frame.edge(begin):g} {bottom[0]}"]
+    for first, last in _runs(top):
+        parts.append(f"V{top[first]}H{frame.edge(begin + last):g}")
+    for first, last in reversed(list(_runs(bottom))):
+        parts.append(f"V{bottom[last - 1]}H{frame.edge(begin + first):g}")
+    return "".join([*parts, "z"])
+
+
+def limit_line(
+    frame: Frame, steps: Sequence[tuple[int, int | None]], low: float, high: float, scale: float
+) -> str:
+    """Return the path of a configured limit, with gaps where it is absent or above the chart."""
+    parts: list[str] = []
+    for index, (at_us, value) in enumerate(steps):
+        end_us = steps[index + 1][0] if index + 1 < len(steps) else frame.end_us
+        if value is None or value / scale > high or end_us <= frame.begin_us:
+            continue
+        begin = frame.x(at_us)
+        parts.append(f"M{begin:g} {_y(value / scale, low, high)}H{frame.x(end_us):g}")
+    return "".join(parts)
+
 
 MOST_TICKS: Final = 12
 """The most ticks of a time axis, if there is room for them."""
@@ -46,7 +212,7 @@ class Stroke:
 
 @final
 @attrs.frozen
-class Told:
+class PointerRow:
     """A row of values that the page shows for the instant under the pointer.
 
     Attributes:
@@ -62,7 +228,7 @@ class Told:
 
 @final
 @attrs.define
-class Data:
+class ChartData:
     """The data of the page's script: the values of each chart.
 
     Attributes:
@@ -71,14 +237,16 @@ class Data:
 
     charts: list[Json] = attrs.field(factory=list[Json])
 
-    def add(self, unit: str, told: Sequence[Told]) -> int:
+    def add(self, unit: str, told: Sequence[PointerRow]) -> int:
         """Add a chart; return its number."""
-        rows: list[Json] = [{"n": row.name, "c": row.style, "v": _runs(row.values)} for row in told]
+        rows: list[Json] = [
+            {"n": row.name, "c": row.style, "v": _encoded_runs(row.values)} for row in told
+        ]
         self.charts.append({"u": unit, "r": rows})
         return len(self.charts) - 1
 
 
-def _runs(values: Sequence[float | str | None]) -> list[Json]:
+def _encoded_runs(values: Sequence[float | str | None]) -> list[Json]:
     """Return runs of equal values: each value, followed by its number of buckets."""
     runs: list[Json] = []
     before: object = runs  # unlike any value
@@ -126,10 +294,10 @@ class Chart:
     low: float = 0.0
     top: float | None = None
     unit: str = ""
-    told: Sequence[Told] = ()
+    told: Sequence[PointerRow] = ()
     style: str = ""
 
-    def html(self, data: Data) -> str:
+    def html(self, data: ChartData) -> str:
         """Return the chart as HTML, and add its values to ``data``."""
         ticks = self._ticks()
         rows = "".join(
@@ -217,3 +385,156 @@ def legend(entries: Sequence[tuple[str, str]]) -> str:
         f'<span class="key"><i class="{style}"></i>{safe(text)}</span>' for style, text in entries
     )
     return f'<div class="legend">{keys}</div>'
+
+
+COUNT: Final = Unit(1, "")
+"""The unit of plain counts."""
+
+HEADROOM: Final = 1.06
+"""How much higher than its highest value a drawing is."""
+
+MOST_ROWS: Final = 12
+"""How many rows a table has at most."""
+
+
+@final
+@attrs.frozen
+class PlotRow:
+    """A value over time.
+
+    Attributes:
+        name: What it is.
+        style: The CSS class of its colour.
+        values: The value in each bucket, in base units; None if it is not known.
+        key: How the legend calls it, if not by its name.
+    """
+
+    name: str
+    style: str
+    values: Sequence[float | None]
+    key: str = ""
+
+
+# PAGE-17, PAGE-18
+@final
+@attrs.frozen(kw_only=True)
+class Plot:
+    """Values over time.
+
+    Attributes:
+        frame: The time that it shows.
+        label: Its description for screen readers.
+        areas: What is drawn as areas, from the bottom to the top.
+        lines: What is drawn as lines, above the areas.
+        highest: The highest value; None to find it.
+        together: All areas together, if that is told.
+        unit: The unit in which values are shown.
+    """
+
+    frame: Frame
+    label: str
+    areas: Sequence[PlotRow] = ()
+    lines: Sequence[PlotRow] = ()
+    highest: float | None = None
+    together: Sequence[float] | None = None
+    unit: Unit = COUNT
+
+    @property
+    def high(self) -> float:
+        """The value at the top, in base units."""
+        highest = self.highest
+        if highest is None:
+            sums = list(self._stacked())[-1:]
+            values = [value or 0 for row in self.lines for value in row.values]
+            highest = max([*values, *(sums[0][2] if sums else ()), 1])
+        return highest * HEADROOM
+
+    def _stacked(self) -> Iterator[tuple[PlotRow, list[float], list[float]]]:
+        """Yield the areas with their lower and upper edges."""
+        floor = [0.0] * self.frame.buckets
+        for row in self.areas:
+            values = (value or 0 for value in row.values)
+            ceiling = [low + value for low, value in zip(floor, values, strict=True)]
+            yield row, floor, ceiling
+            floor = ceiling
+
+    def keys(self) -> list[tuple[str, str]]:
+        """Return the entries of the legend: CSS classes and texts."""
+        lines = [(f"line {row.style.split()[0]}", row.key or row.name) for row in self.lines]
+        return [*lines, *((f"area {row.style}", row.key or row.name) for row in self.areas)]
+
+    def legend(self) -> str:
+        """Return the legend as HTML."""
+        return legend(self.keys())
+
+    def chart(self) -> Chart:
+        """Return the drawing."""
+        frame, high = self.frame, self.high
+        strokes = [
+            Stroke(step_area(frame, floor, ceiling, 0, high), f"area {row.style}")
+            for row, floor, ceiling in self._stacked()
+        ]
+        strokes += [
+            Stroke(step_line(frame, row.values, 0, high), f"line {row.style}") for row in self.lines
+        ]
+        scaled = [PointerRow(row.name, row.style, self._scaled(row.values)) for row in self.areas]
+        if self.together is not None:
+            scaled.append(PointerRow("together", "", self._scaled(self.together)))
+        told = [PointerRow(row.name, row.style, self._scaled(row.values)) for row in self.lines]
+        return Chart(
+            frame=frame,
+            label=self.label,
+            strokes=strokes,
+            high=high / self.unit.scale,
+            unit=self.unit.name,
+            told=[*told, *reversed(scaled)],
+        )
+
+    def _scaled(self, values: Sequence[float | None]) -> list[float | None]:
+        return [None if value is None else value / self.unit.scale for value in values]
+
+    def data(self) -> dict[str, Json]:
+        """Return the data for a script that draws it anew; instants are in seconds."""
+        frame = self.frame
+
+        def rows(some: Sequence[PlotRow]) -> list[Json]:
+            return [
+                {
+                    "name": row.name,
+                    "style": row.style,
+                    "values": [plain_value(value) for value in self._scaled(row.values)],
+                }
+                for row in some
+            ]
+
+        return {
+            "begin": frame.begin_us / SECOND,
+            "end": frame.end_us / SECOND,
+            "step": frame.width_us / SECOND,
+            "unit": self.unit.name,
+            "high": self.high / self.unit.scale,
+            "areas": rows(self.areas),
+            "lines": rows(self.lines),
+        }
+
+    def table(self) -> tuple[Sequence[str], Sequence[tuple[str, Sequence[str]]]]:
+        """Return it as a table: the names of the columns, and some rows with their instants."""
+        frame, rows = self.frame, [*self.lines, *self.areas]
+        step = -(-frame.buckets // MOST_ROWS)
+        found: list[tuple[str, Sequence[str]]] = []
+        for bucket in reversed(range(frame.buckets - 1, -1, -step)):
+            values = [row.values[bucket] for row in rows]
+            if any(value is not None for value in values):
+                told = [NOTHING if value is None else self.unit.text(value) for value in values]
+                found.append((self._instant(bucket), told))
+        return [row.name for row in rows], found
+
+    def _instant(self, bucket: int) -> str:
+        """Return the end of a bucket as text."""
+        frame = self.frame
+        at_us = min(frame.begin_us + (bucket + 1) * frame.width_us, frame.end_us)
+        if frame.origin_us is not None:
+            return whole_date(frame.origin_us + at_us, frame.width_us)
+        if not frame.has_dates:
+            return instant(at_us, frame.width_us)
+        return f"{date_text(at_us // DAY * DAY, DAY)}, {date_text(at_us + 1, MINUTE)}"

@@ -1,16 +1,21 @@
-"""Format numbers, amounts and times for readers, and escape texts for a page."""
+"""Texts for readers: numbers, amounts, times, decisions, reasons and devices, safe for a page."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+import re
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from datetime import UTC, datetime, timedelta
 from html import escape
-from typing import Final, final
+from itertools import groupby
+from typing import Final, TypeVar, final
 
 import attrs
 
-from muster_core.decisions import MICROSECONDS
-from muster_core.values.quantities import MEMORY, VCORE, has_parts
+from muster_core.decisions import MICROSECONDS, Reason
+from muster_core.reasons import Code, Fact
+from muster_core.values.devices import WHOLE, resource_type
+from muster_core.values.resources import MEMORY, VCORE, has_parts
+from muster_core.view.reasons.shortfalls import seconds
 
 NOTHING: Final = "\N{EN DASH}"
 """The text for a figure that does not exist."""
@@ -307,3 +312,184 @@ def _range(first: float, last: float) -> Iterator[int]:
     while value <= last + 1e-9:
         yield value
         value += 1
+
+
+INSTANTS: Final[Mapping[str, str]] = {"until_us": "until", "start_us": "start"}
+"""The facts that are instants, in microseconds since the origin, and what readers call them: until when
+an ask backs off, and when the reservation starts that one would delay, or that is for its group. No reason has two of them."""
+
+
+def instant_of(facts: Mapping[str, Fact]) -> int | None:
+    """Return the instant that the message of a reason names, or None."""
+    found = (facts.get(name) for name in INSTANTS)
+    return next((fact for fact in found if isinstance(fact, int)), None)
+
+
+# PAGE-42
+def dated(message: str, at_us: object, date: Callable[[int], str]) -> str:
+    """Return the message of a reason with a date where it counts seconds since the origin.
+
+    Args:
+        message: The message.
+        at_us: The instant that it names, as :func:`instant_of` gives it; or None.
+        date: Returns an instant in microseconds since the origin as a date.
+    """
+    if not isinstance(at_us, int):
+        return message
+    written = re.escape(seconds(at_us))
+    return re.sub(
+        rf"\b(before|at|from) {written}(?![\w.])", lambda at: f"{at[1]} {date(at_us)}", message
+    )
+
+
+REASONS: Final[Mapping[Code, str]] = {
+    Code.PERMIT_WAITING: "holds a node and waits for the rest of its gang",
+    Code.GANG_TIMED_OUT: "its gang has timed out",
+    Code.GANG_UNDEFINED: "its gang is not defined",
+    Code.GANG_TOO_FEW_MEMBERS: "its gang has fewer members than min_member",
+    Code.GANG_SURPLUS: "its gang has enough nodes, its group is not complete",
+    Code.NEVER_FITS: "fits on no node, even an empty one, or is over a max alone",
+    Code.QUEUE_MAX: "its queue has too little headroom under max",
+    Code.USER_LIMIT: "its user has reached a limit",
+    Code.GROUP_LIMIT: "its group has reached a limit",
+    Code.QUEUE_MAX_APPS: "its queue runs as many applications as maxapplications allows",
+    Code.STATE_AWARE_TURN: "another application must start first",
+    Code.BLOCKED: "an ask before it blocks its queue",
+    Code.GANG_CYCLE_INVALID: "there was no room for its whole gang",
+    Code.BACKING_OFF: "backs off after failures",
+    Code.BIND_FAILED: "its last bind failed",
+    Code.NODE_KEPT: "its node is kept for a node service",
+    Code.HELD_BACK: "would delay what is reserved for another ask",
+    Code.FRAGMENTED: "enough is free, but not on one node",
+    Code.NO_NODE_FITS: "no node has room now",
+    Code.TOPOLOGY: "no node with room is where its gang may be",
+    Code.PREEMPTION_DELAY: "may preempt after its preemption.delay",
+    Code.RECLAIM_INSUFFICIENT: "evictions would not make enough room",
+    Code.NOT_YOUR_TURN: "another ask is tried first",
+    Code.DRAINING: "its queue is draining",
+    Code.USER_NOT_ALLOWED: "the configuration admits its user no more",
+}
+"""Each reason why an ask is not running, in a few words."""
+
+CAUSES: Final[Mapping[str, str]] = {
+    Reason.PREEMPTED: "preempted",
+    Reason.RECLAIMED: "reclaimed",
+    Reason.NODE_LOST: "node lost",
+    Reason.BIND_FAILED: "bind failed",
+    Reason.FAILED: "work failed",
+}
+"""Each common reason why a run is cut short and run again, in a few words."""
+
+
+def cause(reason: str) -> str:
+    """Return why a run was cut short, in a few words."""
+    return CAUSES.get(reason, reason.replace("_", " "))
+
+
+def as_words(decision: Mapping[str, object]) -> str:
+    """Return a decision in the form of the log as one line of text."""
+    what = "/".join(str(decision[name]) for name in ("app", "ask") if name in decision)
+    others = (str(decision[name]) for name in ("gang", "queue") if name in decision)
+    words = [str(decision["kind"]).replace("_", " "), what or next(others, "")]
+    if "state" in decision:
+        words.append(f"is {decision['state']}")
+    if "priority" in decision:
+        priority = decision["priority"]
+        words.append("has none" if priority is None else f"is {priority}")
+    if "reason" in decision:
+        words.append(f"({str(decision['reason']).replace('_', ' ')})")
+    if "node" in decision:
+        words.append(f"on {decision['node']}")
+    if "message" in decision:
+        words.append(str(decision["message"]))
+    return " ".join(word for word in words if word)
+
+
+Holder = TypeVar("Holder")
+
+
+def milli_held(kind: str, resources: Mapping[str, int]) -> int:
+    """Return how much of each of its devices an ask holds, in milli.
+
+    Args:
+        kind: The type of the devices.
+        resources: What the ask asks for, in base units.
+    """
+    return min(resources.get(resource_type(kind), WHOLE), WHOLE)
+
+
+def held_words(devices: Mapping[str, Sequence[int]], resources: Mapping[str, int]) -> str:
+    """Return which devices an ask holds: ``gpu 0, 2; nic 1``, or ``250 milli of gpu 3``.
+
+    Args:
+        devices: The numbers of the devices that it holds, by type.
+        resources: What it asks for, in base units.
+    """
+    return "; ".join(
+        _held(kind, numbers, milli_held(kind, resources))
+        for kind, numbers in sorted(devices.items())
+        if numbers
+    )
+
+
+def _held(kind: str, numbers: Sequence[int], milli: int) -> str:
+    held = f"{kind} {_numbers(numbers)}"
+    return held if milli == WHOLE else f"{milli} milli of {held}"
+
+
+def _numbers(numbers: Sequence[int]) -> str:
+    """Return numbers in ascending order, of which more than two in a row are a range."""
+    texts: list[str] = []
+    for _, run in groupby(enumerate(sorted(numbers)), lambda pair: pair[1] - pair[0]):
+        found = [one for _, one in run]
+        if len(found) > 2:
+            texts.append(f"{found[0]}\N{EN DASH}{found[-1]}")
+        else:
+            texts += map(str, found)
+    return ", ".join(texts)
+
+
+def free_words(kind: str, free: Sequence[int]) -> str:
+    """Return what is free: ``2 of 4 gpu wholly free``, and ``0.55 in parts`` if shares are free.
+
+    Args:
+        kind: The type of the devices.
+        free: What is free of each, in milli.
+    """
+    return sum_words(kind, len(free), *free_sums(free))
+
+
+def free_sums(free: Sequence[int]) -> tuple[int, int]:
+    """Return how many devices are wholly free, and how many milli are free on the others."""
+    whole = free.count(WHOLE)
+    return whole, sum(free) - whole * WHOLE
+
+
+def sum_words(kind: str, count: int, whole: int, parts: int) -> str:
+    """Return what is free of the devices of a type, in words.
+
+    Args:
+        kind: The type.
+        count: How many devices there are.
+        whole: How many of them are wholly free.
+        parts: How many milli are free on the others.
+    """
+    text = f"{whole:,} of {count:,} {kind} wholly free"
+    return f"{text}, {parts / WHOLE:,.10g} in parts" if parts else text
+
+
+def holders_of(
+    held: Iterable[tuple[Holder, Mapping[str, Sequence[int]], Mapping[str, int]]],
+) -> dict[tuple[str, int], list[tuple[Holder, int]]]:
+    """Return for each device who holds it, each with the milli that it holds.
+
+    Args:
+        held: The holders in order, each with its devices by type and what it asks for.
+    """
+    found: dict[tuple[str, int], list[tuple[Holder, int]]] = {}
+    for holder, devices, resources in held:
+        for kind, numbers in devices.items():
+            milli = milli_held(kind, resources)
+            for one in numbers:
+                found.setdefault((kind, one), []).append((holder, milli))
+    return found

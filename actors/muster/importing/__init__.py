@@ -7,16 +7,15 @@ as left out, by cause.
 
 from __future__ import annotations
 
-from muster.importing.workload.account import Account, Cause
-from muster.importing.workload.queues import Queues, default_queues, read_queues
-from muster.importing.workload.workload import Workload, Written
+from muster.importing.queues import Queues, default_queues, read_queues
+from muster.importing.workload import Cause, FeedSummary, ImportAccount, Workload
 
 __all__ = [
-    "Account",
     "Cause",
+    "FeedSummary",
+    "ImportAccount",
     "Queues",
     "Workload",
-    "Written",
     "default_queues",
     "read_queues",
 ]

@@ -15,9 +15,8 @@ from typing import Final, Protocol, final
 import attrs
 
 from muster.feeds import FeedItem
-from muster.figures.instants import dated, instant_of
-from muster.figures.text import percent, seconds_text
-from muster.importing.workload.jobs import Starts
+from muster.figures.text import dated, instant_of, percent, seconds_text
+from muster.importing.workload import Starts
 from muster.replay import Beginning, Key, Waits, WaitSummary
 from muster_core.decisions import MICROSECONDS, Announced, Kind
 from muster_core.events import AddApp, AddAsk, AddNode
@@ -69,7 +68,7 @@ class Agreement:
 
 @final
 @attrs.frozen
-class Apart:
+class StartGap:
     """A job whose two starts are far apart.
 
     Attributes:
@@ -100,7 +99,7 @@ class Apart:
 
 @final
 @attrs.frozen
-class Calibrated:
+class CalibrationResult:
     """The result of a calibration.
 
     Attributes:
@@ -126,7 +125,7 @@ class Calibrated:
     real_makespan_s: float
     replayed_makespan_s: float
     used: Mapping[str, tuple[float, float]]
-    most_apart: Sequence[Apart]
+    most_apart: Sequence[StartGap]
 
     # IMPORT-23
     @property
@@ -166,7 +165,7 @@ class Calibrated:
         return f"The replay is {near} what Slurm did: {waits}, and {starts}. {ending}"
 
 
-class Watched(Protocol):
+class ExplainingScheduler(Protocol):
     """A scheduler to ask, such as a :class:`muster.Simulation`."""
 
     async def why_pending(self, app: str, ask: str) -> Explanation | None:
@@ -176,7 +175,7 @@ class Watched(Protocol):
 
 @final
 @attrs.define(eq=False)
-class _Job:
+class _OpenJob:
     """A job of which not all asks have been bound yet.
 
     Attributes:
@@ -218,14 +217,14 @@ class Calibration:
         self._starts = starts
         self._date = date
         self._next = 0
-        self._open: _Job | None = None
+        self._open: _OpenJob | None = None
         self._queues: dict[str, str] = {}
-        self._asks: dict[Key, _Job] = {}
-        self._waiting: dict[int, _Job] = {}
+        self._asks: dict[Key, _OpenJob] = {}
+        self._waiting: dict[int, _OpenJob] = {}
         #: Of the jobs whose real start has not been looked at: that instant, and the number.
         self._due: list[tuple[int, int]] = []
         #: The greatest differences so far, the smallest first; the number breaks ties.
-        self._apart: list[tuple[int, int, Apart]] = []
+        self._apart: list[tuple[int, int, StartGap]] = []
         self._unknown = 0
         self._all = _Group()
         self._partitions: dict[str, _Group] = {}
@@ -271,10 +270,10 @@ class Calibration:
             self._real.add(job.held, job.came_us, job.real_us)
             heapq.heappush(self._due, (job.real_us, job.number))
 
-    def _begun(self, key: Key, at_us: int) -> _Job:
+    def _begun(self, key: Key, at_us: int) -> _OpenJob:
         number = self._next
         self._next += 1
-        job = _Job(
+        job = _OpenJob(
             number,
             key,
             self._queues.get(key[0], ""),
@@ -298,7 +297,7 @@ class Calibration:
                     del self._waiting[job.number]
                     self._started(job, announced.at_us)
 
-    def _started(self, job: _Job, at_us: int) -> None:
+    def _started(self, job: _OpenJob, at_us: int) -> None:
         if job.real_us is None:
             return
         self._replayed.add(job.held, job.came_us, at_us)
@@ -310,7 +309,7 @@ class Calibration:
         ):
             group.add(job.came_us, job.real_us, at_us)
         asked = job.asked or (None, None)
-        apart = Apart(*job.key, job.queue, partition, job.real_us, at_us, *asked)
+        apart = StartGap(*job.key, job.queue, partition, job.real_us, at_us, *asked)
         off_us = abs(at_us - job.real_us)
         if off_us:
             keep = heapq.heappush if len(self._apart) < MOST_APART else heapq.heappushpop
@@ -328,7 +327,7 @@ class Calibration:
         least_us = self._apart[0][0] if len(self._apart) == MOST_APART else 0
         return max(least_us, _FIRST_LOOK_US)
 
-    async def look(self, scheduler: Watched, at_us: int, /) -> None:
+    async def look(self, scheduler: ExplainingScheduler, at_us: int, /) -> None:
         """Ask what holds the jobs that are so late."""
         while (due_us := self.due_us()) is not None and due_us <= at_us:
             job = self._waiting[heapq.heappop(self._due)[1]]
@@ -338,16 +337,16 @@ class Calibration:
                 said = dated(str(reason), instant_of(reason.facts), self._date)
                 job.asked = (at_us, said)
 
-    async def look_at_end(self, scheduler: Watched, at_us: int, /) -> None:
+    async def look_at_end(self, scheduler: ExplainingScheduler, at_us: int, /) -> None:
         """Do nothing: who has not started is counted."""
 
-    def result(self) -> Calibrated:
+    def result(self) -> CalibrationResult:
         """Return the result, after the replay."""
         waiting = sum(job.real_us is not None for job in self._waiting.values())
         end_us = self._real.last_us
         real, replayed = self._real.used(end_us), self._replayed.used(end_us)
         whole_us = max(end_us - (self._real.first_us or 0), 1)
-        return Calibrated(
+        return CalibrationResult(
             jobs=len(self._starts),
             unknown=self._unknown,
             waiting=waiting,
@@ -439,7 +438,9 @@ class _Span:
 
 
 # IMPORT-24
-def as_map(calibrated: Calibrated, at: Callable[[int], str | int | float]) -> dict[str, object]:
+def as_map(
+    calibrated: CalibrationResult, at: Callable[[int], str | int | float]
+) -> dict[str, object]:
     """Return a result for JSON.
 
     Args:

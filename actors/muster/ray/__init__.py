@@ -7,11 +7,16 @@ asks there. Importing this package does not import ray: only the agent does.
 
 from __future__ import annotations
 
-from muster.ray._amounts import DEFAULT_RESOURCES
-from muster.ray._binder import RayBinder
-from muster.ray._cluster import Cluster, Survivor, connect
-from muster.ray._errors import RayLostError, RayUnreachableError, RunFailedError, WorkError
-from muster.ray._work import Call, Result
+from muster.ray._cluster import Cluster, RayBinder, Survivor, connect
+from muster.ray._nodes import DEFAULT_RESOURCES
+from muster.ray._work import (
+    Call,
+    RayLostError,
+    RayUnreachableError,
+    Result,
+    RunFailedError,
+    WorkError,
+)
 from muster.subprocesses import Command
 
 __all__ = [

@@ -1,4 +1,4 @@
-"""A connection to a cluster of Ray."""
+"""A connection to a cluster of Ray, and the binder that runs the work of bound asks there."""
 
 from __future__ import annotations
 
@@ -7,24 +7,28 @@ import sys
 from collections.abc import AsyncGenerator, Callable, Mapping, Sequence
 from contextlib import suppress
 from types import MappingProxyType
-from typing import TYPE_CHECKING, Final, Literal, Never, cast, final
+from typing import TYPE_CHECKING, Final, Literal, Never, cast, final, get_args
 
 import attrs
 import trio
 
 from muster._surface.context import opens_in
-from muster.ray._amounts import DEFAULT_RESOURCES, Amounts
-from muster.ray._errors import RayLostError, WorkError
-from muster.ray._follow import Books, Follower, Naming
-from muster.ray._orders import Terms, Work, name_of
-from muster.ray._runs import Runs, declared_in
-from muster.ray.linked.link import Link, Target
+from muster.ray._link import Link, RayTarget
+from muster.ray._nodes import (
+    DEFAULT_RESOURCES,
+    Amounts,
+    NodeDescriptions,
+    NodeScheduler,
+    RayNodeFollower,
+)
+from muster.ray._runs import RunOutcome, Runs, declared_in
+from muster.ray._work import RayLostError, Result, RunTerms, Work, WorkError, name_of
 from muster_core.errors import EventError
+from muster_core.resources import Resources
 
 if TYPE_CHECKING:
     from muster._surface.allocation import Allocation
-    from muster.ray._work import Result
-    from muster_core.resources import Resources
+
 
 EVERY_NODE: Final[Mapping[str, str]] = MappingProxyType({})
 """Selects all nodes."""
@@ -95,7 +99,7 @@ class Cluster:
 
     async def follow(
         self,
-        scheduler: Books,
+        scheduler: NodeScheduler,
         *,
         every: float = 0.5,
         task_status: trio.TaskStatus[None] = trio.TASK_STATUS_IGNORED,
@@ -139,11 +143,11 @@ class Cluster:
             self._is_followed = False
 
     async def _follow(
-        self, scheduler: Books, every_s: float, task_status: trio.TaskStatus[None]
+        self, scheduler: NodeScheduler, every_s: float, task_status: trio.TaskStatus[None]
     ) -> Never:
         link = self.runs.link
         await link.look(every_s)
-        follower = Follower(scheduler, self.runs.naming)
+        follower = RayNodeFollower(scheduler, self.runs.naming)
         seen = None
         try:
             while True:
@@ -189,7 +193,7 @@ class Cluster:
             WorkError: If a callable has raised.
         """
         try:
-            terms = Terms(_GRACE_S)
+            terms = RunTerms(_GRACE_S)
             outcome = await self.runs.run(allocation, work, terms, started or (lambda: None))
         except RayLostError:
             # The nodes are being removed. If the scheduler hears of that first, the block of the
@@ -289,8 +293,8 @@ async def connect(
         raise EventError(msg)
     _check_texts(address=address, namespace=namespace, node_name=node_name)
     _check_labels(select)
-    naming = Naming(node_name, dict(select), Amounts(resources))
-    link = Link(Target(address, namespace, python, log_to_driver))
+    naming = NodeDescriptions(node_name, dict(select), Amounts(resources))
+    link = Link(RayTarget(address, namespace, python, log_to_driver))
     leaving: BaseException | None = None
     try:
         async with trio.open_nursery() as nursery:
@@ -348,3 +352,163 @@ def _foremost(
     if not failures:
         return group if leaving is None else leaving
     return failures[0] if len(failures) == 1 else group.derive(failures)
+
+
+Reserve = Literal["none", "group"]
+"""Whether Ray reserves the room of a gang, too."""
+
+
+@final
+class RayBinder:
+    """A binder that runs the work of each bound ask on its node; pass it to ``open_scheduler``.
+
+    The work is a :class:`Call`, a :class:`Command` or a text for the shell. It is tried once: the
+    scheduler decides whether it is tried again. The environment has the variables that
+    :class:`muster.subprocesses.SubprocessBinder` sets, and not those of this program.
+
+    When the work has ended by itself, the allocation is released as completed, whatever the exit
+    status is; ``done`` may judge it. If a callable raises, the work has failed
+    (:class:`WorkError`), and the ask is pending again if it has a retry left. If Ray cannot start
+    the work, or loses the worker, the bind has failed (:class:`RunFailedError`). If the connection to Ray is lost (:class:`RayLostError`), or another
+    member of the gang could not be started, this does not count for ``bind_attempts``. A command
+    whose connection is lost may go on until the end of its grace period, and nobody tells when it
+    has ended. So its run comes back after that, and the same ask does not begin again before,
+    except with an endless grace period. If a node dies, its run waits up to 20 s for
+    :meth:`Cluster.follow` to remove it, so that the allocation ends as ``node_lost``.
+
+    If the allocation ends before the work, a command and the processes that it has started get
+    SIGTERM, a callable is interrupted by KeyboardInterrupt. What still runs after the grace period
+    is killed. Meanwhile the node may be given to others, whose work waits in Ray until it is
+    really free: so the grace period has to be shorter than the bind timeout.
+
+    The members of a gang that are bound in one step begin together, when all of them have their
+    places in Ray, or not at all.
+
+    Detached work outlives this program. With a store, the next program goes on with the work of
+    asks that are bound, or takes its result; a scheduler that is closed leaves it alone. Without a
+    store nobody knows the asks any more, and a scheduler that is closed ends the work; only what
+    is left by a program that was killed survives. A new program may take it over: see
+    :meth:`Cluster.survivors`, add the asks and bind them to the same nodes (a Pod with
+    ``spec.nodeName`` is bound from the start). An ask with the same names and resources, on the
+    same node, goes on with the work. In both cases, what nobody adopts in time is ended. The result
+    stays there until the store has the end of the ask, so that ``done`` may be called twice if
+    this program is killed between the two.
+
+    Args:
+        cluster: The cluster.
+        work: Returns the work of an ask; called each time that an ask is bound. If it raises, the
+            bind has failed.
+        done: Called when work has ended by itself, before the allocation is released. If it raises
+            :class:`muster.WorkFailedError`, the work has failed: the ask is pending again if it
+            has a retry left. If it raises another exception, the bind has failed.
+        grace_period: How long work may take to end, in seconds; with infinity it is never killed.
+        closing_grace: The same when the scheduler is closed, if that is to be shorter.
+        reserve: ``group``: Ray reserves the room of the members of a gang that begin together, in
+            one placement group, also against others on the cluster.
+        detached: Whether work outlives this program. It takes about a second to begin, so this is
+            for long work.
+        adopt_within: When what an earlier program has left is ended if nobody has adopted it, in
+            seconds since the scheduler has come.
+
+    Raises:
+        EventError: If an argument is invalid.
+    """
+
+    def __init__(
+        self,
+        cluster: Cluster,
+        work: Callable[[Allocation], Work],
+        *,
+        done: Callable[[Allocation, Result], None] | None = None,
+        grace_period: float = 10.0,
+        reserve: Reserve = "none",
+        detached: bool = False,
+        adopt_within: float = 60.0,
+        closing_grace: float | None = None,
+    ) -> None:
+        self._terms = terms_of(
+            grace_period, reserve, adopt_within, closing_grace, detached=detached
+        )
+        self._runs = cluster.runs
+        self._work = work
+        self._done = done
+        if detached:
+            self._runs.end_forgotten_later(adopt_within, self._terms.sent_grace_s)
+
+    async def run(self, allocation: Allocation, started: Callable[[], None], /) -> None:
+        """Run the work of an ask. The scheduler calls this.
+
+        Args:
+            allocation: The allocation of the ask.
+            started: Called when the work has begun.
+
+        Raises:
+            EventError: If Ray cannot count an amount that the ask holds.
+            NotStartedError: If another member of the gang could not be started.
+            RayLostError: If the connection was lost.
+            RunFailedError: If Ray has not started the work, or its worker or node has gone.
+            WorkError: If a callable has raised.
+        """
+        try:
+            work = self._work(allocation)
+        except Exception as error:
+            await self._runs.miss(allocation, self._terms, error)
+            raise
+        await self._end(allocation, await self._runs.run(allocation, work, self._terms, started))
+
+    async def resume(self, allocation: Allocation, started: Callable[[], None], /) -> None:
+        """Go on with the work of an ask that an earlier program has started.
+
+        Args:
+            allocation: The allocation of the ask.
+            started: Called when the work was found.
+
+        Raises:
+            NotStartedError: If there is no such work: it was not detached, or is gone.
+            RayLostError: See :meth:`run`.
+            RunFailedError: See :meth:`run`.
+            WorkError: See :meth:`run`.
+        """
+        await self._end(allocation, await self._runs.resume(allocation, self._terms, started))
+
+    async def _end(self, allocation: Allocation, outcome: RunOutcome) -> None:
+        async def done(result: Result) -> None:
+            if self._done is not None:
+                self._done(allocation, result)
+
+        release = allocation.release if allocation.kept else None
+        detached = self._terms.is_detached
+        await self._runs.conclude(outcome, done, release, is_detached=detached)
+
+
+def terms_of(
+    grace_s: float,
+    reserve: str,
+    adopt_within_s: float,
+    closing_s: float | None,
+    *,
+    detached: bool,
+) -> RunTerms:
+    """Return how the runs of a binder are run.
+
+    Raises:
+        EventError: If an argument is invalid.
+    """
+    for name, seconds in (
+        ("grace_period", grace_s),
+        ("adopt_within", adopt_within_s),
+        ("closing_grace", closing_s),
+    ):
+        if seconds is not None and (math.isnan(seconds) or seconds < 0):
+            msg = f"{name}: {seconds!r} is not a number of seconds from 0"
+            raise EventError(msg)
+    if reserve not in get_args(Reserve):
+        msg = f"reserve: {reserve!r}: must be one of {', '.join(get_args(Reserve))}"
+        raise EventError(msg)
+    return RunTerms(
+        grace_s,
+        has_gates=True,
+        reserves=reserve == "group",
+        is_detached=detached,
+        closing_s=closing_s,
+    )

@@ -18,22 +18,30 @@ from muster._errors import (
     StoreError,
     WorkFailedError,
 )
-from muster._gangs import Gangs
-from muster.ray._amounts import Declared
-from muster.ray._errors import NodeGoneError, RayLostError, RunFailedError, WorkError
-from muster.ray._messages import NEVER_S
-from muster.ray._orders import Terms, Work, gate_of, name_of, order, parsed_name, result_of
-from muster.ray.linked.lost import Ending, over_with, over_with_program
+from muster._gang_runs import Gangs
+from muster.ray import _messages as messages
+from muster.ray._link import Link, LostWork, NodeList, latest_end, latest_end_after_program
+from muster.ray._messages import NEVER_S, NodeMap, SurvivorMap
+from muster.ray._nodes import NodeDescriptions, RayRequest
+from muster.ray._process import Agent, RunHandle
+from muster.ray._work import (
+    NodeGoneError,
+    RayLostError,
+    Result,
+    RunFailedError,
+    RunTerms,
+    Work,
+    WorkError,
+    gate_of,
+    name_of,
+    parsed_name,
+    result_of,
+    run_message,
+)
 from muster_core.events import Exit, Outcome as OutcomeOfWork
 
 if TYPE_CHECKING:
     from muster._surface.allocation import Allocation
-    from muster.ray import _messages as messages
-    from muster.ray._follow import Naming
-    from muster.ray._messages import NodeMap, SurvivorMap
-    from muster.ray._work import Result
-    from muster.ray.linked.link import Link, Seen
-    from muster.ray.linked.process import Agent, Run
 
 _LOG: Final = logging.getLogger("muster.ray")
 
@@ -53,7 +61,7 @@ Release = Callable[[OutcomeOfWork, str | None, Exit | None], Awaitable[object]]
 
 @final
 @attrs.frozen
-class Outcome:
+class RunOutcome:
     """How a run has ended by itself.
 
     Attributes:
@@ -66,7 +74,7 @@ class Outcome:
     result: Result | WorkError
     name: str
     agent: Agent
-    run: Run
+    run: RunHandle
 
 
 @final
@@ -84,7 +92,7 @@ class Runs:
         begun: Set when a scheduler runs that may adopt runs of an earlier program.
     """
 
-    def __init__(self, link: Link, naming: Naming, nursery: trio.Nursery) -> None:
+    def __init__(self, link: Link, naming: NodeDescriptions, nursery: trio.Nursery) -> None:
         self.link = link
         self.naming = naming
         self.begun = trio.Event()
@@ -93,9 +101,9 @@ class Runs:
         #: For each task that follows the nodes, the version of the list that its scheduler knows.
         self._told: dict[object, int] = {}
         #: The nodes by name, with the list from which they are.
-        self._nodes: tuple[Seen, Mapping[str, NodeMap]] | None = None
+        self._nodes: tuple[NodeList, Mapping[str, NodeMap]] | None = None
         #: The detached runs that go on when their scheduler has closed, by name.
-        self._left: dict[str, tuple[Agent, Run]] = {}
+        self._left: dict[str, tuple[Agent, RunHandle]] = {}
         #: The detached runs of earlier programs that were listed, by application and ask.
         self._listed: dict[tuple[str, str], SurvivorMap] = {}
         #: The names of those that were adopted or ended.
@@ -116,7 +124,7 @@ class Runs:
         found = self._by_name(self.link.seen)
         return next((name for name, node in found.items() if node["id"] == number), None)
 
-    def _by_name(self, seen: Seen) -> Mapping[str, NodeMap]:
+    def _by_name(self, seen: NodeList) -> Mapping[str, NodeMap]:
         if self._nodes is None or self._nodes[0] is not seen:
             self._nodes = seen, self.naming.selected(seen.nodes or ())
         return self._nodes[1]
@@ -147,8 +155,8 @@ class Runs:
     # Runs
 
     async def run(
-        self, allocation: Allocation, work: Work, terms: Terms, started: Callable[[], None]
-    ) -> Outcome:
+        self, allocation: Allocation, work: Work, terms: RunTerms, started: Callable[[], None]
+    ) -> RunOutcome:
         """Run the work of an allocation, and wait for its end.
 
         If the caller is cancelled, the work is ended, and this waits until it has.
@@ -171,13 +179,13 @@ class Runs:
                 raise
 
     async def _run(
-        self, allocation: Allocation, work: Work, terms: Terms, started: Callable[[], None]
-    ) -> Outcome:
+        self, allocation: Allocation, work: Work, terms: RunTerms, started: Callable[[], None]
+    ) -> RunOutcome:
         try:
             declared = self.naming.amounts.declared(allocation.resources)
             node = await self._node(allocation.node)
             number = self.link.number()
-            message = order(number, allocation, node, declared, work, terms)
+            message = run_message(number, allocation, node, declared, work, terms)
             agent = await self.link.agent()
         except BaseException as error:
             await self.miss(allocation, terms, error)
@@ -188,7 +196,7 @@ class Runs:
         run = agent.open_run(number)
         return await self._see_through(allocation, agent, run, terms, started, message)
 
-    async def miss(self, allocation: Allocation, terms: Terms, error: BaseException) -> None:
+    async def miss(self, allocation: Allocation, terms: RunTerms, error: BaseException) -> None:
         """Let the other members of a gang not wait for one that cannot be sent."""
         gate = gate_of(allocation, terms)
         if gate is None:
@@ -199,8 +207,8 @@ class Runs:
             await agent.send({"do": "miss", "gate": gate, "text": why})
 
     async def resume(
-        self, allocation: Allocation, terms: Terms, started: Callable[[], None]
-    ) -> Outcome:
+        self, allocation: Allocation, terms: RunTerms, started: Callable[[], None]
+    ) -> RunOutcome:
         """Go on with the run of an allocation from an earlier program; see :meth:`run`.
 
         Raises:
@@ -217,10 +225,10 @@ class Runs:
                 raise
 
     async def _resume(
-        self, allocation: Allocation, terms: Terms, started: Callable[[], None]
-    ) -> Outcome:
+        self, allocation: Allocation, terms: RunTerms, started: Callable[[], None]
+    ) -> RunOutcome:
         name = name_of(allocation.app, allocation.ask, allocation.number)
-        over_at = over_with_program(terms.sent_grace_s)
+        over_at = latest_end_after_program(terms.sent_grace_s)
         if not terms.is_detached:
             # The earlier program may have thought otherwise.
             with suppress(RayLostError):
@@ -243,8 +251,8 @@ class Runs:
             raise
 
     async def _adopt(
-        self, allocation: Allocation, name: str, terms: Terms, started: Callable[[], None]
-    ) -> Outcome:
+        self, allocation: Allocation, name: str, terms: RunTerms, started: Callable[[], None]
+    ) -> RunOutcome:
         agent = await self.link.agent()
         self._claimed.add(name)
         message: messages.Adopt = {
@@ -260,11 +268,11 @@ class Runs:
         self,
         allocation: Allocation,
         agent: Agent,
-        run: Run,
-        terms: Terms,
+        run: RunHandle,
+        terms: RunTerms,
         started: Callable[[], None],
         message: messages.Run | messages.Adopt | None,
-    ) -> Outcome:
+    ) -> RunOutcome:
         """Begin a run, and wait for its end."""
         name = name_of(allocation.app, allocation.ask, allocation.number)
         is_adopted = message is not None and message["do"] == "adopt"
@@ -275,7 +283,7 @@ class Runs:
                 await agent.send(message, run)
             result = await _result(agent, run, started, is_adopted=is_adopted)
             has_ended = True
-            return Outcome(result, name, agent, run)
+            return RunOutcome(result, name, agent, run)
         except NodeGoneError:
             # The scheduler hears of it soon, and this is cancelled: no failed attempt.
             await trio.sleep(_HOLD_S)
@@ -287,7 +295,7 @@ class Runs:
             if not is_left:
                 await agent.end_run(run, terms.grace_when(closing=allocation.ending == "closing"))
                 if message is not None and message["do"] == "run" and not terms.is_detached:
-                    await self._outlast(allocation, terms, over_with(agent, run, message))
+                    await self._outlast(allocation, terms, latest_end(agent, run, message))
             raise
         finally:
             if is_left:
@@ -298,13 +306,13 @@ class Runs:
                     await self._drop(name, agent, run, terms.sent_grace_s)
 
     async def _outlast(
-        self, allocation: Allocation, terms: Terms, over_at: Callable[[], float] | None
+        self, allocation: Allocation, terms: RunTerms, over_at: Callable[[], float] | None
     ) -> None:
         """Wait until work out of sight has ended, also if this is cancelled."""
         if over_at is None:
             return
         closing_s = terms.grace_when(closing=True)
-        ending = Ending(self.link, over_at, lambda: bool(self._told), closing_s)
+        ending = LostWork(self.link, over_at, lambda: bool(self._told), closing_s)
         try:
             await ending.over()
         except trio.Cancelled:
@@ -314,7 +322,7 @@ class Runs:
                 await ending.over()
             raise
 
-    async def _drop(self, name: str, agent: Agent, run: Run, grace_s: float) -> None:
+    async def _drop(self, name: str, agent: Agent, run: RunHandle, grace_s: float) -> None:
         """See to it that nothing is left of a detached run that was given up."""
         if run.is_sent and run.end is None:
             self.link.to_end[name] = grace_s
@@ -323,7 +331,7 @@ class Runs:
 
     async def conclude(
         self,
-        outcome: Outcome,
+        outcome: RunOutcome,
         done: Callable[[Result], Awaitable[None]],
         release: Release | None,
         *,
@@ -366,7 +374,7 @@ class Runs:
         if failure is not None:
             raise failure
 
-    async def _say_fetched(self, agent: Agent, run: Run) -> None:
+    async def _say_fetched(self, agent: Agent, run: RunHandle) -> None:
         with trio.CancelScope(shield=True), suppress(RayLostError):
             await agent.send({"do": "fetched", "id": run.id})
 
@@ -475,9 +483,9 @@ async def _record(release: Release, failure: WorkFailedError | None, status: int
     return True
 
 
-def declared_in(message: messages.Run | SurvivorMap) -> Declared:
+def declared_in(message: messages.Run | SurvivorMap) -> RayRequest:
     """Return what a run has declared."""
-    return Declared(
+    return RayRequest(
         float(message["cpus"]),
         float(message["gpus"]),
         message["memory"],
@@ -486,7 +494,7 @@ def declared_in(message: messages.Run | SurvivorMap) -> Declared:
 
 
 async def _result(
-    agent: Agent, run: Run, started: Callable[[], None], *, is_adopted: bool
+    agent: Agent, run: RunHandle, started: Callable[[], None], *, is_adopted: bool
 ) -> Result | WorkError:
     """Wait for the end of a run.
 

@@ -14,13 +14,12 @@ import platform
 import signal
 import sys
 import types
+from collections.abc import Sequence
 from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
-
     from muster.ray._messages import NodeMap
 
 _HERE: Final = Path(__file__).resolve().parent
@@ -58,7 +57,7 @@ class _Actor:
 
 
 class Ray:
-    """The engine of ``connected/engine.py``, by the package ``ray``."""
+    """The engine of ``_agent_interfaces.py``, by the package ``ray``."""
 
     def __init__(self) -> None:
         self._ray: Any = None
@@ -351,7 +350,7 @@ def main() -> None:
     # since processes that are started here would inherit that the signal is ignored.
     signal.signal(signal.SIGINT, lambda _number, _frame: None)
     try:
-        serving = importlib.import_module("muster.ray.connected.serving")
+        serving = importlib.import_module("muster.ray._agent_server")
     except ModuleNotFoundError as error:  # without msgpack it cannot even say so by a message
         sys.exit(f"{sys.executable} has no {error.name}, so it has no ray, which comes with it")
     asyncio.run(serving.serve(Ray()))

@@ -7,18 +7,21 @@ instant. A :class:`Census` tracks nodes and asks, a :class:`Tally` counts what h
 
 from __future__ import annotations
 
-from muster.replay._beginning import Beginning, OldAsk, beginning_of, event_of
-from muster.replay._census import Census, Key, Listener, LiveAsk
-from muster.replay._check import Check
-from muster.replay._costs import Costs, Fairness, LostRuns
-from muster.replay._driver import Watcher, replay
-from muster.replay._expect import Absent, Difference, Found, Value
-from muster.replay._reading.warning import FeedWarning
-from muster.replay._reserving import Reserved, ReservedTally
-from muster.replay._starting import begun_at, configured
-from muster.replay._summary import QueueSummary, Remark, Summary
-from muster.replay._tally import Tally
-from muster.replay._waits import Waits, WaitSummary
+from muster.replay._census import (
+    Beginning,
+    Census,
+    Key,
+    Listener,
+    LiveAsk,
+    OldAsk,
+    beginning_of,
+    event_of,
+)
+from muster.replay._check import Absent, Check, Difference, Found, Value
+from muster.replay._costs import Costs, Fairness, LostRuns, Waits, WaitSummary
+from muster.replay._driver import Watcher, begun_at, configured, replay
+from muster.replay._tally import QueueSummary, Remark, Reserved, ReservedTally, Summary, Tally
+from muster.replay._warnings import FeedWarning
 
 __all__ = [
     "Absent",

@@ -1,19 +1,103 @@
-"""The driver: submit the events of a feed to a scheduler, each at its instant."""
+"""The driver: submit the events of a feed to a scheduler, each at its instant.
+
+A replay may begin with the state at an instant of a feed, or with another configuration. Code that
+needs only decisions submits the items to a scheduler without tasks.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Iterable, Sequence
+from collections.abc import Awaitable, Iterable, Iterator, Sequence
 from inspect import isawaitable
+from itertools import chain
 from typing import Protocol, final
 
-from muster._runtime.announcing.journal import Journal
+from muster._runtime.announcer import Journal
 from muster._surface.simulation import Simulation, open_simulation
 from muster.feeds import Expect, FeedError, FeedItem, Refused, Settle
-from muster.replay._beginning import Beginning, beginning_of
+from muster.replay._census import Beginning, beginning_of
 from muster.replay._tally import Tally
+from muster_core.config.model import Configuration
+from muster_core.coordinator.plain_scheduler import PlainScheduler
 from muster_core.decisions import Announced
 from muster_core.errors import RefusedError
+from muster_core.events import Configure
 from muster_core.facts import Facts
+
+
+def submit_item_directly(scheduler: PlainScheduler, item: FeedItem) -> None:
+    """Submit an item to a scheduler; an ``expect`` only closes the batch, as a ``settle`` does."""
+    match item.content:
+        case Settle() | Expect():
+            scheduler.settle(item.at_us)
+        case Refused(message):
+            scheduler.submit(message, item.at_us, item.index, item.line)
+        case event:
+            scheduler.submit(event, item.at_us, item.index, item.line)
+
+
+# COMMAND-16
+def begun_at(
+    items: Iterator[FeedItem], start_us: int, facts: Facts | None = None
+) -> tuple[Facts, Iterator[FeedItem]]:
+    """Let in what comes before an instant.
+
+    Args:
+        items: The feed.
+        start_us: The instant, in microseconds since the start; its events are not let in.
+        facts: The state with which the feed begins, or None if it begins with nothing.
+
+    Returns:
+        The state at the instant, and the rest of the feed: :func:`replay` decides with them what
+        it would have decided from there on.
+
+    Raises:
+        FeedError: If the feed cannot be read.
+    """
+    scheduler = PlainScheduler(facts=facts)
+    rest = items
+    for item in items:
+        if item.at_us >= start_us:
+            rest = chain([item], items)
+            break
+        submit_item_directly(scheduler, item)
+        scheduler.announced = []
+    if not scheduler.machine.batches and start_us:
+        scheduler.settle()  # A state is one after a batch; nothing is decided in this one.
+    scheduler.advance(start_us)
+    return scheduler.facts(), rest
+
+
+# COMMAND-15, COMMAND-30
+def configured(
+    items: Iterator[FeedItem], configuration: Configuration, facts: Facts | None = None
+) -> tuple[Facts, Iterator[FeedItem]]:
+    """Let a configuration be in force from the start of a feed.
+
+    Args:
+        items: The feed, which configures nothing itself.
+        configuration: The configuration. If the feed begins with a state, it comes in right then,
+            in a batch of its own.
+        facts: The state with which the feed begins, or None if it begins with nothing.
+
+    Returns:
+        The state and the feed to replay.
+
+    Raises:
+        RefusedError: If the configuration cannot replace the one of the state.
+    """
+    if facts is None:
+        return PlainScheduler(configuration).facts(), items
+    scheduler = PlainScheduler(facts=facts)
+    scheduler.submit(Configure(configuration))
+    refusal = scheduler.machine.refusal_of(scheduler.machine.entered)
+    if refusal is not None:
+        raise RefusedError(refusal)
+    at_us, index = facts.coordinator.now_us, max(facts.coordinator.requests - 1, 0)
+    begun = (
+        FeedItem(index, None, at_us, Configure(configuration)),
+        FeedItem(index, None, at_us, Settle()),
+    )
+    return facts, chain(begun, items)
 
 
 class Watcher(Journal, Protocol):
@@ -105,7 +189,7 @@ async def replay(
     tally = Tally() if tally is None else tally
     journal = Journals([*journals, *watchers, tally])
     async with open_simulation(facts=facts, journal=journal) as scheduler:
-        watched = _Watched(scheduler, watchers)
+        watched = _WatchedScheduler(scheduler, watchers)
         if facts is not None and facts.has_begun:
             watched.begin(beginning_of(facts, await scheduler.snapshot()), tally)
         try:
@@ -127,7 +211,7 @@ async def replay(
 
 
 @final
-class _Watched:
+class _WatchedScheduler:
     """A scheduler with its watchers.
 
     A look closes no batch that would stay open without it: it happens between two instants.
@@ -186,7 +270,7 @@ class _Watched:
 
 
 async def _let_all_in(
-    watched: _Watched,
+    watched: _WatchedScheduler,
     items: Iterable[FeedItem],
     tally: Tally,
     until_us: int | None,
@@ -218,10 +302,10 @@ async def _enter(scheduler: Simulation, item: FeedItem, *, strict: bool) -> bool
         False if ``strict`` and the item was refused.
     """
     if isinstance(item.content, Expect) or not strict:
-        await let_in(scheduler, item)
+        await submit_item(scheduler, item)
         return True
     if isinstance(item.content, Settle | Refused):
-        await let_in(scheduler, item)
+        await submit_item(scheduler, item)
         return isinstance(item.content, Settle)
     try:
         await scheduler.request(item.content, at_us=item.at_us, index=item.index, line=item.line)
@@ -230,7 +314,7 @@ async def _enter(scheduler: Simulation, item: FeedItem, *, strict: bool) -> bool
     return True
 
 
-async def let_in(scheduler: Simulation, item: FeedItem) -> None:
+async def submit_item(scheduler: Simulation, item: FeedItem) -> None:
     """Submit an item to a scheduler, without waiting for the outcome of an event."""
     match item.content:
         # FEED-11

@@ -1,31 +1,218 @@
-"""The tally: count what a replay does while it runs.
+"""The tally: count what a replay does while it runs, and summarise it.
 
 It keeps the asks and nodes that exist and one number for each ask that was bound, never events
-or decisions.
+or decisions. Of reservations it counts whether asks were bound by the start that they were given
+first.
 """
 
 from __future__ import annotations
 
 from collections import Counter, defaultdict
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from time import perf_counter
 from typing import Final, final
 
+import attrs
+
 from muster.feeds import FeedItem, Settle
-from muster.replay._beginning import Beginning
-from muster.replay._census import Census, LiveAsk
-from muster.replay._costs import Costs
-from muster.replay._reading.reading import Reading
-from muster.replay._reading.warning import FeedWarning
-from muster.replay._reserving import ReservedTally
-from muster.replay._summary import MOST_REMARKS, QueueSummary, Remark, Summary
-from muster.replay._waits import Waits
-from muster_core.decisions import MICROSECONDS, Announced, Kind, Reason
+from muster.replay._census import Beginning, Census, LiveAsk
+from muster.replay._costs import Costs, Fairness, LostRuns, Waits, WaitSummary
+from muster.replay._warnings import FeedWarning, FeedWarnings
+from muster_core.decisions import GONE, MICROSECONDS, Announced, Decision, Kind, Reason
 from muster_core.resources import Resources
-from muster_core.structures.totals import add_to, take_from
+from muster_core.structures.amounts import add_to, take_from
 
 # Looking up a member of an enum takes ten times as long, and this is done for each decision.
+_BOUND: Final = Kind.BOUND
 _RELEASED: Final = Kind.RELEASED
+_RESERVED: Final = Kind.RESERVED
+
+
+# COMMAND-26
+@final
+@attrs.frozen
+class Reserved:
+    """How many asks had a reservation, and what became of them.
+
+    An ask that has a reservation again after it had lost its node counts again.
+
+    Attributes:
+        asks: How many asks had a reservation.
+        kept: How many of them were bound not later than the first known start that they were given.
+        late: How many were bound after it.
+        open_ended: How many were bound and had never been given a known start.
+    """
+
+    asks: int = 0
+    kept: int = 0
+    late: int = 0
+    open_ended: int = 0
+
+    @property
+    def unbound(self) -> int:
+        """How many were not bound: they wait still, or are gone."""
+        return self.asks - self.kept - self.late - self.open_ended
+
+
+@final
+class ReservedTally:
+    """Follows the decisions about asks with a reservation."""
+
+    def __init__(self) -> None:
+        #: The first known start that each of them was given, in microseconds, or None.
+        self._open: dict[tuple[str | None, str | None], int | None] = {}
+        self._asks = self._kept = self._late = self._open_ended = 0
+
+    def heard(self, decision: Decision, at_us: int) -> None:
+        """Hear of a decision; those of other kinds than these three change nothing."""
+        kind = decision.kind
+        if kind is _RESERVED:
+            self._reserved((decision.app, decision.ask), decision.start_us)
+        elif not self._open:
+            return
+        elif kind is _BOUND:
+            self._bound((decision.app, decision.ask), at_us)
+        elif kind is _RELEASED and decision.reason in GONE:
+            self._open.pop((decision.app, decision.ask), None)
+
+    def _reserved(self, ask: tuple[str | None, str | None], start_us: int | None) -> None:
+        if ask not in self._open:
+            self._asks += 1
+            self._open[ask] = start_us
+        elif self._open[ask] is None:
+            self._open[ask] = start_us
+
+    def _bound(self, ask: tuple[str | None, str | None], at_us: int) -> None:
+        if ask not in self._open:
+            return
+        start_us = self._open.pop(ask)
+        if start_us is None:
+            self._open_ended += 1
+        elif at_us <= start_us:
+            self._kept += 1
+        else:
+            self._late += 1
+
+    def told(self) -> Reserved:
+        """Return the figures so far."""
+        return Reserved(self._asks, self._kept, self._late, self._open_ended)
+
+
+@final
+@attrs.frozen
+class Remark:
+    """A message about an event: why it was refused.
+
+    Attributes:
+        index: Its index in the feed, from 0.
+        line: Its line in the feed, from 1, or None if the encoding has no lines.
+        message: The message.
+    """
+
+    index: int
+    line: int | None
+    message: str
+
+    @classmethod
+    def of(cls, decision: Decision) -> Remark:
+        """Make a remark from a decision with a message, which has an index if it is of a feed."""
+        return cls(decision.index or 0, decision.line, decision.message or "")
+
+
+MOST_REMARKS: Final = 10
+"""The most refusals, and the most warnings, that a summary names."""
+
+
+@final
+@attrs.frozen
+class QueueSummary:
+    """The applications of a leaf, and the waits of its asks.
+
+    Attributes:
+        queue: Its full path.
+        jobs: How many applications were submitted to it.
+        asks_bound: How many of its asks were bound at least once.
+        asks_unbound: How many of its asks ended without having been bound.
+        wait: How long these asks waited.
+        asks_reclaimed: How often an ask of it was evicted by reclaim.
+        asks_preempted: How often an ask of it was evicted by preemption.
+        lost: The runs that were cut short and have to be run again, by the reason of the release.
+    """
+
+    queue: str
+    jobs: int
+    asks_bound: int
+    asks_unbound: int
+    wait: WaitSummary
+    asks_reclaimed: int = 0
+    asks_preempted: int = 0
+    lost: Mapping[str, LostRuns] = attrs.field(factory=dict[str, LostRuns])
+
+
+@final
+@attrs.frozen
+class Summary:
+    """The figures of a replay.
+
+    Attributes:
+        events: How many events were read, refused events and ``expect`` included.
+        refused: How many events were refused.
+        first_refusals: The first refusals, at most :data:`MOST_REMARKS`.
+        warnings: How many warnings there were, about what the feed says and what came of it.
+        first_warnings: The first warnings, at most :data:`MOST_REMARKS`.
+        asks_bound: How many asks were bound at least once.
+        asks_unbound: How many asks ended without having been bound.
+        asks_running: How many asks are bound at the end.
+        asks_waiting: How many members of gangs wait at the end.
+        asks_pending: How many asks are pending or parked at the end.
+        asks_reclaimed: How often an ask was evicted by reclaim.
+        asks_preempted: How often an ask was evicted by preemption.
+        gangs_satisfied: How often a gang was satisfied.
+        gangs_timed_out: How often a gang timed out.
+        decisions: How many decisions were announced.
+        virtual_s: How much virtual time passed, in seconds.
+        real_s: How long the replay took, in seconds.
+        wait: How long the asks of all queues waited that were bound, or ended without.
+        queues: The figures of each queue that had an application, by path.
+        utilisation: For each resource type of the nodes, the share of the capacity that was
+            used: the integral of the usage over time divided by that of the capacity. 1 is
+            everything; None means that the capacity was 0 all the time.
+        lost: The runs of all queues that were cut short and have to be run again, by the reason of
+            the release.
+        fairness: How even the shares of queues and of users were.
+        reserved: How many asks had a reservation, and what became of them.
+    """
+
+    events: int
+    refused: int
+    first_refusals: tuple[Remark, ...]
+    warnings: int
+    first_warnings: tuple[FeedWarning, ...]
+    asks_bound: int
+    asks_unbound: int
+    asks_running: int
+    asks_waiting: int
+    asks_pending: int
+    asks_reclaimed: int
+    asks_preempted: int
+    gangs_satisfied: int
+    gangs_timed_out: int
+    decisions: int
+    virtual_s: float
+    real_s: float
+    wait: WaitSummary
+    queues: tuple[QueueSummary, ...]
+    utilisation: Mapping[str, float | None]
+    lost: Mapping[str, LostRuns]
+    fairness: Fairness
+    reserved: Reserved
+
+    @property
+    def decisions_per_s(self) -> float:
+        """The decisions per second of real time."""
+        return self.decisions / self.real_s if self.real_s > 0 else 0.0
+
+
 _REJECTED: Final = Kind.REJECTED
 _WARNING: Final = Kind.WARNING
 
@@ -177,7 +364,7 @@ class Tally:
         self._first_refusals: list[Remark] = []
         self._first_warnings: list[FeedWarning] = []
         self._warnings = 0
-        self._reading = Reading(self._warn)
+        self._reading = FeedWarnings(self._warn)
         self._began_s = perf_counter()
         self._ended_s: float | None = None
         self._counts = _Counts()

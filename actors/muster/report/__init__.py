@@ -7,10 +7,10 @@ runs. Nothing is decided here, and no file is written.
 
 from __future__ import annotations
 
-from muster.figures.words import as_words
+from muster.figures.text import as_words
 from muster.report._board import Board, QueueNow
 from muster.report._page.content import Content, Ending
 from muster.report._page.page import page
-from muster.report._recording.recorder import Recorder
+from muster.report._recorder import Recorder
 
 __all__ = ["Board", "Content", "Ending", "QueueNow", "Recorder", "as_words", "page"]

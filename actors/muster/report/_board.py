@@ -13,10 +13,10 @@ from muster.feeds import FeedItem
 from muster.replay import Beginning, Census, LiveAsk
 from muster_core.decisions import Announced, Kind, Reason
 from muster_core.resources import Resources
-from muster_core.structures.totals import add_to, take_from
+from muster_core.structures.amounts import add_to, take_from
 
 if TYPE_CHECKING:
-    from muster.report._recording.recorder import Watched
+    from muster.report._recorder import RecordedScheduler
 
 RECENT: Final = 8
 """How many of the latest decisions are kept."""
@@ -112,10 +112,10 @@ class Board:
     def due_us(self) -> None:
         """Return None: it never looks at the scheduler."""
 
-    async def look(self, scheduler: Watched, at_us: int) -> None:
+    async def look(self, scheduler: RecordedScheduler, at_us: int) -> None:
         """Do nothing."""
 
-    async def look_at_end(self, scheduler: Watched, at_us: int) -> None:
+    async def look_at_end(self, scheduler: RecordedScheduler, at_us: int) -> None:
         """Do nothing."""
 
     # A listener of the census

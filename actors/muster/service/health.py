@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Final, final
 import trio
 
 if TYPE_CHECKING:
-    from muster.service.ray.link import RayLink
+    from muster.service.ray import RayLink
 
 ALIVE_S: Final = 5.0
 """How long the scheduler may take to answer the heartbeat, in seconds."""

@@ -8,7 +8,7 @@ from typing import Final, Literal, TypeAlias, final
 
 import attrs
 
-from muster.store._format import SOCKET_NAME
+from muster.store._file import SOCKET_NAME
 
 Run: TypeAlias = Literal["none", "local", "ray"]
 """What does the work of asks: whoever reads the decisions, subprocesses on this machine, or Ray."""

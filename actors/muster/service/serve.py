@@ -1,4 +1,4 @@
-"""Running the service: the scheduler, and the server in front of it."""
+"""Running the service: its routes, the scheduler, and the server in front of it."""
 
 from __future__ import annotations
 
@@ -8,50 +8,108 @@ from functools import partial
 from typing import TYPE_CHECKING, Final, cast, final
 
 import trio
+from starlette.applications import Starlette
+from starlette.exceptions import HTTPException
+from starlette.requests import Request
+from starlette.responses import Response
 
 from muster._errors import BrokenSchedulerError, StoreError
 from muster._runtime.clock import WallClock
-from muster._surface.binder import BIND_ATTEMPTS, BIND_TIMEOUT_S
-from muster._surface.open import open_parts, store_options
+from muster._surface.allocation import BIND_ATTEMPTS, BIND_TIMEOUT_S
+from muster._surface.open import Parts, open_parts, store_options
 from muster._surface.scheduler import Scheduler
-from muster.service.access.bearer import TokenAccess
-from muster.service.access.sessions import Sessions
-from muster.service.access.who import Access, OpenAccess
-from muster.service.app import make_app
-from muster.service.config_file import ConfigFile
-from muster.service.front.addresses import Address, bind_all
-from muster.service.front.door import Door, never
-from muster.service.front.hosts import Hosts
-from muster.service.front.server import Server
-from muster.service.front.tls import Certificate
+from muster.service.access import Access, OpenAccess
+from muster.service.api import (
+    config,
+    decisions,
+    events,
+    events as leases,
+    explanations,
+    lists,
+    logs,
+    monitoring,
+)
+from muster.service.ask_index import AskIndex
+from muster.service.authentication import Sessions, TokenAccess
+from muster.service.backends import open_local, open_ray, running_local, running_ray, serve_jobs
+from muster.service.endpoints import openapi
+from muster.service.endpoints.routes import Endpoint, routes_of
 from muster.service.health import Health
-from muster.service.hearers import Hearers
-from muster.service.input.intake import open_intake
+from muster.service.input.configuration import ConfigFile
 from muster.service.input.leases import Leases
-from muster.service.ledger.following import following
 from muster.service.ledger.ledger import Ledger
-from muster.service.limits.counting import Usage
-from muster.service.metrics.metrics import Metrics
-from muster.service.past.moments import Moments
-from muster.service.roll import Roll
-from muster.service.running.beforehand import read_beforehand
-from muster.service.running.cluster import open_ray, running_ray
-from muster.service.running.commands import open_local, running_local, serve_jobs
-from muster.service.running.files import make_room
-from muster.service.running.heartbeat import beat
-from muster.service.running.reload import Reloader, configuration_of
-from muster.service.state import Service
-from muster.service.streaming.broadcast import Broadcast
-from muster.service.yunikorn.site import make_site, may_come_from_anywhere, refusal
+from muster.service.ledger.reconciliation import keep_reconciled
+from muster.service.limits import Usage
+from muster.service.listeners import BatchListeners
+from muster.service.local.binder import LocalBinder
+from muster.service.metrics.scrape import Metrics
+from muster.service.options import ServeOptions
+from muster.service.page.site import page_routes
+from muster.service.past.states import PastStateCache
+from muster.service.payloads import Problem
+from muster.service.process import Reloader, configuration_of, raise_file_limit, run_heartbeat
+from muster.service.ray import RayWork
+from muster.service.server.addresses import Address, Hosts, bind_all
+from muster.service.server.middleware import RequestGate, allow_no_origin
+from muster.service.server.server import Certificate, Server
+from muster.service.startup_checks import read_initial_configuration
+from muster.service.state import Service, open_intake
+from muster.service.streams import Broadcast
+from muster.service.yunikorn.app import (
+    make_site,
+    may_come_from_anywhere,
+    refusal,
+    routes as yunikorn_routes,
+)
+from muster_core.config.model import Configuration
 
 if TYPE_CHECKING:
     from starlette.types import ASGIApp
 
-    from muster._surface.open import Parts
-    from muster.service.local.binder import LocalBinder
-    from muster.service.options import ServeOptions
-    from muster.service.ray.binder import RayWork
-    from muster_core.config.model import Configuration
+
+ENDPOINTS: Final[tuple[Endpoint, ...]] = (
+    *events.EVENT_ENDPOINTS,
+    *config.ENDPOINTS,
+    *lists.ENDPOINTS,
+    *leases.LEASE_ENDPOINTS,
+    *explanations.ENDPOINTS,
+    *decisions.ENDPOINTS,
+    *logs.ENDPOINTS,
+    *monitoring.METRICS_ENDPOINTS,
+    *monitoring.HEALTH_ENDPOINTS,
+    openapi.endpoint_of(lambda: ENDPOINTS),
+)
+"""All end points that the OpenAPI document names, in its order."""
+
+
+def make_app(service: Callable[[], Service]) -> Starlette:
+    """Return the application.
+
+    Args:
+        service: Returns the running service.
+    """
+    app = Starlette(
+        routes=[
+            *routes_of(service, ENDPOINTS),
+            *yunikorn_routes(service),
+            *page_routes(service),
+        ],
+        exception_handlers={HTTPException: _refused},
+    )
+    app.router.redirect_slashes = False
+    return app
+
+
+async def _refused(request: Request, error: Exception) -> Response:
+    """Return the response for a path or a method that is unknown."""
+    assert isinstance(error, HTTPException), f"{error!r} is handled here"
+    if error.status_code == 405:
+        allowed = (error.headers or {}).get("Allow", "")
+        told = f"{request.method} is no method here; there are: {allowed}"
+    else:
+        told = f"there is nothing at {request.scope['path'][:200]!r}"
+    return Problem(error.status_code, told, headers=error.headers).response()
+
 
 _LOG: Final = logging.getLogger("muster.service")
 
@@ -90,8 +148,8 @@ async def serve(
             or the tokens or the certificate cannot be used.
         OSError: If the configuration cannot be read.
     """
-    config = read_beforehand(options)
-    running = _Running(options, config, ends, rereads)
+    config = read_initial_configuration(options)
+    running = _ServiceRun(options, config, ends, rereads)
     failure: Exception | None = None
     tls = None if running.certificate is None else running.certificate.context
     scheme = "http" if tls is None else "https"
@@ -123,7 +181,7 @@ async def serve(
 
 
 @final
-class _Running:
+class _ServiceRun:
     """A service that runs, or is about to."""
 
     def __init__(
@@ -144,7 +202,7 @@ class _Running:
         )
         self.usage = Usage.of(options.limits)
         self.broadcast = Broadcast(options.state, self.usage.streams, options.limits.write_s)
-        self.roll = Roll()
+        self.roll = AskIndex()
         self.health = Health(options.run)
         self.leases = Leases()
         self.sessions = Sessions()
@@ -163,10 +221,10 @@ class _Running:
         """End the answers under way to those who have no token any more; return how many."""
         return self.door.end_without(access) + self.site.end_without(access)
 
-    def _door(self, app: ASGIApp, hosts: Hosts) -> Door:
+    def _door(self, app: ASGIApp, hosts: Hosts) -> RequestGate:
         """Return the door before an application."""
-        allows = may_come_from_anywhere if self.options.cors else never
-        return Door(app, hosts, self.usage, self.health, allows, refusal)
+        allows = may_come_from_anywhere if self.options.cors else allow_no_origin
+        return RequestGate(app, hosts, self.usage, self.health, allows, refusal)
 
     def _service_now(self) -> Service:
         assert self._service is not None, "a request that came through before the state was loaded"
@@ -174,7 +232,7 @@ class _Running:
 
     async def run(self) -> None:
         """Run the scheduler until the service is to end."""
-        warning = make_room(self.options.limits.connections)
+        warning = raise_file_limit(self.options.limits.connections)
         if warning is not None:
             _LOG.warning("%s", warning)
         closing = trio.CancelScope()
@@ -216,7 +274,7 @@ class _Running:
                     options.state, options.durability, options.checkpoint_every, options.keep
                 ),
                 interleave=None,
-                companion=Hearers(
+                companion=BatchListeners(
                     ledger, metrics.counting, self.broadcast.tail, self.leases, self.roll
                 ),
                 meter=metrics.meter,
@@ -232,7 +290,7 @@ class _Running:
             if local is not None:
                 serve_jobs(local, service, self.urls[0])
             async with (
-                following(ledger, parts.client, self._ends),
+                keep_reconciled(ledger, parts.client, self._ends),
                 self.broadcast.running(self._ends),
                 running_local(local, service),
                 running_ray(ray, service),
@@ -276,7 +334,7 @@ class _Running:
             started_us=started_us,
             sessions=self.sessions,
             config_file=self._config_file,
-            past=Moments(self.options.state),
+            past=PastStateCache(self.options.state),
         )
 
     async def _work(self, service: Service) -> None:
@@ -288,7 +346,7 @@ class _Running:
         _LOG.info("ready, at batch %d", service.ledger.batch, extra=_CHANGE)
         reloader = Reloader(service, self.access, self.certificate, self._end_without)
         async with trio.open_nursery() as nursery:
-            nursery.start_soon(beat, service)
+            nursery.start_soon(run_heartbeat, service)
             nursery.start_soon(self.leases.run, service)
             nursery.start_soon(
                 service.metrics.run,

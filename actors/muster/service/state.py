@@ -1,37 +1,69 @@
-"""The running service, as its handlers see it."""
+"""The running service, as its handlers see it, with idempotency keys, dry runs and leases."""
 
 from __future__ import annotations
 
 from collections.abc import Callable
+from pathlib import Path
 from typing import TYPE_CHECKING, TypeVar, final
 
 import attrs
 
-from muster._runtime.clients.calls import Inspect, TakeFacts
+from muster._runtime.calls import Answer, Call, Client, Inspect, TakeFacts
 from muster._runtime.clock import WallClock
-from muster.service.streaming.findings import Findings
+from muster.service.decision_log import SubjectDecisions
+from muster.service.input.dry_runs import OneAtATime
+from muster.service.input.leases import Leases
+from muster.service.input.submission import IdempotencyKeys
+from muster_core.coordinator.coordinator import CoordinatorMachine
+from muster_core.facts import Facts
+from muster_core.structures.steps import Steps
 
 if TYPE_CHECKING:
-    from muster._runtime.clients.calls import Answer, Call
-    from muster._runtime.clients.client import Client
     from muster._surface.scheduler import Scheduler
-    from muster.service.access.sessions import Sessions
-    from muster.service.access.who import Access
-    from muster.service.config_file import ConfigFile
+    from muster.service.access import Access
+    from muster.service.ask_index import AskIndex
+    from muster.service.authentication import Sessions
     from muster.service.health import Health
-    from muster.service.input.intake import Intake
+    from muster.service.input.configuration import ConfigFile
     from muster.service.ledger.ledger import Ledger
-    from muster.service.limits.counting import Usage
+    from muster.service.limits import Usage
     from muster.service.local.binder import LocalBinder
-    from muster.service.metrics.metrics import Metrics
+    from muster.service.metrics.scrape import Metrics
     from muster.service.options import ServeOptions
-    from muster.service.past.moments import Moments
-    from muster.service.ray.binder import RayWork
-    from muster.service.roll import Roll
-    from muster.service.streaming.broadcast import Broadcast
-    from muster_core.coordinator.coordinator import CoordinatorMachine
-    from muster_core.facts import Facts
-    from muster_core.structures.steps import Steps
+    from muster.service.past.states import PastStateCache
+    from muster.service.ray import RayWork
+    from muster.service.streams import Broadcast
+
+
+@final
+@attrs.frozen(eq=False)
+class Intake:
+    """What the service remembers of what came in.
+
+    Attributes:
+        repeats: The requests that may be repeated.
+        dry_runs: Lets one dry run after the other go on.
+        comparisons: Likewise, for comparisons with the kept history.
+        leases: The leases of nodes.
+    """
+
+    repeats: IdempotencyKeys
+    dry_runs: OneAtATime
+    comparisons: OneAtATime
+    leases: Leases
+
+
+def open_intake(state: Path | None, leases: Leases) -> Intake:
+    """Return what a service remembers at its start.
+
+    Args:
+        state: The state directory, or None without one.
+        leases: The leases of nodes.
+    """
+    return Intake(
+        IdempotencyKeys(state), OneAtATime("a dry run"), OneAtATime("a comparison"), leases
+    )
+
 
 T = TypeVar("T")
 
@@ -66,7 +98,7 @@ class Service:
     scheduler: Scheduler
     client: Client
     ledger: Ledger
-    roll: Roll
+    roll: AskIndex
     access: Access
     options: ServeOptions
     usage: Usage
@@ -80,8 +112,8 @@ class Service:
     started_us: int
     sessions: Sessions
     config_file: ConfigFile
-    past: Moments
-    findings: Findings = attrs.field(factory=Findings)
+    past: PastStateCache
+    findings: SubjectDecisions = attrs.field(factory=SubjectDecisions)
 
     async def look(self, read: Callable[[CoordinatorMachine], Steps[T]]) -> T:
         """Read the state between two batches; everything before is announced.

@@ -8,11 +8,10 @@ commands are used, so nothing has to be installed on its nodes.
 from __future__ import annotations
 
 from muster.slurm._binder import SlurmBinder
-from muster.slurm._connect import connect
-from muster.slurm._endings import JobResult
-from muster.slurm._errors import JobLostError, SilentError, SlurmError
-from muster.slurm._slurm import Slurm
-from muster.slurm._texts.amounts import DEFAULT_RESOURCES
+from muster.slurm._commands import JobLostError, SilentError, SlurmError
+from muster.slurm._connection import Slurm, connect
+from muster.slurm._jobs import JobResult
+from muster.slurm._nodes import DEFAULT_RESOURCES
 from muster.subprocesses import Command
 
 __all__ = [

@@ -1,26 +1,151 @@
-"""The binder that runs the commands of asks as jobs of Slurm."""
+"""The binder that runs the commands of asks as jobs of Slurm.
+
+The members of a gang that were bound in one step are brought together, so that one job has them.
+"""
 
 from __future__ import annotations
 
 import logging
 import math
-from collections.abc import Callable, Sequence
+from collections import deque
+from collections.abc import Awaitable, Callable, Sequence
 from typing import TYPE_CHECKING, Final, final
 
+import attrs
 import trio
 
-from muster.slurm._batch import Batch, Stage
-from muster.slurm._endings import JobResult, evict, is_node_lost, result_of
-from muster.slurm._gathering import Gathering
-from muster.slurm._texts.orders import Order
-from muster.slurm._texts.script import Work
-from muster.slurm._texts.tags import Tag
+from muster.slurm._commands import JobLostError
+from muster.slurm._jobs import BatchJob, JobResult, JobStage, evict, is_node_lost, result_of
+from muster.slurm._sbatch import JobSpec, JobTag, MemberWork
 from muster.subprocesses import Command, variables
 
 if TYPE_CHECKING:
-    from muster._gangs import Member
+    from muster._gang_runs import Member
     from muster._surface.allocation import Allocation
-    from muster.slurm._slurm import Slurm
+    from muster.slurm._connection import Slurm
+
+
+_LONGEST_S: Final = 10.0
+"""How long the members wait for one that has no reason not to come, in seconds: the scheduler does
+not say that an allocation has ended if its run has not begun."""
+
+_CALLED_OFF: Final = 100
+"""How many of the last steps are remembered that were called off, so that nobody waits who comes
+late."""
+
+
+@final
+@attrs.define(eq=False)
+class _GangMeeting:
+    """The members of one step.
+
+    Attributes:
+        peers: How many there are.
+        works: What those that have come are to run, by number.
+        came: How many have come, also those that have left again.
+        present: How many have come and are still there.
+        batch: Their job.
+        is_off: Whether one of them will not come.
+        settled: Set when there is a job, or will not be.
+    """
+
+    peers: int
+    works: dict[int, MemberWork] = attrs.field(factory=dict[int, MemberWork])
+    came: int = 0
+    present: int = 0
+    batch: BatchJob | None = None
+    is_off: bool = False
+    settled: trio.Event = attrs.field(factory=trio.Event)
+
+    def call_off(self) -> None:
+        """Let nobody wait any more."""
+        if self.batch is None:
+            self.is_off = True
+        self.settled.set()
+
+
+@final
+class GangMeetings:
+    """The meetings of all gangs."""
+
+    def __init__(self) -> None:
+        #: Those to which somebody has come, and not everybody.
+        self._meetings: dict[int, _GangMeeting] = {}
+        self._called_off: deque[int] = deque(maxlen=_CALLED_OFF)
+
+    @property
+    def is_empty(self) -> bool:
+        """Whether nobody waits for others to come."""
+        return not self._meetings
+
+    async def join(
+        self,
+        step: int,
+        peers: int,
+        prepare: Callable[[], Awaitable[MemberWork]],
+        submit: Callable[[tuple[MemberWork, ...]], BatchJob],
+        may_come: Callable[[], bool],
+    ) -> BatchJob:
+        """Wait until all members of a step have come.
+
+        Args:
+            step: The step.
+            peers: How many members it has.
+            prepare: Returns what the caller is to run.
+            submit: Returns the job of all; called by the last one.
+            may_come: Says whether a member that has not come may have a reason.
+
+        Returns:
+            The job.
+
+        Raises:
+            JobLostError: If one of them does not come, or has left.
+        """
+        if step in self._called_off:
+            raise _not_all()
+        meeting = self._meetings.setdefault(step, _GangMeeting(peers))
+        meeting.came += 1
+        meeting.present += 1
+        if meeting.came == peers:
+            del self._meetings[step]
+        try:
+            work = await prepare()
+            meeting.works[work.number] = work
+            if len(meeting.works) == peers and not meeting.is_off:
+                works = tuple(meeting.works[number] for number in sorted(meeting.works))
+                meeting.batch = submit(works)
+                meeting.settled.set()
+            await _settle(meeting, may_come)
+        except trio.Cancelled:
+            # If it was submitted meanwhile, its part has to be ended: by the caller, who is
+            # cancelled again when it waits for the job.
+            if meeting.batch is None:
+                raise
+        finally:
+            if meeting.batch is None:
+                meeting.call_off()
+            meeting.present -= 1
+            if not meeting.present and self._meetings.get(step) is meeting:
+                del self._meetings[step]
+                self._called_off.append(step)
+        if meeting.batch is None:
+            raise _not_all()
+        return meeting.batch
+
+
+def _not_all() -> JobLostError:
+    return JobLostError("another member of the gang does not start")
+
+
+async def _settle(meeting: _GangMeeting, may_come: Callable[[], bool]) -> None:
+    """Wait until there is a job, or will not be."""
+    while not meeting.settled.is_set():
+        with trio.move_on_after(_LONGEST_S):
+            await meeting.settled.wait()
+            return
+        if meeting.came < meeting.peers and not may_come():
+            return
+
 
 Line = Command | Sequence[str] | str
 """What may be run: a command, a program with its arguments, or a text for the shell."""
@@ -36,7 +161,7 @@ _CLOSING_S: Final = 60.0
 
 
 @final
-class Runs:
+class JobRunner:
     """Runs commands of allocations as jobs, in trio.
 
     Args:
@@ -56,7 +181,7 @@ class Runs:
         self._grace_s = grace_s
         self._detached = detached
         self._gangs = slurm.new_gangs()
-        self._gathering = Gathering()
+        self._gathering = GangMeetings()
 
     async def run(
         self, allocation: Allocation, command: Callable[[], Line], started: Callable[[], None]
@@ -87,7 +212,7 @@ class Runs:
 
     async def _meet(
         self, allocation: Allocation, member: Member, command: Callable[[], Line]
-    ) -> Batch:
+    ) -> BatchJob:
         """Return the job of a member of a gang, with all that were bound in the same step."""
         if allocation.peers == 1:
             return self._submit(allocation, (await self._prepare(allocation, command),))
@@ -126,14 +251,14 @@ class Runs:
             return found
         return await self._attend(allocation, found, started)
 
-    async def _prepare(self, allocation: Allocation, command_of: Callable[[], Line]) -> Work:
+    async def _prepare(self, allocation: Allocation, command_of: Callable[[], Line]) -> MemberWork:
         """Return what is to run, when nothing of it runs any more from an earlier program."""
         await self._slurm.end_earlier(allocation)
         command = command_of()
         if not isinstance(command, Command):
             command = Command(command)
         share = self._slurm.amounts.share(allocation.resources)
-        return Work(
+        return MemberWork(
             allocation.number,
             allocation.node,
             share,
@@ -142,26 +267,26 @@ class Runs:
             self._grace_s,
         )
 
-    def _submit(self, allocation: Allocation, works: tuple[Work, ...]) -> Batch:
+    def _submit(self, allocation: Allocation, works: tuple[MemberWork, ...]) -> BatchJob:
         numbers = tuple(work.number for work in works)
         namespace = self._slurm.namespace
         if len(works) == 1:
-            tag = Tag(namespace, allocation.app, allocation.ask, numbers)
+            tag = JobTag(namespace, allocation.app, allocation.ask, numbers)
         else:
-            tag = Tag(namespace, allocation.gang or "", None, numbers)
+            tag = JobTag(namespace, allocation.gang or "", None, numbers)
         tag.check()
-        return self._slurm.submit(Order(tag, works))
+        return self._slurm.submit(JobSpec(tag, works))
 
     async def _attend(
-        self, allocation: Allocation, batch: Batch, started: Callable[[], None]
+        self, allocation: Allocation, batch: BatchJob, started: Callable[[], None]
     ) -> JobResult:
         """Wait until the command of an allocation has ended, and judge the end."""
         number = allocation.number
         try:
             await batch.until(
-                lambda: batch.stage in (Stage.RUNNING, Stage.OVER) or number in batch.ends
+                lambda: batch.stage in (JobStage.RUNNING, JobStage.OVER) or number in batch.ends
             )
-            if batch.stage is Stage.RUNNING or number in batch.ends:
+            if batch.stage is JobStage.RUNNING or number in batch.ends:
                 started()
             await batch.until(lambda: batch.is_over or (batch.is_gang and number in batch.ends))
             if batch.is_forgotten and number not in batch.ends:
@@ -181,7 +306,7 @@ class Runs:
         started()  # it may have been too short to be seen running
         return result
 
-    async def _evict(self, allocation: Allocation, batch: Batch) -> None:
+    async def _evict(self, allocation: Allocation, batch: BatchJob) -> None:
         """End the command of an allocation; nothing is given up because Slurm is silent."""
         with trio.CancelScope(shield=True) as scope:
             if allocation.ending == "closing":
@@ -244,7 +369,7 @@ class SlurmBinder:
         grace_period: float = 10.0,
         detached: bool = False,
     ) -> None:
-        self._runs = Runs(slurm, grace_period, detached=detached)
+        self._runs = JobRunner(slurm, grace_period, detached=detached)
         self._work = work
         self._done = done
 

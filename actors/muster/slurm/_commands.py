@@ -1,17 +1,50 @@
-"""Runs the commands of Slurm, and tells a refusal from a silence."""
+"""The commands of Slurm: how they are run, and the list of jobs that ``squeue --json`` prints.
+
+It tells a refusal from a silence, and hides that each version of Slurm writes some fields of jobs in
+another way. All jobs are asked for once a second while anybody wants to know.
+"""
 
 from __future__ import annotations
 
+import json
+import logging
 import os
 import re
 import shutil
 import subprocess
-from collections.abc import Mapping, Sequence
-from typing import Final, final
+from collections.abc import Callable, Generator, Mapping, Sequence
+from contextlib import contextmanager
+from enum import StrEnum
+from typing import Any, Final, cast, final
 
+import attrs
 import trio
 
-from muster.slurm._errors import SilentError, SlurmError
+from muster._errors import NotStartedError
+from muster_core.errors import MusterError
+
+
+class SlurmError(MusterError):
+    """Slurm cannot be used, or has refused or ended a job; the message says what Slurm said."""
+
+
+@final
+class SilentError(SlurmError):
+    """Slurm's controller does not answer.
+
+    Only :func:`muster.slurm.connect` raises it. Later on a silence changes nothing: what runs goes
+    on, and what is asked for waits.
+    """
+
+
+@final
+class JobLostError(NotStartedError):
+    """A job was lost through no fault of its ask: with its node, or preempted in Slurm.
+
+    A member of a gang raises it as well when another member could not start. It does not count
+    for ``bind_attempts``.
+    """
+
 
 NEEDED: Final = ("sbatch", "squeue", "scancel", "sinfo", "scontrol")
 """The commands that are used."""
@@ -50,7 +83,7 @@ _DROPPED: Final = re.compile(r"(SQUEUE|SCANCEL|SINFO)_.*|SBATCH_(WAIT|ARRAY_INX|
 
 
 @final
-class Commands:
+class SlurmCommands:
     """Runs Slurm's commands, with the environment of this program."""
 
     def __init__(self) -> None:
@@ -128,3 +161,281 @@ def _judge(name: str, done: subprocess.CompletedProcess[bytes]) -> str:
     if _SILENT.search(trouble) or done.returncode < 0:
         raise SilentError(text)
     raise SlurmError(text)
+
+
+class JobPhase(StrEnum):
+    """Where a job is in its life."""
+
+    WAITING = "waiting"
+    RUNNING = "running"
+    ENDING = "ending"
+    ENDED = "ended"
+    UNKNOWN = "unknown"
+
+
+_ENDED: Final = frozenset(
+    {
+        "COMPLETED",
+        "FAILED",
+        "TIMEOUT",
+        "CANCELLED",
+        "PREEMPTED",
+        "NODE_FAIL",
+        "BOOT_FAIL",
+        "DEADLINE",
+        "OUT_OF_MEMORY",
+        "REVOKED",
+    }
+)
+_ENDING: Final = frozenset({"COMPLETING", "STAGE_OUT"})
+_WAITING: Final = frozenset(
+    {
+        "PENDING",
+        "CONFIGURING",
+        "POWER_UP_NODE",
+        "REQUEUED",
+        "REQUEUE_FED",
+        "REQUEUE_HOLD",
+        "RESV_DEL_HOLD",
+        "SPECIAL_EXIT",
+    }
+)
+_RUNNING: Final = frozenset({"RUNNING", "SUSPENDED", "STOPPED", "SIGNALING", "RESIZING"})
+
+
+@final
+@attrs.frozen
+class JobRecord:
+    """A job, or one component of a heterogeneous job.
+
+    Attributes:
+        id: Its number.
+        phase: Where it is in its life.
+        state: Slurm's state: ``RUNNING``, ``NODE_FAIL``, ….
+        reason: Slurm's reason for this state.
+        status: The exit status of the script, or minus the number of the signal that ended it.
+        comment: Its comment.
+        nodes: Its nodes, as Slurm writes them: ``n[1-3]``.
+        first_node: The node on which the script runs.
+        leader: The number of the first component, for a heterogeneous job; else 0.
+        offset: The place among the components.
+        user: The number of its user; None if it is not known.
+    """
+
+    id: int
+    phase: JobPhase
+    state: str
+    reason: str = ""
+    status: int | None = None
+    comment: str = ""
+    nodes: str = ""
+    first_node: str = ""
+    leader: int = 0
+    offset: int = 0
+    user: int | None = None
+
+
+def read_jobs(printed: str) -> dict[int, JobRecord]:
+    """Read what ``squeue --json`` has printed.
+
+    Raises:
+        SilentError: If it says that there was an error. When slurmctld is away, squeue 22.05 prints
+            an empty list beside the error, and its exit status is 0.
+        SlurmError: If it is not a list of jobs.
+    """
+    try:
+        whole: Any = json.loads(printed)
+    except ValueError:
+        whole = None
+    known = cast("dict[str, Any]", whole) if isinstance(whole, dict) else {}
+    jobs: Any = known.get("jobs")
+    if not isinstance(jobs, list):
+        start = printed[:60]
+        msg = f"squeue: expected a map with a list of jobs, as --json prints it, but got {start!r}"
+        raise SlurmError(msg)
+    if known.get("errors"):
+        msg = f"squeue: {json.dumps(known['errors'])}"
+        raise SilentError(msg)
+    read = (
+        _job(cast("Mapping[str, Any]", one))
+        for one in cast("list[object]", jobs)
+        if isinstance(one, dict)
+    )
+    return {job.id: job for job in read if job is not None}
+
+
+def _job(written: Mapping[str, Any]) -> JobRecord | None:
+    number = _number(written.get("job_id"))
+    if number is None:
+        return None
+    states = _states(written.get("job_state"))
+    return JobRecord(
+        id=number,
+        phase=phase_of(states),
+        state=next((state for state in states if state in _ENDED), states[0] if states else ""),
+        reason=_text(written.get("state_reason")),
+        status=_status(written.get("exit_code")),
+        comment=_text(written.get("comment")),
+        nodes=_text(written.get("nodes")),
+        first_node=_text(written.get("batch_host")),
+        leader=_number(written.get("het_job_id")) or 0,
+        offset=_number(written.get("het_job_offset")) or 0,
+        user=_number(written.get("user_id")),
+    )
+
+
+def phase_of(states: tuple[str, ...]) -> JobPhase:
+    """Return where a job with these states is in its life."""
+    for names, phase in (
+        (_ENDING, JobPhase.ENDING),
+        (_ENDED, JobPhase.ENDED),
+        (_WAITING, JobPhase.WAITING),
+        (_RUNNING, JobPhase.RUNNING),
+    ):
+        if not names.isdisjoint(states):
+            return phase
+    return JobPhase.UNKNOWN
+
+
+def _states(written: object) -> tuple[str, ...]:
+    if isinstance(written, str):
+        return tuple(written.upper().split("+"))
+    if isinstance(written, list):
+        return tuple(str(one).upper() for one in cast("list[object]", written))
+    return ()
+
+
+def _text(written: object) -> str:
+    if isinstance(written, dict):  # some versions: {"administrator": …, "job": …, "system": …}
+        written = cast("dict[str, object]", written).get("job")
+    return written if isinstance(written, str) else ""
+
+
+def _number(written: object) -> int | None:
+    if isinstance(written, dict):
+        found = cast("dict[str, object]", written)
+        return _number(found.get("number")) if found.get("set", True) else None
+    if isinstance(written, int) and not isinstance(written, bool):
+        return written
+    return None
+
+
+def _status(written: object) -> int | None:
+    """Return an exit status, or minus the number of a signal."""
+    if not isinstance(written, dict):
+        wait_status = _number(written)
+        return None if wait_status is None else _of_wait_status(wait_status)
+    found = cast("dict[str, object]", written)
+    signal: object = found.get("signal")
+    if isinstance(signal, dict):
+        named = cast("dict[str, object]", signal)
+        signal = named.get("id", named.get("signal_id"))
+    number = _number(signal)
+    if number:
+        return -number
+    return _number(found.get("return_code"))
+
+
+def _of_wait_status(wait_status: int) -> int | None:
+    try:
+        return os.waitstatus_to_exitcode(wait_status & 0xFFFF)
+    except ValueError:
+        return None
+
+
+_LOG: Final = logging.getLogger("muster.slurm")
+
+LIST: Final = ("squeue", "--json", "--states=all", "--me")
+
+
+@final
+class JobWatch:
+    """Keeps the last list of jobs.
+
+    Args:
+        commands: Runs the commands.
+        every_s: How often to ask at most, in seconds.
+
+    Attributes:
+        jobs: The jobs of this user, by number.
+        asked: How many questions were asked.
+        answered: Which of them was the last one with an answer.
+        told: Called after each answer, before those who wait.
+    """
+
+    def __init__(self, commands: SlurmCommands, every_s: float) -> None:
+        self._commands = commands
+        self._every_s = every_s
+        self._interested = 0
+        self._wake = trio.Event()
+        self._heard = trio.Event()
+        self.jobs: Mapping[int, JobRecord] = {}
+        self.asked = 0
+        self.answered = 0
+        self.told: Callable[[], None] = _nothing
+        self._is_silent = False
+
+    @property
+    def is_silent(self) -> bool:
+        """Whether the last question had no answer."""
+        return self._is_silent
+
+    @contextmanager
+    def interest(self) -> Generator[None, None, None]:
+        """Ask for the time of a block."""
+        self._interested += 1
+        self._wake.set()
+        try:
+            yield
+        finally:
+            self._interested -= 1
+
+    async def ask(self) -> None:
+        """Ask once, and tell who waits.
+
+        Raises:
+            SlurmError: If there is no answer.
+        """
+        self.asked += 1
+        number = self.asked
+        jobs = read_jobs(await self._commands.run(LIST))
+        self.jobs, self.answered = jobs, number
+        self.told()
+        heard, self._heard = self._heard, trio.Event()
+        heard.set()
+
+    async def run(self) -> None:
+        """Ask again and again while anybody is interested."""
+        while True:
+            while not self._interested:
+                self._wake = trio.Event()
+                await self._wake.wait()
+            next_s = trio.current_time() + self._every_s
+            try:
+                await self.ask()
+            except SlurmError as error:
+                if not self._is_silent:
+                    _LOG.warning("Slurm does not answer; all that runs is kept: %s", error)
+                self._is_silent = True
+            else:
+                if self._is_silent:
+                    _LOG.warning("Slurm answers again")
+                self._is_silent = False
+            await trio.sleep_until(next_s)
+
+    async def next(self) -> Mapping[int, JobRecord]:
+        """Return the next list of jobs; for use in a block of :meth:`interest`."""
+        await self._heard.wait()
+        return self.jobs
+
+    async def fresh(self) -> Mapping[int, JobRecord]:
+        """Return a list that was asked for after this call, however long that takes."""
+        asked = self.asked
+        with self.interest():
+            while self.answered <= asked:
+                await self._heard.wait()
+        return self.jobs
+
+
+def _nothing() -> None:
+    """Do nothing."""

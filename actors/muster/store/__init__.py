@@ -6,9 +6,8 @@ task, and does not know what a checkpoint says.
 
 from __future__ import annotations
 
-from muster.store._meta import Anchor, StateMeta
 from muster.store._reader import Loaded, StateReader, Summary
-from muster.store._rows import Checkpoint, KeptBatch
+from muster.store._rows import Anchor, Checkpoint, KeptBatch, StateMeta
 
 __all__ = [
     "Anchor",

@@ -1,32 +1,38 @@
-"""Typed values as msgpack, and back.
+"""Typed values and the state of a checkpoint as msgpack, and back.
 
 STORE-9 to STORE-13. A class of attrs becomes a map of its fields without those that have their
 default, and a member of a union gets a tag besides. What is read is exactly what was written, also
 in type; a field or a tag that this version does not know is an error, since to leave it out would
 be to guess. cattrs walks the types. It is imported when the first value is converted, because
 whoever keeps nothing on disk should not wait for it.
+
+The state of a checkpoint is written in steps, so that others may run meanwhile: as :func:`encode`
+writes it, but long tuples are taken apart item by item, and the whole comes in parts.
 """
 
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterable, Mapping, MutableMapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, MutableMapping
 from enum import Enum
 from functools import cache
 from types import NoneType, UnionType
-from typing import TYPE_CHECKING, Any, Final, TypeVar, Union, get_args, get_origin
+from typing import TYPE_CHECKING, Any, Final, TypeVar, Union, get_args, get_origin, get_type_hints
 
 import attrs
+import msgpack
 
-from muster.store._asks import ask_apart, ask_together
-from muster.store._msgpack import CodecError, as_array, pack, unpack
+from muster.store._msgpack import CodecError, as_array, pack, pack_ask, unpack, unpack_ask
 from muster_core.errors import MusterError
 from muster_core.events import Event
-from muster_core.owners.messages.asks import Ask
+from muster_core.facts import Facts
+from muster_core.owners.asks import Ask
 from muster_core.resources import Resources
+from muster_core.structures.steps import SIZE, Steps
 
 if TYPE_CHECKING:
     from cattrs import Converter
+
 
 T = TypeVar("T")
 
@@ -80,8 +86,8 @@ def from_plain(value: object, wanted: type[T]) -> T:
     hook = _structure_hook(kind)
     try:
         made: T = hook(_as_map(value, wanted.__name__), wanted)
-    except _refused() as error:
-        raise CodecError(_told(error)) from error
+    except _refusal_types() as error:
+        raise CodecError(_error_text(error)) from error
     return made
 
 
@@ -105,8 +111,8 @@ def decode_events(data: bytes) -> tuple[Event, ...]:
     for value in values:
         try:
             made.append(put_together(value, Event))
-        except _refused() as error:
-            msg = f"event {len(made)} is unreadable: {_told(error)}"
+        except _refusal_types() as error:
+            msg = f"event {len(made)} is unreadable: {_error_text(error)}"
             raise CodecError(msg) from error
     return tuple(made)
 
@@ -119,7 +125,7 @@ def _as_map(value: object, what: str) -> dict[Any, Any]:
 
 
 @cache
-def _refused() -> tuple[type[Exception], ...]:
+def _refusal_types() -> tuple[type[Exception], ...]:
     """Return what cattrs and the classes raise for a value that does not fit."""
     from cattrs.errors import ForbiddenExtraKeysError  # noqa: PLC0415 - see the module
 
@@ -128,7 +134,7 @@ def _refused() -> tuple[type[Exception], ...]:
 
 
 # STORE-12
-def _told(error: BaseException) -> str:
+def _error_text(error: BaseException) -> str:
     extra = getattr(error, "extra_fields", None)
     if extra:
         names = ", ".join(sorted(map(repr, extra)))
@@ -151,14 +157,14 @@ def _converter() -> Converter:
     made.register_structure_hook_func(_is_enum, _member)
     made.register_unstructure_hook(Resources, _amounts)
     made.register_structure_hook(Resources, _resources)
-    made.register_unstructure_hook(Ask, ask_apart)
-    made.register_structure_hook(Ask, ask_together)
-    made.register_unstructure_hook_factory(_is_words, _words_apart)
-    made.register_unstructure_hook_factory(_is_pairs, _pairs_apart)
-    made.register_structure_hook_factory(_is_mapping, _mapping_together)
-    made.register_unstructure_hook_factory(_is_set, _set_apart)
-    made.register_unstructure_hook_factory(_is_union, _union_apart)
-    made.register_structure_hook_factory(_is_union, _union_together)
+    made.register_unstructure_hook(Ask, pack_ask)
+    made.register_structure_hook(Ask, unpack_ask)
+    made.register_unstructure_hook_factory(_is_words, _words_unstructure)
+    made.register_unstructure_hook_factory(_is_pairs, _pairs_unstructure)
+    made.register_structure_hook_factory(_is_mapping, _mapping_structure)
+    made.register_unstructure_hook_factory(_is_set, _set_unstructure)
+    made.register_unstructure_hook_factory(_is_union, _union_unstructure)
+    made.register_structure_hook_factory(_is_union, _union_structure)
     return made
 
 
@@ -227,7 +233,7 @@ def _is_pairs(wanted: object) -> bool:
     return _is_mapping(wanted) and not _is_words(wanted)
 
 
-def _words_apart(_: object) -> Callable[[Any], object]:
+def _words_unstructure(_: object) -> Callable[[Any], object]:
     def take_apart(value: Mapping[Any, Any]) -> object:
         return dict(value)
 
@@ -238,7 +244,7 @@ def _is_a_key(wanted: object) -> bool:
     return wanted is str or wanted is int or _is_enum(wanted)
 
 
-def _pairs_apart(wanted: object) -> Callable[[Any], object]:
+def _pairs_unstructure(wanted: object) -> Callable[[Any], object]:
     """Return the hook for a mapping: a map, or pairs where a key is no scalar."""
     of_key, of_value = map(unstructure_hook, get_args(wanted))
     if _is_a_key(get_args(wanted)[0]):
@@ -246,7 +252,7 @@ def _pairs_apart(wanted: object) -> Callable[[Any], object]:
     return lambda value: [(of_key(key), of_value(part)) for key, part in value.items()]
 
 
-def _mapping_together(wanted: object) -> Callable[[Any, object], object]:
+def _mapping_structure(wanted: object) -> Callable[[Any, object], object]:
     key, value = get_args(wanted)
     of_key, of_value = _structure_hook(key), _structure_hook(value)
     is_map = _is_a_key(key)
@@ -262,7 +268,7 @@ def _is_set(wanted: object) -> bool:
     return get_origin(wanted) in {frozenset, set}
 
 
-def _set_apart(wanted: object) -> Callable[[Any], object]:
+def _set_unstructure(wanted: object) -> Callable[[Any], object]:
     """Return the hook for a set: a list in an order that depends on nothing but its members."""
     (member,) = get_args(wanted)
     hook = unstructure_hook(member)
@@ -283,7 +289,7 @@ def _is_union(wanted: object) -> bool:
     return get_origin(wanted) in {Union, UnionType} and len(set(get_args(wanted)) - {NoneType}) > 1
 
 
-def _union_apart(wanted: object) -> Callable[[Any], object]:
+def _union_unstructure(wanted: object) -> Callable[[Any], object]:
     hooks = {member: (tag, unstructure_hook(member)) for tag, member in _tagged(wanted).items()}
 
     def take_apart(value: object) -> object:
@@ -298,7 +304,7 @@ def _union_apart(wanted: object) -> Callable[[Any], object]:
     return take_apart
 
 
-def _union_together(wanted: object) -> Callable[[Any, object], object]:
+def _union_structure(wanted: object) -> Callable[[Any, object], object]:
     members = _tagged(wanted)
     hooks = {tag: (_structure_hook(member), member) for tag, member in members.items()}
     scalars = set(get_args(wanted)) - set(members.values())
@@ -327,3 +333,116 @@ def _tagged(union: object) -> dict[str, type]:
         msg = f"{union} cannot be kept: {others or taken}"
         raise TypeError(msg)
     return {tag_of(get_origin(member) or member): member for member in classes}
+
+
+_AT_ONCE: Final = 8
+"""How many items of a long tuple are taken apart in one step; each may hold many by itself."""
+
+PART_BYTES: Final = 256 * 1024
+"""How large a part is at least, in bytes, but for the last one. Each is one transaction."""
+
+
+# STORE-5, STORE-13
+def state_in_parts(facts: Facts) -> Steps[list[bytes]]:
+    """Return the parts of a checkpoint's state.
+
+    Args:
+        facts: What the checkpoint holds.
+    """
+    parts: list[bytes] = []
+    part: list[bytes] = []
+    size = 0
+    for piece in _pieces(facts, Facts):
+        yield
+        part.append(piece)
+        size += len(piece)
+        if size >= PART_BYTES:
+            parts.append(b"".join(part))
+            part.clear()
+            size = 0
+    if part or not parts:
+        parts.append(b"".join(part))
+    return parts
+
+
+def facts_of(parts: list[bytes] | tuple[bytes, ...]) -> Facts:
+    """Return what a checkpoint holds.
+
+    Raises:
+        CodecError: If it is unreadable, or a newer version of Muster wrote it.
+    """
+    return decode(b"".join(parts), Facts)
+
+
+def _pieces(value: Any, wanted: Any) -> Iterator[bytes]:  # noqa: ANN401 - of any class
+    """Yield a value as msgpack, in pieces of which none takes long to make."""
+    if not _is_long(value, wanted):
+        yield pack(unstructure_hook(wanted)(value))
+    elif attrs.has(wanted):
+        fields = [
+            (field.name, hint)
+            for field, hint in _fields(wanted)
+            if getattr(value, field.name) != field.default
+        ]
+        yield msgpack.Packer().pack_map_header(len(fields))
+        for name, hint in fields:
+            yield pack(name)
+            yield from _pieces(getattr(value, name), hint)
+    else:
+        yield msgpack.Packer().pack_array_header(len(value))
+        item = _item(wanted)
+        if item is None:
+            for part, hint in zip(value, get_args(wanted), strict=True):
+                yield from _pieces(part, hint)
+        else:
+            for at in range(0, len(value), _AT_ONCE):
+                yield from _items(value[at : at + _AT_ONCE], item)
+
+
+def _items(values: tuple[Any, ...], wanted: Any) -> Iterator[bytes]:  # noqa: ANN401 - as above
+    """Yield some items of a tuple, the short ones in one piece."""
+    short: list[bytes] = []
+    hook = unstructure_hook(wanted)
+    for value in values:
+        if _is_long(value, wanted):
+            yield b"".join(short)
+            short.clear()
+            yield from _pieces(value, wanted)
+        else:
+            short.append(pack(hook(value)))
+    yield b"".join(short)
+
+
+def _is_long(value: Any, wanted: Any) -> bool:  # noqa: ANN401 - as above
+    """Return whether a value is a long tuple, or has one in it, however deep."""
+    if not _may_be_long(wanted):
+        return False
+    if attrs.has(wanted):
+        return any(_is_long(getattr(value, field.name), hint) for field, hint in _fields(wanted))
+    item = _item(wanted)
+    if item is None:
+        return any(map(_is_long, value, get_args(wanted)))
+    return len(value) > SIZE or (_may_be_long(item) and any(_is_long(one, item) for one in value))
+
+
+@cache
+def _may_be_long(wanted: Any) -> bool:  # noqa: ANN401 - a class or a type of tuples
+    """Return whether values of a type can be long; what has alternatives is written whole."""
+    if attrs.has(wanted):
+        return any(_may_be_long(hint) for _, hint in _fields(wanted))
+    if get_origin(wanted) is not tuple:
+        return False
+    return _item(wanted) is not None or any(map(_may_be_long, get_args(wanted)))
+
+
+@cache
+def _item(wanted: Any) -> Any:  # noqa: ANN401 - as above
+    """Return the type of the items of a tuple of any length, or None if the length is fixed."""
+    item, *more = get_args(wanted)
+    return item if more == [Ellipsis] else None
+
+
+@cache
+def _fields(wanted: type) -> tuple[tuple[attrs.Attribute[Any], Any], ...]:
+    hints = get_type_hints(wanted)
+    return tuple((field, hints[field.name]) for field in attrs.fields(wanted))

@@ -1,4 +1,4 @@
-"""Reading a state directory without locking it, also while it is in use.
+"""Reading and verifying a state directory without locking it, also while it is in use.
 
 Each look at the file is short, so it never keeps the writer from reusing its WAL.
 """
@@ -15,13 +15,12 @@ from typing import Final, Self, TypeVar, final
 import attrs
 
 from muster._errors import StoreError
-from muster.store._format import NAME, checked_meta, connect
-from muster.store._meta import Anchor, StateMeta
+from muster.store import _sql
+from muster.store._errors import name_of, not_there, store_errors
+from muster.store._file import NAME, checked_meta, connect
 from muster.store._msgpack import HEAD_BYTES, length_of
-from muster.store._rows import Checkpoint, KeptBatch
-from muster.store._sql import beside as _beside, checkpoints as _checkpoints
-from muster.store._sql.select import anchor_at, chunk_of, ends_of, last_until
-from muster.store._trouble import name_of, not_there, telling
+from muster.store._rows import Anchor, Checkpoint, KeptBatch, StateMeta
+from muster.store._sql import anchor_at, batch_range, chunk_of, last_until
 
 T = TypeVar("T")
 
@@ -96,7 +95,7 @@ class StateReader:
 
     def __init__(self, directory: Path) -> None:
         self.path: Final = directory / NAME
-        with telling(self.path, "open the file"):
+        with store_errors(self.path, "open the file"):
             is_there = self.path.is_file()
         if not is_there:
             raise not_there(directory, NAME)
@@ -137,7 +136,7 @@ class StateReader:
         Raises:
             StoreError: What ``read`` raises, or if SQLite or the system reports an error.
         """
-        with telling(self.path, doing):
+        with store_errors(self.path, doing):
             for _ in range(_TRIES):
                 try:
                     found = self._once(read)
@@ -238,7 +237,7 @@ class StateReader:
 
         def read(connection: sqlite3.Connection) -> Anchor:
             self._meta = checked_meta(connection, self.path)
-            return ends_of(connection, self.path, self._meta).last
+            return batch_range(connection, self.path, self._meta).last
 
         return self._look("read the last batch", read)
 
@@ -336,7 +335,7 @@ class StateReader:
 
         return self._look("count events", read)
 
-    def requests(self, since_us: int) -> list[_beside.RequestRow]:
+    def requests(self, since_us: int) -> list[_sql.RequestRow]:
         """Return the requests of clients that had a key, the oldest first.
 
         Args:
@@ -346,20 +345,18 @@ class StateReader:
             StoreError: If the file cannot be read.
         """
         return self._look(
-            "read the requests", lambda one: _beside.requests_since(one, self.path, since_us)
+            "read the requests", lambda one: _sql.requests_since(one, self.path, since_us)
         )
 
-    def request(self, user: str, key: str) -> _beside.RequestRow | None:
+    def request(self, user: str, key: str) -> _sql.RequestRow | None:
         """Return the request of a user with a key, or None.
 
         Raises:
             StoreError: If the file cannot be read.
         """
-        return self._look(
-            "read a request", lambda one: _beside.request_of(one, self.path, user, key)
-        )
+        return self._look("read a request", lambda one: _sql.request_of(one, self.path, user, key))
 
-    def companion(self, at_most_batch: int | None = None) -> _beside.CompanionState | None:
+    def companion(self, at_most_batch: int | None = None) -> _sql.CompanionState | None:
         """Return the newest state of the companion, or None if none was kept.
 
         Args:
@@ -369,7 +366,7 @@ class StateReader:
             StoreError: If the file cannot be read.
         """
         return self._look(
-            "read the state of the companion", lambda one: _beside.companion_of(one, at_most_batch)
+            "read the state of the companion", lambda one: _sql.companion_of(one, at_most_batch)
         )
 
     def checkpoints(self) -> list[Checkpoint]:
@@ -378,9 +375,7 @@ class StateReader:
         Raises:
             StoreError: If the file cannot be read.
         """
-        return self._look(
-            "read the checkpoints", lambda one: _checkpoints.listed(one, self._anchor(one))
-        )
+        return self._look("read the checkpoints", lambda one: _sql.listed(one, self._anchor(one)))
 
     # STORE-5
     def checkpoint(self, batch: int) -> list[bytes]:
@@ -394,7 +389,7 @@ class StateReader:
         """
         return self._look(
             f"read the checkpoint of batch {batch}",
-            lambda one: _checkpoints.parts_of(one, self.path, self._anchor(one), batch),
+            lambda one: _sql.parts_of(one, self.path, self._anchor(one), batch),
         )
 
     # STORE-5
@@ -451,7 +446,7 @@ class StateReader:
                 int(row[3]),
                 int(row[4]),
                 _bytes_of(self.path),
-                tuple(_checkpoints.listed(connection, anchor)),
+                tuple(_sql.listed(connection, anchor)),
             )
 
         return self._look("read the file", read)
@@ -491,3 +486,58 @@ def _state_of(path: Path) -> object:
 def _bytes_of(path: Path) -> int:
     wal = path.with_name(f"{path.name}-wal")
     return path.stat().st_size + (wal.stat().st_size if wal.exists() else 0)
+
+
+# STORE-18
+def verify(directory: Path, told: Callable[[int], None] = lambda _: None) -> Iterator[str]:
+    """Check all pages, all batches and all checkpoints, and what they hold.
+
+    Args:
+        directory: The directory.
+        told: Called with the number of each batch that has been checked.
+
+    Yields:
+        Each problem, as a text for a person. After a batch that is damaged no later one is
+        looked at: nothing leads to them.
+
+    Raises:
+        StoreError: If it cannot be opened at all.
+    """
+    with StateReader(directory) as reader:
+        for check in (_verify_pages, _verify_last, _verify_batches(told), _verify_checkpoints):
+            try:
+                yield from check(reader)
+            except StoreError as error:
+                yield str(error)
+
+
+def _verify_pages(reader: StateReader) -> Iterator[str]:
+    for problem in reader.problems_of_pages():
+        yield f"{reader.path}: {problem}"
+
+
+def _verify_last(reader: StateReader) -> Iterator[str]:
+    reader.last()
+    yield from ()
+
+
+def _verify_batches(told: Callable[[int], None]) -> Callable[[StateReader], Iterator[str]]:
+    def check(reader: StateReader) -> Iterator[str]:
+        for batch in reader.batches():
+            # Both raise if this version does not know what they say.
+            _ = (batch.events, batch.decisions)
+            told(batch.number)
+        yield from ()
+
+    return check
+
+
+def _verify_checkpoints(reader: StateReader) -> Iterator[str]:
+    for found in reader.checkpoints():
+        if not found.complete:
+            continue  # it is being written, or goes at the next start
+        try:
+            reader.checkpoint(found.batch)
+        except StoreError as error:
+            if found in reader.checkpoints():  # otherwise the writer has removed it meanwhile
+                yield str(error)

@@ -1,4 +1,6 @@
-"""Batches and checkpoints as rows, and their digests.
+"""What the file holds, with digests: facts about the whole file, batches and checkpoints.
+
+The table ``meta`` has the facts about the whole file, and their digest.
 
 STORE-4, STORE-5. The digest of a batch covers the digest of the batch before it, so the last one
 covers everything up to it; the digest of a part of a checkpoint covers its batch and the parts
@@ -7,23 +9,186 @@ before.
 
 from __future__ import annotations
 
+import sqlite3
 import struct
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from datetime import UTC, datetime, timedelta
 from functools import cached_property
 from hashlib import sha256
 from itertools import zip_longest
 from pathlib import Path
-from typing import Final, final
+from typing import Final, TypeAlias, cast, final
 
 import attrs
 from typing_extensions import override
 
+from muster._version import __version__
 from muster.store._codec import decode_events, encode_events
-from muster.store._decisions import decode_decisions, encode_decisions
-from muster.store._msgpack import HEAD_BYTES, CodecError, length_of
-from muster.store._trouble import damaged
+from muster.store._errors import damaged
+from muster.store._msgpack import (
+    HEAD_BYTES,
+    CodecError,
+    decode_decisions,
+    encode_decisions,
+    length_of,
+    pack,
+)
 from muster_core.decisions import Announced
 from muster_core.events import Event
+
+FORMAT: Final = 2
+"""The format that this version writes."""
+
+MetaFacts: TypeAlias = dict[str, "str | int | bytes"]
+"""The rows of the table, without the digest."""
+
+_EPOCH: Final = datetime(1970, 1, 1, tzinfo=UTC)
+_DIGEST: Final = "digest"
+
+
+@final
+@attrs.frozen
+class Anchor:
+    """Where the batches that are kept begin.
+
+    Attributes:
+        batch: The number of the last batch that was removed; 0 if none was.
+        at_us: Its instant, in microseconds since the origin.
+        seq: The number of the last decision that was removed.
+        digest: Its digest, to which the first batch that is left is chained.
+    """
+
+    batch: int
+    at_us: int
+    seq: int
+    digest: bytes
+
+
+@final
+@attrs.frozen
+class StateMeta:
+    """Facts about a state directory.
+
+    Attributes:
+        format: The format of the file.
+        written_by: The version of Muster that wrote last.
+        origin_us: The origin of time, in microseconds since 1970 in UTC.
+        partition: The name of the partition that runs.
+        anchor: Where the batches that are kept begin.
+        last_batch: A batch that the file had at some time: when it was last closed, at least.
+    """
+
+    format: int
+    written_by: str
+    origin_us: int
+    partition: str
+    anchor: Anchor
+    last_batch: int
+
+    @property
+    def origin(self) -> str:
+        """The origin of time, as an ISO instant."""
+        return iso(self.origin_us)
+
+
+def iso(instant_us: int) -> str:
+    """Return an instant, in microseconds since 1970, in the ISO form."""
+    try:
+        return (_EPOCH + timedelta(microseconds=instant_us)).isoformat()
+    except OverflowError:
+        return f"{instant_us} us since 1970"
+
+
+# STORE-3
+def new_facts(partition: str, origin_us: int) -> MetaFacts:
+    """Return the facts of a file that is made now.
+
+    Args:
+        partition: The name of the partition.
+        origin_us: The origin of time, in microseconds since 1970 in UTC.
+    """
+    first = sha256(pack(["muster", FORMAT, origin_us, partition])).digest()
+    return {
+        "format": FORMAT,
+        "written_by": __version__,
+        "origin": iso(origin_us),
+        "origin_us": origin_us,
+        "partition": partition,
+        "anchor_batch": 0,
+        "anchor_at_us": 0,
+        "anchor_seq": 0,
+        "anchor_digest": first,
+        "last_batch": 0,
+    }
+
+
+_KINDS: Final = {key: type(value) for key, value in new_facts("", 0).items()}
+"""The type of each fact of the present format."""
+
+
+# STORE-3
+def facts_digest(facts: Mapping[str, object]) -> bytes:
+    """Return the digest of the rows of the table but for its own."""
+    return sha256(pack(sorted([key, value] for key, value in facts.items()))).digest()
+
+
+def write_facts(connection: sqlite3.Connection, facts: Mapping[str, object]) -> None:
+    """Write all rows of the table anew; the caller has begun a transaction.
+
+    Args:
+        connection: The connection.
+        facts: All rows but for the digest.
+    """
+    rows = [*facts.items(), (_DIGEST, facts_digest(facts))]
+    connection.execute("DELETE FROM meta")
+    connection.executemany("INSERT INTO meta (key, value) VALUES (?, ?)", rows)
+
+
+def read_facts(connection: sqlite3.Connection, path: Path) -> MetaFacts:
+    """Read the rows of the table, of any format.
+
+    Raises:
+        StoreError: If their digest does not hold.
+        sqlite3.Error: If they cannot be read.
+    """
+    facts: MetaFacts = dict(
+        connection.execute("SELECT key, value FROM meta ORDER BY key").fetchall()
+    )
+    digest = facts.pop(_DIGEST, None)
+    keys: set[type] = {type(key) for key in facts}
+    if keys - {str} or any(type(value) not in {str, int, bytes} for value in facts.values()):
+        raise damaged(path, "the table meta has a value of another type")
+    if digest != facts_digest(facts):
+        raise damaged(path, "the table meta does not match its digest")
+    return facts
+
+
+def as_meta(facts: MetaFacts, path: Path) -> StateMeta:
+    """Return the facts with their types.
+
+    Raises:
+        StoreError: If one is missing or has another type.
+    """
+    wrong = [key for key, kind in _KINDS.items() if type(facts.get(key)) is not kind]
+    wrong += sorted(facts.keys() - _KINDS.keys())
+    if wrong:
+        raise damaged(path, f"the table meta is not that of format {FORMAT}: {', '.join(wrong)}")
+    numbers = {key: value for key, value in facts.items() if isinstance(value, int)}
+    anchor = Anchor(
+        numbers["anchor_batch"],
+        numbers["anchor_at_us"],
+        numbers["anchor_seq"],
+        cast("bytes", facts["anchor_digest"]),
+    )
+    return StateMeta(
+        numbers["format"],
+        str(facts["written_by"]),
+        numbers["origin_us"],
+        str(facts["partition"]),
+        anchor,
+        numbers["last_batch"],
+    )
+
 
 _BATCH: Final = struct.Struct(">qqqqqq")
 _PART: Final = struct.Struct(">qqqq")
@@ -112,7 +277,7 @@ def part_digest(before: bytes, batch: int, part: int, parts: int, state: bytes) 
 
 @final
 @attrs.frozen
-class Otherwise:
+class ReplayDifference:
     """The first decision that is another one today.
 
     Attributes:
@@ -194,7 +359,7 @@ class KeptBatch:
             raise damaged(self.path, f"{what}, not {self.last_seq - self.first_seq + 1}")
         return made
 
-    def first_difference(self, decided: Sequence[Announced]) -> Otherwise | None:
+    def first_difference(self, decided: Sequence[Announced]) -> ReplayDifference | None:
         """Return the first decision that is another one today, or None if all are the same.
 
         Args:
@@ -211,7 +376,7 @@ class KeptBatch:
         was, now = next(pair for pair in pairs if pair[0] != pair[1])
         one = was or now
         assert one is not None, "two decisions that are missing differ"
-        return Otherwise(self.number, one.seq, _told(was), _told(now))
+        return ReplayDifference(self.number, one.seq, _decision_text(was), _decision_text(now))
 
     def row(self) -> BatchRow:
         """Return the row that it was read from."""
@@ -225,7 +390,7 @@ class KeptBatch:
         )
 
 
-def _told(announced: Announced | None) -> str:
+def _decision_text(announced: Announced | None) -> str:
     if announced is None:
         return "none"
     return " ".join(f"{name}={value!r}" for name, value in announced.as_map().items())

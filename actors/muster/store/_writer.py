@@ -17,10 +17,13 @@ import attrs
 
 from muster._errors import StoreError
 from muster._version import __version__
-from muster.store._format import (
+from muster.store import _sql
+from muster.store._errors import not_there, store_errors
+from muster.store._file import (
     MIGRATIONS,
     NAME,
     PAGE_BYTES,
+    Lock,
     Migration,
     bring_up_to_date,
     checked_meta,
@@ -30,12 +33,17 @@ from muster.store._format import (
     make_file,
     make_private,
 )
-from muster.store._lock import Lock
-from muster.store._meta import Anchor, StateMeta, new_facts, read_facts, write_facts
-from muster.store._rows import BatchRow, Checkpoint, batch_digest
-from muster.store._sql import beside as _beside, checkpoints as _checkpoints
-from muster.store._sql.select import ends_of
-from muster.store._trouble import not_there, telling
+from muster.store._rows import (
+    Anchor,
+    BatchRow,
+    Checkpoint,
+    StateMeta,
+    batch_digest,
+    new_facts,
+    read_facts,
+    write_facts,
+)
+from muster.store._sql import batch_range
 
 Durability: TypeAlias = Literal["full", "process"]
 """What a batch that was kept survives: a power cut, or the end of the process."""
@@ -102,7 +110,7 @@ class StateWriter:
         self._broken: StoreError | None = None
         self._is_closed = False
         self._meta = checked_meta(connection, path)
-        self._ends = ends_of(connection, path, self._meta)
+        self._ends = batch_range(connection, path, self._meta)
         self._checked: set[int] = set()
 
     @classmethod
@@ -141,7 +149,7 @@ class StateWriter:
                 newer format, or if it cannot be read and written.
         """
         path = directory / NAME
-        with telling(directory, "open the directory"):
+        with store_errors(directory, "open the directory"):
             is_there = path.exists()
         if new is None and not is_there:
             raise not_there(directory, NAME)
@@ -154,7 +162,7 @@ class StateWriter:
                 facts = new_facts(new.partition, new.origin_us)
                 sync = durability == "full"
                 make_file(directory, facts, page_bytes=new.page_bytes, sync=sync)
-            with telling(path, "open the file"):
+            with store_errors(path, "open the file"):
                 return cls._opened(
                     path, lock, durability, migrations, is_new=is_new, privacy=privacy
                 )
@@ -185,7 +193,7 @@ class StateWriter:
             )
             with made._transaction("open the file"):
                 made._change_facts(written_by=__version__, last_batch=made.last.batch)
-                _checkpoints.drop_unfinished(connection)
+                _sql.drop_unfinished(connection)
         except BaseException:
             connection.close()
             raise
@@ -219,7 +227,7 @@ class StateWriter:
     def append(
         self,
         rows: Sequence[BatchRow],
-        requests: Sequence[_beside.RequestRow] = (),
+        requests: Sequence[_sql.RequestRow] = (),
         *,
         partition: str | None = None,
     ) -> None:
@@ -257,7 +265,7 @@ class StateWriter:
         with self._transaction(f"write batch {last.batch}"):
             self._connection.executemany(_INSERT, values)
             if requests:
-                _beside.insert_requests(self._connection, requests)
+                _sql.insert_requests(self._connection, requests)
             if partition is not None:
                 self._change_facts(partition=partition)
         self._ends = attrs.evolve(self._ends, last=last)
@@ -268,7 +276,7 @@ class StateWriter:
             what = "nothing more is written after an error; close the scheduler, and open it again"
             raise StoreError(f"cannot {doing}: {what}", self.path) from self._broken
         try:
-            with telling(self.path, doing):
+            with store_errors(self.path, doing):
                 self._check_place(doing)
                 self._connection.execute("BEGIN IMMEDIATE")
                 try:
@@ -312,8 +320,8 @@ class StateWriter:
         Raises:
             StoreError: If they cannot be read.
         """
-        with telling(self.path, "read the checkpoints"):
-            return _checkpoints.listed(self._connection, self._meta.anchor)
+        with store_errors(self.path, "read the checkpoints"):
+            return _sql.listed(self._connection, self._meta.anchor)
 
     # STORE-5
     def put_part(self, batch: int, part: int, state: bytes, *, last: bool) -> None:
@@ -335,7 +343,7 @@ class StateWriter:
         """
         anchor = self._meta.anchor
         with self._transaction(f"write the checkpoint of batch {batch}"):
-            _checkpoints.insert(self._connection, anchor, batch, part, state, last=last)
+            _sql.insert(self._connection, anchor, batch, part, state, last=last)
         if last:
             self._checked.add(batch)
 
@@ -396,11 +404,11 @@ class StateWriter:
         if not batches:
             return 0
         with self._transaction("remove checkpoints"):
-            return _checkpoints.remove(self._connection, batches, most)
+            return _sql.remove(self._connection, batches, most)
 
     # What a service keeps beside the batches
 
-    def put_companion(self, state: _beside.CompanionState) -> None:
+    def put_companion(self, state: _sql.CompanionState) -> None:
         """Write the state of a companion, each part in a transaction of its own.
 
         Args:
@@ -411,9 +419,9 @@ class StateWriter:
         """
         for part, content in enumerate(state.parts):
             with self._transaction("write the state of the companion"):
-                _beside.put_companion_part(self._connection, state.batch, part, content)
+                _sql.put_companion_part(self._connection, state.batch, part, content)
         with self._transaction("write the state of the companion"):
-            _beside.end_companion(self._connection, state.batch, len(state.parts))
+            _sql.end_companion(self._connection, state.batch, len(state.parts))
 
     def forget_requests(self, before_us: int) -> None:
         """Remove the requests of clients that are older than an instant.
@@ -422,7 +430,7 @@ class StateWriter:
             StoreError: If they cannot be removed.
         """
         with self._transaction("remove old requests"):
-            _beside.forget_requests(self._connection, before_us)
+            _sql.forget_requests(self._connection, before_us)
 
     # STORE-16
     def prune(self, before_us: int, *, most: int = 1000) -> int:
@@ -452,8 +460,8 @@ class StateWriter:
         if newest <= anchor.batch:
             return 0
         if newest not in self._checked:
-            with telling(self.path, f"read the checkpoint of batch {newest}"):
-                _checkpoints.parts_of(self._connection, self.path, anchor, newest)
+            with store_errors(self.path, f"read the checkpoint of batch {newest}"):
+                _sql.parts_of(self._connection, self.path, anchor, newest)
             self._checked.add(newest)
         limit = min(newest, anchor.batch + most)
         with self._transaction("remove old batches"):
@@ -484,7 +492,7 @@ class StateWriter:
         Raises:
             StoreError: If it fails; then nothing has changed.
         """
-        with telling(self.path, "compact the file"):
+        with store_errors(self.path, "compact the file"):
             self._connection.execute("VACUUM")
             self._connection.execute("PRAGMA wal_checkpoint(TRUNCATE)")
 
@@ -501,11 +509,11 @@ class StateWriter:
             if self._broken is None:
                 with self._transaction("close the file"):
                     self._change_facts(last_batch=self.last.batch)
-                with telling(self.path, "close the file"):
+                with store_errors(self.path, "close the file"):
                     self._connection.execute("PRAGMA wal_checkpoint(TRUNCATE)")
         finally:
             try:
-                with telling(self.path, "close the file"):
+                with store_errors(self.path, "close the file"):
                     self._connection.close()
             finally:
                 self._lock.release()

@@ -2,9 +2,6 @@
 
 from __future__ import annotations
 
-from muster.testing._checking import check
-from muster.testing._inputs import Inputs
-from muster.testing._interleaving import Interleaving
-from muster.testing._recording import Recording
+from muster.testing._helpers import Inputs, Interleaving, Recording, check
 
 __all__ = ["Inputs", "Interleaving", "Recording", "check"]

@@ -9,23 +9,22 @@ the view matches their state, except for what is admitted after that, which :cla
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from functools import partial
-from typing import TYPE_CHECKING, Final, final
+from typing import Final, final
 
 import attrs
 
-from muster_core.admission.facts import AdmissionFacts, GuessesFacts
+from muster_core.admission.effects import Unreported
 from muster_core.admission.gang_registry import GangEntry, GangRegistry
 from muster_core.admission.registry import Admissible, Registry
-from muster_core.admission.routes import AnyRoute, TellApp, TellGang
-from muster_core.admission.unreported import Unreported
-from muster_core.gangs.states import GangState
-from muster_core.owners.messages.asks import Origin
-from muster_core.owners.messages.gangs import MarkGang, MemberKey, MoveMember
-from muster_core.owners.messages.to_applications import (
+from muster_core.admission.routes import AdmissionFacts, AnyRoute, GuessesFacts, TellApp, TellGang
+from muster_core.gangs import GangState
+from muster_core.nodes.node import Node
+from muster_core.owners.app_messages import (
     AddAsks,
     AddPlaced,
+    AppFacts,
     FailAsk,
     FinishAsk,
     LoseNode,
@@ -34,6 +33,11 @@ from muster_core.owners.messages.to_applications import (
     UndoBind,
     UnparkAsks,
 )
+from muster_core.owners.asks import Origin
+from muster_core.owners.gang import GangFacts, MarkGang, MemberKey, MoveMember
+from muster_core.owners.queue import QueueFacts
+from muster_core.structures.steps import Steps
+from muster_core.values.configuration import Configuration
 from muster_core.values.decisions import Reason
 from muster_core.values.errors import RefusedError
 from muster_core.values.events import (
@@ -47,21 +51,10 @@ from muster_core.values.events import (
     RemoveNode,
     UpdateNode,
 )
-from muster_core.values.nearest import Guesses
+from muster_core.values.names import Guesses
 from muster_core.values.snapshots import AskPlace
-from muster_core.view.gangs.gang import holds_of
-
-if TYPE_CHECKING:
-    from collections.abc import Iterable
-
-    from muster_core.nodes.node import Node
-    from muster_core.owners.messages.gangs import GangFacts
-    from muster_core.owners.messages.queues import QueueFacts
-    from muster_core.owners.messages.to_applications import AppFacts
-    from muster_core.structures.steps import Steps
-    from muster_core.values.configuration.partition import Configuration
-    from muster_core.view import DecisionView
-    from muster_core.view.gangs.gang import ViewGang
+from muster_core.view import DecisionView
+from muster_core.view.gangs import ViewGang, holds_of
 
 Judged = AddNode | UpdateNode | RemoveNode | AddGang | RemoveGang | BindFailed | Admissible
 """The events that are admitted here; objects are admitted as several of these at once."""

@@ -7,34 +7,26 @@ queues and applications. It does not know the places of members, which the gangs
 
 from __future__ import annotations
 
+from collections.abc import Callable, Iterable, Iterator
 from operator import attrgetter
-from typing import TYPE_CHECKING, Final, TypeGuard, final
+from typing import Final, TypeGuard, final
 
 import attrs
 
-from muster_core.admission.facts import GangEntryFacts
-from muster_core.admission.routes import GangRoute, StartGang, TellGang
-from muster_core.gangs.definition import (
-    NOTHING_SAID,
-    GangDefinition,
-    GangFields,
-    define,
+from muster_core.admission.routes import (
+    AdmissionFacts,
+    GangEntryFacts,
+    GangRoute,
+    StartGang,
+    TellGang,
 )
-from muster_core.gangs.groups import GangLinks
-from muster_core.gangs.states import GangState
-from muster_core.owners.messages.gangs import DefineGang, JoinGang, MemberKey, UndefineGang
-from muster_core.structures.steps import in_pieces
+from muster_core.gangs import NO_FIELDS, GangDefinition, GangFields, GangLinks, GangState, define
+from muster_core.owners.asks import Origin
+from muster_core.owners.gang import DefineGang, GangFacts, JoinGang, MemberKey, UndefineGang
+from muster_core.structures.steps import Steps, in_pieces
 from muster_core.values.errors import RefusedError
-from muster_core.values.nearest import Guesses
+from muster_core.values.names import Guesses
 from muster_core.values.snapshots import AskPlace
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Iterator
-
-    from muster_core.admission.facts import AdmissionFacts
-    from muster_core.owners.messages.asks import Origin
-    from muster_core.owners.messages.gangs import GangFacts
-    from muster_core.structures.steps import Steps
 
 # Looking up a member of an enum takes ten times as long.
 _TIMED_OUT: Final = GangState.TIMED_OUT
@@ -48,7 +40,7 @@ WRITTEN: Final = {
 }
 """The names of the fields in annotations on members."""
 
-_SAID: Final = tuple(WRITTEN)
+_GANG_FIELDS: Final = tuple(WRITTEN)
 
 
 @final
@@ -73,7 +65,7 @@ class GangEntry:
     key: int
     name: str
     given: GangFields | None = None
-    annotated: GangFields = NOTHING_SAID
+    annotated: GangFields = NO_FIELDS
     members: dict[MemberKey, GangFields] = attrs.field(factory=dict[MemberKey, GangFields])
     definition: GangDefinition | None = None
     creation: int = 0
@@ -85,8 +77,8 @@ class GangEntry:
     def add(self, member: MemberKey, says: GangFields) -> None:
         """Add a member."""
         self.members[member] = says
-        if says is not NOTHING_SAID:
-            for field in _SAID:
+        if says is not NO_FIELDS:
+            for field in _GANG_FIELDS:
                 value = getattr(says, field)
                 if value is not None:
                     self.counted[field] = (value, self.counted.get(field, (value, 0))[1] + 1)
@@ -94,7 +86,7 @@ class GangEntry:
     def remove(self, member: MemberKey) -> None:
         """Remove a member."""
         says = self.members.pop(member)
-        for field in _SAID:
+        for field in _GANG_FIELDS:
             if getattr(says, field) is not None:
                 value, count = self.counted[field]
                 self.counted[field] = (value, count - 1)
@@ -122,7 +114,7 @@ class GangEntry:
 
     def present(self) -> GangFields:
         """Return the fields from the annotations of all present members."""
-        together = NOTHING_SAID
+        together = NO_FIELDS
         for says in set(self.members.values()):
             together = says.over(together)  # They do not contradict: the order does not matter.
         return together
@@ -208,10 +200,10 @@ class GangRegistry:
                 below ``min_member``.
         """
         entry = self.gangs.get(name)
-        if says == NOTHING_SAID or entry is None:
+        if says == NO_FIELDS or entry is None:
             return
         # GANG-11
-        for one in _SAID:
+        for one in _GANG_FIELDS:
             value, present = getattr(says, one), entry.said(one)
             # GANG-12
             if value is not None and present is not None and value != present:
@@ -221,7 +213,7 @@ class GangRegistry:
                 )
                 raise RefusedError(msg)
         sticky = entry.noted()
-        _check_total(name, says.over(sticky).over(entry.given or NOTHING_SAID), field)
+        _check_total(name, says.over(sticky).over(entry.given or NO_FIELDS), field)
 
     def join(
         self,
@@ -305,7 +297,7 @@ class GangRegistry:
             guess = self.guesses.about(name, defined)
             msg = f"{field}: {name!r} is no gang that is defined{guess}"
             raise RefusedError(msg)
-        entry.given, entry.annotated, entry.definition = None, NOTHING_SAID, None
+        entry.given, entry.annotated, entry.definition = None, NO_FIELDS, None
         entry.forgotten = True
         self._link(entry)
         yield TellGang(entry.key, UndefineGang())
@@ -316,7 +308,7 @@ class GangRegistry:
         entry.remove(member)
         # GANG-16, GANG-17
         if not entry.members:  # Without members, earlier annotations no longer count.
-            entry.annotated, entry.timed_out = NOTHING_SAID, False
+            entry.annotated, entry.timed_out = NO_FIELDS, False
             yield from self._define(entry, entry.creation)
         self._link(entry)
 
@@ -333,10 +325,10 @@ class GangRegistry:
     @staticmethod
     def _define(entry: GangEntry, creation: int) -> Iterator[GangRoute]:
         """Compute the definition of a gang, and yield a message if it has changed."""
-        fields = NOTHING_SAID
+        fields = NO_FIELDS
         if not entry.forgotten:
             # GANG-9, GANG-10
-            fields = entry.annotated.over(entry.given or NOTHING_SAID)
+            fields = entry.annotated.over(entry.given or NO_FIELDS)
         definition = define(fields)
         if definition == entry.definition:
             return
@@ -384,7 +376,7 @@ class GangRegistry:
             for piece in in_pieces(one.members):
                 yield
                 for member, says in piece:
-                    entry.add(member, NOTHING_SAID if says == NOTHING_SAID else says)
+                    entry.add(member, NO_FIELDS if says == NO_FIELDS else says)
             self._link(entry)
         self.last_key, self.guesses.left = facts.last_gang, facts.guesses.gangs
 
@@ -399,7 +391,7 @@ class GangRegistry:
             # The links know its lists.
             assert entry.linked == entry.lists()
             # The members do not contradict each other.
-            for field in _SAID:
+            for field in _GANG_FIELDS:
                 values = [getattr(says, field) for says in entry.members.values()]
                 found = {value for value in values if value is not None}
                 assert found == ({entry.said(field)} - {None})

@@ -7,14 +7,16 @@ all: if one is refused, the changes for earlier ones are undone, and no message 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from typing import TYPE_CHECKING, Final, TypeVar, assert_never, final
+from typing import Final, TypeVar, assert_never, final
 
 import attrs
 
+from muster_core.admission.admission import Admission
 from muster_core.admission.placement import DEFAULT_QUEUE
 from muster_core.admission.queue_tree import QueueEntry
-from muster_core.config.names import canonical_path
-from muster_core.owners.messages.asks import Origin
+from muster_core.admission.routes import AnyRoute
+from muster_core.config.queues import canonical_path
+from muster_core.owners.asks import Origin
 from muster_core.values.decisions import Reason
 from muster_core.values.errors import RefusedError
 from muster_core.values.events import (
@@ -33,11 +35,7 @@ from muster_core.values.events import (
     RemoveNode,
     UpdateNode,
 )
-from muster_core.values.quantities import shown
-
-if TYPE_CHECKING:
-    from muster_core.admission.admission import Admission
-    from muster_core.admission.routes import AnyRoute
+from muster_core.values.resources import shown
 
 T = TypeVar("T")
 

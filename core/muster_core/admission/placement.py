@@ -1,27 +1,26 @@
 """Placement: how the rules of a partition choose the queue of a new application.
 
 The rules are tried in order on the tree of queues as it is now. Nothing here changes the tree: the
-registry makes the queues that are missing.
+registry makes the queues that are missing. The reasons that all pending asks of an application have
+because of its queue or user, although they do not prevent placement, are here too.
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Final, assert_never, final
+from typing import Final, assert_never, final
 
 import attrs
 
-from muster_core.config.acl import admits
-from muster_core.config.names import DEEPEST, ROOT, check_queue_name
-from muster_core.config.placement.filters import Filter
-from muster_core.config.placement.rules import is_whole_path
-from muster_core.values.configuration.placement_rules import PlacementRule, RuleName
+from muster_core.admission.queue_tree import QueueEntry, QueueTree
+from muster_core.config.placement import Filter, is_whole_path
+from muster_core.config.queues import DEEPEST, ROOT, check_queue_name
+from muster_core.config.users import admits
+from muster_core.values.configuration import PlacementRule, RuleName
 from muster_core.values.errors import RefusedError
-from muster_core.values.quantities import shown
-
-if TYPE_CHECKING:
-    from muster_core.admission.queue_tree import QueueEntry, QueueTree
-    from muster_core.values.events import AddApp
+from muster_core.values.events import AddApp
+from muster_core.values.reasons import Code
+from muster_core.values.resources import shown
 
 # PLACEMENT-15
 FORCE_TAG: Final = "application.create.force"
@@ -46,7 +45,7 @@ _USER: Final = RuleName.USER
 
 @final
 @attrs.frozen
-class Place:
+class PlacedQueue:
     """A queue for an application.
 
     Attributes:
@@ -102,7 +101,7 @@ class Placement:
         return bool(self._rules)
 
     # PLACEMENT-2
-    def choose(self, event: AddApp, tree: QueueTree) -> Place:
+    def choose(self, event: AddApp, tree: QueueTree) -> PlacedQueue:
         """Choose the queue of an application.
 
         Raises:
@@ -112,7 +111,7 @@ class Placement:
         for number, rule in enumerate(self._rules, start=1):
             path = _path_of(rule, event, tree)
             found = path if isinstance(path, NoMatch) else self._usable(path, event, tree)
-            if isinstance(found, Place):
+            if isinstance(found, PlacedQueue):
                 return found
             tried.append(f"rule {number} ({rule.written.name}): {found.why}")
         # PLACEMENT-15
@@ -123,14 +122,14 @@ class Placement:
         else:
             found = self._default(event, tree)
             after = DEFAULT_QUEUE
-        if isinstance(found, Place):
+        if isinstance(found, PlacedQueue):
             return found
         reasons = "; ".join([*tried, f"{after}: {found.why}"])
         msg = f"app: {event.app!r}: no placement rule matched: {reasons}"
         raise RefusedError(msg)
 
     # PLACEMENT-12
-    def _usable(self, path: Sequence[str], event: AddApp, tree: QueueTree) -> Place | NoMatch:
+    def _usable(self, path: Sequence[str], event: AddApp, tree: QueueTree) -> PlacedQueue | NoMatch:
         """Return the place with this path, or why the application cannot go there."""
         nearest, missing = tree.nearest(path)
         written = repr(".".join(path))
@@ -148,24 +147,24 @@ class Placement:
         if not admits(configs, event.user, event.groups, any_acl=self._any_acl):
             who = "nobody in particular" if event.user is None else shown(event.user)
             return NoMatch(f"{written} does not admit {who}")
-        return Place(nearest, missing)
+        return PlacedQueue(nearest, missing)
 
     # PLACEMENT-17
-    def _default(self, event: AddApp, tree: QueueTree) -> Place | NoMatch:
+    def _default(self, event: AddApp, tree: QueueTree) -> PlacedQueue | NoMatch:
         if DEFAULT_QUEUE not in tree.entries:
             return NoMatch("there is no such queue")
         return self._usable(DEFAULT_QUEUE.split("."), event, tree)
 
 
 # PLACEMENT-15
-def _recovery(tree: QueueTree) -> Place | NoMatch:
+def _recovery(tree: QueueTree) -> PlacedQueue | NoMatch:
     """Return the queue for applications that are taken in anyway."""
     nearest, missing = tree.nearest((ROOT, RECOVERY))
     if nearest.draining:
         return NoMatch("it is draining")
     if not missing and nearest.config.is_parent:
         return NoMatch("it is a parent")
-    return Place(nearest, missing, has_template=False)
+    return PlacedQueue(nearest, missing, has_template=False)
 
 
 def _path_of(rule: _Rule, event: AddApp, tree: QueueTree) -> Sequence[str] | NoMatch:
@@ -272,3 +271,8 @@ def _names_of(name: RuleName, field: str, value: str, *, whole: bool) -> list[st
     except ValueError as error:
         msg = f"{field}: {shown(value)}: {error}"
         raise RefusedError(msg) from error
+
+
+# Looking up a member of an enum takes ten times as long.
+_DRAINING: Final = Code.DRAINING
+_USER_NOT_ALLOWED: Final = Code.USER_NOT_ALLOWED

@@ -1,32 +1,36 @@
-"""The tree of queues for admission: how queues are created, changed and removed.
+"""The tree of queues for admission, and the groups for which its applications count.
 
 Configurations and objects create queues; applications that name unknown queues create dynamic
 ones. A queue that a new configuration no longer contains is removed at once if it is not in use;
 otherwise it drains.
+
+LIMIT-7, LIMIT-8: the group for which an application counts in the limits of groups is found when
+the application comes. It stays as long as a queue on the path limits it, whatever other groups a
+new configuration limits.
 """
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, final
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from typing import final
 
 import attrs
 
-from muster_core.admission.routes import Route, StartQueue, TellQueue
-from muster_core.config.dynamic import dynamic_queue
-from muster_core.config.names import ROOT, canonical_path
-from muster_core.config.volcano_queues import as_parent, check_object, inheriting, with_object
-from muster_core.owners.messages.queues import Retire, SetQueue
+from muster_core.admission.routes import AdmissionFacts, Route, StartQueue, TellQueue
+from muster_core.config.dynamic_queues import (
+    as_parent,
+    check_object,
+    dynamic_queue,
+    with_inherited_settings,
+    with_object,
+)
+from muster_core.config.queues import ROOT, canonical_path
+from muster_core.owners.queue import QueueFacts, Retire, SetQueue
+from muster_core.values.configuration import EVERY_NAME, Configuration, QueueConfig, Template
 from muster_core.values.errors import RefusedError
-from muster_core.values.nearest import Guesses
-from muster_core.values.quantities import shown
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Iterator, Sequence
-
-    from muster_core.admission.facts import AdmissionFacts
-    from muster_core.owners.messages.queues import QueueFacts
-    from muster_core.values.configuration.partition import Configuration, QueueConfig, Template
-    from muster_core.values.events import Configure, QueueObject
+from muster_core.values.events import Configure, QueueObject
+from muster_core.values.names import Guesses
+from muster_core.values.resources import shown
 
 
 @final
@@ -325,7 +329,7 @@ class QueueTree:
             # QUEUE-21, QUEUE-26
             if child.dynamic or child.draining:
                 continue
-            config = inheriting(child.config, entry.config.settings)
+            config = with_inherited_settings(child.config, entry.config.settings)
             if config != child.config:
                 child.config = config
                 yield TellQueue(child.key, SetQueue(config, draining=child.draining))
@@ -420,3 +424,87 @@ class QueueTree:
             assert not (entry.apps and entry.config.is_parent), f"applications in {path}"
         children = sum(len(entry.children) for entry in self.entries.values())
         assert children == len(self.entries) - 1
+
+
+@final
+class UserGroups:
+    """The groups of all applications."""
+
+    def __init__(self) -> None:
+        #: The groups of the user of each application, and the one for which it counts, by key.
+        self._of: dict[int, tuple[tuple[str, ...], str | None]] = {}
+        #: The groups that a queue limits, in the order of the file, by the key of the queue.
+        self._named: dict[int, tuple[QueueConfig, dict[str, None]]] = {}
+
+    def enter(self, key: int, leaf: QueueEntry, groups: tuple[str, ...]) -> str | None:
+        """Find the group of a new application.
+
+        Args:
+            key: The application.
+            leaf: Its queue.
+            groups: The groups of its user.
+
+        Returns:
+            The group, ``*`` for that of all users, or None.
+        """
+        group = self._find(leaf, groups)
+        self._of[key] = groups, group
+        return group
+
+    # CHECKPOINT-5
+    def load(self, key: int, groups: tuple[str, ...], group: str | None) -> None:
+        """Note the group of an application, which was found when the application came."""
+        self._of[key] = groups, group
+
+    def leave(self, key: int) -> None:
+        """Forget an application."""
+        del self._of[key]
+
+    # LIMIT-8
+    def find_again(
+        self, apps: Iterable[tuple[int, QueueEntry]]
+    ) -> Iterator[tuple[int, str | None]]:
+        """Look at all applications again, after a new configuration.
+
+        Args:
+            apps: Each application with its queue.
+
+        Yields:
+            The applications whose group has changed, with the new one.
+        """
+        self._named.clear()
+        for key, leaf in apps:
+            groups, before = self._of[key]
+            if before is not None and any(before in self._limited(one) for one in leaf.upward()):
+                continue
+            after = self._find(leaf, groups)
+            if after != before:
+                self._of[key] = groups, after
+                yield key, after
+
+    # LIMIT-7
+    def _find(self, leaf: QueueEntry, groups: tuple[str, ...]) -> str | None:
+        for queue in leaf.upward():
+            limited = self._limited(queue)
+            if limited:
+                own = next((name for name in limited if name in groups), None)
+                if own is not None:
+                    return own
+                if EVERY_NAME in limited:
+                    return EVERY_NAME
+        return None
+
+    def _limited(self, queue: QueueEntry) -> dict[str, None]:
+        """Return the groups that a queue limits, in the order of the file."""
+        config = queue.config
+        if not config.limits:
+            return {}
+        known = self._named.get(queue.key)
+        if known is None or known[0] is not config:
+            names = dict.fromkeys(name for entry in config.limits for name in entry.groups)
+            known = self._named[queue.key] = config, names
+        return known[1]
+
+    def check(self, apps: Iterable[int]) -> None:
+        """Assert the invariants, given the keys of all applications; for tests."""
+        assert self._of.keys() == set(apps)

@@ -4,23 +4,28 @@ Requests are admitted one after the other, in the order of their entry. The resu
 depends on the earlier ones: whether a queue exists, whether an application's name is free, which
 value a priority class has. The directory knows all of this without the owners: the applications
 of a queue change only by requests and by the timer that completes an application, never by a
-round.
+round. Of the names of completed applications it keeps the latest.
 """
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Final, assert_never, final
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from typing import Final, assert_never, final
 
-from muster_core.admission.completed_names import LatestNames
-from muster_core.admission.placement import Place, Placement
-from muster_core.admission.priority_classes import PriorityClasses
-from muster_core.admission.queue_tree import QueueEntry, QueueTree
-from muster_core.admission.routes import Route, StartApp, TellApp
-from muster_core.admission.user_groups import UserGroups
-from muster_core.config.acl import admits, has_acl
-from muster_core.owners.messages.asks import AppIdentity, Origin
-from muster_core.owners.messages.to_applications import (
+from muster_core.admission.placement import (
+    _DRAINING,
+    _USER_NOT_ALLOWED,
+    RECOVERY,
+    PlacedQueue,
+    Placement,
+)
+from muster_core.admission.queue_tree import QueueEntry, QueueTree, UserGroups
+from muster_core.admission.routes import AdmissionFacts, Route, StartApp, TellApp
+from muster_core.config.queues import ROOT
+from muster_core.config.users import admits, has_acl
+from muster_core.owners.app_messages import (
     AddAsks,
+    AppFacts,
     Dismiss,
     Enlist,
     Regroup,
@@ -28,9 +33,11 @@ from muster_core.owners.messages.to_applications import (
     SpoilBinds,
     WithdrawAsk,
 )
-from muster_core.structures.steps import in_pieces
+from muster_core.owners.asks import AppIdentity, Origin
+from muster_core.owners.queue import QueueFacts
+from muster_core.structures.steps import Steps, in_pieces
 from muster_core.values.application_states import KEPT_COMPLETED, SKIP_STARTING_TAG
-from muster_core.values.configuration.partition import Configuration
+from muster_core.values.configuration import Configuration
 from muster_core.values.decisions import Reason
 from muster_core.values.errors import RefusedError
 from muster_core.values.events import (
@@ -44,15 +51,165 @@ from muster_core.values.events import (
     RemoveApp,
     RemoveAsk,
 )
-from muster_core.values.nearest import Guesses, did_you_mean
+from muster_core.values.names import Guesses, did_you_mean
+from muster_core.values.priority import BUILT_IN_CLASSES, PriorityClass, priority_of
+from muster_core.values.reasons import PendingReason
 
-if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 
-    from muster_core.admission.facts import AdmissionFacts
-    from muster_core.owners.messages.queues import QueueFacts
-    from muster_core.owners.messages.to_applications import AppFacts
-    from muster_core.structures.steps import Steps
+# APP-15
+@final
+class RecentNames:
+    """A set of names that drops old ones, so that it never holds more than twice ``kept``.
+
+    It always has the latest ``kept`` names. It consists of two parts: when the young one is full, it
+    replaces the old one. So no name has to be looked for, and the memory for them is limited.
+
+    Args:
+        kept: How many names are kept at least.
+    """
+
+    __slots__ = ("_kept", "_old", "_seen", "_young")
+
+    def __init__(self, kept: int) -> None:
+        self._kept = kept
+        self._young: dict[str, None] = {}
+        self._old: dict[str, None] = {}
+        #: A cache for :meth:`seen`, until the names change.
+        self._seen: frozenset[str] | None = None
+
+    def __contains__(self, name: str) -> bool:
+        return name in self._young or name in self._old
+
+    def add(self, name: str) -> None:
+        """Add a name, and drop the oldest ones if there are too many."""
+        self._seen = None
+        self._young[name] = None
+        if len(self._young) == self._kept:
+            self._old, self._young = self._young, {}
+
+    def discard(self, name: str) -> None:
+        """Remove a name, if it is present."""
+        if name in self:
+            self._seen = None
+            self._young.pop(name, None)
+            self._old.pop(name, None)
+
+    def seen(self) -> frozenset[str]:
+        """Return all names; the same object as long as they do not change."""
+        if self._seen is None:
+            self._seen = frozenset((*self._young, *self._old))
+        return self._seen
+
+    # CHECKPOINT-3
+    def facts(self) -> tuple[tuple[str, ...], tuple[str, ...]]:
+        """Return the young names and the old ones, for :meth:`load`."""
+        return tuple(self._young), tuple(self._old)
+
+    # CHECKPOINT-5
+    def load(self, facts: tuple[tuple[str, ...], tuple[str, ...]]) -> None:
+        """Replace all names."""
+        self._seen = None
+        self._young, self._old = map(dict.fromkeys, facts)
+
+    def save(self, name: str) -> Callable[[], None]:
+        """Return a function that undoes :meth:`discard` of a name, if no name was added since.
+
+        It drops no other name: the name goes back to where it was.
+        """
+        young, old = name in self._young, name in self._old
+
+        def restore() -> None:
+            self._seen = None
+            if young:
+                self._young[name] = None
+            if old:
+                self._old[name] = None
+
+        return restore
+
+    def check(self) -> None:
+        """Assert the invariants; for tests."""
+        assert len(self._young) < self._kept
+        assert len(self._old) <= self._kept
+        assert self._seen is None or self._seen == self._young.keys() | self._old.keys()
+
+
+@final
+class PriorityClasses:
+    """The priority classes that an ask may name."""
+
+    def __init__(self) -> None:
+        self._classes = {known.name: known for known in BUILT_IN_CLASSES}
+        #: What was meant by unknown names.
+        self.guesses = Guesses()
+
+    def save(self, name: str) -> Callable[[], None]:
+        """Return a function that restores the priority class of this name."""
+        before = self._classes.get(name)
+
+        def restore() -> None:
+            self._classes.pop(name, None)
+            if before is not None:
+                self._classes[name] = before
+
+        return restore
+
+    # PREEMPTION-2, PRIORITY-5
+    def priority(self, event: AddAsk) -> tuple[int, bool]:
+        """Return the priority of an event from its number or its class.
+
+        Returns:
+            The priority, and whether the class says ``PreemptLowerPriority``.
+
+        Raises:
+            RefusedError: If the class is unknown, or the two differ.
+        """
+        return priority_of(event.priority, event.priority_class, self._classes, self.guesses)
+
+    def value_of(self, name: str) -> int | None:
+        """Return the value of a class, or None if it is unknown; this counts as no guess."""
+        known = self._classes.get(name)
+        return None if known is None else known.value
+
+    # OBJECT-7
+    def set(self, event: AddPriorityClass) -> None:
+        """Add a user's priority class, or change it for later asks."""
+        self._classes[event.name] = PriorityClass(event.name, event.value, event.preempts)
+
+    def remove(self, name: str) -> None:
+        """Remove a user's priority class.
+
+        Raises:
+            RefusedError: If it is unknown or built-in.
+        """
+        # PRIORITY-6
+        if name not in self._classes or name in {known.name for known in BUILT_IN_CLASSES}:
+            guess = self.guesses.about(name, self._classes)
+            msg = f"name: {name!r} is no priority class of a user{guess}"
+            raise RefusedError(msg)
+        del self._classes[name]
+
+    # CHECKPOINT-3
+    def facts(self) -> tuple[PriorityClass, ...]:
+        """Return the classes of users, in the order in which they are listed."""
+        return tuple(one for one in self._classes.values() if one not in BUILT_IN_CLASSES)
+
+    # CHECKPOINT-5
+    def load(self, classes: Iterable[PriorityClass]) -> None:
+        """Add the classes of users."""
+        self._classes.update((one.name, one) for one in classes)
+
+    # FEED-33
+    def add(self, event: AddPriorityClass) -> None:
+        """Add a new priority class of a user.
+
+        Raises:
+            RefusedError: If there is a class of this name.
+        """
+        if event.name in self._classes:
+            msg = f"name: {event.name!r} is already a priority class"
+            raise RefusedError(msg)
+        self.set(event)
 
 
 Admissible = (
@@ -80,7 +237,7 @@ class Registry:
         #: What never changes about each application in ``_apps``, by key.
         self._identities: dict[int, AppIdentity] = {}
         #: The names of the latest completed applications, without names that are in use again.
-        self.completed = LatestNames(KEPT_COMPLETED)
+        self.completed = RecentNames(KEPT_COMPLETED)
         #: For which group each application counts in the limits of groups.
         self.user_groups = UserGroups()
         self.classes = PriorityClasses()
@@ -268,7 +425,7 @@ class Registry:
         yield TellApp(origin.seq, Enlist(origin, group))
 
     # PLACEMENT-1
-    def _place_of(self, event: AddApp) -> Place:
+    def _place_of(self, event: AddApp) -> PlacedQueue:
         """Return the queue of a new application.
 
         Raises:
@@ -287,7 +444,7 @@ class Registry:
             field = "user" if event.user is not None else "queue"
             msg = f"{field}: {event.queue!r} does not admit {who}; no queue on its path names it"
             raise RefusedError(msg)
-        return Place(nearest, missing)
+        return PlacedQueue(nearest, missing)
 
     # FEED-24
     def _remove_app(self, event: RemoveApp, origin: Origin) -> Iterator[Route]:
@@ -344,3 +501,29 @@ class Registry:
         self.completed.check()
         for entry in self.queues.values():
             assert entry.apps == sum(leaf is entry for _, leaf in self._apps.values())
+
+
+# REASON-3
+def application_reasons(registry: Registry, identity: AppIdentity) -> Iterator[PendingReason]:
+    """Yield the reasons why the application could not be submitted to its queue now.
+
+    Args:
+        registry: The registry.
+        identity: The application.
+    """
+    path = list(registry.leaf_of(identity.key).upward())
+    draining = [entry.config.path for entry in path if entry.draining]
+    if draining:
+        message = (
+            f"{draining[-1]} is draining: it takes no new application; what is there is served"
+        )
+        yield PendingReason(_DRAINING, message, {"queue": draining[-1]})
+    # PLACEMENT-15
+    if identity.path == f"{ROOT}.{RECOVERY}":  # Nobody has to be admitted there.
+        return
+    user, groups = identity.user
+    any_acl = has_acl(registry.configuration)
+    if not admits([entry.config for entry in path], user, groups, any_acl=any_acl):
+        who = "nobody in particular" if user is None else f"user {user}"
+        message = f"{identity.path} does not admit {who} any more; what is there is served"
+        yield PendingReason(_USER_NOT_ALLOWED, message, {"queue": identity.path, "user": user})

@@ -1,15 +1,87 @@
-"""Routes: the messages to owners that the admission of an event leads to."""
+"""What admission hands on: messages to owners, effects that they have not reported yet, and facts.
+
+A route is the message to an owner, or the start of one, to which the admission of an event leads.
+
+When several objects are admitted as a whole, the steps that undo them are kept here, too.
+
+The facts are what admission owns and cannot compute: the configuration, names, priority classes and
+annotations of gangs.
+"""
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import final
 
-from muster_core.owners.messages.asks import AppIdentity
-from muster_core.owners.messages.gangs import ToGang
-from muster_core.owners.messages.queues import LoadQueue, Retire, SetQueue
-from muster_core.owners.messages.to_applications import AppRequest, LoadApp
-from muster_core.values.configuration.partition import QueueConfig
+from muster_core.gangs import GangFields
+from muster_core.owners.app_messages import AppRequest, LoadApp
+from muster_core.owners.asks import AppIdentity
+from muster_core.owners.gang import MemberKey, ToGang
+from muster_core.owners.queue import LoadQueue, Retire, SetQueue
+from muster_core.values.configuration import Configuration, QueueConfig
+from muster_core.values.priority import PriorityClass
 from muster_core.values.records import record
+
+
+@final
+@record
+class GangEntryFacts:
+    """What gives a gang its definition; the rest is owned by the gang.
+
+    Attributes:
+        key: Its key.
+        given: The fields of its object, or None if it has no object.
+        annotated: The fields from all annotations since it last had no members.
+        members: Its members, each with the fields in its annotations, in the order in which they
+            came.
+        forgotten: Whether its definition was removed, so that earlier annotations do not count.
+    """
+
+    key: int
+    given: GangFields | None
+    annotated: GangFields
+    members: tuple[tuple[MemberKey, GangFields], ...]
+    forgotten: bool
+
+
+@final
+@record
+class GuessesFacts:
+    """For how many more refusals of each kind there are guesses of what was meant."""
+
+    apps: int
+    queues: int
+    classes: int
+    gangs: int
+    nodes: int
+
+
+@final
+@record
+class AdmissionFacts:
+    """What admission owns.
+
+    Attributes:
+        configuration: The configuration in force.
+        last_queue: The key of the queue that was made last.
+        last_gang: The key of the gang that was made last.
+        dynamic: The keys of the dynamic queues.
+        applied: The keys of the queues that come from applied objects.
+        completed: The names of completed applications: the latest, and those before.
+        classes: The priority classes of users, in the order in which they are listed.
+        gangs: The gangs that are defined or have members.
+        guesses: What is left of guesses.
+    """
+
+    configuration: Configuration
+    last_queue: int
+    last_gang: int
+    dynamic: tuple[int, ...]
+    applied: tuple[int, ...]
+    completed: tuple[tuple[str, ...], tuple[str, ...]]
+    classes: tuple[PriorityClass, ...]
+    gangs: tuple[GangEntryFacts, ...]
+    guesses: GuessesFacts
 
 
 @final
@@ -74,3 +146,34 @@ GangRoute = StartGang | TellGang
 
 AnyRoute = Route | GangRoute
 """A message to any owner, or the start of one."""
+
+
+@final
+class UndoLog:
+    """The steps that undo what was admitted.
+
+    Each change of the state of admission records the step that undoes it. Single events never have
+    to be undone: no steps are kept for them.
+    """
+
+    def __init__(self) -> None:
+        self._steps: list[Callable[[], object]] | None = None
+
+    def begin(self) -> None:
+        """Keep steps from now on."""
+        self._steps = []
+
+    def end(self) -> None:
+        """Drop the steps: what was admitted stays."""
+        self._steps = None
+
+    def note(self, step: Callable[[], object]) -> None:
+        """Record a step that undoes a change, unless no steps are kept now."""
+        if self._steps is not None:
+            self._steps.append(step)
+
+    def roll_back(self) -> None:
+        """Undo everything, the last change first."""
+        for step in reversed(self._steps or ()):
+            step()
+        self._steps = None

@@ -2,27 +2,25 @@
 
 from __future__ import annotations
 
-from muster_core.values.configuration.limits import Limits
-from muster_core.values.configuration.partition import (
+from muster_core.values.configuration import (
     Acl,
     Configuration,
     DeadlockPolicy,
+    LimitEntry,
+    Limits,
     NamedType,
     NodeSortPolicy,
+    PlacementFilter,
+    PlacementRule,
     PreemptionPolicy,
     QueueConfig,
+    RuleName,
     SchedulingOrder,
     Settings,
     SortPolicy,
     Template,
     TypicalAsk,
 )
-from muster_core.values.configuration.placement_rules import (
-    PlacementFilter,
-    PlacementRule,
-    RuleName,
-)
-from muster_core.values.configuration.user_limits import LimitEntry
 
 __all__ = [
     "Acl",

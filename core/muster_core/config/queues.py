@@ -1,36 +1,83 @@
-"""Reading the tree of queues, and building the tree of their settings.
+"""The tree of queues in a configuration: names, settings and quotas.
 
-There are two passes: :func:`read_queue` checks the form of each queue, and :func:`build_queue` fills
-in inherited values, from the root down. Between the two, :mod:`muster_core.config.quotas` checks
-rules about several queues.
+CONFIG-17, CONFIG-19: the case of queue names does not matter. Inside Muster they are in lower
+case, and a path starts with ``root``.
+
+There are two passes: :func:`read_queue` checks the form of each queue, and :func:`build_queue`
+fills in inherited values, from the root down. Between the two, :func:`check_quotas` compares the
+quotas of queues with those of their parents.
+
+CONFIG-28 to CONFIG-32. A queue whose ``guaranteed`` does not name a type counts with the sum of its
+children's ``guaranteed``; without a ``max`` for a type, the smallest ``max`` above it counts. A
+``guaranteed`` of 0 is the same as none; a ``max`` of 0 allows nothing. It is enough to compare each
+sum with the ``max`` of the queue itself: a sum that is over a ``max`` further up is found there
+too, or is over a ``guaranteed`` between the two.
 """
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Final, final
+import re
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Final, Protocol, final
 
 import attrs
 
-from muster_core.config.acl import parse_acl
-from muster_core.config.document import Listing, Scalar, Table, describe
-from muster_core.config.names import ROOT, check_queue_name
+from muster_core.config.document import Field, Listing, Scalar, Table, describe
 from muster_core.config.properties import SCHEDULING_ORDER, read_properties, resolve
-from muster_core.config.user_limits import WrittenLimit, read_limits
-from muster_core.values.configuration.limits import Limits
-from muster_core.values.configuration.partition import (
+from muster_core.config.users import WrittenLimit, parse_acl, read_limits
+from muster_core.values.configuration import (
     Acl,
+    Limits,
     QueueConfig,
     SchedulingOrder,
     Settings,
     Template,
 )
-from muster_core.values.quantities import format_quantity
-from muster_core.values.resources import Resources
+from muster_core.values.resources import Resources, format_quantity, shown
 
-if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping
+ROOT: Final = "root"
+"""The name and the path of the queue above all others."""
 
-    from muster_core.config.fields import Field
+# CONFIG-22
+DEEPEST: Final = 100
+"""How many names a path may have; each one is a queue, which is a task."""
+
+# CONFIG-17
+_QUEUE_NAME: Final = re.compile(r"[a-zA-Z0-9_:#/@-]{1,64}")
+
+
+# CONFIG-19
+def check_queue_name(name: str) -> str:
+    """Return a queue's own name in lower case.
+
+    Raises:
+        ValueError: If the name is invalid.
+    """
+    if not _QUEUE_NAME.fullmatch(name):
+        msg = f"{shown(name)} is not a name of a queue: 1 to 64 of a-z A-Z 0-9 _ : # / @ -"
+        raise ValueError(msg)
+    return name.lower()
+
+
+# CONFIG-21
+def canonical_path(path: str) -> str:
+    """Return the path of a queue from ``root``, in lower case.
+
+    A path that does not start with ``root`` is relative to the root.
+
+    Args:
+        path: The path as a user wrote it, such as ``Root.a.b`` or ``a.b``.
+
+    Raises:
+        ValueError: If a name on the path is invalid, or there are more than 100 names.
+    """
+    levels = path.count(".") + 1
+    if levels > DEEPEST:
+        msg = f"{shown(path)} has {levels} levels; at most {DEEPEST} are possible"
+        raise ValueError(msg)
+    names = [check_queue_name(name) for name in path.split(".")]
+    return ".".join(names if names[0] == ROOT else [ROOT, *names])
+
 
 # CONFIG-2
 QUEUE_FIELDS: Final = (
@@ -333,3 +380,118 @@ def _warn(
         f"{named}: {SCHEDULING_ORDER.name} {own} has no effect: "
         f"that of {ruled_by} rules all queues below it"
     )
+
+
+class QuotaField(Protocol):
+    """A field that may be refused."""
+
+    def refuse(self, message: str, /) -> None:
+        """Report a problem with the field."""
+
+
+class QuotaAmounts(Protocol):
+    """A map of quantities."""
+
+    @property
+    def amounts(self) -> Mapping[str, int]:
+        """The amounts in base units."""
+        ...
+
+    @property
+    def fields(self) -> Mapping[str, QuotaField]:
+        """The field of each amount."""
+        ...
+
+
+class LimitedQueue(Protocol):
+    """A queue with its quotas and its children."""
+
+    @property
+    def guaranteed(self) -> QuotaAmounts:
+        """Its ``guaranteed``."""
+        ...
+
+    @property
+    def max(self) -> QuotaAmounts:
+        """Its ``max``."""
+        ...
+
+    @property
+    def max_applications(self) -> int:
+        """Its ``maxapplications``; 0 means no limit."""
+        ...
+
+    @property
+    def applications_field(self) -> QuotaField:
+        """The field of ``maxapplications``, or of the queue if it has none."""
+        ...
+
+    @property
+    def children(self) -> Sequence[LimitedQueue]:
+        """Its children."""
+        ...
+
+
+def check_quotas(root: LimitedQueue) -> None:
+    """Report all contradictions between the quotas of a tree of queues."""
+    _check_guaranteed(root)
+    _check_max(root, {})
+    _check_applications(root)
+
+
+# CONFIG-29, CONFIG-32
+def _check_guaranteed(queue: LimitedQueue) -> dict[str, int]:
+    """Check the sums of ``guaranteed``, bottom up; return what counts for the queue itself."""
+    total: dict[str, int] = {}
+    for child in queue.children:
+        for name, amount in _check_guaranteed(child).items():
+            total[name] = total.get(name, 0) + amount
+    # CONFIG-26
+    own = {name: amount for name, amount in queue.guaranteed.amounts.items() if amount}
+    _compare(total, own, queue.guaranteed, "guaranteed")
+    _compare(total, queue.max.amounts, queue.max, "max")
+    return total | own
+
+
+def _compare(
+    total: Mapping[str, int], bounds: Mapping[str, int], quota: QuotaAmounts, what: str
+) -> None:
+    """Report each type whose sum over the children's ``guaranteed`` exceeds the parent's bound."""
+    for name, bound in bounds.items():
+        if total.get(name, 0) > bound:
+            guaranteed = format_quantity(name, total[name])
+            quota.fields[name].refuse(
+                f"the children's guaranteed {name}, {guaranteed} together,"
+                f" is over {what} {format_quantity(name, bound)}"
+            )
+
+
+# CONFIG-30, CONFIG-32
+def _check_max(queue: LimitedQueue, above: Mapping[str, int]) -> None:
+    """Check each ``max`` against the smallest one above it, top down."""
+    smallest = dict(above)
+    for name, amount in queue.max.amounts.items():
+        bound = above.get(name)
+        if bound is not None and amount > bound:
+            queue.max.fields[name].refuse(
+                f"max {format_quantity(name, amount)} of {name}"
+                f" is over the {format_quantity(name, bound)} of a queue above"
+            )
+        smallest[name] = amount if bound is None else min(amount, bound)
+    for child in queue.children:
+        _check_max(child, smallest)
+
+
+# CONFIG-31
+def _check_applications(queue: LimitedQueue) -> None:
+    """Check each ``maxapplications`` against that of the parent, if the parent has a limit."""
+    limit = queue.max_applications
+    for child in queue.children:
+        own = child.max_applications
+        if limit and not own:
+            child.applications_field.refuse(
+                f"maxapplications is not limited, but that of the parent is ({limit})"
+            )
+        elif limit and own > limit:
+            child.applications_field.refuse(f"maxapplications {own} is over the parent's {limit}")
+        _check_applications(child)

@@ -13,36 +13,43 @@ A batch has five steps; the actor that drives the machine only carries messages 
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from operator import attrgetter
-from typing import TYPE_CHECKING, Final, assert_never, final
+from typing import Final, assert_never, final
 
 import attrs
 
 from muster_core.admission.admission import Admission
-from muster_core.admission.application_reasons import application_reasons
 from muster_core.admission.objects import Objects
-from muster_core.admission.routes import (
-    AnyRoute,
-    GangRoute,
-    TellApp,
-    TellGang,
+from muster_core.admission.registry import application_reasons
+from muster_core.admission.routes import AnyRoute, GangRoute, TellApp, TellGang
+from muster_core.coordinator.reports import (
+    CoordinatorFacts,
+    Epoch,
+    Facts,
+    ReportRequests,
+    take_snapshot,
 )
-from muster_core.coordinator.epoch import Closing, Epoch
-from muster_core.coordinator.facts import CoordinatorFacts, Facts
-from muster_core.coordinator.snapshot import take_snapshot
-from muster_core.gangs.states import GangState
-from muster_core.owners.messages.asks import Origin
-from muster_core.owners.messages.from_applications import Moved, Say, rejected
-from muster_core.owners.messages.gangs import CommitGang, GangReport, MemberKey, MoveMember
-from muster_core.owners.messages.queues import CommitQueue, QueueReport
-from muster_core.owners.messages.to_applications import Close, CommitApp, Complete, TimeUp
+from muster_core.gangs import GangState
+from muster_core.owners.app_messages import (
+    Close,
+    CommitApp,
+    Complete,
+    DecisionMade,
+    MemberMoved,
+    TimeUp,
+    rejection,
+)
+from muster_core.owners.asks import Origin
+from muster_core.owners.gang import CommitGang, GangReport, MemberKey, MoveMember
+from muster_core.owners.queue import CommitQueue, QueueReport
 from muster_core.structures.steps import SIZE, Steps, in_order, in_pieces, taken
 from muster_core.values.application_states import AppState
-from muster_core.values.configuration.partition import Configuration
+from muster_core.values.configuration import Configuration
 from muster_core.values.decisions import Announced, Decision, Kind, announce
 from muster_core.values.errors import RefusedError
 from muster_core.values.events import AddAsk, Apply, Configure, Delete, Event
+from muster_core.values.reasons import Explanation, Outlook
 from muster_core.values.snapshots import (
     AppSnapshot,
     GangSnapshot,
@@ -53,15 +60,10 @@ from muster_core.values.snapshots import (
 from muster_core.view import DecisionView
 from muster_core.view.state.timers import Completion, StateEnd, WaitEnd
 
-if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator
-
-    from muster_core.values.reasons import Explanation, Outlook
-
 
 @final
 @attrs.frozen
-class Outcome:
+class BatchResult:
     """The result of a batch.
 
     Attributes:
@@ -109,9 +111,9 @@ class CoordinatorMachine:
         self._announced = 0
         self._epoch = Epoch()
         #: The decisions about the input of this batch so far, by position in the input.
-        self._said: dict[int, list[Say]] = {}
+        self._said: dict[int, list[DecisionMade]] = {}
         for number, warning in enumerate(configuration.warnings):
-            self._say(Say((0, 0, number), Decision(_WARNING, message=warning)))
+            self._say(DecisionMade((0, 0, number), Decision(_WARNING, message=warning)))
         #: Whether this batch has events, or due timers that become requests.
         self._is_new = False
         #: The messages of refused events of this batch, by position in the input.
@@ -253,7 +255,7 @@ class CoordinatorMachine:
         try:
             routes = self._admit(event, origin)
         except RefusedError as refusal:
-            self._say(rejected(origin, str(refusal)))
+            self._say(rejection(origin, str(refusal)))
             return []
         self._epoch.note(routes)
         self.admission.unreported.note(routes)
@@ -261,7 +263,7 @@ class CoordinatorMachine:
 
     def refuse(self, message: str, index: int | None = None, line: int | None = None) -> None:
         """Refuse an event that could not be read."""
-        self._say(rejected(self._next_origin(index, line), message))
+        self._say(rejection(self._next_origin(index, line), message))
 
     def _next_seq(self) -> int:
         self._seq += 1
@@ -275,7 +277,7 @@ class CoordinatorMachine:
         self.entered = self._seq
         return Origin(self.entered, index, line, at_us=self.now_us)
 
-    def _say(self, said: Say) -> None:
+    def _say(self, said: DecisionMade) -> None:
         self._said.setdefault(said.order[0], []).append(said)
         if said.decision.kind is _REJECTED:
             self._refused_at[said.order[0]] = said.decision.message or ""
@@ -305,7 +307,7 @@ class CoordinatorMachine:
             for warning in config.warnings
         )
         for number, decision in enumerate(said):
-            self._say(Say((origin.seq, 0, number), decision))
+            self._say(DecisionMade((origin.seq, 0, number), decision))
 
     def _note(self, routes: list[AnyRoute]) -> list[AnyRoute]:
         """Record which owners have to report."""
@@ -313,7 +315,7 @@ class CoordinatorMachine:
         self.admission.unreported.note(routes)
         return routes
 
-    def close(self) -> Steps[Closing | None]:
+    def close(self) -> Steps[ReportRequests | None]:
         """Close the input of the batch.
 
         Returns:
@@ -331,13 +333,13 @@ class CoordinatorMachine:
         """
         assert report.epoch == self._epoch.number, "a report of another epoch"
         yield from self.view.apply(report, self.now_us)
-        moves: list[tuple[MemberKey, Moved]] = []
+        moves: list[tuple[MemberKey, MemberMoved]] = []
         for app in report.apps:
             yield
             for number, action in enumerate(app.actions, 1):
-                if isinstance(action, Say):
+                if isinstance(action, DecisionMade):
                     self._say(action)
-                elif isinstance(action, Moved):
+                elif isinstance(action, MemberMoved):
                     key, name = app.identity.key, app.identity.name
                     moves.append((MemberKey(key, name, action.ask.name), action))
                 if not number % SIZE:
@@ -346,7 +348,7 @@ class CoordinatorMachine:
         moves.sort(key=lambda move: (move[1].order, move[0].key))
         return self._note([route for move in moves for route in self._move(*move)])
 
-    def _move(self, member: MemberKey, moved: Moved) -> Iterator[GangRoute]:
+    def _move(self, member: MemberKey, moved: MemberMoved) -> Iterator[GangRoute]:
         """Yield the messages to a gang about the new place of a member."""
         name = moved.ask.gang
         assert name is not None, "what is no member has moved"
@@ -390,7 +392,7 @@ class CoordinatorMachine:
             self._decided += decisions or ()
             yield
 
-    def finish(self) -> Steps[Outcome]:
+    def finish(self) -> Steps[BatchResult]:
         """End the batch, and return its result."""
         said = yield from self._in_order()
         decisions = self.view.without_detours(self._decided)
@@ -412,7 +414,7 @@ class CoordinatorMachine:
                 elif kind is _REJECTED:
                     self._refusals += 1
         apps, queues, gangs = yield from self.view.commits(self.now_us)
-        return Outcome(announced=announced, apps=apps, queues=queues, gangs=gangs)
+        return BatchResult(announced=announced, apps=apps, queues=queues, gangs=gangs)
 
     # ROUND-8
     def _in_order(self) -> Steps[deque[Decision]]:

@@ -8,16 +8,14 @@ again costs little.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import TYPE_CHECKING, Final, final
+from typing import Final, final
 
 import attrs
 
-from muster_core.structures.totals import add_to, take_from
-
-if TYPE_CHECKING:
-    from muster_core.nodes.node import Node
-    from muster_core.nodes.node_index import NodeIndex
-    from muster_core.structures.shapes import Shape
+from muster_core.nodes.node import Node
+from muster_core.nodes.node_index import NodeIndex
+from muster_core.structures.amounts import add_to, take_from
+from muster_core.structures.shapes import Shape
 
 More = Mapping[str, Mapping[str, int]]
 """How much more than now would be used of nodes, by their names; less, if negative."""
@@ -30,7 +28,7 @@ _MOST_SHAPES: Final = 64
 
 @final
 @attrs.define(eq=False)
-class _Sum:
+class _DomainSum:
     """What the schedulable nodes of a domain have together.
 
     Attributes:
@@ -46,7 +44,7 @@ class _Sum:
 
 @final
 @attrs.frozen(eq=False)
-class _Seen:
+class _NodeRecord:
     """A schedulable node of a domain, as it was when it was last looked at."""
 
     version: int
@@ -56,7 +54,7 @@ class _Seen:
 
 
 @final
-class _Order:
+class _DomainOrder:
     """The domains of one attribute, in order.
 
     Args:
@@ -68,8 +66,8 @@ class _Order:
         #: The value of :attr:`NodeIndex.changes` when this was up to date.
         self.changes = -1
         self.domains: tuple[str, ...] = ()
-        self._seen: dict[Node, _Seen | int] = {}
-        self._sums: dict[str, _Sum] = {}
+        self._seen: dict[Node, _NodeRecord | int] = {}
+        self._sums: dict[str, _DomainSum] = {}
 
     def refresh(self, nodes: NodeIndex) -> None:
         """Look at the nodes that have changed."""
@@ -77,7 +75,7 @@ class _Order:
         seen = self._seen
         for node in nodes.nodes.values():
             known = seen.get(node)
-            version = known.version if isinstance(known, _Seen) else known
+            version = known.version if isinstance(known, _NodeRecord) else known
             if version != node.version:
                 self._forget(known)
                 seen[node] = self._look_at(node)
@@ -92,7 +90,7 @@ class _Order:
         for name, amounts in more.items():
             node = nodes.nodes.get(name)
             seen = None if node is None else self._seen[node]
-            if isinstance(seen, _Seen):
+            if isinstance(seen, _NodeRecord):
                 if seen.domain not in used:
                     used[seen.domain] = dict(self._sums[seen.domain].used)
                 add_to(used[seen.domain], amounts)
@@ -107,20 +105,20 @@ class _Order:
         ]
         return tuple(value for _, value in sorted(ranks))
 
-    def _look_at(self, node: Node) -> _Seen | int:
+    def _look_at(self, node: Node) -> _NodeRecord | int:
         """Count a node; return its version if it does not count."""
         domain = node.attributes.get(self._attribute)
         if domain is None or not node.schedulable:
             return node.version
-        seen = _Seen(node.version, domain, node.capacity, dict(node.used))
-        total = self._sums.setdefault(domain, _Sum())
+        seen = _NodeRecord(node.version, domain, node.capacity, dict(node.used))
+        total = self._sums.setdefault(domain, _DomainSum())
         total.count += 1
         add_to(total.capacity, seen.capacity)
         add_to(total.used, seen.used)
         return seen
 
-    def _forget(self, seen: _Seen | int | None) -> None:
-        if not isinstance(seen, _Seen):
+    def _forget(self, seen: _NodeRecord | int | None) -> None:
+        if not isinstance(seen, _NodeRecord):
             return
         total = self._sums[seen.domain]
         total.count -= 1
@@ -131,7 +129,7 @@ class _Order:
 
 
 @final
-class _Rooms:
+class _DomainCapacity:
     """How many asks of one shape each domain of one attribute has room for."""
 
     def __init__(self) -> None:
@@ -172,8 +170,8 @@ class Domains:
 
     def __init__(self, nodes: NodeIndex) -> None:
         self._nodes = nodes
-        self._orders: dict[str, _Order] = {}
-        self._rooms: dict[tuple[str, Shape], _Rooms] = {}
+        self._orders: dict[str, _DomainOrder] = {}
+        self._rooms: dict[tuple[str, Shape], _DomainCapacity] = {}
 
     # TOPOLOGY-10
     def in_order(self, attribute: str, more: More = _NOTHING) -> tuple[str, ...]:
@@ -185,7 +183,7 @@ class Domains:
         """
         order = self._orders.get(attribute)
         if order is None:
-            order = self._orders[attribute] = _Order(attribute)
+            order = self._orders[attribute] = _DomainOrder(attribute)
         if order.changes != self._nodes.changes:
             order.refresh(self._nodes)
         return order.if_used(self._nodes, more) if more else order.domains
@@ -201,7 +199,7 @@ class Domains:
         if found is None:
             if len(self._rooms) >= _MOST_SHAPES:
                 self._rooms.clear()
-            found = self._rooms[attribute, shape] = _Rooms()
+            found = self._rooms[attribute, shape] = _DomainCapacity()
         if found.changes != self._nodes.changes:
             found.refresh(self._nodes, attribute, shape)
         return found.rooms

@@ -1,23 +1,200 @@
-"""A node and the allocations on it."""
+"""A node, the allocations on it, and its devices.
+
+Of devices it says which are there, what is free on each, and which an ask would take.
+"""
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Mapping, Sequence
 from copy import copy
-from typing import TYPE_CHECKING, final
+from typing import final
 
 import attrs
 
-from muster_core.nodes.devices import NodeDevices, least_lack
+from muster_core.structures.amounts import WeightedShare
 from muster_core.structures.ranking import Ranked
-from muster_core.structures.shares import Weighing
+from muster_core.structures.shapes import Shape
 from muster_core.structures.steps import SIZE
-from muster_core.values.devices import NO_STOCKS, resource_type
+from muster_core.values.devices import (
+    NO_STOCKS,
+    WHOLE,
+    DeviceNeed,
+    DeviceNeeds,
+    DeviceStock,
+    TakenDevices,
+    resource_type,
+)
+from muster_core.values.resources import Resources
 
-if TYPE_CHECKING:
-    from collections.abc import Mapping
+DeviceUse = tuple["DeviceNeeds", "TakenDevices"]
+"""What an allocation needs of devices, and the numbers of those that it holds."""
 
-    from muster_core.structures.shapes import Shape
-    from muster_core.values.resources import Resources
+
+@final
+class NodeDevices:
+    """The devices of a node, which only the index of nodes changes.
+
+    Args:
+        stocks: The devices by type; all are free.
+
+    Attributes:
+        stocks: The devices by type, in the order of the types.
+        free: The free milli of each device by its number, for each type.
+    """
+
+    __slots__ = ("free", "stocks")
+
+    def __init__(self, stocks: Mapping[str, DeviceStock]) -> None:
+        self.stocks = dict(sorted(stocks.items()))
+        self.free = {kind: [WHOLE] * stock.count for kind, stock in self.stocks.items()}
+
+    # DEVICE-6
+    def has_room(self, needs: DeviceNeeds) -> bool:
+        """Return whether these devices fit, apart from their models."""
+        return all(kind in self.free and fits_on(need, self.free[kind]) for kind, need in needs)
+
+    def how_many(self, needs: DeviceNeeds) -> int | None:
+        """Count how many asks with these needs would fit together; None without needs.
+
+        Equal asks fit in the same number, in whichever order and on whichever devices they are
+        placed.
+        """
+        counts = [
+            sum(free // need.milli for free in self.free.get(kind, ()))
+            if need.is_share
+            else self.free.get(kind, []).count(WHOLE) // need.count
+            for kind, need in needs
+        ]
+        return min(counts, default=None)
+
+    # DEVICE-7, DEVICE-8
+    def pick(self, needs: DeviceNeeds) -> TakenDevices:
+        """Return the devices that an ask takes for which there is room."""
+        return tuple(
+            (kind, (fullest(need, self.free[kind]),) if need.is_share else self.lowest(kind, need))
+            for kind, need in needs
+        )
+
+    # DEVICE-7
+    def lowest(self, kind: str, need: DeviceNeed) -> tuple[int, ...]:
+        """Return the lowest numbers of devices that are wholly free."""
+        whole = (number for number, free in enumerate(self.free[kind]) if free == WHOLE)
+        return tuple(number for number, _ in zip(whole, range(need.count)))  # noqa: B905 - the first ones
+
+    # DEVICE-9
+    def take(self, use: DeviceUse) -> None:
+        """Take devices, on which there is room."""
+        self._change(use, -1)
+
+    def give_back(self, use: DeviceUse) -> None:
+        """Release devices that were taken."""
+        self._change(use, 1)
+
+    def copy(self) -> NodeDevices:
+        """Return the same devices, as they are now, for looking ahead."""
+        there = NodeDevices(self.stocks)
+        there.free = self.copy_of_free()
+        return there
+
+    # BACKFILL-20
+    def pick_anyway(self, needs: DeviceNeeds) -> TakenDevices:
+        """Return the devices that an ask would take for which there need not be room.
+
+        Those that are free come first; a share is taken of the device that has most free.
+        """
+        taken: list[tuple[str, tuple[int, ...]]] = []
+        for kind, need in needs:
+            free = self.free.get(kind, [])
+            if need.is_share:
+                most_first = sorted((-there, number) for number, there in enumerate(free))
+                numbers = [number for _, number in most_first[:1]]
+            else:
+                free_first = sorted((there < WHOLE, number) for number, there in enumerate(free))
+                numbers = [number for _, number in free_first[: need.count]]
+            taken.append((kind, tuple(numbers)))
+        return tuple(taken)
+
+    # BACKFILL-20
+    def change_anyway(self, use: DeviceUse, sign: int) -> None:
+        """Take devices (-1) or give them back (1), though less than nothing may be free then."""
+        for (kind, need), (_, numbers) in zip(*use, strict=True):
+            for number in numbers:
+                self.free[kind][number] += sign * need.on_one
+
+    def _change(self, use: DeviceUse, sign: int) -> None:
+        for (kind, need), (_, numbers) in zip(*use, strict=True):
+            free, change = self.free[kind], sign * need.on_one
+            for number in numbers:
+                free[number] += change
+                assert 0 <= free[number] <= WHOLE, "a device was taken or given back twice"
+
+    def copy_of_free(self) -> dict[str, list[int]]:
+        """Return what is free on each device, to be changed by the caller."""
+        return {kind: list(free) for kind, free in self.free.items()}
+
+    def check(self, uses: Iterable[DeviceUse]) -> None:
+        """Assert that they are as if all allocations took them now; for tests."""
+        fresh = NodeDevices(self.stocks)
+        for use in uses:
+            fresh.take(use)
+        assert fresh.free == self.free
+
+
+@final
+class DevicesAfter:
+    """What would be free on the devices of a node after victims are gone.
+
+    Args:
+        needs: What the ask needs for which victims are chosen.
+        there: The devices, or None if there are none.
+    """
+
+    __slots__ = ("_free", "_needs")
+
+    def __init__(self, needs: DeviceNeeds, there: NodeDevices | None) -> None:
+        self._needs = () if there is None else needs
+        self._free = {} if there is None or not needs else there.copy_of_free()
+
+    # DEVICE-10
+    def lacking(self) -> list[str]:
+        """Return the resource types of which the devices do not fit."""
+        return [
+            resource_type(kind)
+            for kind, need in self._needs
+            if kind in self._free and not fits_on(need, self._free[kind])
+        ]
+
+    def change(self, use: DeviceUse, sign: int) -> None:
+        """Record that a victim on the node is taken (-1) or spared (1)."""
+        if self._free:
+            for (kind, need), (_, numbers) in zip(*use, strict=True):
+                for number in numbers:
+                    self._free[kind][number] -= sign * need.on_one
+
+
+# DEVICE-6
+def fits_on(need: DeviceNeed, free: Sequence[int]) -> bool:
+    """Return whether a need fits on devices of which so much is free."""
+    if need.is_share:
+        return max(free) >= need.milli
+    return free.count(WHOLE) >= need.count
+
+
+# DEVICE-8
+def fullest(need: DeviceNeed, free: Sequence[int]) -> int:
+    """Return the device with the least free that suffices for a share, and the lowest number."""
+    _, number = min((amount, number) for number, amount in enumerate(free) if amount >= need.milli)
+    return number
+
+
+# DEVICE-10
+def least_lack(need: DeviceNeed, free: Sequence[int]) -> int:
+    """Return how much must be released at least until a need fits; 0 if it fits."""
+    if need.is_share:
+        return max(0, need.milli - max(free, default=0))
+    used = sorted(WHOLE - amount for amount in free if amount < WHOLE)
+    return sum(used[: max(0, need.count - free.count(WHOLE))])
+
 
 Holder = tuple[int, str]
 """The holder of an allocation: the key of the application, and the name of the ask."""
@@ -56,7 +233,7 @@ class Node(Ranked):
     schedulable: bool
     used: dict[str, int] = attrs.field(factory=dict[str, int])
     held: dict[Holder, int] = attrs.field(factory=dict["Holder", int])
-    weighing: Weighing = attrs.field(factory=lambda: Weighing({}, ()), repr=False)
+    weighing: WeightedShare = attrs.field(factory=lambda: WeightedShare({}, ()), repr=False)
     matching: int = 0
     changed: dict[Holder, None] | None = None
     present: bool = True

@@ -10,28 +10,23 @@ The nodes are ranked by score; each has the mask of the shapes that fit on it no
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Final, final
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
+from typing import Final, final
 
-from muster_core.nodes.by_ask import OrderByAsk
-from muster_core.nodes.devices import NodeDevices
-from muster_core.nodes.fragmentation import Fragmentation
-from muster_core.nodes.leftover import Leftover
-from muster_core.nodes.typical import TypicalAsks
-from muster_core.structures.ranking import Ranking
+from muster_core.nodes.ask_order import Fragmentation, Leftover, OrderByAsk, TypicalAsks
+from muster_core.nodes.node import DeviceUse, Holder, Node, NodeDevices, Weights, how_many_in
+from muster_core.structures.amounts import WeightedShare
+from muster_core.structures.ranking import Rank, Ranking
 from muster_core.structures.shapes import MaskCounts, Shape, ShapeTable, bits_of
-from muster_core.structures.shares import Weighing
-from muster_core.structures.steps import in_pieces
-from muster_core.values.configuration.partition import NodeSortPolicy, TypicalAsk
-from muster_core.values.devices import NO_STOCKS, with_stocks, without_devices
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
-
-    from muster_core.nodes.devices import DeviceUse
-    from muster_core.structures.ranking import Rank
-    from muster_core.structures.steps import Steps
-    from muster_core.values.devices import DeviceStock, TakenDevices
-from muster_core.nodes.node import Holder, Node, Weights, how_many_in
+from muster_core.structures.steps import Steps, in_pieces
+from muster_core.values.configuration import NodeSortPolicy, TypicalAsk
+from muster_core.values.devices import (
+    NO_STOCKS,
+    DeviceStock,
+    TakenDevices,
+    with_stocks,
+    without_devices,
+)
 from muster_core.values.resources import Resources
 
 # Looking up a member of an enum takes ten times as long.
@@ -111,7 +106,7 @@ class NodeIndex:
         self.changes += 1
         self._ranking = Ranking()
         for node in sorted(self.nodes.values(), key=lambda node: node.name):
-            node.weighing = Weighing(node.capacity, weights)
+            node.weighing = WeightedShare(node.capacity, weights)
             self._ranking.add(node, self._rank(node))
 
     # DEVICE-18
@@ -157,7 +152,7 @@ class NodeIndex:
 
     def _enter(self, node: Node) -> None:
         self.nodes[node.name] = node
-        node.weighing = Weighing(node.capacity, self.weights)
+        node.weighing = WeightedShare(node.capacity, self.weights)
         node.kept = node.name in self._kept
         self._count_capacity(node, 1)
         self._match(node)
@@ -199,7 +194,7 @@ class NodeIndex:
     def _set_capacity(self, node: Node, capacity: Mapping[str, int]) -> None:
         self._count_capacity(node, -1)
         node.capacity = capacity
-        node.weighing = Weighing(capacity, self.weights)
+        node.weighing = WeightedShare(capacity, self.weights)
         self._count_capacity(node, 1)
 
     def remove(self, name: str) -> Node:
@@ -331,7 +326,7 @@ class NodeIndex:
     # ORDER-22, ORDER-23
     def score(self, capacity: Mapping[str, int], used: Mapping[str, int]) -> float:
         """Return what decides how early a node with these amounts is tried; lowest first."""
-        score = Weighing(capacity, self.weights).utilisation(used)
+        score = WeightedShare(capacity, self.weights).utilisation(used)
         return score if self._is_fair else -score
 
     # ORDER-21

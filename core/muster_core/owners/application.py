@@ -2,56 +2,67 @@
 
 Each ask is in exactly one place: pending, parked, waiting or bound. The machine handles requests
 in the order of arrival; it refuses an invalid request, which changes nothing. Its actions, most of
-which are moves of asks, go to its leaf with the next report.
+which are moves of asks, go to its leaf with the next report. Its facts are taken for a checkpoint,
+and its asks are loaded from them.
 """
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Final, assert_never, final
+from collections.abc import Mapping
+from typing import Final, assert_never, final
 
-from muster_core.owners.app_facts import facts_of, load_asks
-from muster_core.owners.ask_moves import AskMoves
-from muster_core.owners.ask_places import AskPlaces
-from muster_core.owners.ask_rows import asks_in_steps, asks_of
-from muster_core.owners.bind_failures import BindFailures
-from muster_core.owners.messages.asks import Allocation, AppIdentity, Ask, Origin
-from muster_core.owners.messages.from_applications import (
-    AppReport,
-    Entered,
-    Grouped,
-    Placed,
-    Say,
-    Values,
-    rejected,
-)
-from muster_core.owners.messages.to_applications import (
+import attrs
+
+from muster_core.owners.app_messages import (
     AddAsks,
     AddPlaced,
+    AppAction,
     AppFacts,
+    AppLoaded,
+    AppReport,
     AppRequest,
+    BindsSpoilt,
     Close,
     CommitApp,
     Complete,
+    DecisionMade,
     Dismiss,
     Enlist,
     FailAsk,
+    FailureCount,
     FinishAsk,
+    GroupChanged,
     LoadApp,
     LoseNode,
     ParkAsks,
+    Parked,
+    Pending,
+    Placed,
     Regroup,
     ReleaseAsk,
     RollBack,
     SpoilBinds,
+    StateEntered,
     TimeUp,
     ToApplication,
     UndoBind,
     UnparkAsks,
+    Values,
+    WaitingLoaded,
     WideRequest,
     WithdrawAsk,
+    rejection,
 )
-from muster_core.owners.sayings import Sayings
-from muster_core.structures.steps import PART, all_at_once, freed, in_pieces
+from muster_core.owners.ask_moves import AskMessages, AskMoves, BindFailures, asks_in_steps, asks_of
+from muster_core.owners.asks import (
+    Allocation,
+    AppIdentity,
+    Ask,
+    AskPlaces,
+    Origin,
+    with_shared_shape,
+)
+from muster_core.structures.steps import PART, Steps, all_at_once, freed, in_pieces
 from muster_core.values.application_states import (
     STATE_NAMES,
     TRANSITIONS,
@@ -63,10 +74,71 @@ from muster_core.values.decisions import Kind, Reason, decision_on_app
 from muster_core.values.errors import RefusedError
 from muster_core.values.snapshots import AppSnapshot, AskPlace
 
-if TYPE_CHECKING:
-    from collections.abc import Mapping
 
-    from muster_core.structures.steps import Steps
+def application_facts(
+    identity: AppIdentity,
+    state: AppState,
+    group: str | None,
+    places: AskPlaces,
+    failures: BindFailures,
+    guesses: int,
+) -> AppFacts:
+    """Return the facts of an application; see :class:`AppFacts`. No ask is copied."""
+    return AppFacts(
+        identity=identity,
+        state=state,
+        group=group,
+        pending=tuple(places.pending.values()),
+        parked=tuple(places.parked.values()),
+        waiting=tuple(places.waiting.values()),
+        bound=tuple(places.bound.values()),
+        spoilt=tuple(failures.spoilt.items()),
+        in_a_row=tuple(failures.in_a_row.items()),
+        guesses=guesses,
+    )
+
+
+# CHECKPOINT-5
+def load_asks(facts: AppFacts, places: AskPlaces) -> Steps[list[AppAction]]:
+    """Put the asks of an application where they were.
+
+    Args:
+        facts: The facts of the application.
+        places: Its asks; still empty.
+
+    Returns:
+        The actions to report: the application and its asks come as if all were new.
+    """
+    actions: list[AppAction] = [AppLoaded(facts.state)]
+    if facts.group is not None:
+        actions.append(GroupChanged(facts.group))
+    for some in in_pieces(facts.bound, PART):
+        yield
+        bound = [_with_shared_ask(allocation) for allocation in some]
+        places.load_bound(bound)
+        actions.extend(map(Placed, bound))
+    for allocation in map(_with_shared_ask, facts.waiting):
+        places.load_waiting(allocation)
+        actions.append(WaitingLoaded(allocation))
+    for ask in map(with_shared_shape, facts.parked):
+        places.parked[ask.name] = ask
+        actions.append(Parked(ask))
+    # Before the pending asks: these back off if they failed too recently.
+    actions.extend(FailureCount(name, failed) for name, failed in facts.in_a_row)
+    for piece in in_pieces(facts.pending, PART):
+        yield
+        asks = tuple(map(with_shared_shape, piece))
+        places.pending.update([(ask.name, ask) for ask in asks])
+        places.count_pending(asks)
+        actions.append(Pending(asks))
+    actions.extend(BindsSpoilt(name, times) for name, times in facts.spoilt)
+    return actions
+
+
+def _with_shared_ask(allocation: Allocation) -> Allocation:
+    ask = with_shared_shape(allocation.ask)
+    return allocation if ask is allocation.ask else attrs.evolve(allocation, ask=ask)
+
 
 _CAME: Final = -3
 _BEFORE: Final = -2
@@ -123,7 +195,7 @@ class ApplicationMachine:
         self._group: str | None = None
         self._places = AskPlaces()
         self._failures = BindFailures()
-        self._sayings = Sayings(identity, self._places)
+        self._sayings = AskMessages(identity, self._places)
         self._moves = AskMoves(self._places, self._sayings)
         self._credits = 0
         self._gone = False
@@ -155,7 +227,7 @@ class ApplicationMachine:
                 try:
                     self._answer(message)
                 except RefusedError as refusal:
-                    self._moves.act(rejected(message.origin, str(refusal)))
+                    self._moves.act(rejection(message.origin, str(refusal)))
         return None
 
     def in_steps(self, message: ToApplication) -> Steps[None] | None:
@@ -197,7 +269,7 @@ class ApplicationMachine:
             else:
                 yield from self._dismiss(message)
         except RefusedError as refusal:
-            self._moves.act(rejected(message.origin, str(refusal)))
+            self._moves.act(rejection(message.origin, str(refusal)))
 
     # Requests: a request is checked before it changes anything
 
@@ -249,7 +321,7 @@ class ApplicationMachine:
     # LIMIT-8
     def _regroup(self, group: str | None) -> None:
         self._group = group
-        self._moves.act(Grouped(group))
+        self._moves.act(GroupChanged(group))
 
     def _add(self, request: AddAsks) -> None:
         asks = asks_of(request)
@@ -291,7 +363,7 @@ class ApplicationMachine:
         self._places.enter_bound(allocation)
         self._moves.act(Placed(allocation))
         decision = self._sayings.about(_SAID_BOUND, ask, request.node)
-        self._moves.act(Say((request.origin.seq, 0, 0), decision))
+        self._moves.act(DecisionMade((request.origin.seq, 0, 0), decision))
         # In the log, the application has an ask first, then its gang is satisfied, then it is bound.
         self._trigger(_ASK_ADDED, request.origin, _BEFORE)
         self._trigger(_ASK_BOUND, request.origin)
@@ -425,9 +497,9 @@ class ApplicationMachine:
 
     def _enter(self, state: AppState, origin: Origin, order: int = 0) -> None:
         self._state = state
-        self._moves.act(Entered(state))
+        self._moves.act(StateEntered(state))
         decision = decision_on_app(self.identity.name, self.identity.path, STATE_NAMES[state])
-        self._moves.act(Say((origin.seq, order, 1), decision))
+        self._moves.act(DecisionMade((origin.seq, order, 1), decision))
 
     def _report(self, epoch: int) -> AppReport:
         report = AppReport(
@@ -469,7 +541,9 @@ class ApplicationMachine:
     def facts(self) -> AppFacts:
         """Return what the application owns. Between two batches."""
         guesses, places = self._sayings.guesses.left, self._places
-        return facts_of(self.identity, self._state, self._group, places, self._failures, guesses)
+        return application_facts(
+            self.identity, self._state, self._group, places, self._failures, guesses
+        )
 
     # CHECKPOINT-5
     def _load(self, facts: AppFacts) -> Steps[None]:

@@ -1,34 +1,203 @@
-"""How the asks of an application move from place to place, and the actions that report it.
+"""How the asks of an application move from place to place, and what reports it.
 
-Each move is recorded as an action, in the order of the moves. Asks that are added in a row, as most
-are, make one action together: the row ends with the next action.
+:class:`AskMessages` makes the decisions about asks and the refusals of requests; :class:`AskMoves`
+records each move as an action, in the order of the moves. Asks that are added in a row, as most
+are, make one action together: the row ends with the next action. :class:`BindFailures` knows which
+binds will fail, and which have failed in a row.
 """
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Final, final
+from collections.abc import Callable, Collection, Mapping
+from typing import Final, cast, final
 
-from muster_core.owners.messages.from_applications import (
+import attrs
+
+from muster_core.owners.app_messages import (
+    AddAsks,
+    AddPlaced,
     AppAction,
+    AppFacts,
+    BindsSpoilt,
+    CommitApp,
+    DecisionMade,
+    FailureCount,
     Freed,
-    Moved,
+    MemberMoved,
     Parked,
     Pending,
     Unparked,
     Withdrawn,
 )
-from muster_core.structures.steps import PART
+from muster_core.owners.asks import (
+    Allocation,
+    AppIdentity,
+    Ask,
+    AskPlaces,
+    FailedBinds,
+    one_more,
+    shared_shape,
+)
+from muster_core.structures.steps import PART, Steps
+from muster_core.values.decisions import Decision, Kind, Reason, decision_on_ask
+from muster_core.values.devices import DeviceNeeds, with_needs
+from muster_core.values.errors import RefusedError
+from muster_core.values.names import Guesses
+from muster_core.values.resources import Resources
 from muster_core.values.snapshots import AskPlace
 
-if TYPE_CHECKING:
-    from collections.abc import Mapping
+_MOST_GUESSES: Final = 10
+"""For how many refusals an application guesses which of its asks was meant."""
 
-    from muster_core.owners.ask_places import AskPlaces
-    from muster_core.owners.messages.asks import Allocation, Ask
-    from muster_core.owners.sayings import Sayings
-    from muster_core.values.decisions import Reason
-    from muster_core.values.devices import DeviceNeeds
-    from muster_core.values.resources import Resources
+# Looking up a member of an enum takes ten times as long.
+_RELEASED: Final = Kind.RELEASED
+
+
+@final
+class AskMessages:
+    """The decisions and refusals of one application.
+
+    Args:
+        identity: The part of the application that never changes.
+        places: Its asks.
+
+    Attributes:
+        guesses: Guesses which ask a refused request meant.
+    """
+
+    __slots__ = ("_identity", "_places", "guesses")
+
+    def __init__(self, identity: AppIdentity, places: AskPlaces) -> None:
+        self._identity = identity
+        self._places = places
+        self.guesses = Guesses(_MOST_GUESSES)
+
+    def about(
+        self, kind: Kind, ask: Ask, node: str | None, reason: Reason | None = None
+    ) -> Decision:
+        """Return a decision about an ask."""
+        app, path = self._identity.name, self._identity.path
+        return decision_on_ask(kind, app, ask.name, node, path, ask.gang, reason=reason)
+
+    # BACKOFF-11
+    def released(
+        self,
+        ask: Ask,
+        node: str | None,
+        reason: Reason,
+        order: tuple[int, int, int],
+        message: str | None = None,
+    ) -> DecisionMade:
+        """Return the decision that an ask was released.
+
+        Args:
+            ask: The ask.
+            node: The node that it held, or None.
+            reason: Why it was released.
+            order: The place of the decision among those of the batch.
+            message: What was said about the end of its work, or None.
+        """
+        decision = self.about(_RELEASED, ask, node, reason)
+        return DecisionMade(
+            order, decision if message is None else attrs.evolve(decision, message=message)
+        )
+
+    def bound(self, name: str, instead: str) -> Allocation:
+        """Return the allocation of a bound ask.
+
+        Args:
+            name: The name of the ask.
+            instead: What is to be done if the ask is not bound.
+
+        Raises:
+            RefusedError: If the ask is not bound, or unknown.
+        """
+        allocation = self._places.bound.get(name)
+        if allocation is None:
+            raise RefusedError(self.not_there(name, "bound", instead))
+        return allocation
+
+    def not_there(self, ask: str, place: str, instead: str) -> str:
+        """Return why a request about an ask is refused that is not in a place, or unknown."""
+        app = self._identity.name
+        if self._places.knows(ask):
+            return f"ask: {ask!r} of application {app!r} is not {place}; {instead}"
+        return self.unknown(ask)
+
+    def unknown(self, ask: str) -> str:
+        """Return why a request about an unknown ask is refused."""
+        guess = self.guesses.about(ask, self._places.each_name())
+        return f"ask: {ask!r} is no ask of application {self._identity.name!r}{guess}"
+
+
+SPOILT_LIMIT: Final = 1_000_000
+"""The largest number of future binds of one ask that can be made to fail."""
+
+
+@final
+class BindFailures:
+    """What is known of the failing binds of one application; only of asks that exist."""
+
+    __slots__ = ("in_a_row", "spoilt")
+
+    def __init__(self) -> None:
+        #: How many of the next binds of an ask will fail; no zeros.
+        self.spoilt: dict[str, int] = {}
+        #: The binds of an ask that have failed in a row.
+        self.in_a_row: dict[str, FailedBinds] = {}
+
+    # FEED-34, FEED-35
+    def spoil(self, name: str, more: int) -> AppAction:
+        """Let more of the next binds of an ask fail.
+
+        Raises:
+            RefusedError: If these would be too many.
+        """
+        times = self.spoilt.get(name, 0) + more
+        if times > SPOILT_LIMIT:
+            msg = f"times: {more} more would make more than {SPOILT_LIMIT} failing binds"
+            raise RefusedError(msg)
+        self.spoilt[name] = times
+        return BindsSpoilt(name, times)
+
+    # BACKOFF-1
+    def count(self, name: str, now_us: int) -> AppAction:
+        """Count a bind of an ask that has failed, at an instant in microseconds."""
+        failed = self.in_a_row[name] = one_more(self.in_a_row.get(name), now_us)
+        return FailureCount(name, failed)
+
+    # BACKOFF-4
+    def end_row(self, name: str) -> AppAction | None:
+        """Forget the binds of an ask that have failed in a row; None if there are none."""
+        return None if self.in_a_row.pop(name, None) is None else FailureCount(name, None)
+
+    def forget(self, name: str) -> AppAction | None:
+        """Forget the binds of an ask that would have failed; None if there are none."""
+        return BindsSpoilt(name, 0) if self.spoilt.pop(name, 0) else None
+
+    def commit(self, commit: CommitApp) -> None:
+        """Apply what a batch has decided."""
+        for name in commit.failed:
+            left = self.spoilt[name] - 1
+            if left:
+                self.spoilt[name] = left
+            else:
+                del self.spoilt[name]
+        for name, failed in commit.in_a_row:
+            self.in_a_row.pop(name, None)
+            if failed is not None:
+                self.in_a_row[name] = failed
+
+    # CHECKPOINT-5
+    def load(self, facts: AppFacts) -> None:
+        """Take over what was saved."""
+        self.spoilt, self.in_a_row = dict(facts.spoilt), dict(facts.in_a_row)
+
+    def check(self, names: Collection[str]) -> None:
+        """Assert that only asks of these names have such binds; for tests."""
+        assert self.spoilt.keys() <= set(names)
+        assert self.in_a_row.keys() <= set(names)
+
 
 # Looking up a member of an enum takes ten times as long.
 _PARKED: Final = AskPlace.PARKED
@@ -50,7 +219,7 @@ class AskMoves:
 
     __slots__ = ("_needs", "_places", "_sayings", "actions", "came")
 
-    def __init__(self, places: AskPlaces, sayings: Sayings) -> None:
+    def __init__(self, places: AskPlaces, sayings: AskMessages) -> None:
         self._places = places
         self._sayings = sayings
         self.came: list[Ask] = []
@@ -183,4 +352,50 @@ class AskMoves:
     ) -> None:
         """Record the new place of a member of a gang, for its gang."""
         if ask.gang is not None:
-            self.act(Moved(order, ask, place, lost))
+            self.act(MemberMoved(order, ask, place, lost))
+
+
+def asks_of(request: AddAsks | AddPlaced, first: int = 0, end: int | None = None) -> dict[str, Ask]:
+    """Create the asks of a request, from one number up to another; return them by name, in order."""
+    event, origin, priority = request.event, request.origin, request.priority
+    selector = tuple(sorted(event.selector.items())) if event.selector else ()
+    if event.devices:
+        devices = tuple(sorted(event.devices.items()))
+        shape = shared_shape(with_needs(event.resources, devices), selector, event.node, devices)
+    else:
+        shape = shared_shape(event.resources, selector, event.node)
+    resources, gang, run_for_us = shape.resources, event.gang, event.run_for_us
+    # ORDER-18
+    place = (-priority, origin.creation, gang or "", origin.seq)
+    # All asks of one shape share one object with their resources.
+    more = (
+        resources,
+        shape,
+        priority,
+        gang,
+        run_for_us,
+        request.preempts,
+        origin.at_us,
+        event.retries,
+        event.work,
+        event.estimate_us,
+    )
+    if event.count is None:
+        return {event.ask: _make_ask(Ask, (*place, 0, event.ask, *more))}
+    numbered = enumerate(event.names(first, end), first)
+    return {name: _make_ask(Ask, (*place, number, name, *more)) for number, name in numbered}
+
+
+def asks_in_steps(request: AddAsks) -> Steps[dict[str, Ask]]:
+    """Create the asks of a request like :func:`asks_of`, in steps."""
+    event = request.event
+    asks: dict[str, Ask] = {}
+    for first in range(0, event.count or 1, PART):
+        yield
+        asks.update(asks_of(request, first, first + PART))
+    return asks
+
+
+# The ``__new__`` of a NamedTuple is Python code and would double the time. That of a bare tuple has
+# no type of items, so the type checkers must be told.
+_make_ask: Final = cast("Callable[[type[Ask], tuple[object, ...]], Ask]", vars(tuple)["__new__"])

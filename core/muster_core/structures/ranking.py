@@ -10,14 +10,12 @@ blocks to skip.
 from __future__ import annotations
 
 from bisect import bisect_left
+from collections.abc import Iterator
 from itertools import chain, pairwise
 from math import isqrt
-from typing import TYPE_CHECKING, Any, Final, Generic, TypeVar, cast, final
+from typing import Any, Final, Generic, TypeVar, cast, final
 
 import attrs
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
 
 Rank = tuple[float | str | tuple[float, ...], ...]
 """A place in the order; no two items of a ranking have the same rank."""

@@ -12,20 +12,16 @@ from __future__ import annotations
 
 from bisect import bisect_right
 from collections import OrderedDict
-from typing import TYPE_CHECKING, Final, final
+
+# Checkpoints have shapes: whoever reads and writes them looks up the types of the fields.
+from collections.abc import Iterable, Iterator, Mapping
+from typing import Final, final
 
 import attrs
 
-from muster_core.structures.rows import Types
+from muster_core.structures.amounts import Numbered, Types
 from muster_core.values.devices import NO_STOCKS, WHOLE, DeviceNeeds, DeviceStock
 from muster_core.values.resources import Resources
-
-# Checkpoints have shapes: whoever reads and writes them looks up the types of the fields.
-
-if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Mapping
-
-    from muster_core.structures.rows import Numbered
 
 EVERY_SHAPE: Final = -1
 """The mask with every bit set."""
@@ -47,7 +43,7 @@ class Shape:
         selector: The attributes that the node must have, sorted by name.
         node: The only node on which it may run, or None.
         members: More than 1 for several members of a gang, whose ``resources`` are the sum of
-            theirs (see :mod:`muster_core.view.gangs.gang_shapes`); it never fits a single node.
+            theirs (see :mod:`muster_core.view.gang_index`); it never fits a single node.
         devices: The devices that it needs; ``resources`` contain them as well.
     """
 

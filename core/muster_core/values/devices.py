@@ -13,8 +13,7 @@ from typing import Final, TypeAlias, final
 import attrs
 
 from muster_core.values.errors import EventError
-from muster_core.values.quantities import DEVICE_PREFIX, shown
-from muster_core.values.resources import MAX_QUANTITY, Resources
+from muster_core.values.resources import DEVICE_PREFIX, MAX_QUANTITY, Resources, shown
 
 # DEVICE-1
 WHOLE: Final = 1000

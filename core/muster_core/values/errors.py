@@ -12,13 +12,11 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, final
+from collections.abc import Sequence
+from typing import final
 
 import attrs
 from typing_extensions import override
-
-if TYPE_CHECKING:
-    from collections.abc import Sequence
 
 
 class MusterError(Exception):

@@ -1,4 +1,7 @@
-"""Checks of the fields of events.
+"""Values in the fields of events, and the checks of these fields.
+
+:class:`Work` is what is to run for an ask, and :class:`Exit` is how it has ended: both are kept and
+shown, and no decision depends on them.
 
 The reader of feeds checks by the same rules, with messages for the author of the feed. A program
 creates events itself, perhaps without a type checker: these checks refuse a value that no event
@@ -7,28 +10,141 @@ can have when the event is created, before it reaches any state.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from typing import TYPE_CHECKING, Final, TypeAlias, cast
+from collections.abc import Callable, Mapping
+from typing import TYPE_CHECKING, Final, TypeAlias, cast, final
 
-from muster_core.gangs.definition import NOTHING_SAID, GangFields
-from muster_core.gangs.topology import Topology, TopologyRule
-from muster_core.values.devices import (
-    DeviceNeed,
-    DeviceStock,
-    check_device_type,
-    names_devices,
-)
+import attrs
+
+from muster_core.gangs import NO_FIELDS, GangFields, Topology, TopologyRule
+from muster_core.values.devices import DeviceNeed, DeviceStock, check_device_type, names_devices
 from muster_core.values.errors import EventError
-from muster_core.values.gang_names import canonical_gang
+from muster_core.values.names import canonical_gang
 from muster_core.values.priority import HIGHEST_USER_PRIORITY, MAX_PRIORITY, MIN_PRIORITY
-from muster_core.values.quantities import MAX_INT32
-from muster_core.values.resources import Resources
-from muster_core.values.work import Work
+from muster_core.values.resources import MAX_INT32, Resources
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
-
     import attrs
+
+__all__ = ["Exit", "Work", "text_problem"]
+
+
+# FEED-83
+@final
+@attrs.frozen
+class Work:
+    """What is to run for an ask; no decision depends on it.
+
+    Attributes:
+        argv: The command as a program with its arguments; empty if it is a text for the shell, or
+            if there is none.
+        shell: The command as a text for the shell, or None.
+        env: Environment variables that are added to those of whoever runs it.
+        workdir: The working folder, or None.
+
+    Raises:
+        EventError: If no process can be started with these.
+    """
+
+    argv: tuple[str, ...] = ()
+    shell: str | None = None
+    env: Mapping[str, str] = attrs.field(factory=dict[str, str], hash=False)
+    workdir: str | None = None
+
+    def __attrs_post_init__(self) -> None:
+        """Check the fields."""
+        if self.argv and self.shell is not None:
+            msg = f"command: {self.argv!r} and {self.shell!r}: there is one"
+            raise EventError(msg)
+        for field, texts in (
+            ("command", self.argv[:1] if self.shell is None else (self.shell,)),
+            ("workdir", () if self.workdir is None else (self.workdir,)),
+            ("env", self.env),
+        ):
+            if not all(texts):
+                msg = f"{field}: '' is not a text of at least one character"
+                raise EventError(msg)
+        for field, text in self._texts():
+            problem = text_problem(text)
+            if problem is not None:
+                msg = f"{field}: {text!r:.100} {problem}"
+                raise EventError(msg)
+        for name in self.env:
+            if "=" in name:
+                msg = f"env: {name!r:.100} has a '=', which the name of a variable must not have"
+                raise EventError(msg)
+
+    def _texts(self) -> list[tuple[str, object]]:
+        """Return all texts, each with the field in which it is."""
+        texts: list[tuple[str, object]] = [("command", text) for text in self.argv]
+        if self.shell is not None:
+            texts.append(("command", self.shell))
+        texts += [("env", text) for pair in self.env.items() for text in pair]
+        if self.workdir is not None:
+            texts.append(("workdir", self.workdir))
+        return texts
+
+    @property
+    def command(self) -> tuple[str, ...] | str | None:
+        """A program with its arguments, a text for the shell, or None if nothing is to run."""
+        return self.argv or self.shell
+
+
+def text_problem(text: object) -> str | None:
+    """Return why a text cannot be a part of a command or an environment, or None if it can."""
+    if not isinstance(text, str):
+        return "is not a text"
+    return "has a NUL character, which no process can be given" if "\0" in text else None
+
+
+MOST_STATUS: Final = 255
+MOST_SIGNAL: Final = 64
+MOST_USED: Final = 2**63 - 1
+
+
+# LISTS-17
+@final
+@attrs.frozen
+class Exit:
+    """How the process of an ask has ended, and what it has used; no decision depends on it.
+
+    Attributes:
+        status: Its exit status, or None if a signal ended it, or nobody knows.
+        signal: The number of the signal that ended it, or None.
+        cpu_us: The time that it and its children ran on CPUs, in microseconds, or None.
+        memory: The most memory that one of them had at a time, in bytes, or None.
+
+    Raises:
+        EventError: If a value is out of range, or there is none.
+    """
+
+    status: int | None = None
+    signal: int | None = None
+    cpu_us: int | None = None
+    memory: int | None = None
+
+    def __attrs_post_init__(self) -> None:
+        """Check the fields."""
+        for name, value, least, most in (
+            ("exit_status", self.status, 0, MOST_STATUS),
+            ("signal", self.signal, 1, MOST_SIGNAL),
+            ("cpu_time", self.cpu_us, 0, MOST_USED),
+            ("max_memory", self.memory, 0, MOST_USED),
+        ):
+            if value is not None and not (type(value) is int and least <= value <= most):
+                msg = f"{name}: {value!r} is not a whole number between {least} and {most}"
+                raise EventError(msg)
+        if attrs.astuple(self) == (None,) * 4:
+            msg = "exited: nothing is said of how the process has ended"
+            raise EventError(msg)
+        if self.status is not None and self.signal is not None:
+            msg = f"signal: {self.signal}: a process that has an exit status was not ended by one"
+            raise EventError(msg)
+
+    @classmethod
+    def of(cls, status: int) -> Exit:
+        """Return the end of a process, from its exit status, or minus the number of a signal."""
+        return cls(status) if status >= 0 else cls(signal=-status)
+
 
 NumberCheck: TypeAlias = "Callable[[object, attrs.Attribute[int], int], None]"
 
@@ -161,7 +277,7 @@ def a_gang(_: object, attribute: attrs.Attribute[str], value: str) -> None:
 # GANG-2, GANG-3, GANG-5
 def that_make_sense(_: object, attribute: attrs.Attribute[GangFields], value: GangFields) -> None:
     """Check that a gang can have these fields, as far as they are given."""
-    if value is NOTHING_SAID:
+    if value is NO_FIELDS:
         return
     _check_type(attribute.name, value)
     for field, number in (

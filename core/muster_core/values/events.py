@@ -14,9 +14,8 @@ from typing import Any, Final, Generic, TypeVar, final
 
 import attrs
 
-from muster_core.gangs.definition import NOTHING_SAID, GangFields
-from muster_core.values.configuration.limits import Limits
-from muster_core.values.configuration.partition import Configuration
+from muster_core.gangs import NO_FIELDS, GangFields
+from muster_core.values.configuration import Configuration, Limits
 from muster_core.values.devices import (
     NO_NEEDS,
     NO_STOCKS,
@@ -33,6 +32,8 @@ from muster_core.values.event_fields import (
     AT_LEAST_ONE,
     NOT_NEGATIVE,
     PRIORITIES,
+    Exit,
+    Work,
     a_gang,
     a_name,
     a_text,
@@ -48,10 +49,8 @@ from muster_core.values.event_fields import (
     that_runs,
     written_amounts,
 )
-from muster_core.values.gang_names import DEFAULT_NAMESPACE
-from muster_core.values.quantities import DEVICE_PREFIX
-from muster_core.values.resources import Resources
-from muster_core.values.work import Exit, Work
+from muster_core.values.names import DEFAULT_NAMESPACE
+from muster_core.values.resources import DEVICE_PREFIX, Resources
 
 _optional = attrs.validators.optional
 _LOWEST, _HIGHEST = PRIORITIES
@@ -184,7 +183,7 @@ class AddAsk:
     selector: Mapping[str, str] = attrs.field(factory=no_words)
     run_for_us: int | None = None
     gang: str | None = None
-    says: GangFields = NOTHING_SAID
+    says: GangFields = NO_FIELDS
     timed_out: bool = False
     retries: int = 0
     work: Work | None = None
@@ -212,7 +211,7 @@ class AddAsk:
             and self.count is None
             and self.run_for_us is None
             and self.gang is None
-            and self.says is NOTHING_SAID
+            and self.says is NO_FIELDS
             and self.retries == 0
             and self.work is None
             and self.devices is NO_NEEDS

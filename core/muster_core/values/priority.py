@@ -7,19 +7,16 @@ highest priority of its children plus the queue's offset, or the offset alone wi
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Mapping
 from heapq import heapify, heappop, heappush
-from typing import TYPE_CHECKING, Final, final
+from typing import Final, final
 
 import attrs
 
+from muster_core.values.configuration import Settings
 from muster_core.values.errors import RefusedError
-from muster_core.values.quantities import MAX_INT32, MIN_INT32
-
-if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping
-
-    from muster_core.values.configuration.partition import Settings
-    from muster_core.values.nearest import Guesses
+from muster_core.values.names import Guesses
+from muster_core.values.resources import MAX_INT32, MIN_INT32
 
 # PRIORITY-1
 MIN_PRIORITY: Final = MIN_INT32

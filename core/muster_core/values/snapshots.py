@@ -8,10 +8,10 @@ from typing import final
 
 import attrs
 
-from muster_core.gangs.definition import GangDefinition
+from muster_core.gangs import GangDefinition
 from muster_core.values.application_states import AppState
+from muster_core.values.event_fields import Work
 from muster_core.values.resources import Resources
-from muster_core.values.work import Work
 
 
 @final

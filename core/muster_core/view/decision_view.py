@@ -1,53 +1,152 @@
-"""The decision view as the coordinator uses it."""
+"""The decision view as the coordinator uses it: reports in, rounds, commits and explanations out.
+
+It also takes the facts of the view for a checkpoint, and loads them in three steps: first the nodes
+with their allocations, then the reports of the owners, which the intake applies as at any other
+time, and finally what the view itself remembers from batch to batch (CHECKPOINT-4, CHECKPOINT-5).
+"""
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Final, final
+from collections import deque
+from collections.abc import Iterable, Iterator, Mapping
+from typing import Final, final
 
-from muster_core.structures.shapes import bits_of
-from muster_core.structures.totals import add_to
+import attrs
+
+from muster_core.nodes.node import DeviceUse, Holder, Node, NodeDevices
+from muster_core.owners.app_messages import AppFacts, CommitApp
+from muster_core.owners.asks import Ask
+from muster_core.owners.gang import CommitGang, GangReport
+from muster_core.owners.queue import CommitQueue, QueueReport
+from muster_core.structures.amounts import add_to
+from muster_core.structures.shapes import Shape, bits_of
+from muster_core.structures.steps import Steps, in_pieces
+from muster_core.values.configuration import Configuration
 from muster_core.values.decisions import Decision, Kind
-from muster_core.values.reasons import UNKNOWN_START
-from muster_core.view.checkpoints import Checkpoints
-from muster_core.view.gangs.standing import topology_of
-from muster_core.view.reasons import Explainer, Rooms
-from muster_core.view.reservations.later.releases import expected_end_us
-from muster_core.view.reservations.told import snapshot_of
-from muster_core.view.rounds import Rounds
+from muster_core.values.devices import DeviceStock
+from muster_core.values.reasons import (
+    UNKNOWN_START,
+    Code,
+    Explanation,
+    Outlook,
+    Passed,
+    PendingReason,
+    Reserved,
+    Shortfall,
+    Start,
+)
+from muster_core.values.resources import Resources
+from muster_core.values.snapshots import LimitSnapshot, ReservationSnapshot
+from muster_core.view.facts import NodeFacts, ViewFacts
+from muster_core.view.gangs import ViewGang, topology_of
+from muster_core.view.reasons import Explainer, NodeRoom
+from muster_core.view.reservations.projection import expected_end_us
+from muster_core.view.reservations.reservations import reservation_snapshots
+from muster_core.view.rounds import Decided, Rounds
 from muster_core.view.state.intake import Intake
 from muster_core.view.state.view_state import ViewState
+from muster_core.view.tree.application import ViewApp
 from muster_core.view.tree.leaf import LeafView
+from muster_core.view.tree.queue import ViewQueue
 
-if TYPE_CHECKING:
-    from collections import deque
-    from collections.abc import Iterable, Iterator, Mapping
 
-    from muster_core.nodes.devices import DeviceUse
-    from muster_core.nodes.node import Holder
-    from muster_core.owners.messages.asks import Ask
-    from muster_core.owners.messages.gangs import CommitGang, GangReport
-    from muster_core.owners.messages.queues import CommitQueue, QueueReport
-    from muster_core.owners.messages.to_applications import AppFacts, CommitApp
-    from muster_core.structures.shapes import Shape
-    from muster_core.structures.steps import Steps
-    from muster_core.values.configuration.partition import Configuration
-    from muster_core.values.reasons import (
-        Code,
-        Explanation,
-        Outlook,
-        Passed,
-        PendingReason,
-        Reserved,
-        Shortfall,
-        Start,
-    )
-    from muster_core.values.resources import Resources
-    from muster_core.values.snapshots import LimitSnapshot, ReservationSnapshot
-    from muster_core.view.facts import ViewFacts
-    from muster_core.view.gangs.gang import ViewGang
-    from muster_core.view.rounds import Decided
-    from muster_core.view.tree.application import ViewApp
-    from muster_core.view.tree.queue import ViewQueue
+@final
+@attrs.frozen
+class Checkpoints:
+    """Takes the facts of the view, and loads them.
+
+    Args:
+        state: The view.
+        rounds: The rounds on it.
+    """
+
+    _state: ViewState
+    _rounds: Rounds
+
+    # CHECKPOINT-4
+    def facts(self) -> Steps[ViewFacts]:
+        """Return what the view owns. Between two batches."""
+        state = self._state
+        nodes: list[NodeFacts] = []
+        for piece in in_pieces(state.nodes.nodes.values()):
+            yield
+            nodes.extend(map(_node_facts, piece))
+        timers = yield from state.timers.facts()
+        last_round = yield from self._rounds.facts()
+        return ViewFacts(
+            nodes=tuple(nodes),
+            numbers=state.numbers,
+            steps=self._rounds.steps,
+            timers=timers,
+            keepers=state.kept_nodes.keepers(),
+            history=state.eviction_history.facts(),
+            last_round=last_round,
+            learned=state.learned.facts(),
+        )
+
+    # CHECKPOINT-5
+    def begin(self, facts: ViewFacts, apps: Iterable[AppFacts]) -> Steps[None]:
+        """Load the nodes, into an empty view; the owners report next.
+
+        Args:
+            facts: The facts of the view.
+            apps: The facts of all applications.
+        """
+        state = self._state
+        nodes: dict[str, Node] = {}
+        for some in in_pieces(facts.nodes):
+            yield
+            for one in some:
+                nodes[one.name] = _load_node(one)
+        # What stands on a node is counted before the node has its place in the order.
+        for piece in in_pieces(apps):
+            yield
+            for app in piece:
+                for held in in_pieces((*app.bound, *app.waiting)):
+                    yield
+                    for allocation in held:
+                        node, ask = nodes[allocation.node], allocation.ask
+                        add_to(node.used, ask.resources.amounts)
+                        if node.devices is not None:
+                            node.devices.take((ask.shape.devices, allocation.devices))
+                        node.held[app.identity.key, ask.name] = 1
+                        state.placing[allocation.number] = node
+        for loaded in in_pieces(nodes.values()):
+            yield
+            for node in loaded:
+                state.nodes.load(node)
+        state.total = dict(state.nodes.total)
+        state.numbers = facts.numbers
+
+    # CHECKPOINT-5
+    def end(self, facts: ViewFacts) -> Steps[None]:
+        """Load what the view remembers; all owners have reported."""
+        state = self._state
+        yield from state.timers.load(facts.timers)
+        state.eviction_history.load(facts.history)
+        self._rounds.steps = facts.steps
+        state.learned.load(facts.learned)
+        state.nodes.learn(state.learned.taken)
+        yield from self._rounds.load(facts.last_round, facts.timers.passed_us)
+        for key, name in facts.keepers:
+            app = state.apps[key]
+            state.kept_nodes.keep(app, app.pending[name])
+
+
+def _load_node(facts: NodeFacts) -> Node:
+    node = Node(facts.name, dict(facts.capacity), dict(facts.attributes), facts.schedulable)
+    if facts.devices:
+        stocks = {kind: DeviceStock(count, model) for kind, count, model in facts.devices}
+        node.devices = NodeDevices(stocks)
+    return node
+
+
+def _node_facts(node: Node) -> NodeFacts:
+    capacity, attributes = tuple(node.capacity.items()), tuple(node.attributes.items())
+    stocks = {} if node.devices is None else node.devices.stocks
+    devices = tuple((kind, stock.count, stock.model) for kind, stock in stocks.items())
+    return NodeFacts(node.name, capacity, attributes, node.schedulable, devices)
+
 
 # Looking up a member of an enum takes ten times as long, and this is done for each queue.
 _QUEUE_PRIORITY: Final = Kind.QUEUE_PRIORITY
@@ -70,7 +169,7 @@ class DecisionView:
         #: The explanations of pending asks found since the last batch.
         self._explainer: Explainer | None = None
         #: What room nodes have, as far as explanations need it.
-        self._rooms = Rooms(self._state)
+        self._rooms = NodeRoom(self._state)
 
     @property
     def steps(self) -> int:
@@ -400,7 +499,7 @@ class DecisionView:
     # EXPECT-15
     def reservations(self) -> Mapping[str, ReservationSnapshot]:
         """Return what the last round has left reserved, by ``app/ask``. Between two batches."""
-        return snapshot_of(self._rounds.reservations.in_force.reservations)
+        return reservation_snapshots(self._rounds.reservations.in_force.reservations)
 
     # BACKFILL-30
     def changed_reservations(self) -> Iterator[Decision]:

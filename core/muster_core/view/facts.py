@@ -9,7 +9,7 @@ from typing import final
 
 from muster_core.structures.shapes import Shape
 from muster_core.values.application_states import AppState
-from muster_core.values.configuration.partition import TypicalAsk
+from muster_core.values.configuration import TypicalAsk
 from muster_core.values.devices import DeviceNeeds
 from muster_core.values.records import record
 from muster_core.values.resources import Resources

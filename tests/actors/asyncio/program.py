@@ -13,8 +13,7 @@ import pytest
 import muster.asyncio
 from muster import Announced, Kind
 from muster.asyncio import Mode
-from muster.asyncio._block import open_bridge
-from muster.asyncio._bridge import Bridge
+from muster.asyncio._bridge import Bridge, open_bridge
 
 T = TypeVar("T")
 

@@ -11,11 +11,7 @@ import pytest
 from typing_extensions import override
 
 import muster.asyncio
-from muster import (
-    BindFailedError,
-    ClosedSchedulerError,
-    Reason,
-)
+from muster import BindFailedError, ClosedSchedulerError, Reason
 from muster.asyncio import Allocation, Mode, Scheduler, open_scheduler
 from tests.actors.asyncio.program import both_modes, outcome, read, run, small, turns, until
 

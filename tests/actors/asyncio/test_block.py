@@ -11,8 +11,7 @@ import trio
 
 from muster import ClosedSchedulerError, EventError
 from muster.asyncio import Mode, open_scheduler
-from muster.asyncio._block import raise_as_it_is
-from muster.asyncio._bridge import Bridge
+from muster.asyncio._bridge import Bridge, raise_as_it_is
 from tests.actors.asyncio.program import both_modes, bridged, outcome, run, turns, until
 
 

@@ -15,7 +15,7 @@ import trio
 
 from muster import ClosedSchedulerError
 from muster.asyncio import Mode
-from muster.asyncio._link import Callback, Lane
+from muster.asyncio._links import Callback, CallbackQueue
 from tests.actors.asyncio.program import both_modes, bridged, outcome, run, turns
 
 WHO: ContextVar[str] = ContextVar("WHO", default="nobody")
@@ -188,7 +188,7 @@ def test_a_guest_that_comes_while_the_last_one_goes(k: int) -> None:
 def test_what_comes_before_anybody_has_looked_shares_a_waking() -> None:
     wakings: list[Callback] = []
     calls: list[int] = []
-    lane = Lane(wakings.append)
+    lane = CallbackQueue(wakings.append)
     lane.put(lambda: calls.append(0))
     assert (wakings, calls) == ([], [])  # Nobody is there yet.
     lane.serve()
@@ -208,7 +208,7 @@ def test_a_lane_whose_other_end_is_gone() -> None:
     def wake(_: Callback) -> None:
         raise RuntimeError
 
-    lane = Lane(wake)
+    lane = CallbackQueue(wake)
     lane.serve()
     for _ in range(2):
         with pytest.raises(RuntimeError):

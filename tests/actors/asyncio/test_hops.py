@@ -11,7 +11,7 @@ import trio
 from typing_extensions import TypeVarTuple, override
 
 from muster.asyncio import Mode, open_scheduler
-from muster.asyncio._thread import BUSY_S, PAUSE_S, Courtesy
+from muster.asyncio._links import BUSY_S, PAUSE_S, InterpreterPauses
 from tests.actors.asyncio.program import bridged, small, turns
 
 Ts = TypeVarTuple("Ts")
@@ -67,7 +67,7 @@ def test_many_decisions_wake_the_loop_once() -> None:
 
 def test_long_work_lets_go_of_the_interpreter_now_and_then() -> None:
     pauses: list[float] = []
-    courtesy = Courtesy(pauses.append)
+    courtesy = InterpreterPauses(pauses.append)
 
     def work(seconds: float) -> None:
         start = perf_counter()

@@ -13,8 +13,7 @@ import trio
 
 from muster import ClosedSchedulerError
 from muster.asyncio import Mode
-from muster.asyncio._bridge import Bridge
-from muster.asyncio._jobs import run_in_host
+from muster.asyncio._bridge import Bridge, run_in_host
 from tests.actors.asyncio.program import both_modes, bridged, outcome, run, turns, until
 
 WHO: ContextVar[str] = ContextVar("WHO", default="nobody")

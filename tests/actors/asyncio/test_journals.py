@@ -11,7 +11,7 @@ import pytest
 
 import muster
 from muster import Announced
-from muster._runtime.announcing import journal as journals
+from muster._runtime import announcer as journals
 from muster.asyncio import Mode, open_scheduler
 from tests.actors.asyncio.program import both_modes, outcome, run, small, turns, until
 

@@ -11,11 +11,7 @@ import trio
 from typing_extensions import override
 
 import muster.asyncio
-from muster import (
-    Announced,
-    ClosedSchedulerError,
-    LaggedError,
-)
+from muster import Announced, ClosedSchedulerError, LaggedError
 from muster.asyncio import Allocation, Decisions, Mode, open_scheduler
 from muster.testing import Recording
 from tests.actors.asyncio.program import both_modes, outcome, read, run, small, turns, until

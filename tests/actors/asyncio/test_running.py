@@ -11,7 +11,7 @@ import trio
 
 from muster import AllocationEndedError, ClosedSchedulerError, Reason
 from muster.asyncio import Mode
-from muster.asyncio._block import hold
+from muster.asyncio._bridge import hold
 from tests.actors.asyncio.program import both_modes, bridged, outcome, run, turns, until
 
 ENDED = AllocationEndedError("over", Reason.NODE_LOST)

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from muster.cli._progress import Progress
+from muster.cli._progress import ProgressLine
 from muster.replay import Tally
 from tests.actors.cli.comparing import FEED, QUEUES, RANKED
 from tests.actors.cli.helpers import run, run_json, written
@@ -220,7 +220,7 @@ def test_a_replay_says_what_left_without_a_node(tmp_path: Path) -> None:
 
 
 def test_progress_is_said_in_lines(capfd: pytest.CaptureFixture[str]) -> None:
-    progress = Progress(Tally(), shown=True, every_s=0)
+    progress = ProgressLine(Tally(), shown=True, every_s=0)
     told = ""
     with progress.line():
         while "\n" not in told:
@@ -230,7 +230,7 @@ def test_progress_is_said_in_lines(capfd: pytest.CaptureFixture[str]) -> None:
 
 
 def test_no_progress_where_none_is_wanted(capfd: pytest.CaptureFixture[str]) -> None:
-    with Progress(Tally(), shown=False, every_s=0).line():
+    with ProgressLine(Tally(), shown=False, every_s=0).line():
         pass
 
     assert capfd.readouterr().err == ""

@@ -8,7 +8,7 @@ from collections.abc import Iterator
 import pytest
 import trio
 
-from muster.cli._replay.interrupt import Interrupt
+from muster.cli._replay import InterruptHandler
 
 
 def press() -> None:
@@ -17,7 +17,7 @@ def press() -> None:
 
 def test_nothing_happens() -> None:
     before = signal.getsignal(signal.SIGINT)
-    with Interrupt() as interrupt:
+    with InterruptHandler() as interrupt:
         assert list(interrupt.reads([1, 2])) == [1, 2]
 
     assert not interrupt.hit
@@ -30,7 +30,7 @@ def test_while_an_item_is_read() -> None:
         press()
         yield 2
 
-    with Interrupt() as interrupt:
+    with InterruptHandler() as interrupt:
         items = interrupt.reads(feed())
         assert next(items) == 1
         with pytest.raises(KeyboardInterrupt):
@@ -41,7 +41,7 @@ def test_while_an_item_is_read() -> None:
 
 def test_between_two_items_nothing_more_is_read() -> None:
     """The next read might wait for ever, before the scope that is cancelled is looked at."""
-    with Interrupt() as interrupt:
+    with InterruptHandler() as interrupt:
         items = interrupt.reads([1, 2])
         next(items)
         press()
@@ -52,7 +52,7 @@ def test_between_two_items_nothing_more_is_read() -> None:
 
 
 def test_it_cancels_the_scope() -> None:
-    interrupt = Interrupt()
+    interrupt = InterruptHandler()
 
     async def run() -> bool:
         with interrupt.scope() as scope:
@@ -66,7 +66,7 @@ def test_it_cancels_the_scope() -> None:
 
 
 def test_it_came_before_the_scope() -> None:
-    interrupt = Interrupt()
+    interrupt = InterruptHandler()
 
     async def run() -> None:
         with interrupt.scope():
@@ -80,7 +80,7 @@ def test_it_came_before_the_scope() -> None:
 def test_once_more(monkeypatch: pytest.MonkeyPatch) -> None:
     left: list[int] = []
     monkeypatch.setattr(os, "_exit", left.append)
-    interrupt = Interrupt()
+    interrupt = InterruptHandler()
 
     async def run() -> None:
         with interrupt.scope() as scope:
@@ -99,7 +99,7 @@ def test_once_more(monkeypatch: pytest.MonkeyPatch) -> None:
 def test_where_it_is_ignored_it_stays_ignored() -> None:
     before = signal.signal(signal.SIGINT, signal.SIG_IGN)
     try:
-        with Interrupt() as interrupt:
+        with InterruptHandler() as interrupt:
             press()
             assert list(interrupt.reads([1, 2])) == [1, 2]
             assert signal.getsignal(signal.SIGINT) is signal.SIG_IGN
@@ -115,7 +115,7 @@ def test_in_another_thread_it_is_not_ours() -> None:
     seen: list[object] = []
 
     def work() -> None:
-        with Interrupt() as interrupt:
+        with InterruptHandler() as interrupt:
             seen.append(list(interrupt.reads([1])))
 
     thread = threading.Thread(target=work)

@@ -17,8 +17,8 @@ import pytest
 import trio
 from rich.console import Console
 
-from muster.cli._progress import Progress
-from muster.cli._replay.live import drawn, moment
+from muster.cli._progress import ProgressLine
+from muster.cli._replay_output import live_view, moment
 from muster.feeds import FeedItem, FeedOrigin
 from muster.replay import Tally, replay
 from muster.report import Board
@@ -36,7 +36,7 @@ def board_of(text: str, until_us: int | None = None) -> Board:
 def lines_of(board: Board, width: int, height: int) -> list[str]:
     console = Console(width=width, height=height, force_terminal=True, color_system=None)
     with console.capture() as capture:
-        console.print(drawn(board, console))
+        console.print(live_view(board, console))
     return [re.sub(r"\x1b\[[0-9;]*m", "", line).rstrip() for line in capture.get().splitlines()]
 
 
@@ -159,7 +159,7 @@ def test_the_line_tells_the_instant_of_the_latest_decision(monkeypatch: pytest.M
         for number in range(50)
     )
     board, tally = Board(), Tally()
-    progress = Progress(tally, shown=True, below=partial(moment, board, FeedOrigin()))
+    progress = ProgressLine(tally, shown=True, below=partial(moment, board, FeedOrigin()))
     frames: list[tuple[int, list[str]]] = []
 
     def watched() -> Iterator[FeedItem]:

@@ -113,7 +113,7 @@ def test_ctrl_c_anywhere(monkeypatch: pytest.MonkeyPatch) -> None:
     def press(*_arguments: object, **_options: object) -> None:
         raise KeyboardInterrupt
 
-    monkeypatch.setattr("muster.cli._check.run.read_feed", press)
+    monkeypatch.setattr("muster.cli._check.read_feed", press)
 
     assert run("check", "a").exit_code == 130
 

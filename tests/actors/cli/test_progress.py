@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 from rich.console import Console
 
-from muster.cli._progress import Measured, Progress, clock
+from muster.cli._progress import CountedFile, ProgressLine, clock
 from muster.feeds import FeedError
 from muster.replay import Tally
 from tests.actors.cli.helpers import ASK, SETUP, written
@@ -40,14 +40,14 @@ def test_clock(seconds: float, told: str) -> None:
 
 
 def test_how_far_a_file_is_read() -> None:
-    stream = Measured("feed", io.BytesIO(b"abcdef"), 6)
+    stream = CountedFile("feed", io.BytesIO(b"abcdef"), 6)
 
     assert (stream.read(4), stream.done) == (b"abcd", 4)
     assert (stream.read(4), stream.done) == (b"ef", 6)
     assert (stream.read(4), stream.done) == (b"", 6)
 
 
-def drawn(progress: Progress) -> str:
+def drawn(progress: ProgressLine) -> str:
     console = Console(width=100)
     with console.capture() as capture:
         console.print(progress._view())  # pyright: ignore[reportPrivateUsage] - no terminal here
@@ -59,7 +59,7 @@ def test_the_line_of_a_file(tmp_path: Path) -> None:
     path = tmp_path / "feed.yaml.gz"
     path.write_bytes(gzip.compress((SETUP + ASK).encode()))
     tally = Tally()
-    progress = Progress(tally, shown=True)
+    progress = ProgressLine(tally, shown=True)
     for item in progress.read(str(path)):
         tally.saw(item)
     line = drawn(progress)
@@ -73,7 +73,7 @@ def test_the_line_of_a_file(tmp_path: Path) -> None:
 @pytest.mark.usefixtures("_terminal")
 def test_the_line_of_what_has_no_length(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("sys.stdin", io.TextIOWrapper(io.BytesIO(SETUP.encode())))
-    progress = Progress(Tally(), shown=True)
+    progress = ProgressLine(Tally(), shown=True)
 
     assert len(list(progress.read("-"))) == 2
     assert "━━━━" not in drawn(progress)
@@ -81,7 +81,7 @@ def test_the_line_of_what_has_no_length(monkeypatch: pytest.MonkeyPatch) -> None
 
 @pytest.mark.usefixtures("_terminal")
 def test_it_is_drawn_on_standard_error(capsys: pytest.CaptureFixture[str]) -> None:
-    with Progress(Tally(), shown=True).line():
+    with ProgressLine(Tally(), shown=True).line():
         pass
 
     said = capsys.readouterr()
@@ -91,14 +91,14 @@ def test_it_is_drawn_on_standard_error(capsys: pytest.CaptureFixture[str]) -> No
 
 @pytest.mark.usefixtures("_terminal")
 def test_not_where_it_would_disturb(capsys: pytest.CaptureFixture[str]) -> None:
-    with Progress(Tally(), shown=False).line():
+    with ProgressLine(Tally(), shown=False).line():
         pass
 
     assert capsys.readouterr() == ("", "")
 
 
 def test_only_on_a_terminal(capsys: pytest.CaptureFixture[str]) -> None:
-    with Progress(Tally(), shown=True).line():
+    with ProgressLine(Tally(), shown=True).line():
         pass
 
     assert capsys.readouterr() == ("", "")
@@ -109,7 +109,7 @@ def test_the_feed_is_read_alike_with_and_without(tmp_path: Path) -> None:
     config = "partitions: [{name: default, queues: [{name: root}]}]"
     written(tmp_path / "queues.yaml", config)
     feed = written(tmp_path / "feed.yaml", "- {op: configure, file: queues.yaml}\n" + SETUP)
-    items = [list(Progress(Tally(), shown=shown).read(str(feed))) for shown in (True, False)]
+    items = [list(ProgressLine(Tally(), shown=shown).read(str(feed))) for shown in (True, False)]
 
     assert items[0] == items[1]
     assert len(items[0]) == 3
@@ -120,9 +120,9 @@ def test_the_feed_is_read_alike_with_and_without(tmp_path: Path) -> None:
 def test_errors_are_alike_with_and_without(tmp_path: Path, shown: bool) -> None:
     feed = written(tmp_path / "feed.yaml", "- [\n")
     with pytest.raises(FeedError) as broken:
-        list(Progress(Tally(), shown=shown).read(str(feed)))
+        list(ProgressLine(Tally(), shown=shown).read(str(feed)))
     with pytest.raises(FeedError) as missing:
-        list(Progress(Tally(), shown=shown).read(str(tmp_path / "missing")))
+        list(ProgressLine(Tally(), shown=shown).read(str(tmp_path / "missing")))
 
     assert broken.value.file == str(feed)
     assert str(missing.value) == f"{tmp_path}/missing: No such file or directory"

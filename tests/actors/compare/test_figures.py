@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given, strategies as st
 
 from muster.compare import Comparison, FeedSide, Figures
-from muster.compare._accounts.priorities import ranges
+from muster.compare._account import ranges
 from muster.feeds import FeedItem, Settle
 from muster.replay import Summary, Tally, replay
 from muster.testing import Recording

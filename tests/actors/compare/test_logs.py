@@ -34,7 +34,7 @@ from muster.feeds import (
     read_raw,
 )
 from muster.replay import Reserved
-from muster_core.coordinator.plain import PlainScheduler
+from muster_core.coordinator.plain_scheduler import PlainScheduler
 from muster_core.decisions import Announced, Decision, Kind, Reason
 from tests.actors.compare.helpers import compare_items, items, log_side, logged, of_scenario
 from tests.actors.reserving import RESERVED

@@ -11,17 +11,16 @@ import attrs
 import trio
 
 from muster.explain import AT_ONCE, Answer, Remedy, explain
-from muster.explain._moment import replay_until
-from muster.explain._trials import node_of
+from muster.explain._answer import replay_until
+from muster.explain._remedies.trials import node_of
 from muster.feeds import FeedItem, Raw, RawEvent, Settle, parse, read_feed
 from muster.replay import replay
-from muster.replay._plainly import let_in_plainly
-from muster_core.coordinator.forecast import forecast
-from muster_core.coordinator.plain import PlainScheduler
+from muster.replay._driver import submit_item_directly
+from muster_core.coordinator.plain_scheduler import PlainScheduler, forecast
 from muster_core.decisions import Announced, Kind
 from muster_core.events import Release, RemoveAsk
 from muster_core.snapshots import AskPlace
-from muster_core.values.quantities import format_quantity, parse_quantity
+from muster_core.values.resources import format_quantity, parse_quantity
 from tests.naive.harness import Marker, Step
 
 
@@ -123,7 +122,7 @@ def still_helps(
     scheduler = replay_until(items, answer.at_us).scheduler
     starts_alone(scheduler, answer)
     for item in parse(RawEvent(number, None, one) for number, one in enumerate(events)):
-        let_in_plainly(scheduler, item)
+        submit_item_directly(scheduler, item)
     scheduler.settle()
     return node_of(scheduler, answer.app, answer.ask) is not None
 

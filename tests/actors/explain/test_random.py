@@ -5,7 +5,7 @@ from __future__ import annotations
 from hypothesis import assume, event, given, settings, strategies as st
 
 from muster.explain import RemedyKind, explain, explain_all
-from muster.explain._moment import replay_until
+from muster.explain._answer import replay_until
 from muster.feeds import FeedItem
 from tests.actors.explain.helpers import (
     helps,

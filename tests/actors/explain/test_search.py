@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from hypothesis import given, strategies as st
 
-from muster.explain._remedies.search import Knob, Smallest, least_above, smallest
+from muster.explain._remedies.case import NumberRange, Smallest, least_above, smallest
 
 _AMOUNT = st.integers(0, 10_000)
 
@@ -15,7 +15,7 @@ def test_the_smallest_of_what_works_from_there_on(
 ) -> None:
     value = max(least, guess) + above
 
-    found = smallest(lambda values: values[0] >= least, [Knob(value, guess, step)])
+    found = smallest(lambda values: values[0] >= least, [NumberRange(value, guess, step)])
 
     assert found == Smallest((least,), (least > 0,), proved=True)
 
@@ -23,7 +23,7 @@ def test_the_smallest_of_what_works_from_there_on(
 @given(st.lists(st.tuples(_AMOUNT, _AMOUNT, _AMOUNT), min_size=1, max_size=3))
 def test_several_at_once(wanted: list[tuple[int, int, int]]) -> None:
     least = tuple(one for one, _, _ in wanted)
-    knobs = [Knob(max(one, guess) + above, guess) for one, guess, above in wanted]
+    knobs = [NumberRange(max(one, guess) + above, guess) for one, guess, above in wanted]
 
     found = smallest(lambda values: all(a >= b for a, b in zip(values, least, strict=True)), knobs)
 
@@ -31,14 +31,14 @@ def test_several_at_once(wanted: list[tuple[int, int, int]]) -> None:
 
 
 def test_what_never_works() -> None:
-    assert smallest(lambda _: False, [Knob(9, 3)]) is None
+    assert smallest(lambda _: False, [NumberRange(9, 3)]) is None
 
 
 @given(st.sets(_AMOUNT, min_size=1), st.integers(1, 50))
 def test_what_works_here_and_there_ends_where_one_less_does_not(
     working: set[int], step: int
 ) -> None:
-    found = smallest(lambda values: values[0] in working, [Knob(max(working), 0, step)])
+    found = smallest(lambda values: values[0] in working, [NumberRange(max(working), 0, step)])
 
     assert found is not None
     (value,) = found.values
@@ -48,7 +48,7 @@ def test_what_works_here_and_there_ends_where_one_less_does_not(
 
 @given(_AMOUNT, _AMOUNT, _AMOUNT, _AMOUNT)
 def test_nothing_goes_below_its_floor(least: int, floor: int, guess: int, above: int) -> None:
-    knob = Knob(max(floor + guess, least) + above, floor + guess, floor=floor)
+    knob = NumberRange(max(floor + guess, least) + above, floor + guess, floor=floor)
 
     found = smallest(lambda values: values[0] >= least, [knob])
 
@@ -62,7 +62,7 @@ def test_a_good_guess_costs_two_trials() -> None:
         tried.append(values)
         return values[0] >= 700
 
-    smallest(works, [Knob(10**12, 700)])
+    smallest(works, [NumberRange(10**12, 700)])
 
     assert tried == [(700,), (699,)]
 
@@ -74,7 +74,7 @@ def test_sizes_that_are_multiples_are_found_sooner() -> None:
         tried.append(values)
         return values[0] >= 5 * 2**30
 
-    found = smallest(works, [Knob(64 * 2**30, 2**30, 2**30)])
+    found = smallest(works, [NumberRange(64 * 2**30, 2**30, 2**30)])
 
     assert found == Smallest((5 * 2**30,), (True,), proved=True)
     assert len(tried) < 16
@@ -94,6 +94,6 @@ def test_what_is_not_needed_stays_as_it_is_though_a_little_more_of_it_does_harm(
     def works(values: tuple[int, ...]) -> bool:
         return values[0] >= 5 and values[1] in {2, 9}
 
-    found = smallest(works, [Knob(9, 9), Knob(9, 9, floor=2)])
+    found = smallest(works, [NumberRange(9, 9), NumberRange(9, 9, floor=2)])
 
     assert found == Smallest((5, 2), (True, False), proved=True)

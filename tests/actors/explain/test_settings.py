@@ -5,11 +5,10 @@ from __future__ import annotations
 import attrs
 from hypothesis import given, strategies as st
 
-from muster.explain._remedies.settings import QueueChange, configure
-from muster.explain._writing import Written
+from muster.explain._remedies.trials import EventFields, QueueChange, configure
 from muster.feeds import Raw, RawEvent, parse
 from muster_core.config.model import Configuration, QueueConfig
-from muster_core.coordinator.plain import PlainScheduler
+from muster_core.coordinator.plain_scheduler import PlainScheduler
 from muster_core.events import AddApp, Configure
 from tests.naive.choices import drawn
 from tests.naive.config_strategies import configurations
@@ -21,7 +20,7 @@ def _configuration(draw: st.DrawFn) -> Configuration:
     return draw(configurations(themed(draw(drawn(24)))))[0]
 
 
-def _loaded(written: Written) -> Configuration:
+def _loaded(written: EventFields) -> Configuration:
     (item,) = parse([RawEvent(0, None, written)])
     assert isinstance(item.content, Configure), item.content
     return attrs.evolve(item.content.config, warnings=())
@@ -50,7 +49,7 @@ def test_preemption_of_the_partition(configuration: Configuration, enabled: bool
     assert _loaded(written) == expected
 
 
-BASE: Written = {
+BASE: EventFields = {
     "op": "configure",
     "config": {
         "partitions": [
@@ -84,7 +83,7 @@ def test_placement_rules_stay() -> None:
         {"name": "user", "filter": {"type": "allow"}},
         {"name": "provided"},
     ]
-    partition: Written = {"placementrules": rules, "queues": [{"name": "default"}]}
+    partition: EventFields = {"placementrules": rules, "queues": [{"name": "default"}]}
     configuration = _loaded({"op": "configure", "config": {"partitions": [partition]}})
 
     assert len(configuration.placement_rules) == 3

@@ -8,11 +8,10 @@ from typing import Final
 import attrs
 from hypothesis import given, settings, strategies as st
 
-from muster.explain._trials import Trials
-from muster.explain._writing import Written
+from muster.explain._remedies.trials import EventFields, Trials
 from muster.feeds import FeedItem, read_feed
-from muster.replay._plainly import let_in_plainly
-from muster_core.coordinator.plain import PlainScheduler
+from muster.replay._driver import submit_item_directly
+from muster_core.coordinator.plain_scheduler import PlainScheduler
 from tests.actors.explain.helpers import items_of
 from tests.naive.eviction_strategies import evictions
 from tests.naive.gang_strategies import gang_scenarios
@@ -22,7 +21,7 @@ from tests.naive.strategies import scenarios
 _ANY = scenarios() | gang_scenarios() | evictions()
 _MODEST = settings.get_current_profile_name() == "modest"
 
-NODE: Final[Written] = {"op": "add_node", "node": "n", "capacity": {"vcore": 1}}
+NODE: Final[EventFields] = {"op": "add_node", "node": "n", "capacity": {"vcore": 1}}
 FEED = """\
 - {op: add_app, app: a, queue: q}
 - {op: add_ask, app: a, ask: x, resources: {vcore: 1}}
@@ -32,7 +31,7 @@ FEED = """\
 def after(items: list[FeedItem]) -> PlainScheduler:
     scheduler = PlainScheduler()
     for item in items:
-        let_in_plainly(scheduler, item)
+        submit_item_directly(scheduler, item)
     scheduler.settle()
     return scheduler
 
@@ -46,7 +45,7 @@ def test_a_copy_goes_on_as_the_original_does(scenario: list[Step], data: st.Data
     copied = Trials(original, 0, "a", "x").copy()
     for scheduler in (copied, original):
         for item in items[cut:]:
-            let_in_plainly(scheduler, item)
+            submit_item_directly(scheduler, item)
         scheduler.finish()
         scheduler.machine.check()
 

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from muster.export._preamble import preamble_of
-from muster_core.coordinator.plain import PlainScheduler
+from muster_core.coordinator.plain_scheduler import PlainScheduler
 from muster_core.events import AddApp, AddAsk, AddGang, AddNode
-from muster_core.gangs.definition import GangFields
+from muster_core.gangs import GangFields
 from muster_core.resources import Resources
 from muster_core.values.devices import DeviceNeed, DeviceStock
 

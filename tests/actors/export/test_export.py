@@ -14,10 +14,10 @@ from hypothesis import HealthCheck, event, given, settings, strategies as st
 
 from muster.export import Exported, export
 from muster.feeds import Encoding, Expect, FeedError, FeedItem, KeptFeed, read_feed
-from muster.feeds._written.events import written_and_read
+from muster.feeds._serialization import write_and_read
 from muster.replay import Check
-from muster.replay._plainly import let_in_plainly
-from muster_core.coordinator.plain import PlainScheduler
+from muster.replay._driver import submit_item_directly
+from muster_core.coordinator.plain_scheduler import PlainScheduler
 from muster_core.decisions import Announced, Decision
 from muster_core.events import AddApp, AddAsk, AddNode, Release, Work
 from muster_core.resources import MAX_QUANTITY, Resources
@@ -52,7 +52,7 @@ def said(step: Step) -> list[Step]:
     if isinstance(step.what, str | Marker):
         return [step]
     try:
-        return [Step(step.at_us, written_and_read(step.what)[1])]
+        return [Step(step.at_us, write_and_read(step.what)[1])]
     except ValueError:
         return []
 
@@ -73,7 +73,7 @@ def exported(
 def decided(items: list[FeedItem], until_us: int) -> list[tuple[int, Decision]]:
     scheduler = PlainScheduler()
     for item in items:
-        let_in_plainly(scheduler, item)
+        submit_item_directly(scheduler, item)
     scheduler.pass_until(until_us)
     return alike(scheduler.announced)
 
@@ -115,7 +115,7 @@ async def test_it_begins_with_the_state_or_tells(
         wanted = PlainScheduler(facts=feed.facts).snapshot()
     scheduler = PlainScheduler()
     for item in items:
-        let_in_plainly(scheduler, item)
+        submit_item_directly(scheduler, item)
 
     told = [note for note in done.notes if "as they were" in note or "refused" in note]
     event(f"differences: {[note.split(':')[0] for note in told]}")

@@ -10,11 +10,11 @@ import msgpack
 from hypothesis import strategies as st
 
 from muster.feeds import Encoding, Field
-from muster.feeds._encodings.encode import ENCODERS
-from muster.feeds._encodings.raw import Raw
-from muster.feeds._objects.gang_marks import MEMBER_KEYS, OBJECT_KEYS
-from muster.feeds._objects.objects import FORMS
-from muster.feeds._ops import OPS
+from muster.feeds._annotations import MEMBER_KEYS, OBJECT_KEYS
+from muster.feeds._encodings import ENCODERS
+from muster.feeds._manifests import FORMS
+from muster.feeds._operations import OPS
+from muster.feeds._raw import Raw
 
 TEXTS = st.one_of(
     st.sampled_from([

@@ -4,15 +4,7 @@ import math
 
 import pytest
 
-from muster.feeds import (
-    UNSET,
-    Encoding,
-    Expect,
-    ExpectedApp,
-    ExpectedGang,
-    ExpectedQueue,
-    Refused,
-)
+from muster.feeds import UNSET, Encoding, Expect, ExpectedApp, ExpectedGang, ExpectedQueue, Refused
 from muster_core.resources import Resources
 from tests.actors.feeds.helpers import content, items, refusal
 

@@ -14,10 +14,9 @@ from hypothesis import HealthCheck, given, settings, strategies as st
 import muster
 from muster._surface.simulation import open_simulation
 from muster.feeds import FeedError, FeedItem, KeptFeed, Settle, read_feed
-from muster.replay._driver import let_in
-from muster.replay._plainly import let_in_plainly
+from muster.replay._driver import submit_item, submit_item_directly
 from muster.testing import Recording
-from muster_core.coordinator.plain import PlainScheduler
+from muster_core.coordinator.plain_scheduler import PlainScheduler
 from muster_core.decisions import Announced
 from muster_core.events import AddAsk, Configure
 from muster_core.resources import Resources
@@ -52,7 +51,7 @@ def test_it_decides_what_was_decided(
 def decided(items: list[FeedItem], until_us: int) -> list[Announced]:
     scheduler = PlainScheduler()
     for item in items:
-        let_in_plainly(scheduler, item)
+        submit_item_directly(scheduler, item)
     return [one for one in scheduler.announced if one.at_us <= until_us]
 
 
@@ -71,7 +70,7 @@ async def test_a_simulation_goes_on_from_a_checkpoint(
         assert feed.facts is None or feed.facts.coordinator.now_us <= since_us
         async with open_simulation(facts=feed.facts, journal=recording) as simulation:
             for item in feed.items():
-                await let_in(simulation, item)
+                await submit_item(simulation, item)
 
         assert [one for one in kept if one.seq > first_seq(feed)] == [
             one for one in recording.decisions if one.at_us <= instants[-1]

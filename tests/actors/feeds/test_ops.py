@@ -6,9 +6,9 @@ import attrs
 import pytest
 
 from muster.feeds import AT, OPS, Op
-from muster.feeds._configure import Origin
-from muster.feeds._fields.outcomes import EXIT_FIELDS
-from muster_core.gangs.definition import GangFields
+from muster.feeds._fields import EXIT_FIELDS
+from muster.feeds._operations import EventOrigin
+from muster_core.gangs import GangFields
 
 SPEC = {
     "configure": "config? file? partition?",
@@ -60,7 +60,7 @@ def test_every_field_has_its_place_in_the_typed_event(op: Op) -> None:
     if op.name in {"configure", "settle", "add_gang"}:
         return
     with attrs.validators.disabled():
-        made = op.build(dict.fromkeys(names), Origin(Path(), None))
+        made = op.build(dict.fromkeys(names), EventOrigin(Path(), None))
 
     assert {attribute.name for attribute in attrs.fields(type(made))} == (
         names - {"annotations", "command", "env", "workdir", *EXIT_FIELDS}

@@ -36,10 +36,9 @@ from muster_core.events import (
     UpdateNode,
     Work,
 )
-from muster_core.gangs.definition import GangFields, GangMode
-from muster_core.gangs.topology import Topology, TopologyRule
+from muster_core.gangs import GangFields, GangMode, Topology, TopologyRule
 from muster_core.resources import Resources
-from muster_core.values.configuration.limits import Limits
+from muster_core.values.configuration import Limits
 from tests.actors.store.test_codec import FEEDS, SUFFIXES, events_in, events_of
 from tests.naive.devices.strategies import device_configurations, devices
 from tests.naive.eviction_strategies import evictions

@@ -4,7 +4,7 @@ from collections.abc import Mapping, Sequence
 
 import pytest
 
-from muster.figures.devices import free_words, held_words, holders_of
+from muster.figures.text import free_words, held_words, holders_of
 
 
 @pytest.mark.parametrize(

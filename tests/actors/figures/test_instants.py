@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from muster.figures.instants import dated, instant_of
+from muster.figures.text import dated, instant_of
 
 
 def date(at_us: int) -> str:

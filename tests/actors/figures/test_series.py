@@ -5,9 +5,7 @@ from __future__ import annotations
 import re
 from typing import Final
 
-from muster.figures.charts import Data
-from muster.figures.frame import Frame
-from muster.figures.series import MOST_ROWS, Plot, Row
+from muster.figures.charts import MOST_ROWS, ChartData, Frame, Plot, PlotRow
 from muster.figures.text import DAY, HOUR, MINUTE, Unit
 
 NOON: Final = 20_000 * DAY + 12 * HOUR
@@ -16,10 +14,10 @@ PLOT: Final = Plot(
     frame=Frame(NOON, NOON + 4 * MINUTE, MINUTE, has_dates=True),
     label="cores & more",
     areas=[
-        Row("root.a", "q0", [1000, 2000, 0, None]),
-        Row("root.b", "q1", [1000, 0, 3000, None]),
+        PlotRow("root.a", "q0", [1000, 2000, 0, None]),
+        PlotRow("root.b", "q1", [1000, 0, 3000, None]),
     ],
-    lines=[Row("there", "limit", [None, 4000, 4000, None], "what was there")],
+    lines=[PlotRow("there", "limit", [None, 4000, 4000, None], "what was there")],
     together=[2000, 2000, 3000, 0],
     unit=Unit.of("vcore", 4000),
 )
@@ -27,7 +25,7 @@ PLOT: Final = Plot(
 
 def test_a_drawing_is_the_same_with_and_without_styles() -> None:
     # PAGE-18
-    styled, still = PLOT.chart().html(Data()), PLOT.chart().still()
+    styled, still = PLOT.chart().html(ChartData()), PLOT.chart().still()
 
     assert "style=" not in still
     assert re.findall(r"<svg viewBox.*?</svg>", styled) == re.findall(
@@ -86,7 +84,9 @@ def test_a_table_says_the_same() -> None:
 def test_a_table_is_short() -> None:
     # PAGE-17
     frame = Frame(0, 100 * HOUR, HOUR)
-    plot = Plot(frame=frame, label="x", lines=[Row("x", "q0", [float(at) for at in range(100)])])
+    plot = Plot(
+        frame=frame, label="x", lines=[PlotRow("x", "q0", [float(at) for at in range(100)])]
+    )
     _, rows = plot.table()
 
     assert len(rows) <= MOST_ROWS

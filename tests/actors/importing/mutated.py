@@ -21,11 +21,11 @@ from typing import Final, final
 import attrs
 
 from muster.feeds import FeedError, read_feed
-from muster.feeds._encodings.raw import Encoding
+from muster.feeds._raw import Encoding
 from muster.importing import Workload
-from muster.importing.workload.workload import configuration_of, parents_with_jobs
-from muster.replay._plainly import let_in_plainly
-from muster_core.coordinator.plain import PlainScheduler
+from muster.importing.workload import configuration_of, parents_with_jobs
+from muster.replay._driver import submit_item_directly
+from muster_core.coordinator.plain_scheduler import PlainScheduler
 from muster_core.decisions import Kind as DecisionKind
 from muster_core.errors import ConfigError
 
@@ -98,7 +98,7 @@ def outcome_of(kind: Kind, sample: str, dump: bytes) -> str:
 def _replay(feed: bytes) -> None:
     scheduler = PlainScheduler()
     for item in read_feed(io.BytesIO(feed)):
-        let_in_plainly(scheduler, item)
+        submit_item_directly(scheduler, item)
     scheduler.settle()
     for announced in scheduler.announced:
         if announced.decision.kind is DecisionKind.REJECTED:

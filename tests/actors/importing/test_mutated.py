@@ -7,8 +7,8 @@ from collections.abc import Callable
 import pytest
 
 from muster.importing import Workload
-from muster.importing.workload.jobs import Job, Part
-from muster.importing.workload.nodes import parse_nodes
+from muster.importing.nodes import parse_nodes
+from muster.importing.workload import AskGroup, Job
 from tests.actors.importing.mutated import (
     IMPORTED,
     KINDS,
@@ -41,7 +41,7 @@ def test_the_samples_themselves_are_right(name: str) -> None:
 def _twice(sample: str, dump: bytes, workload: Workload) -> None:
     workload.nodes = parse_nodes("1x vcore=4")
     for _ in dump.split():
-        workload.submit(Job(0, "a", "root.q", [Part("task", {"vcore": 1})], is_alone=True))
+        workload.submit(Job(0, "a", "root.q", [AskGroup("task", {"vcore": 1})], is_alone=True))
 
 
 def _unaccounted(sample: str, dump: bytes, workload: Workload) -> None:

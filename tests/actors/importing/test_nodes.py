@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from muster.feeds import FeedError
-from muster.importing.workload.nodes import NodeFields, nodes_of
+from muster.importing.nodes import NodeFields, nodes_of
 
 
 def test_a_text() -> None:

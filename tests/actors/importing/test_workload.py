@@ -9,16 +9,15 @@ from typing import Any
 from hypothesis import given, strategies as st
 
 from muster.importing import Workload
-from muster.importing.workload.jobs import Job, Part
-from muster.importing.workload.spool import Spool
-from muster.importing.workload.workload import configuration_of, parents_with_jobs
+from muster.importing.dumps import Spool
+from muster.importing.workload import AskGroup, Job, configuration_of, parents_with_jobs
 
 SECOND = 1_000_000
 
 
 def job(at_s: int, app: str, run_s: int | None = 10, *, count: int = 1, gang: bool = False) -> Job:
     run_us = None if run_s is None else run_s * SECOND
-    part = Part("task", {"vcore": 1}, count=count, run_us=run_us)
+    part = AskGroup("task", {"vcore": 1}, count=count, run_us=run_us)
     return Job(at_s * SECOND, app, "root.a", [part], is_gang=gang)
 
 

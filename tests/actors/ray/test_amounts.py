@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given, strategies as st
 
 from muster.ray import DEFAULT_RESOURCES
-from muster.ray._amounts import Amounts, Declared
+from muster.ray._nodes import Amounts, RayRequest
 from muster_core.errors import EventError
 from muster_core.resources import Resources
 
@@ -19,8 +19,8 @@ MOST = (2**63 - 1) // 10_000
 def test_what_an_ask_holds_is_declared() -> None:
     held = Resources({"vcore": 1500, "memory": 2**30, "nvidia.com/gpu": 3, "licence": 2})
 
-    assert AMOUNTS.declared(held) == Declared(1.5, 3.0, 2**30, {"licence": 2.0})
-    assert AMOUNTS.declared(Resources()) == Declared(0.0, 0.0, 0, {})
+    assert AMOUNTS.declared(held) == RayRequest(1.5, 3.0, 2**30, {"licence": 2.0})
+    assert AMOUNTS.declared(Resources()) == RayRequest(0.0, 0.0, 0, {})
 
 
 @given(

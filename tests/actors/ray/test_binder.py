@@ -14,15 +14,7 @@ from trio.testing import MockClock
 
 import muster
 from muster import Reason
-from muster.ray import (
-    Call,
-    Command,
-    RayBinder,
-    RayLostError,
-    Result,
-    RunFailedError,
-    WorkError,
-)
+from muster.ray import Call, Command, RayBinder, RayLostError, Result, RunFailedError, WorkError
 from tests.actors.ray.puppets import ONE, asked, connected, followed, node, running, scheduled
 
 pytestmark = pytest.mark.usefixtures("watchdog")

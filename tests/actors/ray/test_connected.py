@@ -11,9 +11,9 @@ from typing import Any
 import msgpack
 import pytest
 
+from muster.ray._agent_interfaces import MessageWriter, one_line, open_output
+from muster.ray._agent_runs import AgentRuns
 from muster.ray._messages import LARGEST_BYTES, GateOf, NodeMap
-from muster.ray.connected.runs import Runs
-from muster.ray.connected.talk import Talk, in_a_line, open_output
 from muster.ray.runner import ENDED, FAILED, PLACED, STARTED, Item
 
 LONG_S = 60.0
@@ -194,9 +194,9 @@ class FakeRay:
 class Puppet:
     """The runs of an agent, and what they say."""
 
-    def __init__(self, talk: Talk, heard: asyncio.StreamReader) -> None:
+    def __init__(self, talk: MessageWriter, heard: asyncio.StreamReader) -> None:
         self.ray = FakeRay()
-        self.runs = Runs(self.ray, talk, 0.05)  # type: ignore[arg-type]  # it has what is used
+        self.runs = AgentRuns(self.ray, talk, 0.05)  # type: ignore[arg-type]  # it has what is used
         self._unpacker = msgpack.Unpacker(max_buffer_size=0)
         self._heard = heard
 
@@ -297,7 +297,7 @@ def test_text_of_any_kind_is_said(text: str) -> None:
     ],
 )
 def test_an_error_is_a_line(error: Exception, line: str) -> None:
-    assert in_a_line(error) == line
+    assert one_line(error) == line
 
 
 # Losses

@@ -14,15 +14,7 @@ import muster
 from muster import Reason
 from muster.ray import RayBinder, Result, Survivor
 from muster_core.resources import Resources
-from tests.actors.ray.puppets import (
-    Stage,
-    asked,
-    connected,
-    followed,
-    node,
-    running,
-    scheduled,
-)
+from tests.actors.ray.puppets import Stage, asked, connected, followed, node, running, scheduled
 
 pytestmark = pytest.mark.usefixtures("watchdog")
 

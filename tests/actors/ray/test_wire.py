@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given, strategies as st
 
 from muster.ray._messages import FromAgent
-from muster.ray.linked.wire import Incoming, WireError
+from muster.ray._process import MessageDecoder, WireError
 
 SAID: list[dict[str, Any]] = [
     {"say": "connected", "ray": "2.60", "python": "3.11"},
@@ -40,7 +40,7 @@ def test_every_message_is_among_the_examples() -> None:
 @given(st.lists(st.sampled_from(SAID)), st.integers(1, 50))
 def test_messages_come_whole_however_they_are_cut(said: list[dict[str, Any]], size: int) -> None:
     data = b"".join(map(msgpack.packb, said))
-    incoming = Incoming()
+    incoming = MessageDecoder()
     heard = [
         message
         for start in range(0, len(data), size)
@@ -51,7 +51,7 @@ def test_messages_come_whole_however_they_are_cut(said: list[dict[str, Any]], si
 
 @pytest.mark.parametrize("said", SAID, ids=str)
 def test_a_field_that_nobody_knows_is_passed_over(said: dict[str, Any]) -> None:
-    (heard,) = Incoming().feed(msgpack.packb({**said, "more": [1]}))
+    (heard,) = MessageDecoder().feed(msgpack.packb({**said, "more": [1]}))
     assert heard == {**said, "more": [1]}
 
 
@@ -61,14 +61,14 @@ def test_every_field_is_needed_and_has_its_type(said: dict[str, Any]) -> None:
         rest = {key: value for key, value in said.items() if key != name}
         if (name, said["say"]) != ("node", "warning"):
             with pytest.raises(WireError):
-                list(Incoming().feed(msgpack.packb(rest)))
+                list(MessageDecoder().feed(msgpack.packb(rest)))
         with pytest.raises(WireError):
-            list(Incoming().feed(msgpack.packb({**said, name: 1.5})))
+            list(MessageDecoder().feed(msgpack.packb({**said, name: 1.5})))
 
 
 @given(st.binary(min_size=1))
 def test_whatever_comes_is_a_message_or_an_error(data: bytes) -> None:
-    incoming = Incoming()
+    incoming = MessageDecoder()
     try:
         heard = list(incoming.feed(data))
     except WireError:
@@ -77,7 +77,7 @@ def test_whatever_comes_is_a_message_or_an_error(data: bytes) -> None:
 
 
 def test_what_is_said_before_a_mistake_counts() -> None:
-    incoming = Incoming().feed(msgpack.packb({"say": "beat"}) + b"\xc1")
+    incoming = MessageDecoder().feed(msgpack.packb({"say": "beat"}) + b"\xc1")
     assert next(incoming) == {"say": "beat"}
     with pytest.raises(WireError, match="not msgpack"):
         next(incoming)
@@ -85,5 +85,5 @@ def test_what_is_said_before_a_mistake_counts() -> None:
 
 def test_an_error_shows_the_beginning_of_a_long_message() -> None:
     with pytest.raises(WireError) as raised:
-        list(Incoming().feed(msgpack.packb(["x" * 10_000])))
+        list(MessageDecoder().feed(msgpack.packb(["x" * 10_000])))
     assert len(str(raised.value)) < 300

@@ -11,10 +11,10 @@ from hypothesis import given, strategies as st
 
 from muster.feeds import FeedItem
 from muster.replay import Beginning, Census, Costs, Fairness, LostRuns, OldAsk, Tally, replay
-from muster.replay._plainly import let_in_plainly
-from muster_core.coordinator.plain import PlainScheduler
+from muster.replay._driver import submit_item_directly
+from muster_core.coordinator.plain_scheduler import PlainScheduler
 from muster_core.decisions import Announced, Kind, Reason
-from muster_core.owners.messages.asks import Ask
+from muster_core.owners.asks import Ask
 from muster_core.resources import Resources
 from muster_core.snapshots import AskPlace, Snapshot
 from muster_core.structures.shapes import Shape
@@ -243,7 +243,7 @@ def plainly(feed: Sequence[FeedItem], end_us: int) -> Plain:
             plain.stay(scheduler.snapshot(), min(coming))
         plain.now_us = min(coming)
         while items and items[0].at_us == plain.now_us:
-            let_in_plainly(scheduler, items.popleft())
+            submit_item_directly(scheduler, items.popleft())
         scheduler.pass_until(plain.now_us)
         plain.note(scheduler.announced)
         scheduler.announced = []

@@ -6,12 +6,12 @@ from io import BytesIO
 
 from muster.feeds import read_feed
 from muster.replay import FeedWarning
-from muster.replay._reading.reading import Reading
+from muster.replay._warnings import FeedWarnings
 
 
 def warnings(feed: str, *, whole: bool = True) -> list[FeedWarning]:
     found: list[FeedWarning] = []
-    reading = Reading(found.append)
+    reading = FeedWarnings(found.append)
     for item in read_feed(BytesIO(feed.encode())):
         reading.saw(item)
     if whole:
@@ -109,7 +109,7 @@ def test_a_feed_without_nodes_and_asks_says_nothing_about_types() -> None:
 
 def test_msgpack_has_no_lines() -> None:
     found: list[FeedWarning] = []
-    reading = Reading(found.append)
+    reading = FeedWarnings(found.append)
     packed = b"\x83\xa2op\xa8add_node\xa4node\xa1n\xa8capacity\x81\xa3cpu\x01"
     for item in read_feed(BytesIO(packed)):
         reading.saw(item)

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given, strategies as st
 
 from muster.replay import WaitSummary
-from muster.replay._waits import Waits
+from muster.replay._costs import Waits
 
 LISTS = st.lists(st.integers(0, 10**12), min_size=1)
 

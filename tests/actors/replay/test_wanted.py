@@ -7,7 +7,7 @@ from io import BytesIO
 import pytest
 
 from muster.feeds import read_feed
-from muster.replay._reading.wanted import Wanted
+from muster.replay._warnings import UnmetRequests
 from tests.actors.replay.test_reading import warnings
 
 NODES = """\
@@ -133,7 +133,7 @@ def test_a_feed_without_nodes_says_nothing_about_them() -> None:
 # DEVICE-23, TOPOLOGY-16
 def test_nodes_that_were_there_before_the_feed_may_have_anything() -> None:
     feed = NODES + GANG + ask("devices: {gpu: {count: 1, models: [a100]}}")
-    wanted = Wanted()
+    wanted = UnmetRequests()
     for item in read_feed(BytesIO(feed.encode())):
         wanted.saw(item)
     assert len([*wanted.warnings()]) == 2

@@ -9,7 +9,7 @@ import pytest
 
 from muster.replay import Tally
 from muster.report import Content, Ending, Recorder, page
-from muster.report._recording.nodes import MOST_BARS
+from muster.report._node_records import MOST_BARS
 from muster_core.decisions import Kind
 from tests.actors.report.helpers import EVERYTHING, Reader, Recorded, known, recorded, tile
 

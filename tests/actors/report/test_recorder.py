@@ -14,9 +14,9 @@ from muster import Simulation
 from muster.feeds import FeedItem, read_feed
 from muster.replay import Beginning, Tally, replay
 from muster.report import Board, Recorder
-from muster.report._recording.nodes import MOST_ROWS
-from muster.report._recording.queues import MOST_QUEUES, OTHERS
-from muster.report._recording.timeline import Series
+from muster.report._node_records import MOST_ROWS
+from muster.report._queue_records import MOST_QUEUES, OTHER_QUEUES
+from muster.report._timeline import Series
 from muster.testing import Recording
 from muster_core.decisions import Announced, Decision, Kind, Reason
 from muster_core.snapshots import Snapshot
@@ -238,7 +238,7 @@ async def test_very_many_queues_are_counted_together() -> None:
     records = list(found.recorder.queues)
 
     assert len(records) == MOST_QUEUES + 1
-    assert records[-1].path == OTHERS
+    assert records[-1].path == OTHER_QUEUES
     root = found.recorder.queues.get("root")
     assert root
     assert root.jobs == sum(record.jobs for record in records if record is not root) == many

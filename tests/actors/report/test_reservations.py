@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from muster.report._recording.reservations import ReservedBar
+from muster.report._node_records import ReservedBar
 from tests.actors.report.helpers import EVERYTHING, known, recorded
 from tests.actors.reserving import RESERVED
 

@@ -6,7 +6,7 @@ from itertools import pairwise
 
 from hypothesis import given, strategies as st
 
-from muster.report._recording.timeline import Levels, Series, Span, Timeline, joined
+from muster.report._timeline import LevelRanges, Series, Span, Timeline, joined
 
 #: Instants that go up, each with the value that holds from there.
 STEPS = st.lists(
@@ -88,7 +88,7 @@ def test_the_width_doubles_until_all_has_room() -> None:
 def test_a_range_is_kept_where_there_is_no_sum() -> None:
     timeline = Timeline(4)
     timeline.begin(0)
-    levels = Levels(timeline)
+    levels = LevelRanges(timeline)
     for at, value in [(0, 5), (1, -7), (2, None), (6, 3), (7, 4), (9, 4)]:
         timeline.reach(at)
         levels.set(value, at)

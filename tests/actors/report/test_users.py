@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 
-from muster.report._recording.users import MOST_USERS, OTHERS, UserRecords
+from muster.report._queue_records import MOST_USERS, OTHER_USERS, UserRecords
 from tests.actors.report.helpers import Reader, recorded
 
 FEED = """
@@ -48,5 +48,5 @@ def test_the_records_are_bounded() -> None:
     for number in range(MOST_USERS + 2):
         records.of(f"user-{number}").bound(1_000_000)
     assert len(records.records) == MOST_USERS + 1
-    assert records.of(OTHERS).asks == 2
-    assert records.counted(["user-0", "stranger", "stranger"]) == {"user-0": 1, OTHERS: 2}
+    assert records.of(OTHER_USERS).asks == 2
+    assert records.counted(["user-0", "stranger", "stranger"]) == {"user-0": 1, OTHER_USERS: 2}

@@ -7,12 +7,12 @@ from collections.abc import Awaitable, Callable, Sequence
 import trio
 from hypothesis import given, settings, strategies as st
 
-from muster._runtime.batches import Batches, Decided
-from muster._runtime.pace import Pace
+from muster._runtime.batches import Batches, DecidedBatch
+from muster._runtime.clock import Pace
 from muster.testing import Interleaving, Recording
 from muster_core.config import default_configuration
 from muster_core.coordinator.coordinator import CoordinatorMachine
-from muster_core.coordinator.plain import PlainScheduler
+from muster_core.coordinator.plain_scheduler import PlainScheduler
 from muster_core.decisions import Announced
 from muster_core.facts import Facts
 from tests.naive.eviction_strategies import evictions
@@ -22,10 +22,10 @@ from tests.naive.plain import run_plainly
 from tests.share import share
 
 
-def written(recording: Recording) -> Callable[[Decided], Awaitable[None]]:
+def written(recording: Recording) -> Callable[[DecidedBatch], Awaitable[None]]:
     """Return what announces a batch to a recording."""
 
-    async def announce(decided: Decided) -> None:
+    async def announce(decided: DecidedBatch) -> None:
         recording.write(decided.announced)
 
     return announce

@@ -15,11 +15,9 @@ from muster.testing import Interleaving, Recording, check
 from muster_core.decisions import Announced, Kind
 from muster_core.errors import RefusedError
 from muster_core.events import AddApp, AddAsk, Release, RemoveApp
+from muster_core.owners.app_messages import AppReport, ToApplication
 from muster_core.owners.application import ApplicationMachine
-from muster_core.owners.messages.from_applications import AppReport
-from muster_core.owners.messages.queues import QueueReport, ToQueue
-from muster_core.owners.messages.to_applications import ToApplication
-from muster_core.owners.queue import QueueMachine
+from muster_core.owners.queue import QueueMachine, QueueReport, ToQueue
 from muster_core.snapshots import AskPlace
 from tests.actors.program import APP, NODE, ONE, S, ask, shuffled, watchdog
 from tests.actors.service import Later

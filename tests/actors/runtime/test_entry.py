@@ -5,16 +5,16 @@ from __future__ import annotations
 import trio
 
 import muster
-from muster._runtime.entry import BOUND, Entry
+from muster._runtime.entry import BOUND, EntryQueue
 from tests.actors.program import settled, watchdog
 
 
-async def fill(entry: Entry[int], count: int = BOUND) -> None:
+async def fill(entry: EntryQueue[int], count: int = BOUND) -> None:
     for number in range(count):
         await entry.put(number)
 
 
-async def put_into(entry: Entry[int], thing: int, log: list[str]) -> None:
+async def put_into(entry: EntryQueue[int], thing: int, log: list[str]) -> None:
     try:
         await entry.put(thing)
     except muster.ClosedSchedulerError:
@@ -23,12 +23,12 @@ async def put_into(entry: Entry[int], thing: int, log: list[str]) -> None:
         log.append(f"{thing} in")
 
 
-def taken(entry: Entry[int]) -> list[int]:
+def taken(entry: EntryQueue[int]) -> list[int]:
     return [entry.take() for _ in range(len(entry))]
 
 
 async def test_takes_in_the_order_of_putting() -> None:
-    entry: Entry[int] = Entry()
+    entry: EntryQueue[int] = EntryQueue()
     await fill(entry, 3)
 
     assert await entry.wait()
@@ -36,7 +36,7 @@ async def test_takes_in_the_order_of_putting() -> None:
 
 
 async def test_waits_until_something_comes() -> None:
-    entry: Entry[int] = Entry()
+    entry: EntryQueue[int] = EntryQueue()
     log: list[str] = []
 
     async def take() -> None:
@@ -52,7 +52,7 @@ async def test_waits_until_something_comes() -> None:
 
 
 async def test_one_that_was_cancelled_while_it_waited_can_wait_again() -> None:
-    entry: Entry[int] = Entry()
+    entry: EntryQueue[int] = EntryQueue()
     with trio.move_on_after(0) as scope:
         await entry.wait()
     assert scope.cancelled_caught
@@ -62,7 +62,7 @@ async def test_one_that_was_cancelled_while_it_waited_can_wait_again() -> None:
 
 
 async def test_others_run_each_time_that_something_is_put_in() -> None:
-    entry: Entry[int] = Entry()
+    entry: EntryQueue[int] = EntryQueue()
     turns: list[int] = []
 
     async def count_turns() -> None:
@@ -82,7 +82,7 @@ async def test_others_run_each_time_that_something_is_put_in() -> None:
 
 
 async def test_beyond_the_bound_each_waits_for_a_place_in_order() -> None:
-    entry: Entry[int] = Entry()
+    entry: EntryQueue[int] = EntryQueue()
     log: list[str] = []
     await fill(entry)
     async with trio.open_nursery() as nursery:
@@ -100,7 +100,7 @@ async def test_beyond_the_bound_each_waits_for_a_place_in_order() -> None:
 
 
 async def test_who_is_cancelled_while_it_waits_for_a_place_puts_nothing_in() -> None:
-    entry: Entry[int] = Entry()
+    entry: EntryQueue[int] = EntryQueue()
     log: list[str] = []
     await fill(entry)
     async with trio.open_nursery() as nursery:
@@ -114,7 +114,7 @@ async def test_who_is_cancelled_while_it_waits_for_a_place_puts_nothing_in() -> 
 
 
 async def test_who_is_cancelled_already_puts_nothing_in() -> None:
-    entry: Entry[int] = Entry()
+    entry: EntryQueue[int] = EntryQueue()
     with trio.CancelScope() as scope:
         scope.cancel()
         await entry.put(1)
@@ -124,7 +124,7 @@ async def test_who_is_cancelled_already_puts_nothing_in() -> None:
 
 
 async def test_what_is_inside_when_it_is_closed_is_there_still() -> None:
-    entry: Entry[int] = Entry()
+    entry: EntryQueue[int] = EntryQueue()
     log: list[str] = []
     await fill(entry)
     async with trio.open_nursery() as nursery:
@@ -140,7 +140,7 @@ async def test_what_is_inside_when_it_is_closed_is_there_still() -> None:
 
 
 async def test_closing_wakes_who_waits_for_something() -> None:
-    entry: Entry[int] = Entry()
+    entry: EntryQueue[int] = EntryQueue()
     seen: list[bool] = []
 
     async def wait() -> None:

@@ -12,8 +12,7 @@ from trio.testing import MockClock, wait_all_tasks_blocked
 
 import muster
 from muster import Announced
-from muster._runtime.announcing.grace import finished
-from muster._runtime.announcing.journal import WRITE_GRACE_S
+from muster._runtime.announcer import WRITE_GRACE_S, finish_within
 from muster.feeds import Content, FeedItem
 from muster.replay import replay
 from tests.actors.program import APP, NODE, ask, tasks, watchdog
@@ -257,7 +256,7 @@ async def test_waiting_for_something_that_ends_in_time(mock_clock: MockClock) ->
     mock_clock.autojump_threshold = 0
     with trio.CancelScope() as scope:
         scope.cancel()
-        await finished(sleep(4), 5)
+        await finish_within(sleep(4), 5)
         assert trio.current_time() == 4
         await trio.lowlevel.checkpoint()
 
@@ -267,6 +266,6 @@ async def test_waiting_for_something_that_ends_in_time(mock_clock: MockClock) ->
 async def test_waiting_without_a_cancellation_has_no_limit(mock_clock: MockClock) -> None:
     mock_clock.autojump_threshold = 0
 
-    await finished(sleep(1000), 5)
+    await finish_within(sleep(1000), 5)
 
     assert trio.current_time() == 1000

@@ -3,7 +3,7 @@ from __future__ import annotations
 import pytest
 import trio
 
-from muster._runtime.mailbox import Mailbox
+from muster._runtime.owners import Mailbox
 from muster.testing import Interleaving
 from tests.actors.program import settled, watchdog
 

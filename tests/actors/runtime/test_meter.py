@@ -4,9 +4,8 @@ from __future__ import annotations
 
 import trio
 
-from muster._runtime.clock import WallClock
-from muster._runtime.meter import BOUNDS_S, Meter, Timings
-from muster._surface.binder import BIND_ATTEMPTS, BIND_TIMEOUT_S
+from muster._runtime.clock import BOUNDS_S, Meter, Timings, WallClock
+from muster._surface.allocation import BIND_ATTEMPTS, BIND_TIMEOUT_S
 from muster._surface.open import open_parts
 from muster._surface.scheduler import Scheduler
 

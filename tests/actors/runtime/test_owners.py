@@ -9,27 +9,39 @@ import trio
 from trio.testing import wait_all_tasks_blocked
 
 import muster
-from muster._runtime.mailbox import Mailbox
-from muster._runtime.owners import ApplicationOwner, GangOwner, Owner, QueueOwner, Survey
-from muster._runtime.pace import Pace
+from muster._runtime.clock import Pace
+from muster._runtime.owners import (
+    ApplicationOwner,
+    GangOwner,
+    Mailbox,
+    Owner,
+    QueueOwner,
+    SendSnapshot,
+)
 from muster.testing import Interleaving
 from muster_core.config import default_configuration
 from muster_core.events import AddApp, AddAsk, AddGang, AddNode, RemoveApp, RemoveGang
-from muster_core.gangs.definition import GangDefinition, GangFields
+from muster_core.gangs import GangDefinition, GangFields
+from muster_core.owners.app_messages import (
+    AddAsks,
+    AppReport,
+    Close,
+    CommitApp,
+    Dismiss,
+    Enlist,
+    Values,
+)
 from muster_core.owners.application import ApplicationMachine
-from muster_core.owners.gang import GangMachine
-from muster_core.owners.messages.asks import Allocation, AppIdentity, Origin
-from muster_core.owners.messages.from_applications import AppReport, Values
-from muster_core.owners.messages.gangs import (
+from muster_core.owners.asks import Allocation, AppIdentity, Origin
+from muster_core.owners.gang import (
     DefineGang,
+    GangMachine,
     GangReport,
     JoinGang,
     MemberKey,
     MoveMember,
 )
-from muster_core.owners.messages.queues import CommitQueue, Expect, QueueReport, Retire
-from muster_core.owners.messages.to_applications import AddAsks, Close, CommitApp, Dismiss, Enlist
-from muster_core.owners.queue import QueueMachine
+from muster_core.owners.queue import CommitQueue, Expect, QueueMachine, QueueReport, Retire
 from muster_core.resources import Resources
 from muster_core.snapshots import AppSnapshot, AskPlace, GangSnapshot, QueueSnapshot
 from muster_core.values.application_states import AppState
@@ -63,7 +75,7 @@ async def running(owner: ApplicationOwner | QueueOwner | GangOwner) -> AsyncGene
 
 async def survey(owner: ApplicationOwner) -> AppSnapshot:
     reply: Mailbox[AppSnapshot] = Mailbox()
-    owner.mailbox.put(Survey(reply))
+    owner.mailbox.put(SendSnapshot(reply))
     (snapshot,) = await reply.take_all()
     return snapshot
 
@@ -163,7 +175,7 @@ async def test_a_queue_reports_when_all_children_have_reported() -> None:
 
         (whole,) = await reports.take_all()
         reply: Mailbox[QueueSnapshot] = Mailbox()
-        owner.mailbox.put(Survey(reply))
+        owner.mailbox.put(SendSnapshot(reply))
         (snapshot,) = await reply.take_all()
 
     assert whole.apps == (report,)
@@ -217,7 +229,7 @@ async def test_a_gang_reports_when_it_is_asked_to() -> None:
 
         (report,) = await reports.take_all()
         reply: Mailbox[GangSnapshot] = Mailbox()
-        owner.mailbox.put(Survey(reply))
+        owner.mailbox.put(SendSnapshot(reply))
         (snapshot,) = await reply.take_all()
 
     assert (report.key, report.epoch, report.creation, report.gone) == (3, 4, 9, False)

@@ -14,14 +14,14 @@ import trio
 from typing_extensions import override
 
 import muster
-from muster._runtime import pace as pace_module
-from muster._runtime.clients.observers import Decisions, Filter, Lag, Observers
-from muster._runtime.pace import A_FEW, PIECE, PORTION, Pace, slices
+from muster._runtime import clock as pace_module
+from muster._runtime.clock import PIECE, PORTION, SMALL_PIECE, Pace, slices
+from muster._runtime.observers import Decisions, Filter, Lag, Observers
 from muster.testing import Recording
 from muster_core.decisions import Announced, Decision, Kind
 from muster_core.events import AddApp, AddAsk, AddNode, Event
 from muster_core.owners.application import ApplicationMachine
-from muster_core.owners.messages.asks import Ask as CoreAsk
+from muster_core.owners.asks import Ask as CoreAsk
 from muster_core.resources import Resources
 from muster_core.structures.steps import PART, SIZE, Steps
 from tests.actors.program import ONE, bound, watchdog
@@ -303,7 +303,9 @@ async def test_a_cancellation_does_not_stop_the_freeing(monkeypatch: pytest.Monk
 
 @pytest.mark.usefixtures("always_up")
 async def test_others_run_while_events_are_made_of_many_maps() -> None:
-    maps = [{"op": "add_app", "app": f"a{number}", "queue": "q"} for number in range(8 * A_FEW)]
+    maps = [
+        {"op": "add_app", "app": f"a{number}", "queue": "q"} for number in range(8 * SMALL_PIECE)
+    ]
     async with muster.open_scheduler() as scheduler:
         with pytest.raises(muster.EventError, match="not an event"):
             await scheduler.submit_many([*maps, "nothing"])  # type: ignore[list-item]

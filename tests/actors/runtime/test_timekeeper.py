@@ -10,8 +10,7 @@ import pytest
 import trio
 from trio.testing import MockClock, wait_all_tasks_blocked
 
-from muster._runtime.clock import TrioClock
-from muster._runtime.timekeeper import Timekeeper
+from muster._runtime.clock import Timekeeper, TrioClock
 from tests.actors.program import S
 from tests.actors.service import pass_time
 

@@ -8,8 +8,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Final, final
 
-from muster.service.access.minting import mint
-from muster.service.access.who import Role, Who
+from muster.service.access import Principal, Role, mint
 from tests.actors.serving.served import Served
 
 PATH: Final = "/api/v1/events"
@@ -34,13 +33,13 @@ partitions:
               - {name: higher, properties: {priority.limit: "2147483647"}}
 """
 WHO: Final = {
-    "root": Who("root", Role.ADMIN),
-    "ann": Who("ann-laptop", Role.SUBMITTER, "ann", ("staff", "dev")),
-    "bob": Who("bob", Role.SUBMITTER, "bob"),
-    "eve": Who("eve", Role.SUBMITTER, "eve"),
-    "hal": Who("hal", Role.SUBMITTER, "hal", ("heads",)),
-    "zoe": Who("zoe", Role.SUBMITTER, "zoe"),
-    "reader": Who("reader", Role.READER),
+    "root": Principal("root", Role.ADMIN),
+    "ann": Principal("ann-laptop", Role.SUBMITTER, "ann", ("staff", "dev")),
+    "bob": Principal("bob", Role.SUBMITTER, "bob"),
+    "eve": Principal("eve", Role.SUBMITTER, "eve"),
+    "hal": Principal("hal", Role.SUBMITTER, "hal", ("heads",)),
+    "zoe": Principal("zoe", Role.SUBMITTER, "zoe"),
+    "reader": Principal("reader", Role.READER),
 }
 Event = dict[str, object]
 

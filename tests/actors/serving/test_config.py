@@ -11,7 +11,7 @@ import pytest
 import yaml
 
 from muster.config_files import parse_configuration
-from muster.service.input.looking_back import DAY, GoneError, compared
+from muster.service.input.dry_runs import DAY, ClientGoneError, compare_history
 from tests.actors.serving.served import CONFIG, Served
 
 PATH = "/api/v1/config"
@@ -207,9 +207,9 @@ def test_a_comparison_ends_when_nobody_waits_for_it(tmp_path: Path) -> None:
         pass
     gone, new = Flag(), parse_configuration(NEW)
     now_us = 4_000_000_000_000_000
-    assert compared(state, DAY, now_us, new, gone)["same"] is False
+    assert compare_history(state, DAY, now_us, new, gone)["same"] is False
 
     gone.set()
 
-    with pytest.raises(GoneError):
-        compared(state, DAY, now_us, new, gone)
+    with pytest.raises(ClientGoneError):
+        compare_history(state, DAY, now_us, new, gone)

@@ -9,10 +9,10 @@ import pytest
 import schemathesis
 from starlette.routing import Route
 
-from muster.service.app import ENDPOINTS, make_app
-from muster.service.endpoints.document import document_of, operation_id_of, path_of
-from muster.service.page.site import PAGES
-from muster.service.problems import PROBLEM_JSON
+from muster.service.endpoints.openapi import document_of, operation_id_of, path_of
+from muster.service.page.site import ALL_PAGES
+from muster.service.payloads import PROBLEM_JSON
+from muster.service.serve import ENDPOINTS, make_app
 from muster.service.state import Service
 
 _HEALTH = {"get_healthz", "get_readyz"}
@@ -44,7 +44,7 @@ def described(document: dict[str, Any]) -> set[tuple[str, str]]:
 
 def test_every_route_is_described_and_the_other_way_round() -> None:
     ours = {one for one in routes() if not one[1].startswith(("/ws/", "/debug/"))}
-    of_page = {(one.method, one.path.replace(":path}", "}")) for one in PAGES}
+    of_page = {(one.method, one.path.replace(":path}", "}")) for one in ALL_PAGES}
 
     assert described(document_of(ENDPOINTS, secured=True)) == ours - of_page
     assert of_page < ours

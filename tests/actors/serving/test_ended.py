@@ -9,7 +9,7 @@ from typing import Any
 import httpx
 import pytest
 
-from muster.service.ledger.lives import KEPT
+from muster.service.ledger.records import KEPT
 from tests.actors.cli.helpers import run
 from tests.actors.serving.here import Here
 from tests.actors.serving.served import Served, until as patiently

@@ -17,12 +17,11 @@ import pytest
 from starlette.routing import BaseRoute, Mount, Route
 from typing_extensions import override
 
-from muster.service.access.who import Role
-from muster.service.app import ENDPOINTS, make_app
-from muster.service.page.site import PAGES
-from muster.service.problems import PROBLEM_JSON
-from muster.service.yunikorn.app import PATHS, YuniKorn
-from muster.service.yunikorn.site import make_site
+from muster.service.access import Role
+from muster.service.page.site import ALL_PAGES
+from muster.service.payloads import PROBLEM_JSON
+from muster.service.serve import ENDPOINTS, make_app
+from muster.service.yunikorn.app import PATHS, YuniKorn, make_site
 from tests.actors.serving.served import Served
 from tests.actors.serving.test_tokens import SECRETS, bearer, line_of
 
@@ -31,9 +30,9 @@ METHODS: Final = ("GET", "HEAD", "POST", "PUT", "PATCH", "DELETE", "OPTIONS", "N
 UI: Final = "/{path}"
 LEAST: Final = {
     **{(one.method, one.path): one.role for one in ENDPOINTS},
-    **{(one.method, one.path): one.role for one in PAGES},
+    **{(one.method, one.path): one.role for one in ALL_PAGES},
 }
-OF_PAGE: Final = {one.path for one in PAGES}
+OF_PAGE: Final = {one.path for one in ALL_PAGES}
 
 
 @attrs.frozen

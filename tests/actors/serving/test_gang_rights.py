@@ -13,8 +13,7 @@ import attrs
 import pytest
 import yaml
 
-from muster.service.access.minting import append, mint
-from muster.service.access.who import Role, Who
+from muster.service.access import Principal, Role, append, mint
 from tests.actors.serving.people import (
     KOORDINATOR,
     Event,
@@ -411,7 +410,7 @@ def test_the_namespace_of_a_user_who_comes(tmp_path: Path) -> None:
     # INPUT-23, ACCESS-4
     with people_of(tmp_path) as people:
         people.made(gang_of("carl/first"), who="bob")
-        _, token = mint(Who("carl", Role.READER, "carl"))
+        _, token = mint(Principal("carl", Role.READER, "carl"))
         append(tmp_path / "tokens", token)
         people.served.process.send_signal(signal.SIGHUP)
         people.served.line("tokens: read again: in force")

@@ -16,8 +16,8 @@ import pytest
 from httpx import Response
 
 from muster._runtime.requests import RequestKey
-from muster.service.input.repeats import Repeats
-from muster.service.problems import Problem
+from muster.service.input.submission import IdempotencyKeys
+from muster.service.payloads import Problem
 from muster.store import StateReader
 from tests.actors.serving.served import PATIENCE_S, Served
 
@@ -103,7 +103,7 @@ def test_a_key_is_short_and_printable(served: Served, key: str) -> None:
 
 def test_a_key_whose_request_is_under_way_is_told_to_come_again() -> None:
     # INPUT-7
-    repeats = Repeats(None)
+    repeats = IdempotencyKeys(None)
     request = RequestKey("ann", "k", b"digest")
 
     with repeats.under_way(request):

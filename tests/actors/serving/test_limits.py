@@ -10,9 +10,9 @@ from pathlib import Path
 
 import pytest
 
-from muster.service.limits.counting import NAMES, Slots, Usage
+from muster.service.limits import NAMES, Slots, Usage
 from muster.service.options import Limits
-from muster.service.problems import Problem
+from muster.service.payloads import Problem
 from tests.actors.serving.raw import Raw
 from tests.actors.serving.served import PATIENCE_S, Served, until
 

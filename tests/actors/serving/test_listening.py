@@ -15,9 +15,9 @@ import httpx
 import pytest
 import trustme
 
-from muster.service.front.addresses import Address, ListenError
 from muster.service.options import ServeOptions
-from muster.service.running.combinations import problems_of
+from muster.service.server.addresses import Address, ListenError
+from muster.service.startup_checks import problems_of
 from tests.actors.serving.raw import Raw
 from tests.actors.serving.served import PATIENCE_S, Served
 

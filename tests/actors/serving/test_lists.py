@@ -11,7 +11,7 @@ from urllib.parse import quote
 
 import pytest
 
-from muster.explain._maps import explanation_map
+from muster.explain._output import explanation_map
 from tests.actors.reserving import reserved
 from tests.actors.serving.here import Here
 from tests.actors.serving.truth import PLACES, Item, Truth, fill, same

@@ -16,7 +16,7 @@ import httpx
 import pytest
 
 from muster.service.options import ServeOptions
-from muster.service.running.combinations import problems_of
+from muster.service.startup_checks import problems_of
 from tests.actors.serving.served import PATIENCE_S, Served
 from tests.actors.serving.test_listening import refused
 from tests.actors.serving.working import QUEUES, as_user, job, node, running_commands, submit

@@ -14,7 +14,7 @@ import pytest
 
 from muster.service.local import keeper
 from muster.service.local.cgroups import LEAF, Cgroups, NoCgroupsError, own_cgroup
-from muster.service.local.jobs import Order, Result, record
+from muster.service.local.jobs import CommandResult, JobSpec, record
 from tests.actors.serving.served import Served
 from tests.actors.serving.test_local import runs
 from tests.actors.serving.test_local_keeper import begun
@@ -73,12 +73,12 @@ def begin(served: Served, folder: Path) -> Path:
     return cgroup_of(left(folder))
 
 
-def ordered(folder: Path, command: str, cgroup: Path) -> Order:
+def ordered(folder: Path, command: str, cgroup: Path) -> JobSpec:
     about: dict[str, object] = {"app": "a", "ask": "k", "number": 1, "attempt": 1}
     shell = ("/bin/sh", "-c", command)
     log, told = folder / "1.log", folder / "1.json"
     env, where = dict(os.environ), str(folder)
-    return Order(shell, env, where, None, about, log, 10_000, told, 0.3, cgroup)
+    return JobSpec(shell, env, where, None, about, log, 10_000, told, 0.3, cgroup)
 
 
 def left(folder: Path) -> int:
@@ -442,5 +442,5 @@ def test_out_of_memory(tmp_path: Path, command: str, failure: str | None) -> Non
 
 def test_failures_without_a_lack_of_memory() -> None:
     # LOCAL-3
-    assert Result(3).failure == "exit status 3"
-    assert Result(None, signal.SIGTERM).failure == "killed by signal SIGTERM"
+    assert CommandResult(3).failure == "exit status 3"
+    assert CommandResult(None, signal.SIGTERM).failure == "killed by signal SIGTERM"

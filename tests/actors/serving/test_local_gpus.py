@@ -14,7 +14,7 @@ from typing import Any
 import pytest
 import trio
 
-from muster.service.local.gpus import Gpus, find_gpus, variables
+from muster.service.local.machine import Gpus, find_gpus, variables
 from muster_core.values.devices import DeviceStock
 from tests.actors.serving.served import PATIENCE_S, Served
 from tests.actors.serving.working import (

@@ -14,7 +14,7 @@ from typing import Any
 import pytest
 
 from muster.service.local import keeper
-from muster.service.local.jobs import Job, Order, Result, jobs_in, record
+from muster.service.local.jobs import CommandResult, Job, JobSpec, jobs_in, record
 from tests.actors.serving.served import PATIENCE_S
 from tests.actors.serving.working import patiently
 
@@ -27,7 +27,7 @@ def recorded(folder: Path, command: str, number: int = 1) -> Job:
     about: dict[str, object] = {"app": "a", "ask": "k", "number": number, "attempt": 1}
     shell = ("/bin/sh", "-c", command)
     log, told = folder / "1.log", folder / "1.json"
-    order = Order(shell, dict(os.environ), str(folder), None, about, log, 10_000, told, 0.3)
+    order = JobSpec(shell, dict(os.environ), str(folder), None, about, log, 10_000, told, 0.3)
     return record(folder / "jobs", order)
 
 
@@ -42,13 +42,13 @@ def begun(job: Job) -> dict[str, Any]:
 @pytest.mark.parametrize(
     ("command", "result"),
     [
-        ("exit 0", Result(0)),
-        ("exit 9", Result(9)),
-        ("kill -ABRT $$", Result(None, signal.SIGABRT)),
-        ("trap '' TERM; sleep 60 & exit 2", Result(2)),
+        ("exit 0", CommandResult(0)),
+        ("exit 9", CommandResult(9)),
+        ("kill -ABRT $$", CommandResult(None, signal.SIGABRT)),
+        ("trap '' TERM; sleep 60 & exit 2", CommandResult(2)),
     ],
 )
-def test_how_a_command_ended(tmp_path: Path, command: str, result: Result) -> None:
+def test_how_a_command_ended(tmp_path: Path, command: str, result: CommandResult) -> None:
     job = recorded(tmp_path, command)
     assert begun(job) == {}
     patiently(job.claim)

@@ -8,14 +8,14 @@ from pathlib import Path
 import pytest
 from hypothesis import given, strategies as st
 
-from muster.service.local.logs import Logs, safe
+from muster.service.local.output import OutputFiles, folder_name
 
 # LOCAL-5
 
 
 @given(st.lists(st.text(min_size=1), unique=True, min_size=2))
 def test_the_names_of_folders_are_safe(names: list[str]) -> None:
-    folders = [safe(name) for name in names]
+    folders = [folder_name(name) for name in names]
 
     assert len(set(folders)) == len(names)
     for folder in folders:
@@ -27,12 +27,12 @@ def test_the_names_of_folders_are_safe(names: list[str]) -> None:
 def test_long_names_do_not_meet() -> None:
     names = ["l" * 300, "l" * 301, "%~" + "l" * 300, "\u65e5" * 100, "\u65e5" * 101]
 
-    assert len({safe(name) for name in names}) == len(names)
+    assert len({folder_name(name) for name in names}) == len(names)
 
 
 @pytest.mark.parametrize("ask", ["..", ".", "worker-0", "a b", "\u65e5" * 100])
 def test_starts_are_counted(tmp_path: Path, ask: str) -> None:
-    logs = Logs(tmp_path / "logs")
+    logs = OutputFiles(tmp_path / "logs")
     assert logs.attempts("..", ask) == []
     made = [logs.begin("..", ask) for _ in range(3)]
 
@@ -43,7 +43,7 @@ def test_starts_are_counted(tmp_path: Path, ask: str) -> None:
 
 def test_what_ended_long_ago_is_removed(tmp_path: Path) -> None:
     # LOCAL-6
-    logs = Logs(tmp_path)
+    logs = OutputFiles(tmp_path)
     for ask, ended_us in (("old", 10), ("new", 30), ("runs", None)):
         made = logs.begin("a", ask)
         about = {"started_us": 1} if ended_us is None else {"started_us": 1, "ended_us": ended_us}

@@ -10,8 +10,8 @@ from pathlib import Path
 
 import pytest
 
-from muster.service.access.who import Role
-from muster.service.local.environment import RunAsError, identities
+from muster.service.access import Role
+from muster.service.local.binder import RunAsError, identities
 from tests.actors.serving.served import Served
 from tests.actors.serving.test_tokens import SECRETS, line_of
 from tests.actors.serving.working import (

@@ -10,8 +10,7 @@ import threading
 import pytest
 from typing_extensions import override
 
-from muster.service.logs.lines import JsonLines, TextLines
-from muster.service.logs.writing import LogWriter
+from muster.service.logs import JsonLines, LogWriter, TextLines
 
 
 def record(message: str, *arguments: object, **fields: object) -> logging.LogRecord:

@@ -17,10 +17,10 @@ from prometheus_client.parser import text_string_to_metric_families as read_plai
 from trio.testing import MockClock
 
 from docs.rules import PROJECT
-from muster.service.metrics.census import EVERY_S, ReasonCensus
-from muster.service.metrics.table import METRICS
+from muster.service.metrics.collectors import EVERY_S, ReasonCensus
+from muster.service.metrics.families import METRICS
 from muster_core.coordinator.coordinator import CoordinatorMachine
-from muster_core.coordinator.plain import PlainScheduler
+from muster_core.coordinator.plain_scheduler import PlainScheduler
 from muster_core.structures.steps import Steps, all_at_once
 from tests.actors.serving.served import CONFIG, Served, until
 

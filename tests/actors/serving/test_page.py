@@ -11,8 +11,8 @@ from typing import Final
 import httpx
 import pytest
 
-from muster.service.access.who import Role
-from muster.service.page.pace import PAUSE, pause_ms
+from muster.service.access import Role
+from muster.service.page.site import PAUSE, pause_ms
 from tests.actors.serving.served import Served
 from tests.actors.serving.test_tokens import SECRETS, line_of
 

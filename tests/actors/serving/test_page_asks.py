@@ -12,9 +12,9 @@ from typing import Final
 import httpx
 import pytest
 
-from muster.figures.words import REASONS
-from muster.service.access.who import Role
-from muster.service.page.rendering import sentence
+from muster.figures.text import REASONS
+from muster.service.access import Role
+from muster.service.page.renderer import sentence
 from muster_core.reasons import Code
 from tests.actors.serving.here import Here
 from tests.actors.serving.served import Served, until

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from muster.service.page.naming import ask_name, name_of
+from muster.service.page.renderer import ask_name, name_of
 
 
 # PAGE-71

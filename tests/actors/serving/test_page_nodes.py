@@ -12,7 +12,7 @@ from typing import Any, Final
 import httpx
 import pytest
 
-from muster.service.access.who import Role
+from muster.service.access import Role
 from tests.actors.serving.served import Served
 from tests.actors.serving.test_page import log_in
 from tests.actors.serving.test_page_queues import row_of, text_of

@@ -13,7 +13,7 @@ from urllib.parse import parse_qs, unquote, urlencode, urlsplit
 
 import pytest
 
-from muster.service.reading.looking import as_iso
+from muster.service.queries.reader import as_iso
 from muster.store import StateReader
 from tests.actors.serving.served import Served, until
 from tests.actors.serving.test_page import proof

@@ -5,7 +5,7 @@ from __future__ import annotations
 from hypothesis import example, given, strategies as st
 
 from muster.feeds import Raw, RawEvent, Refused, parse
-from muster.service.input.plain import PlainEvents
+from muster.service.input.events import PlainEvents
 
 NAMES = st.sampled_from(["a", "b", "", "a/b", "ä", 7, None, True])
 AMOUNTS = st.sampled_from([0, 1, 1.0, True, 2.5, -1, "1", "1Gi", "500m", "much", "", None, 2**70])

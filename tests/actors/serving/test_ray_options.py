@@ -10,7 +10,7 @@ import attrs
 import pytest
 
 from muster.service.options import LocalOptions, RayOptions, ServeOptions
-from muster.service.running.combinations import problems_of
+from muster.service.startup_checks import problems_of
 
 RAY = ServeOptions(run="ray")
 TOKENS = Path("tokens")

@@ -8,7 +8,7 @@ from typing import Final
 
 import pytest
 
-from muster.feeds._ops import OPS
+from muster.feeds._operations import OPS
 from tests.actors.serving.people import (
     PATH,
     Event,

@@ -10,13 +10,13 @@ from random import Random
 
 import pytest
 
+from muster.service.ask_index import AskIndex
 from muster.service.ledger.ledger import Ledger
-from muster.service.reading.looking import Looking
-from muster.service.reading.selecting import AskFilter, select_asks
-from muster.service.roll import Roll
-from muster_core.coordinator.plain import PlainScheduler
+from muster.service.queries.ask_search import AskFilter, select_asks
+from muster.service.queries.reader import ReadContext
+from muster_core.coordinator.plain_scheduler import PlainScheduler
 from muster_core.events import AddApp, AddAsk, AddGang, AddNode, BindFailed, Event, RemoveAsk
-from muster_core.gangs.definition import GangFields
+from muster_core.gangs import GangFields
 from muster_core.reasons import Code
 from muster_core.resources import Resources
 from muster_core.snapshots import AskPlace
@@ -47,7 +47,7 @@ class Many:
     """
 
     def __init__(self, apps: int, each: int) -> None:
-        self.scheduler, self.roll = PlainScheduler(CONFIG), Roll()
+        self.scheduler, self.roll = PlainScheduler(CONFIG), AskIndex()
         self.chance = Random(apps)
         self.submit([AddNode(f"n{number}", vcore(16)) for number in range(60)])
         self.submit(
@@ -88,7 +88,7 @@ class Many:
 
     def select(self, wanted: AskFilter, most: int) -> list[tuple[str, str]]:
         """Return the asks that a filter gives, page by page."""
-        looking = Looking(self.scheduler.machine, Ledger(), self.roll)
+        looking = ReadContext(self.scheduler.machine, Ledger(), self.roll)
         found: list[tuple[str, str]] = []
         place: tuple[int, int] | None = None
         while True:

@@ -14,9 +14,16 @@ from typing import Final
 
 import pytest
 
-from muster.service.access.minting import append, mint
-from muster.service.access.tokens import TokensError, parse_tokens, read_tokens, who_of
-from muster.service.access.who import Role, Who
+from muster.service.access import (
+    Principal,
+    Role,
+    TokensError,
+    append,
+    mint,
+    parse_tokens,
+    principal_of,
+    read_tokens,
+)
 from tests.actors.serving.raw import Raw
 from tests.actors.serving.served import CONFIG, PATIENCE_S, Served
 
@@ -43,8 +50,8 @@ def test_a_line_says_who_somebody_is() -> None:
     tokens = parse_tokens(["ci submitter sue dev,ops " + DIGEST, "a admin - - " + "1" * 64], "t")
 
     assert [one.who for one in tokens.tokens] == [
-        Who("ci", Role.SUBMITTER, "sue", ("dev", "ops")),
-        Who("a", Role.ADMIN),
+        Principal("ci", Role.SUBMITTER, "sue", ("dev", "ops")),
+        Principal("a", Role.ADMIN),
     ]
     assert tokens.tokens[0].line() == "ci submitter sue dev,ops " + DIGEST
     assert tokens.tokens[1].line() == "a admin - - " + "1" * 64
@@ -97,7 +104,7 @@ def test_a_token_is_added_to_a_file(tmp_path: Path) -> None:
     path = tmp_path / "tokens"
     path.write_text("# first", encoding="utf-8")
     path.chmod(0o644)
-    secret, token = mint(who_of("ci", "submitter", "sue", ("dev",)))
+    secret, token = mint(principal_of("ci", "submitter", "sue", ("dev",)))
     append(path, token)
 
     assert path.read_text(encoding="utf-8") == f"# first\n{token.line()}\n"
@@ -108,24 +115,24 @@ def test_a_token_is_added_to_a_file(tmp_path: Path) -> None:
 
 def test_a_name_is_there_already(tmp_path: Path) -> None:
     path = tmp_path / "tokens"
-    append(path, mint(Who("ci", Role.READER))[1])
+    append(path, mint(Principal("ci", Role.READER))[1])
     before = path.read_bytes()
     with pytest.raises(TokensError, match="name: 'ci' is there already"):
-        append(path, mint(Who("ci", Role.READER))[1])
+        append(path, mint(Principal("ci", Role.READER))[1])
     assert path.read_bytes() == before
 
 
 def test_many_at_the_same_time_lose_nothing(tmp_path: Path) -> None:
     path = tmp_path / "tokens"
     with ThreadPoolExecutor(8) as pool:
-        tokens = [mint(Who(f"n{n}", Role.READER))[1] for n in range(40)]
+        tokens = [mint(Principal(f"n{n}", Role.READER))[1] for n in range(40)]
         list(pool.map(append, [path] * 40, tokens))
     assert sorted(read_tokens(path).names()) == sorted(f"n{n}" for n in range(40))
 
 
 def test_a_link_stays_a_link(tmp_path: Path) -> None:
     (tmp_path / "link").symlink_to(tmp_path / "tokens")
-    append(tmp_path / "link", mint(Who("ci", Role.READER))[1])
+    append(tmp_path / "link", mint(Principal("ci", Role.READER))[1])
     assert (tmp_path / "link").is_symlink()
     assert [*read_tokens(tmp_path / "tokens").names()] == ["ci"]
 
@@ -142,7 +149,7 @@ def test_the_command_prints_a_token_once(tmp_path: Path) -> None:
     )
 
     assert (made.returncode, made.stderr) == (0, "")
-    assert read_tokens(path).holder(made.stdout.strip().encode()) == Who(
+    assert read_tokens(path).holder(made.stdout.strip().encode()) == Principal(
         "ci", Role.SUBMITTER, "sue", ("a", "b")
     )
     assert made.stdout.strip() not in path.read_text(encoding="utf-8")
@@ -161,7 +168,7 @@ def test_the_command_without_a_file_gives_the_line() -> None:
     made = run("ci", "--role", "reader")
     line = made.stderr.partition("tokens: ")[2]
     tokens = parse_tokens([line], "")
-    assert tokens.holder(made.stdout.strip().encode()) == Who("ci", Role.READER)
+    assert tokens.holder(made.stdout.strip().encode()) == Principal("ci", Role.READER)
 
 
 # ACCESS-3: requests with and without

@@ -15,7 +15,7 @@ from typing import Any, cast
 import pytest
 
 from muster.explain import explain
-from muster.explain._maps import explanation_map, passed_map, reason_map, remedy_map
+from muster.explain._output import explanation_map, passed_map, reason_map, remedy_map
 from muster.feeds import read_feed
 from tests.actors.reserving import LATER, reserved
 from tests.actors.serving.here import Here

@@ -11,7 +11,7 @@ from typing import Any, Final, final
 import attrs
 
 from muster.feeds import Expect, Refused, Settle, read_feed
-from muster_core.coordinator.plain import PlainScheduler
+from muster_core.coordinator.plain_scheduler import PlainScheduler
 from muster_core.decisions import seconds
 from muster_core.events import Event
 from muster_core.snapshots import AppSnapshot, AskSnapshot, GangSnapshot, Snapshot

@@ -6,7 +6,7 @@ import pytest
 
 from muster import EventError, Resources
 from muster.slurm import DEFAULT_RESOURCES
-from muster.slurm._texts.amounts import Amounts, Share
+from muster.slurm._nodes import Amounts, Share
 
 MIB = 2**20
 AMOUNTS = Amounts(DEFAULT_RESOURCES, counts_memory=True)

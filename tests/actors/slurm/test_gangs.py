@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-import pytest
-
-import muster
 from muster import Reason
 from tests.actors.slurm.conftest import FakeSlurm
 from tests.actors.slurm.test_binder import opened
+import muster
+import pytest
+
 
 pytestmark = pytest.mark.usefixtures("watchdog")
 
@@ -132,8 +132,8 @@ def signals(fake: FakeSlurm) -> int:
 async def test_silence_does_not_end_the_others_of_a_gang(
     fake: FakeSlurm, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("muster.slurm._endings._KILL_AGAIN_S", 0.25)
-    monkeypatch.setattr("muster.slurm._endings._TERM_AGAIN_S", 0.01)
+    monkeypatch.setattr("muster.slurm._jobs._KILL_AGAIN_S", 0.25)
+    monkeypatch.setattr("muster.slurm._jobs._TERM_AGAIN_S", 0.01)
     async with opened(grace_period=0) as scheduler:
         fake.set(deaf=True)
         held = await running(fake, scheduler)

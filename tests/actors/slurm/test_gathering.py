@@ -9,24 +9,24 @@ import trio
 from trio.testing import MockClock
 
 from muster.slurm import Command, JobLostError
-from muster.slurm._batch import Batch
-from muster.slurm._gathering import Gathering
-from muster.slurm._texts.amounts import Share
-from muster.slurm._texts.script import Work
+from muster.slurm._binder import GangMeetings
+from muster.slurm._jobs import BatchJob
+from muster.slurm._nodes import Share
+from muster.slurm._sbatch import MemberWork
 
-BATCH = cast("Batch", object())
+BATCH = cast("BatchJob", object())
 """What is submitted; nothing here looks at it."""
 
 
-def work(number: int) -> Work:
-    return Work(number, "n1", Share(1, None), Command("true"), {}, 1.0)
+def work(number: int) -> MemberWork:
+    return MemberWork(number, "n1", Share(1, None), Command("true"), {}, 1.0)
 
 
 class Members:
     """The members of a step of three, and what becomes of them."""
 
     def __init__(self) -> None:
-        self.gathering = Gathering()
+        self.gathering = GangMeetings()
         #: Whether an earlier run of a member is still ending.
         self.earlier = False
         self.submitted: list[tuple[int, ...]] = []
@@ -34,11 +34,11 @@ class Members:
         self.lost: list[int] = []
 
     async def join(self, number: int) -> None:
-        def submit(works: tuple[Work, ...]) -> Batch:
+        def submit(works: tuple[MemberWork, ...]) -> BatchJob:
             self.submitted.append(tuple(work.number for work in works))
             return BATCH
 
-        async def prepare() -> Work:
+        async def prepare() -> MemberWork:
             return work(number)
 
         try:
@@ -162,7 +162,7 @@ async def test_one_that_cannot_say_what_it_runs_lets_nobody_wait(
 ) -> None:
     members = Members()
 
-    async def fail() -> Work:
+    async def fail() -> MemberWork:
         raise ValueError("no command")
 
     async def bad() -> None:

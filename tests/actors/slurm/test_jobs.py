@@ -8,12 +8,12 @@ from pathlib import Path
 import pytest
 
 from muster.slurm import SilentError, SlurmError
-from muster.slurm._texts.jobs import Job, Phase, phase_of, read_jobs
+from muster.slurm._commands import JobPhase, JobRecord, phase_of, read_jobs
 
 RECORDED = Path(__file__).parent / "recorded"
 
 
-def recorded() -> dict[int, Job]:
+def recorded() -> dict[int, JobRecord]:
     return read_jobs((RECORDED / "squeue-22.05.8.json").read_text("utf-8"))
 
 
@@ -104,10 +104,10 @@ def test_forms_of_later_versions() -> None:
     }
     jobs = read_jobs(json.dumps(later))
     assert {one: (job.phase, job.state, job.status) for one, job in jobs.items()} == {
-        17: (Phase.WAITING, "RUNNING", None),
-        18: (Phase.ENDED, "FAILED", 3),
-        19: (Phase.ENDED, "CANCELLED", -15),
-        20: (Phase.ENDING, "CANCELLED", None),
+        17: (JobPhase.WAITING, "RUNNING", None),
+        18: (JobPhase.ENDED, "FAILED", 3),
+        19: (JobPhase.ENDED, "CANCELLED", -15),
+        20: (JobPhase.ENDING, "CANCELLED", None),
     }
     assert [job.comment for job in jobs.values()] == ["muster:a/x/1", "muster:a/x/2", "", ""]
     assert (jobs[17].user, jobs[18].user) == (None, 1000)
@@ -117,22 +117,22 @@ def test_forms_of_later_versions() -> None:
 @pytest.mark.parametrize(
     ("states", "phase"),
     [
-        (("PENDING",), Phase.WAITING),
-        (("CONFIGURING",), Phase.WAITING),
-        (("RUNNING",), Phase.RUNNING),
-        (("SUSPENDED",), Phase.RUNNING),
-        (("COMPLETING",), Phase.ENDING),
-        (("COMPLETED",), Phase.ENDED),
-        (("FAILED",), Phase.ENDED),
-        (("TIMEOUT",), Phase.ENDED),
-        (("NODE_FAIL",), Phase.ENDED),
-        (("BOOT_FAIL",), Phase.ENDED),
-        (("PREEMPTED",), Phase.ENDED),
-        (("CANCELLED",), Phase.ENDED),
-        (("OUT_OF_MEMORY",), Phase.ENDED),
-        (("SOMETHING_NEW",), Phase.UNKNOWN),
-        ((), Phase.UNKNOWN),
+        (("PENDING",), JobPhase.WAITING),
+        (("CONFIGURING",), JobPhase.WAITING),
+        (("RUNNING",), JobPhase.RUNNING),
+        (("SUSPENDED",), JobPhase.RUNNING),
+        (("COMPLETING",), JobPhase.ENDING),
+        (("COMPLETED",), JobPhase.ENDED),
+        (("FAILED",), JobPhase.ENDED),
+        (("TIMEOUT",), JobPhase.ENDED),
+        (("NODE_FAIL",), JobPhase.ENDED),
+        (("BOOT_FAIL",), JobPhase.ENDED),
+        (("PREEMPTED",), JobPhase.ENDED),
+        (("CANCELLED",), JobPhase.ENDED),
+        (("OUT_OF_MEMORY",), JobPhase.ENDED),
+        (("SOMETHING_NEW",), JobPhase.UNKNOWN),
+        ((), JobPhase.UNKNOWN),
     ],
 )
-def test_phases(states: tuple[str, ...], phase: Phase) -> None:
+def test_phases(states: tuple[str, ...], phase: JobPhase) -> None:
     assert phase_of(states) is phase

@@ -7,15 +7,14 @@ from pathlib import Path
 import pytest
 
 from muster.slurm import DEFAULT_RESOURCES, SlurmError
-from muster.slurm._texts.amounts import Amounts
-from muster.slurm._texts.nodes import Node, fields_of, read_nodes, wanted_nodes
+from muster.slurm._nodes import Amounts, SlurmNode, fields_of, node_specs, read_nodes
 
 RECORDED = (Path(__file__).parent / "recorded" / "nodes-22.05.8.txt").read_text("utf-8")
 AMOUNTS = Amounts(DEFAULT_RESOURCES, counts_memory=True)
 MIB = 2**20
 
 
-def a_node(more: str) -> Node:
+def a_node(more: str) -> SlurmNode:
     (node,) = read_nodes(f"NodeName=n9 CPUTot=8 RealMemory=1000 Partitions=p {more}")
     return node
 
@@ -39,7 +38,7 @@ def test_no_nodes_are_no_answer(printed: str) -> None:
 
 
 def test_drained_node_is_closed_and_one_that_is_down_is_gone() -> None:
-    wanted = wanted_nodes(read_nodes(RECORDED), "muster", None, AMOUNTS)
+    wanted = node_specs(read_nodes(RECORDED), "muster", None, AMOUNTS)
     assert {name: (node.is_closed, dict(node.attributes)) for name, node in wanted.items()} == {
         "n1": (
             True,
@@ -56,9 +55,9 @@ def test_drained_node_is_closed_and_one_that_is_down_is_gone() -> None:
 
 def test_only_nodes_of_the_partition_and_the_reservation() -> None:
     nodes = read_nodes(RECORDED.replace("State=DOWN+NOT_RESPONDING", "State=IDLE"))
-    assert list(wanted_nodes(nodes, "muster", None, AMOUNTS)) == ["n1", "n2", "n3"]
-    assert list(wanted_nodes(nodes, "other", None, AMOUNTS)) == ["n1", "n2"]
-    assert list(wanted_nodes(nodes, "muster", frozenset({"n2"}), AMOUNTS)) == ["n2"]
+    assert list(node_specs(nodes, "muster", None, AMOUNTS)) == ["n1", "n2", "n3"]
+    assert list(node_specs(nodes, "other", None, AMOUNTS)) == ["n1", "n2"]
+    assert list(node_specs(nodes, "muster", frozenset({"n2"}), AMOUNTS)) == ["n2"]
 
 
 @pytest.mark.parametrize(

@@ -13,10 +13,8 @@ from pathlib import Path
 import pytest
 
 from muster.slurm import Command
-from muster.slurm._texts.amounts import Share
-from muster.slurm._texts.orders import Order, Site
-from muster.slurm._texts.script import Work, script_of
-from muster.slurm._texts.tags import Tag
+from muster.slurm._nodes import Share
+from muster.slurm._sbatch import JobSpec, JobTag, MemberWork, SubmitOptions, script_of
 
 pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="Slurm's nodes run Linux")
 
@@ -31,9 +29,9 @@ HESITATING = ("sh", "-c", 'wait() { sleep 0.2; command wait "$@"; }; . "$0"')
 """A shell that hesitates before it waits."""
 
 
-def work(command: Command, grace_s: float = 10.0) -> Work:
+def work(command: Command, grace_s: float = 10.0) -> MemberWork:
     env = {"MUSTER_RUN": "a/x/1"}
-    return Work(1, "n1", Share(1, None), command, env, grace_s)
+    return MemberWork(1, "n1", Share(1, None), command, env, grace_s)
 
 
 @pytest.fixture
@@ -226,16 +224,16 @@ def test_result_is_kept_unless_somebody_has_ended_the_command(
 
 # What is submitted
 
-SITE = Site("p", None, ("--account=x",), None)
+SITE = SubmitOptions("p", None, ("--account=x",), None)
 
 
-def an_order(*placed: tuple[str, Share]) -> Order:
+def an_order(*placed: tuple[str, Share]) -> JobSpec:
     works = tuple(
-        Work(number, node, share, Command("true"), {}, 1.0)
+        MemberWork(number, node, share, Command("true"), {}, 1.0)
         for number, (node, share) in enumerate(placed, 5)
     )
     ask = "x" if len(works) == 1 else None
-    return Order(Tag("muster", "a", ask, tuple(work.number for work in works)), works)
+    return JobSpec(JobTag("muster", "a", ask, tuple(work.number for work in works)), works)
 
 
 def test_job_of_an_ask() -> None:
@@ -286,7 +284,7 @@ def test_gang_whose_nodes_give_different_amounts_has_a_component_for_each_node()
 
 
 def test_gang_is_a_component_for_each_node_where_the_site_says_so() -> None:
-    apart = Site("p", "r", (), None, has_components=True)
+    apart = SubmitOptions("p", "r", (), None, has_components=True)
     assert ":" in an_order(("n1", Share(1, 10)), ("n2", Share(1, 10))).command(apart)
     alone = an_order(("n1", Share(1, 10)), ("n1", Share(1, 10))).command(apart)
     assert ":" not in alone

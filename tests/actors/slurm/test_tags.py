@@ -6,21 +6,21 @@ import pytest
 from hypothesis import given, strategies as st
 
 from muster import EventError
-from muster.slurm._texts.tags import Comment, Tag, read_comment
+from muster.slurm._sbatch import JobComment, JobTag, read_comment
 
 
 def test_comment_of_a_job() -> None:
-    tag = Tag("muster", "a b", "x%1", (17,))
+    tag = JobTag("muster", "a b", "x%1", (17,))
     assert tag.text == "muster:a%20b/x%251/17"
     assert tag.job_name == "muster:a%20b/x%251"
-    assert read_comment(tag.text) == Comment(tag, {})
+    assert read_comment(tag.text) == JobComment(tag, {})
 
 
 def test_comment_of_a_gang() -> None:
-    tag = Tag("muster", "default/ring", None, (3, 4, 5, 9))
+    tag = JobTag("muster", "default/ring", None, (3, 4, 5, 9))
     assert tag.text == "muster:default%2Fring/*/3-5,9"
     assert tag.job_name == "muster:default%2Fring/*/3"
-    assert read_comment(f"{tag.text} 0,,143,") == Comment(tag, {3: 0, 5: 143})
+    assert read_comment(f"{tag.text} 0,,143,") == JobComment(tag, {3: 0, 5: 143})
 
 
 @pytest.mark.parametrize(
@@ -43,13 +43,13 @@ def test_comments_are_read_as_they_were_written(
         (app + (ask or "")).encode()
     except UnicodeEncodeError:
         return  # no name can be that
-    tag = Tag("muster", app, ask, tuple(sorted(numbers)))
-    assert read_comment(tag.text) == Comment(tag, {})
+    tag = JobTag("muster", app, ask, tuple(sorted(numbers)))
+    assert read_comment(tag.text) == JobComment(tag, {})
 
 
 def test_what_is_too_long_for_a_comment_is_refused() -> None:
-    Tag("muster", "default/ring", None, tuple(range(200))).check()
+    JobTag("muster", "default/ring", None, tuple(range(200))).check()
     with pytest.raises(EventError, match="gang: 'g': 300 members are too many"):
-        Tag("muster", "g", None, tuple(range(300))).check()
+        JobTag("muster", "g", None, tuple(range(300))).check()
     with pytest.raises(EventError, match=r"app, ask: .*too long"):
-        Tag("muster", "g" * 2000, "x", (1,)).check()
+        JobTag("muster", "g" * 2000, "x", (1,)).check()

@@ -9,7 +9,7 @@ import pytest
 
 from muster import StoreError
 from muster.store import StateReader
-from muster.store._sql.beside import CompanionState, RequestRow
+from muster.store._sql import CompanionState, RequestRow
 from muster.store._writer import StateWriter
 from tests.actors.store.program import made, put_checkpoint, rows
 

@@ -13,13 +13,7 @@ import pytest
 from hypothesis import given, strategies as st
 
 from muster.feeds import Expect, FeedError, Refused, Settle, read_feed
-from muster.store._codec import (
-    decode,
-    decode_events,
-    encode,
-    encode_events,
-    tag_of,
-)
+from muster.store._codec import decode, decode_events, encode, encode_events, tag_of
 from muster.store._msgpack import CodecError
 from muster_core.events import (
     AddAsk,
@@ -43,10 +37,9 @@ from muster_core.events import (
     UpdateNode,
     Work,
 )
-from muster_core.gangs.definition import NOTHING_SAID, GangFields, GangMode
-from muster_core.gangs.topology import Topology, TopologyRule
+from muster_core.gangs import NO_FIELDS, GangFields, GangMode, Topology, TopologyRule
 from muster_core.resources import Resources
-from muster_core.values.configuration.limits import Limits
+from muster_core.values.configuration import Limits
 from tests.actors.store.exact import anatomy
 from tests.naive.back_off_strategies import back_offs
 from tests.naive.devices.strategies import devices
@@ -147,7 +140,7 @@ def test_what_an_ask_does_not_say_stays_the_very_default() -> None:
     (found,) = decode_events(encode_events([AddAsk("a", "k", ONE_VCORE)]))
 
     assert isinstance(found, AddAsk)
-    assert found.says is NOTHING_SAID
+    assert found.says is NO_FIELDS
 
 
 def test_the_bytes_of_format_1_stay_as_they_are() -> None:

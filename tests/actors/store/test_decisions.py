@@ -4,8 +4,7 @@ import msgpack
 import pytest
 from hypothesis import given, strategies as st
 
-from muster.store._decisions import decode_decisions, encode_decisions
-from muster.store._msgpack import CodecError
+from muster.store._msgpack import CodecError, decode_decisions, encode_decisions
 from muster_core.decisions import Announced, Decision, Kind, Reason
 from tests.actors.store.exact import anatomy
 

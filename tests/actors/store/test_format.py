@@ -11,9 +11,9 @@ import pytest
 import muster
 from muster import StoreError
 from muster.store import StateReader
-from muster.store._format import MIGRATIONS, Migration
-from muster.store._meta import Facts, facts_digest
-from muster.store._sql.beside import RequestRow
+from muster.store._file import MIGRATIONS, Migration
+from muster.store._rows import MetaFacts, facts_digest
+from muster.store._sql import RequestRow
 from muster.store._writer import StateWriter
 from tests.actors.store.program import made, numbers, rows
 
@@ -51,7 +51,7 @@ def format_0(directory: Path) -> Path:
     return directory
 
 
-def to_1(connection: sqlite3.Connection, facts: Facts) -> None:
+def to_1(connection: sqlite3.Connection, facts: MetaFacts) -> None:
     sql = "SELECT replace(sql, '\"lot\"', 'batch') FROM sqlite_master WHERE name = 'lot'"
     (create,) = connection.execute(sql).fetchone()
     connection.execute(create)
@@ -98,7 +98,7 @@ def test_a_step_that_fails_changes_nothing(tmp_path: Path) -> None:
     # STORE-8
     directory = format_0(tmp_path / "state")
 
-    def halfway(connection: sqlite3.Connection, facts: Facts) -> None:
+    def halfway(connection: sqlite3.Connection, facts: MetaFacts) -> None:
         to_1(connection, facts)
         connection.execute("SELECT * FROM what_is_not_there")
 

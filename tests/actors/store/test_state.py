@@ -15,10 +15,9 @@ import attrs
 import pytest
 from hypothesis import given, settings, strategies as st
 
-from muster.store._codec import encode
+from muster.store._codec import PART_BYTES, encode, facts_of, state_in_parts
 from muster.store._msgpack import CodecError
-from muster.store._state import PART_BYTES, facts_of, state_in_parts
-from muster_core.coordinator.plain import PlainScheduler
+from muster_core.coordinator.plain_scheduler import PlainScheduler
 from muster_core.events import AddApp, AddAsk, AddNode, Configure
 from muster_core.facts import Facts
 from muster_core.resources import Resources

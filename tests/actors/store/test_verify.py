@@ -6,8 +6,8 @@ from pathlib import Path
 import pytest
 
 from muster import StoreError
+from muster.store._reader import verify
 from muster.store._rows import BatchRow
-from muster.store._verify import verify
 from tests.actors.store.program import S, made, parts_of, put_checkpoint
 
 

@@ -156,7 +156,7 @@ def test_it_may_be_closed_twice_and_not_used_then(tmp_path: Path) -> None:
 
 
 def test_a_shell_that_holds_a_lock_is_told(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("muster.store._format.WAIT_S", 0.01)
+    monkeypatch.setattr("muster.store._file.WAIT_S", 0.01)
     with made(tmp_path / "state", 1) as writer:
         shell = sqlite3.connect(tmp_path / "state" / "muster.db")
         shell.execute("BEGIN IMMEDIATE")

@@ -8,10 +8,7 @@ from typing import Any, Final
 import pytest
 
 import muster
-from muster_core.events import (
-    Event,
-    RemoveNode,
-)
+from muster_core.events import Event, RemoveNode
 from tests.actors.service import Notes, service
 
 ONE: Final = {"vcore": 1}

@@ -27,7 +27,7 @@ from muster_core.events import (
     RemoveNode,
     UpdateNode,
 )
-from muster_core.gangs.definition import GangFields, GangMode
+from muster_core.gangs import GangFields, GangMode
 from muster_core.resources import Resources
 from tests.actors.service import Notes, service
 

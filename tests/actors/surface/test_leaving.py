@@ -15,8 +15,8 @@ import muster
 from muster._runtime.entry import BOUND as ENTRY_BOUND
 from muster.testing import Interleaving, Recording
 from muster_core.decisions import Announced
+from muster_core.owners.app_messages import Close
 from muster_core.owners.application import ApplicationMachine
-from muster_core.owners.messages.to_applications import Close
 from tests.actors.callers import CALLS, WAITS, Caller, prepare
 from tests.actors.program import APP, NODE, FailingJournal, ask, bound, settled, tasks, watchdog
 

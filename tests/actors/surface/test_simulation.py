@@ -35,7 +35,7 @@ from muster_core.events import (
     RemoveNode,
     UpdateNode,
 )
-from muster_core.gangs.definition import GangFields
+from muster_core.gangs import GangFields
 from muster_core.resources import Resources
 from muster_core.snapshots import AskPlace, Statistics
 from muster_core.values.application_states import AppState

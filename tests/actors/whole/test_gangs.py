@@ -11,7 +11,7 @@ import muster
 from muster.testing import Interleaving, check
 from muster_core.decisions import Announced, Decision, Kind
 from muster_core.events import AddApp, AddAsk, AddGang, AddNode
-from muster_core.gangs.definition import GangFields, GangMode
+from muster_core.gangs import GangFields, GangMode
 from muster_core.resources import Resources
 from muster_core.snapshots import AskPlace, Snapshot
 from tests.actors import real

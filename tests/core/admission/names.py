@@ -21,7 +21,7 @@ from muster_core.events import (
     RemoveApp,
     RemoveAsk,
 )
-from muster_core.owners.messages.asks import Origin
+from muster_core.owners.asks import Origin
 
 Admissible = (
     AddApp | AddAsk | AddPriorityClass | Configure | FailBind | Release | RemoveApp | RemoveAsk

@@ -20,7 +20,7 @@ from muster_core.events import (
     PodObject,
     QueueObject,
 )
-from muster_core.gangs.definition import NOTHING_SAID, GangFields, GangMode
+from muster_core.gangs import NO_FIELDS, GangFields, GangMode
 from muster_core.resources import Resources
 from tests.core.tree import Tree
 from tests.core.view.helpers import tree
@@ -53,7 +53,7 @@ def members(
     *,
     app: str = "p",
     priority: int | None = None,
-    says: GangFields = NOTHING_SAID,
+    says: GangFields = NO_FIELDS,
     timed_out: bool = False,
     **amounts: int,
 ) -> AddAsk:
@@ -77,7 +77,7 @@ def pod(
     queue: str = "root.a",
     node: str | None = None,
     gang: str | None = None,
-    says: GangFields = NOTHING_SAID,
+    says: GangFields = NO_FIELDS,
     timed_out: bool = False,
     priority_class: str | None = None,
     **amounts: int,

@@ -18,7 +18,7 @@ from muster_core.events import (
     RemoveGang,
     RemoveNode,
 )
-from muster_core.gangs.definition import GangFields
+from muster_core.gangs import GangFields
 from muster_core.resources import Resources
 from muster_core.snapshots import Snapshot
 from tests.core.admission.objects import (

@@ -5,11 +5,11 @@ from __future__ import annotations
 import pytest
 from hypothesis import given, strategies as st
 
-from muster_core.admission.completed_names import LatestNames
+from muster_core.admission.registry import RecentNames
 
 
-def names_of(*added: str, kept: int = 3) -> LatestNames:
-    names = LatestNames(kept)
+def names_of(*added: str, kept: int = 3) -> RecentNames:
+    names = RecentNames(kept)
     for name in added:
         names.add(name)
         names.check()
@@ -63,7 +63,7 @@ def test_a_name_goes_back_to_where_it_was_and_drops_no_other(name: str) -> None:
 
 @given(st.lists(st.tuples(st.booleans(), st.integers(0, 9))), st.integers(1, 4))
 def test_whatever_comes_the_latest_are_known(changes: list[tuple[bool, int]], kept: int) -> None:
-    names, added, gone = LatestNames(kept), list[str](), set[str]()
+    names, added, gone = RecentNames(kept), list[str](), set[str]()
     for comes, number in changes:
         name = str(number)
         if comes:

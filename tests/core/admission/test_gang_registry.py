@@ -10,9 +10,9 @@ import pytest
 from muster_core.admission.gang_registry import GangRegistry
 from muster_core.admission.routes import GangRoute, StartGang, TellGang
 from muster_core.errors import RefusedError
-from muster_core.gangs.definition import NOTHING_SAID, GangDefinition, GangFields, GangMode
-from muster_core.owners.messages.asks import Origin
-from muster_core.owners.messages.gangs import DefineGang, JoinGang, MemberKey, UndefineGang
+from muster_core.gangs import NO_FIELDS, GangDefinition, GangFields, GangMode
+from muster_core.owners.asks import Origin
+from muster_core.owners.gang import DefineGang, JoinGang, MemberKey, UndefineGang
 from muster_core.snapshots import AskPlace
 
 NAME = "default/g"
@@ -79,7 +79,7 @@ def member(name: str) -> MemberKey:
 
 
 def said(**fields: object) -> GangFields:
-    return GangFields(**fields) if fields else NOTHING_SAID  # type: ignore[arg-type]
+    return GangFields(**fields) if fields else NO_FIELDS  # type: ignore[arg-type]
 
 
 # What defines a gang

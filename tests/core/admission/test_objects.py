@@ -17,8 +17,7 @@ from muster_core.events import (
     RemoveApp,
     UpdateNode,
 )
-from muster_core.gangs.definition import GangFields
-from muster_core.gangs.topology import Topology, TopologyRule
+from muster_core.gangs import GangFields, Topology, TopologyRule
 from muster_core.resources import Resources
 from muster_core.snapshots import AskPlace
 from muster_core.values.application_states import AppState

@@ -17,8 +17,7 @@ from muster_core.events import (
     RemoveApp,
     RemoveAsk,
 )
-from muster_core.owners.messages.asks import AppIdentity, Origin
-from muster_core.owners.messages.to_applications import (
+from muster_core.owners.app_messages import (
     AddAsks,
     Dismiss,
     Enlist,
@@ -26,6 +25,7 @@ from muster_core.owners.messages.to_applications import (
     SpoilBinds,
     WithdrawAsk,
 )
+from muster_core.owners.asks import AppIdentity, Origin
 from muster_core.resources import Resources
 from tests.core.admission.names import Admissible, Names, short
 from tests.core.building import MAY_CREATE, configuration, queue, wish

@@ -6,7 +6,7 @@ import pytest
 
 from muster_core.admission.routes import TellQueue
 from muster_core.events import AddApp, Configure, RemoveApp
-from muster_core.owners.messages.queues import SetQueue
+from muster_core.owners.queue import SetQueue
 from tests.core.admission.names import Names, short
 from tests.core.building import MAY_CREATE, configuration, queue
 

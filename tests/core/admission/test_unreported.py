@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import pytest
 
-from muster_core.admission.unreported import Unreported
+from muster_core.admission.effects import Unreported
 from muster_core.errors import RefusedError
 from muster_core.events import AddAsk, AddGang, Apply, RemoveApp, RemoveGang
-from muster_core.gangs.definition import GangFields
-from muster_core.owners.messages.gangs import MemberKey
+from muster_core.gangs import GangFields
+from muster_core.owners.gang import MemberKey
 from muster_core.resources import Resources
 from muster_core.view import DecisionView
 

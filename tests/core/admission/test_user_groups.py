@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from muster_core.admission.queue_tree import QueueEntry, QueueTree
-from muster_core.admission.user_groups import UserGroups
+from muster_core.admission.queue_tree import QueueEntry, QueueTree, UserGroups
 from muster_core.config.model import Configuration
 from muster_core.events import Configure
 from tests.core.building import configuration, queue

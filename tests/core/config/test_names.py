@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from muster_core.config.names import canonical_path, check_queue_name
+from muster_core.config.queues import canonical_path, check_queue_name
 
 
 @pytest.mark.parametrize("name", ["a", "A-Z_0:#/@", "x" * 64, "-", "1"])

@@ -4,17 +4,20 @@ from __future__ import annotations
 
 import pytest
 
-from muster_core.config.type_names import MOST_COMPARED, similar_type, warning_about
+from muster_core.config.loader import MOST_COMPARED, similar_type, type_name_warning
 
 
 @pytest.mark.parametrize("name", ["cpu", "CPU", "cpus", "cores", "vcores", "vCPU"])
 def test_what_means_vcore(name: str) -> None:
-    assert warning_about(name) == f"the type {name!r} is not vcore, but one of its own: write vcore"
+    assert (
+        type_name_warning(name)
+        == f"the type {name!r} is not vcore, but one of its own: write vcore"
+    )
 
 
 @pytest.mark.parametrize("name", ["mem", "MEM", "ram"])
 def test_what_means_memory(name: str) -> None:
-    assert "write memory" in (warning_about(name) or "")
+    assert "write memory" in (type_name_warning(name) or "")
 
 
 @pytest.mark.parametrize(
@@ -35,7 +38,7 @@ def test_what_means_memory(name: str) -> None:
 def test_names_that_differ_little(name: str, other: str) -> None:
     assert similar_type(name, ["pods", other]) == other
     assert similar_type(other, ["pods", name]) == name
-    assert warning_about(name, [other]) is not None
+    assert type_name_warning(name, [other]) is not None
 
 
 @pytest.mark.parametrize(

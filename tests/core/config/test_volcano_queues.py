@@ -7,8 +7,13 @@ from collections.abc import Mapping
 import attrs
 import pytest
 
+from muster_core.config.dynamic_queues import (
+    as_parent,
+    check_object,
+    with_inherited_settings,
+    with_object,
+)
 from muster_core.config.model import Limits, QueueConfig, Settings
-from muster_core.config.volcano_queues import as_parent, check_object, inheriting, with_object
 from muster_core.errors import RefusedError
 from muster_core.resources import Resources
 from tests.core.admission.objects import volcano_queue
@@ -74,8 +79,8 @@ def test_what_was_set_is_inherited_and_what_a_queue_says_itself_is_not_replaced(
     child = attrs.evolve(GIVEN, name="b", path="root.a.b", own_properties=())
     own = with_object(child, volcano_queue("b", reclaimable=True), above.settings)
 
-    assert not inheriting(child, above.settings).settings.reclaimable
-    assert inheriting(own, above.settings).settings.reclaimable
+    assert not with_inherited_settings(child, above.settings).settings.reclaimable
+    assert with_inherited_settings(own, above.settings).settings.reclaimable
 
 
 def test_a_leaf_that_becomes_a_parent_keeps_what_it_says() -> None:

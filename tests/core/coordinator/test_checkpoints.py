@@ -15,17 +15,9 @@ import attrs
 import pytest
 from hypothesis import given, settings, strategies as st
 
-from muster_core.coordinator.plain import PlainScheduler
+from muster_core.coordinator.plain_scheduler import PlainScheduler
 from muster_core.decisions import Kind
-from muster_core.events import (
-    AddApp,
-    AddAsk,
-    AddNode,
-    Configure,
-    FailBind,
-    RemoveAsk,
-    RemoveNode,
-)
+from muster_core.events import AddApp, AddAsk, AddNode, Configure, FailBind, RemoveAsk, RemoveNode
 from muster_core.resources import Resources
 from tests.core.admission.objects import applied, volcano_queue
 from tests.core.building import configuration, queue

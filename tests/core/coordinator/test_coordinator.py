@@ -25,7 +25,7 @@ from muster_core.events import (
     RemoveNode,
     UpdateNode,
 )
-from muster_core.owners.messages.queues import CommitQueue, Expect, QueueReport
+from muster_core.owners.queue import CommitQueue, Expect, QueueReport
 from muster_core.resources import Resources
 from muster_core.snapshots import AskPlace
 from muster_core.structures.steps import all_at_once

@@ -6,8 +6,7 @@ from typing import Any
 
 import pytest
 
-from muster_core.coordinator.forecast import forecast
-from muster_core.coordinator.plain import PlainScheduler
+from muster_core.coordinator.plain_scheduler import PlainScheduler, forecast
 from muster_core.events import AddApp, AddAsk, AddNode
 from muster_core.reasons import UNKNOWN_START, Forecast, Start
 from muster_core.resources import Resources

@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from muster_core.coordinator.instants import pass_time
-from muster_core.coordinator.plain import PlainScheduler
+from muster_core.coordinator.plain_scheduler import PlainScheduler, pass_time
 from muster_core.events import AddApp, AddNode
 from muster_core.resources import Resources
 from tests.core.building import wish

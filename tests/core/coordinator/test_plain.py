@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from hypothesis import given
 
-from muster_core.coordinator.plain import PlainScheduler
+from muster_core.coordinator.plain_scheduler import PlainScheduler
 from muster_core.decisions import Kind
 from muster_core.events import AddApp, AddAsk, AddNode, RemoveApp
 from muster_core.resources import Resources

@@ -6,14 +6,15 @@ import attrs
 import pytest
 from hypothesis import given, strategies as st
 
-from muster_core.gangs.definition import (
-    NOTHING_SAID,
+from muster_core.gangs import (
+    NO_FIELDS,
     GangDefinition,
     GangFields,
     GangMode,
+    Topology,
+    TopologyRule,
     define,
 )
-from muster_core.gangs.topology import Topology, TopologyRule
 
 FIELDS = st.builds(
     GangFields,
@@ -57,4 +58,4 @@ def test_it_does_not_matter_in_which_steps_they_are_put_together(
     one: GangFields, two: GangFields, three: GangFields
 ) -> None:
     assert one.over(two).over(three) == one.over(two.over(three))
-    assert one.over(NOTHING_SAID) == NOTHING_SAID.over(one) == one.over(one) == one
+    assert one.over(NO_FIELDS) == NO_FIELDS.over(one) == one.over(one) == one

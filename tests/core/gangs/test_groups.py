@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from hypothesis import given, strategies as st
 
-from muster_core.gangs.groups import GangLinks
+from muster_core.gangs import GangLinks
 
 NAMES = "abcdefg"
 LISTS = st.lists(st.sampled_from(NAMES), max_size=3).map(tuple)

@@ -6,12 +6,7 @@ from itertools import product
 
 import pytest
 
-from muster_core.gangs.states import (
-    GANG_TRANSITIONS,
-    GangState,
-    GangTrigger,
-    next_gang_state,
-)
+from muster_core.gangs import GANG_TRANSITIONS, GangState, GangTrigger, next_gang_state
 
 
 def test_every_state_can_be_reached_and_left() -> None:

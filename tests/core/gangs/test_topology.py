@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from muster_core.gangs.topology import Topology, TopologyRule
+from muster_core.gangs import Topology, TopologyRule
 
 
 @pytest.mark.parametrize(

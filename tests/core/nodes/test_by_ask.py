@@ -4,7 +4,7 @@ from muster_core.config.model import NodeSortPolicy
 from muster_core.nodes.node_index import NodeIndex
 from muster_core.resources import Resources
 from muster_core.structures.shapes import Shape, ShapeTable
-from muster_core.values.configuration.partition import TypicalAsk
+from muster_core.values.configuration import TypicalAsk
 from muster_core.values.devices import DeviceNeed, DeviceStock, with_needs
 
 WEIGHTS = (("device/gpu", 0.5), ("vcore", 0.5))

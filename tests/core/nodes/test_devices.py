@@ -2,7 +2,7 @@ from __future__ import annotations
 
 from hypothesis import given, strategies as st
 
-from muster_core.nodes.devices import DevicesAfter, NodeDevices, fits_on, fullest, least_lack
+from muster_core.nodes.node import DevicesAfter, NodeDevices, fits_on, fullest, least_lack
 from muster_core.values.devices import DeviceNeed, DeviceNeeds, DeviceStock
 
 FREE = st.lists(st.sampled_from([0, 1, 250, 400, 600, 999, 1000]), min_size=1, max_size=5)

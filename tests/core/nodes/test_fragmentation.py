@@ -6,13 +6,11 @@ from collections.abc import Mapping, Sequence
 
 from hypothesis import given, strategies as st
 
-from muster_core.nodes.devices import NodeDevices
-from muster_core.nodes.fragmentation import Fragmentation
-from muster_core.nodes.node import Node
-from muster_core.nodes.typical import TypicalAsks
+from muster_core.nodes.ask_order import Fragmentation, TypicalAsks
+from muster_core.nodes.node import Node, NodeDevices
 from muster_core.resources import Resources
 from muster_core.structures.shapes import Shape
-from muster_core.values.configuration.partition import TypicalAsk
+from muster_core.values.configuration import TypicalAsk
 from muster_core.values.devices import DeviceNeed, DeviceNeeds, DeviceStock, with_needs
 
 MODELS = (None, "a", "b")

@@ -4,7 +4,7 @@ from math import fsum
 
 import pytest
 
-from muster_core.nodes.leftover import Leftover
+from muster_core.nodes.ask_order import Leftover
 from muster_core.nodes.node import Node
 from muster_core.resources import Resources
 

@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-from muster_core.nodes.devices import NodeDevices
-from muster_core.nodes.node import Node
-from muster_core.nodes.typical import TypicalAsks
+from muster_core.nodes.ask_order import TypicalAsks
+from muster_core.nodes.node import Node, NodeDevices
 from muster_core.resources import Resources
-from muster_core.values.configuration.partition import TypicalAsk
+from muster_core.values.configuration import TypicalAsk
 from muster_core.values.devices import DeviceNeed, DeviceStock
 
 WHOLE = (("gpu", DeviceNeed(count=1)),)

@@ -6,19 +6,21 @@ from itertools import count
 
 from muster_core.decisions import Decision, Kind
 from muster_core.events import AddAsk
-from muster_core.owners.application import ApplicationMachine
-from muster_core.owners.messages.asks import Allocation, Ask, Origin
-from muster_core.owners.messages.from_applications import AppReport, Pending, Say
-from muster_core.owners.messages.to_applications import (
+from muster_core.owners.app_messages import (
     AddAsks,
+    AppReport,
     AppRequest,
     Close,
     CommitApp,
+    DecisionMade,
+    Pending,
     ReleaseAsk,
     SpoilBinds,
     UndoBind,
     WithdrawAsk,
 )
+from muster_core.owners.application import ApplicationMachine
+from muster_core.owners.asks import Allocation, Ask, Origin
 from muster_core.values.application_states import AppState
 from tests.core.building import allocation, identity
 
@@ -83,7 +85,7 @@ class Application:
         before = (self.machine.snapshot(), self.machine.values())
         report = self.tell(request)
         (say,) = report.actions
-        assert isinstance(say, Say)
+        assert isinstance(say, DecisionMade)
         assert say.decision.kind is Kind.REJECTED
         assert (say.decision.index, say.decision.line) == (3, 4)
         assert (self.machine.snapshot(), self.machine.values(), report.credits) == (*before, 1)
@@ -91,7 +93,7 @@ class Application:
 
 
 def said(report: AppReport) -> list[Decision]:
-    says = [action for action in report.actions if isinstance(action, Say)]
+    says = [action for action in report.actions if isinstance(action, DecisionMade)]
     return [say.decision for say in sorted(says, key=lambda say: say.order)]
 
 

@@ -9,28 +9,26 @@ from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, 
 
 from muster_core.decisions import Decision, Kind, Reason
 from muster_core.events import AddAsk
-from muster_core.owners.messages.asks import Allocation
-from muster_core.owners.messages.from_applications import (
-    AppReport,
-    Entered,
-    Freed,
-    Pending,
-    Values,
-    Withdrawn,
-)
-from muster_core.owners.messages.to_applications import (
+from muster_core.owners.app_messages import (
     AddAsks,
+    AppReport,
     Close,
     CommitApp,
     Complete,
     Dismiss,
     Enlist,
+    Freed,
     LoseNode,
+    Pending,
     ReleaseAsk,
+    StateEntered,
     TimeUp,
     ToApplication,
+    Values,
     WithdrawAsk,
+    Withdrawn,
 )
+from muster_core.owners.asks import Allocation
 from muster_core.resources import Resources
 from muster_core.snapshots import AppSnapshot, AskPlace, AskSnapshot
 from muster_core.structures.shapes import Shape
@@ -58,7 +56,7 @@ def test_its_first_ask_makes_it_accepted() -> None:
     (entered, _, pending) = report.actions
     assert isinstance(pending, Pending)
     assert [(ask.name, ask.priority) for ask in pending.asks] == [("x", 7)]
-    assert entered == Entered(AppState.ACCEPTED)
+    assert entered == StateEntered(AppState.ACCEPTED)
     assert report.values == Values(7, {"vcore": 5}, {})
 
 

@@ -5,9 +5,8 @@ from __future__ import annotations
 import pytest
 
 from muster_core.decisions import Decision, Kind, Reason
-from muster_core.owners.bind_failures import SPOILT_LIMIT
-from muster_core.owners.messages.from_applications import Spoilt, Values
-from muster_core.owners.messages.to_applications import SpoilBinds, UndoBind
+from muster_core.owners.app_messages import BindsSpoilt, SpoilBinds, UndoBind, Values
+from muster_core.owners.ask_moves import SPOILT_LIMIT
 from muster_core.values.application_states import AppState
 from tests.core.building import wish
 from tests.core.owners.applications import Application, said
@@ -18,12 +17,12 @@ from tests.core.owners.applications import Application, said
 def test_binds_that_will_fail_are_counted_down_by_commits() -> None:
     app = Application()
     app.add(wish())
-    assert app.spoil("x", 2).actions == (Spoilt("x", 2),)
+    assert app.spoil("x", 2).actions == (BindsSpoilt("x", 2),)
     app.commit(failed=("x",))
-    assert app.spoil("x").actions == (Spoilt("x", 2),)
+    assert app.spoil("x").actions == (BindsSpoilt("x", 2),)
     app.commit("x", failed=("x", "x"))
 
-    assert app.spoil("x").actions == (Spoilt("x", 1),)
+    assert app.spoil("x").actions == (BindsSpoilt("x", 1),)
 
 
 def test_an_ask_that_does_not_exist_cannot_be_spoilt() -> None:
@@ -48,7 +47,7 @@ def test_what_goes_takes_its_failing_binds_along() -> None:
     app.withdraw("x")
     app.add(wish())
 
-    assert app.spoil("x").actions == (Spoilt("x", 1),)
+    assert app.spoil("x").actions == (BindsSpoilt("x", 1),)
 
 
 def test_what_completes_says_that_no_bind_will_fail() -> None:
@@ -57,7 +56,7 @@ def test_what_completes_says_that_no_bind_will_fail() -> None:
     app.commit("x-0")
     app.spoil("x-0", 5)
 
-    assert Spoilt("x-0", 0) in app.release("x-0").actions
+    assert BindsSpoilt("x-0", 0) in app.release("x-0").actions
 
 
 # Work that was not started
@@ -122,4 +121,4 @@ def test_what_is_not_started_keeps_the_binds_that_will_fail() -> None:
     app.spoil("x", 2)
     app.undo("x")
 
-    assert app.spoil("x").actions == (Spoilt("x", 3),)
+    assert app.spoil("x").actions == (BindsSpoilt("x", 3),)

@@ -7,18 +7,22 @@ from itertools import count
 import attrs
 import pytest
 
-from muster_core.owners.application import ApplicationMachine
-from muster_core.owners.messages.asks import Allocation, Ask, Origin
-from muster_core.owners.messages.from_applications import AppReport, Parked, Pending, Placed, Values
-from muster_core.owners.messages.to_applications import (
+from muster_core.owners.app_messages import (
     AddAsks,
     AddPlaced,
+    AppReport,
     AppRequest,
     Close,
     CommitApp,
     LoseNode,
+    Parked,
+    Pending,
+    Placed,
     UnparkAsks,
+    Values,
 )
+from muster_core.owners.application import ApplicationMachine
+from muster_core.owners.asks import Allocation, Ask, Origin
 from muster_core.snapshots import AskPlace
 from muster_core.values.application_states import AppState
 from tests.core.admission.objects import members

@@ -5,15 +5,16 @@ from __future__ import annotations
 import pytest
 
 from muster_core.decisions import Decision, Kind, Reason
-from muster_core.owners.messages.failed_binds import FailedBinds
-from muster_core.owners.messages.from_applications import AppReport, InARow
-from muster_core.owners.messages.to_applications import (
+from muster_core.owners.app_messages import (
+    AppReport,
     CommitApp,
     FailAsk,
+    FailureCount,
     LoseNode,
     ReleaseAsk,
     UndoBind,
 )
+from muster_core.owners.asks import FailedBinds
 from muster_core.values.application_states import AppState
 from tests.core.building import wish
 from tests.core.owners.applications import Application, said
@@ -23,8 +24,8 @@ def fail(app: Application, ask: str = "x", message: str | None = None) -> AppRep
     return app.tell(FailAsk(app.origin(), ask, message))
 
 
-def row(report: AppReport) -> list[InARow]:
-    return [action for action in report.actions if isinstance(action, InARow)]
+def row(report: AppReport) -> list[FailureCount]:
+    return [action for action in report.actions if isinstance(action, FailureCount)]
 
 
 def released(reason: Reason, message: str | None = None) -> Decision:
@@ -50,7 +51,7 @@ def test_an_ask_that_failed_is_pending_again_with_one_retry_less() -> None:
     assert app.asks["x"] == before._replace(retries=1)
     assert app.was_bound["x"]
     assert app.state() is AppState.STARTING
-    assert row(report) == [InARow("x", FailedBinds(1, 0))]
+    assert row(report) == [FailureCount("x", FailedBinds(1, 0))]
 
 
 def test_an_ask_without_a_retry_is_gone() -> None:
@@ -72,7 +73,7 @@ def test_the_last_retry() -> None:
     fail(app)
     app.commit("x")
 
-    assert row(fail(app)) == [InARow("x", None)]
+    assert row(fail(app)) == [FailureCount("x", None)]
     assert app.machine.snapshot().asks == ()
 
 
@@ -107,15 +108,15 @@ def test_a_row_goes_on_until_the_ask_loses_its_node() -> None:
     app = Application()
     app.add(wish(retries=5))
     app.commit("x")
-    assert row(app.undo("x")) == [InARow("x", FailedBinds(1, 0))]
+    assert row(app.undo("x")) == [FailureCount("x", FailedBinds(1, 0))]
     app.commit("x")
-    assert row(fail(app)) == [InARow("x", FailedBinds(2, 0))]
+    assert row(fail(app)) == [FailureCount("x", FailedBinds(2, 0))]
     assert app.machine.snapshot().asks[0].failed_binds == 2
 
     app.commit("x")
-    assert row(app.tell(LoseNode(app.origin(), "n"))) == [InARow("x", None)]
+    assert row(app.tell(LoseNode(app.origin(), "n"))) == [FailureCount("x", None)]
     app.commit("x")
-    assert row(app.tell(UndoBind(app.origin(), "x"))) == [InARow("x", FailedBinds(1, 0))]
+    assert row(app.tell(UndoBind(app.origin(), "x"))) == [FailureCount("x", FailedBinds(1, 0))]
 
 
 def test_commits_bring_the_rows_of_the_rounds() -> None:
@@ -136,7 +137,7 @@ def test_what_goes_takes_its_row_along() -> None:
     app.commit("x")
     app.undo("x")
 
-    assert row(app.withdraw("x")) == [InARow("x", None)]
+    assert row(app.withdraw("x")) == [FailureCount("x", None)]
     app.add(wish())
     app.commit("x")
-    assert row(app.undo("x")) == [InARow("x", FailedBinds(1, 0))]
+    assert row(app.undo("x")) == [FailureCount("x", FailedBinds(1, 0))]

@@ -10,26 +10,22 @@ from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, rule
 
 from muster_core.decisions import Decision, Kind, Reason
-from muster_core.owners.application import ApplicationMachine
-from muster_core.owners.messages.asks import Allocation, Ask, Origin
-from muster_core.owners.messages.from_applications import (
-    AppReport,
-    Moved,
-    Parked,
-    Pending,
-    Placed,
-    Say,
-)
-from muster_core.owners.messages.to_applications import (
+from muster_core.owners.app_messages import (
     AddAsks,
     AddPlaced,
+    AppReport,
     AppRequest,
     Close,
     CommitApp,
+    DecisionMade,
     Dismiss,
     FinishAsk,
     LoseNode,
+    MemberMoved,
     ParkAsks,
+    Parked,
+    Pending,
+    Placed,
     ReleaseAsk,
     RollBack,
     SpoilBinds,
@@ -37,6 +33,8 @@ from muster_core.owners.messages.to_applications import (
     UnparkAsks,
     WithdrawAsk,
 )
+from muster_core.owners.application import ApplicationMachine
+from muster_core.owners.asks import Allocation, Ask, Origin
 from muster_core.snapshots import AskPlace
 from muster_core.values.application_states import AppState
 from tests.core.admission.objects import members
@@ -103,10 +101,12 @@ def told(report: AppReport) -> list[str]:
     found: list[tuple[tuple[int, int, int], str]] = []
     for action in report.actions:
         match action:
-            case Say(order, Decision(kind=Kind.RELEASED | Kind.BOUND | Kind.REJECTED) as one):
+            case DecisionMade(
+                order, Decision(kind=Kind.RELEASED | Kind.BOUND | Kind.REJECTED) as one
+            ):
                 words = (one.kind, one.ask, one.node, one.reason)
                 found.append((order, " ".join(filter(None, words))))
-            case Moved(order, ask, place, lost):
+            case MemberMoved(order, ask, place, lost):
                 lost_ = " lost" if lost else ""
                 found.append((order, f"{ask.name} {place or 'gone'}{lost_}"))
             case _:
@@ -419,7 +419,7 @@ class Members(RuleBasedStateMachine):
     def lose_node(self, node: str) -> None:
         lost = [name for name, ask in self.plain.items() if ask.node == node]
         report = self.app.tell(LoseNode(self.app.origin(), node))
-        moved = [action for action in report.actions if isinstance(action, Moved)]
+        moved = [action for action in report.actions if isinstance(action, MemberMoved)]
         assert sorted(action.ask.name for action in moved) == sorted(lost)
         self.plain |= {name: PlainAsk(PENDING) for name in lost}
 
@@ -429,7 +429,7 @@ class Members(RuleBasedStateMachine):
         gang = "default/g" if park else None
         for name in names:
             report = self.app.tell(UndoBind(self.app.origin(), name, gang))
-            moved = [action for action in report.actions if isinstance(action, Moved)]
+            moved = [action for action in report.actions if isinstance(action, MemberMoved)]
             assert [(one.ask.name, one.lost) for one in moved] == [(name, True)]
         self.plain |= {name: PlainAsk(PARKED if park else PENDING) for name in names}
 

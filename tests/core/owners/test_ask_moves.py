@@ -3,20 +3,18 @@
 from __future__ import annotations
 
 from muster_core.decisions import Reason
-from muster_core.owners.ask_moves import AskMoves
-from muster_core.owners.ask_places import AskPlaces
-from muster_core.owners.messages.asks import Ask
-from muster_core.owners.messages.from_applications import (
+from muster_core.owners.app_messages import (
+    DecisionMade,
     Freed,
-    Grouped,
-    Moved,
+    GroupChanged,
+    MemberMoved,
     Parked,
     Pending,
-    Say,
     Unparked,
     Withdrawn,
 )
-from muster_core.owners.sayings import Sayings
+from muster_core.owners.ask_moves import AskMessages, AskMoves
+from muster_core.owners.asks import Ask, AskPlaces
 from muster_core.snapshots import AskPlace
 from muster_core.structures.steps import PART
 from tests.core.building import allocation, ask, identity
@@ -27,7 +25,7 @@ ORDER = (3, 1, 0)
 def moves_of(*pending: Ask) -> tuple[AskMoves, AskPlaces]:
     """Give the moves and the places of an application that has reported its pending asks."""
     places = AskPlaces()
-    moves = AskMoves(places, Sayings(identity(), places))
+    moves = AskMoves(places, AskMessages(identity(), places))
     moves.add({one.name: one for one in pending})
     moves.end_row()
     moves.actions.clear()
@@ -46,9 +44,9 @@ def test_asks_added_in_a_row_are_one_action_before_the_next() -> None:
     moves.add({"a": first})
     moves.add({"b": second})
     assert moves.actions == []
-    moves.act(Grouped("staff"))
+    moves.act(GroupChanged("staff"))
 
-    assert moves.actions == [Pending((first, second)), Grouped("staff")]
+    assert moves.actions == [Pending((first, second)), GroupChanged("staff")]
     assert places.pending_total == {"vcore": 3}
 
 
@@ -83,10 +81,10 @@ def test_a_pending_member_is_set_aside_and_taken_up() -> None:
     assert moves.actions == [
         Withdrawn(one),
         Parked(one),
-        Moved(ORDER, one, AskPlace.PARKED),
+        MemberMoved(ORDER, one, AskPlace.PARKED),
         Unparked(one),
         Pending((one,)),
-        Moved(ORDER, one, AskPlace.PENDING),
+        MemberMoved(ORDER, one, AskPlace.PENDING),
     ]
 
 
@@ -100,9 +98,12 @@ def test_what_held_a_node_is_given_up_and_put_back() -> None:
     moves.put_back(one, ORDER, park=True, lost=True, was_bound=True)
 
     freed, said, *rest = moves.actions
-    assert isinstance(said, Say)
+    assert isinstance(said, DecisionMade)
     assert (freed, said.decision.reason) == (Freed(held), Reason.NODE_LOST)
-    assert rest == [Parked(one, was_bound=True), Moved(ORDER, one, AskPlace.PARKED, lost=True)]
+    assert rest == [
+        Parked(one, was_bound=True),
+        MemberMoved(ORDER, one, AskPlace.PARKED, lost=True),
+    ]
     places.check()
 
 
@@ -117,5 +118,5 @@ def test_an_ask_is_removed_from_wherever_it_is() -> None:
 
     assert places.is_empty()
     places.check()
-    ends = [action.ask.name for action in moves.actions if isinstance(action, Moved)]
+    ends = [action.ask.name for action in moves.actions if isinstance(action, MemberMoved)]
     assert ends == ["p", "b", "p"]  # set aside, then removed; what is no member moves for no gang

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from itertools import product
 
-from muster_core.owners.ask_rows import asks_of
-from muster_core.owners.messages.asks import Ask, Origin
-from muster_core.owners.messages.to_applications import AddAsks
+from muster_core.owners.app_messages import AddAsks
+from muster_core.owners.ask_moves import asks_of
+from muster_core.owners.asks import Ask, Origin
 from tests.core.admission.objects import members
 from tests.core.building import wish
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from muster_core.owners.messages.failed_binds import FailedBinds, one_more
+from muster_core.owners.asks import FailedBinds, one_more
 
 S = 1_000_000
 

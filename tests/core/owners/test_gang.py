@@ -10,13 +10,12 @@ from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, rule
 
 from muster_core.decisions import Decision, Kind
-from muster_core.gangs.definition import GangDefinition
-from muster_core.gangs.states import GANG_TRANSITIONS, GangState, GangTrigger
-from muster_core.owners.gang import GangMachine
-from muster_core.owners.messages.from_applications import Say
-from muster_core.owners.messages.gangs import (
+from muster_core.gangs import GANG_TRANSITIONS, GangDefinition, GangState, GangTrigger
+from muster_core.owners.app_messages import Close, DecisionMade
+from muster_core.owners.gang import (
     CommitGang,
     DefineGang,
+    GangMachine,
     GangReport,
     JoinGang,
     MarkGang,
@@ -25,7 +24,6 @@ from muster_core.owners.messages.gangs import (
     ToGang,
     UndefineGang,
 )
-from muster_core.owners.messages.to_applications import Close
 from muster_core.snapshots import AskPlace, GangSnapshot
 
 NAME = "default/g"
@@ -186,7 +184,7 @@ def test_who_waits_anew_is_last() -> None:
 def test_a_member_that_comes_bound_satisfies_its_gang_once() -> None:
     gang = machine(join(A), JoinGang((B,), BOUND, (3, 0, 1)), JoinGang((C,), BOUND, (4, 0, 1)))
 
-    said = (Say((3, 0, 1), Decision(Kind.GANG_SATISFIED, gang=NAME)),)
+    said = (DecisionMade((3, 0, 1), Decision(Kind.GANG_SATISFIED, gang=NAME)),)
     assert report(gang).said == said
     assert report(gang, epoch=2).said == ()
 
@@ -194,7 +192,7 @@ def test_a_member_that_comes_bound_satisfies_its_gang_once() -> None:
 def test_a_mark_is_said_once() -> None:
     gang = machine(*PLACES[GangState.TIMED_OUT], MarkGang((2, 1, 0)))
 
-    assert report(gang).said == (Say((1, 1, 0), Decision(Kind.GANG_TIMED_OUT, gang=NAME)),)
+    assert report(gang).said == (DecisionMade((1, 1, 0), Decision(Kind.GANG_TIMED_OUT, gang=NAME)),)
 
 
 def test_a_satisfied_gang_takes_no_mark() -> None:

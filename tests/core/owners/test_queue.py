@@ -7,20 +7,19 @@ import pytest
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, rule
 
+from muster_core.owners.app_messages import NO_VALUES, AddAsks, AppReport, Close, Values
 from muster_core.owners.application import ApplicationMachine
-from muster_core.owners.messages.asks import Origin
-from muster_core.owners.messages.from_applications import NO_VALUES, AppReport, Values
-from muster_core.owners.messages.queues import (
+from muster_core.owners.asks import Origin
+from muster_core.owners.queue import (
     CommitQueue,
     Expect,
+    QueueMachine,
     QueueReport,
     QueueSummary,
     Retire,
     SetQueue,
     ToQueue,
 )
-from muster_core.owners.messages.to_applications import AddAsks, Close
-from muster_core.owners.queue import QueueMachine
 from muster_core.snapshots import QueueSnapshot
 from muster_core.values.priority import MAX_PRIORITY, MIN_PRIORITY
 from tests.core.building import identity, queue_config, wish

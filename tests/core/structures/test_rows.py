@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from hypothesis import given, strategies as st
 
-from muster_core.structures.rows import Types, add_to_row, take_from_row
+from muster_core.structures.amounts import Types, add_to_row, take_from_row
 
 AMOUNTS = st.dictionaries(st.sampled_from("abcd"), st.integers(0, 2**70))
 

@@ -10,9 +10,9 @@ import pytest
 from hypothesis import given, strategies as st
 
 from muster_core.config.model import QueueConfig
-from muster_core.structures.shares import (
+from muster_core.structures.amounts import (
     NOTHING_THERE,
-    Weighing,
+    WeightedShare,
     largest_share,
     queue_divisors,
     share,
@@ -124,7 +124,7 @@ def test_types_that_are_not_used_change_no_comparison(
 def utilisation(
     used: Mapping[str, int], capacity: Mapping[str, int], weights: Sequence[tuple[str, float]]
 ) -> float:
-    return Weighing(capacity, weights).utilisation(used)
+    return WeightedShare(capacity, weights).utilisation(used)
 
 
 def test_utilisation_is_the_weighted_average() -> None:

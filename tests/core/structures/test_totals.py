@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 from hypothesis import given, strategies as st
 
-from muster_core.structures.totals import add_to, sum_of, take_from
+from muster_core.structures.amounts import add_to, sum_of, take_from
 
 AMOUNTS = st.dictionaries(st.sampled_from(["a", "b", "c"]), st.integers(1, 2**63 - 1))
 

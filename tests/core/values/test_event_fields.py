@@ -7,8 +7,7 @@ import pytest
 
 from muster_core import events
 from muster_core.errors import EventError, QuantityError
-from muster_core.gangs.definition import GangFields
-from muster_core.gangs.topology import Topology, TopologyRule
+from muster_core.gangs import GangFields, Topology, TopologyRule
 from muster_core.resources import Resources
 
 ONE = Resources({"vcore": 1})

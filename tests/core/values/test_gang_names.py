@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from muster_core.values.gang_names import canonical_gang
+from muster_core.values.names import canonical_gang
 
 
 @pytest.mark.parametrize(

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from muster_core.values.nearest import (
+from muster_core.values.names import (
     LONGEST_COMPARED,
     MOST_COMPARED,
     Guesses,

@@ -9,7 +9,7 @@ from hypothesis import example, given, strategies as st
 
 from muster_core.errors import QuantityError
 from muster_core.resources import MAX_QUANTITY, Resources
-from muster_core.values.quantities import (
+from muster_core.values.resources import (
     format_quantity,
     parse_amounts,
     parse_duration,

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from muster_core.events import AddAsk, AddGang, RemoveApp
-from muster_core.gangs.definition import GangFields
+from muster_core.gangs import GangFields
 from muster_core.resources import Resources
 from tests.core.building import configuration, queue, wish
 from tests.core.tree import Tree

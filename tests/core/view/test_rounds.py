@@ -5,9 +5,7 @@ from __future__ import annotations
 import pytest
 
 from muster_core.decisions import Kind, Reason
-from muster_core.events import (
-    FailBind,
-)
+from muster_core.events import FailBind
 from tests.core.building import configuration, queue, wish
 from tests.core.view.helpers import BLOCKING, props, told, tree
 

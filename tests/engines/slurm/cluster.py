@@ -22,7 +22,7 @@ from functools import cache
 from pathlib import Path
 from typing import Final, final
 
-from muster.slurm._texts.nodes import fields_of
+from muster.slurm._nodes import fields_of
 from tests.engines.slurm import daemons
 
 PATIENCE_S: Final = 120.0

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from muster_core.config.model import Configuration, NodeSortPolicy
 from muster_core.events import AddAsk, AddGang, AddNode, Configure, UpdateNode
-from muster_core.gangs.topology import Topology, TopologyRule
+from muster_core.gangs import Topology, TopologyRule
 from muster_core.values.devices import DeviceNeed, DeviceStock
 from tests.naive.backfill.strategies import backfills
 from tests.naive.harness import Step, What

@@ -12,13 +12,7 @@ from typing import Final
 import attrs
 
 from muster_core.decisions import Kind, Reason
-from muster_core.events import (
-    AddApp,
-    AddAsk,
-    AddPriorityClass,
-    Event,
-    Release,
-)
+from muster_core.events import AddApp, AddAsk, AddPriorityClass, Event, Release
 from muster_core.snapshots import AskPlace
 from tests.naive import permits
 from tests.naive.backfill.estimates import estimate_us

@@ -4,8 +4,7 @@ from __future__ import annotations
 
 from hypothesis import assume, given, strategies as st
 
-from muster_core.coordinator.forecast import forecast
-from muster_core.coordinator.plain import PlainScheduler
+from muster_core.coordinator.plain_scheduler import PlainScheduler, forecast
 from muster_core.reasons import UNKNOWN_START, Forecast, Outlook, Start
 from tests.naive.backfill.forecast import fits_at, fits_now, position, starts_at_us
 from tests.naive.backfill.outlooks import for_ask

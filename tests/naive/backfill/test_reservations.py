@@ -6,8 +6,7 @@ import attrs
 
 from muster_core.events import AddNode, Release, RemoveNode, UpdateNode
 from muster_core.resources import Resources
-from muster_core.values.configuration.limits import Limits
-from muster_core.values.configuration.user_limits import LimitEntry
+from muster_core.values.configuration import LimitEntry, Limits
 from tests.naive.backfill.stories import (
     BACKFILL,
     PLAIN,

@@ -8,7 +8,7 @@ import attrs
 
 from muster_core.config.model import NodeSortPolicy
 from muster_core.resources import Resources
-from muster_core.values.configuration.partition import TypicalAsk
+from muster_core.values.configuration import TypicalAsk
 from muster_core.values.devices import DeviceNeed, DeviceStock
 from tests.naive.choices import Choices
 from tests.naive.eviction_theme import EvictionTheme

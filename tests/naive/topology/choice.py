@@ -5,7 +5,7 @@ from __future__ import annotations
 import itertools
 from collections.abc import Callable, Sequence
 
-from muster_core.gangs.topology import Topology, TopologyRule
+from muster_core.gangs import Topology, TopologyRule
 from muster_core.snapshots import AskPlace
 from tests.naive import order, user_limits
 from tests.naive.back_off import awake

@@ -7,7 +7,7 @@ without the attribute is in none.
 from __future__ import annotations
 
 from muster_core.config.model import NodeSortPolicy
-from muster_core.gangs.topology import Topology, TopologyRule
+from muster_core.gangs import Topology, TopologyRule
 from tests.naive import order
 from tests.naive.picture import Picture
 from tests.naive.state import Ask, Node, total

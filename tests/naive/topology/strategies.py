@@ -22,13 +22,7 @@ from tests.naive.eviction_theme import EvictionTheme, crowded, eviction_themed
 from tests.naive.gang_theme import GangTheme
 from tests.naive.harness import Step, What
 from tests.naive.theme import Theme, themed
-from tests.naive.topology.theme import (
-    TopologyTheme,
-    ganging,
-    larger,
-    roomy,
-    topology_themed,
-)
+from tests.naive.topology.theme import TopologyTheme, ganging, larger, roomy, topology_themed
 
 
 class TopologyAssembly(DeviceAssembly):

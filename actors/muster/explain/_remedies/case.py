@@ -1,28 +1,254 @@
-"""The case: the ask and the state that the search for remedies works on."""
+"""The case: the ask and the state that the search for remedies works on.
+
+A :class:`Remedy` is a change that alone lets the ask start. The smallest numbers that work are
+searched for, if trying is the only way to know. In a copy of the state without all other asks, one
+sees what keeps the ask from starting at all: a change with which it starts there is one with which
+it starts when the others have ended, and its amounts are the smallest of that kind, however full the
+cluster is now.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from enum import StrEnum
 from functools import cached_property
 from math import gcd
-from typing import final
+from typing import Final, Literal, TypeAlias, final
 
-from muster.explain._remedies.remedy import Remedy, RemedyKind
-from muster.explain._remedies.search import Smallest
-from muster.explain._trials import Trials, evicted_in, node_of
-from muster.explain._writing import Written
+import attrs
+
+from muster.explain._remedies.trials import EventFields, Trials, evicted_in, node_of
+from muster.feeds import Raw
 from muster_core.coordinator.coordinator import CoordinatorMachine
-from muster_core.coordinator.plain import PlainScheduler
+from muster_core.coordinator.plain_scheduler import PlainScheduler
 from muster_core.events import AddAsk
 from muster_core.nodes.node import Node
-from muster_core.owners.messages.asks import Ask
-from muster_core.owners.messages.failed_binds import FailedBinds
+from muster_core.owners.asks import Ask, FailedBinds
 from muster_core.reasons import Explanation
-from muster_core.snapshots import GangSnapshot, Snapshot
-from muster_core.structures.totals import add_to
-from muster_core.view.gangs.gang import ViewGang
-from muster_core.view.reasons.words import amount as amount_text, listed
+from muster_core.snapshots import AskPlace, GangSnapshot, Snapshot
+from muster_core.structures.amounts import add_to
+from muster_core.view.gangs import ViewGang
+from muster_core.view.reasons.shortfalls import amount as amount_text, listed
 from muster_core.view.tree.queue import ViewQueue
+
+AT_ONCE: Final = "at once"
+"""The start of an ask that is bound in the rounds of the instant of the change."""
+
+Starts: TypeAlias = int | Literal["at once", "unknown"]
+"""A start in microseconds since the origin, :data:`AT_ONCE` or
+:data:`~muster_core.reasons.UNKNOWN_START`."""
+
+
+@final
+class RemedyKind(StrEnum):
+    """The kind of change."""
+
+    PRIORITY = "priority"
+    RESUBMIT = "resubmit"
+    ESTIMATE = "estimate"
+    GUARANTEED = "guaranteed"
+    MAX = "max"
+    MAX_APPLICATIONS = "maxapplications"
+    LIMIT = "limit"
+    PROPERTY = "property"
+    PREEMPTION = "preemption"
+    DEFINE_GANG = "define_gang"
+    MORE_MEMBERS = "more_members"
+    MIN_MEMBER = "min_member"
+    RENEW_GANG = "renew_gang"
+    SCHEDULABLE = "schedulable"
+    ATTRIBUTES = "attributes"
+    CAPACITY = "capacity"
+    NODE = "node"
+    COMBINED = "combined"
+    REMOVE_AHEAD = "remove_ahead"
+    RELEASE = "release"
+
+
+@final
+@attrs.frozen
+class Remedy:
+    """A change that was tried on a copy of the state, and let the ask start.
+
+    Attributes:
+        kind: The kind of change.
+        text: The change in words.
+        node: The node on which the ask was bound; None if it does not start at once.
+        events: The events of a feed that make the change, to be added after the last event of
+            the instant. The first one closes the batch of the instant.
+        smallest: The amounts of the change by name, in base units, if trials have shown that none
+            of them can be one less (for an ask that does not start even alone: where all others
+            have ended); for ``min_member``, by how much it is lowered. None if the
+            change has no amount, or the search stopped early.
+        evicted: The asks that the change evicts, as ``app/ask``.
+        starts: When the ask starts after the change. If that is not at once, the ask could not start
+            without the change, whatever ended; and with it, it starts when others have ended.
+    """
+
+    kind: RemedyKind
+    text: str
+    node: str | None
+    events: tuple[Mapping[str, Raw], ...]
+    smallest: Mapping[str, int] | None = None
+    evicted: tuple[str, ...] = ()
+    starts: Starts = AT_ONCE
+
+    # OUTLOOK-33
+    @property
+    def is_applicable(self) -> bool:
+        """Whether its events are enough; otherwise a machine must be there, or be larger, first."""
+        return not any(
+            event["op"] == "add_node" or (event["op"] == "update_node" and "capacity" in event)
+            for event in self.events
+        )
+
+
+_PASSES: Final = 6
+"""The most passes over all numbers; after them the result may not be the smallest."""
+
+
+@final
+@attrs.frozen
+class NumberRange:
+    """A number that the search may lower.
+
+    Attributes:
+        value: The number to begin with.
+        guess: The likely result, never more than ``value``.
+        step: The likely result is a multiple of it.
+        floor: The lowest number allowed, usually the current setting; never more than ``guess``.
+    """
+
+    value: int
+    guess: int
+    step: int = 1
+    floor: int = 0
+
+
+@final
+@attrs.frozen
+class Smallest:
+    """The result of a search.
+
+    Attributes:
+        values: A number for each knob; together they work.
+        raised: Whether each is above its floor.
+        proved: Whether trials have shown that none of them can be one less.
+    """
+
+    values: tuple[int, ...]
+    raised: tuple[bool, ...]
+    proved: bool
+
+
+def smallest(
+    works: Callable[[tuple[int, ...]], bool], knobs: Sequence[NumberRange]
+) -> Smallest | None:
+    """Lower numbers as far as possible, one after the other.
+
+    Larger numbers do not always work: another ask may take the surplus. So the result is the
+    lower end of *a* range of numbers that work.
+
+    If there are several knobs, each is first tried at its floor: a change that is not needed is
+    left out, even if a small one would do harm.
+
+    Args:
+        works: Whether these numbers work.
+        knobs: The numbers to begin with.
+
+    Returns:
+        The result; None if neither the guesses nor the numbers to begin with work.
+    """
+    known: dict[tuple[int, ...], bool] = {}
+
+    def tried(values: tuple[int, ...]) -> bool:
+        if values not in known:
+            known[values] = works(values)
+        return known[values]
+
+    values = before = tuple(knob.value for knob in knobs)
+    guesses = tuple(knob.guess for knob in knobs)
+    if tried(guesses):
+        values = guesses
+    elif not tried(values):
+        return None
+    for _ in range(_PASSES):
+        before = values
+        for place, knob in enumerate(knobs):
+
+            def one(value: int, place: int = place, values: tuple[int, ...] = values) -> bool:
+                return tried((*values[:place], value, *values[place + 1 :]))
+
+            if len(knobs) > 1 and values[place] > knob.floor and one(knob.floor):
+                lowered = knob.floor
+            else:
+                lowered = _lowest(one, values[place], knob)
+            values = (*values[:place], lowered, *values[place + 1 :])
+        if values == before:
+            break
+    raised = tuple(value > knob.floor for value, knob in zip(values, knobs, strict=True))
+    return Smallest(values, raised, proved=values == before)
+
+
+def _lowest(works: Callable[[int], bool], value: int, knob: NumberRange) -> int:
+    """Return a number, at most ``value``, that works while one less does not."""
+    low = knob.floor - 1  # A number that does not work, or is not allowed.
+    if knob.guess < value:
+        if works(knob.guess):
+            value = knob.guess
+        else:
+            low = knob.guess
+    while value > low + 1:
+        if not works(value - 1):
+            return value
+        value -= 1
+        if low < knob.floor:
+            if works(knob.floor):
+                return knob.floor
+            low = knob.floor
+        value = _bisect(works, low, value, knob.step)
+    return value
+
+
+def _bisect(works: Callable[[int], bool], low: int, high: int, step: int) -> int:
+    """Narrow the range from a number that does not work to a higher one that does."""
+    while high - low > 1:
+        middle = (low + high) // 2
+        on_grid = middle - middle % step
+        if low < on_grid < high:
+            middle = on_grid
+        elif low < on_grid + step < high:
+            middle = on_grid + step
+        elif high % step == 0:
+            return high
+        if works(middle):
+            high = middle
+        else:
+            low = middle
+    return high
+
+
+def least_above(works: Callable[[int], bool], low: int, high: int) -> int | None:
+    """Find a number that works while the one before it does not, in ever longer steps.
+
+    Args:
+        works: Whether a number works.
+        low: A number that does not work.
+        high: The highest number allowed.
+
+    Returns:
+        The number; None if the highest does not work either.
+    """
+    if high <= low or not works(high):
+        return None
+    gap = 1
+    while low + gap < high:
+        if works(low + gap):
+            high = low + gap
+            break
+        low += gap
+        gap *= 2
+    return _bisect(works, low, high, 1)
 
 
 @final
@@ -208,7 +434,7 @@ class Case:
         self,
         kind: RemedyKind,
         text: str,
-        events: Sequence[Written],
+        events: Sequence[EventFields],
         *,
         smallest: Mapping[str, int] | None = None,
     ) -> Remedy | None:
@@ -234,7 +460,7 @@ class Case:
         names: Sequence[str],
         found: Smallest | None,
         text: Callable[[tuple[int, ...]], str],
-        events: Callable[[tuple[int, ...]], Sequence[Written]],
+        events: Callable[[tuple[int, ...]], Sequence[EventFields]],
     ) -> Iterator[Remedy]:
         """Yield the result of a search as a remedy, if there is one.
 
@@ -257,6 +483,63 @@ class Case:
             yield remedy
 
 
-def told(amounts: Mapping[str, int]) -> str:
+def amounts_in_words(amounts: Mapping[str, int]) -> str:
     """Return amounts as text for messages: ``8 nvidia.com/gpu and 43 vcore``."""
     return listed(amount_text(name, number) for name, number in amounts.items())
+
+
+_BOUND: Final = AskPlace.BOUND
+
+_BATCHES: Final = 100
+"""How many batches the copy runs on: a back-off of the ask may end meanwhile."""
+
+
+# OUTLOOK-30
+def alone(case: Case) -> Case | None:
+    """Return the case of an ask without all others, apart from those with which it starts.
+
+    Args:
+        case: The case of the ask.
+
+    Returns:
+        The case; None if the ask starts there, or if that was not found out.
+    """
+    app, ask = case.event.app, case.event.ask
+    after = case.trials.after(list(_without_others(case)))
+    explanation = None if after is None else after.explain(app, ask)
+    if after is None or explanation is None:
+        return None
+    trials = Trials(after, case.at_us, app, ask)
+    if _starts(trials.copy(), app, ask):
+        return None
+    return Case(after, trials, case.event, explanation, case.at_us, real=case)
+
+
+def _starts(copy: PlainScheduler, app: str, ask: str) -> bool:
+    """Return whether an ask starts if nothing but time passes."""
+    for _ in range(_BATCHES):
+        due_us = copy.machine.next_deadline_us()
+        if due_us is None:
+            break
+        copy.pass_until(due_us)
+        if node_of(copy, app, ask) is not None:
+            return True
+    return False
+
+
+def _without_others(case: Case) -> Iterator[EventFields]:
+    """Yield the events that end all asks but those of the group of the ask."""
+    kept = {(case.event.app, case.event.ask)}
+    for gang in case.group:
+        if not gang.satisfied:
+            found = case.snapshot.gangs[gang.name]
+            kept.update((*found.pending, *found.parked, *found.waiting, *found.bound))
+    apps = {app for app, _ in kept}
+    for app in case.snapshot.apps.values():
+        if app.name not in apps:
+            yield {"op": "remove_app", "app": app.name}
+            continue
+        for ask in app.asks:
+            if (app.name, ask.name) not in kept:
+                op = "release" if ask.place is _BOUND else "remove_ask"
+                yield {"op": op, "app": app.name, "ask": ask.name}

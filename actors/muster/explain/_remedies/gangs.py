@@ -1,24 +1,42 @@
-"""Remedies that concern the gang of an ask and the other gangs of its group."""
+"""Remedies that concern the gang of an ask and the other gangs of its group.
+
+Also the parts of combined remedies that do not concern room.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from typing import Final
+from collections.abc import Iterator, Mapping
+from typing import Final, final
 
 import attrs
 
-from muster.explain._remedies.case import Case
-from muster.explain._remedies.parts import Part
-from muster.explain._remedies.remedy import Remedy, RemedyKind
-from muster.explain._remedies.search import Knob, smallest
-from muster.explain._writing import Written, add_ask, add_gang, redefined
+from muster.explain._remedies.case import Case, NumberRange, Remedy, RemedyKind, smallest
+from muster.explain._remedies.trials import EventFields, QueueChange, add_ask, add_gang, redefined
 from muster_core.events import AddAsk
-from muster_core.gangs.definition import NOTHING_SAID, GangDefinition
-from muster_core.gangs.states import GangState
+from muster_core.gangs import NO_FIELDS, GangDefinition, GangState
 from muster_core.resources import Resources
-from muster_core.structures.totals import add_to
+from muster_core.structures.amounts import add_to
 from muster_core.values.devices import without_devices
-from muster_core.view.gangs.gang import ViewGang
+from muster_core.view.gangs import ViewGang
+
+
+@final
+@attrs.frozen
+class RemedyPart:
+    """A change that can be combined with others.
+
+    Attributes:
+        text: The change in words.
+        events: The events that make it, without ``configure``.
+        changes: The settings of queues that it changes, by path.
+        more: The resources that it needs in addition, in base units.
+    """
+
+    text: str = ""
+    events: tuple[EventFields, ...] = ()
+    changes: Mapping[str, QueueChange] = attrs.field(factory=dict[str, QueueChange])
+    more: Mapping[str, int] = attrs.field(factory=dict[str, int])
+
 
 # Looking up a member of an enum takes ten times as long, and this is done for each gang.
 _DEFINE_GANG: Final = RemedyKind.DEFINE_GANG
@@ -45,13 +63,13 @@ def gang_remedies(case: Case) -> Iterator[Remedy]:
 def _define(case: Case, gang: ViewGang) -> Iterator[Remedy]:
     """Define a placeholder with as many members as it has, or with fewer if necessary."""
 
-    def events(fewer: tuple[int, ...]) -> list[Written]:
+    def events(fewer: tuple[int, ...]) -> list[EventFields]:
         definition = GangDefinition(gang.children - fewer[0], gang.children - fewer[0])
         return [add_gang(gang.name, definition)]
 
     if not gang.children:
         return
-    knob = Knob(gang.children - 1, 0)
+    knob = NumberRange(gang.children - 1, 0)
     found = smallest(lambda fewer: case.trials.bind(events(fewer)), [knob])
     yield from case.found(
         _DEFINE_GANG,
@@ -69,10 +87,10 @@ def _add_members(case: Case, gang: ViewGang, definition: GangDefinition) -> Iter
     if not 0 < lack <= _ENOUGH:
         return
 
-    def events(count: tuple[int, ...]) -> list[Written]:
+    def events(count: tuple[int, ...]) -> list[EventFields]:
         return [_members(case, example, count[0])] if count[0] else []
 
-    found = smallest(lambda count: case.trials.bind(events(count)), [Knob(lack, lack)])
+    found = smallest(lambda count: case.trials.bind(events(count)), [NumberRange(lack, lack)])
     yield from case.found(
         _MORE_MEMBERS,
         ["count"],
@@ -86,7 +104,7 @@ def _more(gang: ViewGang, example: AddAsk, count: int) -> str:
     return f"{count:,} more like {example.app}/{example.ask} in gang {gang.name}"
 
 
-def _members(case: Case, example: AddAsk, count: int) -> Written:
+def _members(case: Case, example: AddAsk, count: int) -> EventFields:
     """Return the event that adds members under unused names."""
     name, number = f"{example.ask}-more", 1
     taken = case.names_in(example.app)
@@ -113,7 +131,7 @@ def _example(case: Case, gang: ViewGang) -> AddAsk:
                 gang=gang.name,
                 devices=dict(ask.shape.devices),
             )
-    return attrs.evolve(case.event, gang=gang.name, says=NOTHING_SAID)
+    return attrs.evolve(case.event, gang=gang.name, says=NO_FIELDS)
 
 
 def _need_fewer(case: Case, gang: ViewGang, definition: GangDefinition) -> Iterator[Remedy]:
@@ -124,13 +142,15 @@ def _need_fewer(case: Case, gang: ViewGang, definition: GangDefinition) -> Itera
     def needs(fewer: int) -> int:
         return definition.min_member - fewer
 
-    def events(fewer: tuple[int, ...]) -> list[Written]:
+    def events(fewer: tuple[int, ...]) -> list[EventFields]:
         if not fewer[0]:
             return []
         return redefined(gang.name, attrs.evolve(definition, min_member=needs(fewer[0])))
 
     held_back = min(max(definition.min_member - gang.children, 1), needs(1))
-    found = smallest(lambda fewer: case.trials.bind(events(fewer)), [Knob(needs(1), held_back)])
+    found = smallest(
+        lambda fewer: case.trials.bind(events(fewer)), [NumberRange(needs(1), held_back)]
+    )
     yield from case.found(
         _MIN_MEMBER,
         ["fewer"],
@@ -151,20 +171,20 @@ def _renew(case: Case) -> Iterator[Remedy]:
             yield remedy
 
 
-def _renewed(case: Case) -> Part | None:
+def _renewed(case: Case) -> RemedyPart | None:
     """Return the part that removes the gangs that have timed out, and defines them again."""
     marked = [gang for gang in case.group if gang.state is _TIMED_OUT]
     known = [(gang.name, gang.definition) for gang in marked if gang.definition is not None]
     if not known:
         return None
-    removed: list[Written] = [{"op": "remove_gang", "gang": name} for name, _ in known]
+    removed: list[EventFields] = [{"op": "remove_gang", "gang": name} for name, _ in known]
     events = (*removed, *(add_gang(name, definition) for name, definition in known))
     names = " and ".join(name for name, _ in known)
     text = f"gang {names} removed and defined again, which clears the timeout"
-    return Part(text, events)
+    return RemedyPart(text, events)
 
 
-def gang_parts(case: Case) -> Iterator[Part]:
+def gang_parts(case: Case) -> Iterator[RemedyPart]:
     """Yield one part with all changes that the gangs of its group need, except for room."""
     renewed = _renewed(case)
     parts = [] if renewed is None else [renewed]
@@ -172,7 +192,7 @@ def gang_parts(case: Case) -> Iterator[Part]:
         if gang.definition is None and gang.children:
             definition = GangDefinition(gang.children, gang.children)
             text = f"gang {gang.name} defined, with min_member {gang.children}"
-            parts.append(Part(text, (add_gang(gang.name, definition),)))
+            parts.append(RemedyPart(text, (add_gang(gang.name, definition),)))
         elif gang.definition is not None and not gang.satisfied:
             parts += _completed(case, gang, gang.definition)
     parts += _made_up(case)
@@ -181,10 +201,10 @@ def gang_parts(case: Case) -> Iterator[Part]:
         for part in parts:
             add_to(more, part.more)
         events = tuple(event for part in parts for event in part.events)
-        yield Part(", and ".join(part.text for part in parts), events, more=more)
+        yield RemedyPart(", and ".join(part.text for part in parts), events, more=more)
 
 
-def _made_up(case: Case) -> Iterator[Part]:
+def _made_up(case: Case) -> Iterator[RemedyPart]:
     """Yield parts that add the missing gangs of its group, each with one member like the ask."""
     known = {gang.name for gang in case.group}
     named = {
@@ -194,16 +214,16 @@ def _made_up(case: Case) -> Iterator[Part]:
         for name in gang.definition.groups
     }
     for name in sorted(named - known):
-        member = attrs.evolve(case.event, gang=name, says=NOTHING_SAID)
+        member = attrs.evolve(case.event, gang=name, says=NO_FIELDS)
         added = _members(case, member, 1)
         text = f"gang {name} defined, with one member like {member.app}/{member.ask}"
         events = (add_gang(name, GangDefinition(1, 1)), added)
-        yield Part(text, events, more=dict(member.wanted))
+        yield RemedyPart(text, events, more=dict(member.wanted))
 
 
-def _completed(case: Case, gang: ViewGang, definition: GangDefinition) -> Iterator[Part]:
+def _completed(case: Case, gang: ViewGang, definition: GangDefinition) -> Iterator[RemedyPart]:
     lack, example = definition.min_member - gang.children, _example(case, gang)
     if 0 < lack <= _ENOUGH:
         more: dict[str, int] = {}
         add_to(more, example.wanted, lack)
-        yield Part(_more(gang, example, lack), (_members(case, example, lack),), more=more)
+        yield RemedyPart(_more(gang, example, lack), (_members(case, example, lack),), more=more)

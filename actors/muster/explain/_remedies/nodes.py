@@ -7,17 +7,22 @@ from typing import Final, final
 
 import attrs
 
-from muster.explain._remedies.case import Case, told
-from muster.explain._remedies.remedy import Remedy, RemedyKind
-from muster.explain._remedies.search import Knob, smallest
-from muster.explain._writing import Written, amounts, node as written_node
+from muster.explain._remedies.case import (
+    Case,
+    NumberRange,
+    Remedy,
+    RemedyKind,
+    amounts_in_words,
+    smallest,
+)
+from muster.explain._remedies.trials import EventFields, amounts, node as written_node
 from muster_core.events import AddNode
 from muster_core.nodes.node import Node
 from muster_core.resources import Resources
-from muster_core.structures.totals import add_to
+from muster_core.structures.amounts import add_to
 from muster_core.values.devices import NO_STOCKS, DeviceStock, without_devices
-from muster_core.values.quantities import format_quantity
-from muster_core.view.reasons.words import listed
+from muster_core.values.resources import format_quantity
+from muster_core.view.reasons.shortfalls import listed
 
 # Looking up a member of an enum takes ten times as long.
 _ATTRIBUTES: Final = RemedyKind.ATTRIBUTES
@@ -53,7 +58,11 @@ def _all(case: Case) -> list[Node]:
 
 
 def _first(
-    case: Case, kind: RemedyKind, nodes: Sequence[Node], change: Callable[[Node], Written], how: str
+    case: Case,
+    kind: RemedyKind,
+    nodes: Sequence[Node],
+    change: Callable[[Node], EventFields],
+    how: str,
 ) -> Iterator[Remedy]:
     """Try the same change on several nodes, until it has worked on a few."""
     found = 0
@@ -69,7 +78,7 @@ def _first(
 def _open(case: Case) -> Iterator[Remedy]:
     closed = [node for node in _all(case) if not node.schedulable and case.matches(node)]
 
-    def change(node: Node) -> Written:
+    def change(node: Node) -> EventFields:
         return {"op": "update_node", "node": node.name, "schedulable": True}
 
     text = "make node {} schedulable again"
@@ -87,8 +96,8 @@ def _relabel(case: Case) -> Iterator[Remedy]:
         and not case.lack(node)
     ]
 
-    def change(node: Node) -> Written:
-        attributes: Written = {**node.attributes, **selector}
+    def change(node: Node) -> EventFields:
+        attributes: EventFields = {**node.attributes, **selector}
         return {"op": "update_node", "node": node.name, "attributes": attributes}
 
     text = f"give node {{}} the attributes that the selector requires: {_safe(_wanted(case))}"
@@ -116,7 +125,7 @@ def _grown(case: Case, node: Node) -> Remedy | None:
     def added(more: tuple[int, ...]) -> dict[str, int]:
         return {name: extra for name, extra in zip(names, more, strict=True) if extra}
 
-    def events(more: tuple[int, ...]) -> list[Written]:
+    def events(more: tuple[int, ...]) -> list[EventFields]:
         grown = dict(node.capacity)
         add_to(grown, added(more))
         return [
@@ -124,10 +133,10 @@ def _grown(case: Case, node: Node) -> Remedy | None:
         ]
 
     def text(more: tuple[int, ...]) -> str:
-        return f"{told(added(more))} more on node {node.name}"
+        return f"{amounts_in_words(added(more))} more on node {node.name}"
 
     knobs = [
-        Knob(
+        NumberRange(
             max(lack.get(name, 0), case.pending.get(name, 0)),
             lack.get(name, 0),
             case.steps.get(name, 1),
@@ -138,9 +147,9 @@ def _grown(case: Case, node: Node) -> Remedy | None:
     return next(case.found(_CAPACITY, names, found, text, events), None)
 
 
-def more_room(case: Case, node: Node, room: Mapping[str, int]) -> Written:
+def more_room(case: Case, node: Node, room: Mapping[str, int]) -> EventFields:
     """Return the event that makes room for the ask on its required node."""
-    written: Written = {"op": "update_node", "node": node.name}
+    written: EventFields = {"op": "update_node", "node": node.name}
     capacity = _with_room(node, room)
     if capacity != node.capacity:
         written["capacity"] = amounts(without_devices(capacity))
@@ -163,7 +172,7 @@ def room_text(case: Case, node: Node, room: Mapping[str, int]) -> str:
     """Return in words what :func:`more_room` changes."""
     capacity = _with_room(node, room)
     parts = [
-        f"{told({name: amount})} instead of {format_quantity(name, node.capacity.get(name, 0))} "
+        f"{amounts_in_words({name: amount})} instead of {format_quantity(name, node.capacity.get(name, 0))} "
         f"as capacity of node {node.name}"
         for name, amount in capacity.items()
         if amount != node.capacity.get(name, 0)
@@ -194,9 +203,9 @@ class NewNode:
     like: str | None
     event: AddNode
 
-    def events(self, case: Case, count: int) -> list[Written]:
+    def events(self, case: Case, count: int) -> list[EventFields]:
         """Return the events that add so many."""
-        found: list[Written] = []
+        found: list[EventFields] = []
         number = 0
         while len(found) < count:
             number += 1
@@ -207,7 +216,7 @@ class NewNode:
 
     def text(self, case: Case, count: int) -> str:
         """Return in words what is added."""
-        sizes = [told({name: amount}) for name, amount in self.event.room.items()]
+        sizes = [amounts_in_words({name: amount}) for name, amount in self.event.room.items()]
         if self.like is None or case.event.selector:
             sizes += [f"{key}={value}" for key, value in case.event.selector.items()]
         each = "with" if count == 1 else "each with"
@@ -252,7 +261,7 @@ def _devices(case: Case) -> Mapping[str, DeviceStock]:
     }
 
 
-def count_of(case: Case, new: NewNode) -> Knob:
+def count_of(case: Case, new: NewNode) -> NumberRange:
     """Return how many new nodes may be needed."""
     room = new.event.room
 
@@ -263,14 +272,16 @@ def count_of(case: Case, new: NewNode) -> Knob:
 
     guess = max(nodes_for(case.together), 1)
     if case.event.node is not None:
-        return Knob(1, 1)
-    return Knob(min(max(guess, case.lacking, nodes_for(case.pending)), _MOST), min(guess, _MOST))
+        return NumberRange(1, 1)
+    return NumberRange(
+        min(max(guess, case.lacking, nodes_for(case.pending)), _MOST), min(guess, _MOST)
+    )
 
 
 def _add(case: Case) -> Iterator[Remedy]:
     for new in new_nodes(case):
 
-        def events(count: tuple[int, ...], new: NewNode = new) -> list[Written]:
+        def events(count: tuple[int, ...], new: NewNode = new) -> list[EventFields]:
             return new.events(case, count[0])
 
         def text(count: tuple[int, ...], new: NewNode = new) -> str:

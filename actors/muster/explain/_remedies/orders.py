@@ -1,26 +1,141 @@
-"""Remedies that concern the order: priorities, settings of queues, other asks."""
+"""Remedies that concern the order: priorities, settings of queues, other asks.
+
+If a remedy takes away an ask of a gang that needs each of its members, it takes away all of them:
+without one of them the others would only wait for it, and hold back others as before.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from itertools import combinations, islice
-from typing import Final
+from typing import Final, TypeAlias, final
 
 import attrs
 
-from muster.explain._remedies.case import Case, told
-from muster.explain._remedies.members import Leaving, ended, nodes_of, removed
-from muster.explain._remedies.remedy import Remedy, RemedyKind
-from muster.explain._remedies.search import Knob, least_above, smallest
-from muster.explain._remedies.settings import QueueChange, configure
-from muster.explain._trials import node_of
-from muster.explain._writing import Written, add_ask, span
+from muster.explain._remedies.case import (
+    Case,
+    NumberRange,
+    Remedy,
+    RemedyKind,
+    amounts_in_words,
+    least_above,
+    smallest,
+)
+from muster.explain._remedies.trials import (
+    EventFields,
+    QueueChange,
+    add_ask,
+    configure,
+    node_of,
+    span,
+)
 from muster_core.config.model import PreemptionPolicy, Settings, SortPolicy
-from muster_core.owners.messages.failed_binds import FailedBinds
+from muster_core.owners.asks import FailedBinds
 from muster_core.reasons import Code
-from muster_core.snapshots import AskPlace, AskSnapshot
+from muster_core.snapshots import AskPlace, AskSnapshot, GangSnapshot
 from muster_core.values.priority import MAX_PRIORITY
+from muster_core.view.reasons.shortfalls import listed
 from muster_core.view.tree.queue import ViewQueue
+
+_Key: TypeAlias = tuple[str, str]
+"""An application, and the name of an ask."""
+
+_MOST_NODES: Final = 3
+"""How many nodes of a gang are named."""
+
+
+@final
+@attrs.frozen
+class RemovedAsks:
+    """Asks that go together.
+
+    Attributes:
+        name: What they are called: an ask, or gangs.
+        asks: The asks.
+        events: The events that take them away.
+        is_one: Whether the name is that of one ask or gang.
+    """
+
+    name: str
+    asks: Sequence[_Key]
+    events: Sequence[EventFields]
+    is_one: bool = True
+
+
+def removed(case: Case, app: str, ask: str) -> RemovedAsks:
+    """Return how an ask that is not bound is withdrawn.
+
+    If its gang is not satisfied, all gangs of its group go that still wait, unless the ask of the
+    case is in one of them.
+    """
+    name = next((one.gang for one in case.snapshot.apps[app].asks if one.name == ask), None)
+    gangs = _waiting_with(case, name)
+    members = [key for gang in gangs for key in (*gang.waiting, *gang.pending, *gang.parked)]
+    if len(members) < 2 or (case.event.app, case.event.ask) in members:
+        return RemovedAsks(f"{app}/{ask}", [(app, ask)], [_remove_ask(app, ask)])
+    names = [gang.name for gang in gangs]
+    called = f"gang{'s' if len(names) > 1 else ''} {listed(names)}"
+    events = [*_withdrawn(case, members)]
+    return RemovedAsks(called, members, events, is_one=len(names) == 1)
+
+
+def ended(case: Case, app: str, ask: AskSnapshot) -> RemovedAsks:
+    """Return how a bound ask ends: with all of its gang if that has no member to spare."""
+    gang = case.snapshot.gangs.get(ask.gang or "")
+    definition = None if gang is None else gang.definition
+    if (
+        gang is None
+        or definition is None
+        or gang.name == case.event.gang
+        or not 1 < len(gang.bound) <= definition.min_member
+    ):
+        return RemovedAsks(f"{app}/{ask.name}", [(app, ask.name)], [_release_event(app, ask.name)])
+    return RemovedAsks(
+        f"gang {gang.name}", gang.bound, [_release_event(*key) for key in gang.bound]
+    )
+
+
+def nodes_of(case: Case, asks: Iterable[_Key]) -> str:
+    """Return the nodes that asks hold, in words."""
+    held = {
+        one.node: None
+        for app, name in asks
+        for one in case.snapshot.apps[app].asks
+        if one.name == name and one.node is not None
+    }
+    if len(held) > _MOST_NODES:
+        return f"{len(held):,} nodes"
+    return f"node{'s' if len(held) > 1 else ''} {listed(held)}"
+
+
+def _waiting_with(case: Case, name: str | None) -> list[GangSnapshot]:
+    """Return the gangs of the group of a gang; none if it is satisfied."""
+    own = case.snapshot.gangs.get(name or "")
+    if own is None or own.satisfied:
+        return []
+    group = case.machine.view.group_of(own.name)
+    return [case.snapshot.gangs[gang.name] for gang in group]
+
+
+def _withdrawn(case: Case, asks: Sequence[_Key]) -> Iterator[EventFields]:
+    """Yield the events that withdraw asks: one for an application that has no others."""
+    by_app: dict[str, list[str]] = {}
+    for app, name in asks:
+        by_app.setdefault(app, []).append(name)
+    for app, names in by_app.items():
+        if len(names) == len(case.snapshot.apps[app].asks):
+            yield {"op": "remove_app", "app": app}
+        else:
+            yield from (_remove_ask(app, name) for name in names)
+
+
+def _remove_ask(app: str, ask: str) -> EventFields:
+    return {"op": "remove_ask", "app": app, "ask": ask}
+
+
+def _release_event(app: str, ask: str) -> EventFields:
+    return {"op": "release", "app": app, "ask": ask}
+
 
 # Looking up a member of an enum takes ten times as long, and this is done for each ask.
 _BACKING_OFF: Final = Code.BACKING_OFF
@@ -65,9 +180,9 @@ def _own(case: Case) -> AskSnapshot:
 def _priority(case: Case) -> Iterator[Remedy]:
     now = _own(case).priority
 
-    def events(priority: int) -> list[Written]:
+    def events(priority: int) -> list[EventFields]:
         anew = attrs.evolve(case.event, priority=priority, priority_class=None)
-        gone: Written = {"op": "remove_ask", "app": anew.app, "ask": anew.ask}
+        gone: EventFields = {"op": "remove_ask", "app": anew.app, "ask": anew.ask}
         return [gone, add_ask(anew)]
 
     def works(priority: int) -> bool:
@@ -121,14 +236,14 @@ def _guarantee(case: Case, queue: ViewQueue, wanted: Mapping[str, int]) -> Itera
         chosen = zip(wanted, values, strict=True)
         return {name: value for name, value in chosen if value > now[name]}
 
-    def events(values: tuple[int, ...]) -> list[Written]:
+    def events(values: tuple[int, ...]) -> list[EventFields]:
         return [configure(case.machine, {path: QueueChange(guaranteed=raised(values))})]
 
     def text(values: tuple[int, ...]) -> str:
-        return f"{told(raised(values))} guaranteed to {path}, which may then reclaim for it"
+        return f"{amounts_in_words(raised(values))} guaranteed to {path}, which may then reclaim for it"
 
     knobs = [
-        Knob(amount, amount, case.steps.get(name, 1), floor=now[name])
+        NumberRange(amount, amount, case.steps.get(name, 1), floor=now[name])
         for name, amount in wanted.items()
     ]
     found = smallest(lambda values: case.trials.bind(events(values)), knobs)
@@ -192,7 +307,7 @@ def _remove_ahead(case: Case) -> Iterator[Remedy]:
     Of a gang that still waits all members go: the others would only wait for the one.
     """
     own = f"{case.event.app}/{case.event.ask}"
-    events: list[Written] = []
+    events: list[EventFields] = []
     names: list[str] = []
     gone: set[str] = set()
     first = case.explanation.first
@@ -233,7 +348,7 @@ def _release(case: Case) -> Iterator[Remedy]:
                 return
 
 
-def _leaving(case: Case) -> Iterator[Leaving]:
+def _leaving(case: Case) -> Iterator[RemovedAsks]:
     """Yield what may end, each gang once."""
     seen: set[str] = set()
     for app, ask in _ends(case):

@@ -1,18 +1,380 @@
-"""A pod as an importer keeps it until the whole dump is read."""
+"""A pod as the importer keeps it until the whole dump is read.
+
+A pod has its times (created, holding its node, ended), its requests (the sum of those of its
+containers, by the rule of Kubernetes), and what labels, annotations and owners say of its
+application, queue, user and gang, in the keys of YuniKorn, Koordinator and Volcano.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+import json
+from collections.abc import Iterable, Mapping
+from enum import IntEnum
 from typing import Any, Final, Self, cast, final
 
 import attrs
 
-from muster.feeds._encodings.raw import Raw
-from muster.importing.kubernetes.constraints import Toleration, places_of
-from muster.importing.kubernetes.marks import Define, said_by
-from muster.importing.kubernetes.requests import requests_of
-from muster.importing.kubernetes.shapes import POD
-from muster.importing.kubernetes.times import State, Times, times_of
+from muster.feeds._annotations import (
+    ParsedAnnotations,
+    UserInfo,
+    gang_settings,
+    membership,
+    read_user_info,
+)
+from muster.feeds._kinds import FieldError
+from muster.feeds._raw import Raw
+from muster.importing.kubernetes.nodes import Toleration, constraints_of
+from muster.importing.kubernetes.schema import POD, Amounts
+from muster.importing.queues import gang_name_of, name_of
+from muster_core.gangs import GangFields
+from muster_core.values.events import USER_INFO
+from muster_core.values.names import DEFAULT_NAMESPACE
+from muster_core.values.resources import MAX_INT32, MAX_QUANTITY
+
+Values = Mapping[str, object]
+
+_ENDED: Final = frozenset({"Succeeded", "Failed"})
+
+
+@final
+class PodState(IntEnum):
+    """What is known of a pod; of two records of it the higher one says more."""
+
+    PENDING = 0
+    RUNNING = 1
+    FINISHED = 2
+
+
+@final
+@attrs.frozen
+class PodTimes:
+    """The instants of a pod, in microseconds since 1970.
+
+    Attributes:
+        state: How far it had come when it was dumped.
+        created_us: When it was created.
+        started_us: Since when it held its node; None if it never did.
+        finished_us: When it ended; None if it has not, or if that is not known.
+        is_deleted: Whether somebody has deleted it.
+    """
+
+    state: PodState
+    created_us: int
+    started_us: int | None = None
+    finished_us: int | None = None
+    is_deleted: bool = False
+
+
+# KUBERNETES-5, KUBERNETES-6
+def times_of(values: Values) -> PodTimes:
+    """Return the instants of a pod.
+
+    Raises:
+        FieldError: If it ran, and nothing says since when.
+    """
+    created = cast("int", values["created"])
+    deleted = cast("int | None", values.get("deleted"))
+    has_ended = values.get("phase") in _ENDED
+    if not (has_ended or values.get("node")):
+        return PodTimes(PodState.PENDING, created, is_deleted=deleted is not None)
+    started = _started(values)
+    if has_ended:
+        finished = _finished(values, started)
+        return PodTimes(PodState.FINISHED, created, started, finished, deleted is not None)
+    if started is None:
+        msg = "nothing says since when it runs"
+        raise FieldError(msg, "status.startTime")
+    if deleted is not None:
+        return PodTimes(PodState.FINISHED, created, started, deleted, is_deleted=True)
+    return PodTimes(PodState.RUNNING, created, started)
+
+
+def _started(values: Values) -> int | None:
+    """Return since when it holds its node: it was bound, else accepted there, else begun."""
+    for condition in _maps(values, "conditions"):
+        is_bound = condition.get("type") == "PodScheduled" and condition.get("status") == "True"
+        if is_bound and "since" in condition:
+            return cast("int", condition["since"])
+    if "accepted" in values:
+        return cast("int", values["accepted"])
+    return min(_of_containers(values, "started", "running_since"), default=None)
+
+
+def _finished(values: Values, started: int | None) -> int | None:
+    """Return when the last container ended, else when the pod was no longer ready."""
+    last = max(_of_containers(values, "finished"), default=None)
+    if last is not None:
+        return last
+    changes = [cast("int", one["since"]) for one in _maps(values, "conditions") if "since" in one]
+    later = [since for since in changes if started is not None and since > started]
+    return max(later, default=None)
+
+
+def _of_containers(values: Values, *names: str) -> list[int]:
+    return [
+        cast("int", status[name])
+        for statuses in ("init_statuses", "statuses")
+        for status in _maps(values, statuses)
+        for name in names
+        if name in status
+    ]
+
+
+def _maps(values: Values, name: str) -> Iterable[Values]:
+    return cast("Iterable[Values]", values.get(name, ()))
+
+
+_ALWAYS: Final = "Always"
+_NOTHING: Final[Amounts] = {}
+
+
+# KUBERNETES-9
+def requests_of(values: Values) -> dict[str, int]:
+    """Return what a pod needs, in base units, without types of which it needs none.
+
+    Containers are added up. Init containers run one after the other before them, so that only the
+    largest counts; but one that is restarted always stays, and counts beside all that start after
+    it. What is said of the pod as a whole replaces the sum, and the overhead comes on top.
+
+    Raises:
+        FieldError: If it needs more than an amount can be.
+    """
+    stays: dict[str, int] = {}
+    most: dict[str, int] = {}
+    for container in _containers(values, "init_containers"):
+        wanted = _wanted(container, "requests", "limits")
+        if container.get("restart") == _ALWAYS:
+            _add(stays, wanted)
+            _raise(most, stays)
+        else:
+            _raise(most, _sum(stays, wanted))
+    for container in _containers(values, "containers"):
+        _add(stays, _wanted(container, "requests", "limits"))
+    _raise(stays, most)
+    stays |= _wanted(values, "pod_requests", "pod_limits")
+    _add(stays, cast("Amounts", values.get("overhead", _NOTHING)))
+    for name, amount in stays.items():
+        if amount > MAX_QUANTITY:
+            msg = f"the sum of {name} is too large: {amount}"
+            raise FieldError(msg, "spec.containers")
+    return {name: amount for name, amount in stays.items() if amount}
+
+
+def _containers(values: Values, name: str) -> Iterable[Values]:
+    return cast("Iterable[Values]", values.get(name, ()))
+
+
+def _wanted(values: Values, requests: str, limits: str) -> Amounts:
+    """Return requests; a type that has only a limit is requested as much."""
+    return {
+        **cast("Amounts", values.get(limits, _NOTHING)),
+        **cast("Amounts", values.get(requests, _NOTHING)),
+    }
+
+
+def _add(amounts: dict[str, int], more: Amounts) -> None:
+    for name, amount in more.items():
+        amounts[name] = amounts.get(name, 0) + amount
+
+
+def _raise(amounts: dict[str, int], least: Amounts) -> None:
+    for name, amount in least.items():
+        if amounts.get(name, 0) < amount:
+            amounts[name] = amount
+
+
+def _sum(first: Amounts, second: Amounts) -> dict[str, int]:
+    total = dict(first)
+    _add(total, second)
+    return total
+
+
+Define = tuple[str, GangFields]
+
+_YUNIKORN: Final = "yunikorn.apache.org"
+_APPS: Final = (f"{_YUNIKORN}/app-id", "applicationId", "spark-app-selector")
+_JOBS: Final = ("volcano.sh/job-name",)
+_PATHS: Final = (f"{_YUNIKORN}/queue", "queue")
+_QUEUES: Final = (
+    "scheduling.volcano.sh/queue-name",
+    "volcano.sh/queue-name",
+    "quota.scheduling.koordinator.sh/name",
+)
+_TASK_GROUP: Final = (f"{_YUNIKORN}/task-group-name",)
+_TASK_GROUPS: Final = (f"{_YUNIKORN}/task-groups",)
+_PLACEHOLDER: Final = (f"{_YUNIKORN}/placeholder", "placeholder")
+_MIRROR: Final = ("kubernetes.io/config.mirror",)
+
+_DAEMONS: Final = frozenset({"DaemonSet", "Node"})
+"""Owners whose pods belong to one node; static pods are owned by their node."""
+
+BAD_GANG: Final = "what it says of its gang makes no sense: it is in no gang"
+BAD_USER: Final = "what it says of its user makes no sense: it has none"
+
+
+@final
+@attrs.frozen(kw_only=True)
+class PodLabels:
+    """What marks and owners say of a pod.
+
+    Attributes:
+        namespace: Its namespace.
+        app: The name of its application.
+        owner_kind: The kind of what owns it, such as ``Job``; empty without an owner.
+        path: The path of its queue, by a label of YuniKorn; may be empty.
+        queue: The name of its queue, by a label of Volcano or Koordinator; may be empty.
+        user: Whose it is; may be empty.
+        groups: The groups of the user.
+        gang: The full name of its gang, or None.
+        defines: What it says of gangs.
+        is_placeholder: Whether it only holds room for pods of a gang.
+        is_of_node: Whether it belongs to one node, as pods of a DaemonSet and static pods do.
+        notes: What could not be taken over.
+    """
+
+    namespace: str
+    app: str
+    owner_kind: str
+    path: str
+    queue: str
+    user: str
+    groups: tuple[str, ...]
+    gang: str | None
+    defines: tuple[Define, ...]
+    is_placeholder: bool
+    is_of_node: bool
+    notes: tuple[str, ...]
+
+
+def labels_of(values: Values) -> PodLabels:
+    """Return what marks and owners say of a pod."""
+    marks = (_marks(values, "labels"), _marks(values, "annotations"))
+    namespace = str(values.get("namespace") or DEFAULT_NAMESPACE)
+    notes: list[str] = []
+    gang, defines = _gang(marks, namespace, notes)
+    owner = _owner(values)
+    owner_kind = str(owner.get("kind", ""))
+    app = _app(values, marks, namespace, str(owner.get("name", "")), owner_kind, gang)
+    group = _found(marks, _TASK_GROUP)
+    if gang is None and group:
+        gang = _task_gang(namespace, app, group)
+    if tasks := _found(marks, _TASK_GROUPS):
+        defines = (*defines, *_task_groups(tasks, namespace, app, notes))
+    about = _user(marks, notes)
+    return PodLabels(
+        namespace=namespace,
+        app=app,
+        owner_kind=owner_kind,
+        path=_found(marks, _PATHS),
+        queue=_found(marks, _QUEUES),
+        user=about.user or "",
+        groups=about.groups if about.user else (),
+        gang=gang,
+        defines=defines,
+        is_placeholder=_found(marks, _PLACEHOLDER) == "true",
+        is_of_node=owner_kind in _DAEMONS or bool(_found(marks, _MIRROR)),
+        notes=tuple(notes),
+    )
+
+
+def _marks(values: Values, name: str) -> ParsedAnnotations:
+    found = values.get(name)
+    return found if isinstance(found, ParsedAnnotations) else _NO_MARKS
+
+
+_NO_MARKS: Final = ParsedAnnotations()
+
+
+def _found(marks: tuple[ParsedAnnotations, ParsedAnnotations], keys: Iterable[str]) -> str:
+    """Return the first of some marks that is there; a label comes before an annotation."""
+    for key in keys:
+        for some in marks:
+            if text := some.texts.get(key):
+                return text
+    return ""
+
+
+def _owner(values: Values) -> Values:
+    owners = cast("tuple[Values, ...]", values.get("owners", ()))
+    return next((one for one in owners if one.get("controller")), owners[0] if owners else {})
+
+
+# KUBERNETES-2
+def _app(
+    values: Values,
+    marks: tuple[ParsedAnnotations, ParsedAnnotations],
+    namespace: str,
+    owner: str,
+    owner_kind: str,
+    gang: str | None,
+) -> str:
+    """Return the name of the application: as marked, else that of the owner, the gang, the pod."""
+    if marked := _found(marks, _APPS):
+        return name_of(marked)
+    name = _found(marks, _JOBS)
+    if not name and owner_kind != "Node":
+        name = owner
+    if not name and gang is not None:
+        return gang.replace("/", ".")
+    return name_of(f"{namespace}.{name or values['name']}")
+
+
+# KUBERNETES-11
+def _gang(
+    marks: tuple[ParsedAnnotations, ParsedAnnotations], namespace: str, notes: list[str]
+) -> tuple[str | None, tuple[Define, ...]]:
+    labels, annotations = marks
+    if not (labels.sayings or annotations.sayings):
+        return None, ()
+    try:
+        member = membership(
+            gang_settings(
+                {"metadata.labels": labels, "metadata.annotations": annotations}, namespace
+            )
+        )
+    except FieldError:
+        notes.append(BAD_GANG)
+        return None, ()
+    return member.gang, () if member.gang is None else ((member.gang, member.says),)
+
+
+# KUBERNETES-12
+def _task_groups(
+    written: str, namespace: str, app: str, notes: list[str]
+) -> list[tuple[str, GangFields]]:
+    """Return the gangs that the task groups of an application of YuniKorn are."""
+    try:
+        found: object = json.loads(written)
+    except (ValueError, RecursionError):
+        found = None
+    if not isinstance(found, list):
+        notes.append(BAD_GANG)
+        return []
+    made: list[tuple[str, GangFields]] = []
+    for group in cast("list[object]", found):
+        fields = cast("dict[str, object]", group) if isinstance(group, dict) else {}
+        name, least = fields.get("name"), fields.get("minMember")
+        if isinstance(name, str) and type(least) is int and 1 <= least <= MAX_INT32:
+            made.append((_task_gang(namespace, app, name), GangFields(min_member=least)))
+        else:
+            notes.append(BAD_GANG)
+    return made
+
+
+def _task_gang(namespace: str, app: str, group: str) -> str:
+    return f"{namespace}/{gang_name_of(f'{app}-{group}')}"
+
+
+def _user(marks: tuple[ParsedAnnotations, ParsedAnnotations], notes: list[str]) -> UserInfo:
+    written = _found(marks, (USER_INFO,))
+    if not written:
+        return UserInfo()
+    try:
+        return read_user_info(written)
+    except FieldError:
+        notes.append(BAD_USER)
+        return UserInfo()
+
 
 LABEL: Final = "label:"
 """What stands before the name of a label among the fields that a mapping file can look at."""
@@ -113,9 +475,9 @@ def read_pod(
         FieldError: If a field that matters has another form than Kubernetes gives it.
     """
     values = POD.parse(written)
-    times: Times = times_of(values)
-    said = said_by(values)
-    places = places_of(values, is_of_node=said.is_of_node)
+    times: PodTimes = times_of(values)
+    said = labels_of(values)
+    places = constraints_of(values, is_of_node=said.is_of_node)
     pod = Pod(
         place=place,
         name=str(values["name"]),
@@ -125,7 +487,7 @@ def read_pod(
         started_us=times.started_us,
         finished_us=times.finished_us,
         is_deleted=times.is_deleted,
-        is_gated=times.state is State.PENDING and bool(values.get("gates")),
+        is_gated=times.state is PodState.PENDING and bool(values.get("gates")),
         is_placeholder=said.is_placeholder,
         is_of_node=said.is_of_node,
         requests=requests_of(values),

@@ -2,9 +2,16 @@
 
 from __future__ import annotations
 
-from muster.importing.slurm.cluster.nodes import conf_of, nodes_of_slurm
-from muster.importing.slurm.jobs import FIELDS, QUEUES
-from muster.importing.slurm.priorities import Source
-from muster.importing.slurm.reader import Sources, read_slurm
+from muster.importing.slurm.accounts import PrioritySource
+from muster.importing.slurm.jobs import FIELDS, QUEUES, ClusterFiles, read_slurm
+from muster.importing.slurm.resources import conf_of, nodes_of_slurm
 
-__all__ = ["FIELDS", "QUEUES", "Source", "Sources", "conf_of", "nodes_of_slurm", "read_slurm"]
+__all__ = [
+    "FIELDS",
+    "QUEUES",
+    "ClusterFiles",
+    "PrioritySource",
+    "conf_of",
+    "nodes_of_slurm",
+    "read_slurm",
+]

@@ -1,24 +1,89 @@
-"""Records of ``sacct`` as jobs of a feed."""
+"""From dumps of ``sacct`` to the jobs of a workload.
+
+A dump has millions of jobs, so what is remembered of each run takes little memory.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from array import array
+from collections.abc import Hashable, Mapping, Sequence
+from datetime import UTC, tzinfo
 from typing import Final, final
+from zlib import crc32
 
 import attrs
 
-from muster.importing.slurm.limits import Limits
-from muster.importing.slurm.lines import JOB
-from muster.importing.slurm.priorities import Priority
-from muster.importing.slurm.records import WAITING, JobId, Record, id_of
-from muster.importing.slurm.scheduling import Scopes
-from muster.importing.slurm.seen import Seen
-from muster.importing.slurm.shapes import Shape, Shapes
-from muster.importing.workload.jobs import Job, Part
-from muster.importing.workload.queues import Queues
-from muster.importing.workload.texts import name_of, queue_name_of
-from muster.importing.workload.workload import Workload
+from muster.feeds import FeedError
+from muster.importing.dumps import Opener, opened
+from muster.importing.queues import Queues, name_of, queue_name_of
+from muster.importing.slurm.accounts import (
+    AccountTree,
+    Priority,
+    PrioritySource,
+    note_priorities,
+    priority_of,
+    read_accounts,
+    read_qos,
+)
+from muster.importing.slurm.conf import SchedulerOptions, read_setup
+from muster.importing.slurm.records import (
+    JOB,
+    WAITING,
+    JobId,
+    JobRecord,
+    id_of,
+    is_document,
+    read_documents,
+    read_lines,
+)
+from muster.importing.slurm.resources import JobShape, JobShapes
+from muster.importing.slurm.scheduler import JobEstimates, Scopes, note_parameters, take_nodes
+from muster.importing.slurm.values import TimeReader
+from muster.importing.workload import AskGroup, Job, Workload
 from muster_core.decisions import MICROSECONDS
+
+_BITS: Final = 6
+"""How many numbers of jobs have a page together: 2 to the power of this."""
+
+
+@final
+class KnownRuns:
+    """Remembers runs by the number of the job, and by what tells apart its runs."""
+
+    def __init__(self) -> None:
+        self._pages: dict[tuple[Hashable, int], array[int]] = {}
+        self._more: dict[tuple[Hashable, int], list[int]] = {}
+
+    def add(self, group: Hashable, number: int, run: str) -> int:
+        """Remember a run.
+
+        Args:
+            group: In which numbers are unique, such as an array.
+            number: The number, from 0.
+            run: What only this run of the job has, such as the time of its start.
+
+        Returns:
+            Which run of the job this is, from 1; 0 if it was remembered before.
+        """
+        page = self._pages.get((group, number >> _BITS))
+        if page is None:
+            page = self._pages[group, number >> _BITS] = array("I", bytes(4 << _BITS))
+        mark = crc32(run.encode()) or 1
+        first = page[number & ((1 << _BITS) - 1)]
+        if not first:
+            page[number & ((1 << _BITS) - 1)] = mark
+            return 1
+        others = self._more.setdefault((group, number), [])
+        if mark == first or mark in others:
+            return 0
+        others.append(mark)
+        return len(others) + 1
+
+    def has(self, group: Hashable, number: int) -> bool:
+        """Return whether there was a run of a job."""
+        page = self._pages.get((group, number >> _BITS))
+        return page is not None and page[number & ((1 << _BITS) - 1)] != 0
+
 
 FIELDS: Final = (
     "account",
@@ -69,10 +134,10 @@ class Jobs:
         workload: Workload,
         queues: Queues,
         *,
-        shapes: Shapes,
+        shapes: JobShapes,
         priority: Priority,
         paths: Mapping[str, str],
-        limits: Limits,
+        limits: JobEstimates,
         scopes: Scopes,
     ) -> None:
         self._workload = workload
@@ -83,13 +148,13 @@ class Jobs:
         self._paths = paths
         self._limits = limits
         self._scopes = scopes
-        self._seen = Seen()
+        self._seen = KnownRuns()
         self._names = _Names(self._seen)
         self._known_paths: dict[str, str] = {}
         #: Components that start together, of one run of one job: its name, and their jobs.
         self._coupled: tuple[str, list[Job]] | None = None
 
-    def take(self, record: Record, place: str) -> None:
+    def take(self, record: JobRecord, place: str) -> None:
         """Put a job in, or count why not."""
         found = id_of(record.job)
         cause = self._why_not(record, found)
@@ -137,7 +202,7 @@ class Jobs:
                 )
             )
 
-    def _why_not(self, record: Record, found: JobId | None) -> tuple[str, str] | None:
+    def _why_not(self, record: JobRecord, found: JobId | None) -> tuple[str, str] | None:
         """Return why a job cannot be taken, with the value, or None."""
         if found is None:
             return "no number of a job", record.job[:80]
@@ -154,7 +219,7 @@ class Jobs:
             return "no single task of its array", record.job[:80]
         return None
 
-    def _fields(self, record: Record) -> dict[str, str]:
+    def _fields(self, record: JobRecord) -> dict[str, str]:
         return {
             "account": record.account,
             "account_path": self._path(record.account),
@@ -176,7 +241,7 @@ class Jobs:
             self._known_paths[account] = path
         return path
 
-    def _note(self, record: Record, shape: Shape, run: int, place: str) -> None:
+    def _note(self, record: JobRecord, shape: JobShape, run: int, place: str) -> None:
         change = self._account.change
         if (
             record.submit_us is not None
@@ -201,10 +266,10 @@ class Jobs:
 
     def _submit(
         self,
-        record: Record,
+        record: JobRecord,
         found: JobId,
         run: int,
-        shape: Shape,
+        shape: JobShape,
         queue: str,
         estimate_s: int | None,
     ) -> None:
@@ -238,13 +303,13 @@ class Jobs:
             self._coupled[1].append(job)
 
     def _parts(
-        self, record: Record, shape: Shape, first: str, estimate_s: int | None
-    ) -> Sequence[Part]:
+        self, record: JobRecord, shape: JobShape, first: str, estimate_s: int | None
+    ) -> Sequence[AskGroup]:
         """Return the asks of a job; of a task or a component their names begin with its number."""
         run_us = record.run_s * MICROSECONDS if record.run_s is not None else 0
         priority = self._priority(record)
         return [
-            Part(
+            AskGroup(
                 ask=ask,
                 resources=resources,
                 count=count,
@@ -273,13 +338,13 @@ def _asks(first: str, count: int) -> Sequence[str]:
 class _Names:
     """The names of applications: numbers of jobs, of arrays, and of jobs that start together."""
 
-    def __init__(self, seen: Seen) -> None:
+    def __init__(self, seen: KnownRuns) -> None:
         self._seen = seen
         self._clusters: dict[str, int] = {}
         #: By the cluster, the number, and whether it is that of an array.
         self._groups: dict[tuple[int, int, bool], str] = {}
 
-    def run(self, record: Record, found: JobId) -> int:
+    def run(self, record: JobRecord, found: JobId) -> int:
         """Return which run of a job a record is, from 1; 0 if it is one that was there before."""
         cluster = self._cluster(record)
         what = f"{record.submit_us} {record.start_us}"
@@ -290,14 +355,14 @@ class _Names:
             return self._seen.add((cluster, found.base), found.component, what)
         return self._seen.add(cluster, found.base, what)
 
-    def job(self, record: Record, found: JobId) -> str:
+    def job(self, record: JobRecord, found: JobId) -> str:
         """Return the name of the application of a job; of components the one that they share."""
         if found.component is not None:
             return self.group(record, found)
         name = self._named(record, str(found.base))
         return f"{name}-job" if self._is_group(record, found) else name
 
-    def group(self, record: Record, found: JobId) -> str:
+    def group(self, record: JobRecord, found: JobId) -> str:
         """Return the name of an application that several records have.
 
         A number is that of a job, of an array or of components. If a dump has it twice, the second
@@ -313,18 +378,122 @@ class _Names:
             self._groups[key] = name
         return name
 
-    def _is_group(self, record: Record, found: JobId) -> bool:
+    def _is_group(self, record: JobRecord, found: JobId) -> bool:
         """Return whether there is an array, or are components, with a number."""
         cluster, base, groups = self._cluster(record), found.base, self._groups
         return (cluster, base, True) in groups or (cluster, base, False) in groups
 
-    def _cluster(self, record: Record) -> int:
+    def _cluster(self, record: JobRecord) -> int:
         """Return the number of a cluster; the first one has 0, also where it has no name."""
         if not record.cluster:
             return 0
         return self._clusters.setdefault(record.cluster, len(self._clusters))
 
-    def _named(self, record: Record, number: str) -> str:
+    def _named(self, record: JobRecord, number: str) -> str:
         """Return a number with its cluster, if that is not the first one."""
         place = self._cluster(record)
         return number if not place else f"{name_of(record.cluster)}-{place}-{number}"
+
+
+@final
+@attrs.frozen(kw_only=True)
+class ClusterFiles:
+    """What else says how jobs become asks.
+
+    Attributes:
+        zone: The time zone of times without an offset.
+        priority: Where the priorities of asks come from; None for what is like Slurm's order.
+        qos: A file with the priorities of qualities of service, or None.
+        accounts: A file with the tree of accounts, or None.
+        conf: A file that says how Slurm schedules, or None.
+    """
+
+    zone: tzinfo = UTC
+    priority: PrioritySource | None = None
+    qos: str | None = None
+    accounts: str | None = None
+    conf: str | None = None
+
+
+def read_slurm(
+    files: Sequence[str],
+    workload: Workload,
+    queues: Queues,
+    *,
+    opener: Opener = str,
+    sources: ClusterFiles,
+) -> None:
+    """Put the jobs of dumps of sacct into a workload: lines or JSON.
+
+    Args:
+        files: The names of the dumps.
+        workload: Where the jobs go; it has its nodes.
+        queues: Chooses their queues.
+        opener: Opens a dump.
+        sources: What else is needed.
+
+    Raises:
+        FeedError: If a file cannot be read or is none such, or no node has vcores.
+    """
+    tree = (
+        AccountTree()
+        if sources.accounts is None
+        else read_accounts(sources.accounts, workload.account)
+    )
+    setup = SchedulerOptions() if sources.conf is None else read_setup(sources.conf)
+    qos = dict[str, int]() if sources.qos is None else read_qos(sources.qos)
+    priority = priority_of(sources.priority, setup, qos)
+    shapes = JobShapes(workload.nodes)
+    if not shapes.cores:
+        msg = "sacct does not say which nodes there are: give --nodes, such as what "
+        msg += "`scontrol show node` prints, a slurm.conf, or '32x vcore=64,memory=256Gi'"
+        raise FeedError(files[0], msg)
+    limits = JobEstimates(setup.partitions, workload.account)
+    scopes = Scopes(setup, workload.nodes)
+    jobs = Jobs(
+        workload,
+        queues,
+        shapes=shapes,
+        priority=priority,
+        paths=tree.paths,
+        limits=limits,
+        scopes=scopes,
+    )
+    times = TimeReader(sources.zone)
+    for file in files:
+        with opened(file, opener) as source:
+            records = (
+                read_documents(source, workload.account)
+                if is_document(source)
+                else read_lines(source, times, workload.account)
+            )
+            for record, line in records:
+                jobs.take(record, f"{file}:{line}")
+    jobs.finish()
+    _take_limits(tree, scopes, sources, workload)
+    take_nodes(setup, workload)
+    scopes.take(workload)
+    note_parameters(setup, workload)
+    note_priorities(sources.priority, setup, workload)
+
+
+# IMPORT-12
+def _take_limits(
+    tree: AccountTree, scopes: Scopes, sources: ClusterFiles, workload: Workload
+) -> None:
+    """Give the queues of accounts their limits: each of them where an account has several."""
+    paths_of_jobs = {above for path in workload.queues for above in _with_above(path)}
+    for path, setting in tree.settings.items():
+        below = path.removeprefix("root.")
+        places = [path, *(f"root.{scope}.{below}" for scope in sorted(scopes.names))]
+        found = [place for place in places if place in paths_of_jobs]
+        workload.settings |= dict.fromkeys(found, setting)
+        if len(found) > 1:
+            text = "has jobs in several scopes, each of which may use all of its GrpTRES"
+            workload.account.note("account", text, sources.accounts or "", ", ".join(found))
+
+
+def _with_above(path: str) -> Sequence[str]:
+    """Return the path of a queue, and those of the queues above it."""
+    names = path.split(".")
+    return [".".join(names[:depth]) for depth in range(1, len(names) + 1)]

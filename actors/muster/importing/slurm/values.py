@@ -1,16 +1,19 @@
-"""Values as ``sacct`` prints them: times, durations, sizes of memory, and trackable resources.
+"""Values as ``sacct`` prints them, and tables as ``sacctmgr --parsable2`` prints them.
 
-The forms are those that the manual page of sacct describes, and those that sacct printed in the
-examples in ``examples/slurm/cluster``.
+Values are times, durations, sizes of memory and trackable resources. Their forms are those that the
+manual page of sacct describes, and those that sacct printed in the examples in
+``examples/slurm/cluster``. A table has a line that names the columns, and rows.
 """
 
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from datetime import UTC, datetime, timedelta, tzinfo
+from pathlib import Path
 from typing import Final, final
 
+from muster.feeds import FeedError
 from muster_core.decisions import MICROSECONDS
 
 MIB: Final = 1 << 20
@@ -45,7 +48,7 @@ _UNITS: Final[Mapping[str, int]] = {**_BYTES, "": 1}
 
 
 @final
-class Times:
+class TimeReader:
     """Reads times; sacct prints local time without an offset unless it was told otherwise.
 
     Args:
@@ -192,3 +195,50 @@ def count_of(text: str) -> int:
     if part:
         amount += int(part) * _UNITS[unit] // 10 ** len(part)
     return amount if amount < _LARGEST else 0
+
+
+Row = tuple[int, Mapping[str, str]]
+"""The line of a row, from 1, and its values by the names of the columns, without blanks."""
+
+
+def text_of(file: str) -> str:
+    """Return the text of a file.
+
+    Raises:
+        FeedError: If it cannot be read.
+    """
+    try:
+        return Path(file).read_bytes().decode("utf-8-sig", "backslashreplace")
+    except (OSError, ValueError) as error:
+        reason = error.strerror if isinstance(error, OSError) else str(error)
+        raise FeedError(file, f"cannot be read: {reason}") from None
+
+
+def rows_of(text: str, file: str, needed: Sequence[str], right: str) -> list[Row]:
+    """Return the rows of a table.
+
+    Args:
+        text: What was printed.
+        file: Its name for messages.
+        needed: The columns that must be there, in lower case.
+        right: The command that prints such a table.
+
+    Raises:
+        FeedError: If it is no such table.
+    """
+    lines = text.splitlines()
+    names = [name.strip().replace(" ", "").lower() for name in lines[0].split("|")] if lines else []
+    lacks = [name for name in needed if name not in names]
+    if lacks:
+        msg = f"has no column {lacks[0]!r} in its first line: make it with {right}"
+        raise FeedError(file, msg, 1)
+    rows: list[Row] = []
+    for number, line in enumerate(lines[1:], start=2):
+        values = line.split("|")
+        if not line.strip():
+            continue
+        if len(values) < len(names):
+            msg = f"has {len(values)} columns where {len(names)} are named"
+            raise FeedError(file, msg, number)
+        rows.append((number, dict(zip(names, values, strict=False))))
+    return rows

@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-from muster.importing.tables.mapping import Mapped, Wide, read_mapping
-from muster.importing.tables.nodes import read_table_of_nodes
-from muster.importing.tables.rows import Choice, read_table
+from muster.importing.tables.mapping import JobMapping, Wide, read_mapping
+from muster.importing.tables.rows import ImportOptions, read_table, read_table_of_nodes
 
 __all__ = [
-    "Choice",
-    "Mapped",
+    "ImportOptions",
+    "JobMapping",
     "Wide",
     "read_mapping",
     "read_table",

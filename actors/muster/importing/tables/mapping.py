@@ -1,23 +1,199 @@
-"""The mapping file: what the columns of a table of jobs mean."""
+"""The mapping file: what the columns of a table of jobs mean, and how their times are written.
+
+All problems of the file are collected.
+"""
 
 from __future__ import annotations
 
 import re
 from collections.abc import Collection, Mapping
+from datetime import UTC, datetime, timedelta, tzinfo
+from decimal import Decimal
+from functools import lru_cache
 from pathlib import Path
 from typing import Final, Literal, cast, final, get_args
+from zoneinfo import ZoneInfo
 
 import attrs
 
 from muster.config_files import parse_document
 from muster.feeds import parse_date
-from muster.importing.tables.fields import Reader
-from muster.importing.tables.times import UNITS, Clock
-from muster.importing.workload.queues import OTHERS, RULES
-from muster_core.config.document import Node, Scalar
-from muster_core.config.names import canonical_path
+from muster.importing.queues import OTHERS, RULES
+from muster_core.config.document import Listing, Node, Scalar, Table, describe
+from muster_core.config.queues import canonical_path
 from muster_core.errors import ConfigError, Problem, QuantityError
-from muster_core.values.quantities import parse_quantity
+from muster_core.values.names import did_you_mean
+from muster_core.values.resources import parse_quantity
+
+_NUMBER: Final = re.compile(r"[+-]?[0-9]{1,18}(\.[0-9]{0,9})?", re.ASCII)
+_CLOCK: Final = re.compile(
+    r"(?:([0-9]{1,6})[-:])?([0-9]{1,6}):([0-5]?[0-9]):([0-5]?[0-9](?:\.[0-9]{1,9})?)"
+)
+_EPOCH: Final = datetime(1970, 1, 1, tzinfo=UTC)
+_MICROSECOND: Final = timedelta(microseconds=1)
+_LAST_US: Final = 253_402_300_800_000_000
+"""The end of the year 9999, in microseconds since 1970."""
+
+UNITS: Final = {"s": 1_000_000, "ms": 1_000, "us": 1, "min": 60_000_000, "h": 3_600_000_000}
+"""The units of numbers, in microseconds."""
+
+
+@final
+@attrs.frozen
+class TableClock:
+    """How a table writes instants and times.
+
+    Attributes:
+        unit_us: The unit of numbers, in microseconds.
+        form: The form of dates, as ``strptime`` takes it; empty for ISO dates and numbers.
+        origin_us: The instant from which numbers count, in microseconds since 1970; None if
+            nobody knows it.
+        zone: The time zone of dates without an offset.
+    """
+
+    unit_us: int = UNITS["s"]
+    form: str = ""
+    origin_us: int | None = None
+    zone: str = "UTC"
+
+    def has_zone(self) -> bool:
+        """Return whether the time zone is known."""
+        try:
+            _zone(self.zone)
+        except (KeyError, ValueError, OSError):
+            return False
+        return True
+
+    @property
+    def right(self) -> str:
+        """What an instant has to look like, for messages."""
+        if self.form:
+            return f"`time.format` of the mapping file says {self.form!r}"
+        return "write 2026-01-31 18:30, a number, or its form as `time: {format: '%d.%m.%Y %H:%M'}`"
+
+    def instant(self, text: str) -> tuple[int, bool] | None:
+        """Return an instant in microseconds, and whether it is a date; None if it is none."""
+        if not self.form and _NUMBER.fullmatch(text):
+            at_us = (self.origin_us or 0) + self._amount(text)
+            return (at_us, self.origin_us is not None) if 0 <= at_us < _LAST_US else None
+        try:
+            date = (
+                datetime.strptime(text, self.form)  # noqa: DTZ007 - it gets its zone below
+                if self.form
+                else datetime.fromisoformat(text)
+            )
+        except ValueError:
+            return None
+        try:
+            if date.tzinfo is None:
+                date = date.replace(tzinfo=_zone(self.zone))
+            at_us = (date - _EPOCH) // _MICROSECOND
+        except OverflowError:
+            return None
+        return (at_us, True) if at_us >= 0 else None
+
+    def time(self, text: str) -> int | None:
+        """Return a length of time in microseconds: a number, or ``d-hh:mm:ss``; None if it is none."""
+        if _NUMBER.fullmatch(text):
+            return self._amount(text)
+        match = _CLOCK.fullmatch(text)
+        if match is None:
+            return None
+        days, hours, minutes, rest = match.groups(default="0")
+        whole = ((int(days) * 24 + int(hours)) * 60 + int(minutes)) * 60
+        return whole * UNITS["s"] + int(Decimal(rest) * UNITS["s"])
+
+    def _amount(self, text: str) -> int:
+        return int(text) * self.unit_us if text.isdigit() else int(Decimal(text) * self.unit_us)
+
+
+@lru_cache
+def _zone(name: str) -> tzinfo:
+    return UTC if name == "UTC" else ZoneInfo(name)
+
+
+@final
+@attrs.frozen
+class MappingReader:
+    """Reads nodes of a document.
+
+    Attributes:
+        file: The name of the mapping file.
+        problems: What is wrong in it, so far.
+    """
+
+    file: str
+    problems: list[Problem] = attrs.Factory(list[Problem])
+
+    def refuse(self, node: Node, path: str, message: str) -> None:
+        """Add a problem."""
+        self.problems.append(Problem(message, path, self.file, node.line))
+
+    def table(
+        self, node: Node | None, path: str, known: Collection[str] | None
+    ) -> Mapping[str, Node]:
+        """Return the entries of a map; empty, with a problem, if it is none.
+
+        Args:
+            node: The node; None for no entry.
+            path: Its path.
+            known: The keys that it may have; None for any.
+        """
+        if node is None:
+            return {}
+        if not isinstance(node, Table):
+            self.refuse(node, path, f"{describe(node)} is not a map")
+            return {}
+        entries: dict[str, Node] = {}
+        for key, value in node.entries:
+            name = key.text if isinstance(key, Scalar) else ""
+            place = f"{path}.{name}" if path else name
+            if known is not None and name not in known:
+                hint = did_you_mean(name, known)
+                self.refuse(key, place, f"is unknown: {', '.join(known)} can stand here{hint}")
+            elif name in entries:
+                self.refuse(key, place, "stands here twice")
+            else:
+                entries[name] = value
+        return entries
+
+    def text(self, node: Node | None, path: str, default: str = "") -> str:
+        """Return a text."""
+        if node is None:
+            return default
+        if isinstance(node, Scalar) and node.text and not node.is_null:
+            return node.text
+        self.refuse(node, path, f"{describe(node)} is not a text")
+        return default
+
+    def texts(self, node: Node | None, path: str) -> tuple[str, ...]:
+        """Return a list of texts; one text stands for a list of it."""
+        if node is None:
+            return ()
+        items = node.items if isinstance(node, Listing) else (node,)
+        return tuple(self.text(item, f"{path}[{number}]") for number, item in enumerate(items))
+
+    def choice(self, node: Node | None, path: str, words: Collection[str], default: str) -> str:
+        """Return one of some words."""
+        text = self.text(node, path, default)
+        if text in words:
+            return text
+        assert node is not None
+        self.refuse(
+            node, path, f"{text!r} is none of {', '.join(words)}{did_you_mean(text, words)}"
+        )
+        return default
+
+    def number(self, node: Node | None, path: str, default: float) -> float:
+        """Return a number."""
+        text = self.text(node, path, str(default))
+        try:
+            return float(text)
+        except ValueError:
+            assert node is not None
+            self.refuse(node, path, f"{text!r} is not a number")
+            return default
+
 
 Wide = Literal["gang", "split", "skip"]
 """What becomes of a job of several asks: all or nothing; one by one; it is left out."""
@@ -36,7 +212,7 @@ _SINGLE: Final = (
 
 @final
 @attrs.frozen
-class Amount:
+class AmountColumn:
     """A column with an amount of a resource.
 
     Attributes:
@@ -52,7 +228,7 @@ class Amount:
 
 @final
 @attrs.frozen
-class TableOfNodes:
+class NodeMapping:
     """What the columns of a table of nodes mean.
 
     Attributes:
@@ -64,13 +240,13 @@ class TableOfNodes:
 
     name: str
     count: str | None
-    capacity: Mapping[str, Amount]
+    capacity: Mapping[str, AmountColumn]
     attributes: Mapping[str, str]
 
 
 @final
 @attrs.frozen(kw_only=True)
-class Mapped:
+class JobMapping:
     """What the columns of a table mean.
 
     Attributes:
@@ -111,7 +287,7 @@ class Mapped:
     estimate: str | None
     user: str | None
     group: str | None
-    resources: Mapping[str, Amount]
+    resources: Mapping[str, AmountColumn]
     tasks: str | None
     is_total: bool
     per_node: Mapping[str, int]
@@ -123,14 +299,14 @@ class Mapped:
     names: tuple[str, ...]
     missing: Mapping[str, str]
     where: Mapping[str, tuple[str, ...]]
-    clock: Clock
-    nodes: TableOfNodes | None
+    clock: TableClock
+    nodes: NodeMapping | None
     delimiter: str
     has_rules: bool
     fields: tuple[str, ...]
 
 
-def read_mapping(file: str) -> Mapped:
+def read_mapping(file: str) -> JobMapping:
     """Read a mapping file.
 
     Raises:
@@ -141,14 +317,14 @@ def read_mapping(file: str) -> Mapped:
     except OSError as error:
         message = f"cannot be read: {error.strerror}"
         raise ConfigError([Problem(message, file=file)]) from None
-    reader = Reader(file)
+    reader = MappingReader(file)
     mapped = _mapped(parse_document(text, file=file), reader)
     if mapped is None or reader.problems:
         raise ConfigError(reader.problems)
     return mapped
 
 
-def _mapped(document: Node, reader: Reader) -> Mapped | None:
+def _mapped(document: Node, reader: MappingReader) -> JobMapping | None:
     if isinstance(document, Scalar) and document.is_null:
         reader.refuse(document, "", "is empty: it needs `submit`, `duration` and `resources`")
         return None
@@ -179,7 +355,7 @@ def _mapped(document: Node, reader: Reader) -> Mapped | None:
         *_PLACE.findall(queue),
         *reader.texts(entries.get("fields"), "fields"),
     ]
-    return Mapped(
+    return JobMapping(
         file=reader.file,
         job=columns["job"],
         submit=columns["submit"] or "",
@@ -212,7 +388,7 @@ def _mapped(document: Node, reader: Reader) -> Mapped | None:
     )
 
 
-def _check_times(columns: Mapping[str, str | None], document: Node, reader: Reader) -> None:
+def _check_times(columns: Mapping[str, str | None], document: Node, reader: MappingReader) -> None:
     if columns["submit"] is None:
         reader.refuse(document, "submit", "is missing: the column that says when a job came")
     if columns["duration"] is None and (columns["start"] is None or columns["end"] is None):
@@ -220,19 +396,19 @@ def _check_times(columns: Mapping[str, str | None], document: Node, reader: Read
         reader.refuse(document, "duration", message)
 
 
-def _amounts(node: Node | None, path: str, reader: Reader) -> dict[str, Amount]:
+def _amounts(node: Node | None, path: str, reader: MappingReader) -> dict[str, AmountColumn]:
     if node is None:
         return {}
-    amounts: dict[str, Amount] = {}
+    amounts: dict[str, AmountColumn] = {}
     for name, value in reader.table(node, path, None).items():
         place = f"{path}.{name}"
         if isinstance(value, Scalar):
-            amounts[name] = Amount(reader.text(value, place))
+            amounts[name] = AmountColumn(reader.text(value, place))
             continue
         entries = reader.table(value, place, ("column", "unit", "default"))
         if "column" not in entries:
             reader.refuse(value, place, "has no `column`")
-        amount = Amount(
+        amount = AmountColumn(
             reader.text(entries.get("column"), f"{place}.column"),
             reader.text(entries.get("unit"), f"{place}.unit"),
             reader.text(entries["default"], f"{place}.default") if "default" in entries else None,
@@ -244,7 +420,7 @@ def _amounts(node: Node | None, path: str, reader: Reader) -> dict[str, Amount]:
     return amounts
 
 
-def _quantity(name: str, written: str, node: Node, path: str, reader: Reader) -> int:
+def _quantity(name: str, written: str, node: Node, path: str, reader: MappingReader) -> int:
     try:
         return parse_quantity(name, written)
     except QuantityError as error:
@@ -252,7 +428,7 @@ def _quantity(name: str, written: str, node: Node, path: str, reader: Reader) ->
         return 0
 
 
-def _limits(node: Node | None, resources: Collection[str], reader: Reader) -> dict[str, int]:
+def _limits(node: Node | None, resources: Collection[str], reader: MappingReader) -> dict[str, int]:
     limits: dict[str, int] = {}
     for name, value in reader.table(node, "per_node", resources).items():
         path = f"per_node.{name}"
@@ -263,7 +439,7 @@ def _limits(node: Node | None, resources: Collection[str], reader: Reader) -> di
     return limits
 
 
-def _priority(node: Node | None, reader: Reader) -> tuple[str | None, float]:
+def _priority(node: Node | None, reader: MappingReader) -> tuple[str | None, float]:
     if node is None:
         return None, 1
     if isinstance(node, Scalar):
@@ -275,14 +451,14 @@ def _priority(node: Node | None, reader: Reader) -> tuple[str | None, float]:
     return column, reader.number(entries.get("times"), "priority.times", 1)
 
 
-def _texts(node: Node | None, path: str, reader: Reader) -> dict[str, str]:
+def _texts(node: Node | None, path: str, reader: MappingReader) -> dict[str, str]:
     if node is None:
         return {}
     entries = reader.table(node, path, None)
     return {name: reader.text(value, f"{path}.{name}") for name, value in entries.items()}
 
 
-def _queue(node: Node | None, reader: Reader) -> str:
+def _queue(node: Node | None, reader: MappingReader) -> str:
     path = reader.text(node, "queue", "root.default")
     try:
         canonical_path(_PLACE.sub("x", path))
@@ -292,9 +468,9 @@ def _queue(node: Node | None, reader: Reader) -> str:
     return path
 
 
-def _clock(node: Node | None, reader: Reader) -> Clock:
+def _clock(node: Node | None, reader: MappingReader) -> TableClock:
     if node is None:
-        return Clock()
+        return TableClock()
     entries = reader.table(node, "time", ("unit", "format", "zone", "origin"))
     unit = reader.choice(entries.get("unit"), "time.unit", tuple(UNITS), "s")
     zone = reader.text(entries.get("zone"), "time.zone", "UTC")
@@ -306,20 +482,20 @@ def _clock(node: Node | None, reader: Reader) -> Clock:
     except ValueError:
         right = "write it like 2026-01-31T18:30:00Z"
         reader.refuse(entries["origin"], "time.origin", f"is no date: {right}")
-    clock = Clock(UNITS[unit], form, origin_us, zone)
+    clock = TableClock(UNITS[unit], form, origin_us, zone)
     if not clock.has_zone():
         reader.refuse(entries.get("zone", node), "time.zone", f"{zone!r} is no time zone")
     return clock
 
 
-def _nodes(node: Node | None, reader: Reader) -> TableOfNodes | None:
+def _nodes(node: Node | None, reader: MappingReader) -> NodeMapping | None:
     if node is None:
         return None
     entries = reader.table(node, "nodes", ("name", "count", "capacity", "attributes"))
     capacity = _amounts(entries.get("capacity"), "nodes.capacity", reader)
     if not capacity:
         reader.refuse(node, "nodes.capacity", "is missing: what a node has")
-    return TableOfNodes(
+    return NodeMapping(
         reader.text(entries.get("name"), "nodes.name", "node"),
         reader.text(entries["count"], "nodes.count") if "count" in entries else None,
         capacity,
@@ -327,7 +503,7 @@ def _nodes(node: Node | None, reader: Reader) -> TableOfNodes | None:
     )
 
 
-def _delimiter(node: Node | None, reader: Reader) -> str:
+def _delimiter(node: Node | None, reader: MappingReader) -> str:
     text = reader.text(node, "delimiter", ",")
     text = "\t" if text in {"tab", "\\t"} else text
     if len(text) != 1:

@@ -1,28 +1,247 @@
-"""The jobs of a table."""
+"""The jobs and nodes of a table, row by row, plain or gzip-compressed.
+
+The amounts of a job are divided among its asks; no amount becomes more or less by that.
+"""
 
 from __future__ import annotations
 
+import csv
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from decimal import Decimal, InvalidOperation
 from fnmatch import fnmatchcase
+from itertools import pairwise
 from typing import Final, final
 
 import attrs
 
 from muster.feeds import FeedError
-from muster.importing.tables.cells import rows_of
-from muster.importing.tables.dividing import Sizes, divide_evenly, divide_within
-from muster.importing.tables.mapping import Amount, Mapped, Wide
-from muster.importing.workload.jobs import Job, Part
-from muster.importing.workload.nodes import TOO_LARGE, largest_of
-from muster.importing.workload.queues import Queues
-from muster.importing.workload.reading import Opener, opened
-from muster.importing.workload.texts import name_of
-from muster.importing.workload.workload import Workload
+from muster.feeds._files import Input
+from muster.importing.dumps import Opener, lines_of, opened
+from muster.importing.nodes import TOO_LARGE, NodeFields, largest_of, nodes_of
+from muster.importing.queues import Queues, name_of
+from muster.importing.tables.mapping import AmountColumn, JobMapping, NodeMapping, Wide
+from muster.importing.workload import AskGroup, Job, Workload
 from muster_core.errors import QuantityError
 from muster_core.values.event_fields import PRIORITIES
-from muster_core.values.quantities import format_quantity, parse_quantity
+from muster_core.values.names import did_you_mean
+from muster_core.values.resources import format_quantity, parse_quantity
+
+Row = tuple[int, Sequence[str]]
+"""The line of a row, and its cells."""
+
+
+def rows_of(
+    source: Input, delimiter: str, needed: Collection[str], says: str
+) -> tuple[list[str], Iterator[Row]]:
+    """Return the columns of a table, and its rows.
+
+    Args:
+        source: The table.
+        delimiter: What parts its cells.
+        needed: The columns that it must have.
+        says: The mapping file, which names them.
+
+    Raises:
+        FeedError: If it cannot be read, or lacks a column.
+    """
+    place = _LineCounter()
+    reader = csv.reader(place.texts(lines_of(source)), delimiter=delimiter, strict=True)
+    rows = _rows(reader, place, source.name)
+    first = next(rows, None)
+    if first is None:
+        raise FeedError(source.name, "is empty: its first line has to name the columns")
+    columns = [cell.strip() for cell in first[1]]
+    twice = [name for name in needed if columns.count(name) > 1]
+    if twice:
+        msg = f"names the column {twice[0]!r} twice: give one of them another name"
+        raise FeedError(source.name, msg, first[0])
+    for name in needed:
+        if name not in columns:
+            hint = _delimiter_hint(columns, delimiter, says) or did_you_mean(name, columns)
+            msg = f"has no column {name!r}, which {says} names: {', '.join(columns)[:200]}{hint}"
+            raise FeedError(source.name, msg, first[0])
+    return columns, rows
+
+
+def _delimiter_hint(columns: Sequence[str], delimiter: str, says: str) -> str:
+    """Return what to write if something else parts the cells."""
+    if len(columns) != 1:
+        return ""
+    other = max((mark for mark in ";\t|," if mark != delimiter), key=columns[0].count)
+    if other not in columns[0]:
+        return ""
+    word = "tab" if other == "\t" else f"'{other}'"
+    return f"; if {word} parts the cells, write `delimiter: {word}` in {says}"
+
+
+class _LineCounter:
+    """The line at which a reader is; a quoted cell may span several lines."""
+
+    def __init__(self) -> None:
+        self.line = 0
+
+    def texts(self, lines: Iterator[tuple[int, str]]) -> Iterator[str]:
+        for number, line in lines:
+            self.line = number
+            yield line.replace("\x00", "\ufffd") + "\n"
+
+
+def _rows(reader: Iterator[list[str]], place: _LineCounter, name: str) -> Iterator[Row]:
+    line = 1
+    while True:
+        try:
+            row = next(reader, None)
+        except csv.Error as error:
+            if "unexpected end of data" in str(error):
+                msg = "a cell begins with a quotation mark, and none ends it: write two for one"
+                raise FeedError(name, msg, line) from None
+            raise FeedError(name, f"is no table from here on: {error}", place.line) from None
+        if row is None:
+            return
+        if row:
+            yield line, row
+        line = place.line + 1
+
+
+Sizes = list[tuple[Mapping[str, int], int]]
+"""What asks need, each with the number of such asks, the largest first."""
+
+
+# IMPORT-9
+def divide_evenly(amounts: Mapping[str, int], tasks: int) -> Sizes:
+    """Divide amounts among tasks, as evenly as whole numbers allow.
+
+    Tasks for which nothing is left are not among the sizes.
+    """
+    return list(_even(amounts, tasks))
+
+
+def _even(amounts: Mapping[str, int], tasks: int) -> Iterator[tuple[Mapping[str, int], int]]:
+    shares = {name: divmod(amount, tasks) for name, amount in amounts.items()}
+    places = sorted({more for _, more in shares.values()} | {0, tasks})
+    for first, end in pairwise(places):
+        size = {name: least + (first < more) for name, (least, more) in shares.items()}
+        size = {name: amount for name, amount in size.items() if amount}
+        if size:
+            yield size, end - first
+
+
+def divide_within(amounts: Mapping[str, int], limits: Mapping[str, int]) -> Sizes:
+    """Divide amounts so that none is above its limit: full ones, then one with the rest.
+
+    What is not limited is divided evenly.
+    """
+    members = max(
+        [-(-amounts[name] // limit) for name, limit in limits.items() if name in amounts] or [1]
+    )
+    if members == 1:
+        return [(amounts, 1)]
+    full: dict[str, int] = {}
+    rest: dict[str, int] = {}
+    few: dict[str, int] = {}
+    for name, amount in amounts.items():
+        limit = limits.get(name)
+        is_binding = limit is not None and -(-amount // limit) == members
+        each = limit if is_binding and limit is not None else -(-amount // members)
+        if each * (members - 1) > amount:
+            few[name] = amount  # rounded up, there would be more than the job needs
+        else:
+            full[name], rest[name] = each, amount - each * (members - 1)
+    wholes: Sizes = [(full, members)] if rest == full else [(full, members - 1), (rest, 1)]
+    return list(_joined(wholes, _shared(few, members)))
+
+
+def _shared(amounts: Mapping[str, int], members: int) -> Sizes:
+    """Divide amounts evenly, with the members that get nothing."""
+    sizes = list(_even(amounts, members))
+    left = members - sum(count for _, count in sizes)
+    return [*sizes, ({}, left)] if left else sizes
+
+
+def _joined(one: Sizes, other: Sizes) -> Iterator[tuple[Mapping[str, int], int]]:
+    """Yield the sizes of members that have what both say, member by member."""
+    first, second = iter(one), iter(other)
+    size, count = next(first)
+    more, times = next(second)
+    while True:
+        both = min(count, times)
+        joined = {name: amount for name, amount in {**size, **more}.items() if amount}
+        if joined:
+            yield joined, both
+        count, times = count - both, times - both
+        if not count:
+            following = next(first, None)
+            if following is None:
+                return
+            size, count = following
+        if not times:
+            more, times = next(second)
+
+
+_PLACE: Final = re.compile(r"\{([^{}]*)\}")
+_COUNT: Final = re.compile("[0-9]{1,6}", re.ASCII)
+_TABLES: Final = (".csv", ".csv.gz", ".tsv", ".tsv.gz")
+
+
+def read_table_of_nodes(text: str, mapped: JobMapping) -> list[NodeFields]:
+    """Return the nodes of ``--nodes``: of a table, as the mapping file says, or as anywhere else.
+
+    Raises:
+        FeedError: If a file cannot be read, or a row in it is wrong.
+        ValueError: If the text says no nodes.
+    """
+    if not text.lower().endswith(_TABLES):
+        return nodes_of(text)
+    form = mapped.nodes
+    if form is None:
+        raise FeedError(mapped.file, f"has no `nodes`, which says what the columns of {text} mean")
+    needed = [
+        *_PLACE.findall(form.name),
+        *([form.count] if form.count else []),
+        *(amount.column for amount in form.capacity.values()),
+        *form.attributes.values(),
+    ]
+    nodes: list[NodeFields] = []
+    with opened(text) as source:
+        columns, rows = rows_of(source, mapped.delimiter, needed, mapped.file)
+        for line, cells in rows:
+            if len(cells) != len(columns):
+                msg = f"has {len(cells)} cells, and not {len(columns)} as the first line"
+                raise FeedError(text, msg, line)
+            row = {name: cell.strip() for name, cell in zip(columns, cells, strict=True)}
+            try:
+                nodes += _nodes(form, row)
+            except ValueError as error:
+                raise FeedError(text, str(error), line) from None
+    return nodes
+
+
+def _nodes(form: NodeMapping, row: Mapping[str, str]) -> list[NodeFields]:
+    name = name_of(_PLACE.sub(lambda match: row[match[1]], form.name))
+    capacity = {kind: _amount(row, kind, amount) for kind, amount in form.capacity.items()}
+    attributes = {kind: row[column] for kind, column in form.attributes.items()}
+    if form.count is None:
+        return [NodeFields(name, capacity, attributes)]
+    count = row[form.count]
+    if not _COUNT.fullmatch(count):
+        msg = f"{form.count} is {count!r}, not a number of nodes"
+        raise ValueError(msg)
+    # Equally full nodes are taken in the order of their names, as texts.
+    return [NodeFields(f"{name}-{number:04}", capacity, attributes) for number in range(int(count))]
+
+
+def _amount(row: Mapping[str, str], kind: str, amount: AmountColumn) -> int | str:
+    text = row[amount.column]
+    written = f"{text}{amount.unit}" if text else amount.default
+    try:
+        parse_quantity(kind, written)
+    except QuantityError as error:
+        msg = f"{amount.column}: {error}"
+        raise ValueError(msg) from None
+    assert written is not None
+    return int(written) if written.isdigit() else written
+
 
 _ROW: Final = "row"
 _SECOND: Final = 1_000_000
@@ -32,7 +251,7 @@ _WHOLE: Final = re.compile("[0-9]{1,15}", re.ASCII)
 
 @final
 @attrs.frozen
-class Choice:
+class ImportOptions:
     """What the user chose besides the mapping file.
 
     Attributes:
@@ -67,8 +286,8 @@ def read_table(
     queues: Queues,
     *,
     opener: Opener = str,
-    mapped: Mapped,
-    choice: Choice,
+    mapped: JobMapping,
+    choice: ImportOptions,
 ) -> None:
     """Put the jobs of tables into a workload.
 
@@ -97,7 +316,9 @@ def read_table(
 class _Rows:
     """Reads rows."""
 
-    def __init__(self, workload: Workload, queues: Queues, mapped: Mapped, choice: Choice) -> None:
+    def __init__(
+        self, workload: Workload, queues: Queues, mapped: JobMapping, choice: ImportOptions
+    ) -> None:
         self._workload = workload
         self._account = workload.account
         self._queues = queues
@@ -221,7 +442,7 @@ class _Rows:
             return None
         return estimate_us
 
-    def _parts(self, row: Mapping[str, str], run_us: int, app: str, place: str) -> list[Part]:
+    def _parts(self, row: Mapping[str, str], run_us: int, app: str, place: str) -> list[AskGroup]:
         mapped = self._mapped
         amounts = {
             name: self._amount(row, name, amount) for name, amount in mapped.resources.items()
@@ -249,7 +470,7 @@ class _Rows:
         if self._workload.is_known(app):  # rows of one job: their asks need names of their own
             names = [f"{self._row}-{name}" for name in names]
         return [
-            Part(
+            AskGroup(
                 ask=name,
                 resources={kind: _written(kind, amount) for kind, amount in size.items()},
                 count=count,
@@ -288,7 +509,7 @@ class _Rows:
             raise _LeftOutError(f"{self._mapped.tasks} is no number of tasks", text)
         return int(text)
 
-    def _amount(self, row: Mapping[str, str], name: str, amount: Amount) -> int:
+    def _amount(self, row: Mapping[str, str], name: str, amount: AmountColumn) -> int:
         text = row[amount.column].strip()
         written = f"{text}{amount.unit}" if text else amount.default
         if written is None:

@@ -1,4 +1,4 @@
-"""The content of a page, with what several of its parts need."""
+"""The content of a page with what its parts share, and its tables of remarks, lost runs and users."""
 
 from __future__ import annotations
 
@@ -9,11 +9,26 @@ from typing import Final, final
 
 import attrs
 
-from muster.figures.frame import Frame
-from muster.figures.text import HOUR, MINUTE, SECOND, instant, whole_date
-from muster.replay import Summary
-from muster.report._recording.queues import OTHERS, QueueRecord
-from muster.report._recording.recorder import Recorder
+from muster.figures.charts import Frame
+from muster.figures.text import (
+    HOUR,
+    MINUTE,
+    NOTHING,
+    SECOND,
+    cause,
+    duration,
+    instant,
+    percent,
+    resource_time,
+    safe,
+    safe_long,
+    whole_date,
+)
+from muster.figures.usage import hours_text, share_of
+from muster.replay import FeedWarning, LostRuns, Remark, Summary
+from muster.report._queue_records import OTHER_QUEUES, QueueRecord, UserRecord
+from muster.report._recorder import Recorder
+from muster_core.decisions import MICROSECONDS
 
 COLOURS: Final = 7
 """How many queues have a colour of their own; the others share one."""
@@ -96,7 +111,7 @@ class Content:
         def weight(record: QueueRecord) -> float:
             return -sum(self.share(record, kind) for kind in self.kinds)
 
-        named = [record for record in self.leaves if record.path != OTHERS and record.jobs]
+        named = [record for record in self.leaves if record.path != OTHER_QUEUES and record.jobs]
         busiest = sorted(named, key=weight)[:COLOURS]
         # In the order of the tree, so that a legend reads like the tree.
         chosen = [record.path for record in named if record in busiest]
@@ -114,3 +129,128 @@ class Content:
         there, used = self.recorder.there.get(kind), self.recorder.used.get(kind)
         area = sum(there.areas) if there is not None else 0
         return (sum(used.areas) if used is not None else 0) / area if area else None
+
+
+def place_of(remark: Remark | FeedWarning) -> str:
+    """Return the place of an event: its line, or its index if the feed has no lines."""
+    if remark.line is None:
+        return "" if remark.index is None else f"event {remark.index}"
+    return f"line {remark.line}"
+
+
+def _of_warning(warning: FeedWarning) -> tuple[str, str]:
+    """Return the place of a warning, and its message with the path of the field."""
+    place = ", ".join(part for part in (warning.file, place_of(warning)) if part)
+    return place, ": ".join(part for part in (warning.path, warning.message) if part)
+
+
+def remarks(content: Content) -> str:
+    """Return the first refusals and warnings as HTML; empty if there are none."""
+    summary = content.summary
+    refused = [(place_of(remark), remark.message) for remark in summary.first_refusals]
+    warned = [_of_warning(warning) for warning in summary.first_warnings]
+    rows = _rows("refused", "refused events", refused, summary.refused)
+    rows += _rows("warning", "warnings", warned, summary.warnings)
+    if not rows:
+        return ""
+    return (
+        '<section id="remarks"><h2>Refusals and warnings</h2>'
+        f'<ul class="remarks">{rows}</ul></section>'
+    )
+
+
+def _rows(what: str, many: str, first: Sequence[tuple[str, str]], number: int) -> str:
+    rows = "".join(
+        f'<li><b>{safe_long(place)}</b><em class="{what}">{what}</em>'
+        f"<span>{safe_long(message)}</span></li>"
+        for place, message in first
+    )
+    more = number - len(first)
+    return rows + (f'<li class="rest">… {number:,} {many} in all</li>' if more else "")
+
+
+MOST_ROWS: Final = 60
+"""The most rows that are shown."""
+
+
+# COMMAND-22
+def losses(content: Content) -> str:
+    """Return the table as HTML; empty if nothing was lost."""
+    summary = content.summary
+    rows = [
+        (queue.queue, why, lost) for queue in summary.queues for why, lost in queue.lost.items()
+    ]
+    if not rows:
+        return ""
+    rows.sort(key=lambda row: -row[2].run_s)
+    kinds = [kind for kind in content.kinds if any(kind in lost.resource_s for *_, lost in rows)]
+    heads = ("queue", "cut short", "runs", "lost run time", *kinds)
+    titles = "".join(f'<th scope="col">{safe(head)}</th>' for head in heads)
+    written = "".join(
+        _lost_row(safe(queue), why, lost, kinds) for queue, why, lost in rows[:MOST_ROWS]
+    )
+    if len(rows) > 1:
+        written += "".join(_lost_row("all", why, lost, kinds) for why, lost in summary.lost.items())
+    return (
+        '<section id="losses"><h2>Lost runs</h2>'
+        "<p>Runs that were cut short and have to be run again, and what they held for how long.</p>"
+        f"<table><thead><tr>{titles}</tr></thead><tbody>{written}</tbody></table></section>"
+    )
+
+
+def _lost_row(queue: str, why: str, lost: LostRuns, kinds: list[str]) -> str:
+    cells = [queue, safe(cause(why)), f"{lost.runs:,}", duration(lost.run_s * MICROSECONDS)]
+    for kind in kinds:
+        held = lost.resource_s.get(kind)
+        cells.append(NOTHING if held is None else resource_time(kind, held))
+    return f"<tr>{''.join(f'<td>{cell}</td>' for cell in cells)}</tr>"
+
+
+_HEADS: Final = ("user", "asks bound", "pending", "mean wait", "longest wait", "used", "share")
+
+
+# LISTS-24
+def users(content: Content) -> str:
+    """Return the table as HTML; empty if nobody is known who wanted something."""
+    recorder = content.recorder
+    pending = recorder.pending_by_user()
+    names = {*recorder.users.records, *pending}
+    if not names - {""}:
+        return ""
+    rows = [(name, recorder.users.records.get(name, UserRecord())) for name in names]
+    shares = {name: _share(content, record) for name, record in rows}
+    rows.sort(key=lambda row: (-shares[row[0]], row[0]))
+    titles = "".join(f'<th scope="col">{head}</th>' for head in _HEADS)
+    written = "".join(
+        _user_row(content, name, record, pending.get(name, 0), shares[name])
+        for name, record in rows[:MOST_ROWS]
+    )
+    cut = f" The {MOST_ROWS} with the largest share." if len(rows) > MOST_ROWS else ""
+    return (
+        '<section id="users"><h2>Users</h2>'
+        "<p>What asks held times how long, and the largest part of what there was of a resource "
+        f"that this is.{cut}</p>"
+        f"<table><thead><tr>{titles}</tr></thead><tbody>{written}</tbody></table></section>"
+    )
+
+
+def _share(content: Content, record: UserRecord) -> float:
+    recorder = content.recorder
+    areas = record.account.used(recorder.end_us).areas
+    # What there was over time is an area, too: as if it had been there for one unit of time.
+    there = {kind: round(sum(series.areas)) for kind, series in recorder.there.items()}
+    return share_of(areas, there, 1)
+
+
+def _user_row(content: Content, name: str, record: UserRecord, pending: int, share: float) -> str:
+    mean_us = record.mean_us
+    cells = (
+        safe(name or "(none)"),
+        f"{record.asks:,}",
+        f"{pending:,}",
+        NOTHING if mean_us is None else duration(mean_us),
+        NOTHING if mean_us is None else duration(record.longest_us),
+        safe(hours_text(record.account.used(content.recorder.end_us).areas, MICROSECONDS)),
+        percent(share),
+    )
+    return f"<tr>{''.join(f'<td>{cell}</td>' for cell in cells)}</tr>"

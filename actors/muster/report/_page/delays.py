@@ -6,7 +6,6 @@ import math
 from collections.abc import Mapping, Sequence
 from typing import Final
 
-from muster.figures.instants import dated
 from muster.figures.text import (
     DAY,
     HOUR,
@@ -14,6 +13,7 @@ from muster.figures.text import (
     NOTHING,
     SECOND,
     counted,
+    dated,
     duration,
     percent,
     safe,
@@ -21,7 +21,7 @@ from muster.figures.text import (
 )
 from muster.replay import WaitSummary
 from muster.report._page.content import Content
-from muster.report._recording.waiting import EDGES_US, Histogram, Wait
+from muster.report._timeline import EDGES_US, Histogram, Wait
 from muster_core.decisions import MICROSECONDS
 
 _TICKS_US: Final = (

@@ -1,33 +1,79 @@
-"""The configuration: ``GET`` and ``PUT /api/v1/config``."""
+"""The configuration: ``GET`` and ``PUT /api/v1/config``, and the preview of a new one."""
 
 from __future__ import annotations
 
+from threading import Event as Flag
 from typing import TYPE_CHECKING, Any, Final
 
+from starlette.requests import Request
 from starlette.responses import Response
 
-from muster.service.access.who import Role
-from muster.service.api.previewing import previewed
-from muster.service.endpoints.kinds import FLAG, TEXT, Kind, header, query
-from muster.service.endpoints.table import JSON, Answer, Asked, Body, Endpoint, json_response
-from muster.service.input.bodies import body_of, media_of
-from muster.service.input.configuring import (
+from muster.service.access import Role
+from muster.service.endpoints.routes import JSON, Answer, ApiRequest, Body, Endpoint, json_response
+from muster.service.endpoints.schemas import FLAG, TEXT_KIND, ParameterKind, Schema, header, query
+from muster.service.input.configuration import (
     YAML,
     YAMLS,
-    InForce,
-    changed,
+    ConfigurationView,
+    changed_problem,
+    configuration_view,
+    difference_of,
     in_force,
     put_in_force,
     read_configuration,
-    shown,
     warnings_of,
 )
-from muster.service.input.differing import difference_of
-from muster.service.input.looking_back import Since, since_of
-from muster.service.problems import Problem
+from muster.service.input.dry_runs import (
+    DAY,
+    HistoryStart,
+    compare_history,
+    history_start,
+    in_thread,
+    try_events,
+)
+from muster.service.payloads import Problem, body_of, media_of
+from muster_core.config.model import Configuration
+from muster_core.events import Configure
 
 if TYPE_CHECKING:
-    from muster.service.endpoints.kinds import Schema
+    from muster.service.state import Service
+
+
+# INPUT-15
+async def preview_configuration(
+    service: Service, request: Request, new: Configuration, since: HistoryStart | None
+) -> dict[str, Any]:
+    """Return what a configuration would lead to now, and what it would have changed.
+
+    Args:
+        service: The service.
+        request: The request, whose body was read; the look back ends when its client goes away.
+        new: The configuration.
+        since: How far to look back; None for a day if there is a state directory.
+
+    Raises:
+        Problem: 409 if it cannot replace the one in force, or history cannot be read.
+    """
+    directory = service.options.state
+    if directory is None and since is not None:
+        told = "since: nothing is kept: the service was started without --state"
+        raise Problem(409, told, parameter="since")
+    tried = await try_events(service, service.intake.dry_runs, [Configure(new)], None)
+    if tried.errors:
+        raise Problem(409, tried.errors[0])
+    found: dict[str, Any] = {"decisions": tried.decisions, "compared": None}
+    if directory is None or (since is not None and since.back_us == 0):
+        return found
+    began, now_us = since or DAY, service.unix_us(service.now_us())
+
+    def work(gone: Flag) -> dict[str, Any]:
+        return compare_history(directory, began, now_us, new, gone)
+
+    async def compare() -> dict[str, Any]:
+        return await in_thread(request, work)
+
+    return found | {"compared": await service.intake.comparisons.run(compare)}
+
 
 _TEXT: Final[Schema] = {"type": "string"}
 
@@ -132,10 +178,12 @@ _CHANGED: Final[Schema] = {
     "required": ["applied", "batch", "partition", "checksum", "warnings", "difference"],
 }
 
-SINCE: Final = Kind({"type": "string", "examples": ["7d", "12h", "2026-01-31T18:30:00Z"]}, since_of)
+SINCE: Final = ParameterKind(
+    {"type": "string", "examples": ["7d", "12h", "2026-01-31T18:30:00Z"]}, history_start
+)
 
 
-async def _get(asked: Asked) -> Response:
+async def _get(asked: ApiRequest) -> Response:
     found = await in_force(asked.service)
     headers = {"ETag": found.etag, "Vary": "Accept"}
     known = asked.maybe("If-None-Match", str)
@@ -147,7 +195,7 @@ async def _get(asked: Asked) -> Response:
     return json_response({**found.as_map(), "origin": origin.as_map()}, headers=headers)
 
 
-def _wants_yaml(asked: Asked) -> bool:
+def _wants_yaml(asked: ApiRequest) -> bool:
     accepted = asked.request.headers.get("accept", "")
     for one in accepted.split(","):
         media = one.partition(";")[0].strip().lower()
@@ -158,13 +206,13 @@ def _wants_yaml(asked: Asked) -> bool:
     return False
 
 
-def _names(tags: str, found: InForce) -> bool:
+def _names(tags: str, found: ConfigurationView) -> bool:
     """Return whether some entity tags name a configuration."""
     written = {tag.strip().removeprefix("W/").strip('"') for tag in tags.split(",")}
     return found.checksum in written or "*" in written
 
 
-async def _put(asked: Asked) -> Response:
+async def _put(asked: ApiRequest) -> Response:
     service, request = asked.service, asked.request
     media_of(request, {JSON, *YAMLS}, YAML)
     body = await body_of(request)
@@ -172,8 +220,8 @@ async def _put(asked: Asked) -> Response:
     before, tags = await in_force(service), asked.maybe("If-Match", str)
     # INPUT-14
     if tags is not None and not _names(tags, before):
-        raise changed()
-    after = shown(new)
+        raise changed_problem()
+    after = configuration_view(new)
     answer: dict[str, Any] = {
         "applied": False,
         "batch": None,
@@ -183,8 +231,8 @@ async def _put(asked: Asked) -> Response:
         "difference": difference_of(before.configuration, new),
     }
     if asked.value("dry_run", bool):
-        since = asked.maybe("since", Since)
-        return json_response(answer | await previewed(service, request, new, since))
+        since = asked.maybe("since", HistoryStart)
+        return json_response(answer | await preview_configuration(service, request, new, since))
     if asked.values["since"] is not None:
         raise Problem(400, "since: only a dry run looks back: add dry_run=true", parameter="since")
     entered = await put_in_force(service, new, None if tags is None else before.configuration)
@@ -202,7 +250,7 @@ ENDPOINTS: Final = (
         "The configuration in force, as JSON or YAML.",
         Role.READER,
         _get,
-        parameters=(header("If-None-Match", TEXT, "entity tags that the client knows"),),
+        parameters=(header("If-None-Match", TEXT_KIND, "entity tags that the client knows"),),
         answers={
             200: Answer("The configuration; it can be sent back as it is.", _IN_FORCE),
             304: Answer("The client knows it."),
@@ -223,7 +271,7 @@ ENDPOINTS: Final = (
                 "with dry_run: how far to look back for what it would have changed, as a duration "
                 "or a date; the default is a day, and 0 is not at all",
             ),
-            header("If-Match", TEXT, "the entity tag of the configuration that it replaces"),
+            header("If-Match", TEXT_KIND, "the entity tag of the configuration that it replaces"),
         ),
         body=Body(
             "A configuration file in YAML or JSON; it may be in a ConfigMap.",

@@ -1,26 +1,84 @@
-"""The decisions: ``/api/v1/decisions``, as lines and as a stream."""
+"""Decisions in the API: ``/api/v1/decisions``, as pages of lines and as a stream."""
 
 from __future__ import annotations
 
 import re
-from typing import TYPE_CHECKING, Final
+from typing import Final, final
 
+import attrs
+from starlette.requests import Request
 from starlette.responses import Response
 
-from muster._runtime.clients.observers import Filter, path_of
-from muster.service.access.who import Role
-from muster.service.endpoints.kinds import TEXT, Kind as KindOf, header, integer, listed, query
-from muster.service.endpoints.table import Answer, Asked, Endpoint
-from muster.service.streaming.broadcast import gone
-from muster.service.streaming.event_stream import EventStream
-from muster.service.streaming.history import Gone
-from muster.service.streaming.open_ended import EVENT_STREAM
-from muster.service.streaming.page import read_page
+from muster._runtime.observers import Filter, path_of
+from muster.service.access import Role
+from muster.service.decision_log import Cursor, Gone
+from muster.service.endpoints.routes import Answer, ApiRequest, Endpoint
+from muster.service.endpoints.schemas import (
+    TEXT_KIND,
+    ParameterKind as KindOf,
+    header,
+    integer,
+    listed,
+    query,
+)
+from muster.service.streams import EVENT_STREAM, EventStream, gone_problem
 from muster_core.decisions import Kind
-from muster_core.values.gang_names import canonical_gang
+from muster_core.values.names import canonical_gang
 
-if TYPE_CHECKING:
-    from starlette.requests import Request
+_PAGE_BYTES: Final = 16 * 1024 * 1024
+"""After how many bytes a page ends."""
+
+_PAGE_DECISIONS: Final = 200_000
+"""After how many decisions a page ends that a filter did not let through, too."""
+
+
+@final
+@attrs.frozen
+class DecisionPage:
+    """Some decisions.
+
+    Attributes:
+        lines: Their lines.
+        position: The number of the last decision that was looked at.
+        is_last: Whether nothing follows that was announced when the page was begun.
+    """
+
+    lines: list[bytes]
+    position: int
+    is_last: bool
+
+
+# STREAM-1
+async def read_page(cursor: Cursor, wanted: Filter | None, end: int, limit: int) -> DecisionPage:
+    """Read a page of decisions.
+
+    Args:
+        cursor: Where it begins.
+        wanted: Which decisions are wanted; None for all.
+        end: The number of the last decision that may be on it.
+        limit: How many decisions there are on it at most.
+
+    Raises:
+        Gone: If decisions are not kept any more.
+        StoreError: If the store cannot be read.
+    """
+    lines: list[bytes] = []
+    size, begin = 0, cursor.position
+    while (
+        cursor.position < end
+        and len(lines) < limit
+        and size < _PAGE_BYTES
+        and cursor.position - begin < _PAGE_DECISIONS
+    ):
+        block = await cursor.next()
+        if block is None:
+            break
+        places, cursor.position = block.choose(cursor.position, end, wanted, limit - len(lines))
+        some = block.lines_at(places)
+        lines += some
+        size += sum(map(len, some))
+    return DecisionPage(lines, cursor.position, cursor.position >= end)
+
 
 LINES: Final = "application/x-ndjson"
 
@@ -52,7 +110,7 @@ _SEQ: Final = integer(0, _HIGHEST)
 
 
 # STREAM-1, STREAM-3
-async def _decisions(asked: Asked) -> Response:
+async def _decisions(asked: ApiRequest) -> Response:
     broadcast = asked.service.broadcast
     wanted = _filter(asked)
     until = asked.maybe("until", int)
@@ -68,7 +126,9 @@ async def _decisions(asked: Asked) -> Response:
     return await _page(asked, wanted, until, limit or _DEFAULT_LIMIT)
 
 
-async def _page(asked: Asked, wanted: Filter | None, until: int | None, limit: int) -> Response:
+async def _page(
+    asked: ApiRequest, wanted: Filter | None, until: int | None, limit: int
+) -> Response:
     broadcast = asked.service.broadcast
     after = asked.maybe("after", int)
     if after is None:
@@ -80,7 +140,7 @@ async def _page(asked: Asked, wanted: Filter | None, until: int | None, limit: i
         with broadcast.cursor(after, lags=False) as cursor:
             page = await read_page(cursor, wanted, end, limit)
     except Gone as error:
-        raise gone(error) from None
+        raise gone_problem(error) from None
     headers = {"Muster-Last-Seq": str(page.position)}
     if not page.is_last:
         url = asked.request.url.include_query_params(after=page.position)
@@ -93,7 +153,7 @@ def _wants_stream(request: Request) -> bool:
     return any(one.partition(";")[0].strip() == EVENT_STREAM for one in accepted)
 
 
-def _filter(asked: Asked) -> Filter | None:
+def _filter(asked: ApiRequest) -> Filter | None:
     kinds: tuple[str, ...] | None = asked.values["kinds"]
     app, queue, gang = (asked.maybe(name, str) for name in ("app", "queue", "gang"))
     if kinds is None and app is None and queue is None and gang is None:
@@ -127,8 +187,8 @@ ENDPOINTS: Final = (
                 "How many decisions at most. Default: for lines 10,000, for a stream no limit.",
             ),
             query("kinds", listed(*Kind), "Only decisions of these kinds."),
-            query("queue", TEXT, "Only decisions about this queue and the queues below it."),
-            query("app", TEXT, "Only decisions about this application."),
+            query("queue", TEXT_KIND, "Only decisions about this queue and the queues below it."),
+            query("app", TEXT_KIND, "Only decisions about this application."),
             query("gang", _GANG, "Only decisions about this gang and its members."),
             header("Last-Event-ID", _SEQ, "For a stream: as `after`, and comes before it."),
         ),

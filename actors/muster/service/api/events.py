@@ -1,33 +1,36 @@
-"""Events: ``POST /api/v1/events``."""
+"""Submissions: ``POST /api/v1/events``, and ``PUT /api/v1/nodes/{name}/lease``."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from datetime import UTC, datetime, timedelta
 from hashlib import sha256
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
 from starlette.responses import Response
 
-from muster._runtime.pace import A_FEW
+from muster._runtime.clock import SMALL_PIECE, WallClock
 from muster._runtime.requests import RequestKey
 from muster.figures.text import counted
-from muster.service.access.who import Role
-from muster.service.encoding import as_json
-from muster.service.endpoints.kinds import FLAG, Kind, header, query
-from muster.service.endpoints.table import Answer, Asked, Body, Endpoint, json_response
-from muster.service.input.bodies import body_of, media_of
-from muster.service.input.making import made_events
-from muster.service.input.rights import guard_of, user_of
-from muster.service.input.submitting import Outcome, results_of, submit
-from muster.service.input.trying import try_events
-from muster.service.input.written import JSON, LINES, MEDIA, MSGPACK, raw_events
-from muster.service.problems import Problem
-from muster_core.structures.steps import all_at_once
-
-if TYPE_CHECKING:
-    from muster.service.endpoints.kinds import Schema
-    from muster_core.events import Event
-    from muster_core.structures.steps import Steps
+from muster.service.access import Role
+from muster.service.endpoints.routes import (
+    Answer,
+    ApiRequest,
+    Body,
+    Endpoint,
+    json_response,
+    not_found,
+)
+from muster.service.endpoints.schemas import FLAG, ParameterKind, Schema, header, in_path, query
+from muster.service.input.dry_runs import try_events
+from muster.service.input.events import JSON, LINES, MEDIA, MSGPACK, made_events, raw_events
+from muster.service.input.permissions import guard_of, user_of
+from muster.service.input.submission import SubmissionResult, results_of, submit
+from muster.service.payloads import Problem, as_json, body_of, media_of
+from muster_core.coordinator.coordinator import CoordinatorMachine
+from muster_core.events import Event
+from muster_core.structures.steps import Steps, all_at_once
+from muster_core.values.names import did_you_mean
 
 # What is wrong with an event is said of this event, so that nothing else is refused.
 _EVENTS: Final[Schema] = {
@@ -61,7 +64,9 @@ def _key(written: str) -> str:
     return written
 
 
-KEY: Final = Kind({"type": "string", "minLength": 1, "maxLength": 255, "pattern": "^[ -~]+$"}, _key)
+KEY: Final = ParameterKind(
+    {"type": "string", "minLength": 1, "maxLength": 255, "pattern": "^[ -~]+$"}, _key
+)
 
 _RESULTS: Final[Schema] = {"type": "array", "items": _RESULT}
 
@@ -84,7 +89,7 @@ _SMALL: Final = 4_096
 SUBMITTED: Final[Schema] = {"oneOf": [_RESULTS, _TRIED]}
 
 
-async def _submit(asked: Asked) -> Response:
+async def _submit(asked: ApiRequest) -> Response:
     media = media_of(asked.request, MEDIA, JSON)
     body = await body_of(asked.request)
     read = _events_of(asked, media, body)
@@ -100,7 +105,7 @@ async def _submit(asked: Asked) -> Response:
     return _answered(asked, outcome, results, headers)
 
 
-def _is_atomic(asked: Asked) -> bool:
+def _is_atomic(asked: ApiRequest) -> bool:
     return asked.value("atomic", bool)
 
 
@@ -117,20 +122,24 @@ def _check(results: Sequence[Mapping[str, object]], headers: Mapping[str, str]) 
         raise Problem(422, told, headers=headers, results=results)
 
 
-def _events_of(asked: Asked, media: str, body: bytes) -> Steps[list[Event | str]]:
+def _events_of(asked: ApiRequest, media: str, body: bytes) -> Steps[list[Event | str]]:
     raws = yield from raw_events(body, media, asked.service.usage)
     return (yield from made_events(raws, asked.who))
 
 
 async def _results(
-    asked: Asked, made: Sequence[Event | str], errors: Mapping[int, str]
+    asked: ApiRequest, made: Sequence[Event | str], errors: Mapping[int, str]
 ) -> list[dict[str, object]]:
     any_wrong = bool(errors) or any(isinstance(one, str) for one in made)
     steps = results_of(made, errors, is_refused=any_wrong and _is_atomic(asked))
-    return await asked.service.client.pace.take(steps) if len(made) > A_FEW else all_at_once(steps)
+    return (
+        await asked.service.client.pace.take(steps)
+        if len(made) > SMALL_PIECE
+        else all_at_once(steps)
+    )
 
 
-async def _tried(asked: Asked, made: Sequence[Event | str]) -> Response:
+async def _tried(asked: ApiRequest, made: Sequence[Event | str]) -> Response:
     """Return what events would lead to; nothing changes, and no key is kept."""
     service = asked.service
     events = [one for one in made if not isinstance(one, str)]
@@ -145,8 +154,8 @@ async def _tried(asked: Asked, made: Sequence[Event | str]) -> Response:
 
 # INPUT-6, INPUT-7
 async def _outcome(
-    asked: Asked, made: Sequence[Event | str], content: Sequence[bytes]
-) -> tuple[Outcome, dict[str, str]]:
+    asked: ApiRequest, made: Sequence[Event | str], content: Sequence[bytes]
+) -> tuple[SubmissionResult, dict[str, str]]:
     """Let events in, unless they were let in before; return what became of them, and headers."""
     service = asked.service
     key = asked.maybe("Idempotency-Key", str)
@@ -163,7 +172,9 @@ async def _outcome(
         return outcome, {}
 
 
-async def _let_in(asked: Asked, made: Sequence[Event | str], request: RequestKey | None) -> Outcome:
+async def _let_in(
+    asked: ApiRequest, made: Sequence[Event | str], request: RequestKey | None
+) -> SubmissionResult:
     """Let events in; of an atomic request all or none."""
     service, is_atomic = asked.service, _is_atomic(asked)
     guard = guard_of(asked.who, service.access.users)
@@ -171,12 +182,15 @@ async def _let_in(asked: Asked, made: Sequence[Event | str], request: RequestKey
         # One is invalid, so none is let in, whatever the state is. It says what else is wrong.
         events = [one for one in made if not isinstance(one, str)]
         tried = await try_events(service, service.intake.dry_runs, events, guard)
-        return Outcome(errors=tried.errors)
+        return SubmissionResult(errors=tried.errors)
     return await submit(service, made, guard=guard, request=request, is_atomic=is_atomic)
 
 
 def _answered(
-    asked: Asked, outcome: Outcome, results: list[dict[str, object]], headers: dict[str, str]
+    asked: ApiRequest,
+    outcome: SubmissionResult,
+    results: list[dict[str, object]],
+    headers: dict[str, str],
 ) -> Response:
     """Return the answer: an array, or a line for each event if the client wants lines."""
     accepted = asked.request.headers.get("accept", "")
@@ -188,7 +202,7 @@ def _answered(
 
 
 # INPUT-9
-ENDPOINTS: Final = (
+EVENT_ENDPOINTS: Final = (
     Endpoint(
         "POST",
         "/api/v1/events",
@@ -237,5 +251,75 @@ ENDPOINTS: Final = (
             ),
         },
         tag="events",
+    ),
+)
+
+
+_EPOCH: Final = datetime.fromtimestamp(0, UTC)
+
+
+async def _renew(asked: ApiRequest) -> Response:
+    name = asked.value("name", str)
+    lease_us = asked.service.intake.leases.renew(name) or await _look_again(asked, name)
+    until = _EPOCH + timedelta(microseconds=WallClock.now_us() + lease_us)
+    written = until.isoformat(timespec="milliseconds").replace("+00:00", "Z")
+    return json_response({"node": name, "lease": lease_us / 1e6, "until": written})
+
+
+# INPUT-17
+async def _look_again(asked: ApiRequest, name: str) -> int:
+    """Renew a lease between two batches, when everybody has heard of the nodes that there are.
+
+    Raises:
+        Problem: If it cannot be renewed, with the reason.
+    """
+
+    def read(machine: CoordinatorMachine) -> Steps[int | Problem]:
+        yield
+        nodes = machine.view.nodes.nodes
+        if name not in nodes:
+            return not_found("node", name, did_you_mean(name, nodes))
+        # The node may have come in the meantime.
+        lease_us = asked.service.intake.leases.renew(name)
+        if lease_us is not None:
+            return lease_us
+        return Problem(409, f"node: {name!r} has no lease: it was added without one, and stays")
+
+    found = await asked.service.look(read)
+    if isinstance(found, Problem):
+        raise found
+    return found
+
+
+# INPUT-9
+LEASE_ENDPOINTS: Final = (
+    Endpoint(
+        "PUT",
+        "/api/v1/nodes/{name:path}/lease",
+        "Renew the lease of a node, so that it stays.",
+        Role.ADMIN,
+        _renew,
+        parameters=(in_path("name", "The name of the node."),),
+        answers={
+            200: Answer(
+                "It is renewed.",
+                {
+                    "type": "object",
+                    "properties": {
+                        "node": {"type": "string"},
+                        "lease": {"type": "number", "description": "how long, in seconds"},
+                        "until": {
+                            "type": "string",
+                            "format": "date-time",
+                            "description": "when it runs out, by the clock of the server",
+                        },
+                    },
+                    "required": ["node", "lease", "until"],
+                },
+            ),
+            404: Answer("There is no such node: it may have been removed, so add it again."),
+            409: Answer("The node has no lease."),
+        },
+        tag="state",
     ),
 )

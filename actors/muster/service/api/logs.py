@@ -6,19 +6,16 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING, Final
 
 import trio
+from starlette.responses import Response
 
-from muster.service.access.who import Role
-from muster.service.endpoints.kinds import FLAG, in_path, integer, query
-from muster.service.endpoints.table import Answer, Asked, Endpoint
-from muster.service.local.following import EARLIER, TEXT, Output, Written
-from muster.service.local.logs import earlier_of
-from muster.service.problems import Problem
+from muster.service.access import Role
+from muster.service.endpoints.routes import Answer, ApiRequest, Endpoint
+from muster.service.endpoints.schemas import FLAG, in_path, integer, query
+from muster.service.local.output import EARLIER, TEXT, Attempt, OutputBody, StartOutput, earlier_of
+from muster.service.payloads import Problem
 
 if TYPE_CHECKING:
-    from starlette.responses import Response
-
-    from muster.service.local.logs import Attempt
-    from muster.service.ray.binder import RayWork
+    from muster.service.ray import RayWork
     from muster.service.state import Service
 
 
@@ -27,19 +24,19 @@ _MOST_STARTS: Final = 10
 
 
 # LOCAL-10
-async def _logs(asked: Asked) -> Response:
+async def _logs(asked: ApiRequest) -> Response:
     written = await written_by(
         asked.service, asked.value("app", str), asked.value("ask", str), asked.maybe("attempt", int)
     )
     asked.service.broadcast.check_room()
     follows = asked.value("follow", bool)
-    return Output(
+    return OutputBody(
         written, asked.service.broadcast, follows=follows, after=asked.value("after", int)
     )
 
 
 # LOCAL-10
-async def written_by(service: Service, app: str, ask: str, attempt: int | None) -> Written:
+async def written_by(service: Service, app: str, ask: str, attempt: int | None) -> StartOutput:
     """Return where the output of the command of an ask is.
 
     Args:
@@ -88,7 +85,7 @@ async def written_by(service: Service, app: str, ask: str, attempt: int | None) 
         for one in reversed(attempts[-_MOST_STARTS:])
         if one.number != wanted
     ]
-    return Written(found.output, found.number, is_over, others, found in earlier)
+    return StartOutput(found.output, found.number, is_over, others, found in earlier)
 
 
 # PAGE-86
@@ -112,7 +109,7 @@ def _listed(attempts: Sequence[Attempt]) -> list[int]:
 # RAY-4
 async def _of_ray(
     service: Service, ray: RayWork, app: str, ask: str, attempt: int | None
-) -> Written:
+) -> StartOutput:
     """Return where the output of a command that ran on Ray is, if its file is here, too."""
     wanted = attempt or 1
     if wanted != 1:
@@ -132,7 +129,7 @@ async def _of_ray(
         known = service.ledger.ask(app, ask)
         return known is None or known.bound_us is None
 
-    return Written(file, 1, is_over)
+    return StartOutput(file, 1, is_over)
 
 
 def _may_start(service: Service, app: str, ask: str) -> bool:

@@ -1,13 +1,155 @@
-"""JSON schemas of the values that lists show, named as a table of columns reads best."""
+"""Kinds of parameters, and the columns of lists, each with its JSON schema.
+
+One table of columns gives the rows of a list, what ``fields`` may name, and the schema of the
+answer.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+import re
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from math import isinf
-from typing import TYPE_CHECKING, Final
+from typing import Any, Final, Generic, TypeVar, final
 
-if TYPE_CHECKING:
-    from muster.service.endpoints.kinds import Schema
+import attrs
+
+from muster.service.payloads import Problem
+
+Schema = Mapping[str, Any]
+"""A JSON schema, as OpenAPI 3.1 has it."""
+
+
+@final
+@attrs.frozen
+class ParameterKind:
+    """A kind of value.
+
+    Attributes:
+        schema: Its JSON schema.
+        read: Reads it from the text in a request; raises ValueError with what would be right.
+    """
+
+    schema: Schema
+    read: Callable[[str], object]
+
+
+@final
+@attrs.frozen
+class Parameter:
+    """A parameter of an end point.
+
+    Attributes:
+        name: Its name in the request.
+        where: ``path``, ``query`` or ``header``.
+        kind: Its kind.
+        about: What it means.
+        required: Whether it has to be there.
+        default: Its value if it is not there.
+    """
+
+    name: str
+    where: str
+    kind: ParameterKind
+    about: str
+    required: bool = False
+    default: object = None
+
+    def read(self, written: str | None) -> object:
+        """Return the value.
+
+        Args:
+            written: The text in the request, or None.
+
+        Raises:
+            Problem: 400 if it is missing or wrong.
+        """
+        if written is None:
+            if self.required:
+                raise Problem(400, f"{self.name}: is missing", parameter=self.name)
+            return self.default
+        try:
+            return self.kind.read(written)
+        except ValueError as error:
+            told = f"{self.name}: {written[:100]!r}: {error}"
+            raise Problem(400, told, parameter=self.name) from None
+
+
+def query(name: str, kind: ParameterKind, about: str, *, default: object = None) -> Parameter:
+    """Return a parameter after the question mark, which may be left out."""
+    return Parameter(name, "query", kind, about, default=default)
+
+
+def in_path(name: str, about: str) -> Parameter:
+    """Return a part of the path, which is a text."""
+    return Parameter(name, "path", TEXT_KIND, about, required=True)
+
+
+def header(name: str, kind: ParameterKind, about: str) -> Parameter:
+    """Return a header, which may be left out."""
+    return Parameter(name, "header", kind, about)
+
+
+def _text(written: str) -> str:
+    if not written:
+        msg = "must not be empty"
+        raise ValueError(msg)
+    return written
+
+
+TEXT_KIND: Final = ParameterKind({"type": "string", "minLength": 1}, _text)
+
+_INTEGER: Final = re.compile(r"-?[0-9]{1,19}")
+
+
+def integer(lowest: int, highest: int) -> ParameterKind:
+    """Return the kind of whole numbers in a range, both bounds included."""
+
+    def read(written: str) -> int:
+        if _INTEGER.fullmatch(written) is None or not lowest <= int(written) <= highest:
+            msg = f"must be a whole number from {lowest} to {highest}"
+            raise ValueError(msg)
+        return int(written)
+
+    return ParameterKind({"type": "integer", "minimum": lowest, "maximum": highest}, read)
+
+
+def _flag(written: str) -> bool:
+    if written not in {"true", "false"}:
+        msg = "must be true or false"
+        raise ValueError(msg)
+    return written == "true"
+
+
+FLAG: Final = ParameterKind({"type": "boolean"}, _flag)
+
+
+def choice(*words: str) -> ParameterKind:
+    """Return the kind of one word out of several."""
+
+    def read(written: str) -> str:
+        if written not in words:
+            msg = f"must be one of {', '.join(words)}"
+            raise ValueError(msg)
+        return written
+
+    return ParameterKind({"type": "string", "enum": list(words)}, read)
+
+
+def listed(*words: str) -> ParameterKind:
+    """Return the kind of some words, with commas between them; without ``words`` any are right."""
+
+    def read(written: str) -> tuple[str, ...]:
+        found = tuple(written.split(","))
+        wrong = [word for word in found if not word or (words and word not in words)]
+        if wrong:
+            right = f"names out of {', '.join(words)}" if words else "names"
+            msg = f"must be {right}, with commas between them"
+            raise ValueError(msg)
+        return found
+
+    item: Schema = {"type": "string", "enum": list(words)} if words else TEXT_KIND.schema
+    return ParameterKind({"type": "array", "items": item, "minItems": 1}, read)
+
 
 TEXT: Final[Schema] = {"type": "string"}
 NUMBER: Final[Schema] = {"type": "integer"}
@@ -48,3 +190,67 @@ def maybe(schema: Schema) -> Schema:
 def word(words: Iterable[str]) -> Schema:
     """Return the schema of one word out of several."""
     return {"type": "string", "enum": [str(one) for one in words]}
+
+
+R = TypeVar("R")
+
+
+@final
+@attrs.frozen
+class Column(Generic[R]):
+    """A field of the items of a list.
+
+    Attributes:
+        name: Its name.
+        schema: The JSON schema of its values.
+        about: What it means, with its unit.
+        read: Reads it from what an item is made of.
+        single: Whether only a single item has it, as it may be long.
+    """
+
+    name: str
+    schema: Schema
+    about: str
+    read: Callable[[R], object]
+    single: bool = False
+
+
+@final
+@attrs.frozen
+class Table(Generic[R]):
+    """The fields of the items of a list, in their order.
+
+    Attributes:
+        columns: The fields.
+    """
+
+    columns: tuple[Column[R], ...]
+
+    # LISTS-12
+    def names(self, *, single: bool) -> Sequence[str]:
+        """Return the names that the parameter ``fields`` may have.
+
+        Args:
+            single: Whether it is for a single item.
+        """
+        return [one.name for one in self._of(single=single)]
+
+    def picked(self, names: Sequence[str] | None, *, single: bool) -> Sequence[Column[R]]:
+        """Return the columns of these names in the order of the table; all for None."""
+        columns = self._of(single=single)
+        return columns if names is None else [one for one in columns if one.name in names]
+
+    def schema(self, *, single: bool) -> dict[str, Any]:
+        """Return the JSON schema of an item; with ``fields`` it has only those."""
+        properties = {
+            one.name: {**one.schema, "description": one.about} for one in self._of(single=single)
+        }
+        return {"type": "object", "properties": properties, "additionalProperties": False}
+
+    def _of(self, *, single: bool) -> Sequence[Column[R]]:
+        return [one for one in self.columns if single or not one.single]
+
+
+def row_of(columns: Iterable[Column[R]], item: R) -> Mapping[str, object]:
+    """Return the fields of an item."""
+    return {one.name: one.read(item) for one in columns}

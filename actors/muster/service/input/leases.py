@@ -17,16 +17,15 @@ import msgpack
 import trio
 
 from muster._errors import ClosedSchedulerError
-from muster._runtime.clients.calls import Enter, Inspect
-from muster_core.decisions import Kind
+from muster._runtime.calls import Enter, Inspect
+from muster_core.coordinator.coordinator import CoordinatorMachine
+from muster_core.decisions import Announced, Kind
 from muster_core.events import AddNode, Delete, Event, ObjectKind, RemoveNode
+from muster_core.nodes.node import Node
+from muster_core.structures.steps import Steps
 
 if TYPE_CHECKING:
-    from muster.service.input.running import Running
-    from muster_core.coordinator.coordinator import CoordinatorMachine
-    from muster_core.decisions import Announced
-    from muster_core.nodes.node import Node
-    from muster_core.structures.steps import Steps
+    from muster.service.input.submission import RunningService
 
 _LOG: Final = logging.getLogger("muster.service")
 _CHANGE: Final = {"fields": {"what": "change"}}
@@ -158,7 +157,7 @@ class Leases:
         return lease.lease_us
 
     # INPUT-16
-    async def run(self, service: Running) -> None:
+    async def run(self, service: RunningService) -> None:
         """Remove nodes whose leases have run out, until this is cancelled or the service ends."""
         self._is_running = True
         # INPUT-18
@@ -174,7 +173,7 @@ class Leases:
                 with trio.move_on_at(float("inf") if next_at is None else next_at):
                     await self._changed.wait()
 
-    async def _remove(self, service: Running) -> None:
+    async def _remove(self, service: RunningService) -> None:
         """Remove the nodes whose leases have run out."""
         over: dict[str, Node] = {}
 
@@ -192,7 +191,7 @@ class Leases:
         await service.client.call(look, look.answer)
         if not over:
             return
-        call = Enter([RemoveNode(name) for name in over], guard=_StillOver(service, self, over))
+        call = Enter([RemoveNode(name) for name in over], guard=_ExpiryGuard(service, self, over))
         entered = await service.client.call(call, call.answer)
         for name, refusal in zip(over, entered.refusals, strict=True):
             if refusal is None:
@@ -225,10 +224,10 @@ def _refused(announced: Sequence[Announced]) -> Steps[set[int | None]]:
 
 @final
 @attrs.frozen(eq=False)
-class _StillOver:
+class _ExpiryGuard:
     """Lets in the removal of nodes that were not renewed, or added again, in the meantime."""
 
-    service: Running
+    service: RunningService
     leases: Leases
     over: dict[str, Node]
 

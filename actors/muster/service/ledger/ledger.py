@@ -1,7 +1,7 @@
 """The ledger: hears of every batch, and knows what the state itself does not say.
 
 Applications, asks and nodes come by events, and go by events and decisions. What exists without the
-ledger having heard of it is found by looking at the state (:mod:`muster.service.ledger.reconcile`).
+ledger having heard of it is found by looking at the state (:mod:`muster.service.ledger.reconciliation`).
 """
 
 from __future__ import annotations
@@ -11,22 +11,17 @@ from typing import TYPE_CHECKING, Final, final
 
 import trio
 
-from muster.service.ledger.book import KEPT_REFUSED, Book
-from muster.service.ledger.inputs import Inputs
-from muster.service.ledger.keeping import load_book, save_book
-from muster.service.ledger.outcomes import Outcomes
+from muster.service.ledger.changes import DecisionChanges, EventChanges
+from muster.service.ledger.checkpoint import load_ledger, save_ledger
+from muster.service.ledger.records import AppEntry, AskEntry, NodeEntry, StartFailure
+from muster.service.ledger.state import KEPT_REFUSED, EventRing, LedgerState
+from muster.service.ledger.usage import Counts, Sample, UsagePoint, UserAccounts
 from muster_core.decisions import Announced, Kind
-from muster_core.structures.steps import in_pieces
+from muster_core.events import Event
+from muster_core.structures.steps import Steps, in_pieces
 
 if TYPE_CHECKING:
-    from muster._runtime.passing import PassedByAsk
-    from muster.service.ledger.accounts import Accounts
-    from muster.service.ledger.entries import AppEntry, AskEntry, NodeEntry, StartFailure
-    from muster.service.ledger.history import Counts, Point
-    from muster.service.ledger.ring import Ring
-    from muster.service.ledger.series import Sample
-    from muster_core.events import Event
-    from muster_core.structures.steps import Steps
+    from muster._runtime.batches import PassedByAsk
 
 # Looking up a member of an enum takes ten times as long.
 _REJECTED: Final = Kind.REJECTED
@@ -48,7 +43,7 @@ class Ledger:
         self.batch = 0
         self.at_us = 0
         self.seq = 0
-        self.book = Book()
+        self.book = LedgerState()
         self._wanted: trio.Event | None = None
 
     # What is asked
@@ -80,17 +75,17 @@ class Ledger:
         """What has been counted."""
         return self.book.counts
 
-    def accounts(self) -> Accounts:
+    def accounts(self) -> UserAccounts:
         """Return what users hold and have used."""
         self.book.accounts.note_held(self.book.apps.values())
         return self.book.accounts
 
     @property
-    def ring(self) -> Ring:
+    def ring(self) -> EventRing:
         """The latest events, as YuniKorn numbers them."""
         return self.book.ring
 
-    def history(self, now_us: int) -> Iterable[Point]:
+    def history(self, now_us: int) -> Iterable[UsagePoint]:
         """Return the points of history, oldest first.
 
         Args:
@@ -129,7 +124,7 @@ class Ledger:
         """Hear of a batch, as :class:`Companion` says."""
         book = self.book
         self._pass_until(number, at_us)
-        inputs, outcomes = Inputs(book), Outcomes(book, passed)
+        inputs, outcomes = EventChanges(book), DecisionChanges(book, passed)
         rejected = [one for one in announced if one.decision.kind is _REJECTED]
         refused = {one.decision.index for one in rejected}
         for one in rejected[-KEPT_REFUSED:]:
@@ -173,7 +168,7 @@ class Ledger:
 
     def save(self) -> Steps[Sequence[bytes]]:
         """Return what is known, in parts."""
-        return save_book(self.book, (self.batch, self.at_us, self.seq))
+        return save_ledger(self.book, (self.batch, self.at_us, self.seq))
 
     def load(self, parts: Sequence[bytes], /) -> Steps[None]:
         """Take up what was saved; the ring stays as it is.
@@ -181,8 +176,8 @@ class Ledger:
         Raises:
             ValueError: If another version wrote it.
         """
-        book = Book()
+        book = LedgerState()
         book.ring = self.book.ring
         book.ring.is_open = False  # What is heard again has happened before this start.
-        self.batch, self.at_us, self.seq = yield from load_book(book, parts)
+        self.batch, self.at_us, self.seq = yield from load_ledger(book, parts)
         self.book = book

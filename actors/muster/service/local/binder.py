@@ -1,8 +1,9 @@
-"""The binder that runs the commands of asks on this machine."""
+"""The binder that runs the commands of asks on this machine, as whom and in which environment."""
 
 from __future__ import annotations
 
 import os
+import pwd
 import time
 from collections.abc import Awaitable, Callable, Mapping
 from pathlib import Path
@@ -14,20 +15,142 @@ import trio
 from muster._errors import BrokenSchedulerError, ClosedSchedulerError, StoreError
 from muster.service.local import jobs
 from muster.service.local.cgroups import Cgroups
-from muster.service.local.environment import (
-    Surroundings,
-    environment,
-    home_of,
-    identity_for,
-)
-from muster.service.local.jobs import Identity, Job, Order, Result
-from muster.service.local.logs import Logs
-from muster_core.events import Outcome
+from muster.service.local.jobs import CommandResult, Identity, Job, JobSpec
+from muster.service.local.machine import variables
+from muster.service.local.output import OutputFiles
+from muster.service.options import LocalOptions
+from muster_core.errors import MusterError
+from muster_core.events import Outcome, Work
+from muster_core.values.devices import DeviceStock
 
 if TYPE_CHECKING:
     from muster._surface.allocation import Allocation
-    from muster.service.options import LocalOptions
-    from muster_core.events import Work
+
+
+EVERYBODY: Final = "*"
+"""The submitter that stands for all that are not named."""
+
+_SECRETS: Final = frozenset({"MUSTER_TOKEN"})
+"""What the service may have in its environment, and no command gets."""
+
+_FOR_OTHERS: Final = ("PATH", "LANG", "LANGUAGE", "TZ", "TMPDIR")
+"""What the command of another user gets from the environment of the service."""
+
+
+@final
+@attrs.frozen
+class CommandContext:
+    """What a command depends on besides its allocation.
+
+    Attributes:
+        submitter: The user of the application; None if it is gone.
+        devices: The devices of the node by type; none if it is gone.
+    """
+
+    submitter: str | None
+    devices: Mapping[str, DeviceStock]
+
+
+class RunAsError(MusterError):
+    """Commands cannot run as the users that were named."""
+
+
+# LOCAL-12
+def identities(run_as: tuple[tuple[str, str], ...]) -> dict[str, Identity]:
+    """Return the users as whom commands run, by the submitter; ``*`` for all others.
+
+    Raises:
+        RunAsError: If a user is unknown, or only root may run commands as this user.
+    """
+    found = {submitter: _identity(user) for submitter, user in run_as}
+    for identity in found.values():
+        if not identity.is_own and os.geteuid() != 0:
+            own = pwd.getpwuid(os.geteuid()).pw_name
+            msg = (
+                f"--run-as {identity.name}: only root can run commands as another user, and the "
+                f"service runs as {own!r}: start it as root, or use --trust-submitters"
+            )
+            raise RunAsError(msg)
+    return found
+
+
+def _identity(user: str) -> Identity:
+    try:
+        known = pwd.getpwnam(user)
+    except KeyError:
+        msg = f"--run-as {user}: there is no such user on this machine"
+        raise RunAsError(msg) from None
+    return Identity(
+        known.pw_name,
+        known.pw_uid,
+        known.pw_gid,
+        tuple(os.getgrouplist(known.pw_name, known.pw_gid)),
+        known.pw_dir,
+        known.pw_shell,
+        known.pw_uid == os.geteuid(),
+    )
+
+
+def identity_for(known: Mapping[str, Identity], submitter: str | None) -> Identity | None:
+    """Return the user as whom the commands of a submitter run; None for that of the service.
+
+    Raises:
+        PermissionError: If none is named for this submitter.
+    """
+    if not known:
+        return None
+    found = known.get(submitter or "") or known.get(EVERYBODY)
+    if found is None:
+        msg = f"--run-as names no user for the submitter {submitter!r}"
+        raise PermissionError(msg)
+    return found
+
+
+def home_of(identity: Identity) -> Path:
+    """Return the folder where the commands of a user begin."""
+    home = Path(identity.home)
+    return home if home.is_dir() else Path("/")
+
+
+# LOCAL-4
+def environment(
+    allocation: Allocation,
+    asked: Mapping[str, str],
+    identity: Identity | None,
+    devices: Mapping[str, DeviceStock],
+    more: Mapping[str, str],
+) -> dict[str, str]:
+    """Return the environment of a command.
+
+    Args:
+        allocation: Its allocation.
+        asked: The variables that the ask names.
+        identity: The user as whom it runs, or None for that of the service.
+        devices: The devices of its node, by type.
+        more: The variables that the service adds.
+    """
+    if identity is None or identity.is_own:
+        base = {name: text for name, text in os.environ.items() if name not in _SECRETS}
+    else:
+        base = {
+            name: text
+            for name, text in os.environ.items()
+            if name in _FOR_OTHERS or name.startswith("LC_")
+        }
+        base |= {
+            "HOME": identity.home,
+            "SHELL": identity.shell,
+            "USER": identity.name,
+            "LOGNAME": identity.name,
+        }
+    own = {
+        "MUSTER_APP": allocation.app,
+        "MUSTER_ASK": allocation.ask,
+        "MUSTER_NODE": allocation.node,
+        "MUSTER_QUEUE": allocation.queue,
+    }
+    return {**base, **asked, **own, **variables(allocation.devices, devices), **more}
+
 
 _COMPLETED: Final = Outcome.COMPLETED
 _FAILED: Final = Outcome.FAILED
@@ -37,7 +160,7 @@ _CLOSING_GRACE_S: Final = 3.0
 
 _SHELL: Final = "/bin/sh"
 
-Look = Callable[["Allocation"], Awaitable[Surroundings]]
+Look = Callable[["Allocation"], Awaitable[CommandContext]]
 """Returns what the command of an allocation depends on besides."""
 
 
@@ -47,7 +170,7 @@ class LostJobError(Exception):
 
 @final
 @attrs.frozen
-class Setting:
+class BinderSettings:
     """Where and how commands run.
 
     Attributes:
@@ -79,9 +202,9 @@ class LocalBinder:
         logs: The files with the output.
     """
 
-    def __init__(self, setting: Setting) -> None:
+    def __init__(self, setting: BinderSettings) -> None:
         self._setting = setting
-        self.logs = Logs(setting.folder / "logs")
+        self.logs = OutputFiles(setting.folder / "logs")
         self._records = setting.folder / "jobs"
         #: The jobs that are not over, by the number of the allocation.
         self._jobs: dict[int, Job] | None = None
@@ -125,7 +248,7 @@ class LocalBinder:
         """
         work = allocation.work
         if work is None or work.command is None:
-            await hold(started)
+            await hold_allocation(started)
             return
         await self._ready.wait()
         await self._end_earlier(allocation)
@@ -147,7 +270,7 @@ class LocalBinder:
             LostJobError: If it is gone without a trace.
         """
         if allocation.work is None or allocation.work.command is None:
-            await hold(started)
+            await hold_allocation(started)
             return
         job = (await self._known()).get(allocation.number)
         self._found.pop(allocation.number, None)
@@ -193,7 +316,7 @@ class LocalBinder:
             await self._end(job)
 
     async def _start(
-        self, allocation: Allocation, work: Work, identity: Identity | None, around: Surroundings
+        self, allocation: Allocation, work: Work, identity: Identity | None, around: CommandContext
     ) -> Job:
         """Start the command of an ask.
 
@@ -211,7 +334,7 @@ class LocalBinder:
         return job
 
     def _record(
-        self, allocation: Allocation, work: Work, identity: Identity | None, around: Surroundings
+        self, allocation: Allocation, work: Work, identity: Identity | None, around: CommandContext
     ) -> Job:
         """Write the record of a new job; in a thread."""
         attempt = self.logs.begin(allocation.app, allocation.ask)
@@ -234,7 +357,7 @@ class LocalBinder:
         }
         own = Path.cwd() if identity is None or identity.is_own else home_of(identity)
         cgroups = self._setting.cgroups
-        order = Order(
+        order = JobSpec(
             command,
             environment(allocation, work.env, identity, around.devices, more),
             str(own / work.workdir) if work.workdir is not None else str(own),
@@ -255,7 +378,7 @@ class LocalBinder:
             LostJobError: If nobody knows how.
         """
         try:
-            await jobs.over(job)
+            await jobs.wait_for_end(job)
         except trio.Cancelled:
             is_left = self._setting.lasts and not self._setting.options.end_jobs
             if allocation.ending != "closing" or not is_left:
@@ -288,14 +411,14 @@ class LocalBinder:
 
 
 # LOCAL-2
-async def hold(started: Callable[[], None]) -> None:
+async def hold_allocation(started: Callable[[], None]) -> None:
     """Keep an allocation, whose work somebody else does, until it ends by events."""
     started()
     await trio.sleep_forever()
 
 
 # LOCAL-3
-async def _report(allocation: Allocation, result: Result) -> bool:
+async def _report(allocation: Allocation, result: CommandResult) -> bool:
     """Report how a job ended; return whether that is kept.
 
     The scheduler would hear of it as well if the binder returned or raised. But the record of the

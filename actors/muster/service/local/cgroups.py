@@ -17,14 +17,12 @@ import hashlib
 import logging
 import os
 import re
+from collections.abc import Collection, Mapping
 from contextlib import suppress
 from pathlib import Path
-from typing import TYPE_CHECKING, Final, final
+from typing import Final, final
 
 from muster.service.local import keeper
-
-if TYPE_CHECKING:
-    from collections.abc import Collection, Mapping
 
 _LOG: Final = logging.getLogger("muster.service")
 

@@ -60,7 +60,7 @@ class Identity:
 
 @final
 @attrs.frozen
-class Order:
+class JobSpec:
     """What is to run.
 
     Attributes:
@@ -109,7 +109,7 @@ class Order:
 
 @final
 @attrs.frozen
-class Result:
+class CommandResult:
     """How a command ended.
 
     Attributes:
@@ -144,9 +144,9 @@ class Result:
         return f"{named or f'exit status {self.exit_status}'}{memory}"
 
 
-def result_of(status: int) -> Result:
+def result_of(status: int) -> CommandResult:
     """Return how a command ended, from its exit status, or minus the number of a signal."""
-    return Result(exit_status=status) if status >= 0 else Result(signal=-status)
+    return CommandResult(exit_status=status) if status >= 0 else CommandResult(signal=-status)
 
 
 def signal_name(number: int) -> str:
@@ -194,13 +194,13 @@ class Job:
             os.close(lock)
         return True
 
-    def result(self) -> Result | None:
+    def result(self) -> CommandResult | None:
         """Return how it ended; None if nobody has written that down."""
         found = _read(self.folder / keeper.RESULT)
         if found is None:
             return None
-        names = [field.name for field in attrs.fields(Result)]
-        return Result(**{name: found[name] for name in names if found.get(name) is not None})
+        names = [field.name for field in attrs.fields(CommandResult)]
+        return CommandResult(**{name: found[name] for name in names if found.get(name) is not None})
 
     def keeper_pid(self) -> int | None:
         """Return the process of its keeper, if that is known."""
@@ -251,7 +251,7 @@ def jobs_in(folder: Path) -> list[Job]:
     return found
 
 
-def record(folder: Path, order: Order) -> Job:
+def record(folder: Path, order: JobSpec) -> Job:
     """Write the record of a job that is to start.
 
     Raises:
@@ -305,7 +305,7 @@ async def start(job: Job, leash: int | None) -> None:
     raise TimeoutError(msg)
 
 
-async def over(job: Job) -> None:
+async def wait_for_end(job: Job) -> None:
     """Wait until the keeper of a job is gone."""
     while not job.claim():
         pid = job.keeper_pid()
@@ -328,7 +328,7 @@ async def end(job: Job, grace_s: float) -> None:
         if not job.claim():
             _signal(job.keeper_pid(), signal.SIGTERM)
             with trio.move_on_after(patience_s):
-                await over(job)
+                await wait_for_end(job)
     while not job.claim():
         _signal(job.keeper_pid(), signal.SIGKILL)
         await trio.sleep(_POLL_S)

@@ -1,42 +1,164 @@
-"""The routes of the page: who may, what forms must prove, and errors as pages."""
+"""The routes of the page: who may, what forms must prove, and errors as pages.
+
+An object that is not there at a moment has a page, too: when it came, or since when it is gone.
+"""
 
 from __future__ import annotations
 
 import logging
 import time
+from collections.abc import Callable
 from typing import TYPE_CHECKING, Final
 
 import attrs
+from starlette.requests import Request
+from starlette.responses import Response
+from starlette.routing import BaseRoute
 
-from muster.service.access.sessions import Session, Sessions
-from muster.service.access.who import NOBODY, WHO, OpenAccess, Role
-from muster.service.endpoints.paths import routes_by_path
-from muster.service.endpoints.routing import problem_of
-from muster.service.page.absent import absent, thing_of
-from muster.service.page.files import FILES
-from muster.service.page.live import LIVE
-from muster.service.page.login import LOGIN
-from muster.service.page.moment import Moment, moment_of, present_of
-from muster.service.page.pace import PAUSE, pause_ms
-from muster.service.page.parts.table import PARTS
-from muster.service.page.rendering import plain_page, shown
-from muster.service.page.viewed import Page, Viewed
-from muster.service.problems import Problem
+from muster.service.access import ANONYMOUS, WHO, OpenAccess, Principal, Role
+from muster.service.authentication import Session, Sessions
+from muster.service.endpoints.routes import problem_of, routes_by_path
+from muster.service.page import (
+    actions,
+    apps,
+    asks,
+    configuration,
+    gangs,
+    nodes,
+    overview,
+    queue_details,
+    queue_tree,
+    remedies,
+    timeline,
+)
+from muster.service.page.frame import FILES, LIVE, LOGIN
+from muster.service.page.renderer import plain_page, render_page
+from muster.service.page.requests import Moment, Page, PageRequest, moment_of, present_of
+from muster.service.past.events import PastKind, PastObject, existence_of
+from muster.service.payloads import Problem
+from muster.service.queries.reader import ReadContext
 from muster_core.errors import MusterError
+from muster_core.structures.steps import Steps
+from muster_core.values.names import canonical_gang
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
-
-    from starlette.requests import Request
-    from starlette.responses import Response
-    from starlette.routing import BaseRoute
-
-    from muster.service.access.who import Who
     from muster.service.state import Service
+
+
+PAUSE: Final = "X-Muster-Pause"
+"""The header that says after how many milliseconds an open page may fetch itself again."""
+
+_SHARE: Final = 10
+"""A page rests for so many times as long as it took: it never takes more than one part in eleven."""
+
+MOST_S: Final = 5.0
+"""How long it rests at most, in seconds."""
+
+
+# PAGE-67
+def pause_ms(took_s: float) -> int:
+    """Return how long a page rests after it was rendered, in milliseconds.
+
+    Args:
+        took_s: How long the service was busy with it, in seconds.
+    """
+    return round(min(took_s * _SHARE, MOST_S) * 1_000)
+
+
+_SORTS: Final = {
+    "/asks/{app}/{ask}": PastKind.ASK,
+    "/apps/{app}": PastKind.APP,
+    "/gangs/{name:path}": PastKind.GANG,
+    "/nodes/{name:path}": PastKind.NODE,
+    "/queues/{path:path}": PastKind.QUEUE,
+}
+"""The pages of single things."""
+
+
+def object_of(path: str, names: dict[str, str]) -> PastObject | None:
+    """Return what a page is about; None if it is not about a single thing.
+
+    Args:
+        path: The path of the page, with ``{name}`` for its parts.
+        names: The parts.
+    """
+    sort = _SORTS.get(path)
+    match sort:
+        case None:
+            return None
+        case PastKind.ASK:
+            return PastObject(sort, names["ask"], names["app"])
+        case PastKind.APP:
+            return PastObject(sort, names["app"])
+        case PastKind.NODE:
+            return PastObject(sort, names["name"])
+        case PastKind.QUEUE:
+            return PastObject(sort, names["path"].lower())
+        case PastKind.GANG:
+            try:
+                return PastObject(sort, canonical_gang(names["name"]))
+            except ValueError:
+                return None  # No gang has this name.
+
+
+# PAGE-69
+async def absence_page(viewed: PageRequest, thing: PastObject, problem: Problem) -> Response:
+    """Say when something came that is not there at a moment, or since when it is gone.
+
+    Args:
+        viewed: The request for its page.
+        thing: What is not there.
+        problem: What is said where neither is known.
+    """
+    service, at_us = viewed.service, viewed.moment.now_us()
+    directory = service.options.state
+    assert directory is not None, "there is a history"
+
+    def read(looking: ReadContext) -> Steps[tuple[int, int]]:
+        yield
+        return looking.machine.batches, looking.machine.requests
+
+    entered = (await Moment(service, viewed.request).seen(read)).value
+    found = await service.past.work(
+        viewed.request, lambda gone: existence_of(directory, thing, at_us, entered, gone)
+    )
+    return render_page(
+        viewed,
+        "absent.html",
+        status=problem.status,
+        problem=problem,
+        thing=thing,
+        at_us=at_us,
+        found=found,
+    )
+
+
+PARTS: Final[tuple[Page, ...]] = (
+    *overview.OVERVIEW_PAGES,
+    *queue_tree.QUEUE_TREE_PAGES,
+    *queue_details.QUEUE_PAGES,
+    *nodes.NODE_LIST_PAGES,
+    *nodes.NODE_PAGES,
+    *apps.USERS_PAGES,
+    *configuration.CONFIGURATION_PAGES,
+    *actions.ACTION_PAGES,
+    *asks.ASK_LIST_PAGES,
+    *asks.ASK_PAGES,
+    *remedies.REMEDY_PAGES,
+    *remedies.FORECAST_PAGES,
+    *asks.OUTPUT_PAGES,
+    *apps.APP_PAGES,
+    *gangs.GANG_LIST_PAGES,
+    *gangs.GANG_PAGES,
+    *timeline.TIME_PAGES,
+    *timeline.STEP_PAGES,
+)
+"""All parts."""
+
 
 _LOG: Final = logging.getLogger("muster.service")
 
-PAGES: Final[tuple[Page, ...]] = (*PARTS, *LIVE, *LOGIN, *FILES)
+ALL_PAGES: Final[tuple[Page, ...]] = (*PARTS, *LIVE, *LOGIN, *FILES)
 """All pages, and what their forms do."""
 
 
@@ -46,18 +168,18 @@ def page_routes(service: Callable[[], Service]) -> list[BaseRoute]:
     Args:
         service: Returns the running service.
     """
-    return routes_by_path(service, PAGES, _answered)
+    return routes_by_path(service, ALL_PAGES, _answered)
 
 
 async def _answered(service: Service, page: Page, request: Request) -> Response:
     """Return the response to a request, whatever happens."""
-    viewed: Viewed | None = None
+    viewed: PageRequest | None = None
     try:
         who, session = _session_of(service, page, request)
         request.scope[WHO] = who
         # What is wrong with the moment is told on a page of the present.
         moment, batch = Moment(service, request), service.broadcast.tail.batch
-        viewed = Viewed(service, request, who, session, moment, batch)
+        viewed = PageRequest(service, request, who, session, moment, batch)
         if who.role < page.role:
             needed = page.role.name.lower()
             has = f"{who.name!r} has the role {who.role.name.lower()}"
@@ -85,22 +207,22 @@ async def _answered(service: Service, page: Page, request: Request) -> Response:
 
 
 # PAGE-69
-async def _handled(page: Page, viewed: Viewed) -> Response:
+async def _handled(page: Page, viewed: PageRequest) -> Response:
     """Return the page; where what it is about is not there, when it was."""
     try:
         return await page.handler(viewed)
     except Problem as problem:
-        moment, thing = viewed.moment, thing_of(page.path, viewed.request.path_params)
+        moment, thing = viewed.moment, object_of(page.path, viewed.request.path_params)
         # A page that follows what is decided would look through the history again and again.
         is_asked = moment.kept is not None and (moment.is_past or not viewed.is_part)
         if problem.status != 404 or thing is None or not is_asked:
             raise
         viewed.service.usage.refusals.note(problem)
-        return await absent(viewed, thing, problem)
+        return await absence_page(viewed, thing, problem)
 
 
 # PAGE-2
-def _session_of(service: Service, page: Page, request: Request) -> tuple[Who, Session]:
+def _session_of(service: Service, page: Page, request: Request) -> tuple[Principal, Session]:
     """Return who sends a request, and in which session.
 
     Raises:
@@ -108,7 +230,7 @@ def _session_of(service: Service, page: Page, request: Request) -> tuple[Who, Se
     """
     sessions: Sessions = service.sessions
     if page.role is Role.ANYONE:
-        return NOBODY, sessions.of(request, service.access) or sessions.without(NOBODY)
+        return ANONYMOUS, sessions.of(request, service.access) or sessions.without(ANONYMOUS)
     if isinstance(service.access, OpenAccess) or "authorization" in request.headers:
         who = service.access.who(request)
         return who, sessions.without(who)
@@ -131,14 +253,16 @@ def _is_proved(request: Request, session: Session) -> bool:
 
 
 # PAGE-70
-def _outdated(viewed: Viewed) -> Response:
+def _outdated(viewed: PageRequest) -> Response:
     """Say that a form is from another session, or from before the service was started again."""
     problem = Problem(403, "this form is from another session: load the page again")
     viewed.service.usage.refusals.note(problem)
-    return shown(viewed, "outdated.html", status=problem.status, problem=problem)
+    return render_page(viewed, "outdated.html", status=problem.status, problem=problem)
 
 
-def _told(service: Service, viewed: Viewed | None, request: Request, problem: Problem) -> Response:
+def _told(
+    service: Service, viewed: PageRequest | None, request: Request, problem: Problem
+) -> Response:
     """Return the page that tells of a problem."""
     if problem.status == 401 or viewed is None:
         open_ = isinstance(service.access, OpenAccess)
@@ -150,6 +274,6 @@ def _told(service: Service, viewed: Viewed | None, request: Request, problem: Pr
             wanted=f"{wanted}?{request.url.query}" if request.url.query else wanted,
             wrong="" if problem.status == 401 and not open_ else problem.detail,
         )
-    return shown(
+    return render_page(
         viewed, "problem.html", status=problem.status, headers=problem.headers, problem=problem
     )

@@ -1,32 +1,46 @@
-"""The application of YuniKorn's end points: paths, methods, errors."""
+"""The application of YuniKorn's end points, and its port of its own with the web UI at the root."""
 
 from __future__ import annotations
 
 import logging
 from collections.abc import Awaitable, Callable, Mapping
+from pathlib import Path
 from typing import TYPE_CHECKING, Final, final
 
 import attrs
+from starlette.applications import Starlette
+from starlette.exceptions import HTTPException
 from starlette.requests import Request
+from starlette.responses import Response
+from starlette.routing import BaseRoute, Mount, Route
+from starlette.staticfiles import StaticFiles
 
-from muster.service.access.who import WHO, Role
-from muster.service.problems import Problem
-from muster.service.yunikorn import configuring, endpoints, happening, names
-from muster.service.yunikorn.answers import answer_wrong, plain
-from muster.service.yunikorn.asked import Asked
+from muster.service.access import WHO, Role
+from muster.service.payloads import Problem
+from muster.service.yunikorn import (
+    endpoints,
+    protocol,
+)
+from muster.service.yunikorn.endpoints import YuniKornRequest
+from muster.service.yunikorn.protocol import (
+    NoEndpoint,
+    YuniKornError,
+    answer_wrong,
+    plain,
+    wrong_response,
+)
 from muster.service.yunikorn.streams import Streams
-from muster.service.yunikorn.wrong import NoEndpoint, Wrong
 from muster_core.errors import MusterError
 
 if TYPE_CHECKING:
-    from starlette.responses import Response
-    from starlette.types import Receive, Scope, Send
+    from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
     from muster.service.state import Service
 
+
 _LOG: Final = logging.getLogger("muster.service")
 
-Handler = Callable[[Asked], Awaitable["Response"]]
+Handler = Callable[[YuniKornRequest], Awaitable["Response"]]
 
 _P: Final = "/ws/v1/partition/{p}"
 
@@ -51,15 +65,15 @@ PATHS: Final[Mapping[str, tuple[str, Handler]]] = {
     "/ws/v1/scheduler/node-utilizations": ("GET", endpoints.utilizations),
     "/ws/v1/history/apps": ("GET", endpoints.history_of_apps),
     "/ws/v1/history/containers": ("GET", endpoints.history_of_containers),
-    "/ws/v1/events/batch": ("GET", happening.events),
-    "/ws/v1/events/stream": ("GET", happening.event_stream),
-    "/ws/v1/config": ("GET", configuring.configuration),
-    "/ws/v1/validate-conf": ("POST", configuring.validation),
+    "/ws/v1/events/batch": ("GET", endpoints.events),
+    "/ws/v1/events/stream": ("GET", endpoints.event_stream),
+    "/ws/v1/config": ("GET", endpoints.configuration),
+    "/ws/v1/validate-conf": ("POST", endpoints.validation),
     "/ws/v1/metrics": ("GET", endpoints.metrics),
     "/ws/v1/fullstatedump": ("GET", endpoints.to_dump),
     "/ws/v1/stack": ("GET", endpoints.to_stack),
-    "/debug/fullstatedump": ("GET", configuring.dump),
-    "/debug/stack": ("GET", configuring.stack),
+    "/debug/fullstatedump": ("GET", endpoints.dump),
+    "/debug/stack": ("GET", endpoints.stack),
 }
 """All end points: their paths, their methods, and what they answer."""
 
@@ -90,7 +104,7 @@ class _Route:
             if own.startswith("{"):
                 if not part:
                     return None
-                found[own[1:-1]] = names.of_path(part)
+                found[own[1:-1]] = protocol.of_path(part)
             elif own != part:
                 return None
         return found
@@ -111,7 +125,7 @@ def find(path: str) -> tuple[str, Handler, dict[str, str]] | None:
     # The web UI writes a queue as it is, though its name may have slashes.
     is_queue = parts[1:4] == ["ws", "v1", "partition"] and parts[5:6] == ["queue"]
     if is_queue and len(parts) > 8 and parts[-1] == "applications" and all(parts[1:]):
-        written = {"p": names.of_path(parts[4]), "q": names.of_path("/".join(parts[6:-1]))}
+        written = {"p": protocol.of_path(parts[4]), "q": protocol.of_path("/".join(parts[6:-1]))}
         return "GET", endpoints.applications_of_queue, written
     return None
 
@@ -150,7 +164,9 @@ class YuniKorn:
         else:
             if self._streams is None:
                 self._streams = Streams(service.usage.streams)
-            response = await _answered(Asked(service, self._streams, request, parts), handler)
+            response = await _answered(
+                YuniKornRequest(service, self._streams, request, parts), handler
+            )
         if allows_others:
             response.headers.update(_ORIGIN)
             methods = "GET, OPTIONS" if method == "GET" else f"OPTIONS, {method}"
@@ -167,15 +183,15 @@ def _not_there(request: Request, path: str) -> Response:
     return plain(NOT_THERE, 404)
 
 
-async def _answered(asked: Asked, handler: Handler) -> Response:
+async def _answered(asked: YuniKornRequest, handler: Handler) -> Response:
     """Return the response of an end point, whatever happens."""
     request = asked.request
     try:
         who = request.scope[WHO] = asked.service.access.who(request)
         if who.role < Role.READER:
-            raise Wrong(403, "this needs a token of a reader")
+            raise YuniKornError(403, "this needs a token of a reader")
         return await handler(asked)
-    except Wrong as wrong:
+    except YuniKornError as wrong:
         if isinstance(wrong.__cause__, Problem):
             asked.service.usage.refusals.note(wrong.__cause__)
         return await answer_wrong(request, wrong)
@@ -183,11 +199,86 @@ async def _answered(asked: Asked, handler: Handler) -> Response:
         return plain(NOT_THERE, 404)
     except Problem as problem:
         asked.service.usage.refusals.note(problem)
-        refused = Wrong(problem.status, problem.detail, headers=problem.headers)
+        refused = YuniKornError(problem.status, problem.detail, headers=problem.headers)
         return await answer_wrong(request, refused)
     except MusterError as error:
-        return await answer_wrong(request, Wrong(500, str(error)))
+        return await answer_wrong(request, YuniKornError(500, str(error)))
     except Exception:  # noqa: BLE001 - a bug in one answer must not end the service
         # The client learns nothing of the inside; the log has all of it.
         _LOG.exception("%s %s", request.method, request.url.path)
-        return await answer_wrong(request, Wrong(500, "the service has a bug here"))
+        return await answer_wrong(request, YuniKornError(500, "the service has a bug here"))
+
+
+# The style sheet of the UI is switched on by an inline event handler.
+POLICY: Final = (
+    "default-src 'self'; style-src 'self' 'unsafe-inline'; script-src-attr 'unsafe-inline'"
+)
+
+
+def routes(service: Callable[[], Service]) -> list[BaseRoute]:
+    """Return the routes of YuniKorn's end points.
+
+    Args:
+        service: Returns the running service.
+    """
+    app = YuniKorn(service)
+    return [Route("/ws/{path:path}", app), Route("/debug/{path:path}", app)]
+
+
+# REST-1
+def may_come_from_anywhere(scope: Scope) -> bool:
+    """Return whether other web sites may send a request, if they may read these end points."""
+    path: str = scope["path"]
+    return path.startswith("/ws/")
+
+
+# REST-3
+def refusal(scope: Scope, problem: Problem) -> Response:
+    """Return the response to a request that does not come to an end point.
+
+    Args:
+        scope: The request.
+        problem: Why.
+    """
+    path: str = scope["path"]
+    if not path.startswith(("/ws/", "/debug/")):
+        return problem.response()
+    return wrong_response(YuniKornError(problem.status, problem.detail, headers=problem.headers))
+
+
+# REST-25
+def make_site(service: Callable[[], Service], folder: Path | None) -> Starlette:
+    """Return the application of the port of its own.
+
+    Args:
+        service: Returns the running service.
+        folder: The folder with the built web UI, or None.
+    """
+    found = routes(service)
+    if folder is not None:
+        files = StaticFiles(directory=folder, html=True)
+        found.append(Mount("/", _with_policy(files)))
+    return Starlette(routes=found, exception_handlers={HTTPException: _nothing_there})
+
+
+async def _nothing_there(request: Request, error: Exception) -> Response:
+    """Return the response for a path where there is nothing, or a method that is none there."""
+    del request
+    assert isinstance(error, HTTPException), f"{error!r} is handled here"
+    told = NOT_THERE if error.status_code == 404 else f"{error.detail}\n"
+    return plain(told, error.status_code, error.headers)
+
+
+def _with_policy(app: ASGIApp) -> ASGIApp:
+    """Return an application whose answers say what the browser may do."""
+
+    async def with_policy(scope: Scope, receive: Receive, send: Send) -> None:
+        async def send_with_policy(message: Message) -> None:
+            if message["type"] == "http.response.start":
+                headers = [*message["headers"], (b"content-security-policy", POLICY.encode())]
+                message = {**message, "headers": headers}
+            await send(message)
+
+        await app(scope, receive, send_with_policy)
+
+    return with_policy

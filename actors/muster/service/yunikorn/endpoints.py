@@ -1,33 +1,118 @@
-"""What each of YuniKorn's end points answers."""
+"""What each of YuniKorn's end points answers: objects, events, configuration and dumps."""
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from typing import TYPE_CHECKING, Any, Final
+from collections.abc import Callable, Mapping
+from typing import TYPE_CHECKING, Any, Final, TypeVar, final
 
-from muster.service.yunikorn import names
-from muster.service.yunikorn.answers import TEXT, answer, answer_json, plain
-from muster.service.yunikorn.objects import partitions, queues
-from muster.service.yunikorn.objects.applications import application, completed
-from muster.service.yunikorn.objects.health import health as health_of
-from muster.service.yunikorn.objects.metrics import metrics as metrics_of
-from muster.service.yunikorn.objects.nodes import (
+import attrs
+import trio
+from starlette.responses import Response
+
+from muster.config_files import MAX_FILE_BYTES, parse_configuration
+from muster.service.ledger.reconciliation import note_queues, tell_reasons
+from muster.service.payloads import body_of
+from muster.service.yunikorn import protocol
+from muster.service.yunikorn.objects import partitions, settings
+from muster.service.yunikorn.objects.applications import (
+    application,
+    completed,
     node as node_of,
     nodes as nodes_of,
     utilizations as utilizations_of,
 )
-from muster.service.yunikorn.objects.rules import rules as rules_of
-from muster.service.yunikorn.objects.users import groups as groups_of, users as users_of
-from muster.service.yunikorn.wrong import NoEndpoint, Wrong
+from muster.service.yunikorn.objects.diagnostics import (
+    everything,
+    health as health_of,
+    metrics as metrics_of,
+    stacks,
+)
+from muster.service.yunikorn.objects.partitions import (
+    groups as groups_of,
+    rules as rules_of,
+    users as users_of,
+)
+from muster.service.yunikorn.objects.values import Made, YuniKornState
+from muster.service.yunikorn.protocol import (
+    TEXT,
+    YAML,
+    NoEndpoint,
+    YuniKornError,
+    answer,
+    answer_json,
+    plain,
+)
+from muster.service.yunikorn.streams import EventLines, Streams, batch
+from muster_core.config.model import Configuration
+from muster_core.coordinator.coordinator import CoordinatorMachine
+from muster_core.errors import ConfigError, Problem
+from muster_core.structures.steps import Steps
+from muster_core.view.tree.application import ViewApp
 from muster_core.view.tree.leaf import LeafView
 
 if TYPE_CHECKING:
-    from starlette.responses import Response
+    from starlette.requests import Request
 
-    from muster.service.yunikorn.asked import Asked
-    from muster.service.yunikorn.objects.forms import Made, Seen
-    from muster_core.structures.steps import Steps
-    from muster_core.view.tree.application import ViewApp
+    from muster.service.state import Service
+
+
+T = TypeVar("T")
+
+
+@final
+@attrs.frozen(eq=False)
+class YuniKornRequest:
+    """A request.
+
+    Attributes:
+        service: The service.
+        streams: The streams of events that are open.
+        request: The request.
+        names: The parts of the path that are names, decoded once.
+    """
+
+    service: Service
+    streams: Streams
+    request: Request
+    names: Mapping[str, str]
+
+    async def look(self, read: Callable[[YuniKornState], Steps[T]]) -> T:
+        """Read the state between two batches.
+
+        Args:
+            read: Reads it in steps.
+
+        Raises:
+            Wrong: What ``read`` raises.
+            ClosedSchedulerError: If the scheduler is closed.
+        """
+        service = self.service
+        found: list[T] = []
+        told: list[Exception] = []
+
+        def reading(machine: CoordinatorMachine) -> Steps[None]:
+            seen = YuniKornState(
+                machine,
+                service.ledger,
+                service.origin_us,
+                service.started_us,
+                service.options.cluster,
+            )
+            try:
+                found.append((yield from read(seen)))
+            except Exception as error:  # noqa: BLE001 - raised below, in the task that asks
+                told.append(error)
+
+        await service.look(reading)
+        if told:
+            raise told[0]
+        return found[0]
+
+    @property
+    def now_us(self) -> int:
+        """The present instant, in microseconds since the origin."""
+        return self.service.now_us()
+
 
 _ACTIVE: Final = "active"
 _STATES: Final = (_ACTIVE, "completed", "rejected")
@@ -42,91 +127,95 @@ _STATUSES: Final = (
 )
 
 
-async def _told(asked: Asked, read: Callable[[Seen], Steps[Any]]) -> Response:
+async def _state_answer(
+    asked: YuniKornRequest, read: Callable[[YuniKornState], Steps[Any]]
+) -> Response:
     """Return the response with what is read from the state."""
     return await answer_json(asked.request, await asked.look(read))
 
 
-async def clusters(asked: Asked) -> Response:
+async def clusters(asked: YuniKornRequest) -> Response:
     """Answer with the cluster."""
 
-    def read(seen: Seen) -> Steps[list[Made]]:
+    def read(seen: YuniKornState) -> Steps[list[Made]]:
         yield
         return partitions.clusters(seen)
 
-    return await _told(asked, read)
+    return await _state_answer(asked, read)
 
 
-async def all_partitions(asked: Asked) -> Response:
+async def all_partitions(asked: YuniKornRequest) -> Response:
     """Answer with the partition."""
-    return await _told(asked, partitions.partitions)
+    return await _state_answer(asked, partitions.partitions)
 
 
 # Queues
 
 
-async def tree(asked: Asked) -> Response:
+async def tree(asked: YuniKornRequest) -> Response:
     """Answer with all queues."""
 
-    def read(seen: Seen) -> Steps[Made]:
-        names.check_partition(seen, asked.names["p"])
-        return (yield from queues.tree(seen))
+    def read(seen: YuniKornState) -> Steps[Made]:
+        protocol.check_partition(seen, asked.names["p"])
+        return (yield from partitions.tree(seen))
 
-    return await _told(asked, read)
+    return await _state_answer(asked, read)
 
 
-async def queue(asked: Asked) -> Response:
+async def queue(asked: YuniKornRequest) -> Response:
     """Answer with one queue, and with those below it if that is asked for."""
     has_subtree = "subtree" in asked.request.query_params
 
-    def read(seen: Seen) -> Steps[Made]:
-        names.check_partition(seen, asked.names["p"])
-        entry = names.queue_of(seen, asked.names["q"])
+    def read(seen: YuniKornState) -> Steps[Made]:
+        protocol.check_partition(seen, asked.names["p"])
+        entry = protocol.queue_of(seen, asked.names["q"])
         if has_subtree:
-            return (yield from queues.subtree(seen, entry))
-        return queues.single(seen, entry)
+            return (yield from partitions.subtree(seen, entry))
+        return partitions.single(seen, entry)
 
-    return await _told(asked, read)
+    return await _state_answer(asked, read)
 
 
 # Applications
 
 
-async def applications_of_queue(asked: Asked) -> Response:
+async def applications_of_queue(asked: YuniKornRequest) -> Response:
     """Answer with the live applications of a leaf."""
     # REST-9
     written = asked.names["q"]
     path = _path_first(written)
     state = asked.names.get("state")
 
-    def read(seen: Seen) -> Steps[list[Made]]:
-        names.check_partition(seen, asked.names["p"])
-        entry = seen.machine.registry.queues.get(path or names.path_of_queue(written))
+    def read(seen: YuniKornState) -> Steps[list[Made]]:
+        protocol.check_partition(seen, asked.names["p"])
+        entry = seen.machine.registry.queues.get(path or protocol.path_of_queue(written))
         if entry is None:
             if "/" in written:
                 raise NoEndpoint
-            raise Wrong(404, "Queue not found")
+            raise YuniKornError(404, "Queue not found")
         if state is not None and state.lower() != _ACTIVE:
-            raise Wrong(400, f"the state must be {_ACTIVE}, and {state[:100]!r} is not")
+            raise YuniKornError(400, f"the state must be {_ACTIVE}, and {state[:100]!r} is not")
         status = _status(asked) if state is not None else None
         leaf = seen.view.queues.get(entry.key)
         apps = list(leaf.apps.values()) if isinstance(leaf, LeafView) else []
         return (yield from _applications(seen, apps, status))
 
-    return await _told(asked, read)
+    return await _state_answer(asked, read)
 
 
 def _path_first(written: str) -> str | None:
     """Check the form of a queue's name; return its path, or None if it is not below the root."""
     try:
-        return names.path_of_queue(written)
-    except Wrong as wrong:
+        return protocol.path_of_queue(written)
+    except YuniKornError as wrong:
         if wrong.status == 400:
             raise
         return None
 
 
-def _applications(seen: Seen, apps: list[ViewApp], status: str | None) -> Steps[list[Made]]:
+def _applications(
+    seen: YuniKornState, apps: list[ViewApp], status: str | None
+) -> Steps[list[Made]]:
     made: list[Made] = []
     for app in apps:
         if status is None or app.state.value.lower() == status:
@@ -136,7 +225,7 @@ def _applications(seen: Seen, apps: list[ViewApp], status: str | None) -> Steps[
     return made
 
 
-def _status(asked: Asked) -> str | None:
+def _status(asked: YuniKornRequest) -> str | None:
     """Return the state of live applications that are wanted; None for all.
 
     Raises:
@@ -147,19 +236,19 @@ def _status(asked: Asked) -> str | None:
         return None
     if written.lower() not in _STATUSES:
         right = ", ".join(_STATUSES)
-        raise Wrong(400, f"status: {written[:100]!r} is none of {right}")
+        raise YuniKornError(400, f"status: {written[:100]!r} is none of {right}")
     return written.lower()
 
 
-async def applications(asked: Asked) -> Response:
+async def applications(asked: YuniKornRequest) -> Response:
     """Answer with the applications of the partition that are live, completed, or rejected."""
     state = asked.names["state"].lower()
 
-    def read(seen: Seen) -> Steps[list[Made]]:
-        names.check_partition(seen, asked.names["p"])
+    def read(seen: YuniKornState) -> Steps[list[Made]]:
+        protocol.check_partition(seen, asked.names["p"])
         if state not in _STATES:
             right = ", ".join(_STATES)
-            raise Wrong(400, f"the state {state[:100]!r} is none of {right}")
+            raise YuniKornError(400, f"the state {state[:100]!r} is none of {right}")
         if state == _ACTIVE:
             apps = list(seen.view.apps.values())
             return (yield from _applications(seen, apps, _status(asked)))
@@ -168,139 +257,272 @@ async def applications(asked: Asked) -> Response:
             return [completed(seen, entry) for entry in seen.ledger.completed.values()]
         return []
 
-    return await _told(asked, read)
+    return await _state_answer(asked, read)
 
 
-async def one_application(asked: Asked) -> Response:
+async def one_application(asked: YuniKornRequest) -> Response:
     """Answer with one live application, of the partition or of a queue."""
     written = asked.names.get("q")
 
-    def read(seen: Seen) -> Steps[Made]:
-        names.check_partition(seen, asked.names["p"])
-        entry = None if written is None else names.queue_of(seen, written)
+    def read(seen: YuniKornState) -> Steps[Made]:
+        protocol.check_partition(seen, asked.names["p"])
+        entry = None if written is None else protocol.queue_of(seen, written)
         key = seen.machine.registry.locate(asked.names["a"])
         app = None if key is None else seen.view.apps.get(key)
         if app is None or (entry is not None and app.identity.leaf != entry.key):
-            raise Wrong(404, "Application not found")
+            raise YuniKornError(404, "Application not found")
         return (yield from application(seen, app))
 
-    return await _told(asked, read)
+    return await _state_answer(asked, read)
 
 
 # Nodes
 
 
-async def nodes(asked: Asked) -> Response:
+async def nodes(asked: YuniKornRequest) -> Response:
     """Answer with all nodes."""
 
-    def read(seen: Seen) -> Steps[list[Made]]:
-        names.check_partition(seen, asked.names["p"])
+    def read(seen: YuniKornState) -> Steps[list[Made]]:
+        protocol.check_partition(seen, asked.names["p"])
         return (yield from nodes_of(seen))
 
-    return await _told(asked, read)
+    return await _state_answer(asked, read)
 
 
-async def one_node(asked: Asked) -> Response:
+async def one_node(asked: YuniKornRequest) -> Response:
     """Answer with one node."""
 
-    def read(seen: Seen) -> Steps[Made]:
+    def read(seen: YuniKornState) -> Steps[Made]:
         yield
-        names.check_partition(seen, asked.names["p"])
+        protocol.check_partition(seen, asked.names["p"])
         found = seen.view.nodes.nodes.get(asked.names["n"])
         if found is None:
-            raise Wrong(404, "Node not found")
+            raise YuniKornError(404, "Node not found")
         return node_of(seen, found)
 
-    return await _told(asked, read)
+    return await _state_answer(asked, read)
 
 
-async def utilizations(asked: Asked) -> Response:
+async def utilizations(asked: YuniKornRequest) -> Response:
     """Answer with how many nodes are used how much."""
-    return await _told(asked, utilizations_of)
+    return await _state_answer(asked, utilizations_of)
 
 
 # The rest
 
 
-async def rules(asked: Asked) -> Response:
+async def rules(asked: YuniKornRequest) -> Response:
     """Answer with the placement rules."""
 
-    def read(seen: Seen) -> Steps[list[Made]]:
+    def read(seen: YuniKornState) -> Steps[list[Made]]:
         yield
-        names.check_partition(seen, asked.names["p"])
+        protocol.check_partition(seen, asked.names["p"])
         return rules_of(seen.machine.configuration)
 
-    return await _told(asked, read)
+    return await _state_answer(asked, read)
 
 
-async def users(asked: Asked) -> Response:
+async def users(asked: YuniKornRequest) -> Response:
     """Answer with what users have, or one of them."""
     written = asked.names.get("u")
     if written is None:
-        return await _told(asked, users_of)
-    user = names.twice(written)
+        return await _state_answer(asked, users_of)
+    user = protocol.twice(written)
     for one in await asked.look(users_of):
         if one["userName"] == user:
             return await answer_json(asked.request, one)
-    names.check_user(user)
-    raise Wrong(404, "User not found")
+    protocol.check_user(user)
+    raise YuniKornError(404, "User not found")
 
 
-async def groups(asked: Asked) -> Response:
+async def groups(asked: YuniKornRequest) -> Response:
     """Answer with what groups have, or one of them."""
     written = asked.names.get("g")
     if written is None:
-        return await _told(asked, groups_of)
-    group = names.twice(written)
+        return await _state_answer(asked, groups_of)
+    group = protocol.twice(written)
     for one in await asked.look(groups_of):
         if one["groupName"] == group:
             return await answer_json(asked.request, one)
-    names.check_group(group)
-    raise Wrong(404, "Group not found")
+    protocol.check_group(group)
+    raise YuniKornError(404, "Group not found")
 
 
-async def health(asked: Asked) -> Response:
+async def health(asked: YuniKornRequest) -> Response:
     """Answer with the checks of the state."""
-    return await _told(asked, health_of)
+    return await _state_answer(asked, health_of)
 
 
-async def history_of_apps(asked: Asked) -> Response:
+async def history_of_apps(asked: YuniKornRequest) -> Response:
     """Answer with how many applications ran."""
     return await _history(asked, containers=False)
 
 
-async def history_of_containers(asked: Asked) -> Response:
+async def history_of_containers(asked: YuniKornRequest) -> Response:
     """Answer with how many asks held a node."""
     return await _history(asked, containers=True)
 
 
-async def _history(asked: Asked, *, containers: bool) -> Response:
+async def _history(asked: YuniKornRequest, *, containers: bool) -> Response:
     now_us = asked.now_us
 
-    def read(seen: Seen) -> Steps[list[Made]]:
+    def read(seen: YuniKornState) -> Steps[list[Made]]:
         yield
         return partitions.history(seen, now_us, containers=containers)
 
-    return await _told(asked, read)
+    return await _state_answer(asked, read)
 
 
-async def metrics(asked: Asked) -> Response:
+async def metrics(asked: YuniKornRequest) -> Response:
     """Answer with the metrics."""
     text = await asked.look(metrics_of)
     media = "text/plain; version=0.0.4; charset=utf-8"
     return await answer(asked.request, text.encode(), media=media)
 
 
-async def to_dump(asked: Asked) -> Response:
+async def to_dump(asked: YuniKornRequest) -> Response:
     """Answer with where the state dump is."""
     return _moved(asked, "/debug/fullstatedump")
 
 
-async def to_stack(asked: Asked) -> Response:
+async def to_stack(asked: YuniKornRequest) -> Response:
     """Answer with where the stacks are."""
     return _moved(asked, "/debug/stack")
 
 
-def _moved(asked: Asked, path: str) -> Response:
+def _moved(asked: YuniKornRequest, path: str) -> Response:
     del asked
     return plain("", 301, {"Location": path, "Content-Type": TEXT})
+
+
+MOST: Final = 10_000
+"""How many events an answer has at most."""
+
+
+# REST-16
+async def events(asked: YuniKornRequest) -> Response:
+    """Answer with some of the events."""
+    start, count = _number(asked, "start", 0), _number(asked, "count", MOST)
+    if not count:
+        raise YuniKornError(400, "count: must be above 0")
+    ledger = asked.service.ledger
+
+    def read(seen: YuniKornState) -> Steps[None]:
+        yield
+        if ledger.book.queues_changed:
+            note_queues(ledger, seen.machine)
+        yield from tell_reasons(ledger, seen.machine)
+
+    await asked.look(read)
+    ring = ledger.ring
+    found = None
+    if ring.lowest <= start <= ring.highest:
+        found = ring.since(start, min(count, MOST))
+    return await answer_json(asked.request, batch(ring, found, asked.service.origin_us))
+
+
+async def event_stream(asked: YuniKornRequest) -> Response:
+    """Answer with the latest events, and each that follows."""
+    service = asked.service
+    count = _number(asked, "count", 0)
+    host = asked.request.headers.get("host", "")
+    return EventLines(asked.streams, service.ledger.ring, service.origin_us, host, count)
+
+
+def _number(asked: YuniKornRequest, name: str, default: int) -> int:
+    """Return a number of the query.
+
+    Raises:
+        Wrong: 400 if it is none.
+    """
+    written = asked.request.query_params.get(name)
+    if written is None:
+        return default
+    if not (written.isascii() and written.isdecimal()) or len(written) > 20:
+        raise YuniKornError(400, f"{name}: {written[:100]!r} is not a whole number from 0 on")
+    return int(written)
+
+
+# REST-22
+async def configuration(asked: YuniKornRequest) -> Response:
+    """Answer with the configuration in force: YAML, or JSON if exactly that is accepted."""
+    text = await _text(asked)
+    if asked.request.headers.get("accept") == "application/json":
+        return await answer_json(
+            asked.request, await trio.to_thread.run_sync(settings.as_map, text)
+        )
+    body = await trio.to_thread.run_sync(settings.as_yaml, text)
+    return await answer(asked.request, body.encode(), media=YAML)
+
+
+async def _text(asked: YuniKornRequest) -> str:
+    """Return the text of the configuration in force."""
+
+    def read(seen: YuniKornState) -> Steps[Configuration]:
+        yield
+        return seen.machine.configuration
+
+    config = await asked.look(read)
+    options = asked.service.options
+
+    def find() -> str:
+        file = None
+        if options.config is not None:
+            try:
+                with options.config.open("rb") as stream:
+                    file = stream.read(MAX_FILE_BYTES + 1)
+            except OSError:
+                file = None  # It is gone, or may not be read any more.
+        return settings.text_of(config, file, options.partition)
+
+    return await trio.to_thread.run_sync(find)
+
+
+# REST-22
+async def validation(asked: YuniKornRequest) -> Response:
+    """Answer whether a configuration would be taken; nothing changes."""
+    body = await body_of(asked.request)
+    partition = asked.service.options.partition
+
+    def check() -> Made:
+        try:
+            if body.strip():
+                parse_configuration(body, partition=partition)
+        except ConfigError as error:
+            reason = "\n".join(_problem_text(problem) for problem in error.problems)
+            return {"allowed": False, "reason": reason}
+        text = body.decode("utf-8", "surrogateescape")
+        return {
+            "allowed": True,
+            "checksum": settings.checksum(text),
+            "checksumMatch": settings.has_its_checksum(text),
+        }
+
+    return await answer_json(asked.request, await trio.to_thread.run_sync(check))
+
+
+def _problem_text(problem: Problem) -> str:
+    """Return what is wrong with a configuration, and in which line; it has no file."""
+    place = "" if problem.line is None else f"line {problem.line}: "
+    return place + str(attrs.evolve(problem, line=None))
+
+
+# REST-23
+async def dump(asked: YuniKornRequest) -> Response:
+    """Answer with everything."""
+    now_us = asked.now_us
+
+    def read(seen: YuniKornState) -> Steps[Made]:
+        return everything(seen, now_us)
+
+    made = await asked.look(read)
+    text = await _text(asked)
+    made["logLevel"] = "INFO"
+    made["config"] = await trio.to_thread.run_sync(settings.as_map, text)
+    made["eventStreams"] = asked.streams.as_maps()
+    return await answer_json(asked.request, made)
+
+
+async def stack(asked: YuniKornRequest) -> Response:
+    """Answer with what each thread does."""
+    return await answer(asked.request, stacks().encode(), media=TEXT)

@@ -1,9 +1,9 @@
-"""Streams of events that do not end."""
+"""Events of the ring, and streams of them that do not end."""
 
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Mapping, Sequence
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Final, final
 
@@ -11,17 +11,57 @@ import attrs
 from starlette.responses import StreamingResponse
 from typing_extensions import override
 
-from muster.service.encoding import as_json
-from muster.service.problems import Problem
-from muster.service.yunikorn.answers import JSON
-from muster.service.yunikorn.objects.happenings import event
-from muster.service.yunikorn.wrong import Wrong
+from muster.service.ledger.state import EventRing, RingEvent, YuniKornEventCode
+from muster.service.payloads import Problem, as_json
+from muster.service.yunikorn.objects.values import Made
+from muster.service.yunikorn.protocol import JSON, YuniKornError
 
 if TYPE_CHECKING:
     from starlette.types import Receive, Scope, Send
 
-    from muster.service.ledger.ring import Ring
-    from muster.service.limits.counting import Slots
+    from muster.service.limits import Slots
+
+
+# REST-15
+def event(one: RingEvent, origin_us: int) -> Made:
+    """Return an event.
+
+    Args:
+        one: The event.
+        origin_us: The origin of its time, in microseconds since 1970.
+    """
+    number, at_us, about, other, amounts, message = one
+    what = YuniKornEventCode(number)
+    made: Made = {"type": what.type, "objectID": about}
+    if other:
+        made["referenceID"] = other
+    if message:
+        made["message"] = str(message)
+    made["timestampNano"] = (origin_us + at_us) * 1_000
+    made["eventChangeType"] = what.change
+    made["eventChangeDetail"] = what.detail
+    made["resource"] = _resource(amounts)
+    return made
+
+
+def _resource(amounts: Mapping[str, int] | None) -> Made:
+    """Return amounts as YuniKorn's messages write them: what is 0 has no value."""
+    if not amounts:
+        return {}
+    values = {kind: {"value": amount} if amount else {} for kind, amount in amounts.items()}
+    return {"resources": values}
+
+
+# REST-16
+def batch(ring: EventRing, events: Sequence[RingEvent] | None, origin_us: int) -> Made:
+    """Return some events of the ring; None if they begin where there are none."""
+    return {
+        "InstanceUUID": ring.instance,
+        "LowestID": ring.lowest,
+        "HighestID": ring.highest,
+        "EventRecords": None if events is None else [event(one, origin_us) for one in events],
+    }
+
 
 PER_HOST: Final = 15
 """How many streams one host may have open."""
@@ -31,7 +71,7 @@ _PIECE: Final = 200
 
 @final
 @attrs.frozen(eq=False)
-class Opened:
+class OpenStream:
     """A stream that is open.
 
     Attributes:
@@ -53,7 +93,7 @@ class Streams:
 
     def __init__(self, slots: Slots) -> None:
         self._slots = slots
-        self._open: dict[int, Opened] = {}
+        self._open: dict[int, OpenStream] = {}
         self._last = 0
 
     def as_maps(self) -> list[dict[str, str]]:
@@ -68,14 +108,14 @@ class Streams:
         """
         hosts = Counter(one.host for one in self._open.values())
         if hosts[host] >= PER_HOST:
-            raise Wrong(503, "Too many streaming connections")
+            raise YuniKornError(503, "Too many streaming connections")
         try:
             self._slots.take()
         except Problem as problem:
             headers = problem.headers
-            raise Wrong(503, "Too many streaming connections", headers=headers) from problem
+            raise YuniKornError(503, "Too many streaming connections", headers=headers) from problem
         self._last += 1
-        self._open[self._last] = Opened(host, datetime.now(UTC))
+        self._open[self._last] = OpenStream(host, datetime.now(UTC))
         return self._last
 
     def leave(self, number: int) -> None:
@@ -100,7 +140,9 @@ class EventLines(StreamingResponse):
     """
 
     # REST-17
-    def __init__(self, streams: Streams, ring: Ring, origin_us: int, host: str, count: int) -> None:
+    def __init__(
+        self, streams: Streams, ring: EventRing, origin_us: int, host: str, count: int
+    ) -> None:
         self._streams = streams
         self._ring = ring
         self._number = streams.enter(host)
@@ -119,11 +161,11 @@ class EventLines(StreamingResponse):
             self._streams.leave(self._number)
 
 
-async def _lines(ring: Ring, origin_us: int, place: int) -> AsyncIterator[bytes]:
+async def _lines(ring: EventRing, origin_us: int, place: int) -> AsyncIterator[bytes]:
     yield as_json({"InstanceUUID": ring.instance})
     while await ring.wait(place):
         if place < ring.lowest:
-            lost = Wrong(500, "the stream was read too slowly, and events are gone")
+            lost = YuniKornError(500, "the stream was read too slowly, and events are gone")
             yield as_json(lost.as_map())
             return
         some = ring.since(place, _PIECE)

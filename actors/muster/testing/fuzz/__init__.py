@@ -7,8 +7,8 @@
 
 from __future__ import annotations
 
-from muster.testing.fuzz._chance import UnknownTrioError
-from muster.testing.fuzz._drawing.programs import Drawn, Given, draw_program
+from muster.testing.fuzz._determinism import UnknownTrioError
+from muster.testing.fuzz._generator import Drawn, Given, draw_program
 from muster.testing.fuzz._program import (
     Bind,
     Client,
@@ -21,7 +21,7 @@ from muster.testing.fuzz._program import (
     Store,
     Watcher,
 )
-from muster.testing.fuzz._records.story import Entry, Story
+from muster.testing.fuzz._records import Entry, Story
 from muster.testing.fuzz._run import Oracle, Outcome, run_program
 from muster.testing.fuzz._session import Finding, MissingHypothesisError, Session, Tally
 

@@ -14,16 +14,10 @@ import click
 import yaml
 
 import muster
-from muster.testing.fuzz._chance import UnknownTrioError
-from muster.testing.fuzz._drawing.programs import Drawn, Given
+from muster.testing.fuzz._determinism import UnknownTrioError
+from muster.testing.fuzz._generator import Drawn, Given
 from muster.testing.fuzz._run import loaded
-from muster.testing.fuzz._session import (
-    PROGRAMS,
-    Finding,
-    MissingHypothesisError,
-    Session,
-    Tally,
-)
+from muster.testing.fuzz._session import PROGRAMS, Finding, MissingHypothesisError, Session, Tally
 from muster_core.errors import ConfigError
 
 FOUND: Final = 1

@@ -1,11 +1,16 @@
-"""Run a program in one ``trio.run``, in virtual time, and find all faults."""
+"""Run a program in one ``trio.run``, in virtual time, and find all faults.
+
+After the run, the calls are checked against the recorded input, and this input is replayed.
+"""
 
 from __future__ import annotations
 
 import traceback
 from collections import Counter
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import nullcontext
+from io import BytesIO
+from itertools import zip_longest
 from math import inf
 from typing import Final, final
 
@@ -18,22 +23,122 @@ from muster._runtime.clock import TrioClock
 from muster._runtime.requests import Examined
 from muster._surface.conversion import configuration_of
 from muster._surface.open import CHECKPOINT_EVERY
+from muster.feeds import DecisionLog, Encoding
 from muster.testing import Interleaving, check
-from muster.testing.fuzz._afterwards import faults_of_calls, faults_of_replay, replay
-from muster.testing.fuzz._alarm import alarm, too_long
-from muster.testing.fuzz._chance import Steps, lift_shields, ordered
-from muster.testing.fuzz._clients.answers import faults_of_attempts
-from muster.testing.fuzz._clients.clients import Hands
-from muster.testing.fuzz._clients.watching import Seen, faults_of, watch
-from muster.testing.fuzz._clients.workers import MindedBinder, PlannedBinder
+from muster.testing._helpers import decided
+from muster.testing.fuzz._binders import ObservedBinder, PlannedBinder, WatcherLog, faults_of, watch
+from muster.testing.fuzz._clients import StepRunner, faults_at_rest
+from muster.testing.fuzz._determinism import (
+    ProgramStore,
+    Steps,
+    alarm,
+    lift_shields,
+    ordered,
+    too_long,
+)
+from muster.testing.fuzz._judges import faults_of_attempts
 from muster.testing.fuzz._program import Client, Config, How, Key, Leave, Program
-from muster.testing.fuzz._records.book import CallLog
-from muster.testing.fuzz._records.story import Story
-from muster.testing.fuzz._rest import faults_at_rest
-from muster.testing.fuzz._stored import Stored
+from muster.testing.fuzz._records import CallEnd, CallLog, Story, key_of
 from muster_core.config.model import Configuration
-from muster_core.decisions import MICROSECONDS
+from muster_core.coordinator.plain_scheduler import PlainScheduler
+from muster_core.decisions import MICROSECONDS, Announced
 from muster_core.events import Event
+
+# Looking up a member of an enum takes ten times as long, and this is done for each call.
+_RETURNED: Final = CallEnd.RETURNED
+_REFUSED: Final = CallEnd.REFUSED
+_CLOSED: Final = CallEnd.CLOSED
+
+_BY_ITSELF: Final = frozenset({"Release", "RemoveAsk", "BindFailed"})
+"""The events that the scheduler submits by itself, for binders and for bodies that have ended."""
+
+
+def faults_of_calls(call_log: CallLog, story: Story, own: Iterable[Key] = ()) -> Iterator[str]:
+    """Compare the answers of calls with the recorded events.
+
+    The events of a call that returned or was refused were recorded once; those of a cancelled or
+    invalid call were not. Events in a batch that was never announced do not count.
+
+    Args:
+        call_log: The calls.
+        story: The recorded events.
+        own: What the scheduler may have submitted besides.
+    """
+    done: Counter[Key] = Counter()
+    perhaps: Counter[Key] = Counter(own)
+    for call in call_log.calls:
+        if call.end is None:
+            yield f"{call}"
+        elif call.end in {_RETURNED, _REFUSED}:
+            done.update(call.keys)
+        elif call.end is _CLOSED:
+            perhaps.update(call.keys)
+    yield from _refused_by_itself(story, done + perhaps)
+    for key in sorted({*done, *perhaps, *story.closed}):
+        there, least = story.closed[key], done[key]
+        most = least + perhaps[key]
+        if there < least:
+            yield f"{least} calls about {key} were answered, but only {there} let in"
+        elif there > most and key[0] not in _BY_ITSELF:
+            yield f"{there} events about {key} were let in, but only {most} calls made"
+
+
+def _refused_by_itself(story: Story, made: Counter[Key]) -> Iterator[str]:
+    """Yield a fault for each event that the scheduler has submitted by itself twice in a batch.
+
+    One such event may be in vain, because a timer of the same instant came first.
+    """
+    batch: Counter[Key] = Counter()
+    for entry in story.entries:
+        if entry.event is None:
+            for key, times in batch.items():
+                if times > 1 and not made[key]:
+                    yield f"{times} events about {key} were let in into one batch"
+            batch.clear()
+        elif type(entry.event).__name__ in {"Release", "BindFailed"}:
+            batch[key_of(entry.event)] += 1
+
+
+def replay(story: Story, configuration: Configuration | None) -> list[Announced]:
+    """Replay the recorded input in the machines, without tasks, and return their decisions.
+
+    Input after the end of the last batch is left out. At the end all timers run.
+    """
+    plain = PlainScheduler(configuration)
+    for at_us, index, event in decided((one.at_us, one.event) for one in story.entries):
+        if event is None:
+            plain.settle(at_us)
+        else:
+            plain.submit(event, at_us, index)
+    plain.finish()
+    return plain.announced
+
+
+def faults_of_replay(story: Story, expected: Sequence[Announced], who: str) -> Iterator[str]:
+    """Compare the log with a replay byte by byte; the replay may have more decisions."""
+    wants, got = lines_of(expected[: len(story.decisions)]), lines_of(story.decisions)
+    for place, (want, one) in enumerate(zip_longest(wants, got)):
+        if want != one:
+            yield difference(place, lines_of(expected), got, who)
+            return
+
+
+def lines_of(decisions: Sequence[Announced]) -> list[bytes]:
+    """Return the lines of a decision log."""
+    stream = BytesIO()
+    with DecisionLog(stream, encoding=Encoding.JSON_LINES) as log:
+        log.write(decisions)
+    return stream.getvalue().splitlines()
+
+
+def difference(place: int, expected: Sequence[bytes], got: Sequence[bytes], who: str) -> str:
+    """Describe the first difference between a log and a replay."""
+    before = [f"    {line.decode()}" for line in got[max(0, place - 5) : place]]
+    wants = [f"  - {line.decode()}" for line in expected[place : place + 4]] or ["  - (end)"]
+    has = [f"  + {line.decode()}" for line in got[place : place + 4]] or ["  + (end)"]
+    first = f"decision {place + 1} is not that of {who} (-: {who}, +: the scheduler)"
+    return "\n".join([first, *before, *wants, *has])
+
 
 MOST_JUMPS: Final = 200
 """How often the clock may jump when no task can run, before the block must end."""
@@ -146,8 +251,8 @@ class _Runner:
         self.faults: list[str] = []
         self._story = Story()
         self._call_log = CallLog(self._is_closing, self._story)
-        self._hands: list[Hands] = []
-        self._seen: list[Seen] = []
+        self._hands: list[StepRunner] = []
+        self._seen: list[WatcherLog] = []
         self._binder = self._make_binder(make_binder)
         self._scope = trio.CancelScope()
         #: Whether the body of the block has ended; whether the block has ended.
@@ -158,7 +263,7 @@ class _Runner:
         self._early: trio.Event
         self._token: trio.lowlevel.TrioToken | None = None
         self._everything = trio.CancelScope()
-        self.stored = None if program.store is None else Stored(program.order.chance)
+        self.stored = None if program.store is None else ProgramStore(program.order.chance)
         #: How many times the block was entered, and how many times it is to be.
         self._life = 0
         self._batches = 0
@@ -170,11 +275,11 @@ class _Runner:
         if self._token is not None:
             self._token.run_sync_soon(self._everything.cancel)
 
-    def _make_binder(self, make: Callable[[], muster.Binder] | None) -> MindedBinder | None:
+    def _make_binder(self, make: Callable[[], muster.Binder] | None) -> ObservedBinder | None:
         if make is not None:
-            return MindedBinder(make(), self._story)
+            return ObservedBinder(make(), self._story)
         plans = self._program.binds
-        return MindedBinder(PlannedBinder(plans), self._story) if plans else None
+        return ObservedBinder(PlannedBinder(plans), self._story) if plans else None
 
     def _is_closing(self) -> bool:
         return self._is_leaving or self._scope.cancel_called
@@ -268,7 +373,7 @@ class _Runner:
             await main.do(step)
         async with trio.open_nursery() as inside:
             for watcher in self._program.watchers:
-                seen = Seen(watcher, len(self._story.decisions))
+                seen = WatcherLog(watcher, len(self._story.decisions))
                 self._seen.append(seen)
                 place = outside if watcher.outside else inside
                 place.start_soon(watch, scheduler, seen, self._story)
@@ -291,11 +396,11 @@ class _Runner:
         steps = client.steps[:half] if self._life == 1 else client.steps[half:]
         return attrs.evolve(client, steps=steps)
 
-    async def _client(self, hands: Hands, client: Client) -> None:
+    async def _client(self, hands: StepRunner, client: Client) -> None:
         await hands.work_off(client)
 
-    def _make_hands(self, who: str, scheduler: muster.Scheduler) -> Hands:
-        hands = Hands(
+    def _make_hands(self, who: str, scheduler: muster.Scheduler) -> StepRunner:
+        hands = StepRunner(
             who,
             scheduler=scheduler,
             clock=self.clock,

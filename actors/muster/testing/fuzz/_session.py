@@ -9,7 +9,7 @@ from typing import Final, final
 import attrs
 
 import muster
-from muster.testing.fuzz._drawing.programs import (
+from muster.testing.fuzz._generator import (
     FRAME_BYTES,
     NOTHING_GIVEN,
     STEP_BYTES,

@@ -1,30 +1,27 @@
 """The asks that can be victims for one ask: what reclaim and preemption share.
 
 EVICTION-13 to EVICTION-18. An eligibility belongs to one preemptor. It says how each leaf is
-related to the preemptor, and which asks of the leaf may be evicted. Every queue below the
-common ancestor keeps its ``guaranteed``.
+related to the preemptor, and which asks of the leaf may be evicted. Every queue below the common
+ancestor keeps its ``guaranteed``.
 """
 
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from typing import TYPE_CHECKING, Final, final
+from collections.abc import Hashable, Iterable, Mapping, Sequence
+from typing import Final, final
 
 import attrs
 
-from muster_core.structures.totals import add_to, take_from
-from muster_core.values.configuration.partition import PreemptionPolicy
+from muster_core.owners.asks import Ask
+from muster_core.structures.amounts import add_to, take_from
+from muster_core.values.configuration import PreemptionPolicy
 from muster_core.values.decisions import Reason
+from muster_core.view.eviction.victims import Victim
+from muster_core.view.state.view_state import ViewState
+from muster_core.view.tree.application import ViewApp
 from muster_core.view.tree.leaf import LeafView
-
-if TYPE_CHECKING:
-    from collections.abc import Hashable, Iterable, Mapping, Sequence
-
-    from muster_core.owners.messages.asks import Ask
-    from muster_core.view.eviction.victims import Victim
-    from muster_core.view.state.view_state import ViewState
-    from muster_core.view.tree.application import ViewApp
-    from muster_core.view.tree.queue import ViewQueue
+from muster_core.view.tree.queue import ViewQueue
 
 # Looking up a member of an enum takes ten times as long, and this is done for each queue.
 _DISABLED: Final = PreemptionPolicy.DISABLED
@@ -92,7 +89,7 @@ class Losses:
 
 @final
 @attrs.frozen(eq=False)
-class Side:
+class LeafRelation:
     """The relation of a leaf to the leaf of a preemptor.
 
     Attributes:
@@ -137,7 +134,7 @@ class Side:
         )
 
 
-Sides = dict[int, tuple["LeafView", Side | None]]
+LeafRelations = dict[int, tuple["LeafView", LeafRelation | None]]
 """The relations of leaves to one queue, by key; each with the leaf for which it was found."""
 
 
@@ -166,7 +163,7 @@ class Eligibility(ABC):
         self._exempt = exempt
         self._path = {queue.key: queue for queue in self.leaf.upward()}
         #: The relations of leaves; only those that were asked for.
-        self.sides: Sides = {}
+        self.sides: LeafRelations = {}
 
     @abstractmethod
     def relation(self) -> Hashable:
@@ -186,19 +183,19 @@ class Eligibility(ABC):
         """
 
     @abstractmethod
-    def deserves(self, side: Side, victim: Victim, losses: Losses) -> bool:
+    def deserves(self, side: LeafRelation, victim: Victim, losses: Losses) -> bool:
         """Return whether a victim may be taken, apart from what its queues protect."""
 
     @abstractmethod
-    def key(self, side: Side, victim: Victim, losses: Losses) -> Key:
+    def key(self, side: LeafRelation, victim: Victim, losses: Losses) -> Key:
         """Return the position of a victim."""
 
     @abstractmethod
-    def rank(self, side: Side, victim: Victim) -> Rank:
+    def rank(self, side: LeafRelation, victim: Victim) -> Rank:
         """Return the rank of a victim, for the choice of the node."""
 
     @abstractmethod
-    def floor(self, side: Side, lowest: int) -> Rank:
+    def floor(self, side: LeafRelation, lowest: int) -> Rank:
         """Return a lower bound of the ranks of a leaf's victims.
 
         Args:
@@ -207,18 +204,18 @@ class Eligibility(ABC):
         """
 
     @abstractmethod
-    def is_beyond(self, side: Side, priority: int) -> bool:
+    def is_beyond(self, side: LeafRelation, priority: int) -> bool:
         """Return whether no ask of a leaf with this priority or a higher one may be taken."""
 
     @abstractmethod
-    def sorts_by_priority(self, side: Side) -> bool:
+    def sorts_by_priority(self, side: LeafRelation) -> bool:
         """Return whether priorities order the victims of a leaf, or only their age."""
 
     @abstractmethod
     def why(self, victim: Victim) -> str:
         """Return why a victim is taken, for the log."""
 
-    def side(self, key: int) -> Side | None:
+    def side(self, key: int) -> LeafRelation | None:
         """Return the relation of a leaf to the preemptor; None if no ask there can be a victim."""
         leaf = self.state.queues[key]
         found = self.sides.get(key)
@@ -227,7 +224,7 @@ class Eligibility(ABC):
             found = self.sides[key] = (leaf, self._find_side(leaf))
         return found[1]
 
-    def _find_side(self, leaf: LeafView) -> Side | None:
+    def _find_side(self, leaf: LeafView) -> LeafRelation | None:
         common: ViewQueue = next(queue for queue in leaf.upward() if queue.key in self._path)
         # EVICTION-15
         if leaf.config.settings.preemption_policy is _DISABLED:
@@ -249,10 +246,12 @@ class Eligibility(ABC):
         losing = guarded if leaf in guarded else (leaf, *guarded)
         services = leaf.config.settings.required_node
         rank = tuple(ranks)
-        return Side(leaf, below, guarded, losing, rank, added, fixed, mine, replaced, services)
+        return LeafRelation(
+            leaf, below, guarded, losing, rank, added, fixed, mine, replaced, services
+        )
 
     # SERVICE-3
-    def may_take_one(self, side: Side, victim: Victim, losses: Losses) -> bool:
+    def may_take_one(self, side: LeafRelation, victim: Victim, losses: Losses) -> bool:
         """Return whether a victim may be taken alone, given the losses so far."""
         ask = victim.allocation.ask
         if ask.gang in self._exempt or not self.deserves(side, victim, losses):

@@ -1,43 +1,339 @@
-"""Node services, reclaim and preemption in steps: each evicts, and places an ask or a group.
+"""The evictor: runs node services, reclaim and preemption; each evicts, and places an ask or group.
 
 EVICTION-1, EVICTION-2, EVICTION-26, EVICTION-27. Nothing is evicted unless it suffices, and the
 preemptor is placed in the same step.
+
+Node services take room on their nodes before reclaim and preemption; or they keep the nodes
+(SERVICE-4 to SERVICE-10, after YuniKorn's preemption for a required node). Only priorities decide
+which asks are victims: no fence and no ``guaranteed`` protects them.
 """
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Final, final
+from collections import deque
+from collections.abc import Hashable, Iterator
+from typing import Final, final
 
 import attrs
+from typing_extensions import override
 
-from muster_core.values.decisions import Decision, Kind
-from muster_core.view.eviction.evictions import Evictions
+from muster_core.nodes.node import Node
+from muster_core.owners.asks import Ask
+from muster_core.structures.shapes import bits_of
+from muster_core.structures.steps import Steps
+from muster_core.values.decisions import Decision, Kind, Reason
+from muster_core.view.eviction.actions import (
+    AlikeAsks,
+    EvictionAction,
+    Preemption,
+    Reclaim,
+    changes_so_far,
+    exempt_gangs,
+    first_in_order,
+    first_of_all,
+)
+from muster_core.view.eviction.eligibility import Eligibility, Key, LeafRelation, Losses, Rank
 from muster_core.view.eviction.plans import Plan, Planner
-from muster_core.view.eviction.preemption import Preemption
-from muster_core.view.eviction.reclaim import Reclaim
-from muster_core.view.eviction.services import NodeServices
-from muster_core.view.eviction.victim_index import VictimIndex
-from muster_core.view.placement.placements import say
+from muster_core.view.eviction.search import VictimIndex
+from muster_core.view.eviction.victims import Victim
+from muster_core.view.gangs import Hold, ViewGroup
+from muster_core.view.node_finder import NodeFinder
+from muster_core.view.permits import Permits
+from muster_core.view.placements import Placements, ask_decision
+from muster_core.view.state.view_state import ViewState
+from muster_core.view.tree.application import ViewApp
+from muster_core.view.tree.leaf import LeafView
+from muster_core.view.tree.queue import ParentView, ViewQueue
 
-if TYPE_CHECKING:
-    from collections.abc import Iterator
 
-    from muster_core.nodes.node import Node
-    from muster_core.owners.messages.asks import Ask
-    from muster_core.structures.steps import Steps
-    from muster_core.view.eviction.action import EvictionAction
-    from muster_core.view.eviction.victims import Victim
-    from muster_core.view.gangs.gang import Hold, ViewGroup
-    from muster_core.view.permits.permits import Permits
-    from muster_core.view.placement.placements import Placements
-    from muster_core.view.state.view_state import ViewState
-    from muster_core.view.topology.node_finder import NodeFinder
-    from muster_core.view.tree.application import ViewApp
+@final
+class Evictions:
+    """Evicts asks.
+
+    Args:
+        state: The view.
+        placements: Releases asks.
+    """
+
+    def __init__(self, state: ViewState, placements: Placements) -> None:
+        self._state = state
+        self._placements = placements
+        #: The asks that were evicted in this batch, by application and name.
+        self._evicted: set[tuple[int, str]] = set()
+        #: Whether one of them was evicted more than once.
+        self._twice = False
+
+    def start_batch(self) -> None:
+        """Begin a batch without evictions."""
+        self._evicted.clear()
+        self._twice = False
+
+    def evict(self, victim: Victim, reason: Reason, why: str, now_us: int) -> Decision:
+        """Evict an ask, and return the decision.
+
+        Args:
+            victim: The ask.
+            reason: Reclaimed or preempted.
+            why: The message of the decision.
+            now_us: The instant of the batch, in microseconds.
+        """
+        app, ask = victim.app, victim.allocation.ask
+        key = (app.identity.key, ask.name)
+        self._twice = self._twice or key in self._evicted
+        self._evicted.add(key)
+        self._state.eviction_history.evicted(app.identity.key, ask)
+        if victim.bound:
+            self._note_loss(victim, now_us)
+        self._placements.release(victim.hold())
+        if victim.gang is not None:
+            self._placements.lose(victim.gang)
+        leaf = self._state.leaf_of(app)
+        decision = ask_decision(_RELEASED, leaf, app, ask, victim.node.name, reason)
+        return attrs.evolve(decision, message=why)
+
+    def _note_loss(self, victim: Victim, now_us: int) -> None:
+        """Record that a bound ask is evicted; if it was bound in this batch, undo its effects."""
+        app, allocation = victim.app, victim.allocation
+        if allocation.ask.gang is not None:
+            self._placements.commits.touch(app, allocation.ask, allocation)
+        advance = self._placements.commits.evicted(app, allocation)
+        # EVICTION-6, EVICTION-41, EVICTION-42, EVICTION-43, GANG-52
+        if advance is None:
+            app.since_us[allocation.ask.name] = now_us
+            # BACKOFF-4
+            self._placements.commits.in_a_row(app, allocation.ask, None)
+        elif advance.said is not None:
+            leaf = self._state.leaf_of(app)
+            self._state.undo_entry(app, leaf, advance.state, advance.stay)
+
+    # DECISION-9
+    def without_detours(self, decisions: deque[Decision]) -> deque[Decision]:
+        """Remove from a batch's decisions what the batch undid and the log need not contain.
+
+        DECISION-9: an assignment that is rolled back at the instant at which it was made may be
+        left out, with its release. This is done for an ask that was evicted, got another node and
+        lost it too, so that no ask is evicted twice at one instant. Changes of application
+        states that followed from such a bind are left out too.
+        """
+        commits = self._placements.commits
+        if not (self._twice or commits.has_unsaid):
+            return decisions
+        kept = [decision for decision in decisions if not commits.is_unsaid(decision)]
+        return deque(leave_out_detours(kept) if self._twice else kept)
+
+
+_RELEASED = Kind.RELEASED
+_EVICTIONS = (Reason.RECLAIMED, Reason.PREEMPTED)
+_PLACING_KINDS = (Kind.ASSIGNED, Kind.WAITING, Kind.BOUND)
+
+
+# EVICTION-44, DECISION-9
+def leave_out_detours(decisions: list[Decision]) -> list[Decision]:
+    """Remove each further eviction of an ask, with the assignment that it undoes.
+
+    Args:
+        decisions: The decisions of a batch, in order.
+    """
+    evicted: set[tuple[str | None, str | None]] = set()
+    #: For each ask the positions of its decisions since it had no node.
+    since: dict[tuple[str | None, str | None], list[int]] = {}
+    out: set[int] = set()
+    for position, decision in enumerate(decisions):
+        key = (decision.app, decision.ask)
+        if decision.kind in _PLACING_KINDS:
+            since.setdefault(key, []).append(position)
+        elif decision.kind is _RELEASED:
+            taken = since.pop(key, [])
+            if decision.reason in _EVICTIONS:
+                if key in evicted:
+                    out.update((*taken, position))
+                evicted.add(key)
+    return [decision for position, decision in enumerate(decisions) if position not in out]
+
+
+PendingService = tuple["ViewApp", "Ask", "Node"]
+"""A node service that lacks nothing but room on its node, with its application."""
+
+
+@final
+class NodeServices:
+    """Finds the plans of node services, and makes those without a plan keep their nodes.
+
+    Args:
+        state: The view.
+        planner: Finds plans.
+    """
+
+    def __init__(self, state: ViewState, planner: Planner) -> None:
+        self._state = state
+        self._planner = planner
+        #: What services without a plan share, in the current state.
+        self._without_plan: set[AlikeAsks] = set()
+        self._known: tuple[int, ...] = ()
+
+    # SERVICE-4, SERVICE-8
+    def find(self) -> Steps[Plan | None]:
+        """Find the plan of the first node service that has one; those before it keep their nodes.
+
+        Returns:
+            The plan, or None if no service has one.
+        """
+        if not self._state.kept_nodes.leaves:
+            return None
+        self._forget_if_changed()
+        for service in self._in_order():
+            yield
+            if service is None:
+                continue
+            app, ask, node = service
+            plan = yield from self._plan_for(app, ask, node)
+            if plan is not None:
+                return plan
+            # SERVICE-10
+            self._state.kept_nodes.keep(app, ask)
+        return None
+
+    # EVICTION-11
+    def _forget_if_changed(self) -> None:
+        now = changes_so_far(self._state)
+        if self._known != now:
+            self._known = now
+            self._without_plan.clear()
+
+    def _plan_for(self, app: ViewApp, ask: Ask, node: Node) -> Steps[Plan | None]:
+        state = self._state
+        # EVICTION-3
+        if not state.delays.enabled:
+            return None
+        # EVICTION-45
+        if state.eviction_history.lost_on(app.identity.key, ask, node.name):
+            return None
+        alike = (app.identity.leaf, state.bit_of(ask), ask.priority, ask.gang or "")
+        if alike in self._without_plan:
+            return None
+        eligibility = ServiceEligibility(state, app, ask, exempt_gangs(state, ask))
+        plan = yield from self._planner.find_on(eligibility, node)
+        if plan is None:
+            self._without_plan.add(alike)
+        return plan
+
+    # EVICTION-8, EVICTION-10
+    def _in_order(self) -> Iterator[PendingService | None]:
+        """Iterate over the services that lack room, in order; None is a pause of the search."""
+        required = self._state.shapes.one_node
+        leaves = self._state.kept_nodes.leaves.values()
+        found = [leaf for leaf in leaves if leaf.pending_mask & required]
+        wanted = {queue.key for leaf in found for queue in leaf.upward()}
+        if wanted:
+            yield from self._below(self._state.root, wanted)
+
+    def _below(self, queue: ViewQueue, wanted: set[int]) -> Iterator[PendingService | None]:
+        # BACKFILL-6
+        if self._state.scopes and self._state.scopes.is_strict(queue):
+            first_of = first_in_order(self._state, queue)
+            if first_of is not None and first_of[0].key in wanted:
+                leaf, app, ask = first_of
+                yield from self._lacking_room(leaf, app, [ask])
+        elif isinstance(queue, ParentView):
+            for child in queue.in_turn(wanted, self._state.total):
+                yield from self._below(child, wanted)
+        elif isinstance(queue, LeafView):
+            for app in queue.competing():
+                yield None
+                # EVICTION-9
+                if queue.config.settings.blocking:
+                    first = first_of_all(self._state, app)
+                    if first is not None:
+                        yield from self._lacking_room(queue, app, [first])
+                        return
+                else:
+                    yield from self._lacking_room(queue, app, self._required_by(app))
+
+    def _required_by(self, app: ViewApp) -> list[Ask]:
+        """Return the pending asks of an application that require a node, in order."""
+        bits = bits_of(app.mask & self._state.shapes.one_node)
+        asks = {ask.name: ask for bit in bits for ask in app.each_of(bit)}  # Some come twice.
+        return sorted(asks.values(), key=app.order_of)
+
+    # SERVICE-4, EVICTION-12
+    def _lacking_room(
+        self, leaf: LeafView, app: ViewApp, asks: list[Ask]
+    ) -> Iterator[PendingService]:
+        for ask in asks:
+            node = self._state.kept_nodes.node_of(leaf, app, ask)
+            if node is not None and self._state.nodes.find(self._state.bit_of(ask)) is None:
+                yield app, ask, node
+
+
+@final
+class ServiceEligibility(Eligibility):
+    """The asks that can be victims of a node service.
+
+    Args:
+        state: The view.
+        app: The application of the service.
+        ask: The service.
+        exempt: The gangs whose members are no victims.
+    """
+
+    reason = Reason.PREEMPTED
+    ranks_by_priority = False
+
+    @override
+    def relation(self) -> Hashable:
+        return None  # Leaves are related to all services in the same way.
+
+    @override
+    def fence(self) -> ViewQueue:
+        return self.state.root
+
+    @override
+    def reaches(self, leaf: LeafView, common: ViewQueue) -> bool:
+        return True
+
+    # SERVICE-9
+    @override
+    def _find_side(self, leaf: LeafView) -> LeafRelation:
+        """Return a side that nothing protects and no setting changes, in whatever queue it is."""
+        services = leaf.config.settings.required_node
+        return LeafRelation(leaf, (), (), (), (), 0, None, 0, None, services)
+
+    # SERVICE-5
+    @override
+    def deserves(self, side: LeafRelation, victim: Victim, losses: Losses) -> bool:
+        return not self.is_beyond(side, victim.place[0])
+
+    # SERVICE-6
+    @override
+    def key(self, side: LeafRelation, victim: Victim, losses: Losses) -> Key:
+        return ((victim.place[0],), 0.0, 0, victim.place[1])
+
+    @override
+    def rank(self, side: LeafRelation, victim: Victim) -> Rank:
+        return (victim.place[0],)
+
+    @override
+    def floor(self, side: LeafRelation, lowest: int) -> Rank:
+        return (lowest,)
+
+    # SERVICE-5
+    @override
+    def is_beyond(self, side: LeafRelation, priority: int) -> bool:
+        return priority > self.ask.priority
+
+    @override
+    def sorts_by_priority(self, side: LeafRelation) -> bool:
+        return True
+
+    @override
+    def why(self, victim: Victim) -> str:
+        name = f"{self.app.identity.name}/{self.ask.name}"
+        return f"for {name}: it is a node service and requires {self.ask.shape.node}"
 
 
 @final
 @attrs.frozen(eq=False)
-class _Step:
+class _PlacementStep:
     """How one missing member of a group is placed.
 
     Attributes:
@@ -181,7 +477,7 @@ class Evictor:
         )
         decisions = list(self._evict(plan, now_us))
         devices = self._state.nodes.devices_for(plan.node, ask.shape)
-        decisions.append(say(_ASSIGNED, leaf, app, ask, plan.node.name, devices=devices))
+        decisions.append(ask_decision(_ASSIGNED, leaf, app, ask, plan.node.name, devices=devices))
         if app.spoilt.get(ask.name):
             bit = self._state.bit_of(ask)
             decisions.append(placements.fail(leaf, app, ask, bit, plan.node, now_us))
@@ -212,9 +508,11 @@ class Evictor:
             devices = self._placements.hold(leaf, step.app, step.ask, step.node).devices
             self._state.eviction_history.note_member(step.app.identity.key, step.ask, group.names)
             name = step.node.name
-            decisions.append(say(_ASSIGNED, leaf, step.app, step.ask, name, devices=devices))
+            decisions.append(
+                ask_decision(_ASSIGNED, leaf, step.app, step.ask, name, devices=devices)
+            )
             if number < len(steps):
-                decisions.append(say(_WAITING, leaf, step.app, step.ask, step.node.name))
+                decisions.append(ask_decision(_WAITING, leaf, step.app, step.ask, step.node.name))
         decisions.extend(self._permits.bind(group, now_us))
         self._placements.list_apps()
         return decisions
@@ -222,10 +520,10 @@ class Evictor:
     # EVICTION-35
     def _find_steps(
         self, action: EvictionAction, group: ViewGroup, now_us: int
-    ) -> Steps[list[_Step]]:
+    ) -> Steps[list[_PlacementStep]]:
         """Find, without effect, how all missing members of a group could be placed."""
         mark, grown = self._placements.seen_states.mark(), self._state.nodes.grown
-        steps: list[_Step] = []
+        steps: list[_PlacementStep] = []
         undo: list[Hold] = []
         while not group.complete():
             step = yield from self._find_step(action, group, now_us)
@@ -260,7 +558,7 @@ class Evictor:
     # EVICTION-36
     def _find_step(
         self, action: EvictionAction, group: ViewGroup, now_us: int
-    ) -> Steps[_Step | None]:
+    ) -> Steps[_PlacementStep | None]:
         yield
         slot = self._permits.next_member(group, missing_only=True)
         ask = None if slot is None else slot.first()
@@ -268,12 +566,12 @@ class Evictor:
             return None
         node = self._find_node(slot.app, ask) or self._find_any_domain(slot.app, ask)
         if node is not None:
-            return _Step(slot.app, ask, node, None)
+            return _PlacementStep(slot.app, ask, node, None)
         # EVICTION-37
         if not action.is_ready(slot.app, ask, now_us):
             return None
         plan = yield from self._plan_for(action, slot.app, ask)
-        return None if plan is None else _Step(slot.app, ask, plan.node, plan)
+        return None if plan is None else _PlacementStep(slot.app, ask, plan.node, plan)
 
     def check(self) -> None:
         """Assert the invariants; for tests."""

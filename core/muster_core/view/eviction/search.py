@@ -1,34 +1,303 @@
-"""The search for a plan: the part that all nodes share.
+"""The search for a plan: the part that all nodes share, and the index of victims that it needs.
 
-Sums of queues bound how much could be taken from each leaf, and the lowest priority of a leaf
-tells whether anything could, so that most searches end before a node is looked at. Sums of all
-victims on a node are a lower bound of the cost of any plan for it, so that most nodes are
-excluded without a plan.
+Sums of queues bound how much could be taken from each leaf, and the lowest priority of a leaf tells
+whether anything could, so that most searches end before a node is looked at. Sums of all victims on
+a node are a lower bound of the cost of any plan for it, so that most nodes are excluded without a
+plan.
+
+The index holds the victims on all nodes, as far as searches needed them. The bounds (the most that
+any node has free, the lowest priority in a leaf, the largest victim) are updated from one search to
+the next, node by node. The victims on a node are listed only when the node is a candidate. After
+that only the allocations that have changed are looked at.
 """
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, final
+from bisect import insort
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from typing import final
 
-from muster_core.structures.steps import SIZE
+import attrs
 
-if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Mapping
+from muster_core.nodes.node import Node
+from muster_core.structures.shapes import Shape
+from muster_core.structures.steps import SIZE, Steps, all_at_once, in_order
+from muster_core.view.eviction.eligibility import Eligibility, LeafRelation, Rank
+from muster_core.view.eviction.victims import (
+    LeafOnNode,
+    NodeMaxima,
+    NodeVictims,
+    NumberCounts,
+    Victim,
+    remove_victim,
+    victim_of,
+    victim_order,
+)
+from muster_core.view.state.view_state import ViewState
+from muster_core.view.tree.leaf import LeafView
 
-    from muster_core.nodes.node import Node
-    from muster_core.structures.shapes import Shape
-    from muster_core.structures.steps import Steps
-    from muster_core.view.eviction.eligibility import Eligibility, Rank, Side
-    from muster_core.view.eviction.victim_index import LeafVictims, VictimIndex
-    from muster_core.view.eviction.victims import LeafOnNode
-    from muster_core.view.state.view_state import ViewState
 
-Worth = tuple["Rank", int]
+@final
+class LeafVictims:
+    """All victims of one leaf, on any node."""
+
+    __slots__ = ("_sorted", "members")
+
+    def __init__(self) -> None:
+        #: The gang members.
+        self.members: dict[Victim, None] = {}
+        #: The victims without a gang, by priority, and the newest first.
+        self._sorted: dict[bool, list[Victim]] = {}
+
+    def fill(self, victims: Iterable[Victim]) -> Steps[None]:
+        """Add all victims of the leaf."""
+        self._sorted[True] = yield from in_order(
+            self._add_members(victims), victim_order(by_priority=True)
+        )
+
+    def _add_members(self, victims: Iterable[Victim]) -> Iterator[Victim]:
+        """Add the gang members, and return the others."""
+        for victim in victims:
+            if victim.gang is None:
+                yield victim
+            else:
+                self.members[victim] = None
+
+    def sort(self, *, by_priority: bool) -> Steps[None]:
+        """Sort the victims without a gang in one of the two orders."""
+        if by_priority not in self._sorted:
+            plain = self._sorted[not by_priority]
+            self._sorted[by_priority] = yield from in_order(
+                plain, victim_order(by_priority=by_priority)
+            )
+
+    def in_order(self, *, by_priority: bool) -> Sequence[Victim]:
+        """Return the victims without a gang, in an order in which they were sorted."""
+        return self._sorted[by_priority]
+
+    def remove(self, victim: Victim) -> None:
+        """Remove a victim."""
+        if victim.gang is not None:
+            del self.members[victim]
+            return
+        for by_priority, ordered in self._sorted.items():
+            remove_victim(ordered, victim, by_priority=by_priority)
+
+    def add(self, victim: Victim) -> None:
+        """Add a victim."""
+        if victim.gang is not None:
+            self.members[victim] = None
+            return
+        for by_priority, ordered in self._sorted.items():
+            insort(ordered, victim, key=victim_order(by_priority=by_priority))
+
+
+@final
+class VictimIndex:
+    """The victims on the nodes.
+
+    Args:
+        state: The view.
+    """
+
+    def __init__(self, state: ViewState) -> None:
+        self._state = state
+        #: The most that a node has free, and its largest capacity.
+        self.free = NodeMaxima()
+        self.capacity = NodeMaxima()
+        #: The victims on each node, as of the last look at it.
+        self._by_node: dict[Node, NodeVictims] = {}
+        #: The nodes that have changed since the last look, or were never looked at.
+        self._unseen: dict[Node, None] = {}
+        #: The nodes that the peaks contain, and their capacities.
+        self._measured: dict[Node, Mapping[str, int]] = {}
+        #: The priorities in each leaf, and the amounts of each type, of all known victims.
+        self._priorities: dict[int, NumberCounts] = {}
+        self._amounts: dict[str, NumberCounts] = {}
+        #: The nodes by the lowest priority of their victims, and the reverse.
+        self._levels: dict[int, dict[Node, None]] = {}
+        self._lowest: dict[Node, int] = {}
+        #: The victims of leaves, for the leaves that a search needed.
+        self._by_leaf: dict[int, LeafVictims] = {}
+
+    def refresh(self) -> Steps[None]:
+        """Find which nodes have changed; they must not change again until the search ends."""
+        nodes = self._state.nodes
+        done = 0
+        while nodes.touched:
+            node, _ = nodes.touched.popitem()
+            self._unseen[node] = None
+            for name in self._measured.get(node, ()):  # The node may no longer have these types.
+                if name not in node.capacity:
+                    self.capacity.set(node, name, 0)
+                    self.free.set(node, name, 0)
+            self._measured[node] = node.capacity
+            for name, amount in node.capacity.items():
+                self.capacity.set(node, name, amount)
+                self.free.set(node, name, amount - node.used.get(name, 0))
+            done += 1
+            if done % SIZE == 0:
+                yield
+        if len(self._measured) > len(nodes.nodes):
+            for node in [node for node in self._measured if not node.present]:
+                self._forget(node)
+
+    def _forget(self, node: Node) -> None:
+        del self._measured[node]
+        self._unseen.pop(node, None)
+        self.free.forget(node)
+        self.capacity.forget(node)
+        on_node = self._by_node.pop(node, None)
+        if on_node is not None:
+            for victim in on_node.held.values():
+                self._remove(victim)
+            self._set_level(node, None)
+
+    @property
+    def has_unseen(self) -> bool:
+        """Whether nodes have changed since the last look at them."""
+        return bool(self._unseen)
+
+    def look(self) -> Steps[None]:
+        """Update the victims of all nodes that have changed."""
+        while self._unseen:
+            yield from self._look_at(next(reversed(self._unseen)))
+
+    def on(self, node: Node) -> NodeVictims:
+        """Return the victims on a node."""
+        if node in self._unseen:
+            all_at_once(self._look_at(node))
+        return self._by_node[node]
+
+    def _look_at(self, node: Node) -> Steps[None]:
+        on_node = self._by_node.get(node)
+        changed = None if on_node is None else node.changed
+        if on_node is None:
+            on_node = NodeVictims()
+        gone: list[Victim] = []
+        come: list[Victim] = []
+        for holder in {**on_node.held, **node.held} if changed is None else changed:
+            victim = on_node.held.get(holder)
+            if victim is not None:
+                if victim.is_current():
+                    continue
+                gone.append(victim)
+            if holder in node.held:
+                come.append(victim_of(self._state, *holder))
+                if len(come) % SIZE == 0:
+                    yield
+        self._by_node[node], node.changed = on_node, {}
+        if gone or come:
+            on_node.change(gone, come)
+            for victim in gone:
+                self._remove(victim)
+            for victim in come:
+                self._add(victim)
+            self._set_level(node, on_node.lowest())
+        del self._unseen[node]
+        yield
+
+    def _set_level(self, node: Node, priority: int | None) -> None:
+        """Record the lowest priority on a node, or None if it has no victims."""
+        before = self._lowest.pop(node, None)
+        if before is not None:
+            del self._levels[before][node]
+            if not self._levels[before]:
+                del self._levels[before]
+        if priority is not None:
+            self._lowest[node] = priority
+            self._levels.setdefault(priority, {})[node] = None
+
+    def _add(self, victim: Victim) -> None:
+        leaf = victim.leaf
+        priorities = self._priorities.get(leaf)
+        if priorities is None:
+            priorities = self._priorities[leaf] = NumberCounts()
+        priorities.add(victim.place[0])
+        for name, amount in victim.allocation.ask.resources.items():
+            amounts = self._amounts.get(name)
+            if amounts is None:
+                amounts = self._amounts[name] = NumberCounts()
+            amounts.add(amount)
+        leaf_victims = self._by_leaf.get(leaf)
+        if leaf_victims is not None:
+            leaf_victims.add(victim)
+
+    def _remove(self, victim: Victim) -> None:
+        leaf = victim.leaf
+        priorities = self._priorities[leaf]
+        priorities.remove(victim.place[0])
+        if not priorities:
+            del self._priorities[leaf]
+            self._by_leaf.pop(leaf, None)
+        elif leaf in self._by_leaf:
+            self._by_leaf[leaf].remove(victim)
+        for name, amount in victim.allocation.ask.resources.items():
+            self._amounts[name].remove(amount)
+            if not self._amounts[name]:
+                del self._amounts[name]
+
+    # After a look at all nodes
+
+    def levels(self) -> list[tuple[int, Collection[Node]]]:
+        """Return the nodes by the lowest priority of their victims, the lowest first."""
+        return sorted(self._levels.items(), key=_level)
+
+    def lowest(self) -> int | None:
+        """Return the lowest priority of all victims, or None if there are none."""
+        return min(self._levels, default=None)
+
+    def lowest_of(self, leaf: int) -> int | None:
+        """Return the lowest priority of a leaf's victims, or None if there are none."""
+        priorities = self._priorities.get(leaf)
+        return None if priorities is None else priorities.ends()[0]
+
+    def largest(self, name: str) -> int:
+        """Return the most of a type that one victim has, or 0."""
+        amounts = self._amounts.get(name)
+        return 0 if amounts is None else amounts.ends()[1]
+
+    def gather(self, leaf: LeafView, *, by_priority: bool) -> Steps[LeafVictims]:
+        """Return the victims of a leaf on all nodes, sorted, and keep them up to date."""
+        leaf_victims = self._by_leaf.get(leaf.key)
+        if leaf_victims is None:
+            leaf_victims = LeafVictims()
+            yield from leaf_victims.fill(self._victims(leaf))
+            self._by_leaf[leaf.key] = leaf_victims
+        yield from leaf_victims.sort(by_priority=by_priority)
+        return leaf_victims
+
+    def _victims(self, leaf: LeafView) -> Iterator[Victim]:
+        by_node = self._by_node
+        for key, app in leaf.apps.items():
+            for held in (app.bound, app.waiting):
+                for name, (_, node) in held.items():
+                    yield by_node[node].held[key, name]
+
+    def check(self) -> None:
+        """Assert that allocations are as they were if no change is recorded; for tests."""
+        for node, on_node in self._by_node.items():
+            on_node.check()
+            assert self._lowest.get(node) == on_node.lowest()
+            if node.changed is not None:
+                assert on_node.held.keys() ^ node.held.keys() <= node.changed.keys()
+                for holder, victim in on_node.held.items():
+                    fresh = None if holder in node.changed else victim_of(self._state, *holder)
+                    assert fresh is None or attrs.astuple(fresh, recurse=False) == attrs.astuple(
+                        victim, recurse=False
+                    )
+
+
+def _level(level: tuple[int, Collection[Node]]) -> int:
+    return level[0]
+
+
+PlanCost = tuple["Rank", int]
 """The cost of a plan: the highest rank of its victims, and their number."""
 
 
 @final
-class Search:
+class PlanSearch:
     """The data of one search that all nodes share.
 
     Args:
@@ -46,7 +315,7 @@ class Search:
         #: How much headroom the queues above the ask lack, by key and type.
         self.over: dict[int, dict[str, int]] = {}
         #: The leaves that may have victims, and the most of each type that can be taken.
-        self.sides: dict[int, Side] = {}
+        self.sides: dict[int, LeafRelation] = {}
         self._most: dict[int, Mapping[str, int]] = {}
         #: The givers below queues that lack headroom, with those queues, and their victims.
         self.helping: dict[int, tuple[int, ...]] = {}
@@ -60,7 +329,7 @@ class Search:
         #: The fair shares of leaves before anything is taken.
         self.shares: dict[int, float] = {}
         #: One side for each effect on ranks, and the lowest rank for each priority.
-        self._kinds: dict[tuple[Rank, int, int | None], Side] = {}
+        self._kinds: dict[tuple[Rank, int, int | None], LeafRelation] = {}
         self._ranks: dict[int, Rank] = {}
 
     def begin(self) -> Steps[bool]:
@@ -124,7 +393,7 @@ class Search:
     def _by_priority(self, leaf: int) -> bool:
         return self.eligibility.sorts_by_priority(self.sides[leaf])
 
-    def _add_side(self, side: Side | None) -> None:
+    def _add_side(self, side: LeafRelation | None) -> None:
         """Compute how much could be taken from a leaf, as its queues allow."""
         if side is None:
             return
@@ -202,7 +471,7 @@ class Search:
                 return True
         return False
 
-    def least(self) -> Worth:
+    def least(self) -> PlanCost:
         """Return a lower bound of the cost of all plans, on any node."""
         if self.victim_index.has_unseen:
             return self.floor, 1
@@ -230,7 +499,7 @@ class Search:
         """Return how much of each type a node lacks for the ask."""
         return lack_on(node, self.eligibility.ask.shape)
 
-    def bound(self, node: Node, lack: Mapping[str, int]) -> Worth | None:
+    def bound(self, node: Node, lack: Mapping[str, int]) -> PlanCost | None:
         """Return a lower bound of the cost of a plan for a node that lacks something.
 
         Returns:
@@ -256,7 +525,7 @@ class Search:
             rank = self._ranks[priority] = min(eligibility.floor(side, priority) for side in sides)
         return rank
 
-    def closer_bound(self, node: Node, lack: Mapping[str, int]) -> Worth | None:
+    def closer_bound(self, node: Node, lack: Mapping[str, int]) -> PlanCost | None:
         """Return a closer bound than :meth:`bound`, from the leaves that may have victims."""
         sides = list(self.sides_on(node))
         count = 1
@@ -274,7 +543,7 @@ class Search:
             return self.floor, count
         return min(self.eligibility.floor(side, one.lowest()) for side, one in sides), count
 
-    def sides_on(self, node: Node) -> Iterator[tuple[Side, LeafOnNode]]:
+    def sides_on(self, node: Node) -> Iterator[tuple[LeafRelation, LeafOnNode]]:
         """Iterate over the leaves that may have victims and hold something on a node."""
         for key, on_node in self.victim_index.on(node).by_leaf().items():
             side = self.sides.get(key)

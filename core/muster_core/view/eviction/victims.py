@@ -1,33 +1,118 @@
-"""The possible victims on a node: its allocations, in the order of victims.
+"""The possible victims on a node: its allocations, in the order of victims (EVICTION-13).
 
-EVICTION-13. The victims on a node are sorted once and kept; sums over them are computed when
-first needed. If few victims change, the order and the sums are updated; otherwise they are
-made anew.
+The victims on a node are sorted once and kept; sums over them, and their lowest and highest
+numbers, are computed when first needed. If few victims change, the order and the sums are updated;
+otherwise they are made anew.
+
+A unit is the gang members that must be evicted together (EVICTION-28 to EVICTION-33).
 """
 
 from __future__ import annotations
 
 from bisect import bisect_left, insort
 from collections import defaultdict
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from heapq import heapify, heappop, heappush
 from itertools import accumulate, chain
-from typing import TYPE_CHECKING, final
+from typing import final
 
 import attrs
 
-from muster_core.structures.totals import add_to, take_from
-from muster_core.view.eviction.extremes import Counts
-from muster_core.view.gangs.gang import Hold
+from muster_core.nodes.node import Holder, Node
+from muster_core.owners.asks import Allocation
+from muster_core.structures.amounts import add_to, take_from
+from muster_core.structures.steps import SIZE
+from muster_core.view.gangs import Hold, ViewGang
+from muster_core.view.state.view_state import ViewState
+from muster_core.view.tree.application import ViewApp
 
-if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Mapping, Sequence
 
-    from muster_core.nodes.node import Holder, Node
-    from muster_core.owners.messages.asks import Allocation
-    from muster_core.view.gangs.gang import ViewGang
-    from muster_core.view.state.view_state import ViewState
-    from muster_core.view.tree.application import ViewApp
+@final
+class NodeMaxima:
+    """The most that any node has, of each type."""
 
-Place = tuple[int, int]
+    def __init__(self) -> None:
+        #: The amount of each node, by type.
+        self._now: dict[str, dict[Node, int]] = {}
+        #: All current amounts, and perhaps old ones, as heaps with the highest on top.
+        self._heaps: dict[str, list[tuple[int, int, Node]]] = {}
+        self._numbers = 0
+
+    def set(self, node: Node, name: str, amount: int) -> None:
+        """Record the amount of a type on a node."""
+        now = self._now.setdefault(name, {})
+        if now.get(node) == amount:
+            return
+        now[node] = amount
+        heap = self._heaps.setdefault(name, [])
+        self._numbers += 1
+        heappush(heap, (-amount, self._numbers, node))
+        if len(heap) > 2 * len(now) + SIZE:
+            there = enumerate(now.items(), self._numbers + 1)
+            heap[:] = [(-amount, at, node) for at, (node, amount) in there]
+            heapify(heap)
+            self._numbers += len(heap)
+
+    def forget(self, node: Node) -> None:
+        """Remove all amounts of a node."""
+        for now in self._now.values():
+            now.pop(node, None)
+
+    def top(self, name: str) -> int:
+        """Return the highest amount of a type, at least 0."""
+        heap, now = self._heaps.get(name), self._now.get(name)
+        if heap is None or now is None:
+            return 0
+        while heap and now.get(heap[0][2]) != -heap[0][0]:
+            heappop(heap)
+        return max(0, -heap[0][0]) if heap else 0
+
+
+@final
+class NumberCounts:
+    """Numbers, each with its count; their total, and the lowest and the highest of them."""
+
+    __slots__ = ("_counts", "_ends", "total")
+
+    def __init__(self) -> None:
+        #: The sum of all numbers.
+        self.total = 0
+        self._counts: dict[int, int] = {}
+        #: The lowest and the highest; None if they must be computed again.
+        self._ends: tuple[int, int] | None = None
+
+    def __bool__(self) -> bool:
+        """Return whether there are any numbers."""
+        return bool(self._counts)
+
+    def add(self, number: int) -> None:
+        """Add a number."""
+        self.total += number
+        count = self._counts.get(number, 0)
+        self._counts[number] = count + 1
+        if not count and self._ends is not None:
+            least, greatest = self._ends
+            self._ends = min(least, number), max(greatest, number)
+
+    def remove(self, number: int) -> None:
+        """Remove a number once."""
+        self.total -= number
+        count = self._counts[number] - 1
+        if count:
+            self._counts[number] = count
+            return
+        del self._counts[number]
+        if self._ends is not None and number in self._ends:
+            self._ends = None
+
+    def ends(self) -> tuple[int, int]:
+        """Return the lowest and the highest; there must be at least one number."""
+        if self._ends is None:
+            self._ends = min(self._counts), max(self._counts)
+        return self._ends
+
+
+VictimPlace = tuple[int, int]
 """The position of a victim among those of its leaf: by priority, then the newest first."""
 
 
@@ -50,7 +135,7 @@ class Victim:
     node: Node
     gang: ViewGang | None
     bound: bool
-    place: Place = attrs.field(init=False)
+    place: VictimPlace = attrs.field(init=False)
 
     # RECLAIM-11
     def __attrs_post_init__(self) -> None:
@@ -115,7 +200,7 @@ class LeafOnNode:
     plain: list[Victim] = attrs.field(factory=list[Victim])
     members: list[Victim] = attrs.field(factory=list[Victim])
     #: The amounts of each type of which the largest one was asked for.
-    _counts: dict[str, Counts] = attrs.field(factory=dict[str, Counts], init=False)
+    _counts: dict[str, NumberCounts] = attrs.field(factory=dict[str, NumberCounts], init=False)
     _newest: list[Victim] | None = attrs.field(default=None, init=False)
 
     def put(self, victim: Victim) -> None:
@@ -141,9 +226,9 @@ class LeafOnNode:
         for name, counts in self._counts.items():
             if resources[name]:
                 counts.remove(resources[name])
-        take_out(self.plain if victim.gang is None else self.members, victim)
+        remove_victim(self.plain if victim.gang is None else self.members, victim)
         if self._newest is not None and victim.gang is None:
-            take_out(self._newest, victim, by_priority=False)
+            remove_victim(self._newest, victim, by_priority=False)
 
     def in_order(self, *, by_priority: bool) -> list[Victim]:
         """Return the victims without a gang, by priority or only the newest first."""
@@ -161,7 +246,7 @@ class LeafOnNode:
         """Return the most of a type that one of them has, or 0."""
         counts = self._counts.get(name)
         if counts is None:
-            counts = self._counts[name] = Counts()
+            counts = self._counts[name] = NumberCounts()
             for victim in chain(self.plain, self.members):
                 amount = victim.allocation.ask.resources[name]
                 if amount:
@@ -190,7 +275,7 @@ class PrioritySums:
 
     def __init__(self, victims: Iterable[Victim]) -> None:
         #: The amounts of each type that the victims of each priority have.
-        self._counts: defaultdict[tuple[str, int], Counts] = defaultdict(Counts)
+        self._counts: defaultdict[tuple[str, int], NumberCounts] = defaultdict(NumberCounts)
         for victim in victims:
             self._add(victim)
         self._add_up()
@@ -313,7 +398,7 @@ class NodeVictims:
             self._by_leaf = self._sums = None
             return
         for victim in gone:
-            take_out(self.plain if victim.gang is None else self.members, victim)
+            remove_victim(self.plain if victim.gang is None else self.members, victim)
         for victim in come:
             insort(self.plain if victim.gang is None else self.members, victim, key=_place)
         if self._by_leaf is not None:
@@ -350,22 +435,108 @@ _FEW = 8
 """If more than one in so many change, all are sorted again."""
 
 
-def take_out(victims: list[Victim], victim: Victim, *, by_priority: bool = True) -> None:
+def remove_victim(victims: list[Victim], victim: Victim, *, by_priority: bool = True) -> None:
     """Remove a victim from a sorted list."""
-    key = order(by_priority=by_priority)
+    key = victim_order(by_priority=by_priority)
     position = bisect_left(victims, key(victim), key=key)
     assert victims[position] is victim, "no two have the same place"
     del victims[position]
 
 
-def order(*, by_priority: bool) -> Callable[[Victim], Place | int]:
+def victim_order(*, by_priority: bool) -> Callable[[Victim], VictimPlace | int]:
     """Return the sort key for the victims of a leaf: by priority or only the newest first."""
     return _place if by_priority else _age
 
 
-def _place(victim: Victim) -> Place:
+def _place(victim: Victim) -> VictimPlace:
     return victim.place
 
 
 def _age(victim: Victim) -> int:
     return victim.place[1]
+
+
+VictimUnit = tuple[Victim, ...]
+"""The victims that are taken or spared together; a single one if it has no gang."""
+
+
+@final
+class UnitTracker:
+    """The victims that a plan has taken, and the units that it can still take.
+
+    Args:
+        state: The view.
+    """
+
+    def __init__(self, state: ViewState) -> None:
+        self._state = state
+        self._taken: set[tuple[int, str]] = set()
+        #: How many bound members of each gang are taken.
+        self._counts: dict[str, int] = {}
+
+    def is_taken(self, victim: Victim) -> bool:
+        """Return whether a victim is taken."""
+        return victim.holder in self._taken
+
+    def take(self, unit: VictimUnit) -> None:
+        """Record that a unit is taken."""
+        self._taken.update(victim.holder for victim in unit)
+        self._count(unit, 1)
+
+    def spare(self, unit: VictimUnit) -> None:
+        """Record that a unit is spared."""
+        self._taken.difference_update(victim.holder for victim in unit)
+        self._count(unit, -1)
+
+    def _count(self, unit: VictimUnit, change: int) -> None:
+        for victim in unit:
+            if victim.gang is not None and victim.bound:
+                name = victim.gang.name
+                self._counts[name] = self._counts.get(name, 0) + change
+
+    def unit_of(self, victim: Victim) -> VictimUnit:
+        """Return the unit of a gang member that is not taken.
+
+        The unit of a waiting member is all waiting members of its group. A bound member of a
+        satisfied gang goes alone while more than ``min_member`` are left; otherwise all go.
+        """
+        gang = victim.gang
+        assert gang is not None, "what is no member of a gang stands for itself"
+        # EVICTION-28
+        if not victim.bound:
+            group = self._state.gang_index.group_of(gang)
+            return tuple(self._victim(key) for one in group.gangs for key in one.waiting)
+        return self.rest_of(gang) or (victim,)
+
+    # EVICTION-29, EVICTION-30
+    def rest_of(self, gang: ViewGang) -> VictimUnit:
+        """Return the bound members of a gang that are left, if they are one unit; else nothing."""
+        if len(gang.bound) - self._counts.get(gang.name, 0) > _required(gang):
+            return ()
+        return tuple(self._victim(key) for key in gang.bound if key not in self._taken)
+
+    def _victim(self, key: tuple[int, str]) -> Victim:
+        return victim_of(self._state, *key)
+
+    # EVICTION-24
+    def would_break(self, unit: VictimUnit) -> bool:
+        """Return whether sparing a taken unit would leave a gang in part.
+
+        Such a gang would have fewer bound members than it needs, while others are still taken.
+        """
+        holders = {victim.holder for victim in unit}
+        for gang in {id(victim.gang): victim.gang for victim in unit if victim.bound}.values():
+            if gang is None:
+                continue
+            left = [key for key in gang.bound if key not in self._taken or key in holders]
+            if len(left) < len(gang.bound) and len(left) < _required(gang):
+                return True
+        return False
+
+
+# EVICTION-34
+def _required(gang: ViewGang) -> int:
+    """Return how many members of a gang must stay bound, or 0."""
+    if gang.definition is None or not gang.satisfied:
+        return 0
+    return gang.definition.min_member

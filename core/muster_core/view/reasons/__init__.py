@@ -7,6 +7,6 @@ failures of Strict groups.
 from __future__ import annotations
 
 from muster_core.view.reasons.explainer import Explainer
-from muster_core.view.reasons.rooms import Rooms
+from muster_core.view.reasons.room import NodeRoom
 
-__all__ = ["Explainer", "Rooms"]
+__all__ = ["Explainer", "NodeRoom"]

@@ -1,42 +1,325 @@
-"""All reasons why an ask is not running at the end of a batch, and its place in the order."""
+"""All reasons why an ask is not running at the end of a batch, and its place in the order.
+
+The reasons of failed binds (BACKOFF-6, FEED-34, FEED-36) and of evictions (EVICTION-5, RECLAIM-1,
+PREEMPTION-1, SERVICE-4) are found here, all others in the modules beside this one.
+
+The dominant reasons of many asks are found without explaining each: only their codes, and what asks
+have in common only once. Whatever decides a code is decided by the same functions as in an
+explanation. What most of the reasons depend on is the application, the shape and the gang of an
+ask: a *cell*. So they are found once for each cell, and for an ask only what is its own.
+"""
 
 from __future__ import annotations
 
+from collections.abc import Iterator, Mapping
 from functools import partial
-from typing import TYPE_CHECKING, Final, final
+from typing import Final, final
 
-from muster_core.structures.totals import add_to
-from muster_core.values.reasons import Explanation, Outlook, PendingReason
+import attrs
+
+from muster_core.owners.asks import Ask, AskOrder
+from muster_core.structures.amounts import add_to
+from muster_core.structures.shapes import Shape
+from muster_core.structures.steps import Steps
+from muster_core.values.reasons import (
+    Code,
+    Explanation,
+    Fact,
+    Level,
+    Outlook,
+    PendingReason,
+    Shortfall,
+)
 from muster_core.values.snapshots import AskPlace
-from muster_core.view.reasons import gangs, room, shortfalls, topologies
-from muster_core.view.reasons.cycles import why_rolled_back
-from muster_core.view.reasons.dominant import Dominants
-from muster_core.view.reasons.eviction import eviction_reason
-from muster_core.view.reasons.failed_binds import backing_off, bind_failed
-from muster_core.view.reasons.order.held_back import held_back
-from muster_core.view.reasons.order.keys import compare, not_your_turn
-from muster_core.view.reasons.order.position import position
-from muster_core.view.reasons.order.reserved import ReservedFor
-from muster_core.view.reasons.quotas import queue_max, queue_max_apps, state_aware_turn
-from muster_core.view.reasons.turns import Turn, Turns
-from muster_core.view.reasons.user_limits import limit_reasons
-from muster_core.view.reservations.party import group_of, party_of
+from muster_core.view.eviction.actions import claimant_of, first_in_order
+from muster_core.view.gangs import ViewGang, ViewGroup, topology_of
+from muster_core.view.node_finder import NodeFinder
+from muster_core.view.permits import Permits
+from muster_core.view.reasons import gangs, room, room as topologies, shortfalls
+from muster_core.view.reasons.gangs import ReservedFor, held_back, why_rolled_back
+from muster_core.view.reasons.order import Turn, TurnOrder, compare, not_your_turn, position
+from muster_core.view.reasons.room import NodeRoom
+from muster_core.view.reasons.shortfalls import (
+    limit_reasons,
+    listed,
+    over_max,
+    queue_max,
+    queue_max_apps,
+    seconds,
+    state_aware_turn,
+)
+from muster_core.view.reservations.parties import group_of, party_of
+from muster_core.view.reservations.reservations import Reservations
+from muster_core.view.state.view_state import ViewState
+from muster_core.view.tree.application import ViewApp
+from muster_core.view.tree.leaf import LeafView
 
-if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping
+# Looking up a member of an enum takes ten times as long.
+_BACKING_OFF: Final = Code.BACKING_OFF
+_BIND_FAILED: Final = Code.BIND_FAILED
 
-    from muster_core.owners.messages.asks import Ask, AskOrder
-    from muster_core.structures.shapes import Shape
-    from muster_core.structures.steps import Steps
-    from muster_core.values.reasons import Code, Level, Shortfall
-    from muster_core.view.gangs.gang import ViewGang, ViewGroup
-    from muster_core.view.permits.permits import Permits
-    from muster_core.view.reasons.rooms import Rooms
-    from muster_core.view.reservations.reservations import Reservations
-    from muster_core.view.state.view_state import ViewState
-    from muster_core.view.topology.node_finder import NodeFinder
-    from muster_core.view.tree.application import ViewApp
-    from muster_core.view.tree.leaf import LeafView
+
+def backing_off(state: ViewState, app: ViewApp, ask: Ask, now_us: int) -> PendingReason | None:
+    """Return until when an ask backs off, or None if it does not.
+
+    Args:
+        state: The view.
+        app: Its application.
+        ask: The pending ask.
+        now_us: The present instant, in microseconds.
+    """
+    if ask.name not in app.backing_off:
+        return None
+    times, until_us = app.in_a_row[ask.name].times, state.back_offs.until_us(app, ask.name)
+    left_us = max(until_us - now_us, 0)
+    failed = f"its last {times} binds failed" if times > 1 else "its last bind failed"
+    when = f"{seconds(until_us)}, {seconds(left_us)} from now"
+    message = f"{failed}, so it is not tried before {when}"
+    facts = {"failures": times, "until_us": until_us, "left_us": left_us}
+    return PendingReason(_BACKING_OFF, message, facts)
+
+
+def bind_failed(app: ViewApp, ask: Ask) -> PendingReason | None:
+    """Return where and why the last bind of an ask failed, if it has held no node since."""
+    failed, node, why = app.failed_on.get(ask.name, (None, "", None))
+    if failed is not ask:
+        return None
+    said = "" if why is None else f": {why}"
+    message = f"its last bind, on {node}, failed{said}; it has held no node since"
+    return PendingReason(_BIND_FAILED, message, {"node": node})
+
+
+# Looking up a member of an enum takes ten times as long, and this is done for each ask.
+_PREEMPTION_DELAY: Final = Code.PREEMPTION_DELAY
+_RECLAIM_INSUFFICIENT: Final = Code.RECLAIM_INSUFFICIENT
+
+
+def eviction_reason(
+    state: ViewState, turns: TurnOrder, turn: Turn, now_us: int
+) -> PendingReason | None:
+    """Return why a pending ask that may reclaim or preempt has evicted nothing.
+
+    Args:
+        state: The view.
+        turns: The order of asks.
+        turn: The ask.
+        now_us: The present instant, in microseconds.
+    """
+    leaf, app, ask = turn.leaf, turn.app, turn.ask
+    if not _is_candidate(state, turns, turn):
+        return None
+    service = state.delays.enabled and state.kept_nodes.node_of(leaf, app, ask) is not None
+    if leaf.watched is None:
+        return _service_reason(ask) if service else None
+    claimant = claimant_of(leaf, ask)
+    if claimant is None and not ask.preempts:
+        return _service_reason(ask) if service else None
+    ways: list[str] = []
+    facts: dict[str, Fact] = {"claimant": None, "preempts": ask.preempts}
+    if claimant is not None:
+        facts["claimant"] = path = claimant.config.path
+        ways.append(f"reclaim what {path} is guaranteed")
+    if ask.preempts:
+        ways.append("preempt asks of lower priority")
+    delay_us = leaf.config.settings.preemption_delay_us
+    left_us = app.pending_since_us(ask) + delay_us - now_us
+    if left_us > 0:
+        facts["left_us"] = left_us
+        message = f"in {seconds(left_us)} it may {listed(ways)}"
+        return PendingReason(_PREEMPTION_DELAY, message, facts)
+    if service:
+        ways.append(_service_way(ask))
+    message = f"it may {listed(ways)}, but no victims that may be taken make room for it"
+    return PendingReason(_RECLAIM_INSUFFICIENT, message, facts)
+
+
+def _service_way(ask: Ask) -> str:
+    return f"take room on {ask.shape.node} as a node service"
+
+
+# SERVICE-7
+def _service_reason(ask: Ask) -> PendingReason:
+    """Return why a node service that may do nothing else has evicted nothing."""
+    message = f"it may {_service_way(ask)}, but no victims that may be taken make room for it"
+    return PendingReason(_RECLAIM_INSUFFICIENT, message, {"node": ask.shape.node})
+
+
+def _is_candidate(state: ViewState, turns: TurnOrder, turn: Turn) -> bool:
+    """Return whether reclaim and preemption consider an ask that does not fit."""
+    # LIMIT-11
+    if not turns.has(turn) or not turn.app.is_within_limits(turn.ask):
+        return False
+    # BACKFILL-6
+    scope = state.scopes.strict(turn.leaf)
+    if scope is not None:
+        first_of = first_in_order(state, scope)
+        if first_of is None or first_of[2] is not turn.ask:
+            return False
+    elif turn.leaf.config.settings.blocking:
+        first = turns.first_to_block(turn.leaf)
+        if first is None or first.ask is not turn.ask:
+            return False
+    gang = None if turn.ask.gang is None else state.gangs[turn.ask.gang]
+    return gang is None or gang.satisfied or state.gang_index.group_of(gang).may_complete()
+
+
+# Looking up a member of an enum takes ten times as long, and this is done for each ask.
+_PERMIT_WAITING: Final = Code.PERMIT_WAITING
+_GANG_TIMED_OUT: Final = Code.GANG_TIMED_OUT
+_NEVER_FITS: Final = Code.NEVER_FITS
+_BLOCKED: Final = Code.BLOCKED
+_GANG_CYCLE_INVALID: Final = Code.GANG_CYCLE_INVALID
+_TOPOLOGY: Final = Code.TOPOLOGY
+
+
+@final
+@attrs.frozen
+class CellReasons:
+    """What the pending asks of a cell have in common.
+
+    Attributes:
+        early: The dominant reason of all of them, or None.
+        blocking: Whether their leaf is blocking, so that one may be blocked and another not.
+        cycle: Whether the cycle of their gang is invalid.
+        late: The reason of those without one of their own, or None if each has its own.
+    """
+
+    early: Code | None
+    blocking: bool = False
+    cycle: bool = False
+    late: Code | None = None
+
+
+@final
+class DominantReasons:
+    """Finds dominant reasons between two batches; a new one is needed after each change.
+
+    Args:
+        state: The view, which is only read.
+        permits: What happened to gang members in the last round.
+        turns: The order of a round that begins now.
+        rooms: What room nodes have.
+        finder: Finds nodes.
+    """
+
+    def __init__(
+        self,
+        state: ViewState,
+        permits: Permits,
+        turns: TurnOrder,
+        rooms: NodeRoom,
+        finder: NodeFinder,
+    ) -> None:
+        self._state = state
+        self._finder = finder
+        self._permits = permits
+        self._turns = turns
+        self._cells: dict[tuple[ViewApp, Shape, str | None], CellReasons] = {}
+        self._rooms = rooms
+
+    def code(self, app: ViewApp, name: str) -> Code | None:
+        """Return the code of the dominant reason of an ask that is not bound.
+
+        Args:
+            app: Its application.
+            name: Its name.
+
+        Returns:
+            The code; None if only the whole explanation tells.
+        """
+        if name in app.parked:
+            return _GANG_TIMED_OUT
+        if name in app.waiting:
+            return _PERMIT_WAITING
+        ask = app.find(name)
+        assert ask is not None, "the reason of an ask that does not exist"
+        cell = self._cell(app, ask)
+        if cell.early is not None:
+            return cell.early
+        if cell.blocking and self._turns.blocked(Turn(self._state.leaf_of(app), app, ask)):
+            return _BLOCKED
+        if cell.cycle:
+            return _GANG_CYCLE_INVALID
+        if name in app.backing_off:
+            return _BACKING_OFF
+        if app.failed_on and bind_failed(app, ask) is not None:
+            return _BIND_FAILED
+        return cell.late
+
+    def possible(self, app: ViewApp, ask: Ask) -> frozenset[Code] | None:
+        """Return the dominant reasons that the pending asks of a cell may have.
+
+        Args:
+            app: An application.
+            ask: One of its pending asks, which names the cell.
+
+        Returns:
+            The reasons; None if it may be any.
+        """
+        cell = self._cell(app, ask)
+        if cell.early is not None:
+            return frozenset((cell.early,))
+        if cell.late is None:
+            return None
+        codes = {cell.late}
+        if cell.blocking:
+            codes.add(_BLOCKED)
+        if cell.cycle:
+            codes.add(_GANG_CYCLE_INVALID)
+        if app.backing_off:
+            codes.add(_BACKING_OFF)
+        if app.failed_on:
+            codes.add(_BIND_FAILED)
+        return frozenset(codes)
+
+    def _cell(self, app: ViewApp, ask: Ask) -> CellReasons:
+        key = (app, ask.shape, ask.gang)
+        found = self._cells.get(key)
+        if found is None:
+            found = self._cells[key] = self._common(app, ask)
+        return found
+
+    def _common(self, app: ViewApp, ask: Ask) -> CellReasons:
+        leaf = self._state.leaf_of(app)
+        early = next(self._early(leaf, app, ask), None)
+        if early is not None:
+            return CellReasons(early)
+        gang = None if ask.gang is None else self._state.gangs[ask.gang]
+        cycle = gang is not None and not gang.satisfied and self._permits.is_cycle_invalid(gang)
+        late = self._rooms.why_none(leaf, ask)
+        if late is None and gang is not None and topology_of(gang) is not None:
+            late = self._by_topology(leaf, app, ask, gang)
+        # BACKFILL-4
+        blocking = leaf.config.settings.blocking or self._state.scopes.strict(leaf) is not None
+        return CellReasons(None, blocking, cycle, late)
+
+    # TOPOLOGY-15
+    def _by_topology(self, leaf: LeafView, app: ViewApp, ask: Ask, gang: ViewGang) -> Code | None:
+        """Return the reason of asks that a node has room for; None if each has its own."""
+        if gang.missing > 1:  # It depends on the others that the gang lacks besides each.
+            return None
+        node = self._finder.find(leaf, app, ask, self._state.bit_of(ask))
+        return _TOPOLOGY if node is None else None
+
+    # REASON-2
+    def _early(self, leaf: LeafView, app: ViewApp, ask: Ask) -> Iterator[Code]:
+        """Yield the reasons of all asks of a cell, in the order of the codes."""
+        gang = None if ask.gang is None else self._state.gangs[ask.gang]
+        if gang is not None and not gang.satisfied:
+            refusal = gangs.refusal(gang, self._state.gang_index.group_of(gang))
+            if refusal is not None:
+                yield refusal.code
+        if any(over_max(leaf, ask)) or not self._rooms.ever_fits(ask.shape):
+            yield _NEVER_FITS
+        for found in (
+            queue_max(leaf, ask),
+            *limit_reasons(app, ask),
+            queue_max_apps(leaf, app),
+            state_aware_turn(leaf, app),
+        ):
+            if found is not None:
+                yield found.code
+
 
 # Looking up a member of an enum takes ten times as long, and this is done for each ask.
 _PARKED: Final = AskPlace.PARKED
@@ -62,7 +345,7 @@ class Explainer:
         self,
         state: ViewState,
         permits: Permits,
-        rooms: Rooms,
+        rooms: NodeRoom,
         finder: NodeFinder,
         reservations: Reservations,
     ) -> None:
@@ -70,15 +353,15 @@ class Explainer:
         self._permits = permits
         self._finder = finder
         self._reservations = reservations
-        self._turns = Turns(state)
+        self._turns = TurnOrder(state)
         #: Tells what is reserved for asks and groups.
         self.reserved_for = ReservedFor(state, reservations)
         #: Finds the dominant reasons of many asks.
-        self.dominants = Dominants(state, permits, self._turns, rooms, finder)
+        self.dominants = DominantReasons(state, permits, self._turns, rooms, finder)
         #: What Strict groups lack, by the names of their gangs.
         self._lacking: dict[tuple[str, ...], tuple[int, Mapping[str, int]] | None] = {}
         #: The comparisons of nodes with shapes; those of node services are others.
-        self._surveys: dict[tuple[Shape, bool], room.Survey] = {}
+        self._surveys: dict[tuple[Shape, bool], room.NodeSurvey] = {}
 
     def pending(self) -> Iterator[tuple[ViewApp, Ask]]:
         """Iterate over the asks that are pending, parked or waiting.
@@ -220,7 +503,7 @@ class Explainer:
             room.node_kept(state, nodes),
             held_back(state, self._reservations, leaf, app, ask),
             *room.no_room(ask, nodes, partial(self._lacks, app, ask)),
-            topologies.why_not(state, self._finder, turn) if nodes.fitting else None,
+            topologies.outside_topology(state, self._finder, turn) if nodes.fitting else None,
             eviction_reason(state, self._turns, turn, now_us),
         )
         yield from (reason for reason in found if reason is not None)
@@ -249,7 +532,7 @@ class Explainer:
             self._lacking[group.names] = (len(members), total) if len(members) > 1 else None
         return self._lacking[group.names]
 
-    def _survey(self, leaf: LeafView, ask: Ask) -> room.Survey:
+    def _survey(self, leaf: LeafView, ask: Ask) -> room.NodeSurvey:
         service = self._state.kept_nodes.is_service(leaf, ask)
         key = (ask.shape, service)
         if key not in self._surveys:

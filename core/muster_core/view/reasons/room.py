@@ -1,24 +1,29 @@
-"""The reasons that follow from nodes: what each of them lacks for a shape."""
+"""The reasons that follow from nodes: what each of them lacks for a shape.
+
+A survey compares all nodes with a shape. Where only the code of a reason is wanted, what room the
+nodes have for shapes is kept until a node changes. If there is room, a topology may still forbid
+it: why no node with room is where its gang lets a member be (TOPOLOGY-15).
+"""
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Final, final
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from typing import Final, NamedTuple, TypeAlias, final
 
 import attrs
 
-from muster_core.values.reasons import Code, PendingReason
-from muster_core.view.reasons.quotas import over_max
-from muster_core.view.reasons.words import amount, amounts, counted, listed, named
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Iterator, Mapping
-
-    from muster_core.nodes.node import Node
-    from muster_core.owners.messages.asks import Ask
-    from muster_core.structures.shapes import Shape
-    from muster_core.values.reasons import Fact
-    from muster_core.view.state.view_state import ViewState
-    from muster_core.view.tree.leaf import LeafView
+from muster_core.gangs import TopologyRule
+from muster_core.nodes.node import Node
+from muster_core.owners.asks import Ask
+from muster_core.structures.amounts import add_to, take_from
+from muster_core.structures.shapes import Shape
+from muster_core.values.reasons import Code, Fact, PendingReason
+from muster_core.view.gangs import Member, TopologyState, topology_state_of
+from muster_core.view.node_finder import NodeFinder
+from muster_core.view.reasons.order import Turn
+from muster_core.view.reasons.shortfalls import amount, amounts, counted, listed, named, over_max
+from muster_core.view.state.view_state import ViewState
+from muster_core.view.tree.leaf import LeafView
 
 # Looking up a member of an enum takes ten times as long, and this is done for each ask.
 _NODE_KEPT: Final = Code.NODE_KEPT
@@ -29,7 +34,7 @@ _NO_NODE_FITS: Final = Code.NO_NODE_FITS
 
 @final
 @attrs.define
-class Survey:
+class NodeSurvey:
     """The comparison of all nodes with a shape.
 
     Attributes:
@@ -108,7 +113,7 @@ def is_in_parts(ask: Ask, free: Mapping[str, int]) -> bool:
     return all(free.get(kind, 0) >= number for kind, number in ask.resources.items())
 
 
-def survey(nodes: Iterable[Node], shape: Shape, *, service: bool = False) -> Survey:
+def survey(nodes: Iterable[Node], shape: Shape, *, service: bool = False) -> NodeSurvey:
     """Compare nodes with a shape.
 
     Args:
@@ -116,13 +121,13 @@ def survey(nodes: Iterable[Node], shape: Shape, *, service: bool = False) -> Sur
         shape: The shape.
         service: Whether the asks in question are node services, to which kept nodes are open.
     """
-    made = Survey()
+    made = NodeSurvey()
     for node in nodes:
         made.look_at(node, shape, service=service)
     return made
 
 
-def node_kept(state: ViewState, seen: Survey) -> PendingReason | None:
+def node_kept(state: ViewState, seen: NodeSurvey) -> PendingReason | None:
     """Return which node service keeps a node on which an ask would fit, or None."""
     keeper = (
         None if seen.closed is None or seen.fitting else state.kept_nodes.keeper_of(seen.closed)
@@ -135,7 +140,7 @@ def node_kept(state: ViewState, seen: Survey) -> PendingReason | None:
 
 
 def never_fits(
-    leaf: LeafView, ask: Ask, seen: Survey, nodes: Mapping[str, Node]
+    leaf: LeafView, ask: Ask, seen: NodeSurvey, nodes: Mapping[str, Node]
 ) -> PendingReason | None:
     """Return why an ask could not be placed even if no other ask held a node, or None."""
     over = list(over_max(leaf, ask))
@@ -153,7 +158,7 @@ def never_fits(
     return PendingReason(_NEVER_FITS, "; ".join(parts), facts) if parts else None
 
 
-def _no_node(shape: Shape, seen: Survey, nodes: Mapping[str, Node]) -> str:
+def _no_node(shape: Shape, seen: NodeSurvey, nodes: Mapping[str, Node]) -> str:
     """Return why no node could hold a shape even if it were empty."""
     if not seen.nodes:
         return "there are no nodes"
@@ -169,7 +174,7 @@ def _no_node(shape: Shape, seen: Survey, nodes: Mapping[str, Node]) -> str:
         parts = [f"matches its selector {selector}"] if selector else []
         parts += [f"has {models}"] if models else []
         return f"no node {' and '.join(parts)}"
-    wanted, where = shape.resources, _where(shape, seen, selector)
+    wanted, where = shape.resources, _matching_nodes(shape, seen, selector)
     unknown = sorted(kind for kind in wanted if not seen.largest[kind])
     if unknown:
         return f"there is no {listed(unknown)} on {where}"
@@ -191,7 +196,7 @@ def _models(shape: Shape) -> str:
     return " and ".join(kinds)
 
 
-def _where(shape: Shape, seen: Survey, selector: str) -> str:
+def _matching_nodes(shape: Shape, seen: NodeSurvey, selector: str) -> str:
     """Describe the nodes that match; there must be at least one."""
     if shape.node is not None:
         return f"the required node {shape.node}"
@@ -201,7 +206,9 @@ def _where(shape: Shape, seen: Survey, selector: str) -> str:
 
 
 def no_room(
-    ask: Ask, seen: Survey, lacks: Callable[[], tuple[int, Mapping[str, int]] | None] | None = None
+    ask: Ask,
+    seen: NodeSurvey,
+    lacks: Callable[[], tuple[int, Mapping[str, int]] | None] | None = None,
 ) -> Iterator[PendingReason]:
     """Return what nodes lack if none has room, and whether enough is free in parts.
 
@@ -231,7 +238,7 @@ def no_room(
     yield PendingReason(_NO_NODE_FITS, histogram(seen), _figures(seen))
 
 
-def histogram(seen: Survey) -> str:
+def histogram(seen: NodeSurvey) -> str:
     """Return in words what nodes lack of which none has room."""
     if not seen.nodes:
         return "there are no nodes"
@@ -249,7 +256,7 @@ def histogram(seen: Survey) -> str:
     return f"{message}; {name} is the closest and lacks {amounts(lacks)}"
 
 
-def _figures(seen: Survey) -> dict[str, Fact]:
+def _figures(seen: NodeSurvey) -> dict[str, Fact]:
     facts: dict[str, Fact] = {
         "nodes": seen.nodes,
         "unmatched": seen.unmatched,
@@ -261,3 +268,218 @@ def _figures(seen: Survey) -> dict[str, Fact]:
     if seen.closest is not None:
         facts["closest"], facts["closest_lacks"] = seen.closest[1:]
     return facts
+
+
+Capacity: TypeAlias = frozenset[tuple[str, int]]
+"""A capacity as pairs of a type and its amount."""
+
+
+@final
+class _KnownNode(NamedTuple):
+    """What is known of a node in one of its versions."""
+
+    version: int
+    free: Mapping[str, int]
+    capacity: Capacity
+
+
+_NEW: Final = _KnownNode(-1, {}, frozenset())
+"""What is known of a new node."""
+
+
+@final
+class NodeRoom:
+    """What room nodes have for shapes; results are kept until a node changes.
+
+    Args:
+        state: The view, which is only read.
+    """
+
+    def __init__(self, state: ViewState) -> None:
+        self._state = state
+        self._changes = -1
+        self._ever: dict[Shape, bool] = {}
+        self._late: dict[tuple[Shape, bool], Code | None] = {}
+        #: What is free on all nodes; no zeros.
+        self._free: dict[str, int] = {}
+        #: How many nodes have each capacity.
+        self._capacities: dict[Capacity, int] = {}
+        #: What each node has in these two.
+        self._known: dict[Node, _KnownNode] = {}
+        self._is_current = False
+
+    def _catch_up(self) -> None:
+        changes = self._state.nodes.changes
+        if self._changes != changes:
+            self._changes = changes
+            self._ever.clear()
+            self._late.clear()
+            self._is_current = False
+
+    def ever_fits(self, shape: Shape) -> bool:
+        """Return whether a node could hold an ask of a shape if it were empty."""
+        self._catch_up()
+        found = self._ever.get(shape)
+        if found is None:
+            nodes = self._state.nodes.nodes
+            if shape.is_choosy:
+                found = any(is_large(node, shape) for node in nodes.values())
+            else:
+                self._look_at_nodes()
+                found = any(shape.resources.fits_in(dict(one)) for one in self._capacities)
+            self._ever[shape] = found
+        return found
+
+    def why_none(self, leaf: LeafView, ask: Ask) -> Code | None:
+        """Return the most important reason why no node has room for an ask; None if one has.
+
+        Args:
+            leaf: Its leaf.
+            ask: The pending ask.
+        """
+        self._catch_up()
+        state = self._state
+        service = state.kept_nodes.is_service(leaf, ask)
+        if ask.shape.is_choosy or state.nodes.keeps_any:
+            key = (ask.shape, service)
+            if key not in self._late:
+                seen = survey(state.nodes.nodes.values(), ask.shape, service=service)
+                kept = node_kept(state, seen)
+                found = next(no_room(ask, seen), None) if kept is None else kept
+                self._late[key] = None if found is None else found.code
+            return self._late[key]
+        bit = state.shapes.find(ask.shape)
+        if bit is None or state.nodes.fitting >> bit & 1:
+            return None
+        self._look_at_nodes()
+        return _FRAGMENTED if is_in_parts(ask, self._free) else _NO_NODE_FITS
+
+    def _look_at_nodes(self) -> None:
+        """Take note of all nodes; only those that have changed cost time."""
+        if self._is_current:
+            return
+        self._is_current = True
+        nodes, known = self._state.nodes.nodes, self._known
+        for node in [one for one in nodes.values() if known.get(one, _NEW).version != one.version]:
+            self._forget(node)
+            seen = known[node] = _KnownNode(
+                node.version, _free_on(node), frozenset(node.capacity.items())
+            )
+            add_to(self._free, seen.free)
+            self._capacities[seen.capacity] = self._capacities.get(seen.capacity, 0) + 1
+        if len(known) > len(nodes):
+            for node in [one for one in known if nodes.get(one.name) is not one]:
+                self._forget(node)
+
+    def _forget(self, node: Node) -> None:
+        seen = self._known.pop(node, None)
+        if seen is None:
+            return
+        take_from(self._free, seen.free)
+        left = self._capacities[seen.capacity] - 1
+        if left:
+            self._capacities[seen.capacity] = left
+        else:
+            del self._capacities[seen.capacity]
+
+
+def _free_on(node: Node) -> Mapping[str, int]:
+    """Return what any ask may use of a node, as a survey counts it; no zeros."""
+    if not node.schedulable:
+        return {}
+    left = {kind: most - node.used.get(kind, 0) for kind, most in node.capacity.items()}
+    return {kind: amount for kind, amount in left.items() if amount > 0}
+
+
+# Looking up a member of an enum takes ten times as long, and this is done for each ask.
+_TOPOLOGY: Final = Code.TOPOLOGY
+_SPREAD: Final = TopologyRule.SPREAD
+
+_MOST_SHOWN: Final = 8
+"""How many domains a sentence names."""
+
+
+# TOPOLOGY-15
+def outside_topology(state: ViewState, finder: NodeFinder, turn: Turn) -> PendingReason | None:
+    """Return why a pending ask can take none of the nodes that have room for it, or None.
+
+    Args:
+        state: The view.
+        finder: Finds nodes.
+        turn: The ask, for which some node has room.
+    """
+    gang = None if turn.ask.gang is None else state.gangs[turn.ask.gang]
+    standing = None if gang is None else topology_state_of(gang, state.apps)
+    if gang is None or standing is None:
+        return None
+    if finder.find(turn.leaf, turn.app, turn.ask, state.bit_of(turn.ask)) is not None:
+        return None
+    facts: dict[str, Fact] = {
+        "gang": gang.name,
+        "rule": standing.topology.rule.value,
+        "attribute": standing.topology.attribute,
+    }
+    said = _by_rule(state, finder, turn, standing, facts)
+    message = f"gang {gang.name} has the topology {standing.topology}, and {said}"
+    return PendingReason(_TOPOLOGY, message, facts)
+
+
+def _by_rule(
+    state: ViewState,
+    finder: NodeFinder,
+    turn: Turn,
+    standing: TopologyState,
+    facts: dict[str, Fact],
+) -> str:
+    attribute = standing.topology.attribute
+    domains = _domains(state, standing)
+    if not domains:
+        return f"no node has the attribute {attribute}"
+    if standing.topology.rule is _SPREAD:
+        facts["members"] = dict(standing.counts)
+        return f"no {attribute} takes one more: {_of_spread(domains, standing, turn)}"
+    # TOPOLOGY-4
+    if standing.home is not None:
+        facts["domain"] = standing.home
+        lacks = _lacks(domains.get(standing.home, ()), turn)
+        return f"its members are in {attribute} {standing.home}, where {lacks}"
+    # TOPOLOGY-11
+    needed, rooms = finder.rooms(Member(turn.app, turn.ask), standing)
+    facts["needed"], facts["room"] = needed, rooms
+    if needed == 1:
+        return f"no {attribute} has room for it: only nodes without the attribute have"
+    parts = _shortened([f"{name} for {number}" for name, number in rooms.items()])
+    return (
+        f"no {attribute} has room for the {needed} members that it needs together: "
+        f"{f'there is room in {parts}' if parts else 'none has a schedulable node'}"
+    )
+
+
+def _domains(state: ViewState, standing: TopologyState) -> dict[str, list[Node]]:
+    """Return the nodes of each domain, by value."""
+    found: dict[str, list[Node]] = {}
+    for node in state.nodes.nodes.values():
+        domain = standing.domain_of(node)
+        if domain is not None:
+            found.setdefault(domain, []).append(node)
+    return dict(sorted(found.items()))
+
+
+def _of_spread(domains: dict[str, list[Node]], standing: TopologyState, turn: Turn) -> str:
+    parts: list[str] = []
+    for name, nodes in domains.items():
+        holds = counted(standing.counts.get(name, 0), "member", "members")
+        why = "as many as it may" if standing.lets(nodes[0]) is False else _lacks(nodes, turn)
+        parts.append(f"{name} holds {holds} ({why})")
+    return _shortened(parts)
+
+
+def _lacks(nodes: Iterable[Node], turn: Turn) -> str:
+    """Return what nodes lack that have no room for an ask."""
+    return histogram(survey(nodes, turn.ask.shape))
+
+
+def _shortened(parts: list[str]) -> str:
+    """Join parts; leave out those beyond the number that a reader looks at."""
+    left = len(parts) - _MOST_SHOWN
+    return ", ".join([*parts[:_MOST_SHOWN], *([f"{left} more"] if left > 0 else [])])

@@ -1,40 +1,227 @@
-"""What there is too little of for an ask or its gang, even if nothing else ran (REASON-6 to REASON-9).
+"""What there is too little of: quotas that refuse an ask now, and shortfalls even if nothing ran.
 
-The needs of a gang are the least that as many members as ``min_member`` says may need together. They
-are compared with what all schedulable nodes have, with the ``max`` of queues, and with the limits of
-users and groups, each as if all of it were free. So a gang with a shortfall cannot start before the
-nodes, the configuration or the gang change.
+The limits of queues (QUEUE-7, ORDER-2) and of users and groups (LIMIT-9, LIMIT-13) are reasons of
+their own. The functions at the top put amounts, counts and names into the words that all reasons
+use.
+
+Shortfalls (REASON-6 to REASON-9): the needs of a gang are the least that as many members as
+``min_member`` says may need together. They are compared with what all schedulable nodes have, with
+the ``max`` of queues, and with the limits of users and groups, each as if all of it were free. So a
+gang with a shortfall cannot start before the nodes, the configuration or the gang change.
 """
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from heapq import nsmallest
-from typing import TYPE_CHECKING, Final, TypeAlias, final
+from typing import Final, TypeAlias, final
 
 import attrs
 
-from muster_core.nodes.node import how_many_in
-from muster_core.structures.steps import in_pieces
-from muster_core.structures.totals import add_to
-from muster_core.values.quantities import format_quantity
-from muster_core.values.reasons import Shortfall
-from muster_core.values.resources import Resources
-from muster_core.view.reasons.user_limits import named_limit
-from muster_core.view.reasons.words import amounts, counted
+from muster_core.nodes.node import Node, how_many_in
+from muster_core.owners.asks import Allocation, Ask
+from muster_core.structures.amounts import add_to
+from muster_core.structures.shapes import Shape
+from muster_core.structures.steps import Steps, in_pieces
+from muster_core.values.application_states import AppState
+from muster_core.values.configuration import EVERY_NAME, SortPolicy
+from muster_core.values.reasons import Code, Fact, PendingReason, Shortfall
+from muster_core.values.resources import Resources, format_quantity
+from muster_core.view.gangs import ViewGang
+from muster_core.view.state.view_state import ViewState
+from muster_core.view.tree.application import ViewApp
+from muster_core.view.tree.constraints import ViewLimit
+from muster_core.view.tree.leaf import LeafView
 from muster_core.view.tree.queue import ViewQueue
 
-if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping, Sequence
+_SECOND_US: Final = 1_000_000
 
-    from muster_core.nodes.node import Node
-    from muster_core.owners.messages.asks import Allocation, Ask
-    from muster_core.structures.shapes import Shape
-    from muster_core.structures.steps import Steps
-    from muster_core.values.reasons import Fact
-    from muster_core.view.gangs.gang import ViewGang
-    from muster_core.view.state.view_state import ViewState
-    from muster_core.view.tree.application import ViewApp
-    from muster_core.view.tree.user_limit import ViewLimit
+
+def amount(kind: str, number: int) -> str:
+    """Format an amount of a type, given in base units: ``2 vcore``."""
+    return f"{format_quantity(kind, number)} {kind}"
+
+
+def amounts(numbers: Mapping[str, int]) -> str:
+    """Format amounts of several types, given in base units."""
+    return listed(amount(kind, number) for kind, number in sorted(numbers.items()))
+
+
+def listed(parts: Iterable[str]) -> str:
+    """Join parts of a sentence with commas, and with "and" before the last."""
+    *most, last = parts
+    return f"{', '.join(most)} and {last}" if most else last
+
+
+def counted(number: int, one: str, more: str) -> str:
+    """Format a count with its verb or noun: ``1 is full``, ``2 are full``."""
+    return f"{number} {one if number == 1 else more}"
+
+
+def seconds(span_us: int) -> str:
+    """Format a duration, given in microseconds, as seconds without trailing zeros."""
+    whole, rest = divmod(span_us, _SECOND_US)
+    return f"{whole}.{rest:06}".rstrip("0").rstrip(".") + " s"
+
+
+def named(app: ViewApp, ask: Ask) -> str:
+    """Format an ask with its application."""
+    return f"{app.identity.name}/{ask.name}"
+
+
+# Looking up a member of an enum takes ten times as long, and this is done for each ask.
+_QUEUE_MAX: Final = Code.QUEUE_MAX
+_QUEUE_MAX_APPS: Final = Code.QUEUE_MAX_APPS
+_STATE_AWARE_TURN: Final = Code.STATE_AWARE_TURN
+_STATE_AWARE: Final = SortPolicy.STATE_AWARE
+_RUNNING: Final = AppState.RUNNING
+_STARTING: Final = AppState.STARTING
+
+
+def over_max(leaf: LeafView, ask: Ask) -> Iterator[tuple[str, str, int]]:
+    """Return each queue on the path, with type and ``max``, that an ask alone would exceed."""
+    for queue in leaf.upward():
+        for kind, most in queue.config.max.amounts:
+            if ask.resources[kind] > most:
+                yield queue.config.path, kind, most
+
+
+def queue_max(leaf: LeafView, ask: Ask) -> PendingReason | None:
+    """Return which queues on the path leave too little of their ``max``."""
+    parts: list[str] = []
+    rooms: dict[str, int] = {}
+    for queue in leaf.upward():
+        for kind, most in queue.config.max.amounts:
+            wanted, used = ask.resources[kind], queue.used(kind)
+            if 0 < wanted <= most < used + wanted:
+                path = queue.config.path
+                rooms[f"{path} {kind}"] = room = max(most - used, 0)
+                parts.append(
+                    f"for {amount(kind, wanted)}, and the max of {path} leaves "
+                    f"{amount(kind, room)} of {amount(kind, most)}"
+                )
+    if not parts:
+        return None
+    return PendingReason(_QUEUE_MAX, f"it asks {'; '.join(parts)}", {"left": rooms})
+
+
+def queue_max_apps(leaf: LeafView, app: ViewApp) -> PendingReason | None:
+    """Return which queues keep an application out that does not run by their ``maxapplications``."""
+    full = [] if app.running else [queue for queue in leaf.upward() if queue.is_full()]
+    if not full:
+        return None
+    parts = listed(_applications(queue) for queue in full)
+    limits = {queue.config.path: queue.config.max_applications for queue in full}
+    message = f"application {app.identity.name} is not tried: {parts}"
+    return PendingReason(_QUEUE_MAX_APPS, message, {"maxapplications": limits})
+
+
+def _applications(queue: ViewQueue) -> str:
+    others = counted(queue.running, "other runs", "others run")
+    limit = queue.config.max_applications
+    return f"{others} in {queue.config.path}, whose maxapplications is {limit}"
+
+
+def state_aware_turn(leaf: LeafView, app: ViewApp) -> PendingReason | None:
+    """Return which application must start before this one."""
+    if leaf.config.settings.sort_policy is not _STATE_AWARE:
+        return None
+    if app.state is _RUNNING:
+        return None
+    one = leaf.next_to_start()
+    if one is None:  # A Starting application of which no ask may be picked excludes the others.
+        starting = (other for other in leaf.apps.values() if other.state is _STARTING)
+        one = min(starting, key=lambda other: other.identity.key, default=None)
+    # BACKOFF-6
+    if one is None or one is app:
+        return None
+    path, before = leaf.config.path, one.identity.name
+    message = (
+        f"{path} is stateaware and lets one application start at a time: {before}, which is "
+        f"{one.state}, is before {app.identity.name}, which is {app.state}"
+    )
+    facts = {"state": str(app.state), "first": before, "first_state": str(one.state)}
+    return PendingReason(_STATE_AWARE_TURN, message, facts)
+
+
+# Looking up a member of an enum takes ten times as long, and this is done for each ask.
+_USER_LIMIT: Final = Code.USER_LIMIT
+_GROUP_LIMIT: Final = Code.GROUP_LIMIT
+
+
+@final
+class _LimitExcess:
+    """What the limits of one kind, of users or of groups, have against an ask."""
+
+    def __init__(self) -> None:
+        self.parts: list[str] = []
+        self.name: str | None = None
+        self.queue: str | None = None
+        self.left: dict[str, int] = {}
+        self.applications: dict[str, int] = {}
+
+    def reason(self, code: Code, field: str) -> PendingReason:
+        """Return the reason."""
+        facts: dict[str, Fact] = {field: self.name, "queue": self.queue}
+        if self.left:
+            facts["left"] = self.left
+        if self.applications:
+            facts["maxapplications"] = self.applications
+        return PendingReason(code, "; ".join(self.parts), facts)
+
+
+def limit_reasons(app: ViewApp, ask: Ask) -> Iterator[PendingReason]:
+    """Yield which limits an ask would exceed: those of its user, then those of its group."""
+    for of_group, code, field in (
+        (False, _USER_LIMIT, "user"),
+        (True, _GROUP_LIMIT, "group"),
+    ):
+        found = _LimitExcess()
+        for limit in app.limits:
+            if limit.key.of_group is of_group:
+                _add_amounts(found, limit, ask)
+                _add_applications(found, limit, app)
+                if found.parts and found.queue is None:
+                    found.name, found.queue = limit.key.name, limit.path
+        if found.parts:
+            yield found.reason(code, field)
+
+
+def named_limit(limit: ViewLimit[ViewApp]) -> str:
+    """Name a limit: whose it is, and where."""
+    return f"the limit of {_limit_holder(limit)} in {limit.path}"
+
+
+def _limit_holder(limit: ViewLimit[ViewApp]) -> str:
+    of_group, name = limit.key.of_group, limit.key.name
+    if name == EVERY_NAME and of_group:
+        return "all other groups"
+    if name is None:
+        return "applications without a user"
+    return f"{'group' if of_group else 'user'} {name}"
+
+
+def _add_amounts(found: _LimitExcess, limit: ViewLimit[ViewApp], ask: Ask) -> None:
+    for kind, most in limit.entry.max.amounts:
+        wanted, used = ask.resources[kind], limit.used.get(kind, 0)
+        if wanted and used + wanted > most:
+            found.left[f"{limit.path} {kind}"] = room = max(most - used, 0)
+            found.parts.append(
+                f"it asks for {amount(kind, wanted)}, and {named_limit(limit)} leaves "
+                f"{amount(kind, room)} of {amount(kind, most)}"
+            )
+
+
+def _add_applications(found: _LimitExcess, limit: ViewLimit[ViewApp], app: ViewApp) -> None:
+    if limit.is_full and not app.running:
+        most = limit.entry.max_applications
+        found.applications[limit.path] = most
+        others = counted(limit.running, "other runs", "others run")
+        found.parts.append(
+            f"application {app.identity.name} is not tried: {named_limit(limit)} is "
+            f"{counted(most, 'application', 'applications')}, and {others}"
+        )
+
 
 MOST_MEMBERS: Final = 100_000
 """Of a gang with more members nothing is said."""
@@ -119,7 +306,7 @@ def _all_over(need: _Need, capacity: _Capacity, who: str) -> Steps[dict[str, Sho
 
 @final
 @attrs.define
-class _Part:
+class _BoundNeed:
     """The members that count for one bound.
 
     Attributes:
@@ -175,7 +362,7 @@ class _Need:
     """
 
     wanted: int = 0
-    parts: dict[_Bound, _Part] = attrs.field(factory=dict["_Bound", _Part])
+    parts: dict[_Bound, _BoundNeed] = attrs.field(factory=dict["_Bound", _BoundNeed])
     leaves: set[int] = attrs.field(factory=set[int])
     shapes: dict[Shape, int] = attrs.field(factory=dict["Shape", int])
     on: dict[str, dict[str, int]] = attrs.field(factory=dict[str, "dict[str, int]"])
@@ -205,12 +392,12 @@ class _Need:
     ) -> Steps[None]:
         """Count members, of which at least so many must hold a node."""
         total, placed = len(members), 0
-        nodes = self.parts.setdefault(None, _Part())
+        nodes = self.parts.setdefault(None, _BoundNeed())
         for piece in in_pieces(members):
             yield
             for app, ask, held in piece:
                 for bound in self._bounds(state, app):
-                    self.parts.setdefault(bound, _Part()).count_in(
+                    self.parts.setdefault(bound, _BoundNeed()).count_in(
                         ask.resources, holds=held is not None
                     )
                 if held is not None and not held[1].schedulable:
@@ -246,7 +433,7 @@ class _Need:
         for name, held in other.on.items():
             add_to(self.on.setdefault(name, {}), held)
         for bound, part in other.parts.items():
-            own = self.parts.setdefault(bound, _Part())
+            own = self.parts.setdefault(bound, _BoundNeed())
             own.count += part.count
             own.is_exact = own.is_exact and part.is_exact
             add_to(own.least, part.least)
@@ -269,7 +456,7 @@ class _Need:
 
     def compare(
         self,
-        part: _Part,
+        part: _BoundNeed,
         has: Mapping[str, int],
         who: str,
         where: str,
@@ -283,11 +470,11 @@ class _Need:
         there = {kind: has[kind] for kind in short}
         needs = f"{who} needs{'' if exact else ' at least'} {amounts(short)} in all"
         return Shortfall(
-            f"{needs}; {where} {_amounts(there)}.", {**facts, "needs": short, "has": there}
+            f"{needs}; {where} {_amounts_there(there)}.", {**facts, "needs": short, "has": there}
         )
 
 
-def _amounts(there: Mapping[str, int]) -> str:
+def _amounts_there(there: Mapping[str, int]) -> str:
     """Return what there is of the types that were just named."""
     if not any(there.values()):
         return "none"

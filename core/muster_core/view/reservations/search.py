@@ -1,36 +1,42 @@
-"""The search for a start: the first instant at which a party can be placed."""
+"""The search for a start: the first instant at which a party can be placed.
+
+A forecast is such a search as if nothing were reserved for others; it changes nothing.
+"""
 
 from __future__ import annotations
 
+from collections.abc import Generator, Iterable, Iterator, Sequence
+from contextlib import contextmanager
 from itertools import groupby
 from operator import attrgetter
-from typing import TYPE_CHECKING, final
+from typing import final
 
+import attrs
+
+from muster_core.gangs import Topology
+from muster_core.owners.asks import Ask
 from muster_core.values.resources import MAX_QUANTITY
-from muster_core.view.gangs.standing import topology_of
-from muster_core.view.reservations.holdings import Holdings, apps_under, quotas_of
-from muster_core.view.reservations.later.first_nodes import FirstNodes
-from muster_core.view.reservations.later.projection import Projection
-from muster_core.view.reservations.later.releases import releases, releases_of
-from muster_core.view.reservations.later.rooms import NOW, Place, Rooms
-from muster_core.view.topology.difference import Difference
-
-if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Sequence
-
-    from muster_core.gangs.topology import Topology
-    from muster_core.owners.messages.asks import Ask
-    from muster_core.view.gangs.member import Member, MemberKey
-    from muster_core.view.reservations.holdings import Quota
-    from muster_core.view.reservations.later.releases import Instant
-    from muster_core.view.reservations.later.rooms import Timeline
-    from muster_core.view.reservations.party import Party, Reservation
-    from muster_core.view.state.view_state import ViewState
-    from muster_core.view.tree.application import ViewApp
+from muster_core.view.gangs import Member, MemberKey, topology_of
+from muster_core.view.placement_diff import PlacementDiff
+from muster_core.view.placements import Placements
+from muster_core.view.reservations.capacity import NOW, CapacityCache, FirstNodes, Place, Timeline
+from muster_core.view.reservations.parties import (
+    Holdings,
+    Party,
+    Quota,
+    Reservation,
+    apps_under,
+    group_of,
+    party_of,
+    quotas_of,
+)
+from muster_core.view.reservations.projection import Instant, Projection, releases, releases_of
+from muster_core.view.state.view_state import ViewState
+from muster_core.view.tree.application import ViewApp
 
 
 @final
-class Search:
+class StartSearch:
     """Looks ahead from the view as it is now.
 
     Args:
@@ -46,13 +52,13 @@ class Search:
         state: ViewState,
         now_us: int,
         others: Sequence[Reservation],
-        rooms: Rooms | None = None,
+        rooms: CapacityCache | None = None,
         holdings: Holdings | None = None,
     ) -> None:
         self._state = state
         self._now_us = now_us
         self._others = others
-        self._rooms = Rooms(state) if rooms is None else rooms
+        self._rooms = CapacityCache(state) if rooms is None else rooms
         self._holdings = Holdings(state) if holdings is None else holdings
         self._holdings.follow(others)
         #: The first known end on which the results depend, in microseconds.
@@ -262,7 +268,7 @@ def lacking(
     apps = {member.app.identity.key: member.app for member in members}
     if not any(has_quotas(state, app) for app in apps.values()):
         return
-    difference = Difference(state)
+    difference = PlacementDiff(state)
     for other in others:
         for member, _ in other.places:
             if member.is_pending():
@@ -306,15 +312,15 @@ def hold_places(
             projection.place(member, node)
 
 
-Found = tuple["Instant", tuple["Place", ...]]
+PartyStart = tuple["Instant", tuple["Place", ...]]
 """A start, and the node of each member of a party, in the order of placing."""
 
-_Asked = tuple["MemberKey", int, int, "Topology | None", tuple[tuple["MemberKey", str], ...]]
+_SearchKey = tuple["MemberKey", int, int, "Topology | None", tuple[tuple["MemberKey", str], ...]]
 """An ask, the changes of nodes and of settings so far, its topology, and what others reserve."""
 
 
 @final
-class Searches:
+class SearchCache:
     """Remembers what searches have found.
 
     Args:
@@ -324,11 +330,11 @@ class Searches:
     def __init__(self, state: ViewState) -> None:
         self._state = state
         #: What was found, and until when that holds, in microseconds.
-        self._known: dict[_Asked, tuple[Found | None, int]] = {}
+        self._known: dict[_SearchKey, tuple[PartyStart | None, int]] = {}
 
     def find(
-        self, search: Search, party: Party, others: Sequence[Reservation], now_us: int
-    ) -> tuple[Found | None, int]:
+        self, search: StartSearch, party: Party, others: Sequence[Reservation], now_us: int
+    ) -> tuple[PartyStart | None, int]:
         """Return what a search finds for a party.
 
         Args:
@@ -351,7 +357,7 @@ class Searches:
                 self._known[asked] = known
         return known
 
-    def _asked(self, party: Party, others: Sequence[Reservation]) -> _Asked | None:
+    def _asked(self, party: Party, others: Sequence[Reservation]) -> _SearchKey | None:
         """Return all on which the result depends but time; None if it depends on more."""
         member, state = party.members[0], self._state
         if party.group or member.app.limits:
@@ -360,3 +366,65 @@ class Searches:
         places = tuple((member.key, node) for one in others for member, node in one.places)
         topology = topology_of_member(state, member)
         return member.key, state.nodes.changes, state.reconfigured, topology, places
+
+
+# BACKFILL-18
+@final
+@attrs.frozen
+class StartForecast:
+    """Looks ahead between two batches; it changes nothing.
+
+    Args:
+        state: The view.
+        placements: Releases members of Strict gangs for a while.
+    """
+
+    _state: ViewState
+    _placements: Placements
+
+    def start(self, app: ViewApp, ask: Ask, now_us: int) -> Instant | None:
+        """Return the start that a reservation of an ask's party alone would have now.
+
+        Args:
+            app: Its application.
+            ask: The pending ask, of any queue.
+            now_us: The present instant, in microseconds.
+
+        Returns:
+            The start; None if there is none, or the ask has no party.
+        """
+        with self._rolled_back(ask):
+            party = party_of(self._state, app, ask)
+            found = None if party is None else StartSearch(self._state, now_us, ()).find(party)
+        return None if found is None else found[0]
+
+    # OUTLOOK-7
+    def fits_now(self, app: ViewApp, ask: Ask) -> bool:
+        """Return whether the party of a pending ask alone fits as things are.
+
+        Args:
+            app: Its application.
+            ask: The pending ask, of any queue.
+        """
+        with self._rolled_back(ask):
+            party = party_of(self._state, app, ask)
+            return party is not None and StartSearch(self._state, 0, ()).fits_now(party)
+
+    # BACKFILL-17
+    @contextmanager
+    def _rolled_back(self, ask: Ask) -> Generator[None]:
+        """Let the Strict group of an ask hold nothing for a while."""
+        state, placements = self._state, self._placements
+        group = group_of(state, ask)
+        holds = group.holds() if group is not None and group.strict else []
+        mark, grown = placements.seen_states.mark(), state.nodes.grown
+        for hold in reversed(holds):
+            placements.release(hold)
+        yield
+        for hold in holds:
+            placements.restore(hold)
+        if holds:
+            placements.list_apps()
+            state.refresh()
+            placements.seen_states.go_back(mark)
+            state.nodes.grown = grown

@@ -2,42 +2,38 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Final, assert_never, final
+from collections.abc import Sequence
+from typing import Final, assert_never, final
 
-from muster_core.owners.messages.asks import Allocation, Ask
-from muster_core.owners.messages.from_applications import (
+from muster_core.owners.app_messages import (
     AppAction,
+    AppLoaded,
     AppReport,
-    Entered,
+    BindsSpoilt,
+    DecisionMade,
+    FailureCount,
     Freed,
-    Grouped,
-    Held,
-    InARow,
-    Loaded,
-    Moved,
+    GroupChanged,
+    MemberMoved,
     Parked,
     Pending,
     Placed,
-    Say,
-    Spoilt,
+    StateEntered,
     Unparked,
+    WaitingLoaded,
     Withdrawn,
 )
-from muster_core.owners.messages.gangs import GangReport
-from muster_core.owners.messages.queues import QueueReport, QueueSummary
-from muster_core.structures.steps import SIZE, all_at_once
-from muster_core.structures.totals import add_to, take_from
+from muster_core.owners.asks import Allocation, Ask
+from muster_core.owners.gang import GangReport
+from muster_core.owners.queue import QueueReport, QueueSummary
+from muster_core.structures.amounts import add_to, take_from
+from muster_core.structures.steps import SIZE, Steps, all_at_once
 from muster_core.values.application_states import AppState
 from muster_core.values.decisions import Reason
+from muster_core.view.state.view_state import ViewState
 from muster_core.view.tree.application import ViewApp
 from muster_core.view.tree.leaf import LeafView
 from muster_core.view.tree.queue import ParentView, ViewQueue
-
-if TYPE_CHECKING:
-    from collections.abc import Sequence
-
-    from muster_core.structures.steps import Steps
-    from muster_core.view.state.view_state import ViewState
 
 # Looking up a member of an enum takes ten times as long.
 _BIND_FAILED: Final = Reason.BIND_FAILED
@@ -187,11 +183,11 @@ class Intake:
     def _act(self, app: ViewApp, leaf: LeafView, action: AppAction, now_us: int) -> None:
         """Apply an action of an application."""
         match action:  # The most frequent ones come first.
-            case Say() | Moved():
+            case DecisionMade() | MemberMoved():
                 self._note_failure(app, action)
             case Freed(allocation):
                 self._free(app, allocation)
-            case Entered(state):
+            case StateEntered(state):
                 self._state.enter(app, leaf, state, now_us)
             case Pending():
                 pass  # handled in steps by _become_pending
@@ -201,16 +197,16 @@ class Intake:
                 self._place(app, allocation)
             case Parked() | Unparked():
                 self._park(app, action, now_us)
-            case Spoilt() | Grouped() | InARow():
+            case BindsSpoilt() | GroupChanged() | FailureCount():
                 self._note(app, leaf, action)
-            case Loaded() | Held():
+            case AppLoaded() | WaitingLoaded():
                 self._load(app, leaf, action)
             case _:
                 assert_never(action)
 
     # CHECKPOINT-5
-    def _load(self, app: ViewApp, leaf: LeafView, action: Loaded | Held) -> None:
-        if isinstance(action, Loaded):
+    def _load(self, app: ViewApp, leaf: LeafView, action: AppLoaded | WaitingLoaded) -> None:
+        if isinstance(action, AppLoaded):
             self._state.enter(app, leaf, action.state, now_us=None)
             return
         allocation = action.allocation
@@ -221,27 +217,29 @@ class Intake:
             self._state.user_limits.take(app, ask.resources.amounts)
         self._state.begin_wait(app, allocation, node)
 
-    def _note(self, app: ViewApp, leaf: LeafView, action: Spoilt | Grouped | InARow) -> None:
+    def _note(
+        self, app: ViewApp, leaf: LeafView, action: BindsSpoilt | GroupChanged | FailureCount
+    ) -> None:
         match action:
-            case Grouped():
+            case GroupChanged():
                 app.group = action.group
                 self._state.moves += 1
                 self._state.user_limits.enter_again(app, leaf)
-            case Spoilt():
+            case BindsSpoilt():
                 self._state.set_failures(app, action.ask, action.times)
-            case InARow(ask, failed):
+            case FailureCount(ask, failed):
                 app.in_a_row.pop(ask, None)
                 if failed is not None:
                     app.in_a_row[ask] = failed
             case _:
                 assert_never(action)
 
-    def _note_failure(self, app: ViewApp, action: Say | Moved) -> None:
+    def _note_failure(self, app: ViewApp, action: DecisionMade | MemberMoved) -> None:
         """Record if the work of a bound ask, freed right before, could not be started.
 
         All other such actions concern only the log or the gang.
         """
-        if isinstance(action, Say) and action.decision.reason is _BIND_FAILED:
+        if isinstance(action, DecisionMade) and action.decision.reason is _BIND_FAILED:
             assert self._freed is not None, "the bind of an ask has failed that was not bound"
             said = action.decision
             app.failed_on[self._freed.name] = self._freed, said.node or "", said.message

@@ -1,24 +1,320 @@
-"""Deadlines: what happens without an event, and when."""
+"""Timers: what happens without an event, and when.
+
+Deadlines are kept in order; those that no longer apply are removed from time to time.
+
+- Back-offs (BACKOFF-3, BACKOFF-6, BACKOFF-10): when an ask whose bind has failed is tried again.
+  While it backs off, its application has it aside: it counts as pending, but nothing that picks
+  asks sees it.
+- ``preemption.delay`` (EVICTION-5 to EVICTION-7): an ask must be pending for the delay of its leaf
+  before it may reclaim or preempt. Since many asks become pending at one instant, a leaf counts its
+  pending asks by that instant, and only those that could ever evict others; each such instant has
+  one deadline for all its asks.
+- The ends of allocations, of application states and of the waits of gangs.
+"""
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, final
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from heapq import heapify, heappop, heappush
+from typing import Final, Generic, TypeVar, final
 
-from muster_core.structures.steps import in_pieces
+from muster_core.owners.asks import Allocation, Ask
+from muster_core.structures.steps import PART, Steps, in_pieces
 from muster_core.values.application_states import TIMERS_US, AppState
+from muster_core.values.configuration import PreemptionPolicy
 from muster_core.values.records import record
 from muster_core.view.facts import StateEndFacts, TimerFacts
-from muster_core.view.state.deadlines import Deadlines
+from muster_core.view.gangs import ViewGang
+from muster_core.view.tree.application import ViewApp
+from muster_core.view.tree.leaf import LeafView
+from muster_core.view.tree.queue import ViewQueue
 
-if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping
+E = TypeVar("E", bound=tuple[object, ...])
 
-    from muster_core.owners.messages.asks import Allocation
-    from muster_core.structures.steps import Steps
-    from muster_core.view.gangs.gang import ViewGang
-    from muster_core.view.state.back_offs import BackOffs
-    from muster_core.view.state.delays import Delays
-    from muster_core.view.tree.application import ViewApp
+_DEADLINES_KEPT: Final = 64
+"""How many deadlines are kept before those that no longer apply are removed."""
+
+
+class Deadlines(Generic[E]):
+    """Deadlines in order, each a tuple that begins with its instant.
+
+    A deadline that no longer applies is removed when it is the first, or when there are twice as
+    many deadlines as the last such removal left. So there are never many more than twice as
+    many as apply, however distant they are.
+
+    Args:
+        stands: Returns whether a deadline still applies; called between two batches.
+    """
+
+    __slots__ = ("_heap", "_limit", "_stands")
+
+    def __init__(self, stands: Callable[[E], bool]) -> None:
+        self._stands = stands
+        self._heap: list[E] = []
+        self._limit = _DEADLINES_KEPT
+
+    def __len__(self) -> int:
+        return len(self._heap)
+
+    def add(self, deadline: E) -> None:
+        """Add a deadline."""
+        heappush(self._heap, deadline)
+
+    def first(self) -> E | None:
+        """Return the first deadline that applies, or None; call it between two batches."""
+        heap = self._heap
+        while heap and not self._stands(heap[0]):
+            heappop(heap)
+        return heap[0] if heap else None
+
+    def tidy(self) -> Steps[None]:
+        """Remove deadlines that no longer apply, if there are many; call it after a batch."""
+        if len(self._heap) > self._limit:
+            yield from self._tidy()
+
+    def _tidy(self) -> Steps[None]:
+        kept: list[E] = []
+        for piece in in_pieces(self._heap):
+            yield
+            kept.extend(filter(self._stands, piece))
+        if len(kept) < len(self._heap):
+            heapify(kept)
+        self._set(kept)
+
+    def all(self) -> Steps[tuple[E, ...]]:
+        """Return all deadlines that apply, for :meth:`load`; call it between two batches."""
+        yield from self._tidy()
+        return tuple(self._heap)
+
+    def load(self, deadlines: Iterable[E]) -> Steps[None]:
+        """Replace all deadlines."""
+        heap: list[E] = []
+        for piece in in_pieces(deadlines):
+            yield
+            for deadline in piece:  # They come in the order of a heap, so that this is quick.
+                heappush(heap, deadline)
+        self._set(heap)
+
+    def _set(self, heap: list[E]) -> None:
+        self._heap = heap
+        self._limit = 2 * len(heap) + _DEADLINES_KEPT
+
+    def pop(self) -> None:
+        """Remove the first deadline."""
+        heappop(self._heap)
+
+
+BackOffEnd = tuple[int, int, str]
+"""The end of a back-off in microseconds, the key of the application, and the name of the ask."""
+
+
+@final
+class BackOffs:
+    """The ends of all back-offs.
+
+    Args:
+        apps: The applications of the view, by key.
+        queues: The queues of the view, by key.
+    """
+
+    def __init__(self, apps: Mapping[int, ViewApp], queues: Mapping[int, ViewQueue]) -> None:
+        self._apps = apps
+        self._queues = queues
+        #: Whether settings have changed, so that other asks may back off now.
+        self.stale = False
+        self._ends = Deadlines[BackOffEnd](self._stands)
+
+    def until_us(self, app: ViewApp, ask: str) -> int:
+        """Return the instant before which an ask is not tried, in microseconds; 0 is any time."""
+        failed = app.in_a_row.get(ask)
+        delay_us = self._queues[app.identity.leaf].config.settings.bind_retry_us
+        return 0 if failed is None or not delay_us else failed.until_us(delay_us)
+
+    def add(self, app: ViewApp, ask: Ask) -> None:
+        """Add the end of the back-off of an ask, which begins to back off."""
+        self._ends.add((self.until_us(app, ask.name), app.identity.key, ask.name))
+
+    def next_us(self) -> int | None:
+        """Return the instant at which the next one ends, in microseconds, or None."""
+        first = self._ends.first()
+        return None if first is None else first[0]
+
+    def over(self, now_us: int) -> Iterator[tuple[ViewApp, Ask]]:
+        """Iterate over the asks whose back-off is over; each must have ended when the next comes.
+
+        Args:
+            now_us: The present instant, in microseconds.
+        """
+        while (end := self._ends.first()) is not None and end[0] <= now_us:
+            _, key, name = end
+            self._ends.pop()
+            app = self._apps[key]
+            yield app, app.backing_off[name]
+
+    def tidy(self) -> Steps[None]:
+        """Remove ends that no longer apply, if there are many; call it after a batch."""
+        return self._ends.tidy()
+
+    # BACKOFF-3, BACKOFF-16
+    def _stands(self, entry: BackOffEnd) -> bool:
+        until_us, key, name = entry
+        app = self._apps.get(key)
+        return app is not None and name in app.backing_off and self.until_us(app, name) == until_us
+
+
+# Looking up a member of an enum takes ten times as long, and this is done for each leaf.
+_DISABLED: Final = PreemptionPolicy.DISABLED
+
+DelayEnd = tuple[int, int, int]
+"""The end of a delay, the key of the leaf, and the instant from which asks count as pending."""
+
+_DELAYS_KEPT: Final = 64
+"""How many ends of delays are kept before those that no longer apply are removed."""
+
+
+@final
+class Delays:
+    """The ends of all delays.
+
+    Args:
+        queues: The queues of the view, by key.
+    """
+
+    def __init__(self, queues: Mapping[int, ViewQueue]) -> None:
+        self._queues = queues
+        #: ``preemption.enabled`` of the partition.
+        self.enabled = True
+        #: Settings have changed, so that all leaves must be counted again.
+        self.stale = False
+        #: The instant of the last batch, in microseconds; delays that are over by then need no
+        #: timer.
+        self.passed_us = 0
+        self._ends: list[DelayEnd] = []
+        #: How many ends there may be before those that no longer apply are removed.
+        self._limit = _DELAYS_KEPT
+        #: The entries of the heap, so that none is in it twice.
+        self._listed: set[DelayEnd] = set()
+        #: Entries to add if they still apply at the end of the batch, when most asks are bound.
+        self._new: dict[DelayEnd, None] = {}
+
+    def __len__(self) -> int:
+        """Return the number of ends that are kept."""
+        return len(self._ends)
+
+    def watch(self, leaf: LeafView) -> Steps[None]:
+        """Count the asks of a leaf that could reclaim or preempt."""
+        leaf.watched = self._watched(leaf)
+        leaf.since.clear()
+        if not (leaf.watched or (leaf.watched is not None and leaf.preempting)):
+            return  # None of its asks could ever evict another one.
+        for app in leaf.apps.values():
+            for asks in in_pieces(app.each_pending(), PART):
+                yield
+                for ask in asks:
+                    if leaf.watches(ask):
+                        self.add(leaf, app.pending_since_us(ask))
+
+    def _watched(self, leaf: LeafView) -> frozenset[str] | None:
+        policy = leaf.config.settings.preemption_policy
+        # EVICTION-3, EVICTION-4
+        if not self.enabled or policy is _DISABLED:
+            return None
+        above = [queue for queue in leaf.upward() if queue.parent is not None]
+        return frozenset(name for queue in above for name in queue.config.guaranteed)
+
+    def refresh(self) -> Steps[None]:
+        """Count all leaves again if settings have changed."""
+        if self.stale:
+            self.stale = False
+            for queue in self._queues.values():
+                yield
+                if isinstance(queue, LeafView):
+                    yield from self.watch(queue)
+
+    # CHECKPOINT-5
+    def load(self, passed_us: int) -> Steps[None]:
+        """Count all leaves after they were loaded.
+
+        Args:
+            passed_us: The instant of the last batch, in microseconds.
+        """
+        self.passed_us, self.stale = passed_us, True
+        self._new.clear()
+        yield from self.refresh()
+
+    def add(self, leaf: LeafView, since_us: int) -> None:
+        """Count one more ask that is pending since an instant, in microseconds."""
+        leaf.since[since_us] = leaf.since.get(since_us, 0) + 1
+        entry = (since_us + leaf.config.settings.preemption_delay_us, leaf.key, since_us)
+        if entry[0] > self.passed_us and entry not in self._listed:
+            self._new[entry] = None
+
+    def remove(self, leaf: LeafView, since_us: int) -> None:
+        """Count one ask less that is pending since an instant, in microseconds."""
+        leaf.since[since_us] -= 1
+        if not leaf.since[since_us]:
+            del leaf.since[since_us]
+
+    # EVICTION-5
+    @staticmethod
+    def is_over(leaf: LeafView, app: ViewApp, ask: Ask, now_us: int) -> bool:
+        """Return whether the delay of a pending ask is over."""
+        return app.pending_since_us(ask) + leaf.config.settings.preemption_delay_us <= now_us
+
+    def pass_to(self, now_us: int) -> None:
+        """Advance the present instant, in microseconds."""
+        self.passed_us = now_us
+        while self._ends and self._ends[0][0] <= now_us:
+            self._drop_first()
+
+    # EVICTION-7
+    def next_us(self) -> int | None:
+        """Return the instant at which the next delay ends, in microseconds, or None."""
+        for entry in self._new:
+            if entry[0] > self.passed_us and self._applies(entry):
+                self._listed.add(entry)
+                heappush(self._ends, entry)
+        self._new.clear()
+        if len(self._ends) > self._limit:  # Most may be for asks that are no longer pending.
+            self._ends = [entry for entry in self._ends if self._applies(entry)]
+            heapify(self._ends)
+            self._listed = set(self._ends)
+            self._limit = 2 * len(self._ends) + _DELAYS_KEPT
+        while self._ends and not self._applies(self._ends[0]):
+            self._drop_first()
+        return self._ends[0][0] if self._ends else None
+
+    def _drop_first(self) -> None:
+        self._listed.remove(heappop(self._ends))
+
+    def _applies(self, entry: DelayEnd) -> bool:
+        end_us, key, since_us = entry
+        leaf = self._queues.get(key)
+        if not isinstance(leaf, LeafView) or since_us not in leaf.since:
+            return False
+        return since_us + leaf.config.settings.preemption_delay_us == end_us
+
+    def check(self) -> None:
+        """Assert the invariants between two batches; for tests."""
+        assert not self.stale
+        assert len(self._ends) == len(self._listed)
+        for leaf in self._queues.values():
+            if not isinstance(leaf, LeafView):
+                continue
+            assert leaf.watched == self._watched(leaf)
+            fresh: dict[int, int] = {}
+            for app in leaf.apps.values():
+                for ask in app.each_pending():
+                    if leaf.watches(ask):
+                        since_us = app.pending_since_us(ask)
+                        fresh[since_us] = fresh.get(since_us, 0) + 1
+            assert leaf.since == fresh
+            # Every delay that is not over has its timer.
+            for since_us in fresh:
+                end_us = since_us + leaf.config.settings.preemption_delay_us
+                entry = (end_us, leaf.key, since_us)
+                known = entry in self._listed or entry in self._new
+                assert end_us <= self.passed_us or known
 
 
 @final

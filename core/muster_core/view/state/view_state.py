@@ -3,38 +3,26 @@
 from __future__ import annotations
 
 from collections import Counter
-from typing import TYPE_CHECKING, Final, final
+from collections.abc import Iterator, Sequence
+from typing import Final, final
 
-from muster_core.gangs.states import GangState, GangTrigger
+from muster_core.gangs import GangState, GangTrigger
 from muster_core.nodes.domains import Domains
+from muster_core.nodes.node import Node
 from muster_core.nodes.node_index import NodeIndex
-from muster_core.structures.shapes import ShapeTable
-from muster_core.structures.steps import freed, in_pieces
+from muster_core.owners.asks import Allocation, Ask
+from muster_core.structures.shapes import Shape, ShapeTable
+from muster_core.structures.steps import Steps, freed, in_pieces
 from muster_core.values.application_states import AppState
-from muster_core.view.gangs.gang import Hold
-from muster_core.view.gangs.gang_index import GangIndex
-from muster_core.view.gangs.gang_shapes import GangShapes
-from muster_core.view.state.back_offs import BackOffs
-from muster_core.view.state.delays import Delays
-from muster_core.view.state.eviction_history import EvictionHistory
-from muster_core.view.state.kept_nodes import KeptNodes
-from muster_core.view.state.learned import Learned
-from muster_core.view.state.scopes import Scopes
-from muster_core.view.state.timers import Timers
-from muster_core.view.state.user_limits import UserLimits
+from muster_core.view.gang_index import GangIndex, GangShapes
+from muster_core.view.gangs import Hold, ViewGang
+from muster_core.view.state.history import DeviceDemand, EvictionHistory, KeptNodes
+from muster_core.view.state.queue_settings import Scopes, UserLimits
+from muster_core.view.state.timers import BackOffs, Delays, Timers
+from muster_core.view.tree.application import ViewApp
+from muster_core.view.tree.constraints import Slot
 from muster_core.view.tree.leaf import LeafView
 from muster_core.view.tree.queue import ParentView, ViewQueue
-from muster_core.view.tree.slots import Slot
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
-
-    from muster_core.nodes.node import Node
-    from muster_core.owners.messages.asks import Allocation, Ask
-    from muster_core.structures.shapes import Shape
-    from muster_core.structures.steps import Steps
-    from muster_core.view.gangs.gang import ViewGang
-    from muster_core.view.tree.application import ViewApp
 
 _FEW: Final = 32
 """Below this number of asks, counting each is quicker than counting what they share."""
@@ -89,7 +77,7 @@ class ViewState:
         self.claimants: dict[int, ViewQueue] = {}
         self.delays = Delays(self.queues)
         #: The asks with devices that came.
-        self.learned = Learned()
+        self.learned = DeviceDemand()
         #: Which asks have evicted others.
         self.eviction_history = EvictionHistory()
         #: When asks are tried again whose binds have failed.

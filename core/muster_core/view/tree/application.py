@@ -1,32 +1,108 @@
-"""An application as a round sees it: its pending asks, by shape and in order."""
+"""An application as a round sees it: its pending asks, by shape and in order.
+
+The applications of a leaf that are in one state are kept in an order, which finds the first of them
+that has an ask of an open shape.
+"""
 
 from __future__ import annotations
 
 from collections import Counter
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from heapq import heapify, heappop, heappush
 from itertools import chain
-from typing import TYPE_CHECKING, final
+from typing import Any, Generic, TypeVar, final
 
 import attrs
 
-from muster_core.owners.messages.asks import Allocation, AppIdentity, Ask, AskOrder
-from muster_core.owners.messages.failed_binds import FailedBinds
-from muster_core.owners.messages.from_applications import Values
-from muster_core.structures.shapes import EVERY_SHAPE, bits_of
-from muster_core.structures.steps import freed
-from muster_core.structures.totals import add_to, sum_of, take_from
+from muster_core.nodes.node import Node
+from muster_core.owners.app_messages import Values
+from muster_core.owners.asks import Allocation, AppIdentity, Ask, AskOrder, FailedBinds
+from muster_core.structures.amounts import add_to, sum_of, take_from
+from muster_core.structures.ranking import Rank, Ranked, Ranking
+from muster_core.structures.shapes import EVERY_SHAPE, MaskCounts, Shape, ShapeTable, bits_of
+from muster_core.structures.steps import Steps, freed
 from muster_core.values.application_states import RUNNING_STATES, AppState
 from muster_core.values.priority import PriorityTally
-from muster_core.view.tree.app_order import Listed
-from muster_core.view.tree.slots import EACH, FIRST, Slot
-from muster_core.view.tree.user_limit import ViewLimit
+from muster_core.view.tree.constraints import EACH, FIRST, Slot, ViewLimit
 
-if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 
-    from muster_core.nodes.node import Node
-    from muster_core.structures.shapes import Shape, ShapeTable
-    from muster_core.structures.steps import Steps
+@attrs.define(eq=False)
+class Listed(Ranked):
+    """What an order needs of an application.
+
+    Its rank has the shapes of the pending asks that were not tried in this round.
+
+    Attributes:
+        order: The order that lists it, or None.
+        listed: The mask with which that order counts it.
+    """
+
+    order: AppOrder[Any] | None = attrs.field(default=None, init=False, repr=False)
+    listed: int = attrs.field(default=0, init=False)
+
+
+A = TypeVar("A", bound=Listed)
+
+
+@final
+class AppOrder(Generic[A]):
+    """All and only the applications of a leaf, or of one state in it, that have pending asks."""
+
+    __slots__ = ("counts", "ranking")
+
+    def __init__(self) -> None:
+        #: How many applications offer each shape.
+        self.counts = MaskCounts()
+        #: The applications, with the shapes that they offer.
+        self.ranking: Ranking[A] = Ranking()
+
+    @property
+    def mask(self) -> int:
+        """The shapes that some application of the order offers."""
+        return self.counts.mask
+
+    def add(self, app: A, rank: Rank) -> None:
+        """List an application that no order lists."""
+        app.order, app.listed = self, 0
+        self.ranking.add(app, rank)
+        self.update(app)
+
+    def remove(self, app: A) -> None:
+        """Remove an application from this order."""
+        self.ranking.remove(app)
+        self.counts.replace(app.listed, 0)
+        app.order, app.listed = None, 0
+
+    def move(self, app: A, rank: Rank) -> None:
+        """Change the position of an application in this order."""
+        self.ranking.move(app, rank)
+        if app.mask != app.listed:
+            self.counts.replace(app.listed, app.mask)
+            app.listed = app.mask
+
+    def update(self, app: A) -> None:
+        """Update the shapes with which an application is listed."""
+        if app.mask != app.listed:
+            self.counts.replace(app.listed, app.mask)
+            app.listed = app.mask
+            self.ranking.widen(app)
+
+    def best(self, mask: int) -> A | None:
+        """Return the first application that offers a shape in ``mask``."""
+        return self.ranking.first(mask) if mask & self.mask else None
+
+    def __iter__(self) -> Iterator[A]:
+        """Iterate over the applications, best first."""
+        return iter(self.ranking)
+
+    def check(self, apps: list[A]) -> None:
+        """Assert the invariants, given the applications that should be listed; for tests."""
+        assert all(app.order is self and app.listed == app.mask for app in apps)
+        self.counts.check(app.mask for app in apps)
+        # All are ranked, in order.
+        self.ranking.check()
+        assert {id(app) for app in self} == {id(app) for app in apps}
+
 
 Entry = tuple[AskOrder, Ask, int]
 """An offered gang member: its position among the asks of the application, the ask, and its bit."""

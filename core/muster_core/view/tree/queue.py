@@ -1,39 +1,147 @@
-"""Queues as a round sees them: their order, their headroom, and what they could place.
+"""Queues as a round sees them: their sort keys, their headroom, and what they could place.
 
-Every queue has a mask of the shapes that it could place now within its own quota and the
-quotas below it (``open``). A parent is entered only for a shape in the mask of one of its
-children, so that no search ever fails, and nothing is placed that the plain algorithm would
-not place: free room only shrinks within a round, so an ask that fits in its turn would
-have fitted before, and an ask that does not fit will not fit later in the round.
+Every queue has a mask of the shapes that it could place now within its own quota and the quotas
+below it (``open``). A parent is entered only for a shape in the mask of one of its children, so
+that no search ever fails, and nothing is placed that the plain algorithm would not place: free room
+only shrinks within a round, so an ask that fits in its turn would have fitted before, and an ask
+that does not fit will not fit later in the round.
 
 Some asks must be tried in their turn, whether they fit or not (see
-:mod:`muster_core.view.tree.slots`). A leaf with such asks must be visited if a pending ask of
+:mod:`muster_core.view.tree.constraints`). A leaf with such asks must be visited if a pending ask of
 the leaf fits the headroom; a second mask (``visiting``) has the shapes of its pending asks.
+
+The keys sort queues, applications and asks (ORDER-5, ORDER-6, ORDER-11 to ORDER-18). A key is a
+tuple; decisions compare whole keys. Each kind of key has a list of its parts, so that an
+explanation can name the first part in which two keys differ.
 """
 
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from bisect import bisect_left, insort
-from collections.abc import Mapping
-from typing import TYPE_CHECKING, Final, final
+from collections.abc import Container, Mapping, Sequence
+from typing import Final, NamedTuple, final
 
 import attrs
 from typing_extensions import override
 
-from muster_core.owners.messages.asks import Ask
-from muster_core.owners.messages.from_applications import Values
+from muster_core.owners.app_messages import Values
+from muster_core.owners.asks import Ask
+from muster_core.structures.amounts import (
+    Divisors,
+    Row,
+    Types,
+    largest_share,
+    queue_divisors,
+    total_divisors,
+    usage_key,
+)
+from muster_core.structures.ranking import Rank
 from muster_core.structures.shapes import EVERY_SHAPE, VISIT_BIT, MaskCounts, ShapeTable
-from muster_core.structures.shares import largest_share, queue_divisors, total_divisors
-from muster_core.values.configuration.partition import QueueConfig
+from muster_core.values.configuration import QueueConfig, Settings, SortPolicy
 from muster_core.values.priority import PriorityTally, current_priority, highest
-from muster_core.view.tree.sort_keys import QueueKey, queue_key
+from muster_core.view.tree.application import ViewApp
 
-if TYPE_CHECKING:
-    from collections.abc import Container, Sequence
+KeyValue = float | str | tuple[float, ...]
 
-    from muster_core.structures.rows import Row, Types
-    from muster_core.structures.shares import Divisors
+QueueKey = tuple[float | str, ...]
+"""The position of a queue among its siblings, best first."""
+
+
+@final
+class KeyPart(NamedTuple):
+    """A part of a key.
+
+    Attributes:
+        name: Its name in an explanation.
+        highest_first: Whether the highest comes first: the key has it with the sign turned.
+    """
+
+    name: str
+    highest_first: bool = False
+
+    def value(self, found: KeyValue) -> KeyValue:
+        """Return the value of this part in a key, with its own sign."""
+        return -found if self.highest_first and isinstance(found, (int, float)) else found
+
+
+_PRIORITIES: Final = (
+    KeyPart("queue.priority", highest_first=True),
+    KeyPart("currentPriority", highest_first=True),
+)
+_SHARES: Final = (KeyPart("share"), KeyPart("pending", highest_first=True), KeyPart("path"))
+
+
+# ORDER-5, ORDER-6, ORDER-7
+def queue_key(
+    siblings: Settings, own: QueueConfig, counted: int | None, share: float, pending: float
+) -> QueueKey:
+    """Return the sort key of a queue among its siblings that have pending asks.
+
+    Args:
+        siblings: The settings of its parent, which say how children are sorted.
+        own: The configuration of the queue.
+        counted: Its priority as the parent sees it.
+        share: Its fair share.
+        pending: The dominant share of its pending asks.
+    """
+    if not siblings.sort_by_priority:
+        return (share, -pending, own.path)
+    assert counted is not None, "a queue with something pending has a priority"
+    return (-own.settings.queue_priority, -counted, share, -pending, own.path)
+
+
+def queue_parts(siblings: Settings) -> tuple[KeyPart, ...]:
+    """Return the parts of :func:`queue_key`."""
+    return (*_PRIORITIES, *_SHARES) if siblings.sort_by_priority else _SHARES
+
+
+_FAIR: Final = SortPolicy.FAIR
+"""Looking up a member of an enum takes ten times as long, and this is done for each ask."""
+
+_PRIORITY: Final = KeyPart("priority", highest_first=True)
+_USAGE: Final = KeyPart("usage")
+_CREATION: Final = KeyPart("creation")
+
+
+# ORDER-11, ORDER-12, ORDER-13
+def app_key(
+    leaf: QueueConfig,
+    app: ViewApp,
+    total: Mapping[str, int],
+    allocated: Mapping[str, int] | None = None,
+    priority: int | None = None,
+) -> Rank:
+    """Return the sort key of an application with pending asks among those of its leaf.
+
+    Args:
+        leaf: The configuration of the leaf.
+        app: The application.
+        total: The capacity of all nodes.
+        allocated: What its asks that hold nodes would use; None for what they use.
+        priority: The highest priority that its pending asks would have; None for that they have.
+    """
+    settings, creation = leaf.settings, app.identity.key
+    rank: Rank = (creation,)
+    if settings.sort_policy is _FAIR:
+        uses = app.allocated if allocated is None else allocated
+        rank = (usage_key(uses, leaf.guaranteed, total), creation)
+    if settings.sort_by_priority:
+        priority = app.counted if priority is None else priority
+        assert priority is not None, "an application with pending asks has a priority"
+        rank = (-priority, *rank)
+    return rank
+
+
+def app_parts(settings: Settings) -> tuple[KeyPart, ...]:
+    """Return the parts of :func:`app_key`."""
+    fair = settings.sort_policy is _FAIR
+    parts = (_USAGE, _CREATION) if fair else (_CREATION,)
+    return (_PRIORITY, *parts) if settings.sort_by_priority else parts
+
+
+ASK_PARTS: Final = (_PRIORITY, _CREATION, KeyPart("gang"), KeyPart("submission"), KeyPart("number"))
+"""The parts of an :data:`~muster_core.owners.asks.AskOrder`."""
 
 
 _ONLY: Final[QueueKey] = ("the only child",)

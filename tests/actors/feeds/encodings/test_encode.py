@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 
 from muster.feeds import Encoding, Plain, Raw
-from muster.feeds._encodings.encode import to_json_line, to_msgpack, to_yaml_item
+from muster.feeds._encodings import to_json_line, to_msgpack, to_yaml_item
 from tests.actors.feeds.helpers import raws
 from tests.actors.feeds.strategies import VALUES
 

@@ -1,17 +1,22 @@
 from __future__ import annotations
 
+from hypothesis import given
+from hypothesis import strategies as st
+from itertools import chain
+from itertools import repeat
+from muster.feeds import Encoding
+from muster.feeds import FeedError
+from muster.feeds import RawEvent
+from muster.feeds import _json
+from muster.feeds import convert
+from muster.feeds import read_raw
+from tests.actors.feeds.helpers import Pieces
+from tests.actors.feeds.helpers import raws
+from tests.actors.feeds.strategies import VALUES
 import io
 import json
-import tracemalloc
-from itertools import chain, repeat
-
 import pytest
-from hypothesis import given, strategies as st
-
-from muster.feeds import Encoding, FeedError, RawEvent, convert, read_raw
-from muster.feeds._encodings import json_text
-from tests.actors.feeds.helpers import Pieces, raws
-from tests.actors.feeds.strategies import VALUES
+import tracemalloc
 
 
 def read(text: str | bytes) -> list[RawEvent]:
@@ -90,7 +95,7 @@ def test_a_mistake_ends_the_feed_before_the_rest_is_read() -> None:
 
 
 def test_an_event_that_never_ends_does_not_fill_the_memory(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(json_text, "MAX_CHARACTERS", 200_000)
+    monkeypatch.setattr(_json, "MAX_CHARACTERS", 200_000)
     pieces = Pieces(chain([b'[{"op": "'], repeat(b"a" * 65_536)))
     with pytest.raises(FeedError, match="an event is longer than 200000 characters"):
         list(read_raw(pieces, encoding=Encoding.JSON))

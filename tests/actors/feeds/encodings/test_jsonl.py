@@ -4,8 +4,7 @@ import itertools
 
 import pytest
 
-from muster.feeds import Encoding, Plain, RawEvent, read_raw
-from muster.feeds._encodings import jsonl as jsonl_encoding
+from muster.feeds import Encoding, Plain, RawEvent, _json as jsonl_encoding, read_raw
 from tests.actors.feeds.helpers import Pieces, raws
 
 

@@ -8,10 +8,9 @@ from io import RawIOBase
 import pytest
 from typing_extensions import Buffer, override
 
-from muster.feeds import Encoding, FeedError, read_raw
-from muster.feeds._encodings import yaml_tokens
-from muster.feeds._encodings.jsonl import MAX_LINE_BYTES
-from muster.feeds._encodings.yaml_tokens import MAX_VALUE_CHARACTERS
+from muster.feeds import Encoding, FeedError, _yaml, read_raw
+from muster.feeds._json import MAX_LINE_BYTES
+from muster.feeds._yaml import MAX_VALUE_CHARACTERS
 
 SIZE_BYTES = 300_000_000
 
@@ -71,7 +70,7 @@ def test_a_long_line_of_json_is_refused() -> None:
 
 
 def test_a_list_of_events_may_stand_on_one_line(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(yaml_tokens, "MAX_VALUE_CHARACTERS", 70_000)
+    monkeypatch.setattr(_yaml, "MAX_VALUE_CHARACTERS", 70_000)
     file = Endless(b"[", b'{"op":"settle"}, ')
     for event in read_raw(file, encoding=Encoding.YAML):
         assert event.value == {"op": "settle"}

@@ -5,8 +5,7 @@ import itertools
 import msgpack
 import pytest
 
-from muster.feeds import Encoding, FeedError, RawEvent, read_raw
-from muster.feeds._encodings import msgpack as msgpack_encoding
+from muster.feeds import Encoding, FeedError, RawEvent, _encodings as msgpack_encoding, read_raw
 from tests.actors.feeds.helpers import Pieces, raws
 
 SETTLE = msgpack.packb({"op": "settle"})

@@ -7,7 +7,7 @@ import msgpack
 import pytest
 
 from muster.feeds import Encoding, RawEvent, read_raw
-from muster.feeds._encodings.read import detect, encoding_of
+from muster.feeds._encodings import detect, encoding_of
 
 YAML, JSON, JSONL, MSGPACK = (
     Encoding.YAML,

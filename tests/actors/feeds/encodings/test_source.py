@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from muster.feeds import FeedError, read_raw
-from muster.feeds._encodings.source import CHUNK_BYTES, Input
+from muster.feeds._files import CHUNK_BYTES, Input
 
 SETTLE = b'{"op": "settle"}\n'
 # Of no particular time, so that the tests have the same names each time.

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from muster.feeds import FeedError
-from muster.feeds._encodings.target import Output
+from muster.feeds._files import Output
 
 
 def test_a_file(tmp_path: Path) -> None:

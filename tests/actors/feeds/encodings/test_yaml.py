@@ -5,7 +5,7 @@ import itertools
 import pytest
 
 from muster.feeds import Encoding, FeedError, Plain, RawEvent, read_raw
-from muster.feeds._encodings.raw import MAX_DEPTH
+from muster.feeds._raw import MAX_DEPTH
 from tests.actors.feeds.helpers import Pieces, raws
 
 

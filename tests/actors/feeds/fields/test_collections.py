@@ -4,9 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from muster.feeds._encodings.raw import Plain, Raw
-from muster.feeds._fields.collections import ASKED_RESOURCES, SOME_RESOURCES, WRITTEN_RESOURCES
-from muster.feeds._fields.kinds import FieldError, Kind
+from muster.feeds._kinds import ASKED_RESOURCES, SOME_RESOURCES, WRITTEN_RESOURCES, FieldError, Kind
+from muster.feeds._raw import Plain, Raw
 from muster_core.resources import Resources
 
 WHOLE = (

@@ -2,10 +2,10 @@ from __future__ import annotations
 
 import pytest
 
-from muster.feeds._encodings.raw import Plain, Raw
-from muster.feeds._fields.devices import NEEDS, NUMBERS, STOCKS
-from muster.feeds._fields.kinds import FieldError
-from muster.feeds._written.devices import needs, stocks
+from muster.feeds._fields import NEEDS, NUMBERS, STOCKS
+from muster.feeds._kinds import FieldError
+from muster.feeds._raw import Plain, Raw
+from muster.feeds._serialization import needs, stocks
 from muster_core.values.devices import DeviceNeed, DeviceStock
 
 

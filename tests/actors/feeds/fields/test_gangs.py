@@ -6,11 +6,10 @@ import pytest
 from hypothesis import given, strategies as st
 
 from muster.feeds import Content, Encoding, Plain, Raw, Refused
-from muster.feeds._fields.gangs import GROUPS, WRITTEN_WAIT, full_name
-from muster.feeds._fields.kinds import FieldError
+from muster.feeds._fields import GROUPS, WRITTEN_WAIT, full_name
+from muster.feeds._kinds import FieldError
 from muster_core.events import AddGang, RemoveGang
-from muster_core.gangs.definition import GangFields, GangMode
-from muster_core.gangs.topology import Topology, TopologyRule
+from muster_core.gangs import GangFields, GangMode, Topology, TopologyRule
 from tests.actors.feeds.helpers import content, items, refusal
 
 NAMES = st.from_regex(r"\A([a-z][a-z0-9-]{0,3}[a-z0-9]/)?[a-z0-9]{1,4}(\.[a-z0-9]{1,3})?\Z")

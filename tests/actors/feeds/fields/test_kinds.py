@@ -7,12 +7,23 @@ import pytest
 from hypothesis import given, strategies as st
 
 from muster.feeds import AT, OPS, Plain, Raw
-from muster.feeds._fields.instants import INSTANT
-from muster.feeds._fields.kinds import FieldError, Kind, as_written, told
-from muster.feeds._fields.numbers import BOOLEAN, COUNT, DURATION, INT32, SHARE
-from muster.feeds._fields.texts import ASK, TEXT, WORD
-from muster.feeds._objects.gang_marks import MEMBER_MARKS, OBJECT_MARKS
-from muster.feeds._objects.manifests import APPLIED, DELETED
+from muster.feeds._annotations import MEMBER_ANNOTATIONS, OBJECT_ANNOTATIONS
+from muster.feeds._kinds import (
+    ASK,
+    BOOLEAN,
+    COUNT,
+    DURATION,
+    INSTANT,
+    INT32,
+    SHARE,
+    TEXT,
+    WORD,
+    FieldError,
+    Kind,
+    as_written,
+    display_value,
+)
+from muster.feeds._manifests import APPLIED, DELETED
 from tests.actors.feeds.strategies import LEAVES, MANIFEST, MARKS, VALUES
 
 KINDS: list[Kind[object]] = [
@@ -56,7 +67,7 @@ def test_the_normal_form_of_a_manifest_means_the_same(kind: Kind[Any], value: Ra
     assert kind.normal(normal) == normal
 
 
-@given(st.sampled_from([MEMBER_MARKS, OBJECT_MARKS]), MARKS)
+@given(st.sampled_from([MEMBER_ANNOTATIONS, OBJECT_ANNOTATIONS]), MARKS)
 def test_the_normal_form_of_annotations_means_the_same(kind: Kind[Any], value: Raw) -> None:
     assert outcome(kind, kind.normal(value)) == outcome(kind, value)
 
@@ -152,7 +163,7 @@ def test_what_is_no_share(value: Raw) -> None:
     ids=typed,
 )
 def test_how_values_are_told(value: object, message: str) -> None:
-    assert told(value) == message
+    assert display_value(value) == message
 
 
 @pytest.mark.parametrize(

@@ -3,8 +3,8 @@ from __future__ import annotations
 import pytest
 
 from muster.feeds import Raw
-from muster.feeds._fields.kinds import FieldError, Kind
-from muster.feeds._fields.priority_classes import CLASS_NAME, CLASS_PREEMPTS, CLASS_VALUE
+from muster.feeds._fields import CLASS_NAME, CLASS_PREEMPTS, CLASS_VALUE
+from muster.feeds._kinds import FieldError, Kind
 
 
 @pytest.mark.parametrize(

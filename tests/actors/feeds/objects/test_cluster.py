@@ -3,9 +3,8 @@ from __future__ import annotations
 import pytest
 
 from muster.feeds import Plain, Raw
-from muster.feeds._fields.kinds import FieldError, Kind
-from muster.feeds._fields.texts import NAME
-from muster.feeds._objects.cluster import (
+from muster.feeds._kinds import NAME, FieldError, Kind
+from muster.feeds._schema import (
     AMOUNTS,
     GROUP_NAME,
     LIMITS,

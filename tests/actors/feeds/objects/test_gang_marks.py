@@ -3,10 +3,15 @@ from __future__ import annotations
 import pytest
 
 from muster.feeds import Encoding, Refused
-from muster.feeds._fields.kinds import FieldError
-from muster.feeds._objects.gang_marks import MEMBER_MARKS, OBJECT_MARKS, Marks, spoken
+from muster.feeds._annotations import (
+    MEMBER_ANNOTATIONS,
+    OBJECT_ANNOTATIONS,
+    ParsedAnnotations,
+    gang_settings,
+)
+from muster.feeds._kinds import FieldError
 from muster_core.events import AddAsk
-from muster_core.gangs.definition import NOTHING_SAID, GangFields, GangMode
+from muster_core.gangs import NO_FIELDS, GangFields, GangMode
 from tests.actors.feeds.helpers import content, items, refusal
 
 ASK = "op: add_ask, app: a, ask: x, resources: {vcore: 1}"
@@ -28,13 +33,13 @@ def event(annotations: str, more: str = "") -> str:
 @pytest.mark.parametrize(
     ("annotations", "gang", "says"),
     [
-        ("K/name: g", "default/g", NOTHING_SAID),
-        ("K/name: x/g", "x/g", NOTHING_SAID),
-        (f"{COMMUNITY}: g", "default/g", NOTHING_SAID),
-        ("C/name: g", "default/g", NOTHING_SAID),
-        ("scheduling.x-k8s.io/pod-group: g", "default/g", NOTHING_SAID),
-        ("scheduling.k8s.io/group-name: g", "default/g", NOTHING_SAID),
-        ("K/name: g, C/name: default/g", "default/g", NOTHING_SAID),
+        ("K/name: g", "default/g", NO_FIELDS),
+        ("K/name: x/g", "x/g", NO_FIELDS),
+        (f"{COMMUNITY}: g", "default/g", NO_FIELDS),
+        ("C/name: g", "default/g", NO_FIELDS),
+        ("scheduling.x-k8s.io/pod-group: g", "default/g", NO_FIELDS),
+        ("scheduling.k8s.io/group-name: g", "default/g", NO_FIELDS),
+        ("K/name: g, C/name: default/g", "default/g", NO_FIELDS),
         ("K/name: g, K/min-available: 3", "default/g", GangFields(3)),
         ("K/name: g, K/min-available: '3'", "default/g", GangFields(3)),
         ("C/name: g, C/min-available: +03", "default/g", GangFields(3)),
@@ -58,9 +63,9 @@ def event(annotations: str, more: str = "") -> str:
             "default/g",
             GangFields(groups=("default/a", "default/b")),
         ),
-        ("K/name: g, K/match-policy: once-satisfied, b: true", "default/g", NOTHING_SAID),
-        ("b: true, c: 3, K/anything: x", None, NOTHING_SAID),
-        ("", None, NOTHING_SAID),
+        ("K/name: g, K/match-policy: once-satisfied, b: true", "default/g", NO_FIELDS),
+        ("b: true, c: 3, K/anything: x", None, NO_FIELDS),
+        ("", None, NO_FIELDS),
     ],
 )
 def test_what_annotations_say(annotations: str, gang: str | None, says: GangFields) -> None:
@@ -169,17 +174,20 @@ def test_annotations_may_bring_numbers() -> None:
 def test_of_a_pod_group_fewer_keys_count() -> None:
     written = {f"{KOORDINATOR}/mode": "strict", f"{KOORDINATOR}/name": "g", "b": "c"}
 
-    assert [saying.says for saying in OBJECT_MARKS.parse({**written}).sayings] == ["mode"]
-    assert [saying.says for saying in MEMBER_MARKS.parse({**written}).sayings] == ["mode", "gang"]
+    assert [saying.says for saying in OBJECT_ANNOTATIONS.parse({**written}).sayings] == ["mode"]
+    assert [saying.says for saying in MEMBER_ANNOTATIONS.parse({**written}).sayings] == [
+        "mode",
+        "gang",
+    ]
 
 
 def test_labels_and_annotations_have_to_agree() -> None:
-    def marked(mode: str) -> Marks:
-        return MEMBER_MARKS.parse({f"{KOORDINATOR}/mode": mode})
+    def marked(mode: str) -> ParsedAnnotations:
+        return MEMBER_ANNOTATIONS.parse({f"{KOORDINATOR}/mode": mode})
 
-    agreed = spoken({"labels": marked("Strict"), "annotations": marked("strict")})
+    agreed = gang_settings({"labels": marked("Strict"), "annotations": marked("strict")})
     assert agreed.values == {"mode": GangMode.STRICT}
     with pytest.raises(
         FieldError, match=r"^annotations\.gang.*'NonStrict' differs from 'Strict' of "
     ):
-        spoken({"labels": marked("Strict"), "annotations": marked("NonStrict")})
+        gang_settings({"labels": marked("Strict"), "annotations": marked("NonStrict")})

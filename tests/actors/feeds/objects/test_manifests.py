@@ -16,7 +16,7 @@ from muster_core.events import (
     ObjectKind,
     ObjectName,
 )
-from muster_core.gangs.definition import GangFields
+from muster_core.gangs import GangFields
 from tests.actors.feeds.helpers import content, items, refusal
 
 NODE = "{kind: Node, metadata: {name: n}}"

@@ -5,8 +5,8 @@ from typing import Any
 import pytest
 
 from muster.feeds import Raw
-from muster.feeds._fields.kinds import FieldError
-from muster.feeds._objects.objects import FORMS
+from muster.feeds._kinds import FieldError
+from muster.feeds._manifests import FORMS
 from muster_core.config.model import Limits
 from muster_core.events import (
     AddGang,
@@ -17,7 +17,7 @@ from muster_core.events import (
     ObjectName,
     QueueObject,
 )
-from muster_core.gangs.definition import GangFields, GangMode
+from muster_core.gangs import GangFields, GangMode
 from muster_core.resources import Resources
 
 KOORDINATOR = "gang.scheduling.koordinator.sh"

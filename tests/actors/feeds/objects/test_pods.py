@@ -5,10 +5,10 @@ from typing import Any
 import attrs
 import pytest
 
-from muster.feeds._fields.kinds import FieldError
-from muster.feeds._objects.pods import POD, POD_NAME, name_of_pod, pod
+from muster.feeds._kinds import FieldError
+from muster.feeds._manifests import POD, POD_NAME, name_of_pod, pod
 from muster_core.events import AddAsk, ObjectKind, ObjectName, PodObject
-from muster_core.gangs.definition import GangFields, GangMode
+from muster_core.gangs import GangFields, GangMode
 from muster_core.resources import Resources
 
 KOORDINATOR = "gang.scheduling.koordinator.sh"

@@ -3,15 +3,13 @@ from __future__ import annotations
 import pytest
 
 from muster.feeds import Plain, Raw
-from muster.feeds._fields.kinds import FieldError
-from muster.feeds._fields.numbers import INT32
-from muster.feeds._fields.texts import NAME
-from muster.feeds._objects.shapes import Shape, as_kubernetes, part
+from muster.feeds._kinds import INT32, NAME, FieldError
+from muster.feeds._schema import ObjectSchema, as_kubernetes, schema_field
 
-SHAPE = Shape({
-    "name": part("called", NAME, required=True),
-    "spec": Shape({"count": part("count", INT32), "of": part("of", NAME, required=True)}),
-    "status": Shape({"count": part("found", INT32)}),
+SHAPE = ObjectSchema({
+    "name": schema_field("called", NAME, required=True),
+    "spec": ObjectSchema({"count": schema_field("count", INT32), "of": schema_field("of", NAME, required=True)}),
+    "status": ObjectSchema({"count": schema_field("found", INT32)}),
 })  # fmt: skip
 
 

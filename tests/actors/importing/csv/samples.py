@@ -7,8 +7,8 @@ import tempfile
 from typing import Final
 
 from muster.importing import Workload, default_queues
-from muster.importing.tables import Choice, read_mapping, read_table
-from muster.importing.workload.nodes import parse_nodes
+from muster.importing.nodes import parse_nodes
+from muster.importing.tables import ImportOptions, read_mapping, read_table
 from tests.actors.importing.mutated import Kind
 
 _DATED: Final = b"""\
@@ -66,7 +66,7 @@ def _read(sample: str, dump: bytes, workload: Workload) -> None:
         default_queues((mapped.queue,), mapped.names),
         opener=lambda _: io.BytesIO(dump),
         mapped=mapped,
-        choice=Choice(),
+        choice=ImportOptions(),
     )
 
 

@@ -7,7 +7,7 @@ from collections.abc import Iterable, Mapping
 
 from hypothesis import given, strategies as st
 
-from muster.importing.tables.dividing import divide_evenly, divide_within
+from muster.importing.tables.rows import divide_evenly, divide_within
 
 AMOUNTS = st.dictionaries(st.sampled_from("abc"), st.integers(1, 40), min_size=1)
 

@@ -10,7 +10,7 @@ from typing import Any, final
 import attrs
 
 from muster.feeds import parse_date
-from muster.importing import Account, Cause, Workload, default_queues, read_queues
+from muster.importing import Cause, ImportAccount, Workload, default_queues, read_queues
 from muster.importing.kubernetes import FIELDS, QUEUES, read_kubernetes
 from tests.actors.importing.kubernetes.samples import Object, as_json
 
@@ -29,7 +29,7 @@ class Fed:
     """
 
     events: list[Event]
-    account: Account
+    account: ImportAccount
     settings: dict[str, Any]
 
     def of(self, op: str) -> list[Event]:

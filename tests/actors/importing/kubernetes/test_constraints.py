@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from muster.importing.kubernetes.constraints import Toleration, tolerates
+from muster.importing.kubernetes.nodes import Toleration, tolerates
 from tests.actors.importing.kubernetes.feeds import fed
 from tests.actors.importing.kubernetes.samples import Object, node, pod
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from muster.config_files import parse_configuration
-from muster.importing.workload.workload import configuration_of
+from muster.importing.workload import configuration_of
 from tests.actors.importing.kubernetes.feeds import Fed, fed
 from tests.actors.importing.kubernetes.samples import Object, node, other, pod
 

@@ -9,8 +9,15 @@ from pathlib import Path
 from typing import Final
 
 from muster.importing import Workload, default_queues
-from muster.importing.slurm import FIELDS, QUEUES, Source, Sources, nodes_of_slurm, read_slurm
-from muster.importing.workload.nodes import parse_nodes
+from muster.importing.nodes import parse_nodes
+from muster.importing.slurm import (
+    FIELDS,
+    QUEUES,
+    ClusterFiles,
+    PrioritySource,
+    nodes_of_slurm,
+    read_slurm,
+)
 from tests.actors.importing.mutated import Kind
 from tests.actors.importing.slurm.dumps import CONF, DUMPED, NEW_JSON, NODES, QOS, SACCT, TREE
 
@@ -34,8 +41,8 @@ def _read(sample: str, dump: bytes, workload: Workload) -> None:
         workload.nodes = (
             nodes_of_slurm(file.name) if is_nodes else parse_nodes("2x vcore=8,memory=16Gi")
         )
-        sources = Sources(
-            priority=Source.JOB if sample == "lines" else None,
+        sources = ClusterFiles(
+            priority=PrioritySource.JOB if sample == "lines" else None,
             accounts=file.name if sample in ("tree", "dump") else None,
             qos=file.name if sample == "qos" else None,
         )

@@ -6,7 +6,7 @@ from zoneinfo import ZoneInfo
 
 import pytest
 
-from muster.importing.slurm.values import Times, count_of, duration_s, memory_of, tres_of
+from muster.importing.slurm.values import TimeReader, count_of, duration_s, memory_of, tres_of
 
 _TEN_US = 1769853600 * 1_000_000
 """2026-01-31T10:00:00Z."""
@@ -26,7 +26,7 @@ _TEN_US = 1769853600 * 1_000_000
     ],
 )
 def test_times_in_all_their_forms(text: str) -> None:
-    assert Times().of(text) == _TEN_US
+    assert TimeReader().of(text) == _TEN_US
 
 
 @pytest.mark.parametrize(
@@ -34,11 +34,11 @@ def test_times_in_all_their_forms(text: str) -> None:
              "10:00:00", "-5", "9" * 30, "2026-01-31T10:0é:00", "1950-01-01T00:00:00"]
 )  # fmt: skip
 def test_what_is_no_time(text: str) -> None:
-    assert Times().of(text) is None
+    assert TimeReader().of(text) is None
 
 
 def test_times_that_were_read_before_are_read_alike() -> None:
-    times = Times()
+    times = TimeReader()
     for minute in range(10):
         assert times.of(f"2026-01-31T10:0{minute}:07") == _TEN_US + (minute * 60 + 7) * 1_000_000
     assert times.of("2026-01-31T10:0x:07") is None
@@ -46,13 +46,13 @@ def test_times_that_were_read_before_are_read_alike() -> None:
 
 
 def test_times_without_an_offset_are_in_the_zone_that_is_given() -> None:
-    times = Times(ZoneInfo("Europe/Berlin"))
+    times = TimeReader(ZoneInfo("Europe/Berlin"))
     assert times.of("2026-01-31T11:00:00") == _TEN_US
     assert times.of("2026-01-31T10:00:00Z") == _TEN_US
     # In summer it is two hours.
-    assert times.of("2026-07-01T12:00:00") == Times().of("2026-07-01T10:00:00")
+    assert times.of("2026-07-01T12:00:00") == TimeReader().of("2026-07-01T10:00:00")
     # Of an hour that is there twice the first one is meant.
-    assert times.of("2026-10-25T02:30:00") == Times().of("2026-10-25T00:30:00")
+    assert times.of("2026-10-25T02:30:00") == TimeReader().of("2026-10-25T00:30:00")
 
 
 @pytest.mark.parametrize(

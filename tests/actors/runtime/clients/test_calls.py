@@ -7,7 +7,7 @@ import trio
 from trio.testing import wait_all_tasks_blocked
 
 import muster
-from muster._runtime.clients.calls import Answer, SettleNow, TimeIsUp, refuse
+from muster._runtime.calls import Answer, SettleNow, TimerDue, refuse
 from tests.actors.service import Later
 
 
@@ -143,7 +143,7 @@ async def test_an_answer_to_who_has_withdrawn_is_lost(answer: Answer[int]) -> No
 
 async def test_refusing() -> None:
     call = SettleNow()
-    refuse(TimeIsUp(), None)
+    refuse(TimerDue(), None)
     refuse(call, None)
 
     with pytest.raises(muster.ClosedSchedulerError, match="closed before it answered"):

@@ -6,7 +6,7 @@ import pytest
 from typing_extensions import override
 
 import muster
-from muster._runtime.clients.failures import MOST, in_words
+from muster._runtime.calls import MOST, in_words
 
 
 class _UnspeakableError(Exception):

@@ -10,10 +10,10 @@ import trio
 from trio.testing import MockClock, wait_all_tasks_blocked
 
 from muster import WorkFailedError
-from muster._runtime.clients.binding import Bindings
-from muster._runtime.clients.calls import Note, StartFailed, WorkEnded, WorkStarted
-from muster._runtime.clients.tracking import AskStatus, Held, TrackedAsk
-from muster._runtime.clients.watched import Watched
+from muster._runtime.bindings import Bindings
+from muster._runtime.calls import Note, StartFailed, WorkEnded, WorkStarted
+from muster._runtime.observers import Watched
+from muster._runtime.tracking import AllocationStatus, AskStatus, TrackedAsk
 from muster_core.decisions import Reason
 from muster_core.resources import Resources
 
@@ -27,11 +27,15 @@ class Work:
     calls: list[str] = attrs.field(factory=list[str])
     notes: list[Note] = attrs.field(factory=list["Note"])
 
-    async def run(self, ask: TrackedAsk, held: Held, started: Callable[[], None]) -> None:
+    async def run(
+        self, ask: TrackedAsk, held: AllocationStatus, started: Callable[[], None]
+    ) -> None:
         self.calls.append(f"run {ask.name} on {held.node}")
         started()
 
-    async def resume(self, ask: TrackedAsk, held: Held, started: Callable[[], None]) -> None:
+    async def resume(
+        self, ask: TrackedAsk, held: AllocationStatus, started: Callable[[], None]
+    ) -> None:
         self.calls.append(f"resume {ask.name} on {held.node}")
         if self.waits:
             await trio.sleep_forever()
@@ -49,7 +53,7 @@ def ask() -> TrackedAsk:
 
 
 async def test_resuming_instead_of_running() -> None:
-    work, held = Work(), Held(1, "n")
+    work, held = Work(), AllocationStatus(1, "n")
     bindings = Bindings(work.run, 5, work.tell, work.resume)
     assert bindings.can_resume
     async with trio.open_nursery() as nursery:
@@ -63,7 +67,7 @@ async def test_a_binder_that_can_resume_runs_what_is_new() -> None:
     work = Work()
     bindings = Bindings(work.run, 5, work.tell, work.resume)
     async with trio.open_nursery() as nursery:
-        bindings.start(nursery, ask(), Held(1, "n"))
+        bindings.start(nursery, ask(), AllocationStatus(1, "n"))
 
     assert work.calls == ["run k on n"]
 
@@ -75,11 +79,11 @@ async def test_a_binder_that_cannot_resume() -> None:
     assert not bindings.can_resume
     async with trio.open_nursery() as nursery:
         with pytest.raises(AssertionError, match="cannot resume"):
-            bindings.start(nursery, ask(), Held(1, "n"), resume=True)
+            bindings.start(nursery, ask(), AllocationStatus(1, "n"), resume=True)
 
 
 async def test_work_that_is_not_found_could_not_be_started() -> None:
-    work, held = Work(error=LookupError("gone")), Held(1, "n")
+    work, held = Work(error=LookupError("gone")), AllocationStatus(1, "n")
     async with trio.open_nursery() as nursery:
         Bindings(work.run, 5, work.tell, work.resume).start(nursery, ask(), held, resume=True)
 
@@ -89,7 +93,7 @@ async def test_work_that_is_not_found_could_not_be_started() -> None:
 
 
 async def test_work_that_is_found_and_had_failed() -> None:
-    work, held = Work(error=WorkFailedError("exit status 3")), Held(1, "n")
+    work, held = Work(error=WorkFailedError("exit status 3")), AllocationStatus(1, "n")
     async with trio.open_nursery() as nursery:
         Bindings(work.run, 5, work.tell, work.resume).start(nursery, ask(), held, resume=True)
 
@@ -99,7 +103,7 @@ async def test_work_that_is_found_and_had_failed() -> None:
 
 
 async def test_finding_work_takes_as_long_as_starting_it(mock_clock: MockClock) -> None:
-    work, held = Work(waits=True), Held(1, "n")
+    work, held = Work(waits=True), AllocationStatus(1, "n")
     async with trio.open_nursery() as nursery:
         Bindings(work.run, 5, work.tell, work.resume).start(nursery, ask(), held, resume=True)
         await wait_all_tasks_blocked()
@@ -112,7 +116,7 @@ async def test_finding_work_takes_as_long_as_starting_it(mock_clock: MockClock) 
 
 
 async def test_an_allocation_that_ends_cancels_the_search() -> None:
-    work, held = Work(waits=True), Held(1, "n")
+    work, held = Work(waits=True), AllocationStatus(1, "n")
     async with trio.open_nursery() as nursery:
         Bindings(work.run, 5, work.tell, work.resume).start(nursery, ask(), held, resume=True)
         await wait_all_tasks_blocked()

@@ -5,7 +5,7 @@ from __future__ import annotations
 import trio
 from trio.testing import wait_all_tasks_blocked
 
-from muster._runtime.clients.watched import Watched
+from muster._runtime.observers import Watched
 from tests.actors.program import watchdog
 from tests.actors.service import Later
 

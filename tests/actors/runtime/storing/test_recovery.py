@@ -9,9 +9,9 @@ import pytest
 
 import muster
 from muster._version import __version__
-from muster.store._decisions import decode_decisions, encode_decisions
+from muster.store._msgpack import decode_decisions, encode_decisions
 from muster.store._rows import BatchRow, batch_digest
-from muster_core.values.nearest import MOST_GUESSES
+from muster_core.values.names import MOST_GUESSES
 from tests.actors.runtime.storing.clock import SetClock
 from tests.actors.runtime.storing.test_restart import begin
 from tests.actors.store.test_format import put_facts

@@ -8,7 +8,7 @@ import pytest
 import trio
 import trio.testing
 
-from muster._runtime.storing.thread import store_thread
+from muster._runtime.storage import store_thread
 
 
 def names() -> list[str]:

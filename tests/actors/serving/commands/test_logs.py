@@ -10,15 +10,7 @@ from pathlib import Path
 import pytest
 
 from tests.actors.serving.served import PATIENCE_S, Served
-from tests.actors.serving.working import (
-    APP,
-    job,
-    node,
-    patiently,
-    running_commands,
-    submit,
-    until,
-)
+from tests.actors.serving.working import APP, job, node, patiently, running_commands, submit, until
 
 # LOCAL-10
 

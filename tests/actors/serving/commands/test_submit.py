@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from muster.cli._clients.patience import Patience
+from muster.cli._server import RetryPolicy
 from tests.actors.cli.helpers import run, run_json
 from tests.actors.serving.served import Served
 
@@ -104,7 +104,7 @@ def test_a_feed_that_cannot_be_read() -> None:
 
 def test_a_server_that_is_away(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     # CLIENT-2
-    monkeypatch.setattr("muster.cli._submission.feeds.SUBMITTING", Patience(0.3, 0.1))
+    monkeypatch.setattr("muster.cli._feed_submission.SUBMIT_RETRIES", RetryPolicy(0.3, 0.1))
     feed = tmp_path / "feed.yaml"
     feed.write_text("- {op: add_app, app: away, queue: root.dev}\n")
 
@@ -176,8 +176,8 @@ def test_too_many_for_one_request(tmp_path: Path) -> None:
 
 def test_a_server_that_says_nothing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     # CLIENT-16
-    monkeypatch.setattr("muster.cli._submission.feeds.SUBMITTING", Patience(0.0, 0.0))
-    monkeypatch.setattr("muster.client._server._ANSWER_S", 0.5)
+    monkeypatch.setattr("muster.cli._feed_submission.SUBMIT_RETRIES", RetryPolicy(0.0, 0.0))
+    monkeypatch.setattr("muster.client._ANSWER_S", 0.5)
     feed = tmp_path / "feed.yaml"
     feed.write_text("- {op: add_app, app: mute, queue: root.dev}\n")
     with socket.create_server(("127.0.0.1", 0)) as mute:

@@ -10,12 +10,12 @@ from typing import final
 
 import attrs
 
-from muster._runtime.passing import PassedByAsk, passed_by
-from muster.service.ledger.entries import AskEntry
+from muster._runtime.batches import PassedByAsk, passed_reservations
 from muster.service.ledger.ledger import Ledger
-from muster.service.ledger.reconcile import reconcile
+from muster.service.ledger.reconciliation import reconcile
+from muster.service.ledger.records import AskEntry
 from muster_core.config.model import Configuration
-from muster_core.coordinator.plain import PlainScheduler
+from muster_core.coordinator.plain_scheduler import PlainScheduler
 from muster_core.decisions import Announced
 from muster_core.events import Event
 from muster_core.snapshots import AskPlace, Snapshot
@@ -72,7 +72,7 @@ class HeardScheduler:
 
     def _hear(self, at_us: int, events: Sequence[Event], announced: Sequence[Announced]) -> None:
         self._number += 1
-        passed = all_at_once(passed_by(self.plain.machine, announced))
+        passed = all_at_once(passed_reservations(self.plain.machine, announced))
         heard = (self._number, at_us, self._index, events, announced, passed)
         self.heard.append(heard)
         all_at_once(self.ledger.hear(*heard))

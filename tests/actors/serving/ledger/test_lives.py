@@ -9,11 +9,10 @@ import attrs
 import pytest
 from hypothesis import given, strategies as st
 
-from muster.figures.use import DAY_US, HOUR_US, hours_text
-from muster.service.ledger.accounts import MOST, NAMED, Accounts
-from muster.service.ledger.entries import AppEntry
+from muster.figures.usage import DAY_US, HOUR_US, hours_text
 from muster.service.ledger.ledger import Ledger
-from muster.service.ledger.lives import Life, LifeFilter, Lives
+from muster.service.ledger.records import AppEntry, EndedAsk, EndedAskFilter, EndedAsks
+from muster.service.ledger.usage import MOST, NAMED, UserAccounts
 from muster_core.decisions import GONE, Kind, Reason
 from muster_core.events import (
     AddApp,
@@ -83,7 +82,7 @@ def _naive(heard: HeardScheduler) -> tuple[Counter[str], list[tuple[object, ...]
     return held, ended
 
 
-def _told(life: Life) -> tuple[object, ...]:
+def _told(life: EndedAsk) -> tuple[object, ...]:
     return life.seq, life.app, life.ask, life.node, life.held_us, life.ran_us
 
 
@@ -143,7 +142,7 @@ def test_users_have_used_what_their_asks_held(scenario: list[Step]) -> None:
     st.integers(0, 3000 * HOUR_US),
 )
 def test_use_since_an_instant(changes: list[tuple[int, int]], since_us: int) -> None:
-    accounts = Accounts()
+    accounts = UserAccounts()
     account, now_us, amount = accounts.of("sue"), 0, 0
     app = AppEntry(AddApp("a", "root.q", "sue"), 0, "root.q", account=account)
     spans: list[tuple[int, int, int]] = []
@@ -174,7 +173,7 @@ def _begun() -> HeardScheduler:
     return heard
 
 
-def _last(heard: HeardScheduler) -> Life:
+def _last(heard: HeardScheduler) -> EndedAsk:
     return heard.ledger.book.lives.kept[-1]
 
 
@@ -216,16 +215,16 @@ def test_a_name_that_is_used_again_has_several_lives() -> None:
         ("x", "completed", S),
         ("x", "failed", 2 * S),
     ]
-    found = LifeFilter(app="a", ask="x").latest(reversed(lives), None, 1)
+    found = EndedAskFilter(app="a", ask="x").latest(reversed(lives), None, 1)
     assert [one.ending for one in found] == ["failed"]
-    assert list(LifeFilter(user="bob").latest(reversed(lives), None, 9)) == []
-    found = LifeFilter(queue="root", since_us=S).latest(reversed(lives), lives[1].seq, 9)
+    assert list(EndedAskFilter(user="bob").latest(reversed(lives), None, 9)) == []
+    found = EndedAskFilter(queue="root", since_us=S).latest(reversed(lives), lives[1].seq, 9)
     assert [one.ending for one in found] == ["completed"]
 
 
 def test_only_the_latest_lives_are_kept() -> None:
     heard = _begun()
-    lives = heard.ledger.book.lives = Lives(3)
+    lives = heard.ledger.book.lives = EndedAsks(3)
     for number in range(5):
         heard.batch(number * S, [Release("a", "x"), AddAsk("a", "x", ONE)])
     assert [life.ended_us for life in lives.kept] == [2 * S, 3 * S, 4 * S]
@@ -238,7 +237,7 @@ def test_only_the_latest_lives_are_kept() -> None:
 
 # LISTS-23
 def test_the_accounts_are_bounded_and_lose_nothing() -> None:
-    accounts = Accounts()
+    accounts = UserAccounts()
     for number in range(MOST + NAMED):
         accounts.pass_until(number * S, [])
         account = accounts.of(f"user-{number}")

@@ -5,8 +5,8 @@ from __future__ import annotations
 from typing import Final
 
 from muster.service.ledger.ledger import Ledger
-from muster.service.ledger.series import (
-    HOUR_US,
+from muster.service.ledger.usage import (
+    HOURLY_US,
     KEPT_HOURS,
     KEPT_MINUTES,
     MINUTE_US,
@@ -50,35 +50,35 @@ def test_a_wait_is_counted_when_an_ask_is_bound() -> None:
     # PAGE-16
     heard = _begun(AddAsk("a", "x", ONE), AddAsk("a", "y", ONE))
     heard.batch(7 * S, [AddNode("n", ONE)])
-    heard.batch(3 * HOUR_US, [AddNode("m", ONE)])
-    heard.batch(3 * HOUR_US + S, [RemoveNode("n")])
-    heard.batch(3 * HOUR_US + S, [AddNode("n", ONE)])
-    first, *_, now = _minutes(heard.ledger, 3 * HOUR_US + 2 * S)
+    heard.batch(3 * HOURLY_US, [AddNode("m", ONE)])
+    heard.batch(3 * HOURLY_US + S, [RemoveNode("n")])
+    heard.batch(3 * HOURLY_US + S, [AddNode("n", ONE)])
+    first, *_, now = _minutes(heard.ledger, 3 * HOURLY_US + 2 * S)
 
     assert first.waits == {WAITS_US.index(10 * S): 1}
-    assert now.waits == {WAITS_US.index(6 * HOUR_US): 1, 0: 1}
+    assert now.waits == {WAITS_US.index(6 * HOURLY_US): 1, 0: 1}
 
 
 def test_an_hour_is_the_mean_of_its_minutes() -> None:
     # PAGE-16
     heard = _begun(AddNode("n", ONE), AddAsk("a", "x", ONE))
-    heard.batch(HOUR_US // 2, [Release("a", "x")])
-    hour, now = heard.ledger.samples(HOUR_US, -1, hourly=True)
+    heard.batch(HOURLY_US // 2, [Release("a", "x")])
+    hour, now = heard.ledger.samples(HOURLY_US, -1, hourly=True)
 
-    assert hour == (HOUR_US, {"vcore": 500}, {"vcore": 1000}, 0, 0, 0, {0: 1})
+    assert hour == (HOURLY_US, {"vcore": 500}, {"vcore": 1000}, 0, 0, 0, {0: 1})
     assert now.used == {"vcore": 0}
 
 
 def test_only_the_latest_samples_are_kept() -> None:
     # PAGE-16
     heard = _begun(AddNode("n", ONE))
-    far_us = (KEPT_HOURS + 100) * HOUR_US
+    far_us = (KEPT_HOURS + 100) * HOURLY_US
     minutes = _minutes(heard.ledger, far_us)
     hours = heard.ledger.samples(far_us, -1, hourly=True)
 
     assert (len(minutes), len(hours)) == (KEPT_MINUTES + 1, KEPT_HOURS + 1)
     assert [one.at_us for one in minutes[-3:]] == [far_us - MINUTE_US, far_us, far_us]
-    assert [one.at_us for one in hours[:2]] == [101 * HOUR_US, 102 * HOUR_US]
+    assert [one.at_us for one in hours[:2]] == [101 * HOURLY_US, 102 * HOURLY_US]
     assert {one.capacity["vcore"] for one in hours} == {1000}
 
 
@@ -93,12 +93,12 @@ def test_samples_of_one_moment_are_the_same_when_later_ones_are_known() -> None:
 def test_samples_are_saved() -> None:
     # PAGE-16
     heard = _begun(AddNode("n", ONE), AddAsk("a", "x", ONE), Release("a", "none"))
-    heard.batch(2 * HOUR_US + 5 * S, [AddAsk("a", "y", ONE), Release("a", "x")])
+    heard.batch(2 * HOURLY_US + 5 * S, [AddAsk("a", "y", ONE), Release("a", "x")])
     ledger = Ledger()
     all_at_once(ledger.load(all_at_once(heard.ledger.save())))
 
     for hourly in (False, True):
-        now_us = 2 * HOUR_US + 90 * S
+        now_us = 2 * HOURLY_US + 90 * S
         expected = heard.ledger.samples(now_us, -1, hourly=hourly)
         assert ledger.samples(now_us, -1, hourly=hourly) == expected
     assert [(one.op, one.seq) for one in ledger.book.refused] == [("release", 3)]

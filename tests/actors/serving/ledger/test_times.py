@@ -6,10 +6,10 @@ from collections.abc import Sequence
 
 import pytest
 
-from muster.service.ledger.book import KEPT_COMPLETED, KEPT_FAILURES, Book
-from muster.service.ledger.entries import StartFailure
-from muster.service.ledger.history import KEPT as KEPT_POINTS
 from muster.service.ledger.ledger import Ledger
+from muster.service.ledger.records import StartFailure
+from muster.service.ledger.state import KEPT_COMPLETED, KEPT_FAILURES, LedgerState
+from muster.service.ledger.usage import KEPT as KEPT_POINTS
 from muster.store._msgpack import pack
 from muster_core.decisions import Announced
 from muster_core.events import (
@@ -27,7 +27,7 @@ from muster_core.events import (
     RemoveNode,
     UpdateNode,
 )
-from muster_core.gangs.definition import GangFields
+from muster_core.gangs import GangFields
 from muster_core.resources import Resources
 from muster_core.structures.steps import all_at_once
 from tests.actors.serving.ledger.heard import HeardScheduler
@@ -154,7 +154,7 @@ def test_why_work_could_not_be_started_is_kept() -> None:
 
 
 def test_why_work_could_not_be_started_is_kept_of_the_latest() -> None:
-    book = Book()
+    book = LedgerState()
     for number in range(KEPT_FAILURES + 1):
         book.note_failure("a", f"x-{number}", StartFailure("n", "no disk"))
 

@@ -7,18 +7,17 @@ from copy import deepcopy
 from pathlib import Path
 from typing import final
 
-from muster.service.endpoints.columns import row_of
+from muster.service.ask_index import AskIndex
+from muster.service.endpoints.schemas import row_of
 from muster.service.input.leases import Leases
 from muster.service.ledger.ledger import Ledger
-from muster.service.ledger.reconcile import note_queues
-from muster.service.reading.apps import APPS, AppFilter, row_of_app, select_apps
-from muster.service.reading.asks import ASKS
-from muster.service.reading.gangs import GANGS, GangRow
-from muster.service.reading.looking import Looking
-from muster.service.reading.nodes import NODES, NodeRow
-from muster.service.reading.queues import QUEUES, QueueRow
-from muster.service.reading.selecting import AskFilter, select_asks
-from muster.service.roll import Roll
+from muster.service.ledger.reconciliation import note_queues
+from muster.service.queries.apps import APPS, GANGS, AppFilter, GangRow, row_of_app, select_apps
+from muster.service.queries.ask_search import AskFilter, select_asks
+from muster.service.queries.asks import ASKS
+from muster.service.queries.nodes import NODES, NodeRow
+from muster.service.queries.queues import QUEUES, QueueRow
+from muster.service.queries.reader import ReadContext
 from muster.store import StateReader
 from muster_core.coordinator.coordinator import CoordinatorMachine
 from muster_core.events import Event
@@ -30,7 +29,7 @@ Shown = dict[str, list[object]]
 """The rows of every list."""
 
 
-def shown(looking: Looking) -> Shown:
+def shown(looking: ReadContext) -> Shown:
     """Return the rows of every list, with all their fields."""
     view, machine = looking.view, looking.machine
     apps = all_at_once(select_apps(looking, AppFilter(), None, 10**9))
@@ -82,7 +81,7 @@ class Live:
     def __init__(self, directory: Path, checkpoints: Collection[int] = ()) -> None:
         self.keeper = Keeper(directory)
         self.shown: dict[int, Shown] = {}
-        self.ledger, self._roll = Ledger(), Roll()
+        self.ledger, self._roll = Ledger(), AskIndex()
         all_at_once(self.ledger.load(()))
         self._index = self._runs = 0
         self._checkpoints = checkpoints
@@ -97,7 +96,7 @@ class Live:
             self._roll.hear(batch.events)
             self._index += batch.event_count
         note_queues(self.ledger, self.machine)
-        self.shown[at_us] = shown(Looking(self.machine, self.ledger, self._roll))
+        self.shown[at_us] = shown(ReadContext(self.machine, self.ledger, self._roll))
         self._runs += 1
         if self._runs in self._checkpoints:
             self.keeper.checkpoint()

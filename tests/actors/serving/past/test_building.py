@@ -9,11 +9,11 @@ from threading import Event as Flag
 import pytest
 from hypothesis import given, strategies as st
 
-from muster.service.input.looking_back import GoneError
-from muster.service.past.building import build
-from muster.service.past.kept import kept_in
-from muster.service.problems import Problem
-from muster.service.reading.looking import Looking
+from muster.service.input.dry_runs import ClientGoneError
+from muster.service.past.spans import history_extent
+from muster.service.past.states import rebuild_state
+from muster.service.payloads import Problem
+from muster.service.queries.reader import ReadContext
 from muster.store import StateReader
 from muster_core.events import AddApp, AddAsk, AddNode
 from tests.actors.kept import ONE, S
@@ -31,11 +31,11 @@ def then(directory: Path, at_us: int) -> Shown:
     """Return what every list says of an instant of the past."""
     with StateReader(directory) as reader:
         number = reader.batch_at(at_us)
-    past = build(directory, number, Flag())
+    past = rebuild_state(directory, number, Flag())
     assert past.number == number
     # Whoever looks at a later instant before the next batch changes nothing.
-    shown(Looking(past.machine_at(at_us + 1), past.ledger, past.roll))
-    return shown(Looking(past.machine_at(at_us), past.ledger, past.roll))
+    shown(ReadContext(past.machine_at(at_us + 1), past.ledger, past.roll))
+    return shown(ReadContext(past.machine_at(at_us), past.ledger, past.roll))
 
 
 def compare(steps: list[Step], checkpoints: list[int], pruned: float = 0) -> None:
@@ -47,7 +47,7 @@ def compare(steps: list[Step], checkpoints: list[int], pruned: float = 0) -> Non
         if pruned and instants:
             live.keeper.prune(instants[int(len(instants) * pruned)])
         directory = live.close()
-        kept = kept_in(directory)
+        kept = history_extent(directory)
         for at_us, said in live.shown.items():
             if kept is not None and at_us >= kept.first_us:
                 assert then(directory, at_us) == said
@@ -89,7 +89,7 @@ def test_decisions_that_are_others_today_are_said(tmp_path: Path) -> None:
     directory = live.close()
 
     with pytest.raises(Problem, match="decides otherwise today") as refused:
-        build(directory, 5, Flag())
+        rebuild_state(directory, 5, Flag())
     assert refused.value.status == 409
 
 
@@ -99,13 +99,13 @@ def test_it_ends_when_nobody_waits_for_it(tmp_path: Path) -> None:
     gone = Flag()
     gone.set()
 
-    with pytest.raises(GoneError):
-        build(directory, 4, gone)
+    with pytest.raises(ClientGoneError):
+        rebuild_state(directory, 4, gone)
 
 
 def test_it_tells_how_far_it_is(tmp_path: Path) -> None:
     directory = small(tmp_path / "state").close()
     told: list[float] = []
 
-    build(directory, 4, Flag(), told.append)
+    rebuild_state(directory, 4, Flag(), told.append)
     assert told == [0.5, 1.0]

@@ -8,21 +8,20 @@ from typing import cast
 
 import pytest
 
-from muster._runtime.clients.observers import Filter
+from muster._runtime.observers import Filter
 from muster.config_files import parse_configuration
-from muster.service.past.happened import Happened, Span, what_happened
-from muster.service.past.kept import BUCKETS, beside, kept_in
+from muster.service.past.spans import (
+    BUCKETS,
+    Span,
+    SpanSummary,
+    adjacent_instant,
+    history_extent,
+    summarize_span,
+)
 from muster.store import StateReader
 from muster_core.config import default_configuration
 from muster_core.decisions import Kind, Reason
-from muster_core.events import (
-    AddApp,
-    AddAsk,
-    AddNode,
-    AddPriorityClass,
-    Configure,
-    RemoveNode,
-)
+from muster_core.events import AddApp, AddAsk, AddNode, AddPriorityClass, Configure, RemoveNode
 from tests.actors.kept import ONE, S
 from tests.actors.serving.past.keeping import Live
 
@@ -44,11 +43,11 @@ def happened(
     wanted: Filter | None = None,
     after: int = 0,
     limit: int = 100,
-) -> Happened:
+) -> SpanSummary:
     machine = live.machine
     entered = (machine.batches, machine.requests)
     span = Span(from_us, until_us, wanted or Filter(), after, limit, entered)
-    return what_happened(live.keeper.directory, span, Flag())
+    return summarize_span(live.keeper.directory, span, Flag())
 
 
 # PAGE-65
@@ -109,7 +108,7 @@ def test_a_filter_narrows_down_what_is_counted(live: Live) -> None:
 # PAGE-63
 def test_the_history_has_an_extent_and_a_place_for_each_decision(live: Live) -> None:
     directory = live.close()
-    kept = kept_in(directory)
+    kept = history_extent(directory)
 
     assert kept is not None
     assert (kept.first, kept.first_us, kept.last, kept.last_us) == (1, S, 5, 6 * S)
@@ -123,8 +122,10 @@ def test_the_history_has_an_extent_and_a_place_for_each_decision(live: Live) -> 
 def test_one_goes_from_batch_to_batch(live: Live) -> None:
     directory = live.close()
     with StateReader(directory) as reader:
-        later = [beside(reader, at_us, 1) for at_us in (S, 2 * S, 3 * S + 1, 4 * S, 6 * S)]
-        earlier = [beside(reader, at_us, -1) for at_us in (6 * S, 5 * S, 3 * S, S)]
+        later = [
+            adjacent_instant(reader, at_us, 1) for at_us in (S, 2 * S, 3 * S + 1, 4 * S, 6 * S)
+        ]
+        earlier = [adjacent_instant(reader, at_us, -1) for at_us in (6 * S, 5 * S, 3 * S, S)]
     assert later == [2 * S, 3 * S, 4 * S, 6 * S, None]
     assert earlier == [4 * S, 3 * S, 2 * S, None]
 
@@ -134,13 +135,13 @@ def test_after_the_first_batches_were_removed_it_begins_with_a_checkpoint(live: 
     live.run(8 * S, [AddAsk("a", "four", ONE)])
     live.keeper.prune(4 * S)
     directory = live.close()
-    kept = kept_in(directory)
+    kept = history_extent(directory)
 
     assert kept is not None
     assert kept.first_us == 6 * S
     with StateReader(directory) as reader:
-        assert beside(reader, 8 * S, -1) == 6 * S
-        assert beside(reader, 6 * S, -1) is None
+        assert adjacent_instant(reader, 8 * S, -1) == 6 * S
+        assert adjacent_instant(reader, 6 * S, -1) is None
 
 
 # PAGE-65

@@ -9,9 +9,9 @@ from threading import Event as Flag
 import pytest
 from hypothesis import given, strategies as st
 
-from muster.service.input.looking_back import GoneError
-from muster.service.ledger.lives import Life, LifeFilter
-from muster.service.past.lives import PastLives, Wanted
+from muster.service.input.dry_runs import ClientGoneError
+from muster.service.ledger.records import EndedAsk, EndedAskFilter
+from muster.service.past.states import EndedAskQuery, KeptEndedAsks
 from muster_core.events import AddApp, AddAsk, AddNode, Release
 from muster_core.resources import Resources
 from tests.actors.serving.past.keeping import Live
@@ -26,7 +26,7 @@ ONE = Resources({"vcore": 1000})
 _NOBODY = Flag()
 
 
-def _all(live: Live) -> list[Life]:
+def _all(live: Live) -> list[EndedAsk]:
     """Return all lives that the running service knows, latest first."""
     return [*reversed(live.ledger.book.lives.kept)]
 
@@ -35,10 +35,12 @@ def _entered(live: Live) -> tuple[int, int]:
     return live.machine.batches, live.machine.requests
 
 
-def _pages(past: PastLives, wanted: LifeFilter, entered: tuple[int, int], most: int) -> list[Life]:
-    found: list[Life] = []
+def _pages(
+    past: KeptEndedAsks, wanted: EndedAskFilter, entered: tuple[int, int], most: int
+) -> list[EndedAsk]:
+    found: list[EndedAsk] = []
     before = 10**9
-    while page := past.find(Wanted(wanted, before, most, entered), _NOBODY):
+    while page := past.find(EndedAskQuery(wanted, before, most, entered), _NOBODY):
         found += page
         before = page[-1].seq
     return found
@@ -55,33 +57,33 @@ def test_pages_of_the_kept_history(scenario: list[Step], checkpoints: set[int], 
         live = Live(Path(folder) / "state", checkpoints)
         live.play(scenario)
         known, entered = _all(live), _entered(live)
-        past = PastLives(live.close())
-        assert _pages(past, LifeFilter(), entered, most) == known
+        past = KeptEndedAsks(live.close())
+        assert _pages(past, EndedAskFilter(), entered, most) == known
         for life in known:
-            asked = Wanted(LifeFilter(app=life.app, ask=life.ask), 10**9, 1, entered)
+            asked = EndedAskQuery(EndedAskFilter(app=life.app, ask=life.ask), 10**9, 1, entered)
             last = next(one for one in known if (one.app, one.ask) == (life.app, life.ask))
             assert past.last(life.app, life.ask, asked, _NOBODY) == last
-            since = LifeFilter(since_us=life.ended_us)
+            since = EndedAskFilter(since_us=life.ended_us)
             expected = [one for one in known if one.ended_us >= life.ended_us]
             assert _pages(past, since, entered, 100) == expected
 
 
-def _kept(folder: Path) -> tuple[PastLives, tuple[int, int]]:
+def _kept(folder: Path) -> tuple[KeptEndedAsks, tuple[int, int]]:
     live = Live(folder / "state", {2, 4})
     live.run(0, [AddNode("n", ONE), AddApp("a", "root.q", "sue")])
     for number in range(6):
         live.run((2 * number + 1) * S, [AddAsk("a", "x", ONE)])
         live.run((2 * number + 2) * S, [Release("a", "x", message=f"{number}")])
     entered = _entered(live)
-    return PastLives(live.close()), entered
+    return KeptEndedAsks(live.close()), entered
 
 
 def test_each_life_of_a_name(tmp_path: Path) -> None:
     past, entered = _kept(tmp_path)
-    found = _pages(past, LifeFilter(user="sue", queue="root"), entered, 4)
+    found = _pages(past, EndedAskFilter(user="sue", queue="root"), entered, 4)
     assert [life.message for life in found] == ["5", "4", "3", "2", "1", "0"]
-    assert _pages(past, LifeFilter(user="bob"), entered, 4) == []
-    asked = Wanted(LifeFilter(app="a", ask="x"), found[2].seq, 1, entered)
+    assert _pages(past, EndedAskFilter(user="bob"), entered, 4) == []
+    asked = EndedAskQuery(EndedAskFilter(app="a", ask="x"), found[2].seq, 1, entered)
     last = past.last("a", "x", asked, _NOBODY)
     assert last is not None
     assert last.message == "2"
@@ -92,7 +94,7 @@ def test_it_ends_when_nobody_waits(tmp_path: Path) -> None:
     past, entered = _kept(tmp_path)
     gone = Flag()
     gone.set()
-    with pytest.raises(GoneError):
-        past.find(Wanted(LifeFilter(), 10**9, 1, entered), gone)
-    with pytest.raises(GoneError):
-        past.last("a", "x", Wanted(LifeFilter(), 10**9, 1, entered), gone)
+    with pytest.raises(ClientGoneError):
+        past.find(EndedAskQuery(EndedAskFilter(), 10**9, 1, entered), gone)
+    with pytest.raises(ClientGoneError):
+        past.last("a", "x", EndedAskQuery(EndedAskFilter(), 10**9, 1, entered), gone)

@@ -10,9 +10,8 @@ import trio
 from starlette.requests import Request
 from starlette.types import Message
 
-from muster.service.past.building import Past, read_all
-from muster.service.past.moments import MOST, Moments
-from muster.service.problems import Problem
+from muster.service.past.states import MOST_PAST_STATES, PastState, PastStateCache, read_all
+from muster.service.payloads import Problem
 from muster_core.events import AddApp, AddAsk, AddNode
 from muster_core.structures.steps import Steps
 from tests.actors.kept import ONE, S
@@ -38,16 +37,16 @@ def request(leaves: trio.Event | None = None) -> Request:
     return Request({"type": "http", "method": "GET", "headers": []}, receive)
 
 
-def asks(past: Past, _gone: Flag) -> tuple[int, int]:
+def asks(past: PastState, _gone: Flag) -> tuple[int, int]:
     return past.number, sum(len(app.asks) for app in past.ledger.book.apps.values())
 
 
 # PAGE-61
 async def test_the_last_ones_stay_and_are_not_made_again(directory: Path) -> None:
-    moments = Moments(directory)
-    seen: list[Past] = []
+    moments = PastStateCache(directory)
+    seen: list[PastState] = []
 
-    def look(past: Past, _gone: Flag) -> None:
+    def look(past: PastState, _gone: Flag) -> None:
         seen.append(past)
 
     for number in range(1, 9):
@@ -62,16 +61,16 @@ async def test_the_last_ones_stay_and_are_not_made_again(directory: Path) -> Non
     assert seen[-1] is not last
     # One that was let go is made again.
     assert await moments.read(request(), 1, asks) == (1, 0)
-    assert len(moments.numbers) == MOST
+    assert len(moments.numbers) == MOST_PAST_STATES
     assert 1 in moments.numbers
 
 
 # PAGE-61
 async def test_it_is_made_once_for_all_who_look_at_it(directory: Path) -> None:
-    moments = Moments(directory)
-    seen: list[Past] = []
+    moments = PastStateCache(directory)
+    seen: list[PastState] = []
 
-    def look(past: Past, _gone: Flag) -> None:
+    def look(past: PastState, _gone: Flag) -> None:
         seen.append(past)
 
     with trio.fail_after(60):
@@ -84,10 +83,10 @@ async def test_it_is_made_once_for_all_who_look_at_it(directory: Path) -> None:
 
 # PAGE-61
 async def test_work_ends_when_the_browser_leaves(directory: Path) -> None:
-    moments = Moments(directory)
+    moments = PastStateCache(directory)
     leaves, began = trio.Event(), Flag()
 
-    def wait(_past: Past, gone: Flag) -> bool:
+    def wait(_past: PastState, gone: Flag) -> bool:
         began.set()
         return gone.wait(60)
 
@@ -113,6 +112,6 @@ def _steps() -> Steps[None]:
     yield
 
 
-def _until_gone(_past: Past, gone: Flag) -> None:
+def _until_gone(_past: PastState, gone: Flag) -> None:
     gone.wait(60)
     read_all(_steps(), gone)

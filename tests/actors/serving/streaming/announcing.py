@@ -8,9 +8,8 @@ from typing import Any, final
 
 import trio
 
-from muster.service.limits.counting import Slots
-from muster.service.streaming.broadcast import Broadcast
-from muster.service.streaming.event_stream import EventStream
+from muster.service.limits import Slots
+from muster.service.streams import Broadcast, EventStream
 from muster_core.decisions import Announced, Decision, Kind
 from muster_core.structures.steps import all_at_once
 from tests.actors.serving.listening import EventReader, Sent

@@ -7,12 +7,10 @@ from pathlib import Path
 import pytest
 import trio
 
-from muster.service.limits.counting import RETRY_AFTER_S
-from muster.service.problems import Problem
-from muster.service.streaming.broadcast import Broadcast
-from muster.service.streaming.cursor import Cursor, Lagged
-from muster.service.streaming.history import Gone
-from muster.service.streaming.tail import Tail
+from muster.service.decision_log import Cursor, DecisionTail, Gone, Lagged
+from muster.service.limits import RETRY_AFTER_S
+from muster.service.payloads import Problem
+from muster.service.streams import Broadcast
 from muster.store import KeptBatch, StateReader
 from muster_core.events import AddApp, AddAsk, AddNode
 from muster_core.resources import Resources
@@ -41,7 +39,7 @@ def filled(directory: Path, *, pruned: bool = False) -> list[KeptBatch]:
 def open_broadcast(directory: Path | None, batches: list[KeptBatch], most: int) -> Broadcast:
     """Return a broadcast that has heard of batches, of which memory has the latest decisions."""
     broadcast = new_broadcast(directory)
-    broadcast.tail = Tail(most)
+    broadcast.tail = DecisionTail(most)
     for batch in batches:
         all_at_once(broadcast.tail.hear(batch.number, batch.decisions))
     return broadcast
@@ -120,7 +118,7 @@ async def test_what_was_removed_from_the_store_is_gone(tmp_path: Path) -> None:
 
 async def test_without_a_store_only_memory_counts() -> None:
     broadcast = new_broadcast()
-    broadcast.tail = Tail(1000)
+    broadcast.tail = DecisionTail(1000)
     tell(broadcast, 5_000)
     first = broadcast.tail.first
 

@@ -8,11 +8,9 @@ import pytest
 import trio
 from trio.testing import MockClock, wait_all_tasks_blocked
 
-from muster._runtime.clients.observers import Filter
-from muster.service.streaming.broadcast import Broadcast
-from muster.service.streaming.event_stream import EventStream
-from muster.service.streaming.open_ended import HEARTBEAT_S
-from muster.service.streaming.tail import MOST
+from muster._runtime.observers import Filter
+from muster.service.decision_log import MOST_IN_MEMORY
+from muster.service.streams import HEARTBEAT_S, Broadcast, EventStream
 from muster_core.decisions import Kind
 from tests.actors.serving.streaming.announcing import Following, new_broadcast, tell
 
@@ -129,7 +127,7 @@ async def test_who_reads_too_slowly_is_cut_off(
         client.is_reading = trio.Event()
         tell(broadcast, 10)
         await trio.sleep(1.0)
-        tell(broadcast, MOST + 10_000)
+        tell(broadcast, MOST_IN_MEMORY + 10_000)
         client.is_reading.set()
     last = client.sent[-1]
 

@@ -7,16 +7,16 @@ import trio.testing
 from hypothesis import given, strategies as st
 from trio.testing import MockClock
 
-from muster.service.streaming.tail import PAUSE_S, Tail
+from muster.service.decision_log import PAUSE_S, DecisionTail
 from muster_core.structures.steps import all_at_once
 from tests.actors.serving.streaming.announcing import announced
 
 
-def hear(tail: Tail, count: int, message: str | None = None) -> None:
+def hear(tail: DecisionTail, count: int, message: str | None = None) -> None:
     all_at_once(tail.hear(tail.batch + 1, announced(tail.last + 1, count, message)))
 
 
-def seqs_after(tail: Tail, seq: int) -> list[int]:
+def seqs_after(tail: DecisionTail, seq: int) -> list[int]:
     found: list[int] = []
     while (block := tail.after(seq)) is not None:
         places, seq = block.choose(seq, None, None, None)
@@ -29,7 +29,7 @@ def seqs_after(tail: Tail, seq: int) -> list[int]:
 
 @given(st.lists(st.tuples(st.integers(1, 700), st.booleans()), max_size=8), st.integers(1, 1500))
 def test_it_has_the_latest_decisions(batches: list[tuple[int, bool]], most: int) -> None:
-    tail = Tail(most=most)
+    tail = DecisionTail(most=most)
     for count, is_read in batches:
         hear(tail, count)
         if is_read:
@@ -48,7 +48,7 @@ def test_it_has_the_latest_decisions(batches: list[tuple[int, bool]], most: int)
 
 
 def test_it_is_bounded_in_bytes_with_what_is_encoded() -> None:
-    tail = Tail(most_bytes=1_000_000)
+    tail = DecisionTail(most_bytes=1_000_000)
     for _ in range(100):
         hear(tail, 1, "x" * 50_000)
         block = tail.after(tail.last - 1)
@@ -59,7 +59,7 @@ def test_it_is_bounded_in_bytes_with_what_is_encoded() -> None:
 
 
 async def test_whoever_waits_is_woken_at_most_once_in_a_while(mock_clock: MockClock) -> None:
-    tail = Tail()
+    tail = DecisionTail()
     woken: list[int] = []
 
     async def follow() -> None:

@@ -7,15 +7,8 @@ from pathlib import Path
 from typing import Final, cast
 
 from muster.config_files import parse_configuration
-from muster_core.events import (
-    AddApp,
-    AddAsk,
-    AddGang,
-    AddNode,
-    Configure,
-    RemoveAsk,
-)
-from muster_core.gangs.definition import GangFields, GangMode
+from muster_core.events import AddApp, AddAsk, AddGang, AddNode, Configure, RemoveAsk
+from muster_core.gangs import GangFields, GangMode
 from muster_core.resources import Resources
 from tests.actors.kept import Keeper
 

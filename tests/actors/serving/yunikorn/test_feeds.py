@@ -10,14 +10,11 @@ from typing import Any, Final
 import pytest
 
 from muster.feeds import FeedError, read_feed
-from muster.service.yunikorn.objects.applications import application
-from muster.service.yunikorn.objects.dump import everything
-from muster.service.yunikorn.objects.forms import Made, Seen
-from muster.service.yunikorn.objects.happenings import event
-from muster.service.yunikorn.objects.health import health
-from muster.service.yunikorn.objects.metrics import metrics
-from muster.service.yunikorn.objects.nodes import utilizations
-from muster.service.yunikorn.objects.users import groups, users
+from muster.service.yunikorn.objects.applications import application, utilizations
+from muster.service.yunikorn.objects.diagnostics import everything, health, metrics
+from muster.service.yunikorn.objects.partitions import groups, users
+from muster.service.yunikorn.objects.values import Made, YuniKornState
+from muster.service.yunikorn.streams import event
 from muster_core.decisions import Kind
 from muster_core.events import Event
 from muster_core.snapshots import AskPlace, Snapshot
@@ -72,7 +69,7 @@ def test_what_is_told_agrees(folder: str) -> None:
 def _agrees(heard: HeardScheduler, feed: str) -> None:
     snapshot = heard.plain.snapshot()
     assert in_ledger(heard.ledger) == in_state(snapshot), feed
-    seen = Seen(heard.plain.machine, heard.ledger, ORIGIN_US, ORIGIN_US, "muster")
+    seen = YuniKornState(heard.plain.machine, heard.ledger, ORIGIN_US, ORIGIN_US, "muster")
     now_us = heard.plain.machine.now_us
     dump = all_at_once(everything(seen, now_us))
     dump |= {"logLevel": "INFO", "config": {}, "eventStreams": []}
@@ -185,7 +182,7 @@ def _check_applications(dump: Made, snapshot: Snapshot, feed: str) -> None:
 
 
 # REST-14, REST-19, REST-21, REST-24
-def _check_rest(seen: Seen, snapshot: Snapshot, feed: str) -> None:
+def _check_rest(seen: YuniKornState, snapshot: Snapshot, feed: str) -> None:
     checks = all_at_once(health(seen))
     assert wrong_in("{health}", checks) == []
     assert checks["Healthy"], (feed, checks)
@@ -245,7 +242,7 @@ def _bare(amounts: Mapping[str, Any]) -> dict[str, int]:
 def test_only_a_few_asks_have_all_their_reasons() -> None:
     heard = _played("reasons/never_fits.yaml")
     view = heard.plain.machine.view
-    seen = Seen(heard.plain.machine, heard.ledger, ORIGIN_US, ORIGIN_US, "muster")
+    seen = YuniKornState(heard.plain.machine, heard.ledger, ORIGIN_US, ORIGIN_US, "muster")
     apps = [all_at_once(application(seen, app)) for app in view.apps.values()]
     logs = [one["allocationLog"] for app in apps for one in app["requests"]]
     assert any(": " in log[0]["message"] for log in logs)

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import pytest
 
-from muster.service.yunikorn.objects.forms import go_duration, percentages
-from muster.service.yunikorn.objects.metrics import name_in_metric
-from muster.service.yunikorn.objects.nodes import bucket_of
+from muster.service.yunikorn.objects.applications import bucket_of
+from muster.service.yunikorn.objects.diagnostics import name_in_metric
+from muster.service.yunikorn.objects.values import go_duration, percentages
 
 S = 1_000_000
 

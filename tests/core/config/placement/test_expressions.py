@@ -8,7 +8,7 @@ from time import perf_counter
 import pytest
 from hypothesis import given, strategies as st
 
-from muster_core.config.placement.expressions import Expression
+from muster_core.config.expressions import Expression
 
 ATOMS = st.sampled_from([
     "a", "b", "A", "0", "-", "_", r"\.", ".", "[ab]", "[^a]", "[a-c-]", r"[\d_]", r"\d", r"\w",

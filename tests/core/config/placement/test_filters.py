@@ -5,8 +5,8 @@ from __future__ import annotations
 import pytest
 
 from muster_core.config.model import PlacementFilter
-from muster_core.config.placement.filters import Filter, hits_of
-from muster_core.values.configuration.user_limits import GROUP_NAME, USER_NAME
+from muster_core.config.placement import Filter, name_test
+from muster_core.values.configuration import GROUP_NAME, USER_NAME
 
 
 @pytest.mark.parametrize(
@@ -45,21 +45,21 @@ def test_whom_it_lets_in(
 
 @pytest.mark.parametrize("name", ["a", "_", "sue.b@c", "a/b", "a:b#c", "sue$", "A-1", "bob7", "a$"])
 def test_legal_users(name: str) -> None:
-    assert hits_of((name, "other"), USER_NAME)(name)
+    assert name_test((name, "other"), USER_NAME)(name)
 
 
 @pytest.mark.parametrize("name", ["", "1", "-a", "a b", "a$b", "é", ".a", "a\n"])
 def test_illegal_users_are_ignored(name: str) -> None:
-    assert not hits_of((name, "other"), USER_NAME)(name)
+    assert not name_test((name, "other"), USER_NAME)(name)
 
 
 @pytest.mark.parametrize("name", ["a/b", "a@b", "a#", "a$", "7"])
 def test_illegal_groups_are_ignored(name: str) -> None:
-    assert not hits_of((name, "other"), GROUP_NAME)(name)
+    assert not name_test((name, "other"), GROUP_NAME)(name)
 
 
 def test_a_user_with_a_dollar_alone_is_an_expression() -> None:
-    hits = hits_of(("sue$",), USER_NAME)
+    hits = name_test(("sue$",), USER_NAME)
 
     assert hits("xsue")
     assert not hits("sue$")
@@ -68,9 +68,9 @@ def test_a_user_with_a_dollar_alone_is_an_expression() -> None:
 @pytest.mark.parametrize("name", ["7up", "", "a b", "-"])
 def test_one_entry_must_be_legal(name: str) -> None:
     with pytest.raises(ValueError, match=r"neither a name .* nor a regular expression"):
-        hits_of((name,), USER_NAME)
+        name_test((name,), USER_NAME)
 
 
 def test_one_entry_must_compile() -> None:
     with pytest.raises(ValueError, match=r"'\(' is not a regular expression: a '\)' is missing"):
-        hits_of(("(",), GROUP_NAME)
+        name_test(("(",), GROUP_NAME)

@@ -4,48 +4,60 @@ from __future__ import annotations
 
 import pytest
 
-from muster_core.config.placement.pattern_parser import parse_pattern
-from muster_core.config.placement.patterns import Choice, OneOf, Part, Repeat, Sequence, Spot
+from muster_core.config.expressions import (
+    Alternation,
+    Assertion,
+    CharacterSet,
+    Concatenation,
+    Pattern,
+    Repetition,
+    parse_pattern,
+)
 
-A, B = OneOf(((97, 97),)), OneOf(((98, 98),))
+A, B = CharacterSet(((97, 97),)), CharacterSet(((98, 98),))
 
 
 @pytest.mark.parametrize(
     ("text", "part"),
     [
         ("a", A),
-        ("", Sequence()),
-        ("ab", Sequence((A, B))),
-        ("a|b|", Choice((A, B, Sequence()))),
+        ("", Concatenation()),
+        ("ab", Concatenation((A, B))),
+        ("a|b|", Alternation((A, B, Concatenation()))),
         ("(a)", A),
-        ("(^)*", Repeat(Sequence((Spot.START,)), 0, None)),
-        ("(?:a|b)", Choice((A, B))),
+        ("(^)*", Repetition(Concatenation((Assertion.START,)), 0, None)),
+        ("(?:a|b)", Alternation((A, B))),
         ("(?P<x>a)", A),
-        ("a*", Repeat(A, 0, None)),
-        ("a+?", Repeat(A, 1, None)),
-        ("a??", Repeat(A, 0, 1)),
-        ("a{3}", Repeat(A, 3, 3)),
-        ("a{3,}", Repeat(A, 3, None)),
-        ("a{2,3}?", Repeat(A, 2, 3)),
-        ("(?:a*)*", Repeat(Repeat(A, 0, None), 0, None)),
-        ("^$", Sequence((Spot.START, Spot.END))),
-        ("(?m)^$", Sequence((Spot.LINE_START, Spot.LINE_END))),
-        (r"\A\b\B", Sequence((Spot.START, Spot.WORD_EDGE, Spot.NO_WORD_EDGE))),
-        (".", OneOf(((10, 10),), negated=True)),
-        ("(?s).", OneOf((), negated=True)),
-        ("(?i)a", OneOf(((97, 97),), any_case=True)),
-        ("(?i:a)b", Sequence((OneOf(((97, 97),), any_case=True), B))),
+        ("a*", Repetition(A, 0, None)),
+        ("a+?", Repetition(A, 1, None)),
+        ("a??", Repetition(A, 0, 1)),
+        ("a{3}", Repetition(A, 3, 3)),
+        ("a{3,}", Repetition(A, 3, None)),
+        ("a{2,3}?", Repetition(A, 2, 3)),
+        ("(?:a*)*", Repetition(Repetition(A, 0, None), 0, None)),
+        ("^$", Concatenation((Assertion.START, Assertion.END))),
+        ("(?m)^$", Concatenation((Assertion.LINE_START, Assertion.LINE_END))),
+        (r"\A\b\B", Concatenation((Assertion.START, Assertion.WORD_EDGE, Assertion.NO_WORD_EDGE))),
+        (".", CharacterSet(((10, 10),), negated=True)),
+        ("(?s).", CharacterSet((), negated=True)),
+        ("(?i)a", CharacterSet(((97, 97),), any_case=True)),
+        ("(?i:a)b", Concatenation((CharacterSet(((97, 97),), any_case=True), B))),
         ("(?i)(?-i:a)", A),
-        ("[ab]", OneOf(((97, 97), (98, 98)))),
-        ("[^a-b]", OneOf(((97, 98),), negated=True)),
-        ("[]a-]", OneOf(((93, 93), (97, 97), (45, 45)))),
-        (r"[\d.]", OneOf(((48, 57), (46, 46)))),
-        (r"\.\x2f\t", Sequence((OneOf(((46, 46),)), OneOf(((47, 47),)), OneOf(((9, 9),))))),
-        ("]}", Sequence((OneOf(((93, 93),)), OneOf(((125, 125),))))),
-        ("a{b", Sequence((A, OneOf(((123, 123),)), B))),
+        ("[ab]", CharacterSet(((97, 97), (98, 98)))),
+        ("[^a-b]", CharacterSet(((97, 98),), negated=True)),
+        ("[]a-]", CharacterSet(((93, 93), (97, 97), (45, 45)))),
+        (r"[\d.]", CharacterSet(((48, 57), (46, 46)))),
+        (
+            r"\.\x2f\t",
+            Concatenation(
+                (CharacterSet(((46, 46),)), CharacterSet(((47, 47),)), CharacterSet(((9, 9),)))
+            ),
+        ),
+        ("]}", Concatenation((CharacterSet(((93, 93),)), CharacterSet(((125, 125),))))),
+        ("a{b", Concatenation((A, CharacterSet(((123, 123),)), B))),
     ],
 )
-def test_accepted(text: str, part: Part) -> None:
+def test_accepted(text: str, part: Pattern) -> None:
     assert parse_pattern(text) == part
 
 

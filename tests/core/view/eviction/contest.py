@@ -7,17 +7,16 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing_extensions import override
 
 from muster_core.config.model import QueueConfig
-from muster_core.coordinator.coordinator import Outcome
+from muster_core.coordinator.coordinator import BatchResult
 from muster_core.events import AddAsk, AddNode, AddPriorityClass, Event
-from muster_core.owners.messages.asks import Ask
-from muster_core.owners.messages.to_applications import CommitApp
+from muster_core.owners.app_messages import CommitApp
+from muster_core.owners.asks import Ask
 from muster_core.resources import Resources
 from muster_core.structures.steps import all_at_once
+from muster_core.view.eviction.actions import PreemptionEligibility, ReclaimEligibility, claimant_of
 from muster_core.view.eviction.eligibility import Eligibility
 from muster_core.view.eviction.plans import Plan, Planner
-from muster_core.view.eviction.preemption import PreemptionEligibility
-from muster_core.view.eviction.reclaim import ReclaimEligibility, claimant_of
-from muster_core.view.eviction.victim_index import VictimIndex
+from muster_core.view.eviction.search import VictimIndex
 from muster_core.view.eviction.victims import Victim, victim_of
 from muster_core.view.state.view_state import ViewState
 from muster_core.view.tree.application import ViewApp
@@ -71,10 +70,10 @@ def urgent(app: str, name: str = "x", **amounts: int) -> AddAsk:
 class Contest(Tree):
     """A tree, what it could take, and what its last batch told the owners."""
 
-    outcome: Outcome
+    outcome: BatchResult
 
     @override
-    def check_room(self, outcome: Outcome) -> None:
+    def check_room(self, outcome: BatchResult) -> None:
         super().check_room(outcome)
         self.outcome = outcome
 

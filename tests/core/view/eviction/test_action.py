@@ -6,17 +6,8 @@ import attrs
 import pytest
 
 from muster_core.config.model import Configuration
-from muster_core.events import (
-    AddPriorityClass,
-    Configure,
-    Event,
-    FailBind,
-    RemoveAsk,
-    UpdateNode,
-)
-from muster_core.view.eviction.action import EvictionAction, exempt
-from muster_core.view.eviction.preemption import Preemption
-from muster_core.view.eviction.reclaim import Reclaim
+from muster_core.events import AddPriorityClass, Configure, Event, FailBind, RemoveAsk, UpdateNode
+from muster_core.view.eviction.actions import EvictionAction, Preemption, Reclaim, exempt_gangs
 from tests.core.admission.objects import LOOSE, gang, members
 from tests.core.building import Queue, configuration, wish
 from tests.core.view.eviction.contest import Contest, contest, contest_with, share, share_of, urgent
@@ -323,15 +314,15 @@ def test_the_members_of_the_whole_group_are_exempt() -> None:
     made.enter(gang("g", 1, "h"), gang("h", 1), gang("i", 1), wish("a", "x"))
     made.tell(members("g", "m", app="a", vcore=50))
 
-    assert exempt(made.state, made.ask("a/x")[1]) == frozenset()
-    assert exempt(made.state, made.ask("a/m")[1]) == {"default/g", "default/h"}
+    assert exempt_gangs(made.state, made.ask("a/x")[1]) == frozenset()
+    assert exempt_gangs(made.state, made.ask("a/m")[1]) == {"default/g", "default/h"}
 
 
 def test_a_member_of_a_satisfied_gang_exempts_its_group() -> None:
     made = contest(rich("a"), n=1)
     made.tell(gang("g", 1), members("g", "m", 2, app="a", vcore=1))
 
-    assert exempt(made.state, made.ask("a/m-1")[1]) == {"default/g"}
+    assert exempt_gangs(made.state, made.ask("a/m-1")[1]) == {"default/g"}
 
 
 def test_who_is_ready() -> None:

@@ -6,8 +6,8 @@ import pytest
 
 from muster_core.events import AddNode, Configure
 from muster_core.resources import Resources
+from muster_core.view.eviction.actions import claimant_of
 from muster_core.view.eviction.eligibility import Eligibility, Losses
-from muster_core.view.eviction.reclaim import claimant_of
 from tests.core.admission.objects import gang, members
 from tests.core.building import configuration, wish
 from tests.core.view.eviction.contest import SIX, Amounts, Contest, contest, share, tree_of, urgent

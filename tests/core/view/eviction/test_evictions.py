@@ -10,10 +10,10 @@ from hypothesis import given, strategies as st
 
 from muster_core.decisions import Decision, Kind, Reason
 from muster_core.events import AddAsk
-from muster_core.gangs.states import GangState
+from muster_core.gangs import GangState
 from muster_core.values.application_states import AppState
-from muster_core.view.eviction.evictions import Evictions, leave_out_detours
-from muster_core.view.placement.placements import Placements
+from muster_core.view.eviction.evictor import Evictions, leave_out_detours
+from muster_core.view.placements import Placements
 from muster_core.view.tree.queue import ViewQueue
 from tests.core.admission.objects import LOOSE, gang, members
 from tests.core.building import wish

@@ -8,14 +8,7 @@ import attrs
 import pytest
 
 from muster_core.decisions import Kind
-from muster_core.events import (
-    AddAsk,
-    AddNode,
-    AddPriorityClass,
-    Configure,
-    FailBind,
-    RemoveNode,
-)
+from muster_core.events import AddAsk, AddNode, AddPriorityClass, Configure, FailBind, RemoveNode
 from muster_core.resources import Resources
 from tests.core.admission.objects import LOOSE, gang, members
 from tests.core.building import Queue, configuration, wish

@@ -5,15 +5,15 @@ from __future__ import annotations
 from hypothesis import given, strategies as st
 
 from muster_core.nodes.node import Node
-from muster_core.structures.shares import Weighing
-from muster_core.view.eviction.extremes import Counts, Peaks
+from muster_core.structures.amounts import WeightedShare
+from muster_core.view.eviction.victims import NodeMaxima, NumberCounts
 
-NODES = [Node(name, {}, {}, schedulable=True, weighing=Weighing({}, ())) for name in "lmn"]
+NODES = [Node(name, {}, {}, schedulable=True, weighing=WeightedShare({}, ())) for name in "lmn"]
 
 
 @given(st.lists(st.tuples(st.integers(0, 2), st.integers(-3, 5) | st.none()), max_size=400))
 def test_the_peak_is_the_most_of_all_nodes(changes: list[tuple[int, int | None]]) -> None:
-    peaks = Peaks()
+    peaks = NodeMaxima()
     now: dict[int, int] = {}
     for number, amount in changes:
         if amount is None:
@@ -28,7 +28,7 @@ def test_the_peak_is_the_most_of_all_nodes(changes: list[tuple[int, int | None]]
 
 
 def test_types_do_not_mix_however_often_they_change() -> None:
-    peaks = Peaks()
+    peaks = NodeMaxima()
     for number in range(500):
         for node in NODES:
             peaks.set(node, "vcore", number % 3)
@@ -39,7 +39,7 @@ def test_types_do_not_mix_however_often_they_change() -> None:
 
 @given(st.lists(st.tuples(st.booleans(), st.integers(0, 5)), max_size=60))
 def test_the_ends_are_those_of_what_is_there(changes: list[tuple[bool, int]]) -> None:
-    counts = Counts()
+    counts = NumberCounts()
     now: list[int] = []
     for comes, number in changes:
         if comes:

@@ -6,11 +6,11 @@ import attrs
 from hypothesis import given, strategies as st
 
 from muster_core.nodes.node import Node
-from muster_core.owners.messages.asks import Allocation
+from muster_core.owners.asks import Allocation
 from muster_core.resources import Resources
 from muster_core.structures.shapes import Shape
 from muster_core.view.eviction.victims import NodeVictims, PrioritySums, Victim
-from muster_core.view.gangs.gang import ViewGang
+from muster_core.view.gangs import ViewGang
 from muster_core.view.tree.application import ViewApp
 from tests.core.building import ask, identity
 

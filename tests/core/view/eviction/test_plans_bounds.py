@@ -10,8 +10,8 @@ from muster_core.events import AddNode
 from muster_core.resources import Resources
 from muster_core.structures.steps import all_at_once
 from muster_core.view.eviction.eligibility import Eligibility
-from muster_core.view.eviction.search import Search
-from muster_core.view.eviction.victim_choice import VictimChoice
+from muster_core.view.eviction.plans import VictimChoice
+from muster_core.view.eviction.search import PlanSearch
 from tests.core.building import Queue, wish
 from tests.core.view.eviction.contest import Contest, contest, names, share, urgent
 from tests.share import share as fewer
@@ -52,7 +52,7 @@ def contests(draw: st.DrawFn) -> Contest:
 
 
 def by_looking_at_all(made: Contest, eligibility: Eligibility) -> str | None:
-    search = Search(made.state, made.victim_index(), eligibility)
+    search = PlanSearch(made.state, made.victim_index(), eligibility)
     found: list[tuple[object, str]] = []
     if all_at_once(search.begin()):
         for place, node in enumerate(made.state.nodes.in_order()):

@@ -12,13 +12,11 @@ from muster_core.events import AddAsk, AddNode, Event, UpdateNode
 from muster_core.nodes.node import Node
 from muster_core.resources import Resources
 from muster_core.structures.steps import all_at_once
+from muster_core.view.eviction.actions import PreemptionEligibility, ReclaimEligibility, claimant_of
 from muster_core.view.eviction.eligibility import Eligibility, Losses
+from muster_core.view.eviction.evictor import ServiceEligibility
 from muster_core.view.eviction.plans import Planner
-from muster_core.view.eviction.preemption import PreemptionEligibility
-from muster_core.view.eviction.reclaim import ReclaimEligibility, claimant_of
-from muster_core.view.eviction.services import ServiceEligibility
-from muster_core.view.eviction.units import Unit, UnitTracker
-from muster_core.view.eviction.victims import Victim
+from muster_core.view.eviction.victims import UnitTracker, Victim, VictimUnit
 from tests.core.admission.objects import LOOSE, gang, members
 from tests.core.building import Queue, wish
 from tests.core.view.eviction.contest import Contest, contest, names, share
@@ -53,8 +51,8 @@ class Plain:
             for name in (*app.bound, *app.waiting)
         ]
 
-    def taken_on(self, node: Node) -> list[Unit] | None:
-        taken: list[Unit] = []
+    def taken_on(self, node: Node) -> list[VictimUnit] | None:
+        taken: list[VictimUnit] = []
         while self.lacks(node, taken):
             unit = self.first(node, taken)
             if unit is None:
@@ -62,7 +60,7 @@ class Plain:
             taken.append(unit)
         return taken
 
-    def first(self, node: Node, taken: Sequence[Unit]) -> Unit | None:
+    def first(self, node: Node, taken: Sequence[VictimUnit]) -> VictimUnit | None:
         gang_index, losses = UnitTracker(self.made.state), self.losses(taken)
         for unit in taken:
             gang_index.take(unit)
@@ -77,7 +75,7 @@ class Plain:
                 found.append((self.key(in_order[0], losses), in_order))
         return tuple(min(found, key=lambda one: one[0])[1]) if found else None  # type: ignore[arg-type, return-value]
 
-    def spared(self, node: Node, taken: Sequence[Unit]) -> list[Unit]:
+    def spared(self, node: Node, taken: Sequence[VictimUnit]) -> list[VictimUnit]:
         kept, gang_index = list(taken), UnitTracker(self.made.state)
         for unit in taken:
             gang_index.take(unit)
@@ -98,14 +96,14 @@ class Plain:
         assert side is not None
         return self.eligibility.rank(side, victim)
 
-    def losses(self, taken: Sequence[Unit]) -> Losses:
+    def losses(self, taken: Sequence[VictimUnit]) -> Losses:
         losses = Losses()
         for unit in taken:
             for victim in unit:
                 losses.take(victim, self.made.state.leaf_of(victim.app).upward())
         return losses
 
-    def on_node(self, node: Node, taken: Sequence[Unit]) -> set[str]:
+    def on_node(self, node: Node, taken: Sequence[VictimUnit]) -> set[str]:
         """Give the types that the node lacks."""
         gone = [one.allocation.ask for unit in taken for one in unit if one.node is node]
         return {
@@ -115,10 +113,10 @@ class Plain:
             > node.capacity.get(name, 0)
         }
 
-    def lacks(self, node: Node, taken: Sequence[Unit]) -> bool:
+    def lacks(self, node: Node, taken: Sequence[VictimUnit]) -> bool:
         return bool(self.on_node(node, taken) or self.eligibility.lacking(self.losses(taken)))
 
-    def is_useful(self, victim: Victim, node: Node, taken: Sequence[Unit]) -> bool:
+    def is_useful(self, victim: Victim, node: Node, taken: Sequence[VictimUnit]) -> bool:
         has = set(victim.allocation.ask.resources)
         if victim.node is node and has & self.on_node(node, taken):
             return True

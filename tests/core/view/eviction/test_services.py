@@ -11,8 +11,8 @@ from muster_core.decisions import Kind
 from muster_core.events import AddAsk, Configure, FailBind, UpdateNode
 from muster_core.resources import Resources
 from muster_core.structures.steps import all_at_once
+from muster_core.view.eviction.evictor import NodeServices
 from muster_core.view.eviction.plans import Planner
-from muster_core.view.eviction.services import NodeServices
 from tests.core.admission.objects import gang, members
 from tests.core.building import Queue, configuration, wish
 from tests.core.view.eviction.contest import Contest, at_once, contest, names, share, share_of

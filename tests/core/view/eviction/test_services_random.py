@@ -12,15 +12,7 @@ import attrs
 from hypothesis import given, settings, strategies as st
 
 from muster_core.config.model import Configuration
-from muster_core.events import (
-    AddAsk,
-    Configure,
-    Event,
-    FailBind,
-    Release,
-    RemoveAsk,
-    UpdateNode,
-)
+from muster_core.events import AddAsk, Configure, Event, FailBind, Release, RemoveAsk, UpdateNode
 from muster_core.resources import Resources
 from tests.core.building import configuration
 from tests.core.view.eviction.contest import Contest, contest, share

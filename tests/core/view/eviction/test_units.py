@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from muster_core.events import Event, Release, RemoveGang
-from muster_core.view.eviction.units import UnitTracker
+from muster_core.view.eviction.victims import UnitTracker
 from tests.core.admission.objects import LOOSE, full, gang, members
 from tests.core.building import wish
 from tests.core.view.eviction.contest import Contest, contest, names, share

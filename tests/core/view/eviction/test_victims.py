@@ -10,13 +10,13 @@ from hypothesis.stateful import RuleBasedStateMachine, precondition, rule
 
 from muster_core.events import AddNode, Release, RemoveNode, UpdateNode
 from muster_core.nodes.node import Node
-from muster_core.owners.messages.asks import Allocation
+from muster_core.owners.asks import Allocation
 from muster_core.resources import Resources
 from muster_core.structures.shapes import Shape
 from muster_core.structures.steps import all_at_once
-from muster_core.view.eviction.victim_index import VictimIndex
+from muster_core.view.eviction.search import VictimIndex
 from muster_core.view.eviction.victims import LeafOnNode, Victim, victim_of
-from muster_core.view.gangs.gang import ViewGang
+from muster_core.view.gangs import ViewGang
 from muster_core.view.tree.application import ViewApp
 from tests.core.admission.objects import LOOSE, gang, members
 from tests.core.building import ask, identity, wish

@@ -5,14 +5,13 @@ from __future__ import annotations
 import pytest
 
 from muster_core.events import AddNode, RemoveGang
-from muster_core.gangs.definition import GangDefinition, GangMode
-from muster_core.gangs.states import GangState
+from muster_core.gangs import GangDefinition, GangMode, GangState
 from muster_core.nodes.node import Node
-from muster_core.owners.messages.asks import Allocation
+from muster_core.owners.asks import Allocation
 from muster_core.resources import Resources
-from muster_core.view.gangs.gang import Hold, ViewGang, ViewGroup
+from muster_core.view.gangs import Hold, ViewGang, ViewGroup
 from muster_core.view.tree.application import ViewApp
-from muster_core.view.tree.slots import Offer, Slot
+from muster_core.view.tree.constraints import Offer, Slot
 from tests.core.admission.objects import full, gang, here, members, story
 from tests.core.building import ask, identity
 

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from hypothesis import given, strategies as st
 
-from muster_core.gangs.definition import GangDefinition
+from muster_core.gangs import GangDefinition
 from muster_core.nodes.node import Node
-from muster_core.owners.messages.asks import Allocation
-from muster_core.view.gangs.gang import Hold
-from muster_core.view.gangs.gang_index import GangIndex
+from muster_core.owners.asks import Allocation
+from muster_core.view.gang_index import GangIndex
+from muster_core.view.gangs import Hold
 from muster_core.view.state.view_state import ViewState
 from muster_core.view.tree.application import ViewApp
 from tests.core.building import ask, identity

@@ -6,7 +6,7 @@ from muster_core.nodes.node_index import NodeIndex
 from muster_core.resources import MAX_QUANTITY, Resources
 from muster_core.structures.shapes import VISIT_BIT, Shape, ShapeTable
 from muster_core.structures.steps import all_at_once
-from muster_core.view.gangs.gang_shapes import GangShapes
+from muster_core.view.gang_index import GangShapes
 from tests.core.building import shape
 
 

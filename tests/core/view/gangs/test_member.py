@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from muster_core.events import RemoveAsk
-from muster_core.view.gangs.member import pending_of
+from muster_core.view.gangs import pending_members
 from tests.core.view.reservations.site import Site, gang, job
 
 
@@ -28,7 +28,7 @@ def test_the_pending_members_of_a_gang() -> None:
     site = Site(1)
     site.tell(gang(9), job("m", 2, gang="default/g", count=2))
     site.tell(job("n", 2, gang="default/g", app="b"), job("plain", 2))
-    found = pending_of(site.state.gangs["default/g"])
+    found = pending_members(site.state.gangs["default/g"])
 
     assert sorted(one.ask.name for one in found) == ["m-0", "m-1", "n"]
     assert {one.app.identity.name for one in found} == {"a", "b"}

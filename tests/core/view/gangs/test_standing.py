@@ -5,9 +5,9 @@ from __future__ import annotations
 import attrs
 import pytest
 
-from muster_core.gangs.topology import Topology
+from muster_core.gangs import Topology
 from muster_core.nodes.node import Node
-from muster_core.view.gangs.standing import Standing, standing_in, topology_of
+from muster_core.view.gangs import TopologyState, topology_of, topology_state_of
 from tests.core.admission.objects import full, members
 from tests.core.view.topology.racks import AT_MOST_ONE, PREFER, SAME, SPREAD, cluster, gang, racked
 
@@ -32,7 +32,7 @@ def test_where_a_member_may_be(
     topology: Topology, counts: dict[str, int], home: str | None, lets: tuple[bool, ...]
 ) -> None:
     # TOPOLOGY-12
-    standing = Standing(topology, counts, home)
+    standing = TopologyState(topology, counts, home)
     assert tuple(map(standing.lets, (X, Y, NOWHERE))) == lets
 
 
@@ -57,7 +57,7 @@ def test_how_early_a_node_is_taken(
     places: tuple[int | None, ...],
 ) -> None:
     # TOPOLOGY-4, TOPOLOGY-5, TOPOLOGY-6
-    standing = Standing(topology, counts, home)
+    standing = TopologyState(topology, counts, home)
     assert tuple(standing.place(node, chosen) for node in (X, Y, NOWHERE)) == places
 
 
@@ -65,13 +65,13 @@ def test_waiting_and_bound_members_count_where_they_are_in_a_domain() -> None:
     made = cluster(racked("a", 1, "x"), racked("b", 1), racked("c", 1, "y"))
     made.settle(gang(PREFER, 1), members("g", "m", 3, vcore=1))
     view = made.machine.view
-    standing = standing_in(view.gangs[full("g")], view.apps)
+    standing = topology_state_of(view.gangs[full("g")], view.apps)
 
     assert standing is not None
     assert (standing.counts, standing.home) == ({"x": 1, "y": 1}, "x")
     made.settle(gang(attrs.evolve(PREFER, attribute="every"), 9, "h"))
     made.settle(racked("d", 1, "z"), members("h", "n", 9, vcore=1))
-    standing = standing_in(view.gangs[full("h")], view.apps)
+    standing = topology_state_of(view.gangs[full("h")], view.apps)
     assert standing is not None
     assert (standing.counts, standing.home) == ({"yes": 1}, "yes")
 

@@ -11,10 +11,10 @@ import pytest
 from hypothesis import given, strategies as st
 
 from muster_core.events import AddAsk, AddNode, Event
-from muster_core.gangs.definition import GangMode
+from muster_core.gangs import GangMode
 from muster_core.resources import Resources
-from muster_core.view.gangs.gang import ViewGroup
-from muster_core.view.permits.fitting import find_hopeless
+from muster_core.view.gangs import ViewGroup
+from muster_core.view.permits import is_sure_not_to_fit
 from muster_core.view.state.view_state import ViewState
 from tests.core.admission.objects import LOOSE, gang, members, story
 from tests.core.building import configuration, queue, wish
@@ -28,11 +28,11 @@ def asked(*, heeded: bool) -> Generator[list[tuple[tuple[str, ...], bool]]]:
     said: list[tuple[tuple[str, ...], bool]] = []
 
     def find(state: ViewState, group: ViewGroup) -> bool:
-        hopeless = find_hopeless(state, group)
+        hopeless = is_sure_not_to_fit(state, group)
         said.append((group.names, hopeless))
         return hopeless and heeded
 
-    with mock.patch("muster_core.view.permits.permits.find_hopeless", find):
+    with mock.patch("muster_core.view.permits.is_sure_not_to_fit", find):
         yield said
 
 
@@ -52,7 +52,7 @@ def answer(made: Tree, *events: Event) -> bool:
     made.enter(*events)
     made.hear()
     state: ViewState = vars(made.machine.view)["_state"]
-    hopeless = find_hopeless(state, state.gang_index.group_of(state.gangs["default/g"]))
+    hopeless = is_sure_not_to_fit(state, state.gang_index.group_of(state.gangs["default/g"]))
     made.settle()
     made.check()
     return hopeless

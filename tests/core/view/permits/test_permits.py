@@ -4,16 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from muster_core.events import (
-    AddNode,
-    Event,
-    FailBind,
-    Release,
-    RemoveAsk,
-    RemoveGang,
-    RemoveNode,
-)
-from muster_core.gangs.definition import GangMode
+from muster_core.events import AddNode, Event, FailBind, Release, RemoveAsk, RemoveGang, RemoveNode
+from muster_core.gangs import GangMode
 from muster_core.resources import Resources
 from muster_core.snapshots import GangSnapshot
 from tests.core.admission.objects import LOOSE, applied, full, gang, here, members, places, story

@@ -7,13 +7,12 @@ import pytest
 
 from muster_core.decisions import Decision, Kind
 from muster_core.events import AddNode, FailBind
-from muster_core.owners.messages.from_applications import Values
-from muster_core.owners.messages.gangs import CommitGang
-from muster_core.owners.messages.to_applications import CommitApp
+from muster_core.owners.app_messages import CommitApp, Values
+from muster_core.owners.gang import CommitGang
 from muster_core.resources import Resources
 from muster_core.structures.steps import all_at_once
 from muster_core.values.application_states import AppState
-from muster_core.view.placement.commits import Advance, Commits
+from muster_core.view.commits import Advance, Commits
 from tests.core.admission.objects import LOOSE, full, gang, members
 from tests.core.building import wish
 from tests.core.view.eviction.contest import SIX, Contest, at_once, share

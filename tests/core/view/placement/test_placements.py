@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from typing_extensions import override
 
-from muster_core.coordinator.coordinator import Outcome
+from muster_core.coordinator.coordinator import BatchResult
 from muster_core.events import AddNode, Event, FailBind
-from muster_core.owners.messages.gangs import CommitGang
-from muster_core.owners.messages.to_applications import CommitApp
+from muster_core.owners.app_messages import CommitApp
+from muster_core.owners.gang import CommitGang
 from muster_core.resources import Resources
 from tests.core.admission.objects import LOOSE, applied, gang, members
 from tests.core.building import configuration, queue, wish
@@ -17,10 +17,10 @@ from tests.core.tree import Tree
 class Telling(Tree):
     """A tree that keeps what the last batch told the owners."""
 
-    outcome: Outcome
+    outcome: BatchResult
 
     @override
-    def check_room(self, outcome: Outcome) -> None:
+    def check_room(self, outcome: BatchResult) -> None:
         super().check_room(outcome)
         self.outcome = outcome
 

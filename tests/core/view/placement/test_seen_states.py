@@ -5,14 +5,14 @@ from __future__ import annotations
 from hypothesis import given, strategies as st
 
 from muster_core.structures.steps import all_at_once
-from muster_core.view.placement.seen_states import Place, SeenStates
+from muster_core.view.placements import RecordedPlace, StateHistory
 
-WAITS: Place = (False, "n")
-BOUND: Place = (True, "n")
+WAITS: RecordedPlace = (False, "n")
+BOUND: RecordedPlace = (True, "n")
 
 
-def begun() -> SeenStates:
-    seen_states = SeenStates()
+def begun() -> StateHistory:
+    seen_states = StateHistory()
     all_at_once(seen_states.start_anew())
     seen_states.start_round()
     return seen_states
@@ -91,7 +91,7 @@ ASKS = st.tuples(st.integers(1, 2), st.sampled_from("xy"))
 PLACES = st.sampled_from([None, WAITS, (False, "m"), BOUND])
 
 
-def possible(before: Place, after: Place) -> bool:
+def possible(before: RecordedPlace, after: RecordedPlace) -> bool:
     """Say whether rounds may move an ask so: what is bound stays so."""
     if before is None:
         return after is not None
@@ -101,9 +101,10 @@ def possible(before: Place, after: Place) -> bool:
 
 @given(st.dictionaries(ASKS, PLACES), st.lists(st.lists(st.tuples(ASKS, PLACES)), max_size=5))
 def test_a_state_is_known_that_a_round_has_begun_from(
-    now: dict[tuple[int, str], Place], rounds: list[list[tuple[tuple[int, str], Place]]]
+    now: dict[tuple[int, str], RecordedPlace],
+    rounds: list[list[tuple[tuple[int, str], RecordedPlace]]],
 ) -> None:
-    seen_states, known = SeenStates(), list[dict[tuple[int, str], Place]]()
+    seen_states, known = StateHistory(), list[dict[tuple[int, str], RecordedPlace]]()
     all_at_once(seen_states.start_anew())
     for placements in rounds:
         seen_states.start_round()

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from muster_core.events import AddNode, FailBind, RemoveGang
-from muster_core.gangs.definition import GangMode
+from muster_core.gangs import GangMode
 from muster_core.reasons import Code
 from muster_core.resources import Resources
 from muster_core.snapshots import AskPlace

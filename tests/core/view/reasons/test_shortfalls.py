@@ -9,7 +9,7 @@ import attrs
 from hypothesis import given, strategies as st
 
 from muster_core.config.model import Configuration
-from muster_core.coordinator.plain import PlainScheduler
+from muster_core.coordinator.plain_scheduler import PlainScheduler
 from muster_core.events import (
     AddApp,
     AddAsk,
@@ -21,7 +21,7 @@ from muster_core.events import (
     RemoveAsk,
     UpdateNode,
 )
-from muster_core.gangs.definition import GangFields
+from muster_core.gangs import GangFields
 from muster_core.reasons import Shortfall
 from muster_core.resources import Resources
 from muster_core.snapshots import AskPlace

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from muster_core.events import UpdateNode
-from muster_core.gangs.definition import GangMode
+from muster_core.gangs import GangMode
 from muster_core.reasons import Code
 from tests.core.admission.objects import members
 from tests.core.view.reasons.why import codes, facts, said, why

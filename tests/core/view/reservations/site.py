@@ -6,13 +6,13 @@ from collections.abc import Mapping
 
 import attrs
 
-from muster_core.coordinator.plain import PlainScheduler
+from muster_core.coordinator.plain_scheduler import PlainScheduler
 from muster_core.decisions import Kind
 from muster_core.events import AddApp, AddAsk, AddGang, AddNode, Event
-from muster_core.gangs.definition import GangFields, GangMode
+from muster_core.gangs import GangFields, GangMode
 from muster_core.resources import Resources
 from muster_core.snapshots import ReservationSnapshot
-from muster_core.view.gangs.member import Member
+from muster_core.view.gangs import Member
 from muster_core.view.state.view_state import ViewState
 from muster_core.view.tree.application import ViewApp
 from tests.core.building import configuration, queue

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from muster_core.view.reservations.in_force import InForce
-from muster_core.view.reservations.party import Party, Reservation
+from muster_core.view.reservations.backfill import ActiveReservations
+from muster_core.view.reservations.parties import Party, Reservation
 from tests.core.view.reservations.site import S, Site, job
 
 
@@ -19,7 +19,7 @@ def reserve(site: Site, name: str, start_s: int = 10, node: str = "n1") -> Reser
     return Reservation(site.state.root, party, (False, start_s * S), ((member, node),))
 
 
-def run(in_force: InForce, now_s: int, *reservations: Reservation) -> None:
+def run(in_force: ActiveReservations, now_s: int, *reservations: Reservation) -> None:
     """Carry out a round that finds some reservations."""
     in_force.start_round(now_s * S)
     in_force.reservations.extend(reservations)
@@ -28,7 +28,7 @@ def run(in_force: InForce, now_s: int, *reservations: Reservation) -> None:
 
 def test_nothing_is_reserved_when_a_round_begins_but_what_was_is_known() -> None:
     # BACKFILL-22, BACKFILL-23
-    site, in_force = site_with("x", "y"), InForce()
+    site, in_force = site_with("x", "y"), ActiveReservations()
     one = reserve(site, "a/x")
     run(in_force, 0, one)
     assert in_force.has_one_for(site.member("a/x").ask)
@@ -41,7 +41,7 @@ def test_nothing_is_reserved_when_a_round_begins_but_what_was_is_known() -> None
 
 
 def test_a_round_would_find_the_same_after_two_that_did_until_a_start_or_an_end() -> None:
-    site, in_force = site_with("x", "y"), InForce()
+    site, in_force = site_with("x", "y"), ActiveReservations()
     run(in_force, 0, reserve(site, "a/x"))
     assert not in_force.holds_at(1 * S)
     run(in_force, 1, reserve(site, "a/x"))
@@ -62,7 +62,7 @@ def test_a_round_would_find_the_same_after_two_that_did_until_a_start_or_an_end(
 
 def test_a_scope_has_as_many_reservations_as_its_depth() -> None:
     # BACKFILL-15
-    site, in_force = site_with("x"), InForce()
+    site, in_force = site_with("x"), ActiveReservations()
     root = site.state.root
     assert (in_force.of(root), in_force.is_saturated(root)) == ([], False)
     one = reserve(site, "a/x")

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from muster_core.view.reservations.party import Party, group_of
+from muster_core.view.reservations.parties import Party, group_of
 from tests.core.view.reservations.site import Site, gang, job
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from muster_core.coordinator.plain import PlainScheduler
+from muster_core.coordinator.plain_scheduler import PlainScheduler
 from muster_core.structures.steps import all_at_once
 from tests.core.view.reservations.site import Site, job, reserved_lines
 from tests.naive.relay import through_bytes

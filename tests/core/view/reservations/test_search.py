@@ -3,15 +3,15 @@
 from __future__ import annotations
 
 from muster_core.events import Configure, Release
-from muster_core.view.reservations.later.rooms import Rooms
-from muster_core.view.reservations.party import Party, Reservation
-from muster_core.view.reservations.search import Search
+from muster_core.view.reservations.capacity import CapacityCache
+from muster_core.view.reservations.parties import Party, Reservation
+from muster_core.view.reservations.search import StartSearch
 from tests.core.building import configuration, queue
 from tests.core.view.reservations.site import S, Site, backfill, gang, job
 
 
-def search(site: Site, *others: Reservation) -> Search:
-    return Search(site.state, 0, others)
+def search(site: Site, *others: Reservation) -> StartSearch:
+    return StartSearch(site.state, 0, others)
 
 
 def test_the_first_instant_that_suffices() -> None:
@@ -99,11 +99,11 @@ def test_what_is_remembered_of_rooms_changes_with_the_nodes() -> None:
     site.tell(gang(2), job("m", 3, gang="default/g", count=2))
     party, rooms = (
         Party((site.member("a/m-0"), site.member("a/m-1")), ("default/g",)),
-        Rooms(site.state),
+        CapacityCache(site.state),
     )
 
     def start(now_s: int) -> object:
-        found = Search(site.state, now_s * S, (), rooms=rooms).find(party)
+        found = StartSearch(site.state, now_s * S, (), rooms=rooms).find(party)
         return None if found is None else found[0]
 
     assert start(0) == (False, 30 * S)
@@ -133,11 +133,11 @@ def test_what_is_remembered_for_an_ask_holds_until_an_end_is_overdue() -> None:
     # BACKFILL-18
     site = Site(4, 4)
     site.tell(job("x", 4, 20, node="n1"), job("y", 4, 30, node="n2"), job("large", 4))
-    large, rooms = site.member("a/large"), Rooms(site.state)
+    large, rooms = site.member("a/large"), CapacityCache(site.state)
     party = Party((large,), ())
 
     def find(now_s: int) -> object:
-        return Search(site.state, now_s * S, (), rooms).find(party)
+        return StartSearch(site.state, now_s * S, (), rooms).find(party)
 
     assert find(0) == find(0) == ((False, 20 * S), ((large, "n1"),))
     # It has not ended at 20, and is expected to take twice as long.

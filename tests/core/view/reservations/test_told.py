@@ -3,7 +3,12 @@
 from __future__ import annotations
 
 from muster_core.events import RemoveAsk
-from muster_core.view.reservations.told import facts_of, loaded, reserved_by, snapshot_of
+from muster_core.view.reservations.reservations import (
+    reservation_facts,
+    reservation_from_facts,
+    reservation_snapshots,
+    reserved_by,
+)
 from tests.core.view.reservations.site import S, Site, backfill, gang, job, reserved_lines
 
 
@@ -13,17 +18,17 @@ def test_what_is_told_and_loaded() -> None:
     site.tell(gang(2), job("m", 2, gang="default/g", count=2), job("large", 4))
     reservations = vars(site.scheduler.machine.view)["_rounds"].reservations.in_force.reservations
 
-    again = [loaded(site.state, one) for one in facts_of(reservations)]
+    again = [reservation_from_facts(site.state, one) for one in reservation_facts(reservations)]
 
-    assert facts_of(again) == facts_of(reservations)
+    assert reservation_facts(again) == reservation_facts(reservations)
     assert [one.party.keys for one in again] == [one.party.keys for one in reservations]
     assert reserved_by(again) == {
         ("a", "m-0"): ("n1", 10 * S),
         ("a", "m-1"): ("n1", 10 * S),
         ("a", "large"): ("n2", None),
     }
-    assert list(snapshot_of(again)) == ["a/m-0", "a/m-1", "a/large"]
-    assert {one.scope for one in snapshot_of(again).values()} == {"root"}
+    assert list(reservation_snapshots(again)) == ["a/m-0", "a/m-1", "a/large"]
+    assert {one.scope for one in reservation_snapshots(again).values()} == {"root"}
 
 
 def test_the_log_tells_what_is_new_or_changed() -> None:

@@ -13,7 +13,7 @@ from muster_core.events import (
     Release,
     RemoveAsk,
 )
-from muster_core.gangs.definition import GangFields
+from muster_core.gangs import GangFields
 from muster_core.resources import Resources
 from tests.core.building import configuration, queue, wish
 from tests.core.tree import Tree

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from muster_core.structures.steps import all_at_once
-from muster_core.view.state.deadlines import Deadlines
+from muster_core.view.state.timers import Deadlines
 
 
 def test_far_off_deadlines_that_no_longer_stand_are_not_kept() -> None:

@@ -10,12 +10,12 @@ from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, rule
 
 from muster_core.config.model import PreemptionPolicy, Settings
-from muster_core.owners.messages.asks import AppIdentity, Ask
+from muster_core.owners.asks import AppIdentity, Ask
 from muster_core.resources import Resources
-from muster_core.structures.rows import Types
+from muster_core.structures.amounts import Types
 from muster_core.structures.shapes import Shape
 from muster_core.structures.steps import all_at_once
-from muster_core.view.state.delays import Delays
+from muster_core.view.state.timers import Delays
 from muster_core.view.tree.application import ViewApp
 from muster_core.view.tree.leaf import LeafView
 from muster_core.view.tree.queue import ParentView, ViewQueue

@@ -8,12 +8,12 @@ from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, rule
 
 from muster_core.config.model import Configuration
-from muster_core.coordinator.plain import PlainScheduler
+from muster_core.coordinator.plain_scheduler import PlainScheduler
 from muster_core.decisions import Kind, Reason
 from muster_core.events import AddApp, AddAsk, AddNode, AddPriorityClass, Event, RemoveApp
-from muster_core.owners.messages.asks import Ask
+from muster_core.owners.asks import Ask
 from muster_core.resources import Resources
-from muster_core.view.state.eviction_history import Evicted, EvictionHistory, alike
+from muster_core.view.state.history import Evicted, EvictionHistory, alike
 from tests.core.building import ask, configuration, shape, wish
 from tests.core.view.eviction.contest import SIX, contest, share, urgent
 

@@ -5,13 +5,7 @@ from __future__ import annotations
 import pytest
 
 from muster_core.config.model import Configuration
-from muster_core.events import (
-    AddNode,
-    Configure,
-    Release,
-    RemoveApp,
-    RemoveNode,
-)
+from muster_core.events import AddNode, Configure, Release, RemoveApp, RemoveNode
 from muster_core.resources import Resources
 from tests.core.building import MAY_CREATE, configuration, queue, wish
 from tests.core.view.helpers import props, told, tree

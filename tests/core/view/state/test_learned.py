@@ -1,9 +1,9 @@
 from __future__ import annotations
 
 from muster_core.resources import Resources
-from muster_core.values.configuration.partition import TypicalAsk
+from muster_core.values.configuration import TypicalAsk
 from muster_core.values.devices import DeviceNeed
-from muster_core.view.state.learned import Learned
+from muster_core.view.state.history import DeviceDemand
 
 ONE = (("gpu", DeviceNeed(count=1)),)
 WANTED = Resources({"vcore": 1000, "memory": 5, "device/gpu": 1000})
@@ -12,7 +12,7 @@ WEIGHTS = (("vcore", 1.0), ("device/gpu", 0.0))
 
 # DEVICE-18
 def test_it_is_taken_when_there_is_some_and_when_it_is_twice_as_much() -> None:
-    learned = Learned()
+    learned = DeviceDemand()
     taken = [learned.take(WEIGHTS)]
     for _ in range(9):
         learned.note([(ONE, WANTED, 1)])
@@ -22,7 +22,7 @@ def test_it_is_taken_when_there_is_some_and_when_it_is_twice_as_much() -> None:
 
 
 def test_the_weights_count_that_are_in_force_when_it_is_taken() -> None:
-    learned = Learned()
+    learned = DeviceDemand()
     learned.note([(ONE, WANTED, 3)])
     assert learned.take(())
     assert learned.taken == (TypicalAsk(ONE, Resources(), 3),)
@@ -31,7 +31,7 @@ def test_the_weights_count_that_are_in_force_when_it_is_taken() -> None:
 
 # CHECKPOINT-4, CHECKPOINT-5
 def test_it_is_saved_and_loaded() -> None:
-    learned, again = Learned(), Learned()
+    learned, again = DeviceDemand(), DeviceDemand()
     learned.note([(ONE, WANTED, 3), ((("nic", DeviceNeed(milli=5)),), WANTED, 1)])
     learned.take(WEIGHTS)
     learned.note([(ONE, WANTED, 3)])

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from muster_core.structures.rows import Types
-from muster_core.values.configuration.partition import QueueConfig, SchedulingOrder, Settings
-from muster_core.view.state.scopes import Scopes
+from muster_core.structures.amounts import Types
+from muster_core.values.configuration import QueueConfig, SchedulingOrder, Settings
+from muster_core.view.state.queue_settings import Scopes
 from muster_core.view.tree.leaf import LeafView
 from muster_core.view.tree.queue import ParentView
 

@@ -4,14 +4,12 @@ from __future__ import annotations
 
 import pytest
 
-from muster_core.gangs.definition import GangDefinition
+from muster_core.gangs import GangDefinition
 from muster_core.nodes.node import Node
 from muster_core.structures.steps import all_at_once
 from muster_core.values.application_states import AppState
-from muster_core.view.gangs.gang import ViewGang
-from muster_core.view.state.back_offs import BackOffs
-from muster_core.view.state.delays import Delays
-from muster_core.view.state.timers import Completion, StateEnd, Timers, WaitEnd
+from muster_core.view.gangs import ViewGang
+from muster_core.view.state.timers import BackOffs, Completion, Delays, StateEnd, Timers, WaitEnd
 from muster_core.view.tree.application import ViewApp
 from tests.core.building import allocation, ask, identity
 

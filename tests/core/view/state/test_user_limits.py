@@ -7,10 +7,10 @@ import pytest
 from muster_core.config.model import Configuration
 from muster_core.decisions import Decision, Kind
 from muster_core.events import AddApp, AddAsk, AddGang, Configure, Event, Release, RemoveApp
-from muster_core.gangs.definition import GangFields, GangMode
+from muster_core.gangs import GangFields, GangMode
 from muster_core.resources import Resources
 from muster_core.snapshots import LimitSnapshot
-from muster_core.view.tree.user_limit import LimitKey
+from muster_core.view.tree.constraints import LimitKey
 from tests.core.building import configuration, queue, wish
 from tests.core.tree import Tree
 

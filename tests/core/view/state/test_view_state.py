@@ -3,13 +3,7 @@
 from __future__ import annotations
 
 from muster_core.config.model import Configuration
-from muster_core.events import (
-    AddNode,
-    Configure,
-    Release,
-    RemoveApp,
-    UpdateNode,
-)
+from muster_core.events import AddNode, Configure, Release, RemoveApp, UpdateNode
 from muster_core.resources import Resources
 from muster_core.structures.shapes import KEPT_IDLE
 from muster_core.view.state.view_state import ViewState

@@ -8,8 +8,7 @@ import attrs
 
 from muster_core.config.model import Configuration
 from muster_core.events import AddGang, AddNode
-from muster_core.gangs.definition import GangFields, GangMode
-from muster_core.gangs.topology import Topology, TopologyRule
+from muster_core.gangs import GangFields, GangMode, Topology, TopologyRule
 from muster_core.resources import Resources
 from tests.core.admission.objects import full
 from tests.core.building import configuration, queue

@@ -8,15 +8,15 @@ from hypothesis import given, strategies as st
 
 from muster_core.events import AddAsk
 from muster_core.resources import Resources
-from muster_core.view.gangs.member import Member
-from muster_core.view.reservations.later.projection import Projection
-from muster_core.view.topology.node_finder import NodeFinder
+from muster_core.view.gangs import Member
+from muster_core.view.node_finder import NodeFinder
+from muster_core.view.reservations.projection import Projection
 from tests.core.admission.objects import full, members
 from tests.core.building import configuration, queue
 from tests.core.view.topology.racks import AT_MOST_ONE, PREFER, SAME, SPREAD, cluster, gang, racked
 
 if TYPE_CHECKING:
-    from muster_core.gangs.topology import Topology
+    from muster_core.gangs import Topology
     from muster_core.view.state.view_state import ViewState
     from tests.core.tree import Tree
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from muster_core.events import Configure
-from muster_core.view.topology.difference import Difference
+from muster_core.view.placement_diff import PlacementDiff
 from tests.core.building import configuration, queue
 from tests.core.view.reservations.site import Site, backfill, gang, job
 
@@ -22,7 +22,7 @@ def test_headroom_is_what_asks_leave_that_are_counted(fields: dict[str, object])
     site = Site(1)
     site.tell(Configure(configuration(queue("q", **fields), queue("r"), props=backfill())))
     site.tell(job("x", 2))
-    difference, (app, ask) = Difference(site.state), site.member("a/x")
+    difference, (app, ask) = PlacementDiff(site.state), site.member("a/x")
     assert difference.has_headroom(app, ask)
 
     difference.count(app, ask, 1)
@@ -39,7 +39,7 @@ def test_who_holds_nodes() -> None:
     site.tell(gang(2, loose=True), gang(2, name="default/h", loose=True))
     site.tell(job("m", 1, gang="default/g", count=2, node="n1"), job("o", 5, gang="default/g"))
     site.tell(job("h", 3, gang="default/h", node="n3"), job("p", 5, gang="default/h"))
-    state, difference = site.state, Difference(site.state)
+    state, difference = site.state, PlacementDiff(site.state)
     bound, waiting = state.gangs["default/g"], state.gangs["default/h"]
 
     difference.released.add(site.member("a/m-0").holder)

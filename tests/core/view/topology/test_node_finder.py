@@ -7,8 +7,7 @@ import pytest
 from hypothesis import given, strategies as st
 
 from muster_core.events import AddApp, AddAsk, Release, RemoveApp, RemoveNode
-from muster_core.gangs.definition import GangMode
-from muster_core.gangs.topology import Topology
+from muster_core.gangs import GangMode, Topology
 from tests.core.admission.objects import full, members
 from tests.core.building import configuration, queue, wish
 from tests.core.tree import Tree

@@ -8,8 +8,8 @@ import pytest
 
 from muster_core.resources import Resources
 from muster_core.structures.shapes import Shape
-from muster_core.view.gangs.standing import Standing
-from muster_core.view.topology.node_order import NodeOrder
+from muster_core.view.gangs import TopologyState
+from muster_core.view.node_finder import PlanNodeOrder
 from tests.core.nodes.node_index import Nodes
 from tests.core.view.topology.racks import PREFER, SAME, SPREAD
 
@@ -28,24 +28,24 @@ def nodes() -> Nodes:
     ("standing", "order"),
     [
         (None, "bcda"),
-        (Standing(SAME, {"y": 1}, "y"), "bd"),
-        (Standing(PREFER, {"x": 1}, "x"), "cabd"),
-        (Standing(PREFER, {}, None), "bcda"),
-        (Standing(SPREAD, {"x": 1, "y": 2}, "x"), "cabd"),
+        (TopologyState(SAME, {"y": 1}, "y"), "bd"),
+        (TopologyState(PREFER, {"x": 1}, "x"), "cabd"),
+        (TopologyState(PREFER, {}, None), "bcda"),
+        (TopologyState(SPREAD, {"x": 1, "y": 2}, "x"), "cabd"),
     ],
 )
 def test_the_topology_comes_before_the_order_of_nodes(
-    standing: Standing | None, order: str
+    standing: TopologyState | None, order: str
 ) -> None:
     # TOPOLOGY-13
-    found = NodeOrder(nodes().index, ANY, standing)
+    found = PlanNodeOrder(nodes().index, ANY, standing)
     assert "".join(node.name for node in found.every() if found.lets(node)) == order
 
 
 def test_some_nodes_are_in_the_same_order() -> None:
     index = nodes().index
-    for standing in (None, Standing(PREFER, {"x": 1}, "x")):
-        found = NodeOrder(index, ANY, standing)
+    for standing in (None, TopologyState(PREFER, {"x": 1}, "x")):
+        found = PlanNodeOrder(index, ANY, standing)
         every = list(found.every())
         assert [*found.some({*every[1:]})] == every[1:]
         assert [*found.some({})] == []

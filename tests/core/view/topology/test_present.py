@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from muster_core.nodes.node import Node
-from muster_core.view.topology.present import Present
+from muster_core.view.node_finder import CurrentCluster
 from tests.core.view.reservations.site import Site, gang, job
 
 
@@ -20,7 +20,7 @@ def test_the_least_place_comes_before_the_order_of_nodes() -> None:
     # TOPOLOGY-5, TOPOLOGY-6, ORDER-21
     site = Site(3, 3, 3)
     site.tell(gang(9), job("m", 2, gang="default/g"))
-    present = Present(site.state, lambda: None, beside_victims=False)
+    present = CurrentCluster(site.state, lambda: None, beside_victims=False)
     member = site.member("a/m")
 
     assert present.finder(anywhere)(member) is site.state.nodes.nodes["n1"]
@@ -32,7 +32,7 @@ def test_a_trial_ends_as_if_nothing_had_been_placed() -> None:
     # TOPOLOGY-7
     site = Site(3)
     site.tell(gang(9), job("m", 2, gang="default/g", count=2))
-    present = Present(site.state, lambda: None, beside_victims=False)
+    present = CurrentCluster(site.state, lambda: None, beside_victims=False)
     node, nodes = site.state.nodes.nodes["n1"], site.state.nodes
     before = nodes.grown, nodes.changes
 

@@ -8,7 +8,7 @@ from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, 
 
 from muster_core.structures.ranking import Rank
 from muster_core.structures.shapes import EVERY_SHAPE
-from muster_core.view.tree.app_order import AppOrder, Listed
+from muster_core.view.tree.application import AppOrder, Listed
 
 
 @attrs.define(eq=False)

@@ -6,8 +6,8 @@ import pytest
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, rule
 
-from muster_core.owners.messages.asks import Ask
-from muster_core.owners.messages.from_applications import Values
+from muster_core.owners.app_messages import Values
+from muster_core.owners.asks import Ask
 from muster_core.structures.shapes import EVERY_SHAPE, Shape, bits_of
 from muster_core.values.application_states import AppState
 from muster_core.view.tree.application import ViewApp

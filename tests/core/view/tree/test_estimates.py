@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from muster_core.values.configuration.partition import Settings
+from muster_core.values.configuration import Settings
 from muster_core.view.tree.application import ViewApp
-from muster_core.view.tree.estimates import Estimates
+from muster_core.view.tree.leaf import Estimates
 from tests.core.building import ask, identity
 
 BIT = 3

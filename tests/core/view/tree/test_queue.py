@@ -6,10 +6,10 @@ from math import inf
 
 import pytest
 
-from muster_core.owners.messages.asks import Allocation
+from muster_core.owners.asks import Allocation
 from muster_core.structures.shapes import EVERY_SHAPE, bits_of
+from muster_core.view.tree.constraints import Offer, Slot
 from muster_core.view.tree.queue import VISIT
-from muster_core.view.tree.slots import Offer, Slot
 from tests.core.building import ask, configuration, queue
 from tests.core.view.helpers import props
 from tests.core.view.tree.world import World

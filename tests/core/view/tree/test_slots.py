@@ -6,10 +6,10 @@ import attrs
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, rule
 
-from muster_core.owners.messages.asks import Ask, AskOrder
+from muster_core.owners.asks import Ask, AskOrder
 from muster_core.structures.shapes import EVERY_SHAPE, VISIT_BIT
 from muster_core.view.tree.application import ViewApp
-from muster_core.view.tree.slots import Offer, Slot
+from muster_core.view.tree.constraints import Offer, Slot
 from tests.core.building import ask, identity
 
 VISIT = 1 << VISIT_BIT

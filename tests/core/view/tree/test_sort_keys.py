@@ -6,10 +6,10 @@ import pytest
 
 from muster_core.config.model import QueueConfig, Settings, SortPolicy
 from muster_core.view.tree.application import ViewApp
-from muster_core.view.tree.sort_keys import (
+from muster_core.view.tree.queue import (
     ASK_PARTS,
-    Part,
-    Value,
+    KeyPart,
+    KeyValue,
     app_key,
     app_parts,
     queue_key,
@@ -18,7 +18,7 @@ from muster_core.view.tree.sort_keys import (
 from tests.core.building import ask, identity
 
 
-def named(parts: tuple[Part, ...], key: tuple[Value, ...]) -> dict[str, Value]:
+def named(parts: tuple[KeyPart, ...], key: tuple[KeyValue, ...]) -> dict[str, KeyValue]:
     """Give what stands in a key, by the names of its parts."""
     return {part.name: part.value(found) for part, found in zip(parts, key, strict=True)}
 
@@ -56,7 +56,7 @@ def test_the_parts_of_an_application_s_key(policy: SortPolicy, by_priority: bool
     app = ViewApp(identity(4), allocated={"vcore": 2}, counted=-3)
 
     found = named(app_parts(settings), app_key(leaf, app, {"vcore": 8}))
-    expected: dict[str, Value] = {"priority": -3} if by_priority else {}
+    expected: dict[str, KeyValue] = {"priority": -3} if by_priority else {}
     if policy is SortPolicy.FAIR:
         expected["usage"] = (0.25,)
     assert found == {**expected, "creation": 4}
@@ -76,5 +76,5 @@ def test_the_parts_of_an_ask_s_key() -> None:
 
 
 def test_a_part_that_is_nothing_is_shown_without_a_sign() -> None:
-    assert str(Part("pending", highest_first=True).value(-0.0)) == "0.0"
-    assert Part("path").value("root.a") == "root.a"
+    assert str(KeyPart("pending", highest_first=True).value(-0.0)) == "0.0"
+    assert KeyPart("path").value("root.a") == "root.a"

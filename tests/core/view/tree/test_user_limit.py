@@ -8,7 +8,7 @@ from muster_core.config.model import LimitEntry, Limits
 from muster_core.structures.shapes import ShapeTable
 from muster_core.values.application_states import AppState
 from muster_core.view.tree.application import ViewApp
-from muster_core.view.tree.user_limit import LimitKey, ViewLimit
+from muster_core.view.tree.constraints import LimitKey, ViewLimit
 from tests.core.building import ask, identity, shape
 
 

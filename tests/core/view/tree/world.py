@@ -6,11 +6,10 @@ from collections.abc import Mapping
 
 from muster_core.config.model import Configuration, QueueConfig
 from muster_core.nodes.node import Node
-from muster_core.owners.messages.asks import Allocation, AppIdentity, Ask
-from muster_core.structures.rows import add_to_row
+from muster_core.owners.asks import Allocation, AppIdentity, Ask
+from muster_core.structures.amounts import add_to, add_to_row
 from muster_core.structures.shapes import EVERY_SHAPE, ShapeTable
 from muster_core.structures.steps import all_at_once
-from muster_core.structures.totals import add_to
 from muster_core.values.application_states import AppState
 from muster_core.view.tree.application import ViewApp
 from muster_core.view.tree.leaf import LeafView

@@ -1,23 +1,32 @@
-"""Applications, live and completed, with their asks and allocations."""
+"""Applications with their asks and allocations, and nodes with what they hold."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator
 from itertools import chain
-from operator import attrgetter
+from operator import attrgetter, itemgetter
 from typing import TYPE_CHECKING, Final, final
 
-from muster.service.yunikorn.objects.forms import Made, Seen, priority, shown, without_empty
-from muster_core.admission.application_reasons import application_reasons
-from muster_core.structures.steps import in_order, in_pieces
-from muster_core.values.gang_names import DEFAULT_NAMESPACE
+from muster.service.yunikorn.objects.values import (
+    RM_ID,
+    Made,
+    YuniKornState,
+    percentages,
+    priority,
+    resource_map,
+    without_empty,
+)
+from muster_core.admission.registry import application_reasons
+from muster_core.owners.asks import Ask
+from muster_core.structures.steps import Steps, in_order, in_pieces
+from muster_core.values.names import DEFAULT_NAMESPACE
+from muster_core.values.reasons import PendingReason
 
 if TYPE_CHECKING:
-    from muster.service.ledger.entries import AppEntry, AskEntry
-    from muster_core.owners.messages.asks import Ask
-    from muster_core.structures.steps import Steps
-    from muster_core.values.reasons import PendingReason
+    from muster.service.ledger.records import AppEntry, AskEntry
+    from muster_core.nodes.node import Node
     from muster_core.view.tree.application import ViewApp
+
 
 NAMESPACE: Final = "kubernetes.io/meta/namespace"
 POD_NAME: Final = "kubernetes.io/meta/podName"
@@ -28,7 +37,7 @@ _EXPLAINED: Final = 100
 """For how many asks of an answer all reasons are told; for others only the dominant one."""
 
 
-def application(seen: Seen, app: ViewApp) -> Steps[Made]:
+def application(seen: YuniKornState, app: ViewApp) -> Steps[Made]:
     """Return an application that has not completed."""
     identity = app.identity
     entry = seen.ledger.app(identity.name)
@@ -53,9 +62,9 @@ def application(seen: Seen, app: ViewApp) -> Steps[Made]:
         "applicationState": app.state.value,
         **without_empty({"user": user, "groups": list(groups)}),
         **_times(seen, entry),
-        "usedResource": shown(app.allocated),
-        "maxUsedResource": shown(app.allocated if entry is None else entry.most),
-        "pendingResource": shown(app.pending_total),
+        "usedResource": resource_map(app.allocated),
+        "maxUsedResource": resource_map(app.allocated if entry is None else entry.most),
+        "pendingResource": resource_map(app.pending_total),
         "maxRequestPriority": priority(app.tally.top()),
         "allocations": allocations,
         "requests": requests,
@@ -63,7 +72,7 @@ def application(seen: Seen, app: ViewApp) -> Steps[Made]:
     }
 
 
-def completed(seen: Seen, entry: AppEntry) -> Made:
+def completed(seen: YuniKornState, entry: AppEntry) -> Made:
     """Return an application that has completed, as it was at the end."""
     event = entry.event
     return {
@@ -73,9 +82,9 @@ def completed(seen: Seen, entry: AppEntry) -> Made:
         "applicationState": entry.state,
         **without_empty({"user": event.user, "groups": list(event.groups)}),
         **_times(seen, entry),
-        "usedResource": shown({}),
-        "maxUsedResource": shown(entry.most),
-        "pendingResource": shown({}),
+        "usedResource": resource_map({}),
+        "maxUsedResource": resource_map(entry.most),
+        "pendingResource": resource_map({}),
         "maxRequestPriority": priority(None),
         "allocations": [],
         "requests": [],
@@ -84,7 +93,7 @@ def completed(seen: Seen, entry: AppEntry) -> Made:
 
 
 # REST-9
-def _times(seen: Seen, entry: AppEntry | None) -> Made:
+def _times(seen: YuniKornState, entry: AppEntry | None) -> Made:
     """Return when an application came, first ran, changed, and ended, as far as known."""
     if entry is None:
         return {"submissionTime": seen.ns(0), "stateLog": []}
@@ -121,7 +130,7 @@ class _Reasons:
         app: The application.
     """
 
-    def __init__(self, seen: Seen, app: ViewApp) -> None:
+    def __init__(self, seen: YuniKornState, app: ViewApp) -> None:
         self._seen = seen
         self._app = app
         self._notes = tuple(application_reasons(seen.machine.registry, app.identity))
@@ -139,7 +148,7 @@ class _Reasons:
 
 
 # REST-10
-def _request(seen: Seen, app: ViewApp, ask: Ask, reasons: _Reasons) -> Made:
+def _request(seen: YuniKornState, app: ViewApp, ask: Ask, reasons: _Reasons) -> Made:
     entry = seen.ledger.ask(app.identity.name, ask.name)
     since_us = _since_us(app, ask, entry)
     made: Made = {
@@ -171,7 +180,7 @@ def _since_us(app: ViewApp, ask: Ask, entry: AskEntry | None) -> int:
 
 
 # REST-11
-def allocation(seen: Seen, app: ViewApp, ask: Ask, node: str, *, waits: bool) -> Made:
+def allocation(seen: YuniKornState, app: ViewApp, ask: Ask, node: str, *, waits: bool) -> Made:
     """Return the allocation of an ask that holds a node."""
     entry = seen.ledger.ask(app.identity.name, ask.name)
     made: Made = {
@@ -202,3 +211,95 @@ def _tags(ask: Ask, entry: AskEntry | None) -> dict[str, str]:
         gang = ask.gang
         namespace = DEFAULT_NAMESPACE if gang is None else gang.partition("/")[0]
     return {NAMESPACE: namespace, POD_NAME: ask.name}
+
+
+_HOST: Final = "si/hostname"
+_RACK: Final = "si/rackname"
+
+BUCKETS: Final = tuple(f"{low}-{low + 10}%" for low in range(0, 100, 10))
+
+
+def nodes(seen: YuniKornState) -> Steps[list[Made]]:
+    """Return all nodes, by name."""
+    found: list[Made] = []
+    for piece in in_pieces(sorted(seen.view.nodes.nodes), 8):
+        yield
+        found += [node(seen, seen.view.nodes.nodes[name]) for name in piece]
+    return found
+
+
+# REST-13
+def node(seen: YuniKornState, one: Node) -> Made:
+    """Return a node, with what stands on it."""
+    used = allocated(one)
+    made: Made = {
+        "nodeID": one.name,
+        "hostName": one.attributes.get(_HOST, one.name),
+        "attributes": dict(one.attributes),
+        "capacity": dict(one.capacity),
+        "allocated": used,
+        "available": {kind: most - used[kind] for kind, most in one.capacity.items()}
+        | {kind: -amount for kind, amount in used.items() if kind not in one.capacity},
+        "utilized": percentages(used, one.capacity),
+        "allocations": _allocations(seen, one),
+        "schedulable": one.schedulable,
+        "isReserved": False,
+        "partition": seen.partition,
+    }
+    rack = one.attributes.get(_RACK)
+    if rack:
+        made["rackName"] = rack
+    return made
+
+
+def allocated(one: Node) -> dict[str, int]:
+    """Return what is used of a node: every type that it has, and what it has no more."""
+    return {**dict.fromkeys(one.capacity, 0), **one.used}
+
+
+def _allocations(seen: YuniKornState, one: Node) -> list[Made]:
+    """Return what stands on a node, in the order in which it came there.
+
+    The node itself has no order that survives a restart.
+    """
+    found: list[tuple[int, Made]] = []
+    for key, name in one.held:
+        app = seen.view.apps[key]
+        waiting = app.waiting.get(name)
+        held = app.bound.get(name) if waiting is None else waiting
+        if held is not None:
+            waits = waiting is not None
+            ask = held[0]
+            found.append((ask.number, allocation(seen, app, ask.ask, one.name, waits=waits)))
+    return [made for _, made in sorted(found, key=itemgetter(0))]
+
+
+# REST-14
+def utilizations(seen: YuniKornState) -> Steps[list[Made]]:
+    """Return for each type how many nodes are used how much, in ten steps."""
+    found: dict[str, list[list[str]]] = {}
+    for piece in in_pieces(sorted(seen.view.nodes.nodes)):
+        yield
+        for name in piece:
+            one = seen.view.nodes.nodes[name]
+            for kind, percent in percentages(allocated(one), one.capacity).items():
+                buckets = found.setdefault(kind, [[] for _ in BUCKETS])
+                buckets[bucket_of(percent)].append(name)
+    made: list[Made] = [
+        {
+            "type": kind,
+            "utilization": [
+                {"bucketName": bucket, "numOfNodes": len(names), "nodeNames": names}
+                if names
+                else {"bucketName": bucket}
+                for bucket, names in zip(BUCKETS, buckets, strict=True)
+            ],
+        }
+        for kind, buckets in sorted(found.items())
+    ]
+    return [{"clusterId": RM_ID, "partition": seen.partition, "utilizations": made}]
+
+
+def bucket_of(percent: int) -> int:
+    """Return the place of the bucket of a percentage."""
+    return min(max(0, -(-percent // 10) - 1), len(BUCKETS) - 1)

@@ -1,19 +1,39 @@
-"""The cluster and its partition, its history, and its health."""
+"""The cluster and its partition: placement rules, queues, users and groups, and its history."""
 
 from __future__ import annotations
 
 from collections import Counter
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from datetime import UTC, datetime
 from functools import cache
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
 from muster import _version
-from muster.service.yunikorn.objects.forms import RM_ID, Made, Seen, percentages, shown
-from muster_core.structures.steps import in_pieces
+from muster.service.yunikorn.objects.values import (
+    RM_ID,
+    Made,
+    YuniKornState,
+    bounded,
+    go_duration,
+    percentages,
+    priority,
+    resource_map,
+)
+from muster_core.config.placement import is_expression
+from muster_core.config.queues import ROOT
+from muster_core.structures.amounts import add_to
+from muster_core.structures.steps import Steps, in_pieces
+from muster_core.values.application_states import AppState
+from muster_core.values.configuration import PreemptionPolicy, QueueConfig, RuleName
+from muster_core.view.tree.application import ViewApp
+from muster_core.view.tree.leaf import LeafView
+from muster_core.view.tree.queue import ViewQueue
 
 if TYPE_CHECKING:
-    from muster_core.structures.steps import Steps
+    from muster_core.admission.queue_tree import QueueEntry
+    from muster_core.config.model import Configuration, PlacementFilter, PlacementRule
+    from muster_core.snapshots import LimitSnapshot
 
 
 @cache
@@ -24,7 +44,7 @@ def _build_date() -> str:
 
 
 # REST-6
-def clusters(seen: Seen) -> list[Made]:
+def clusters(seen: YuniKornState) -> list[Made]:
     """Return the cluster, once for each partition."""
     return [
         {
@@ -43,7 +63,7 @@ def clusters(seen: Seen) -> list[Made]:
 
 
 # REST-6
-def partitions(seen: Seen) -> Steps[list[Made]]:
+def partitions(seen: YuniKornState) -> Steps[list[Made]]:
     """Return the partition."""
     view, config = seen.view, seen.machine.configuration
     states: Counter[str] = Counter()
@@ -69,8 +89,8 @@ def partitions(seen: Seen) -> Steps[list[Made]]:
             "state": "Active",
             "lastStateTransitionTime": seen.started_us * 1_000,
             "capacity": {
-                "capacity": shown(capacity),
-                "usedCapacity": shown(in_use),
+                "capacity": resource_map(capacity),
+                "usedCapacity": resource_map(in_use),
                 "utilization": percentages(in_use, capacity),
             },
             "nodeSortingPolicy": {
@@ -87,7 +107,7 @@ def partitions(seen: Seen) -> Steps[list[Made]]:
 
 
 # REST-18
-def history(seen: Seen, now_us: int, *, containers: bool) -> list[Made]:
+def history(seen: YuniKornState, now_us: int, *, containers: bool) -> list[Made]:
     """Return what ran, minute by minute; the numbers are texts.
 
     Args:
@@ -103,3 +123,282 @@ def history(seen: Seen, now_us: int, *, containers: bool) -> list[Made]:
         }
         for point in seen.ledger.history(now_us)
     ]
+
+
+_ONLY: Final[Made] = {"name": "provided", "parameters": {"create": "true"}}
+"""What is done without rules: an application names its queue, which is made if need be."""
+
+
+# REST-20
+def rules(config: Configuration) -> list[Made]:
+    """Return the placement rules that are obeyed, in order."""
+    return [_rule(rule) for rule in config.placement_rules] or [_ONLY]
+
+
+def _rule(rule: PlacementRule) -> Made:
+    parameters = {"create": "true" if rule.create else "false"}
+    if rule.name is RuleName.FIXED:
+        parameters["queue"] = rule.value
+        parameters["qualified"] = "true" if _is_qualified(rule.value) else "false"
+    elif rule.name is RuleName.TAG:
+        parameters["tagName"] = rule.value
+    made: Made = {"name": rule.name.value, "parameters": parameters}
+    if rule.parent is not None:
+        made["parentRule"] = _rule(rule.parent)
+    one = rule.filter
+    if one.deny or one.users or one.groups:
+        made["filter"] = _filter(one)
+    return made
+
+
+def _is_qualified(queue: str) -> bool:
+    """Return whether the queue of a rule is a path from the root."""
+    return queue.lower().split(".")[0] == "root"
+
+
+def _filter(one: PlacementFilter) -> Made:
+    made: Made = {"type": "deny" if one.deny else "allow"}
+    for name, entries in (("user", one.users), ("group", one.groups)):
+        is_pattern = _is_pattern(entries)
+        made[f"{name}List"] = [] if is_pattern else list(entries)
+        if is_pattern:
+            made[f"{name}Exp"] = entries[0]
+    return made
+
+
+def _is_pattern(entries: Sequence[str]) -> bool:
+    return len(entries) == 1 and is_expression(entries[0])
+
+
+# Looking up a member of an enum takes ten times as long.
+_ACCEPTED: Final = AppState.ACCEPTED
+_DISABLED: Final = PreemptionPolicy.DISABLED
+_FENCE: Final = PreemptionPolicy.FENCE
+
+
+def tree(seen: YuniKornState) -> Steps[Made]:
+    """Return the root with all queues below it."""
+    made: dict[str, Made] = {}
+    root: Made = {}
+    waiting = _accepted(seen)
+    yield
+    for path, entry in sorted(seen.machine.registry.queues.items()):
+        yield
+        one = made[path] = queue(seen, entry, waiting)
+        one["children"] = []
+        parent = entry.parent
+        if parent is None:
+            root = one
+            one["partition"] = seen.partition
+        else:
+            made[parent.config.path]["children"].append(one)
+    return root
+
+
+def single(seen: YuniKornState, entry: QueueEntry) -> Made:
+    """Return one queue without those below it."""
+    return queue(seen, entry, _accepted(seen)) | {"partition": seen.partition}
+
+
+def subtree(seen: YuniKornState, entry: QueueEntry) -> Steps[Made]:
+    """Return one queue with all queues below it."""
+    waiting = _accepted(seen)
+    yield
+
+    def below(entry: QueueEntry) -> Steps[Made]:
+        yield
+        children: list[Made] = []
+        for child in _children(entry):
+            made = yield from below(child)
+            children.append(made)
+        return queue(seen, entry, waiting) | {"children": children}
+
+    made = yield from below(entry)
+    return made | {"partition": seen.partition}
+
+
+# REST-7
+def queue(seen: YuniKornState, entry: QueueEntry, accepted: Mapping[str, list[str]]) -> Made:
+    """Return one queue.
+
+    Args:
+        seen: The state.
+        entry: The queue.
+        accepted: The Accepted applications of each queue that count against its maximum.
+    """
+    config, settings = entry.config, entry.config.settings
+    view = seen.view.queues.get(entry.key)
+    used = {} if view is None else view.usage()
+    pending = {} if view is None else view.types.amounts(view.pending)
+    is_leaf = not config.is_parent
+    made: Made = {
+        "queuename": config.path,
+        "status": "Draining" if entry.draining else "Active",
+        "partition": "",
+        "isLeaf": is_leaf,
+        "isManaged": not entry.dynamic,
+        "childNames": [child.config.path for child in _children(entry)],
+        "properties": dict(config.own_properties),
+        "allocatedResource": resource_map(used),
+        "pendingResource": resource_map(pending),
+        "headroom": bounded(_headroom(seen, entry)),
+        "runningApps": 0 if view is None else view.running,
+        "currentPriority": priority(None if view is None else view.priority),
+        "sortingPolicy": settings.sort_policy.value if is_leaf else "fair",
+        "prioritySorting": settings.sort_by_priority,
+        "isPriorityFence": settings.fence,
+        "priorityOffset": settings.offset,
+        "preemptionEnabled": settings.preemption_policy is not _DISABLED,
+        "isPreemptionFence": settings.preemption_policy is _FENCE,
+        "preemptionDelay": go_duration(settings.preemption_delay_us),
+        "quotaPreemptionDelay": "0s",
+    }
+    if entry.parent is not None:
+        made["parent"] = entry.parent.config.path
+    if config.path in accepted:
+        made["allocatingAcceptedApps"] = accepted[config.path]
+    return made | _limits(seen, config, resource_map(used))
+
+
+def _limits(seen: YuniKornState, config: QueueConfig, used: Mapping[str, int]) -> Made:
+    """Return what a queue has at most and at least, as far as it is said."""
+    made: Made = {}
+    most = _most(seen, config)
+    if most:
+        made["maxResource"] = bounded(most)
+        made["absUsedCapacity"] = percentages(used, most)
+    if config.guaranteed:
+        made["guaranteedResource"] = dict(config.guaranteed)
+    if config.max_applications:
+        made["maxRunningApps"] = config.max_applications
+    template = config.template
+    if template is not None:
+        made["template"] = {
+            "maxApplications": template.max_applications,
+            "maxResource": dict(template.max.amounts),
+            "guaranteedResource": dict(template.guaranteed),
+            "properties": dict(template.properties),
+        }
+    return made
+
+
+def _most(seen: YuniKornState, config: QueueConfig) -> dict[str, int]:
+    """Return what a queue may use at most; of the root, what all nodes have."""
+    if config.path == ROOT:
+        return dict(seen.view.nodes.total)
+    return dict(config.max.amounts)
+
+
+# REST-8
+def _headroom(seen: YuniKornState, entry: QueueEntry) -> dict[str, int]:
+    """Return how much more may be used of each type that the queue or one above it limits."""
+    room: dict[str, int] = {}
+    for one in entry.upward():
+        view = seen.view.queues.get(one.key)
+        for kind, most in _most(seen, one.config).items():
+            left = most - (0 if view is None else view.used(kind))
+            room[kind] = min(room.get(kind, left), left)
+    return room
+
+
+def _children(entry: QueueEntry) -> list[QueueEntry]:
+    return [child for _, child in sorted(entry.children.items())]
+
+
+def _accepted(seen: YuniKornState) -> dict[str, list[str]]:
+    """Return the Accepted applications that count as running, for each queue on their paths."""
+    found: dict[str, list[str]] = {}
+    for leaf in _leaves(seen):
+        if leaf.running:
+            for app in leaf.apps.values():
+                if app.state is _ACCEPTED and app.running:
+                    for one in leaf.upward():
+                        found.setdefault(one.config.path, []).append(app.identity.name)
+    return found
+
+
+def _leaves(seen: YuniKornState) -> Iterator[LeafView]:
+    queues: Iterator[ViewQueue] = iter(seen.view.queues.values())
+    return (one for one in queues if isinstance(one, LeafView))
+
+
+_Limits = dict[tuple[str, str], "LimitSnapshot"]
+_SEPARATOR: Final = "."
+
+
+# REST-21
+def users(seen: YuniKornState) -> Steps[list[Made]]:
+    """Return the users of live applications, by name."""
+    limits: _Limits = {
+        (limit.user, limit.queue): limit for limit in seen.view.limits() if limit.user is not None
+    }
+    by_user: dict[str, list[ViewApp]] = {}
+    for piece in in_pieces(seen.view.apps.values()):
+        yield
+        for app in piece:
+            user = app.identity.user[0]
+            if user is not None:
+                by_user.setdefault(user, []).append(app)
+    made: list[Made] = []
+    for user, apps in sorted(by_user.items()):
+        yield
+        groups = {app.identity.name: app.group for app in apps if app.group is not None}
+        made.append({"userName": user, "groups": groups, "queues": _usage(user, apps, limits)})
+    return made
+
+
+# REST-21
+def groups(seen: YuniKornState) -> Steps[list[Made]]:
+    """Return the groups for which applications count under a limit, by name."""
+    limits: _Limits = {
+        (limit.group, limit.queue): limit for limit in seen.view.limits() if limit.group is not None
+    }
+    limited = {name for name, _ in limits}
+    by_group: dict[str, list[ViewApp]] = {}
+    for piece in in_pieces(seen.view.apps.values()):
+        yield
+        for app in piece:
+            if app.group in limited:
+                by_group.setdefault(app.group, []).append(app)
+    made: list[Made] = []
+    for group, apps in sorted(by_group.items()):
+        yield
+        names = [app.identity.name for app in apps]
+        usage = _usage(group, apps, limits)
+        made.append({"groupName": group, "applications": names, "queues": usage})
+    return made
+
+
+def _usage(who: str, apps: Iterable[ViewApp], limits: _Limits) -> Made:
+    """Return what applications have in each queue on their paths, from the root down."""
+    made: dict[str, Made] = {}
+    for app in apps:
+        names = app.identity.path.split(_SEPARATOR)
+        for depth in range(len(names)):
+            path = _SEPARATOR.join(names[: depth + 1])
+            one = made.get(path)
+            if one is None:
+                one = made[path] = _begun(path, limits.get((who, path)))
+                if depth:
+                    made[_SEPARATOR.join(names[:depth])]["children"].append(one)
+            usage = one["resourceUsage"]
+            add_to(usage, {name: amount for name, amount in app.allocated.items() if amount})
+            usage.update(bounded(usage))
+            if app.running:
+                one["runningApplications"].append(app.identity.name)
+    return made[ROOT]
+
+
+def _begun(path: str, limit: LimitSnapshot | None) -> Made:
+    made: Made = {
+        "queuePath": path,
+        "resourceUsage": {},
+        "runningApplications": [],
+        "children": [],
+    }
+    if limit is not None:
+        if limit.max:
+            made["maxResources"] = dict(limit.max)
+        if limit.max_applications:
+            made["maxApplications"] = limit.max_applications
+    return made

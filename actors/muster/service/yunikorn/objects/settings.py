@@ -9,18 +9,16 @@ from __future__ import annotations
 import hashlib
 import re
 from collections.abc import Callable, Mapping
-from typing import TYPE_CHECKING, Any, Final, cast
+from typing import Any, Final, cast
 
 import yaml
 
 from muster.config_files import parse_configuration, parse_document
-from muster.feeds._written.configurations import configuration as written_anew
-from muster.service.yunikorn.objects.forms import Made
+from muster.feeds._serialization import configuration as written_anew
+from muster.service.yunikorn.objects.values import Made
 from muster_core.config.document import Listing, Node, Scalar, Table
+from muster_core.config.model import Configuration
 from muster_core.errors import ConfigError
-
-if TYPE_CHECKING:
-    from muster_core.config.model import Configuration
 
 _CHECKSUM: Final = re.compile(r"^checksum:[ \t]*(\S*)[ \t]*(?:\r?\n|\Z)", re.MULTILINE)
 _TRUE: Final = frozenset(("true", "yes", "on", "y"))

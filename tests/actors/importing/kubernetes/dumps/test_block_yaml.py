@@ -9,9 +9,9 @@ import pytest
 from hypothesis import given, strategies as st
 
 from muster.feeds import FeedError
-from muster.feeds._encodings.raw import Located, Plain, Raw
-from muster.feeds._encodings.yaml import read_objects
-from muster.importing.kubernetes.dumps.block_yaml import parse_item
+from muster.feeds._raw import LocatedText, Plain, Raw
+from muster.feeds._yaml import read_objects
+from muster.importing.kubernetes.dumps import parse_item
 from tests.actors.importing.kubernetes.samples import KIND
 from tests.actors.importing.mutated import mutant
 
@@ -54,7 +54,7 @@ def exact(value: Raw) -> object:
             return [exact(part) for part in value]
         case Plain():
             return ("plain", str(value))
-        case Located():
+        case LocatedText():
             return ("quoted", str(value))
         case _:
             return value

@@ -9,9 +9,8 @@ import pytest
 from hypothesis import given, strategies as st
 from typing_extensions import override
 
-from muster.feeds import FeedError
-from muster.feeds._encodings import json_text
-from muster.importing.kubernetes.dumps.json_objects import read_json
+from muster.feeds import FeedError, _json
+from muster.importing.kubernetes.dumps import read_json
 
 LIST = """\
 {
@@ -83,7 +82,7 @@ def test_what_is_no_json_is_refused_with_its_line(text: str, said: str) -> None:
 
 
 def test_a_value_that_never_ends_does_not_fill_the_memory(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(json_text, "MAX_CHARACTERS", 200_000)
+    monkeypatch.setattr(_json, "MAX_CHARACTERS", 200_000)
     with pytest.raises(FeedError, match="a value is longer than 200000 characters"):
         objects('{"items": ["' + "a" * 1_000_000, 65_536)
 

@@ -8,8 +8,8 @@ import io
 import pytest
 
 from muster.feeds import FeedError
-from muster.feeds._encodings.source import Input
-from muster.importing.kubernetes.dumps.objects import Found, objects_of
+from muster.feeds._files import Input
+from muster.importing.kubernetes.dumps import DumpedObject, objects_of
 from tests.actors.importing.kubernetes.samples import as_json, as_yaml, node, pod
 
 BOTH = (pod("a"), node("n1"))
@@ -23,7 +23,7 @@ items:
 """
 
 
-def found(text: str | bytes) -> list[Found]:
+def found(text: str | bytes) -> list[DumpedObject]:
     data = text.encode() if isinstance(text, str) else text
     return list(objects_of(Input(io.BytesIO(data))))
 

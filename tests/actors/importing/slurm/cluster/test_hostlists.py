@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from muster.importing.slurm.cluster.hostlists import names_of
+from muster.importing.slurm.conf import names_of
 
 
 @pytest.mark.parametrize(

@@ -7,8 +7,8 @@ from pathlib import Path
 import pytest
 
 from muster.feeds import FeedError
+from muster.importing.nodes import NodeFields
 from muster.importing.slurm import nodes_of_slurm
-from muster.importing.workload.nodes import NodeFields
 from tests.actors.cli.helpers import written
 from tests.actors.importing.slurm.dumps import NODES
 

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from muster.feeds import FeedError
-from muster.importing.slurm.cluster.setup import Partition, Setup, read_setup
+from muster.importing.slurm.conf import Partition, SchedulerOptions, read_setup
 from tests.actors.cli.helpers import written
 
 # As scontrol of Slurm 22.05 prints it.
@@ -32,7 +32,7 @@ PartitionName=free
 """
 
 
-def _read(folder: Path, text: str) -> Setup:
+def _read(folder: Path, text: str) -> SchedulerOptions:
     return read_setup(str(written(folder / "conf.txt", text)))
 
 
@@ -49,7 +49,7 @@ def test_what_scontrol_prints(tmp_path: Path) -> None:
     lines = _SHOWN[_SHOWN.index("PartitionName") :].replace("\n   ", " ")
     again = _read(tmp_path, lines)
     assert list(again.partitions) == ["batch", "free"]
-    assert again == Setup(again.partitions)
+    assert again == SchedulerOptions(again.partitions)
 
 
 @pytest.mark.parametrize(

@@ -6,8 +6,8 @@ import pytest
 from hypothesis import given, strategies as st
 
 from muster_core.events import Configure
-from muster_core.view.reservations.later.first_nodes import FirstNodes
-from muster_core.view.reservations.later.projection import Projection
+from muster_core.view.reservations.capacity import FirstNodes
+from muster_core.view.reservations.projection import Projection
 from tests.core.building import configuration, queue
 from tests.core.view.reservations.site import Site, backfill, gang, job
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from muster_core.events import Configure, UpdateNode
-from muster_core.view.reservations.later.projection import Projection
+from muster_core.view.reservations.projection import Projection
 from tests.core.building import configuration, queue
 from tests.core.view.reservations.site import Site, backfill, job, vcores
 

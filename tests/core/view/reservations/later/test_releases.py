@@ -6,8 +6,8 @@ import attrs
 import pytest
 
 from muster_core.events import Configure
-from muster_core.view.reservations.later.releases import expected_end_us, releases
-from muster_core.view.tree.estimates import estimate_us
+from muster_core.view.reservations.projection import expected_end_us, releases
+from muster_core.view.tree.leaf import estimate_us
 from tests.core.building import allocation, ask, configuration, queue
 from tests.core.view.reservations.site import S, Site, backfill, gang, job
 

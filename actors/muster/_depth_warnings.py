@@ -1,0 +1,175 @@
+"""Warnings about a ``backfill.depth`` that nothing reads, or that limits of users make too small.
+
+What the scheduler announces of a configuration does not change. These warnings are for those who
+read files, and come beside the others in ``Configuration.told``.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from typing import TYPE_CHECKING, Final
+
+import attrs
+
+from muster_core.config.document import Field, Node, Report
+from muster_core.config.properties import BACKFILL_DEPTH, SCHEDULING_ORDER
+from muster_core.config.queues import ROOT
+from muster_core.values.configuration import SchedulingOrder
+
+if TYPE_CHECKING:
+    from muster_core.config.model import Configuration, QueueConfig
+
+
+_DEPTH: Final = BACKFILL_DEPTH.name
+_ORDER: Final = SCHEDULING_ORDER.name
+_BACKFILL: Final = SchedulingOrder.BACKFILL
+_GREEDY: Final = SchedulingOrder.GREEDY
+
+
+# BACKFILL-31, IMPORT-21
+def with_depth_warnings(
+    configuration: Configuration, document: Node, *, file: str | None = None
+) -> Configuration:
+    """Return a configuration that also tells of depths that are not read, or too small.
+
+    Args:
+        configuration: The configuration.
+        document: The document from which it was loaded.
+        file: The name of the file, or None for a configuration given inline.
+    """
+    idle = dict(_idle(configuration.root, None))
+    narrow = dict(_narrow(configuration.root, ()))
+    if not idle and not narrow:
+        return configuration
+    report = Report(file)
+    for path, queue in _queues(configuration, Field.top(document, report)):
+        if path in narrow:
+            queue["properties"].fields()[_ORDER].warn(f"{path}: {narrow[path]}")
+        for named, owner in _owners(path, queue):
+            if named in idle:
+                owner["properties"].fields()[_DEPTH].warn(f"{named}: {idle[named]}")
+    told = (warned.problem for warned in report.warnings)
+    return attrs.evolve(configuration, told=(*configuration.told, *told))
+
+
+def _idle(queue: QueueConfig, scope: QueueConfig | None) -> Iterator[tuple[str, str]]:
+    """Yield who has a depth that is not read, and why it is not.
+
+    Args:
+        queue: The queue to begin at.
+        scope: The queue above it that makes the scope, or None.
+    """
+    above = scope
+    order = queue.settings.scheduling_order
+    if scope is None and order is not _GREEDY:
+        scope = queue
+    depth = dict(queue.own_properties).get(_DEPTH)
+    if depth is not None and (above is not None or order is not _BACKFILL):
+        yield queue.path, _why(depth, queue if above is None else above, order)
+    template = {} if queue.template is None else dict(queue.template.properties)
+    if _DEPTH in template:
+        own = SCHEDULING_ORDER.of(template, _GREEDY)
+        if scope is not None or own is not _BACKFILL:
+            yield _template_of(queue.path), _why(template[_DEPTH], scope or queue, own)
+    for child in queue.children:
+        yield from _idle(child, scope)
+
+
+def _narrow(queue: QueueConfig, limited: Sequence[str]) -> Iterator[tuple[str, str]]:
+    """Yield who makes a scope of one reservation in which users have limits, and what comes of it.
+
+    Args:
+        queue: The queue to begin at; nothing above it makes a scope.
+        limited: The queues above it with limits of users or groups.
+    """
+    own = _limits(queue)
+    match queue.settings.scheduling_order:
+        case SchedulingOrder.BACKFILL if queue.settings.backfill_depth == 1:
+            found = [*limited, *own, *(path for one in queue.children for path in _all_limits(one))]
+            if found:
+                yield (
+                    queue.path,
+                    (
+                        f"only one job at a time has a reservation here, and one at its limit in "
+                        f"{found[0]} takes it, so large jobs behind it wait as if the order were "
+                        f"greedy: write {_DEPTH} beside it, such as 10"
+                    ),
+                )
+        case SchedulingOrder.GREEDY:
+            for child in queue.children:
+                yield from _narrow(child, (*limited, *own))
+        case _:
+            pass
+
+
+def _all_limits(queue: QueueConfig) -> Iterator[str]:
+    yield from _limits(queue)
+    for child in queue.children:
+        yield from _all_limits(child)
+
+
+def _limits(queue: QueueConfig) -> Sequence[str]:
+    """Return the path of a queue if users or groups have no more than some resources in it."""
+    return [queue.path] if any(entry.max for entry in queue.limits) else []
+
+
+def _why(depth: str, scope: QueueConfig, own: SchedulingOrder) -> str:
+    """Return why a depth is not read.
+
+    Args:
+        depth: The depth.
+        scope: The queue that makes the scope; without a scope, the queue with the depth.
+        own: The order beside the depth.
+    """
+    idle = f"{_DEPTH} {depth} has no effect"
+    match scope.settings.scheduling_order:
+        case SchedulingOrder.BACKFILL:
+            return f"{idle}: write it on {scope.path}, whose {_ORDER} rules all queues below it"
+        case SchedulingOrder.STRICT:
+            return f"{idle}: the {_ORDER} of {scope.path} is strict, and only backfill has a depth"
+        case SchedulingOrder.GREEDY:
+            return (
+                f"{idle}: only a queue with {_ORDER}: backfill reads it, and here the order is "
+                f"{own}: write both on one queue"
+            )
+
+
+def _template_of(path: str) -> str:
+    return f"{path} (childtemplate)"
+
+
+def _owners(path: str, queue: Mapping[str, Field]) -> Iterator[tuple[str, Mapping[str, Field]]]:
+    """Yield the names of a queue and of its template in warnings, with their fields."""
+    yield path, queue
+    if "childtemplate" in queue:
+        yield _template_of(path), queue["childtemplate"].fields()
+
+
+def _queues(
+    configuration: Configuration, document: Field
+) -> Iterator[tuple[str, Mapping[str, Field]]]:
+    """Yield the path of each queue in the document, with its fields."""
+    for partition in document.fields()["partitions"].items():
+        fields = partition.fields()
+        if (_text(fields, "name") or "default") != configuration.partition:
+            continue
+        items = fields["queues"].items() if "queues" in fields else []
+        # CONFIG-5
+        if len(items) == 1 and (_text(items[0].fields(), "name") or "").lower() == ROOT:
+            yield from _below([configuration.root], items)
+        else:
+            yield from _below(configuration.root.children, items)
+
+
+def _below(
+    queues: Sequence[QueueConfig], items: Sequence[Field]
+) -> Iterator[tuple[str, Mapping[str, Field]]]:
+    for queue, item in zip(queues, items, strict=True):
+        fields = item.fields()
+        yield queue.path, fields
+        if queue.children:
+            yield from _below(queue.children, fields["queues"].items())
+
+
+def _text(fields: Mapping[str, Field], name: str) -> str | None:
+    return fields[name].text() if name in fields and not fields[name].is_null else None

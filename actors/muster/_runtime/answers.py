@@ -1,0 +1,291 @@
+"""Answers to calls: results of events, reads between two batches, and dry runs.
+
+The answers to the calls of a batch say what became of the events that each of them had. Calls that
+read the state and change nothing are answered between two batches. A dry run tries events on a copy
+of the state: what would be refused, and what would follow.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from functools import partial
+from typing import TYPE_CHECKING, Any, Final, TypeAlias, assert_never, final
+
+import attrs
+
+from muster._runtime.calls import (
+    Call,
+    Changing,
+    EndAllocation,
+    Enter,
+    EventResults,
+    Guard,
+    Inspect,
+    ListAsks,
+    LookInto,
+    Note,
+    SettleNow,
+    StartFailed,
+    Survey,
+    TakeFacts,
+    TimerDue,
+    TrackAsk,
+    TrackGang,
+    Why,
+    WithdrawAsk,
+    WorkEnded,
+    WorkStarted,
+)
+from muster._runtime.clock import Pace
+from muster._runtime.tracking import TrackedAsk, Tracker
+from muster_core.coordinator.coordinator import CoordinatorMachine
+from muster_core.coordinator.plain_scheduler import PlainScheduler
+from muster_core.errors import MusterError, RefusedError
+from muster_core.events import AddAsk, Event
+from muster_core.facts import Facts
+from muster_core.structures.steps import Steps, in_pieces
+
+if TYPE_CHECKING:
+    from muster._runtime.batches import Batches
+
+
+NOWHERE: Final = -1
+"""The position of an event that was not let in."""
+
+
+@final
+class Answers:
+    """The answers to the calls of one batch after the other.
+
+    Args:
+        machine: Knows which events were refused.
+        tracker: Tracks the asks that calls want to track.
+
+    Attributes:
+        seqs: The numbers of the first and the last decision of the batch; None without any.
+    """
+
+    def __init__(self, machine: CoordinatorMachine, tracker: Tracker) -> None:
+        self._machine = machine
+        self._tracker = tracker
+        #: The positions of the events of each call in this batch.
+        self._positions: dict[Call | Note, Sequence[int]] = {}
+        #: The index of the first event of each call.
+        self._firsts: dict[Call | Note, int] = {}
+        #: Why events of a call were not let in, by their place in the call.
+        self._denied: dict[Call | Note, Mapping[int, str]] = {}
+        self.seqs: tuple[int, int] | None = None
+
+    def note(
+        self, call: Call | Note, positions: Sequence[int], first: int, denied: Mapping[int, str]
+    ) -> None:
+        """Note where the events of a call are.
+
+        Args:
+            call: The call.
+            positions: The position of each event, or :data:`NOWHERE`.
+            first: The index of the first one.
+            denied: Why some were not let in, by their place in the call; nothing of those that
+                another one of their call kept out.
+        """
+        self._positions[call] = positions
+        self._firsts[call] = first
+        if denied:
+            self._denied[call] = denied
+
+    def forget(self) -> None:
+        """Forget the calls of the batch, which are answered."""
+        self._positions.clear()
+        self._firsts.clear()
+        self._denied.clear()
+
+    def give(self, calls: Sequence[Changing | Note]) -> Steps[None]:
+        """Answer calls."""
+        for call in calls:
+            yield
+            answer = yield from self._answer(call)
+            if answer is not None:
+                answer()
+
+    def prepare(self, calls: Sequence[Changing | Note]) -> Steps[list[Callable[[], None]]]:
+        """Return the functions that answer calls."""
+        answers: list[Callable[[], None]] = []
+        for call in calls:
+            yield
+            answer = yield from self._answer(call)
+            if answer is not None:
+                answers.append(answer)
+        return answers
+
+    def _answer(self, call: Changing | Note) -> Steps[Callable[[], None] | None]:
+        """Return the function that answers a call; None for a note, which gets no answer."""
+        match call:
+            case Enter():
+                return partial(call.answer.give, (yield from self._entered(call)))
+            case EndAllocation():
+                ended = any(one is None for one in self._refusals(call))
+                return partial(call.answer.give, ended)
+            case WithdrawAsk():
+                return self._answer_withdrawal(call)
+            case SettleNow():
+                return partial(call.answer.give, None)
+            case WorkStarted():
+                self._tracker.started(call.ask, call.held)
+            case TimerDue() | WorkEnded() | StartFailed():
+                pass
+            case _:
+                assert_never(call)
+        return None
+
+    def _answer_withdrawal(self, call: WithdrawAsk) -> Callable[[], None]:
+        ask = call.ask
+        gone = RefusedError(f"ask: {ask.name!r} of application {ask.app!r} is gone")
+        refusal = next(self._refusals(call), gone)
+        if refusal is None:
+            return partial(call.answer.give, None)
+        return partial(call.answer.fail, refusal)
+
+    def _refusals(self, call: Call | Note) -> Iterator[RefusedError | None]:
+        """Yield, for each event of a call, the error with which it was refused, or None."""
+        denied = self._denied.get(call, {})
+        for index, position in enumerate(self._positions[call]):
+            if position == NOWHERE:
+                message = denied.get(index)
+            else:
+                message = self._machine.refusal_of(position)
+            yield None if message is None else RefusedError(message)
+
+    def _entered(self, call: Enter) -> Steps[EventResults]:
+        refusals: list[RefusedError | None] = []
+        for piece in in_pieces(self._refusals(call)):
+            refusals.extend(piece)
+            yield
+        asks: list[TrackedAsk] = []
+        positions = self._positions[call]
+        if call.track:
+            for event, seq, refusal in zip(call.events, positions, refusals, strict=True):
+                if isinstance(event, AddAsk) and refusal is None:
+                    asks.extend((yield from self._tracker.track_new(event.app, event.names(), seq)))
+        is_in = any(position != NOWHERE for position in positions)
+        batch, seqs = (self._machine.batches, self.seqs) if is_in else (0, None)
+        return EventResults(tuple(refusals), tuple(asks), self._firsts[call], batch, seqs)
+
+
+ReadCall: TypeAlias = (
+    "TrackAsk | TrackGang | ListAsks | Survey | Why | LookInto | Inspect[Any] | TakeFacts"
+)
+"""The calls that only look at the state."""
+
+
+@final
+class StateAnswers:
+    """Answers calls from the state between two batches.
+
+    Args:
+        batches: Runs the batches, and has the machine.
+        tracker: Tracks asks and gangs.
+        pace: The pace of all tasks of the scheduler.
+    """
+
+    def __init__(self, batches: Batches, tracker: Tracker, pace: Pace) -> None:
+        self._batches = batches
+        self._tracker = tracker
+        self._pace = pace
+
+    async def answer(self, call: ReadCall) -> None:
+        """Answer a call; everything that was decided is announced."""
+        match call:
+            case Survey():
+                call.answer.give(await self._batches.snapshot())
+            case Why():
+                explained = await self._batches.explain(
+                    call.app, call.ask, with_facts=call.with_facts
+                )
+                call.answer.give(explained)
+            case LookInto():
+                call.answer.give(await self._batches.examine(call.examiner))
+            case TakeFacts():
+                call.answer.give(await self._batches.facts())
+            case Inspect():
+                await self._inspect(call)
+            case TrackAsk() | TrackGang() | ListAsks():
+                await self._track(call)
+            case _:
+                assert_never(call)
+
+    async def _inspect(self, call: Inspect[Any]) -> None:
+        try:
+            call.answer.give(await self._pace.take(call.look(self._batches.machine)))
+        except MusterError as error:
+            call.answer.fail(error)
+
+    async def _track(self, call: TrackAsk | TrackGang | ListAsks) -> None:
+        match call:
+            case TrackAsk():
+                try:
+                    call.answer.give(self._tracker.track(call.app, call.ask))
+                except RefusedError as error:
+                    call.answer.fail(error)
+            case TrackGang():
+                call.answer.give(self._tracker.track_gang(call.gang))
+            case ListAsks():
+                asks = self._tracker.select(call.state, call.queue, call.app)
+                call.answer.give(await self._pace.take(asks))
+            case _:
+                assert_never(call)
+
+
+@final
+@attrs.frozen
+class DryRunResult:
+    """What events would lead to.
+
+    Attributes:
+        errors: Why events would be refused, by their number.
+        decisions: The decisions of their batch, as lines of the decision log.
+    """
+
+    errors: Mapping[int, str]
+    decisions: Sequence[dict[str, object]] = ()
+
+
+def try_events(
+    facts: Facts, now_us: int, events: Sequence[Event], guard: Guard | None, *, decides: bool = True
+) -> DryRunResult:
+    """Return what events would lead to if they were let in now; it may take long.
+
+    Args:
+        facts: The state.
+        now_us: The present instant, in microseconds.
+        events: The events.
+        guard: Judges which of them are let in, or None to let in all.
+        decides: Whether the decisions are wanted, too, not only what would be refused.
+    """
+    scheduler = PlainScheduler(facts=facts)
+    machine = scheduler.machine
+    scheduler.pass_until(now_us)  # Timers that are due go off before, in batches of their own.
+    scheduler.announced = []
+    index = facts.coordinator.requests
+    denied: dict[int, str] = {}
+    positions: dict[int, int] = {}
+    for number, event in enumerate(events):
+        if guard is not None:
+            if guard.must_hear_first(event, machine):
+                scheduler.hear()
+            if (refusal := guard.refusal(event, machine)) is not None:
+                denied[number] = refusal
+                continue
+        scheduler.submit(event, index=index)
+        index += 1
+        positions[number] = machine.entered
+    if positions and decides:
+        scheduler.settle()
+    elif positions:
+        scheduler.hear()
+    refusals = {number: machine.refusal_of(position) for number, position in positions.items()}
+    refused = {number: one for number, one in refusals.items() if one is not None}
+    tried = DryRunResult(denied | refused, [one.as_map() for one in scheduler.announced])
+    # Freeing all of it at once would hold up the other threads.
+    for _ in scheduler.free():
+        pass
+    return tried

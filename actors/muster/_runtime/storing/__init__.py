@@ -1,1 +1,0 @@
-"""The store of a running scheduler: batches are written before they are announced."""

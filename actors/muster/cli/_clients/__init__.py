@@ -1,1 +1,0 @@
-"""The commands that ask a server: ``muster get``, ``submit``, ``why``, and so on."""

@@ -1,0 +1,489 @@
+"""The resources of a server as commands show them: columns, detail views, devices and dates.
+
+One :class:`ResourceKind` for each: queues, applications, asks, users, gangs and nodes. Adding a column
+is one entry here.
+"""
+
+from __future__ import annotations
+
+import shlex
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence, Sized
+from datetime import UTC, datetime, timedelta
+from functools import partial
+from typing import Any, Final, final
+from urllib.parse import quote
+
+import attrs
+
+from muster.cli._options import printable
+from muster.cli._output import (
+    Item,
+    ItemField,
+    amounts,
+    amounts_text,
+    list_of,
+    map_of,
+    name,
+    number,
+    print_fields,
+    shown,
+)
+from muster.cli._progress import clock, instant
+from muster.cli._server import CommandError
+from muster.figures.text import dated, free_words, held_words, holders_of, instant_of
+from muster.figures.usage import hours_text
+from muster_core.decisions import MICROSECONDS
+from muster_core.values.devices import WHOLE
+
+
+# CLIENT-10
+def held_by(ask: Item) -> str:
+    """Return which devices an ask holds, in words."""
+    return printable(held_words(_map(ask.get("devices")), _map(ask.get("resources"))))
+
+
+# CLIENT-10
+def free_on(node: Item) -> str:
+    """Return what is free of the devices of a node, in words."""
+    stocks = _map(node.get("devices"))
+    return printable("; ".join(free_words(kind, _free(stock)) for kind, stock in stocks.items()))
+
+
+# CLIENT-10
+def lines_of(node: Item) -> Iterator[str]:
+    """Yield for each device of a node who holds it, and for each type what is free before that."""
+    held = holders_of(
+        (f"{ask.get('app')}/{ask.get('ask')}", _map(ask.get("devices")), _map(ask.get("resources")))
+        for ask in list_of(node.get("asks")) or ()
+    )
+    for kind, stock in _map(node.get("devices")).items():
+        free, model = _free(stock), _map(stock).get("model")
+        of = "" if model is None else f", model {model}"
+        yield printable(f"{kind}{of}: {free_words(kind, free)}")
+        for index in range(len(free)):
+            holders = held.get((kind, index), ())
+            told = ", ".join(_holder(*holder) for holder in holders) or "nobody"
+            yield printable(f"{kind} {index}: {told}")
+
+
+def _holder(name: str, milli: int) -> str:
+    return name if milli == WHOLE else f"{name} ({milli} milli)"
+
+
+def _map(value: object) -> Mapping[str, Any]:
+    return map_of(value) or {}
+
+
+def _free(stock: object) -> Sequence[int]:
+    return list_of(_map(stock).get("free")) or ()
+
+
+_EPOCH: Final = datetime.fromtimestamp(0, UTC)
+
+
+def dates_of(answer: Mapping[str, Any]) -> Callable[[int], str]:
+    """Return what writes the instants of an answer as dates.
+
+    Args:
+        answer: The answer, which has the instant of its batch as ``at`` and as ``time``.
+
+    Returns:
+        A function that takes an instant in microseconds since the origin of time.
+    """
+    unix_us = (datetime.fromisoformat(answer["time"]) - _EPOCH) // timedelta(microseconds=1)
+    return partial(_date, unix_us - in_us(answer["at"]))
+
+
+def _date(origin_us: int, at_us: int) -> str:
+    """Return an instant as a date with whole seconds, not before the instant."""
+    unix_us = -(-(origin_us + at_us) // MICROSECONDS) * MICROSECONDS
+    return instant(unix_us, 0)
+
+
+def in_us(at: float) -> int:
+    """Return seconds in microseconds."""
+    return round(at * MICROSECONDS)
+
+
+def reason_text(reason: Mapping[str, Any], date: Callable[[int], str]) -> str:
+    """Return a reason why an ask waits, with its code, and with its instant as a date.
+
+    Args:
+        reason: The reason, as the server gives it.
+        date: Writes an instant, given in microseconds.
+    """
+    message = dated(reason["message"], instant_of(reason["facts"]), date)
+    return f"{reason['code']}: {printable(message)}"
+
+
+# CLIENT-3
+def with_dates(item: Item, instants: Iterable[str], date: Callable[[int], str]) -> Item:
+    """Return a thing with its instants as dates.
+
+    Args:
+        item: The thing.
+        instants: The fields that have instants in seconds since the origin; after a point, the
+            field within a map, or within each map of a list.
+        date: Writes an instant, given in microseconds.
+    """
+    found = dict(item)
+    for path in instants:
+        field, _, rest = path.partition(".")
+        if field in found:
+            found[field] = _with_dates(found[field], rest, date)
+    return found
+
+
+def _with_dates(value: object, rest: str, date: Callable[[int], str]) -> object:
+    if not rest:
+        return date(in_us(value)) if isinstance(value, (int, float)) else value
+    inner, several = map_of(value), list_of(value)
+    if several is not None:
+        return [_with_dates(one, rest, date) for one in several]
+    return value if inner is None else with_dates(inner, [rest], date)
+
+
+PLACE_OF_ENDED: Final = "ended"
+"""The place of an ask that has ended."""
+
+
+@final
+@attrs.frozen
+class ResourceKind:
+    """A kind of thing.
+
+    Attributes:
+        plural: Its name in a path and in the command.
+        singular: The name of one.
+        fields: The columns of its table.
+        describe: Prints one with all that there is to say.
+        instants: Its fields that have instants; see :func:`.with_dates`.
+    """
+
+    plural: str
+    singular: str
+    fields: Sequence[ItemField]
+    describe: Callable[[Item], None]
+    instants: Sequence[str] = ()
+
+    def path_of(self, written: str) -> str:
+        """Return the path of one, below ``/api/v1/``.
+
+        Raises:
+            Unusable: If an ask is named without its application, or a user is named.
+        """
+        if self is USERS:
+            msg = f"{written!r}: of users there is only the list"
+            raise CommandError(msg)
+        if self.plural != "asks":
+            return f"{self.plural}/{quote(written, safe='')}"
+        return f"asks/{ask_path(written)}"
+
+
+def ask_path(written: str) -> str:
+    """Return the part of a path that names an ask.
+
+    Raises:
+        Unusable: If it is not written as APP/ASK.
+    """
+    app, slash, ask = written.partition("/")
+    if not (app and slash and ask) or "/" in ask:
+        msg = f"{written!r}: write an ask as APP/ASK"
+        raise CommandError(msg)
+    return f"{quote(app, safe='')}/{quote(ask, safe='')}"
+
+
+def _fields_of(item: Item, titles: Mapping[str, str]) -> list[tuple[str, str]]:
+    return [
+        (titles.get(field, field.replace("_", " ")), _text(value)) for field, value in item.items()
+    ]
+
+
+def _text(value: object) -> str:
+    found, listed = map_of(value), list_of(value)
+    if found is not None:
+        return _map_text(found)
+    if listed and map_of(listed[0]) is not None:
+        return "\n".join(_words(one) for one in listed)
+    return shown(value)
+
+
+def _map_text(found: Mapping[str, Any]) -> str:
+    whole = all(isinstance(one, int) for one in found.values())
+    return amounts_text(found) if whole else _words(found)
+
+
+def _words(value: Mapping[str, object]) -> str:
+    return ", ".join(
+        f"{printable(str(key))} {_flat(one)}" for key, one in value.items() if one not in (None, "")
+    )
+
+
+def _flat(value: object) -> str:
+    found = map_of(value)
+    if found is None:
+        return shown(value)
+    return f"({_map_text(found)})" if found else ""
+
+
+def _describe(item: Item) -> None:
+    print_fields(_fields_of(item, {}))
+
+
+def _describe_ask(item: Item) -> None:
+    print_fields(_with_devices(item, held_by(item)))
+
+
+def _describe_node(item: Item) -> None:
+    print_fields(_with_devices(item, "\n".join(lines_of(item))))
+
+
+def _with_devices(item: Item, told: str) -> list[tuple[str, str]]:
+    """Return all fields, with other words for the devices."""
+    return [(title, told if title == "devices" else text) for title, text in _fields_of(item, {})]
+
+
+def _ask_name(item: Item) -> str:
+    return printable(f"{item.get('app')}/{item.get('ask')}")
+
+
+def _counts(item: Item) -> str:
+    """Return how many asks there are in each place."""
+    found = map_of(item.get("asks")) or {}
+    return ", ".join(f"{count:,} {place}" for place, count in found.items() if count)
+
+
+def _counts_of_members(item: Item) -> str:
+    found = map_of(item.get("members")) or {}
+    return ", ".join(f"{_length(who):,} {place}" for place, who in found.items() if who)
+
+
+def _length(found: object) -> int:
+    return len(found) if isinstance(found, Sized) else int(str(found))
+
+
+def _defined(item: Item, field: str) -> str:
+    found = map_of(item.get("definition")) or {}
+    return shown(found.get(field))
+
+
+def _topology(item: Item) -> str:
+    found = map_of((map_of(item.get("definition")) or {}).get("topology")) or {}
+    return ", ".join(f"{name}: {value}" for name, value in found.items())
+
+
+def _command(item: Item) -> str:
+    found = list_of(item.get("command"))
+    return shown(item.get("command")) if found is None else shlex.join(found)
+
+
+def _reserved(item: Item) -> str:
+    """Return the node that is reserved for an ask, and from when on."""
+    found = map_of(item.get("reservation"))
+    if found is None:
+        return ""
+    start = found.get("start")
+    since = "an end that is not known" if start is None else shown(start)
+    return f"{shown(found.get('node'))} from {since}"
+
+
+def _left(seconds: object) -> str:
+    return clock(seconds) if isinstance(seconds, (int, float)) else ""
+
+
+def _lasts(title: str, field: str, *, wide: bool = False) -> ItemField:
+    """Return a column of durations."""
+    return ItemField(title, lambda item: _rounded(item.get(field)), wide)
+
+
+def _rounded(seconds: object) -> str:
+    return clock(round(seconds, 1)) if isinstance(seconds, (int, float)) else ""
+
+
+def _hours(item: Item) -> str:
+    return printable(hours_text(map_of(item.get("used")) or {}))
+
+
+def _exit(item: Item) -> str:
+    found = item.get("signal")
+    return shown(item.get("exit_status")) if found is None else printable(str(found))
+
+
+def _memory(item: Item) -> str:
+    found = item.get("max_memory")
+    return amounts_text({"memory": found}).partition(" ")[2] if isinstance(found, int) else ""
+
+
+def over_since(ask: str, found: Item, date: Callable[[int], str]) -> str:
+    """Return in words when and how an ask has ended.
+
+    Args:
+        ask: Its name, as APP/ASK.
+        found: What the server says of it.
+        date: Writes an instant, given in microseconds.
+    """
+    why = "" if found["message"] is None else f": {printable(found['message'])}"
+    at = date(in_us(found["ended"]))
+    return f"{printable(ask)} is over: {found['outcome']} at {at}{why}"
+
+
+def _describe_ended(item: Item) -> None:
+    words = {"used": _hours(item), "max memory": _memory(item)}
+    words |= {
+        one: _rounded(item.get(one.replace(" ", "_"))) for one in ("wait", "run time", "cpu time")
+    }
+    print_fields([(title, words.get(title, text)) for title, text in _fields_of(item, {})])
+
+
+QUEUES: Final = ResourceKind(
+    "queues",
+    "queue",
+    (
+        name("queue", "queue"),
+        number("priority", "priority"),
+        amounts("allocated", "allocated"),
+        amounts("guaranteed", "guaranteed"),
+        amounts("max", "max"),
+        amounts("pending", "pending"),
+        number("running", "running"),
+        number("draining", "draining"),
+        number("share", "share", wide=True),
+        number("overused", "overused", wide=True),
+        name("hits", "hits", wide=True),
+        number("dynamic", "dynamic", wide=True),
+        number("fence", "fence", wide=True),
+        number("offset", "offset", wide=True),
+        name("sort policy", "sort_policy", wide=True),
+    ),
+    _describe,
+)
+APPS: Final = ResourceKind(
+    "apps",
+    "app",
+    (
+        name("app", "app"),
+        name("queue", "queue"),
+        name("state", "state"),
+        name("user", "user"),
+        number("priority", "priority"),
+        ItemField("asks", _counts, folds=True),
+        amounts("allocated", "allocated"),
+        amounts("pending", "pending"),
+        name("groups", "groups", wide=True),
+        number("came", "came", wide=True),
+    ),
+    _describe,
+    ("came", "states.at"),
+)
+ASKS: Final = ResourceKind(
+    "asks",
+    "ask",
+    (
+        ItemField("ask", _ask_name, folds=True),
+        name("queue", "queue"),
+        name("place", "place"),
+        number("priority", "priority"),
+        amounts("resources", "resources"),
+        name("node", "node"),
+        ItemField("devices", held_by, folds=True, if_any=True),
+        name("reason", "reason"),
+        name("user", "user", wide=True),
+        name("gang", "gang", wide=True),
+        ItemField("reserved", _reserved, wide=True),
+        number("came", "came", wide=True),
+        number("bound", "bound", wide=True),
+        ItemField("command", _command, wide=True, folds=True),
+    ),
+    _describe_ask,
+    (
+        *("came", "since", "taken", "bound", "last_failed", "backs_off_until"),
+        "reservation.start",
+    ),
+)
+ENDED: Final = ResourceKind(
+    "asks",
+    "ask",
+    (
+        ItemField("ask", _ask_name, folds=True),
+        name("user", "user"),
+        name("outcome", "outcome"),
+        ItemField("exit", _exit),
+        number("ended", "ended"),
+        _lasts("wait", "wait"),
+        _lasts("run time", "run_time"),
+        ItemField("used", _hours, folds=True),
+        name("message", "message"),
+        name("queue", "queue", wide=True),
+        name("node", "node", wide=True),
+        amounts("resources", "resources", wide=True),
+        number("submitted", "submitted", wide=True),
+        number("started", "started", wide=True),
+        _lasts("cpu time", "cpu_time", wide=True),
+        ItemField("max memory", _memory, wide=True),
+    ),
+    _describe_ended,
+    ("submitted", "started", "ended"),
+)
+"""Asks that have ended."""
+
+USERS: Final = ResourceKind(
+    "users",
+    "user",
+    (
+        ItemField("user", lambda item: shown(item.get("user")) or "(none)", folds=True),
+        number("apps", "apps"),
+        number("pending", "pending"),
+        number("waiting", "waiting"),
+        number("bound", "bound"),
+        amounts("allocated", "allocated"),
+        ItemField("used", _hours, folds=True),
+        ItemField("share", lambda item: f"{100 * float(item.get('share', 0)):.1f} %"),
+        number("completed", "completed"),
+        number("failed", "failed"),
+        number("cancelled", "cancelled"),
+        number("since", "since", wide=True),
+    ),
+    _describe,
+    ("since",),
+)
+GANGS: Final = ResourceKind(
+    "gangs",
+    "gang",
+    (
+        name("gang", "gang"),
+        ItemField("mode", lambda item: _defined(item, "mode")),
+        ItemField("min member", lambda item: _defined(item, "min_member")),
+        number("satisfied", "satisfied"),
+        number("timed out", "timed_out"),
+        ItemField("members", _counts_of_members, folds=True),
+        number("missing", "missing"),
+        name("user", "user", wide=True),
+        ItemField("topology", _topology, wide=True),
+        ItemField("time left", lambda item: _left(item.get("left")), wide=True),
+    ),
+    _describe,
+    ("since", "until"),
+)
+NODES: Final = ResourceKind(
+    "nodes",
+    "node",
+    (
+        name("node", "node"),
+        number("schedulable", "schedulable"),
+        amounts("used", "used"),
+        amounts("capacity", "capacity"),
+        ItemField("devices", free_on, folds=True, if_any=True),
+        number("asks", "count"),
+        ItemField("attributes", lambda item: _words(item.get("attributes") or {}), wide=True),
+    ),
+    _describe_node,
+    ("came", "reserved.start"),
+)
+
+KINDS: Final = {kind.plural: kind for kind in (QUEUES, APPS, ASKS, GANGS, NODES, USERS)}
+"""All kinds, by the word of the command."""
+
+
+def kind_of(word: str) -> ResourceKind | None:
+    """Return the kind that a word names, in the singular too; None if there is no such kind."""
+    return next((one for one in KINDS.values() if word in {one.plural, one.singular}), None)

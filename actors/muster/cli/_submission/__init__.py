@@ -1,1 +1,0 @@
-"""What users submit, run and wait for: ``muster run`` and ``muster submit``."""

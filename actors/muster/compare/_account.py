@@ -1,0 +1,448 @@
+"""The account of one side: counts, waits and usage, by queue and by priority.
+
+It does not know whether a side is a feed or a decision log.
+"""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from typing import Final, final
+
+import attrs
+
+from muster.compare._jobs import ComparedJob, JobHistory
+from muster.compare._result import MOST_PRIORITIES, Figures
+from muster.compare._sides import find_ask
+from muster.replay import Beginning, Costs, ReservedTally, Waits
+from muster_core.coordinator.coordinator import CoordinatorMachine
+from muster_core.decisions import GONE, MICROSECONDS, Announced, Decision, Kind, Reason
+from muster_core.owners.asks import Ask
+from muster_core.resources import Resources
+from muster_core.values.application_states import AppState
+
+
+def ranges(asks: Mapping[int, int], most: int = MOST_PRIORITIES) -> Iterator[tuple[int, int]]:
+    """Group priorities into a few rows with about the same number of asks.
+
+    Args:
+        asks: How many asks each priority has.
+        most: The most rows.
+
+    Yields:
+        The lowest and the highest priority of each row, highest row first.
+    """
+    if len(asks) <= most:
+        for priority in sorted(asks, reverse=True):
+            yield priority, priority
+        return
+    whole, done, row = sum(asks.values()), 0, 1
+    members: list[int] = []
+    for priority in sorted(asks, reverse=True):
+        members.append(priority)
+        done += asks[priority]
+        if done * most >= whole * row:
+            yield members[-1], members[0]
+            members.clear()
+            row = done * most // whole + 1
+    assert not members, "some priorities are in no row"
+
+
+@final
+@attrs.define
+class _Level:
+    """An amount that changes over time.
+
+    Attributes:
+        amount: The current amount, in base units.
+        since_us: When it last changed, in microseconds.
+        area: Its integral until then, in base units times microseconds.
+    """
+
+    amount: int = 0
+    since_us: int = 0
+    area: int = 0
+
+    def change(self, by: int, now_us: int) -> None:
+        """Add ``by`` to the amount at ``now_us``."""
+        self.area += self.amount * (now_us - self.since_us)
+        self.since_us = now_us
+        self.amount += by
+
+
+@final
+class Usage:
+    """The capacity of all nodes, and the usage of each queue, over time.
+
+    A change costs the same however many queues there are.
+    """
+
+    def __init__(self) -> None:
+        self._capacity: dict[str, int] = {}
+        self._offered: dict[str, _Level] = defaultdict(_Level)
+        self._used: dict[str, dict[str, _Level]] = defaultdict(lambda: defaultdict(_Level))
+
+    def set_capacity(self, capacity: Mapping[str, int], now_us: int) -> None:
+        """Set the total capacity of all nodes."""
+        if capacity == self._capacity:
+            return
+        for kind in {*capacity, *self._capacity}:
+            by = capacity.get(kind, 0) - self._capacity.get(kind, 0)
+            self._offered[kind].change(by, now_us)
+        self._capacity = dict(capacity)
+
+    def take(self, queue: str, amounts: Resources, now_us: int) -> None:
+        """Add resources to the usage of a queue."""
+        levels = self._used[queue]
+        for kind, amount in amounts.items():
+            levels[kind].change(amount, now_us)
+
+    def give_back(self, queue: str, amounts: Resources, now_us: int) -> None:
+        """Subtract resources from the usage of a queue."""
+        levels = self._used[queue]
+        for kind, amount in amounts.items():
+            levels[kind].change(-amount, now_us)
+
+    def end(self, now_us: int) -> None:
+        """Advance all integrals to the end."""
+        for levels in (self._offered, *self._used.values()):
+            for level in levels.values():
+                level.change(0, now_us)
+
+    def shares(self, queues: Iterable[str]) -> dict[str, float | None]:
+        """Return the share of each type that some queues used, from 0 to 1; after :meth:`end`."""
+        listed = [self._used[queue] for queue in queues if queue in self._used]
+        return {
+            kind: sum(levels[kind].area for levels in listed if kind in levels) / offered.area
+            if offered.area
+            else None
+            for kind, offered in sorted(self._offered.items())
+        }
+
+
+_Key = tuple[str, str]
+
+# Looking up a member of an enum takes ten times as long, and this is done for each decision.
+_FAILED: Final = Reason.FAILED
+_PREEMPTED: Final = Reason.PREEMPTED
+_RECLAIMED: Final = Reason.RECLAIMED
+_BOUND: Final = Kind.BOUND
+_WAITING: Final = Kind.WAITING
+_RELEASED: Final = Kind.RELEASED
+_APP_STATE: Final = Kind.APP_STATE
+_NEW: Final = AppState.NEW
+_REMOVED: Final = Reason.REMOVED
+
+
+@final
+@attrs.define
+class GroupCounts:
+    """The counts of a queue or of a priority.
+
+    Attributes:
+        jobs: How many applications were submitted.
+        bound: How many asks were bound at least once.
+        pending: How many asks are not bound at the end.
+        releases: How many asks were released, by reason.
+        waits: How long asks waited.
+        job_waits: How long applications waited.
+        first_us: When the first application was submitted, in microseconds, or None.
+        last_us: When an ask was last bound or released, in microseconds, or None.
+    """
+
+    jobs: int = 0
+    bound: int = 0
+    pending: int = 0
+    releases: dict[Reason, int] = attrs.field(factory=lambda: defaultdict[Reason, int](int))
+    waits: Waits = attrs.field(factory=Waits)
+    job_waits: Waits = attrs.field(factory=Waits)
+    first_us: int | None = None
+    last_us: int | None = None
+
+    def add(self, other: GroupCounts) -> None:
+        """Add the counts of another object."""
+        self.jobs += other.jobs
+        self.bound += other.bound
+        self.pending += other.pending
+        for reason, number in other.releases.items():
+            self.releases[reason] += number
+        self.waits.extend(other.waits)
+        self.job_waits.extend(other.job_waits)
+        self.first_us = min(_known(self.first_us, other.first_us), default=None)
+        self.last_us = max(_known(self.last_us, other.last_us), default=None)
+
+    @property
+    def makespan_s(self) -> float | None:
+        """The time from the first application to the last bind or release, in seconds."""
+        if self.first_us is None or self.last_us is None:
+            return None
+        return (self.last_us - self.first_us) / MICROSECONDS
+
+
+def _known(*values: int | None) -> list[int]:
+    return [value for value in values if value is not None]
+
+
+def total(counts: Iterable[GroupCounts]) -> GroupCounts:
+    """Return the sum of all counts."""
+    everything = GroupCounts()
+    for count in counts:
+        everything.add(count)
+    return everything
+
+
+@final
+@attrs.frozen
+class _Held:
+    """An ask that holds a node.
+
+    Attributes:
+        queue: The path of its queue.
+        ask: The ask, or None if it is not known.
+    """
+
+    queue: str
+    ask: Ask | None
+
+
+@final
+class SideAccount:
+    """Counts the decisions of one side.
+
+    The decisions say what happens. Resources and times of asks come from the scheduler that
+    made the decisions, if there is one. Only existing asks and applications are kept, and one
+    number for each ask that was bound.
+
+    Args:
+        machine: The machine of that scheduler, or None if there are only decisions.
+        closed: Called with each application once it can no longer change.
+        costs: What evictions cost on that side, or None if that is not known.
+    """
+
+    def __init__(
+        self,
+        machine: CoordinatorMachine | None,
+        closed: Callable[[ComparedJob], None],
+        costs: Costs | None = None,
+    ) -> None:
+        self._machine = machine
+        self._costs = costs
+        self._jobs = JobHistory(closed)
+        self._reserved = ReservedTally()
+        self._usage = Usage()
+        self._queues: dict[str, GroupCounts] = defaultdict(GroupCounts)
+        self._priorities: dict[int, GroupCounts] = defaultdict(GroupCounts)
+        #: The asks that hold a node.
+        self._held: dict[_Key, _Held] = {}
+        #: The asks that have been bound, pending again or not.
+        self._bound_before: set[_Key] = set()
+        #: The applications that lost an ask in this batch: they may be removed as well.
+        self._emptied: set[str] = set()
+        self._now_us = 0
+
+    # Input
+
+    def begin(self, beginning: Beginning) -> None:
+        """Begin with a state instead of with nothing; before anything else.
+
+        Its applications count as submitted then, unless an ask of theirs came earlier. What was
+        bound before does not count as bound, and did not wait.
+        """
+        now_us = self._now_us = beginning.at_us
+        if self._machine is not None:
+            self._usage.set_capacity(self._machine.view.nodes.total, now_us)
+        came_us: dict[str, int] = {}
+        for old in beginning.asks:
+            came_us[old.app] = min(came_us.get(old.app, now_us), old.ask.came_us)
+        for app, queue in beginning.apps.items():
+            self._submit(app, queue, came_us.get(app, now_us))
+        for old in beginning.asks:
+            key = (old.app, old.ask.name)
+            if old.node is not None:
+                self._hold(key, beginning.apps[old.app], old.ask)
+            if old.was_bound:
+                self._bound_before.add(key)
+                job = self._jobs.find(old.app)
+                if job is not None:
+                    job.bound_us = job.came_us
+                    self._join(job, old.ask)
+
+    def note(self, now_us: int, decisions: Sequence[Announced]) -> None:
+        """Count the decisions of the batch that has just ended."""
+        self._now_us = now_us
+        if self._machine is not None:
+            self._usage.set_capacity(self._machine.view.nodes.total, now_us)
+        for announced in decisions:
+            self._count(announced.decision)
+            self._reserved.heard(announced.decision, now_us)
+        for app in self._emptied:
+            if self._machine is not None and self._machine.registry.locate(app) is None:
+                self._jobs.gone(app)
+        self._emptied.clear()
+
+    def _count(self, decision: Decision) -> None:
+        kind, app, name, queue = decision.kind, decision.app, decision.ask, decision.queue
+        if app is None or queue is None:
+            return
+        if kind is _APP_STATE:
+            if decision.state is not None:
+                self._enter(app, queue, decision.state)
+        elif name is None:
+            return
+        elif kind is _BOUND:
+            self._bind((app, name), queue)
+        elif kind is _WAITING:
+            self._hold((app, name), queue, self._find(app, name))
+        elif kind is _RELEASED:
+            self._release((app, name), queue, decision.reason)
+
+    def _find(self, app: str, name: str) -> Ask | None:
+        """Return an ask; None if it was added bound and removed before the batch ended."""
+        return None if self._machine is None else find_ask(self._machine, app, name)
+
+    def _enter(self, app: str, queue: str, state: str) -> None:
+        if state != _NEW:
+            self._jobs.entered(app, state, self._now_us)
+            return
+        self._submit(app, queue, self._now_us)
+
+    def _submit(self, app: str, queue: str, came_us: int) -> None:
+        self._jobs.submitted(app, queue, came_us)
+        count = self._queues[queue]
+        count.jobs += 1
+        if count.first_us is None:
+            count.first_us = self._now_us
+
+    def _hold(self, key: _Key, queue: str, ask: Ask | None) -> None:
+        self._held[key] = _Held(queue, ask)
+        job = self._jobs.find(key[0])
+        if job is not None:
+            job.holding += 1
+        if ask is not None:
+            self._usage.take(queue, ask.resources, self._now_us)
+
+    def _bind(self, key: _Key, queue: str) -> None:
+        ask = self._find(*key)
+        if key not in self._held:
+            self._hold(key, queue, ask)
+        count = self._queues[queue]
+        count.last_us = self._now_us
+        job = self._jobs.find(key[0])
+        if job is not None:
+            self._bind_of(job, count, ask)
+        if key in self._bound_before:
+            return
+        self._bound_before.add(key)
+        wait_us = 0 if ask is None else self._now_us - ask.came_us
+        for counted in (count, *self._of_priority(ask)):
+            counted.bound += 1
+            counted.waits.add(wait_us)
+
+    def _bind_of(self, job: ComparedJob, count: GroupCounts, ask: Ask | None) -> None:
+        job.removed_us = None
+        if job.bound_us is None:
+            job.bound_us = self._now_us
+            count.job_waits.add(self._now_us - job.came_us)
+        if ask is not None:
+            self._join(job, ask)
+
+    def _join(self, job: ComparedJob, ask: Ask) -> None:
+        if ask.priority not in job.priorities:
+            job.priorities.add(ask.priority)
+            self._priorities[ask.priority].jobs += 1
+
+    def _of_priority(self, ask: Ask | None) -> list[GroupCounts]:
+        return [] if ask is None else [self._priorities[ask.priority]]
+
+    def _release(self, key: _Key, queue: str, reason: Reason | None) -> None:
+        assert reason is not None, "an ask was released for no reason"
+        held = self._held.pop(key, None)
+        job = self._jobs.find(key[0])
+        count = self._queues[queue]
+        ask = None
+        if held is not None:
+            ask = held.ask
+            if key in self._bound_before:
+                count.last_us = self._now_us
+            if job is not None:
+                job.holding -= 1
+            if ask is not None:
+                self._usage.give_back(held.queue, ask.resources, self._now_us)
+        for counted in (count, *self._of_priority(ask)):
+            counted.releases[reason] += 1
+        is_retried = reason is _FAILED and ask is not None and ask.retries > 0
+        if reason in GONE and not is_retried:
+            self._bound_before.discard(key)
+            if reason is _REMOVED and job is not None:
+                job.removed_us = self._now_us
+                self._emptied.add(job.app)
+
+    def end(self, now_us: int) -> None:
+        """Record that the side has ended at ``now_us``."""
+        self._usage.end(now_us)
+        alive: set[str] = set()
+        for app, name in () if self._machine is None else self._machine.pending():
+            ask, job = self._find(app, name), self._jobs.find(app)
+            assert ask is not None, "what is pending is not there"
+            assert job is not None, "an application was never submitted"
+            alive.add(app)
+            self._join(job, ask)
+            for counted in (self._queues[job.queue], self._priorities[ask.priority]):
+                counted.pending += 1
+        self._jobs.end(alive)
+
+    # Results
+
+    def all(self) -> Figures:
+        """Return the figures of all asks and applications."""
+        figures = self._told(total(self._queues.values()), self._queues)
+        fairness = None if self._costs is None else self._costs.fairness()
+        return attrs.evolve(figures, fairness=fairness, reserved=self._reserved.told())
+
+    def queues(self) -> set[str]:
+        """Return the paths of the leaves that were used."""
+        return set(self._queues)
+
+    def queue(self, queue: str) -> Figures:
+        """Return the figures of a leaf, even of one that was not used."""
+        return self._told(self._queues.get(queue, GroupCounts()), (queue,))
+
+    def asks_by_priority(self) -> dict[int, int]:
+        """Return how many asks of each priority were bound, or are not bound at the end."""
+        return {
+            priority: count.bound + count.pending for priority, count in self._priorities.items()
+        }
+
+    def priorities(self, lowest: int, highest: int) -> Figures:
+        """Return the figures of the asks in a range of priorities, both ends included."""
+        counts = [
+            count for priority, count in self._priorities.items() if lowest <= priority <= highest
+        ]
+        return attrs.evolve(
+            self._told(total(counts), ()),
+            asks_unbound=None,
+            job_wait=None,
+            utilisation={},
+            makespan_s=None,
+            lost=None,
+        )
+
+    def _told(self, count: GroupCounts, queues: Iterable[str]) -> Figures:
+        knows_asks = self._machine is not None
+        queues = tuple(queues)
+        waits = Waits() if self._costs is None else self._costs.waits(queues)
+        unbound = len(waits)
+        waits.extend(count.waits)
+        return Figures(
+            jobs=count.jobs,
+            asks_bound=count.bound,
+            asks_unbound=None if self._costs is None else unbound,
+            asks_pending=count.pending if knows_asks else None,
+            asks_preempted=count.releases[_PREEMPTED],
+            asks_reclaimed=count.releases[_RECLAIMED],
+            wait=waits.summary() if knows_asks else None,
+            job_wait=count.job_waits.summary(),
+            utilisation=self._usage.shares(queues),
+            makespan_s=count.makespan_s,
+            lost=None if self._costs is None else self._costs.lost(queues),
+        )

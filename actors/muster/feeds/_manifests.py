@@ -1,0 +1,472 @@
+"""``apply`` and ``delete``: manifests of Pods, PodGroups, Nodes, queues and priority classes.
+
+OBJECT-1. A schema lists the fields of a kind that matter. All other fields are allowed and ignored,
+the version of the API included. The core decides what an applied object changes.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import Final, TypeVar, cast, final
+
+import attrs
+
+from muster.feeds._annotations import (
+    MEMBER_ANNOTATIONS,
+    OBJECT_ANNOTATIONS,
+    AnnotationSource,
+    GangSettings,
+    ParsedAnnotations,
+    UserInfo,
+    gang_settings,
+    membership,
+    read_user_info,
+)
+from muster.feeds._fields import CLASS_NAME, CLASS_PREEMPTS, CLASS_VALUE, MEMBERS
+from muster.feeds._kinds import (
+    BOOLEAN,
+    INT32,
+    NAME,
+    OWNED_NAME,
+    WHOLE_SECONDS,
+    WORDS,
+    FieldError,
+    Kind,
+    display_value,
+    integer,
+    listed,
+    one_of,
+    refused,
+)
+from muster.feeds._raw import Raw, is_null
+from muster.feeds._schema import (
+    AMOUNTS,
+    GROUP_NAME,
+    LIMITS,
+    NAMESPACE,
+    QUEUE_NAME,
+    QUEUE_PATH,
+    WRITTEN_AMOUNTS,
+    ObjectSchema,
+    as_kubernetes,
+    schema_field,
+    unless_empty,
+)
+from muster_core.errors import QuantityError
+from muster_core.events import (
+    AddAsk,
+    AddGang,
+    AddPriorityClass,
+    AppliedObject,
+    Manifest,
+    NodeObject,
+    ObjectKind,
+    ObjectName,
+    PodObject,
+    QueueObject,
+)
+from muster_core.resources import NOTHING, Resources
+from muster_core.values.event_fields import QUEUE_PRIORITIES
+from muster_core.values.events import USER_INFO
+from muster_core.values.names import DEFAULT_NAMESPACE
+
+# Looking up a member of an enum takes ten times as long.
+_POD: Final = ObjectKind.POD
+
+APPLICATION_LABEL: Final = "applicationId"
+# OBJECT-15
+QUEUE_LABELS: Final = ("queue", "scheduling.volcano.sh/queue-name")
+
+# OBJECT-20
+_FINISHED: Final = frozenset({"Succeeded", "Failed"})
+_LABELS: Final = "metadata.labels"
+ANNOTATIONS: Final = "metadata.annotations"
+
+Values = Mapping[str, object]
+
+
+# OBJECT-14
+def _parse_containers(value: Raw) -> Resources:
+    """Return the sum of the requests of all containers."""
+    total = NOTHING
+    for container in _CONTAINERS.parse(value):
+        requests = container.get("requests", NOTHING)
+        assert isinstance(requests, Resources)
+        try:
+            total += requests
+        except QuantityError as error:
+            msg = f"the sum of the requests is too large: {error}"
+            raise FieldError(msg) from None
+    return total
+
+
+_CONTAINER: Final = ObjectSchema(
+    {"resources": ObjectSchema({"requests": schema_field("requests", WRITTEN_AMOUNTS)})}
+)
+_CONTAINERS: Final = listed(
+    Kind("container", _CONTAINER.parse, _CONTAINER.normal), "list of containers"
+)
+_REQUESTS: Final = Kind("list of containers", _parse_containers, _CONTAINERS.normal)
+_PHASE: Final = one_of("Pending", "Running", "Succeeded", "Failed", "Unknown")
+
+_METADATA: Final = {
+    "name": schema_field("name", OWNED_NAME, required=True),
+    "namespace": schema_field("namespace", NAMESPACE),
+    "labels": schema_field("labels", MEMBER_ANNOTATIONS),
+}
+POD_NAME: Final = ObjectSchema({"metadata": ObjectSchema(_METADATA)})
+"""The fields that name a Pod."""
+
+# OBJECT-14
+POD: Final = ObjectSchema({
+    "metadata": ObjectSchema({**_METADATA, "annotations": schema_field("annotations", MEMBER_ANNOTATIONS)}),
+    "spec": ObjectSchema({
+        "containers": schema_field("requests", _REQUESTS),
+        # BACKFILL-9
+        "activeDeadlineSeconds": schema_field("estimate_us", WHOLE_SECONDS),
+        "nodeName": schema_field("node", unless_empty(NAME)),
+        "nodeSelector": schema_field("selector", WORDS),
+        "priority": schema_field("priority", INT32),
+        "priorityClassName": schema_field("priority_class", unless_empty(NAME)),
+    }),
+    "status": ObjectSchema({"phase": schema_field("phase", unless_empty(_PHASE))}),
+})  # fmt: skip
+"""The fields of a Pod that matter."""
+
+
+def name_of_pod(values: Values) -> ObjectName:
+    """Return the name of the ask of a Pod.
+
+    Raises:
+        FieldError: If it belongs to no application.
+    """
+    return ObjectName(_POD, str(values["name"]), _application(values))
+
+
+def pod(values: Values) -> PodObject:
+    """Return the typed form of a Pod.
+
+    Raises:
+        FieldError: If it belongs to no application, or what it says about a gang or a user is invalid.
+    """
+    labels = _marks(values, "labels").texts
+    queues = (labels[label] for label in QUEUE_LABELS if labels.get(label))
+    about = user_info(_marks(values, "annotations"))
+    finished = values.get("phase") in _FINISHED
+    return PodObject(
+        app=_application(values),
+        name=str(values["name"]),
+        queue=next(queues, None),
+        ask=None if finished else _ask(values),
+        node=cast("str | None", values.get("node")),
+        finished=finished,
+        namespace=_namespace(values),
+        user=about.user,
+        groups=about.groups,
+    )
+
+
+# OBJECT-14
+def _ask(values: Values) -> AddAsk | None:
+    said = gang_settings(
+        {_LABELS: _marks(values, "labels"), ANNOTATIONS: _marks(values, "annotations")},
+        _namespace(values),
+    )
+    member = membership(said)
+    requests = values.get("requests")
+    if not isinstance(requests, Resources) or not requests:
+        return None
+    return AddAsk(
+        app=_application(values),
+        ask=str(values["name"]),
+        resources=requests,
+        priority=cast("int | None", values.get("priority")),
+        priority_class=cast("str | None", values.get("priority_class")),
+        selector=cast("Mapping[str, str]", values.get("selector", {})),
+        gang=member.gang,
+        says=member.says,
+        timed_out=member.timed_out,
+        estimate_us=cast("int | None", values.get("estimate_us")),
+    )
+
+
+# OBJECT-15
+def _application(values: Values) -> str:
+    label = f"{_LABELS}.{APPLICATION_LABEL}"
+    written = _marks(values, "labels").texts.get(APPLICATION_LABEL)
+    if written is None:
+        msg = "is missing: it names the application of the pod"
+        raise FieldError(msg, label)
+    try:
+        return OWNED_NAME.parse(written)
+    except FieldError as error:
+        raise error.inside(label) from None
+
+
+# OBJECT-29
+def _namespace(values: Values) -> str:
+    return str(values.get("namespace") or DEFAULT_NAMESPACE)
+
+
+# OBJECT-28
+def user_info(marks: ParsedAnnotations) -> UserInfo:
+    """Return what the annotations of a Pod or a PodGroup say of a user.
+
+    Raises:
+        FieldError: If it is malformed.
+    """
+    written = marks.texts.get(USER_INFO)
+    try:
+        return UserInfo() if written is None else read_user_info(written)
+    except FieldError as error:
+        raise error.inside(ANNOTATIONS) from None
+
+
+def _marks(values: Values, name: str) -> ParsedAnnotations:
+    found = values.get(name)
+    return found if isinstance(found, ParsedAnnotations) else ParsedAnnotations()
+
+
+# Looking up a member of an enum takes ten times as long.
+_POD_GROUP: Final = ObjectKind.POD_GROUP
+
+T = TypeVar("T")
+
+
+@final
+@attrs.frozen
+class ObjectForm:
+    """The fields of a kind of object, and what an object becomes.
+
+    Attributes:
+        shape: The fields that matter.
+        make: Makes the typed object from the values. Raises :class:`FieldError`, with a path
+            from the object.
+        names: The fields that name an object.
+        name: Makes the typed name from the values. Raises :class:`FieldError`, likewise.
+    """
+
+    shape: ObjectSchema
+    make: Callable[[Values], AppliedObject]
+    names: ObjectSchema
+    name: Callable[[Values], ObjectName]
+
+
+def _schedulable(value: Raw) -> bool:
+    return not BOOLEAN.parse(value)
+
+
+_UNSCHEDULABLE: Final = Kind(BOOLEAN.name, _schedulable, BOOLEAN.normal)
+_QUEUE_PRIORITY: Final = integer(*QUEUE_PRIORITIES, f"0 … {QUEUE_PRIORITIES[1]}")
+_PARENT: Final = unless_empty(QUEUE_PATH)
+
+
+def _names(kind: Kind[str]) -> ObjectSchema:
+    return ObjectSchema(
+        {"metadata": ObjectSchema({"name": schema_field("name", kind, required=True)})}
+    )
+
+
+def _named(kind: ObjectKind) -> Callable[[Values], ObjectName]:
+    return lambda values: ObjectName(kind, str(values["name"]))
+
+
+def _made(make: Callable[..., T]) -> Callable[[Values], T]:
+    """Return a function that makes the typed object whose attributes are the values."""
+    return lambda values: make(**values)
+
+
+# OBJECT-10
+def _group_name(values: Values) -> str:
+    return f"{values.get('namespace') or DEFAULT_NAMESPACE}/{values['name']}"
+
+
+# OBJECT-9
+def _pod_group(values: Values) -> AddGang:
+    marks = values.get("marks")
+    said = gang_settings({ANNOTATIONS: marks} if isinstance(marks, ParsedAnnotations) else {})
+    own = {name: values[name] for name in ("min_member", "wait_us") if name in values}
+    # OBJECT-28
+    if isinstance(marks, ParsedAnnotations) and (about := user_info(marks)).user is not None:
+        own["user"] = about.user
+    least = AnnotationSource("spec.minMember", cast("int", values["min_member"]))
+    whole = GangSettings({**said.values, **own}, {**said.places, "min_member": least})
+    return AddGang(_group_name(values), whole.fields)
+
+
+# OBJECT-8
+def _node(values: Values) -> NodeObject:
+    kept = {name: value for name, value in values.items() if name != "allocatable"}
+    if "allocatable" in values:
+        kept["capacity"] = values["allocatable"]
+    return _made(NodeObject)(kept)
+
+
+# OBJECT-23
+def _queue(values: Values) -> QueueObject:
+    kept = {name: value for name, value in values.items() if name != "guarantee"}
+    if "guarantee" in values:
+        kept.setdefault("guaranteed", values["guarantee"])
+    return _made(QueueObject)(kept)
+
+
+_GROUP_METADATA: Final = {
+    "name": schema_field("name", GROUP_NAME, required=True),
+    "namespace": schema_field("namespace", NAMESPACE),
+}
+
+# OBJECT-1
+FORMS: Final[Mapping[str, ObjectForm]] = {
+    # OBJECT-7
+    ObjectKind.PRIORITY_CLASS: ObjectForm(
+        ObjectSchema({
+            "metadata": ObjectSchema({"name": schema_field("name", CLASS_NAME, required=True)}),
+            "value": schema_field("value", CLASS_VALUE, required=True),
+            "preemptionPolicy": schema_field("preempts", CLASS_PREEMPTS),
+        }),
+        _made(AddPriorityClass),
+        _names(CLASS_NAME),
+        _named(ObjectKind.PRIORITY_CLASS),
+    ),
+    # OBJECT-9
+    ObjectKind.POD_GROUP: ObjectForm(
+        ObjectSchema({
+            "metadata": ObjectSchema({**_GROUP_METADATA, "annotations": schema_field("marks", OBJECT_ANNOTATIONS)}),
+            "spec": ObjectSchema({
+                "minMember": schema_field("min_member", MEMBERS, required=True),
+                "scheduleTimeoutSeconds": schema_field("wait_us", WHOLE_SECONDS),
+                "minResources": schema_field("min_resources", AMOUNTS),
+            }),
+        }),
+        _pod_group,
+        ObjectSchema({"metadata": ObjectSchema(_GROUP_METADATA)}),
+        lambda values: ObjectName(_POD_GROUP, _group_name(values)),
+    ),
+    # OBJECT-8
+    ObjectKind.NODE: ObjectForm(
+        ObjectSchema({
+            "metadata": ObjectSchema({
+                "name": schema_field("node", NAME, required=True),
+                "labels": schema_field("attributes", WORDS),
+            }),
+            "spec": ObjectSchema({"unschedulable": schema_field("schedulable", _UNSCHEDULABLE)}),
+            "status": ObjectSchema({
+                "allocatable": schema_field("allocatable", WRITTEN_AMOUNTS),
+                "capacity": schema_field("capacity", WRITTEN_AMOUNTS),
+            }),
+        }),
+        _node,
+        _names(NAME),
+        _named(ObjectKind.NODE),
+    ),
+    ObjectKind.POD: ObjectForm(POD, pod, POD_NAME, name_of_pod),
+    # OBJECT-23
+    ObjectKind.QUEUE: ObjectForm(
+        ObjectSchema({
+            "metadata": ObjectSchema({"name": schema_field("name", QUEUE_NAME, required=True)}),
+            "spec": ObjectSchema({
+                "parent": schema_field("parent", _PARENT),
+                "priority": schema_field("priority", _QUEUE_PRIORITY),
+                "reclaimable": schema_field("reclaimable", BOOLEAN),
+                "capability": schema_field("max", LIMITS),
+                "deserved": schema_field("guaranteed", AMOUNTS),
+                "guarantee": ObjectSchema({"resource": schema_field("guarantee", AMOUNTS)}),
+            }),
+        }),
+        _queue,
+        _names(QUEUE_NAME),
+        _named(ObjectKind.QUEUE),
+    ),
+}  # fmt: skip
+"""The objects that can be applied and deleted, by kind."""
+
+
+_LIST: Final = "List"
+_KINDS: Final = f"there are {', '.join(FORMS)}, and {_LIST}, in which no other {_LIST} may stand"
+
+
+# OBJECT-5, OBJECT-6
+def _parse_with(read: Callable[[ObjectForm, Raw], T]) -> Callable[[Raw], tuple[Manifest[T], ...]]:
+    """Return a parser that reads the objects of a manifest, each with its place."""
+
+    def parse(value: Raw) -> tuple[Manifest[T], ...]:
+        if not isinstance(value, dict):
+            raise refused(value, "is not a map")
+        if _kind_of(value) != _LIST:
+            return (Manifest(read(_form(value), value)),)
+        items = value.get("items")
+        if is_null(items):  # how programs in Go write an empty list
+            return ()
+        if not isinstance(items, list):
+            raise refused(items, "is not a list").inside(".items")
+        return tuple(item(f".items[{index}]", written) for index, written in enumerate(items))
+
+    def item(place: str, written: Raw) -> Manifest[T]:
+        try:
+            return Manifest(read(_form(written), written), f"manifest{place}")
+        except FieldError as error:
+            raise error.inside(place) from None
+
+    return parse
+
+
+def _kind_of(value: Raw) -> str:
+    """Return the kind of an object, or an empty text if it has none."""
+    kind = value.get("kind") if isinstance(value, dict) else None
+    return kind if isinstance(kind, str) else ""
+
+
+# OBJECT-1
+def _form(value: Raw) -> ObjectForm:
+    if not isinstance(value, dict):
+        raise refused(value, "is not a map")
+    form = FORMS.get(_kind_of(value))
+    if form is None:
+        problem = (
+            f"{display_value(value['kind'])} is not known" if "kind" in value else "is missing"
+        )
+        raise FieldError(f"{problem}: {_KINDS}", ".kind")
+    return form
+
+
+def _applied(form: ObjectForm, value: Raw) -> AppliedObject:
+    values = form.shape.parse(value)
+    try:
+        return form.make(values)
+    except FieldError as error:
+        raise error.inside(".") from None
+
+
+# OBJECT-3
+def _deleted(form: ObjectForm, value: Raw) -> ObjectName:
+    values = form.names.parse(value)
+    try:
+        return form.name(values)
+    except FieldError as error:
+        raise error.inside(".") from None
+
+
+# -- the form that every encoding can write -------------------------------------------------
+
+
+def _normal(value: Raw) -> Raw:
+    return _LIST_SHAPE.normal(value) if _kind_of(value) == _LIST else _object_normal(value)
+
+
+def _items_normal(value: Raw) -> Raw:
+    if isinstance(value, list):
+        return [_object_normal(item) for item in value]
+    return as_kubernetes(value)
+
+
+def _object_normal(value: Raw) -> Raw:
+    form = FORMS.get(_kind_of(value))
+    return as_kubernetes(value) if form is None else form.shape.normal(value)
+
+
+_LIST_SHAPE: Final = ObjectSchema(
+    {"items": schema_field("items", Kind("list of objects", lambda value: value, _items_normal))}
+)
+
+APPLIED: Final = Kind("Kubernetes object", _parse_with(_applied), _normal)
+DELETED: Final = Kind("Kubernetes object", _parse_with(_deleted), _normal)

@@ -1,4 +1,0 @@
-"""Reading Kubernetes objects in feeds: Pods, PodGroups, Nodes, queues, classes.
-
-The core decides what an applied object changes.
-"""

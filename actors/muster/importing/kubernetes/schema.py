@@ -1,0 +1,241 @@
+"""Schemas of dumped objects: the fields that matter, and kinds of values that `apply` does not read.
+
+Some kinds are read more strictly here than by `apply`.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from fractions import Fraction
+from typing import Final
+
+from muster.feeds import parse_date
+from muster.feeds._annotations import MEMBER_ANNOTATIONS
+from muster.feeds._kinds import (
+    BOOLEAN,
+    INT32,
+    NAME,
+    OWNED_NAME,
+    TEXT,
+    WORD,
+    WORDS,
+    FieldError,
+    Kind,
+    as_written,
+    integer,
+    listed,
+    refused,
+)
+from muster.feeds._raw import Raw, is_null
+from muster.feeds._schema import NAMESPACE, ObjectSchema, schema_field, unless_empty
+from muster_core.errors import QuantityError
+from muster_core.values.resources import MAX_INT32, MAX_QUANTITY, VCORE, parse_quantity
+
+Amounts = Mapping[str, int]
+"""Resources: amounts in base units by type."""
+
+_CPU: Final = "cpu"
+_FINE: Final = re.compile(r"([0-9]{1,40}(?:\.[0-9]{0,40})?)(n|u|m|)", re.ASCII)
+_PARTS: Final = {"n": 10**9, "u": 10**6, "m": 10**3, "": 1}
+
+
+def _parse_amounts(value: Raw) -> Amounts:
+    if not isinstance(value, dict):
+        raise refused(value, "is not a map of resource types and quantities")
+    amounts: dict[str, int] = {}
+    for name, written in value.items():
+        # QUANTITY-12
+        key = VCORE if name == _CPU else str(name)
+        if not key:
+            msg = "a resource type has an empty name"
+            raise FieldError(msg)
+        try:
+            amounts[key] = max(_amount(key, written), amounts.get(key, 0))
+        except QuantityError as error:
+            raise FieldError(str(error), f".{name}") from None
+    return amounts
+
+
+# KUBERNETES-9
+def _amount(key: str, written: Raw) -> int:
+    """Return a quantity in base units; parts of one are rounded up, as Kubernetes does."""
+    try:
+        return parse_quantity(key, None if is_null(written) else written)
+    except QuantityError:
+        match = _FINE.fullmatch(text := str(written))
+        if match is None:
+            raise
+    units = Fraction(match[1]) * (1000 if key == VCORE else 1) / _PARTS[match[2]]
+    amount = -(-units.numerator // units.denominator)
+    if amount > MAX_QUANTITY:
+        msg = f"{text[:80]!r} is more than {MAX_QUANTITY}"
+        raise QuantityError(msg)
+    return amount
+
+
+def _parse_instant(value: Raw) -> int:
+    text = TEXT.parse(value)
+    try:
+        at_us = parse_date(text)
+    except (ValueError, OverflowError):
+        at_us = -1
+    if at_us < 0:
+        raise refused(value, "is no date and time such as 2026-01-31T18:30:00Z")
+    return at_us
+
+
+def _parse_presence(value: Raw) -> bool:
+    return not is_null(value) and value not in ({}, [], "")
+
+
+def list_of(shape: ObjectSchema) -> Kind[tuple[dict[str, object], ...]]:
+    """Return the kind of a list of maps of one shape."""
+    return listed(Kind("map", shape.parse, shape.normal), "list of maps")
+
+
+QUANTITIES: Final[Kind[Amounts]] = Kind("map of quantities", _parse_amounts, as_written)
+INSTANT: Final = Kind("date and time", _parse_instant, as_written)
+PRESENCE: Final = Kind("anything", _parse_presence, as_written)
+"""Whether there is something, whatever it is."""
+
+
+_OWNER: Final = ObjectSchema({
+    "kind": schema_field("kind", TEXT),
+    "name": schema_field("name", TEXT),
+    "controller": schema_field("controller", BOOLEAN),
+})  # fmt: skip
+
+_CONTAINER: Final = ObjectSchema({
+    "resources": ObjectSchema({
+        "requests": schema_field("requests", QUANTITIES),
+        "limits": schema_field("limits", QUANTITIES),
+    }),
+    "restartPolicy": schema_field("restart", unless_empty(TEXT)),
+    "ports": schema_field("ports", list_of(ObjectSchema({"hostPort": schema_field("host_port", PRESENCE)}))),
+})  # fmt: skip
+
+_TOLERATION: Final = ObjectSchema({
+    "key": schema_field("key", WORD),
+    "operator": schema_field("operator", WORD),
+    "value": schema_field("value", WORD),
+    "effect": schema_field("effect", WORD),
+})  # fmt: skip
+
+_EXPRESSION: Final = ObjectSchema({
+    "key": schema_field("key", NAME, required=True),
+    "operator": schema_field("operator", TEXT, required=True),
+    "values": schema_field("values", listed(WORD, "list of texts")),
+})  # fmt: skip
+
+_TERM: Final = ObjectSchema({
+    "matchExpressions": schema_field("expressions", list_of(_EXPRESSION)),
+    "matchFields": schema_field("fields", list_of(_EXPRESSION)),
+})  # fmt: skip
+
+_AFFINITY: Final = ObjectSchema({
+    "nodeAffinity": ObjectSchema({
+        "requiredDuringSchedulingIgnoredDuringExecution": ObjectSchema({
+            "nodeSelectorTerms": schema_field("terms", list_of(_TERM)),
+        }),
+        "preferredDuringSchedulingIgnoredDuringExecution": schema_field("preferred", PRESENCE),
+    }),
+    "podAffinity": schema_field("pod_affinity", PRESENCE),
+    "podAntiAffinity": schema_field("pod_anti_affinity", PRESENCE),
+})  # fmt: skip
+
+_STATE: Final = {
+    "running": ObjectSchema({"startedAt": schema_field("running_since", INSTANT)}),
+    "terminated": ObjectSchema({
+        "startedAt": schema_field("started", INSTANT),
+        "finishedAt": schema_field("finished", INSTANT),
+    }),
+}  # fmt: skip
+
+_STATUSES: Final = list_of(ObjectSchema({"state": ObjectSchema(_STATE)}))
+
+_CONDITION: Final = ObjectSchema({
+    "type": schema_field("type", TEXT),
+    "status": schema_field("status", WORD),
+    "lastTransitionTime": schema_field("since", INSTANT),
+})  # fmt: skip
+
+_SECONDS: Final = integer(1, MAX_INT32, f"1 … {MAX_INT32}")
+
+# KUBERNETES-4
+POD: Final = ObjectSchema({
+    "metadata": ObjectSchema({
+        "name": schema_field("name", OWNED_NAME, required=True),
+        "namespace": schema_field("namespace", NAMESPACE),
+        "uid": schema_field("uid", TEXT),
+        "creationTimestamp": schema_field("created", INSTANT, required=True),
+        "deletionTimestamp": schema_field("deleted", INSTANT),
+        "labels": schema_field("labels", MEMBER_ANNOTATIONS),
+        "annotations": schema_field("annotations", MEMBER_ANNOTATIONS),
+        "ownerReferences": schema_field("owners", list_of(_OWNER)),
+    }),
+    "spec": ObjectSchema({
+        "containers": schema_field("containers", list_of(_CONTAINER)),
+        "initContainers": schema_field("init_containers", list_of(_CONTAINER)),
+        "overhead": schema_field("overhead", QUANTITIES),
+        "resources": ObjectSchema({
+            "requests": schema_field("pod_requests", QUANTITIES),
+            "limits": schema_field("pod_limits", QUANTITIES),
+        }),
+        "nodeName": schema_field("node", unless_empty(NAME)),
+        "nodeSelector": schema_field("selector", WORDS),
+        "affinity": _AFFINITY,
+        "tolerations": schema_field("tolerations", list_of(_TOLERATION)),
+        "priority": schema_field("priority", INT32),
+        "priorityClassName": schema_field("priority_class", unless_empty(NAME)),
+        "schedulingGates": schema_field("gates", PRESENCE),
+        "topologySpreadConstraints": schema_field("spread", PRESENCE),
+        "activeDeadlineSeconds": schema_field("deadline", _SECONDS),
+        "runtimeClassName": schema_field("runtime_class", PRESENCE),
+        "volumes": schema_field(
+            "volumes", list_of(ObjectSchema({"persistentVolumeClaim": schema_field("claim", PRESENCE)}))
+        ),
+    }),
+    "status": ObjectSchema({
+        "phase": schema_field("phase", unless_empty(TEXT)),
+        "startTime": schema_field("accepted", INSTANT),
+        "conditions": schema_field("conditions", list_of(_CONDITION)),
+        "containerStatuses": schema_field("statuses", _STATUSES),
+        "initContainerStatuses": schema_field("init_statuses", _STATUSES),
+    }),
+})  # fmt: skip
+"""A Pod."""
+
+_TAINT: Final = ObjectSchema({
+    "key": schema_field("key", NAME, required=True),
+    "value": schema_field("value", WORD),
+    "effect": schema_field("effect", TEXT, required=True),
+})  # fmt: skip
+
+NODE: Final = ObjectSchema({
+    "metadata": ObjectSchema({
+        "name": schema_field("name", NAME, required=True),
+        "creationTimestamp": schema_field("created", INSTANT),
+        "labels": schema_field("labels", WORDS),
+    }),
+    "spec": ObjectSchema({
+        "unschedulable": schema_field("closed", BOOLEAN),
+        "taints": schema_field("taints", list_of(_TAINT)),
+    }),
+    "status": ObjectSchema({
+        "allocatable": schema_field("allocatable", QUANTITIES),
+        "capacity": schema_field("capacity", QUANTITIES),
+    }),
+})  # fmt: skip
+"""A Node."""
+
+ELASTIC_QUOTA: Final = ObjectSchema({
+    "metadata": ObjectSchema({"name": schema_field("name", NAME, required=True), "labels": schema_field("labels", WORDS)}),
+    "spec": ObjectSchema({"min": schema_field("min", QUANTITIES), "max": schema_field("max", QUANTITIES)}),
+})  # fmt: skip
+"""An ElasticQuota of Koordinator."""
+
+VOLCANO_GROUP: Final = ObjectSchema(
+    {"spec": ObjectSchema({"queue": schema_field("queue", unless_empty(NAME))})}
+)
+"""What a PodGroup of Volcano has beside that of others."""

@@ -1,0 +1,387 @@
+"""Accounts, qualities of service, and the priorities of jobs.
+
+``sacctmgr show associations tree`` prints the tree of accounts, or ``sacctmgr dump`` writes it;
+``sacctmgr show qos`` prints the priorities of qualities of service. What the feed cannot have of
+the priorities of jobs is noted.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from enum import StrEnum
+from typing import Final, final
+
+import attrs
+
+from muster.feeds import FeedError
+from muster.importing.queues import name_of, queue_name_of
+from muster.importing.slurm.conf import SchedulerOptions
+from muster.importing.slurm.records import JobRecord
+from muster.importing.slurm.resources import GPU, MEMORY, VCORE
+from muster.importing.slurm.values import rows_of, text_of, tres_of
+from muster.importing.workload import ImportAccount, Workload
+from muster_core.decisions import MICROSECONDS
+
+_RIGHT: Final = "sacctmgr --parsable2 show qos"
+_LARGEST: Final = 2**31 - 1
+
+
+def read_qos(file: str) -> Mapping[str, int]:
+    """Return the priority of each quality of service, by its name.
+
+    Raises:
+        FeedError: If the file cannot be used.
+    """
+    found: dict[str, int] = {}
+    for number, row in rows_of(text_of(file), file, ("name", "priority"), _RIGHT):
+        written = row["priority"].strip()
+        if not (written.isdecimal() and written.isascii() and len(written) < 20):
+            msg = f"Priority: {written!r} is not a whole number"
+            raise FeedError(file, msg, number)
+        found[row["name"].strip()] = min(int(written), _LARGEST)
+    return found
+
+
+RIGHT: Final = "sacctmgr --parsable2 show associations tree"
+"""A command that prints the tree."""
+
+_ROOT: Final = "root"
+_DUMPED: Final = re.compile(r"^(Cluster|Parent|Account|User) - '([^']*)'(.*)$", re.MULTILINE)
+_OPTION: Final = re.compile(r":([A-Za-z]+)=('[^']*'|[^:]*)")
+_LIMITS: Final = re.compile(r"(grp|max)(?!tres$)[a-z]+")
+_TYPES: Final = {"cpu": VCORE, "mem": MEMORY, "gres/gpu": GPU}
+
+
+@final
+@attrs.frozen
+class DumpedAccount:
+    """An account as it was read.
+
+    Attributes:
+        name: Its name.
+        parent: The account above it.
+        line: Where it stands, from 1.
+        fields: What is set for it, by names in lower case.
+    """
+
+    name: str
+    parent: str
+    line: int
+    fields: Mapping[str, str]
+
+
+@final
+@attrs.frozen
+class AccountTree:
+    """The tree of accounts as queues.
+
+    Attributes:
+        paths: Of each account the path of the queue of its jobs, without ``root``.
+        settings: What the configuration says of the queues of accounts, by path.
+    """
+
+    paths: Mapping[str, str] = attrs.Factory(dict[str, str])
+    settings: Mapping[str, Mapping[str, object]] = attrs.Factory(dict[str, Mapping[str, object]])
+
+
+# IMPORT-12
+def read_accounts(file: str, account: ImportAccount) -> AccountTree:
+    """Read a tree of accounts; what a configuration does not have is noted.
+
+    An account with accounts below it may have jobs in Slurm. They go to a queue of its own name
+    below its queue: only leaves have jobs.
+
+    Args:
+        file: The file.
+        account: Counts what is noted.
+
+    Raises:
+        FeedError: If it cannot be used.
+    """
+    text = text_of(file)
+    entries = list(_dumped(text) if _DUMPED.search(text) else _printed(text, file))
+    known: dict[str, DumpedAccount] = {}
+    for entry in entries:
+        other = known.setdefault(entry.name, entry)
+        if other.parent != entry.parent:
+            msg = (
+                f"the account {entry.name} is below {other.parent} and below {entry.parent}: "
+                "give the accounts of one cluster"
+            )
+            raise FeedError(file, msg, entry.line)
+    parents = {entry.parent for entry in entries}
+    paths: dict[str, str] = {}
+    limits: dict[str, Mapping[str, int]] = {}
+    for entry in known.values():
+        path = _path(entry, known, file)
+        name = path.rpartition(".")[2]
+        paths[entry.name] = f"{path}.{name}" if entry.name in parents else path
+        limits[f"root.{path}"] = _limit(entry, file, account)
+    settings = {path: _setting(path, limits) for path, limit in limits.items() if limit}
+    return AccountTree(paths, settings)
+
+
+def _setting(path: str, limits: Mapping[str, Mapping[str, int]]) -> Mapping[str, object]:
+    """Return what the configuration says of a queue: it gets no more than the queues above it."""
+    most = dict(limits[path])
+    above = path
+    while "." in above:
+        above = above.rpartition(".")[0]
+        for name, amount in limits.get(above, {}).items():
+            if name in most:
+                most[name] = min(amount, most[name])
+    return {"resources": {"max": {name: _written(name, most[name]) for name in most}}}
+
+
+def _written(name: str, amount: int) -> int | str:
+    """Return an amount as people write it: memory in GiB or MiB where that is exact."""
+    if name == MEMORY and amount:
+        for suffix, factor in (("Gi", 1 << 30), ("Mi", 1 << 20)):
+            if not amount % factor:
+                return f"{amount // factor}{suffix}"
+    return amount
+
+
+def _path(entry: DumpedAccount, known: Mapping[str, DumpedAccount], file: str) -> str:
+    names = [queue_name_of(entry.name)]
+    above = entry
+    while above.parent != _ROOT:
+        parent = known.get(above.parent)
+        if parent is None or len(names) > len(known):
+            problem = "is not there" if parent is None else "is below itself"
+            msg = f"the account {above.parent} above {above.name} {problem}"
+            raise FeedError(file, msg, above.line)
+        above = parent
+        names.append(queue_name_of(above.name))
+    return ".".join(reversed(names))
+
+
+def _dumped(text: str) -> Iterator[DumpedAccount]:
+    """Yield the accounts of a file that ``sacctmgr dump`` has written."""
+    parent = _ROOT
+    for match in _DUMPED.finditer(text):
+        kind, name, rest = match.groups()
+        if kind == "Parent":
+            parent = name
+        elif kind == "Account" and name != _ROOT:
+            fields = {key.lower(): value.strip("'") for key, value in _OPTION.findall(rest)}
+            line = text.count("\n", 0, match.start()) + 1
+            yield DumpedAccount(name, fields.get("parent", parent), line, fields)
+
+
+def _printed(text: str, file: str) -> Iterator[DumpedAccount]:
+    """Yield the accounts of a table; blanks before a name say how deep it is."""
+    rows = rows_of(text, file, ("account",), RIGHT)
+    has_parents = bool(rows) and "parentname" in rows[0][1]
+    above: list[str] = []
+    is_tree = has_parents or any(row["account"].startswith(" ") for _, row in rows)
+    for number, row in rows:
+        name, user = row["account"].strip(), row.get("user", "").strip()
+        if user or not name:
+            continue
+        depth = len(row["account"]) - len(row["account"].lstrip())
+        above[depth:] = [name]
+        if name == _ROOT:
+            continue
+        if not is_tree:
+            msg = f"does not say which account is below which: make it with {RIGHT}"
+            raise FeedError(file, msg, number)
+        parent = row["parentname"].strip() if has_parents else (above[-2:-1] or [_ROOT])[0]
+        yield DumpedAccount(name, parent or _ROOT, number, row)
+
+
+def _limit(entry: DumpedAccount, file: str, account: ImportAccount) -> Mapping[str, int]:
+    """Return the ``max`` of an account's queue, and note what is not modelled."""
+    place = f"{file}:{entry.line}"
+    share = entry.fields.get("share") or entry.fields.get("fairshare") or "1"
+    if share != "1":
+        account.note("account", "has a fair share, which queues do not have", place, share)
+    for name, value in entry.fields.items():
+        if _LIMITS.fullmatch(name) and value.strip():
+            text = "has a limit other than GrpTRES, which its queue does not get"
+            account.note("account", text, place, f"{name}={value}")
+    limit: dict[str, int] = {}
+    for name, amount in tres_of(entry.fields.get("grptres", "")).items():
+        called = _TYPES.get(name)
+        if called is None and name.startswith("gres/") and ":" not in name:
+            called = name_of(name.removeprefix("gres/"))
+        if called:
+            limit[called] = amount
+        else:
+            text = f"limits {name} in its GrpTRES, which its queue does not"
+            account.note("account", text, place, str(amount))
+    return limit
+
+
+Priority = Callable[[JobRecord], int]
+"""Gives the priority of a job."""
+
+_CONF_OPTION: Final = "option of slurm.conf"
+_BASIC_FROM: Final = 2**31
+"""priority/basic counts down from 2^32; less this much, its numbers fit a feed."""
+
+_ZERO_S: Final = 1_577_836_800
+"""A job of 2020-01-01 has the priority 0 if the first to come goes first."""
+
+_STEP: Final = 2**29
+"""From one tier to the next; between them the instants of 34 years have room, two seconds each."""
+
+_MOST_TIERS: Final = 8
+_TIERS_FROM_S: Final = 1_104_537_600
+"""The first of these years is 2005."""
+
+_DISABLED: Final = "With `application.sort.priority: disabled` of root, the present shares of queues decide instead."
+_WEIGHT: Final = "priorityweight"
+_NOT_COUNTED: Final[Mapping[str, str]] = {
+    "age": "age does not count",
+    "fairshare": "use of the past does not count",
+    "jobsize": "the size of a job does not count",
+    "partition": "the PriorityJobFactor of a partition does not count",
+    "qos": "the QOS of a job does not count: see --priority qos",
+    "assoc": "the association of a job does not count",
+    "tres": "what a job asks for does not count",
+}
+"""By the end of its name, what a weight of priority/multifactor counts that a feed does not."""
+
+
+@final
+class PrioritySource(StrEnum):
+    """Where the priorities of asks come from."""
+
+    NONE = "none"
+    ARRIVAL = "arrival"
+    JOB = "job"
+    QOS = "qos"
+
+
+_IN_FEED: Final = frozenset({("age", PrioritySource.ARRIVAL), ("qos", PrioritySource.QOS)})
+"""The weights of which a feed has something, each with where its priorities come from."""
+
+
+# IMPORT-19
+def priority_of(
+    source: PrioritySource | None, setup: SchedulerOptions, qos: Mapping[str, int]
+) -> Priority:
+    """Return what gives the priorities of jobs.
+
+    Args:
+        source: Where they come from; None for arrival if it is known how Slurm schedules.
+        setup: Has the tiers of partitions.
+        qos: The priority of each quality of service, by its name.
+    """
+    match source or usual_source(setup):
+        case PrioritySource.QOS:
+            return lambda record: qos.get(record.qos, 0)
+        case PrioritySource.JOB:
+            return _of_job
+        case PrioritySource.ARRIVAL if len(_tiers(setup)) > 1:
+            return _of_tiers(setup)
+        case PrioritySource.ARRIVAL:
+            return lambda record: _clamped(_ZERO_S - record.comes_us // MICROSECONDS)
+        case PrioritySource.NONE:
+            return lambda _: 0
+
+
+def usual_source(setup: SchedulerOptions) -> PrioritySource:
+    """Return where priorities come from if the user does not say it."""
+    return PrioritySource.NONE if setup.scheduler is None else PrioritySource.ARRIVAL
+
+
+def _tiers(setup: SchedulerOptions) -> Sequence[int]:
+    return sorted({one.tier for one in setup.partitions.values()})
+
+
+def _of_tiers(setup: SchedulerOptions) -> Priority:
+    """Return what puts jobs of a higher tier first, and then those that came first."""
+    ranks = {tier: rank for rank, tier in enumerate(_tiers(setup)[-_MOST_TIERS:])}
+    steps = {name: ranks.get(one.tier, 0) * _STEP for name, one in setup.partitions.items()}
+
+    def priority(record: JobRecord) -> int:
+        age = (record.comes_us // MICROSECONDS - _TIERS_FROM_S) // 2
+        return steps.get(record.wants.partition, 0) - _LARGEST - 1 + _STEP - 1 - _within(age)
+
+    return priority
+
+
+def _within(age: int) -> int:
+    return min(max(age, 0), _STEP - 1)
+
+
+def _clamped(number: int) -> int:
+    return min(max(number, -_LARGEST), _LARGEST)
+
+
+def _of_job(record: JobRecord) -> int:
+    """Return the priority that a job had when it started, or at last."""
+    text = record.priority
+    if not (text.isdecimal() and text.isascii() and len(text) < 20):
+        return 0
+    number = int(text)
+    return number if number <= _LARGEST else min(number - _BASIC_FROM, _LARGEST)
+
+
+# IMPORT-20
+def note_priorities(
+    source: PrioritySource | None, setup: SchedulerOptions, workload: Workload
+) -> None:
+    """Say what orders jobs, and count what orders the jobs of Slurm, and is not in the feed or in another form.
+
+    Args:
+        source: Where the priorities of asks come from, as for :func:`priority_of`.
+        setup: How Slurm schedules.
+        workload: Gets a comment and a remark; its account counts.
+    """
+    source, account = source or usual_source(setup), workload.account
+    if source is PrioritySource.ARRIVAL:
+        first = "the higher PriorityTier, then " if len(_tiers(setup)) > 1 else ""
+        said = f"jobs: {first}who came first goes first, over all queues"
+        workload.remarks.append(f"{said} (--priority arrival)")
+        workload.comments += [f"{said}: the feed gives them such priorities.", _DISABLED]
+    if source is PrioritySource.JOB:
+        _change(account, setup, "prioritytype", "each priority is the one that sacct shows last")
+    elif source is PrioritySource.ARRIVAL:
+        _change(account, setup, "prioritytype", "who came first has the highest priority")
+    elif source is PrioritySource.QOS:
+        _change(account, setup, "prioritytype", "the priority of the QOS goes first")
+    else:
+        _change(
+            account, setup, "prioritytype", "the queue with the smaller present share goes first"
+        )
+    if source is not PrioritySource.JOB:
+        for name, (value, place) in _weights(setup):
+            if (name, source) not in _IN_FEED:
+                text = _NOT_COUNTED.get(name, "does not order jobs")
+                account.note(
+                    _CONF_OPTION, text, place, f"PriorityWeight{name.capitalize()}={value}"
+                )
+    if len(_tiers(setup)) > 1:
+        _note_tiers(source, setup, account)
+    value, place = setup.options.get("preempttype", ("", ""))
+    if value and value.lower() != "preempt/none":
+        account.note(_CONF_OPTION, "no job is preempted", place, f"PreemptType={value}")
+
+
+def _note_tiers(source: PrioritySource, setup: SchedulerOptions, account: ImportAccount) -> None:
+    for name, one in setup.partitions.items():
+        if source is PrioritySource.ARRIVAL:
+            text = "the priority of its jobs has its PriorityTier in it"
+            account.change("partition", text, one.place, f"{name}, {one.tier}")
+        else:
+            text = "has a PriorityTier, which does not count: see --priority arrival"
+            account.note("partition", text, one.place, f"{name}, {one.tier}")
+
+
+def _change(account: ImportAccount, setup: SchedulerOptions, option: str, text: str) -> None:
+    if option in setup.options:
+        value, place = setup.options[option]
+        account.change(_CONF_OPTION, text, place, value)
+
+
+def _weights(setup: SchedulerOptions) -> Iterator[tuple[str, tuple[str, str]]]:
+    """Yield the end of the name of each weight that counts, with its value and its place."""
+    if "multifactor" not in setup.options.get("prioritytype", ("", ""))[0].lower():
+        return
+    for option, placed in setup.options.items():
+        if option.startswith(_WEIGHT) and placed[0] not in ("0", "NONE"):
+            yield option.removeprefix(_WEIGHT), placed

@@ -1,0 +1,383 @@
+"""The link to the agent, which is started again whenever it was lost.
+
+When the agent is lost, Ray kills the workers of its job, within a fraction of a second. A callable
+dies with its worker. A command does not: its keeper gives it the grace period, and nobody is told
+when it has ended. But the keeper knows the grace period, so it is known until when at the latest: the
+ask of lost work does not begin again before.
+"""
+
+from __future__ import annotations
+
+import logging
+import subprocess
+from collections.abc import Callable
+from itertools import count
+from math import inf
+from pathlib import Path
+from typing import Final, Never, NoReturn, final
+
+import attrs
+import trio
+
+from muster.ray._messages import NEVER_S, Connected, NodeMap, Notice, Run as RunMessage
+from muster.ray._process import Agent, AgentListeners, RunHandle
+from muster.ray._work import RayLostError, RayUnreachableError
+
+_LOG: Final = logging.getLogger("muster.ray")
+
+_AGENT: Final = Path(__file__).resolve().parent / "agent.py"
+
+_FIRST_PAUSE_S: Final = 1.0
+_LONGEST_PAUSE_S: Final = 30.0
+"""How long to wait before the agent is started again, in seconds; each time twice as long."""
+
+_STABLE_S: Final = 10.0
+"""How long the agent must have lived for the pauses to begin again, in seconds."""
+
+_AWAY_S: Final = 5.0
+"""How long a run waits for the agent to be connected again, in seconds."""
+
+_EVERY_S: Final = 0.5
+"""How often the agent looks at the nodes, in seconds."""
+
+_LAST_WORDS_S: Final = 1.0
+"""How long the last lines of the agent's error output may take, in seconds."""
+
+_EXTRA: Final = "pip install '.[ray]' in a checkout of Muster"
+
+
+@final
+@attrs.frozen
+class RayTarget:
+    """Where the agent is connected.
+
+    Attributes:
+        address: The address of Ray.
+        namespace: The namespace of detached runs.
+        python: The interpreter of the agent.
+        log_to_driver: Whether what workers print is logged here, too.
+    """
+
+    address: str
+    namespace: str
+    python: str
+    log_to_driver: bool
+
+
+@final
+@attrs.frozen
+class NodeList:
+    """The nodes of Ray, as the agent has listed them last.
+
+    Attributes:
+        version: How many lists there were before.
+        nodes: The nodes; None before the first list.
+    """
+
+    version: int
+    nodes: tuple[NodeMap, ...] | None
+
+
+@final
+class Link:
+    """Keeps an agent alive, and knows what it has said last.
+
+    Args:
+        target: Where it is connected.
+
+    Attributes:
+        seen: The nodes of Ray. When the agent is lost, there are none.
+        to_end: The detached runs that were lost with an agent, with their grace periods: they are
+            ended as soon as there is an agent again.
+        restarts: How often the agent was started again.
+        trouble: Why there is no connection, if that is known; None while there is one.
+    """
+
+    def __init__(self, target: RayTarget) -> None:
+        self._target = target
+        self._numbers = count(1)
+        self._agent: Agent | None = None
+        self._changed = trio.Event()
+        self._every_s = _EVERY_S
+        self.seen = NodeList(0, None)
+        self.to_end: dict[str, float] = {}
+        self.restarts = 0
+        self.trouble: str | None = None
+
+    # What others need
+
+    @property
+    def is_connected(self) -> bool:
+        """Whether there is an agent that is connected to Ray."""
+        return self._agent is not None
+
+    def number(self) -> int:
+        """Return a number for a run; no two runs have the same one."""
+        return next(self._numbers)
+
+    async def changed(self) -> None:
+        """Wait until the agent is connected, lost or at its end, or has listed other nodes."""
+        await self._changed.wait()
+
+    def notify(self) -> None:
+        """Wake those who wait for a change."""
+        self._changed.set()
+        self._changed = trio.Event()
+
+    async def agent(self, patience_s: float = _AWAY_S) -> Agent:
+        """Return the agent; while it is away, wait for it.
+
+        Args:
+            patience_s: How long to wait, in seconds.
+
+        Raises:
+            RayLostError: If it does not come in time.
+        """
+        with trio.move_on_after(patience_s):
+            while self._agent is None or self._agent.lost is not None:
+                await self.changed()
+        if self._agent is None or self._agent.lost is not None:
+            msg = f"there is no connection to Ray at {self._target.address!r} now"
+            raise RayLostError(msg)
+        return self._agent
+
+    async def look(self, every_s: float) -> None:
+        """Look at the nodes so often from now on."""
+        self._every_s = every_s
+        if self._agent is not None:
+            try:
+                await self._agent.send({"do": "follow", "every_s": every_s})
+            except RayLostError:
+                return  # the next one is told when it is connected
+
+    # How an agent is kept
+
+    async def run(self, *, task_status: trio.TaskStatus[None] = trio.TASK_STATUS_IGNORED) -> Never:
+        """Start the agent, and start it again whenever it was lost.
+
+        The task has started when the agent is connected for the first time.
+
+        Raises:
+            ImportError: If the agent has no Ray, at first.
+            RayUnreachableError: If it cannot be connected, at first.
+        """
+        began_at = trio.current_time()
+        agent = await self._run_once(task_status.started)
+        if not agent.is_connected:
+            self._raise_refused(agent)
+        pause_s = _FIRST_PAUSE_S
+        while True:
+            if _has_lasted(agent, began_at):
+                pause_s = _FIRST_PAUSE_S
+            self.trouble = _why(agent)
+            _LOG.warning(
+                "no connection to Ray at %r: %s; it is tried again in %g s",
+                self._target.address,
+                self.trouble,
+                pause_s,
+            )
+            await trio.sleep(pause_s)
+            pause_s = min(2 * pause_s, _LONGEST_PAUSE_S)
+            began_at = trio.current_time()
+            self.restarts += 1
+            try:
+                agent = await self._run_once(lambda: None)
+            except RayUnreachableError as error:  # the interpreter has gone meanwhile
+                _LOG.warning("%s", error)
+
+    async def _run_once(self, connected: Callable[[], None]) -> Agent:
+        """Run the agent once, until it is lost."""
+        process = await self._start()
+
+        def when_connected(message: Connected) -> None:
+            _LOG.info("connected to Ray %s at %r", message["ray"], self._target.address)
+            self._agent = agent
+            self.trouble = None
+            self.notify()
+            greeting.set()
+            connected()
+
+        greeting = trio.Event()
+        agent = Agent(process, AgentListeners(self._see, when_connected, self._warn))
+        try:
+            async with trio.open_nursery() as nursery:
+                logged = trio.Event()
+                nursery.start_soon(agent.watch)
+                nursery.start_soon(self._greet, agent, greeting)
+                nursery.start_soon(self._log_errors, agent, logged)
+                try:
+                    await agent.listen()
+                finally:
+                    self._part_from(agent)
+                    await agent.hang_up()  # who writes to it now must not wait any more
+                with trio.move_on_after(_LAST_WORDS_S):
+                    await logged.wait()
+                nursery.cancel_scope.cancel()
+        finally:
+            await agent.end()
+            self.notify()
+        return agent
+
+    def _part_from(self, agent: Agent) -> None:
+        agent.lose("it was closed")
+        self._agent = None
+        if self.seen.nodes is not None:
+            self._see([])
+        self.notify()
+
+    async def _start(self) -> trio.Process:
+        """Start the agent in a session of its own, so that no terminal ends it with this program.
+
+        Raises:
+            RayUnreachableError: If it cannot be started.
+        """
+        try:
+            return await trio.lowlevel.open_process(
+                [self._target.python, str(_AGENT)],
+                stdin=subprocess.PIPE,
+                stdout=subprocess.PIPE,
+                stderr=subprocess.PIPE,
+                start_new_session=True,
+            )
+        except OSError as error:
+            msg = f"python: {self._target.python!r} cannot be started: {error}"
+            raise RayUnreachableError(msg) from error
+
+    async def _log_errors(self, agent: Agent, logged: trio.Event) -> None:
+        await agent.log_errors()
+        logged.set()
+
+    async def _greet(self, agent: Agent, connected: trio.Event) -> None:
+        """Say what each new agent has to know."""
+        target = self._target
+        try:
+            await agent.send(
+                {
+                    "do": "connect",
+                    "address": target.address,
+                    "namespace": target.namespace,
+                    "log_to_driver": target.log_to_driver,
+                }
+            )
+            await connected.wait()
+            for name, grace_s in tuple(self.to_end.items()):
+                await agent.send({"do": "end", "name": name, "grace_s": grace_s})
+                self.to_end.pop(name, None)
+            await agent.send({"do": "follow", "every_s": self._every_s})
+        except RayLostError:
+            return
+
+    def _see(self, nodes: list[NodeMap]) -> None:
+        self.seen = NodeList(self.seen.version + 1, tuple(nodes))
+        self.notify()
+
+    def _warn(self, notice: Notice) -> None:
+        node = notice.get("node")
+        _LOG.warning("%s", notice["text"] if node is None else f"node {node}: {notice['text']}")
+
+    def _raise_refused(self, agent: Agent) -> NoReturn:
+        """Raise why the agent could not be connected.
+
+        Raises:
+            ImportError: If it has no Ray.
+            RayUnreachableError: Otherwise.
+        """
+        refused = agent.refused
+        if refused is not None and refused["reason"] == "import":
+            msg = f"{self._target.python} cannot import ray ({refused['text']}): {_EXTRA}"
+            raise ImportError(msg, name="ray")
+        msg = f"there is no Ray at the address {self._target.address!r}: {_why(agent)}"
+        raise RayUnreachableError(msg)
+
+
+def _has_lasted(agent: Agent, began_at: float) -> bool:
+    """Return whether an agent was connected for long."""
+    return agent.is_connected and trio.current_time() >= began_at + _STABLE_S
+
+
+def _why(agent: Agent) -> str | None:
+    """Return why the agent is not connected any more, or was not."""
+    return agent.lost if agent.refused is None else agent.refused["text"]
+
+
+_KEEPER_S: Final = 1.5
+"""What may pass beside the grace period until a command has ended whose agent has ended, in seconds:
+Ray ends its worker, its keeper notices that, and in the end kills it."""
+
+_EARLIER_S: Final = 2.0
+"""The same for work of a program that has ended, in seconds: its agent ends it first."""
+
+
+def latest_end(agent: Agent, run: RunHandle, message: RunMessage) -> Callable[[], float] | None:
+    """Say until when the work of a run may last that was lost with its agent.
+
+    Args:
+        agent: The agent.
+        run: The run.
+        message: What began it.
+
+    Returns:
+        A function that returns the time, of trio's clock, as far as it is known; None if there is
+        nothing to wait for.
+    """
+    if agent.lost is None or not run.is_sent or run.end is not None:
+        return None
+    grace_s = message["grace_s"]
+    if message["work"]["kind"] != "command" or grace_s >= NEVER_S:
+        return None
+    return lambda: agent.ended_at + grace_s + _KEEPER_S
+
+
+def latest_end_after_program(grace_s: float) -> Callable[[], float] | None:
+    """Say until when work may last whose program ended before this one; see :func:`latest_end`.
+
+    Args:
+        grace_s: How long it may take to end, in seconds.
+    """
+    if grace_s >= NEVER_S:
+        return None
+    over_at = trio.current_time() + grace_s + _EARLIER_S
+    return lambda: over_at
+
+
+@final
+class LostWork:
+    """Work that is ending out of sight.
+
+    Args:
+        link: Tells when something has changed.
+        over_at: Returns when it has ended at the latest.
+        is_followed: Returns whether a scheduler is told of the nodes.
+        closing_s: How long a scheduler that is being closed waits for it at most, in seconds.
+    """
+
+    def __init__(
+        self,
+        link: Link,
+        over_at: Callable[[], float],
+        is_followed: Callable[[], bool],
+        closing_s: float,
+    ) -> None:
+        self._link = link
+        self._over_at = over_at
+        self._is_followed = is_followed
+        self._was_followed = False
+        self._closing_s = closing_s
+        self._limit = inf
+
+    def close(self) -> None:
+        """Wait no longer than a scheduler may that is being closed."""
+        self._limit = min(self._limit, trio.current_time() + self._closing_s)
+
+    async def over(self) -> None:
+        """Wait until it has ended."""
+        while True:
+            # An allocation that is over does not tell that its scheduler is being closed.
+            before, self._was_followed = self._was_followed, self._is_followed()
+            if before and not self._was_followed:
+                self.close()
+            until = min(self._over_at(), self._limit)
+            if trio.current_time() >= until:
+                return
+            with trio.CancelScope(deadline=until):
+                await self._link.changed()

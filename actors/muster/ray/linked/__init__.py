@@ -1,1 +1,0 @@
-"""The program's end of the two pipes: the agent is started, heard, and started again if it is lost."""

@@ -1,1 +1,0 @@
-"""Who may do what: tokens, roles, users."""

@@ -1,0 +1,131 @@
+"""Monitoring: ``/healthz``, ``/readyz`` and ``/metrics``."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Final
+
+from starlette.responses import Response
+
+from muster.service.access import Role
+from muster.service.endpoints.routes import Answer, ApiRequest, Endpoint, json_response
+
+if TYPE_CHECKING:
+    from muster.service.endpoints.schemas import Schema
+    from muster.service.health import Health
+
+
+_RETRY_AFTER_S: Final = "1"
+
+_BOOLEAN: Final[Schema] = {"type": "boolean"}
+_BATCH: Final[Schema] = {"type": "integer", "minimum": 0}
+_TEXT: Final[Schema] = {"type": "string"}
+_PROBLEMS: Final[Schema] = {
+    "type": "object",
+    "additionalProperties": {"type": "array", "items": _TEXT},
+}
+
+_RAY: Final[Schema] = {
+    "type": "object",
+    "required": ["connected", "restarts"],
+    "properties": {
+        "connected": _BOOLEAN,
+        "restarts": {"type": "integer", "minimum": 0},
+        "detail": _TEXT,
+    },
+}
+
+LIFE: Final[Schema] = {
+    "type": "object",
+    "required": ["alive", "ready", "ending", "batch", "problems", "run"],
+    "properties": {
+        "alive": _BOOLEAN,
+        "ready": _BOOLEAN,
+        "ending": _BOOLEAN,
+        "batch": _BATCH,
+        "problems": _PROBLEMS,
+        "run": {"type": "string", "description": "what runs commands: the option --run"},
+        "ray": _RAY,
+        "detail": _TEXT,
+    },
+}
+
+READINESS: Final[Schema] = {
+    "type": "object",
+    "required": ["ready", "batch"],
+    "properties": {"ready": _BOOLEAN, "batch": _BATCH, "detail": _TEXT},
+}
+
+
+def response_about(health: Health, path: str) -> Response | None:
+    """Return the response of ``/healthz`` or ``/readyz``; None for any other path."""
+    match path:
+        case "/healthz":
+            status, answer = health.life()
+        case "/readyz":
+            status, answer = health.readiness()
+        case _:
+            return None
+    return json_response(answer, status, {} if status == 200 else {"Retry-After": _RETRY_AFTER_S})
+
+
+async def _answer(asked: ApiRequest) -> Response:
+    response = response_about(asked.service.health, asked.request.scope["path"])
+    assert response is not None, asked.request.scope["path"]
+    return response
+
+
+HEALTH_ENDPOINTS: Final = (
+    Endpoint(
+        "GET",
+        "/healthz",
+        "Whether the scheduler is alive: it answers its heartbeat within 5 seconds.",
+        Role.ANYONE,
+        _answer,
+        answers={
+            200: Answer("It is alive; `problems` has what is wrong with files read again.", LIFE),
+            503: Answer("It is not; `detail` says why.", LIFE),
+        },
+        tag="service",
+    ),
+    Endpoint(
+        "GET",
+        "/readyz",
+        "Whether recovery is over, and requests are answered.",
+        Role.ANYONE,
+        _answer,
+        answers={
+            200: Answer("It is over.", READINESS),
+            503: Answer("It is not, or the service ends; `detail` says which.", READINESS),
+        },
+        tag="service",
+    ),
+)
+
+
+PLAIN: Final = "text/plain"
+OPEN: Final = "application/openmetrics-text"
+
+
+async def _metrics(asked: ApiRequest) -> Response:
+    text, media = await asked.service.metrics.scrape(asked.request.headers.get("accept", ""))
+    return Response(text, 200, {"content-type": media})
+
+
+METRICS_ENDPOINTS: Final = (
+    Endpoint(
+        "GET",
+        "/metrics",
+        "The metrics, as Prometheus reads them.",
+        Role.READER,
+        _metrics,
+        answers={
+            200: Answer(
+                "The metrics, in Prometheus' text format or as OpenMetrics.",
+                {"type": "string"},
+                PLAIN,
+                others={OPEN: {"type": "string"}},
+            )
+        },
+        tag="service",
+    ),
+)

@@ -1,0 +1,556 @@
+"""Changes of the ledger: by events, and by the decisions that follow them.
+
+Applications, asks and nodes come and go by events. Decisions take nodes and give them back, and
+let states follow each other.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Final, assert_never, final
+
+import attrs
+
+from muster.service.ledger.records import AppEntry, AskEntry, NodeEntry, StartFailure
+from muster.service.ledger.state import LedgerState, YuniKornEventCode
+from muster_core.admission.objects import NAMESPACE_TAG
+from muster_core.decisions import Announced, Decision, Kind, Reason
+from muster_core.events import (
+    AddApp,
+    AddAsk,
+    AddGang,
+    AddNode,
+    AddPriorityClass,
+    AppliedObject,
+    Apply,
+    BindFailed,
+    Configure,
+    Delete,
+    Event,
+    FailBind,
+    NodeObject,
+    ObjectKind,
+    ObjectName,
+    Outcome,
+    PodObject,
+    QueueObject,
+    Release,
+    RemoveApp,
+    RemoveAsk,
+    RemoveGang,
+    RemoveNode,
+    UpdateNode,
+)
+from muster_core.structures.steps import Steps, in_pieces
+
+if TYPE_CHECKING:
+    from muster._runtime.batches import PassedByAsk
+
+
+_FEW: Final = 64
+"""How many asks are added without a pause."""
+
+_OfOne = (
+    Release
+    | RemoveAsk
+    | AddApp
+    | AddNode
+    | UpdateNode
+    | RemoveNode
+    | Configure
+    | BindFailed
+    | FailBind
+    | AddPriorityClass
+    | AddGang
+    | RemoveGang
+)
+
+# Looking up a member of an enum takes ten times as long.
+_ENDED_FAILED: Final = Outcome.FAILED
+_ENDED_CANCELLED: Final = Outcome.CANCELLED
+_SAID_CANCELLED: Final = Reason.CANCELLED
+_SAID_FAILED: Final = Reason.FAILED
+_COMPLETED: Final = Reason.COMPLETED
+_REMOVED: Final = Reason.REMOVED
+_ASK_CAME: Final = int(YuniKornEventCode.ASK_CAME)
+
+
+@final
+class EventChanges:
+    """Takes up the events of a batch, in order.
+
+    Args:
+        book: What is known.
+    """
+
+    def __init__(self, book: LedgerState) -> None:
+        self._book = book
+        #: The last work of the batch that could not be started.
+        self._unstarted: BindFailed | None = None
+
+    def refused(self, event: Event) -> None:
+        """Count an event that was refused."""
+        if type(event) is AddAsk:
+            self._book.counts.refused_asks += 1
+        elif type(event) is AddApp:
+            self._book.counts.refused_apps += 1
+
+    def take(self, event: Event, at_us: int) -> Steps[None]:
+        """Take up an event that was admitted.
+
+        Args:
+            event: The event.
+            at_us: The instant of its batch, in microseconds since the origin.
+        """
+        match event:
+            case AddAsk():
+                yield from self._add_asks(event, at_us)
+            case RemoveApp():
+                yield from self._remove_app(event.app)
+            case Apply():
+                for manifest in event.objects:
+                    yield
+                    self._apply(manifest.content, at_us)
+            case Delete():
+                for named in event.objects:
+                    yield
+                    self._delete(named.content, at_us)
+            case _:
+                self._take_one(event, at_us)
+
+    def _take_one(self, event: _OfOne, at_us: int) -> None:
+        """Take up an event about one thing at most."""
+        match event:
+            case Release():
+                self._release(event)
+            case RemoveAsk():
+                self._remove_ask(event)
+            case AddApp():
+                self._add_app(event, at_us)
+            case AddNode() | UpdateNode() | RemoveNode():
+                self._change_node(event, at_us)
+            case Configure():
+                self._book.queues_changed = True
+                self._book.configured_us = at_us
+            case BindFailed():
+                self._unstarted = event
+            case FailBind() | AddPriorityClass() | AddGang() | RemoveGang():
+                pass
+            case _:
+                assert_never(event)
+
+    def take_small(self, event: Event, at_us: int) -> bool:
+        """Take up an event of a kind that most events are; return False if it is not one."""
+        if type(event) is AddAsk and event.count is None:
+            self._add(event, (event.ask,), at_us)
+        elif type(event) is Release:
+            self._release(event)
+        else:
+            return False
+        return True
+
+    # Applications and asks
+
+    def _add_app(self, event: AddApp, at_us: int) -> None:
+        book = self._book
+        book.completed.pop(event.app, None)
+        book.say_leaving(event.app, at_us)
+        book.put_in(AppEntry(event, at_us, event.queue or ""))
+        book.ring.add(YuniKornEventCode.APP_CAME, at_us, event.app)
+        book.queues_changed = True
+
+    def _remove_app(self, name: str) -> Steps[None]:
+        book = self._book
+        app = book.take_out(name)
+        if app is None:
+            book.completed.pop(name, None)
+            return
+        for piece in in_pieces(app.asks.items()):
+            yield
+            for ask, entry in piece:
+                book.ended.setdefault((name, ask), []).append((app, entry, _REMOVED))
+        book.history.series.asks -= len(app.asks)
+        app.asks = {}
+
+    def _add_asks(self, event: AddAsk, at_us: int) -> Steps[None]:
+        count = event.count or 1
+        for first in range(0, count, _FEW):
+            yield
+            self._add(event, event.names(first, min(first + _FEW, count)), at_us)
+
+    def _add(
+        self, event: AddAsk, names: list[str] | tuple[str], at_us: int, namespace: str | None = None
+    ) -> None:
+        book = self._book
+        app = book.apps.get(event.app)
+        if app is None:
+            book.is_stale = True
+            return
+        asks, retries, amounts = app.asks, event.retries, event.resources.amounts
+        before = len(asks)
+        for name in names:
+            asks[name] = AskEntry(event, at_us, at_us, retries, None, None, None, namespace)
+        book.history.series.asks += len(asks) - before
+        if book.failures:  # those of earlier asks of the same names
+            for name in names:
+                book.failures.pop((event.app, name), None)
+        if book.ring.is_open:
+            owner = event.app
+            book.ring.add_all([(_ASK_CAME, at_us, owner, name, amounts, "") for name in names])
+
+    def _release(self, event: Release) -> None:
+        if event.outcome is not _ENDED_FAILED:
+            reason = _SAID_CANCELLED if event.outcome is _ENDED_CANCELLED else _COMPLETED
+            self._note_exit(event, self._book.end(event.app, event.ask, reason))
+            return
+        app = self._book.apps.get(event.app)
+        entry = None if app is None else app.asks.get(event.ask)
+        if entry is not None and entry.retries:
+            entry.retries -= 1
+        else:
+            entry = self._book.end(event.app, event.ask, _SAID_FAILED)
+        self._note_exit(event, entry)
+
+    def _note_exit(self, event: Release, entry: AskEntry | None) -> None:
+        if event.exited is not None and entry is not None:
+            entry.before().exited = event.exited
+
+    def _remove_ask(self, event: RemoveAsk) -> None:
+        entry, failed = self._book.end(event.app, event.ask, _REMOVED), self._unstarted
+        # A scheduler with `bind_attempts` lets the two in one behind the other.
+        gives_up = failed is not None and (failed.app, failed.ask) == (event.app, event.ask)
+        if entry is not None and failed is not None and gives_up:
+            entry.before().unstarted = failed.message or ""
+
+    # Nodes
+
+    def _change_node(self, event: AddNode | UpdateNode | RemoveNode, at_us: int) -> None:
+        match event:
+            case AddNode():
+                self._add_node(event, at_us)
+            case UpdateNode():
+                self._update_node(event, at_us)
+            case RemoveNode():
+                self._remove_node(event.node, at_us)
+            case _:
+                assert_never(event)
+
+    def _add_node(self, event: AddNode, at_us: int) -> None:
+        self._book.put_node(NodeEntry(event, at_us))
+        said = f"schedulable: {'true' if event.schedulable else 'false'}"
+        self._book.ring.add(YuniKornEventCode.NODE_CAME, at_us, event.node, amounts=event.room)
+        self._book.ring.add(YuniKornEventCode.NODE_READY, at_us, event.node, message=said)
+
+    def _update_node(self, event: UpdateNode | NodeObject, at_us: int) -> None:
+        book = self._book
+        entry = book.nodes.get(event.node)
+        if entry is None:
+            book.is_stale = True
+            return
+        before = entry.event
+        entry.event = after = attrs.evolve(
+            before,
+            capacity=before.capacity if event.capacity is None else event.capacity,
+            attributes=before.attributes if event.attributes is None else event.attributes,
+            schedulable=before.schedulable if event.schedulable is None else event.schedulable,
+        )
+        if isinstance(event, UpdateNode) and event.devices is not None:
+            entry.event = after = attrs.evolve(after, devices=event.devices)
+        if after.room != before.room:
+            book.history.series.change_capacity(before.room, after.room)
+            book.ring.add(YuniKornEventCode.NODE_CAPACITY, at_us, event.node, amounts=after.room)
+        if after.schedulable != before.schedulable:
+            said = f"schedulable: {'true' if after.schedulable else 'false'}"
+            book.ring.add(YuniKornEventCode.NODE_READY, at_us, event.node, message=said)
+
+    def _remove_node(self, name: str, at_us: int) -> None:
+        if not self._book.drop_node(name):
+            self._book.is_stale = True
+        self._book.ring.add(YuniKornEventCode.NODE_GONE, at_us, name)
+
+    # Kubernetes objects
+
+    def _apply(self, content: AppliedObject, at_us: int) -> None:
+        match content:
+            case PodObject():
+                self._apply_pod(content, at_us)
+            case NodeObject():
+                if content.node in self._book.nodes:
+                    self._update_node(content, at_us)
+                elif content.capacity is not None:
+                    node, labels = content.node, content.attributes
+                    self._add_node(
+                        AddNode(node, content.capacity, labels, content.schedulable), at_us
+                    )
+            case QueueObject():
+                self._book.queues_changed = True
+            case AddGang() | AddPriorityClass():
+                pass
+            case _:
+                assert_never(content)
+
+    def _apply_pod(self, pod: PodObject, at_us: int) -> None:
+        app = self._book.apps.get(pod.app)
+        if app is not None and pod.name in app.asks:
+            if pod.finished:
+                self._book.end(pod.app, pod.name, _COMPLETED)
+            return
+        if pod.finished or pod.ask is None:
+            return
+        if app is None:
+            tags = {NAMESPACE_TAG: pod.namespace}
+            self._add_app(AddApp(pod.app, pod.queue, pod.user, pod.groups, tags), at_us)
+        self._add(pod.ask, (pod.name,), at_us, pod.namespace)
+
+    def _delete(self, named: ObjectName, at_us: int) -> None:
+        match named.kind:
+            case ObjectKind.POD:
+                self._book.end(named.app or "", named.name, _REMOVED)
+            case ObjectKind.NODE:
+                self._remove_node(named.name, at_us)
+            case ObjectKind.QUEUE:
+                self._book.queues_changed = True
+            case ObjectKind.POD_GROUP | ObjectKind.PRIORITY_CLASS:
+                pass
+            case _:
+                assert_never(named.kind)
+
+
+# Looking up a member of an enum takes ten times as long.
+_BOUND: Final = Kind.BOUND
+_WAITING: Final = Kind.WAITING
+_RELEASED: Final = Kind.RELEASED
+_APP_STATE: Final = Kind.APP_STATE
+_ALLOCATED: Final = int(YuniKornEventCode.ALLOCATED)
+_NODE_TAKEN: Final = int(YuniKornEventCode.NODE_TAKEN)
+_NODE_FREED: Final = int(YuniKornEventCode.NODE_FREED)
+_TOLD: Final = int(YuniKornEventCode.TOLD)
+_ASK_REMOVED: Final = int(YuniKornEventCode.ASK_REMOVED)
+_CANCELLED_CODE: Final = int(YuniKornEventCode.CANCELLED)
+_WAS_CANCELLED: Final = Reason.CANCELLED
+_FAILED: Final = Reason.FAILED
+_BIND_FAILED: Final = Reason.BIND_FAILED
+
+_STATES: Final = {
+    "Accepted": int(YuniKornEventCode.APP_ACCEPTED),
+    "Running": int(YuniKornEventCode.APP_RUNNING),
+    "Completing": int(YuniKornEventCode.APP_COMPLETING),
+    "Completed": int(YuniKornEventCode.APP_COMPLETED),
+}
+
+_FREED: Final = {
+    Reason.PREEMPTED: int(YuniKornEventCode.PREEMPTED),
+    Reason.RECLAIMED: int(YuniKornEventCode.PREEMPTED),
+    Reason.GANG_ROLLBACK: int(YuniKornEventCode.TIMED_OUT),
+    Reason.GANG_TIMEOUT: int(YuniKornEventCode.TIMED_OUT),
+    Reason.DEADLOCK: int(YuniKornEventCode.TIMED_OUT),
+    Reason.NODE_LOST: int(YuniKornEventCode.NODE_LOST),
+}
+"""What a release from a node is, by its reason; any other is cancelled."""
+
+_VICTIMS: Final = {
+    Reason.PREEMPTED: "preempted on {node}: an ask of a class that preempts took its place",
+    Reason.RECLAIMED: "reclaimed on {node}: a queue below its guaranteed resources took its place",
+}
+"""What is told of a victim, by the reason."""
+
+
+def _is_over(reason: Reason | None) -> bool:
+    """Return whether an ask that was released for a reason is gone, if its work has not failed."""
+    return reason is _COMPLETED or reason is _REMOVED or reason is _WAS_CANCELLED
+
+
+@final
+class DecisionChanges:
+    """Takes up the decisions of a batch, in order, after its events.
+
+    Args:
+        book: What is known.
+        passed: Which reservations asks did not delay when they got a node in the batch.
+    """
+
+    def __init__(self, book: LedgerState, passed: PassedByAsk) -> None:
+        self._book = book
+        self._passed = passed
+
+    def take(self, announced: Announced) -> None:
+        """Take up a decision."""
+        decision, at_us = announced.decision, announced.at_us
+        kind = decision.kind
+        if kind is _BOUND or kind is _WAITING:
+            self._placed(decision, at_us, is_bound=kind is _BOUND)
+        elif kind is _RELEASED:
+            self._released(decision, announced.seq, at_us)
+        elif kind is _APP_STATE:
+            self._entered(decision, at_us)
+
+    def end(self, at_us: int) -> None:
+        """End a batch: everything was said about the asks and applications that have ended."""
+        book = self._book
+        for name in list(book.leaving):
+            while name in book.leaving:
+                book.let_go(name, at_us)
+        if book.ended:  # Nothing was said about them, which is not to be expected.
+            for others in book.ended.values():
+                for app, entry, _ in others:
+                    if entry.node is not None:
+                        book.give_back(app, entry, at_us)
+            book.ended.clear()
+            book.is_stale = True
+
+    def _find(self, decision: Decision) -> tuple[AppEntry, AskEntry] | None:
+        """Return the ask that a decision is about, with its application."""
+        book = self._book
+        name, ask = decision.app or "", decision.ask or ""
+        if book.ended:
+            ended = book.ended.get((name, ask))
+            if ended is not None:
+                return ended[0][:2]
+        app = book.apps.get(name)
+        entry = None if app is None else app.asks.get(ask)
+        if app is None or entry is None:
+            book.is_stale = True
+            return None
+        return app, entry
+
+    def _placed(self, decision: Decision, at_us: int, *, is_bound: bool) -> None:
+        found = self._find(decision)
+        if found is None:
+            return
+        app, entry = found
+        node = decision.node or ""
+        if entry.node is None:
+            book = self._book
+            book.take(app, entry, node, at_us)
+            counts = book.counts
+            counts.allocated += 1
+            counts.of(app.queue).allocated += 1
+            if book.ring.is_open:
+                name, ask = entry.event.app, decision.ask or ""
+                amounts = entry.event.wanted.amounts
+                book.ring.add_two(
+                    (_ALLOCATED, at_us, name, ask, amounts, ""),
+                    (_NODE_TAKEN, at_us, node, ask, amounts, ""),
+                )
+        if self._passed:
+            # OUTLOOK-8: Who waited for its gang has passed them before it was bound.
+            passed = self._passed.get((decision.app or "", decision.ask or ""))
+            entry.passed = passed or entry.passed
+        if is_bound:
+            self._book.bind(entry, at_us)
+            if entry.since_us is not None:
+                self._book.history.series.note_wait(at_us - entry.since_us)
+            if app.ran_us is None:
+                app.ran_us = at_us
+
+    def _released(self, decision: Decision, seq: int, at_us: int) -> None:
+        found = self._find(decision)
+        if found is None:
+            return
+        app, entry = found
+        book = self._book
+        if decision.node is None:
+            self._say(_ASK_REMOVED, decision, entry, at_us)
+        else:
+            self._freed(decision, app, entry, at_us)
+        if self._end(decision, app):
+            book.lives.end(seq, at_us, decision, app, entry)
+            if entry.node is not None:
+                book.give_back(app, entry, at_us)
+        elif decision.node is not None:
+            if entry.node is not None:
+                book.lose(app, entry, at_us)
+            entry.since_us = at_us
+
+    def _end(self, decision: Decision, app: AppEntry) -> bool:
+        """Forget an ask, if it is gone; return whether it is."""
+        book, reason = self._book, decision.reason
+        if not _is_over(reason) and reason is not _FAILED:
+            return False  # It wants a node again.
+        name, ask = decision.app or "", decision.ask or ""
+        ended = book.ended.get((name, ask)) if book.ended else None
+        if ended is not None:
+            if ended[0][2] is not reason:
+                return False
+            ended.pop(0)
+            if not ended:
+                del book.ended[name, ask]
+            return True
+        if reason is _FAILED:  # Without a retry left, the event has ended it.
+            return False
+        del app.asks[ask]
+        book.history.series.asks -= 1
+        return True
+
+    def _freed(self, decision: Decision, app: AppEntry, entry: AskEntry, at_us: int) -> None:
+        """Count and tell that an ask has left its node."""
+        book, reason, node = self._book, decision.reason, decision.node or ""
+        counts = book.counts
+        if reason is _BIND_FAILED:
+            counts.failed_binds += 1
+            if decision.message is not None:
+                failure = StartFailure(node, decision.message)
+                book.note_failure(decision.app or "", decision.ask or "", failure)
+        elif book.failures and reason is not _REMOVED:
+            book.failures.pop((decision.app or "", decision.ask or ""), None)
+        if entry.node is not None:
+            counts.released += 1
+            counts.of(app.queue).released += 1
+        if not book.ring.is_open:
+            return
+        is_over = _is_over(reason)
+        what = _CANCELLED_CODE if is_over or reason is None else _FREED.get(reason, _CANCELLED_CODE)
+        self._say(what, decision, entry, at_us)
+        name, ask, amounts = decision.app or "", decision.ask or "", entry.event.wanted.amounts
+        book.ring.add(_NODE_FREED, at_us, node, ask, amounts)
+        victim = None if is_over or reason is None else _VICTIMS.get(reason)
+        if victim is not None:
+            book.ring.add(_TOLD, at_us, ask, name, amounts, victim.format(node=node))
+
+    def _say(self, what: int, decision: Decision, entry: AskEntry, at_us: int) -> None:
+        if self._book.ring.is_open:
+            app, ask, amounts = decision.app or "", decision.ask or "", entry.event.wanted
+            # The reason is a text; to make it a plain one would take as long as all the rest.
+            self._book.ring.add(what, at_us, app, ask, amounts.amounts, decision.reason or "")
+
+    def _entered(self, decision: Decision, at_us: int) -> None:
+        """Take up the new state of an application."""
+        book = self._book
+        name, state = decision.app or "", decision.state or ""
+        if state == "New":
+            self._came(name, decision.queue or "", at_us)
+            return
+        app = book.app_of(name)
+        if app is None:
+            book.is_stale = True
+            return
+        app.queue = decision.queue or app.queue
+        book.enter(app, state, at_us)
+        if state in _STATES:
+            book.ring.add(_STATES[state], at_us, name)
+        if state == "Accepted":
+            book.counts.accepted_apps += 1
+        elif state == "Completed":
+            book.counts.completed_apps += 1
+            book.counts.of(app.queue).completed += 1
+            if book.apps.get(name) is app:
+                del book.apps[name]
+                app.account.apps -= 1
+                book.complete(app)
+                book.say_gone(app, at_us)
+
+    def _came(self, name: str, queue: str, at_us: int) -> None:
+        """Take up that an application is new."""
+        book = self._book
+        while name in book.leaving:
+            first = book.leaving[name][0]
+            if first.came_us == at_us and not first.states:
+                break  # It has come and gone in this batch.
+            book.let_go(name, at_us)
+        app = book.app_of(name)
+        if app is None:
+            book.is_stale = True
+            return
+        app.queue = queue
+        app.states.append((at_us, "New"))
+        book.counts.new_apps += 1
+        book.ring.add(YuniKornEventCode.QUEUE_APP_CAME, at_us, queue, name)

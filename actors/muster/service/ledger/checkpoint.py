@@ -1,0 +1,354 @@
+"""The ledger in checkpoints: bytes in parts of bounded size, each a list of items.
+
+The first item says the version. What can be computed from other items is not kept.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from itertools import groupby
+from typing import TYPE_CHECKING, Any, Final, TypeGuard
+
+import attrs
+
+from muster.figures.usage import UsageTotals
+from muster.service.ledger.records import (
+    AppEntry,
+    AskEntry,
+    EndedAsk,
+    NodeEntry,
+    PreviousAllocation,
+    RefusedEvent,
+    StartFailure,
+)
+from muster.service.ledger.usage import Counts, QueueCounts, Sample, UsagePoint, UserAccounts
+from muster.store._codec import from_plain, plain
+from muster.store._msgpack import pack, unpack
+from muster_core.events import AddApp, AddAsk, AddNode, Exit
+from muster_core.reasons import Passed
+from muster_core.structures.steps import Steps, in_pieces
+
+if TYPE_CHECKING:
+    from muster.service.ledger.state import LedgerState
+
+
+_VERSION: Final = 4
+_PART_BYTES: Final = 200_000
+_ROWS: Final = 500
+"""How many asks of the same event are in one item."""
+
+_SAMPLES: Final = 50
+"""How many samples are in one item."""
+
+_UNREADABLE: Final = (ValueError, TypeError, KeyError, IndexError, AttributeError)
+
+
+def save_ledger(book: LedgerState, heard: tuple[int, int, int]) -> Steps[Sequence[bytes]]:
+    """Return what is known as bytes, in parts.
+
+    Args:
+        book: What is known.
+        heard: The number of the last batch, its instant, and the number of its last decision.
+    """
+    parts: list[bytes] = []
+    items: list[bytes] = []
+    size = 0
+    for item in _items(book, heard):
+        yield
+        packed = pack(item)
+        items.append(packed)
+        size += len(packed)
+        if size > _PART_BYTES:
+            parts.append(pack(items))
+            items, size = [], 0
+    parts.append(pack(items))
+    return parts
+
+
+def load_ledger(book: LedgerState, parts: Sequence[bytes]) -> Steps[tuple[int, int, int]]:
+    """Fill a new book with what was saved; return what was heard last.
+
+    Raises:
+        ValueError: If another version wrote it, or it cannot be read.
+    """
+    heard = (0, 0, 0)
+    is_first = True
+    for part in parts:
+        for packed in _listed(unpack(part)):
+            yield
+            item = _listed(unpack(packed))
+            if is_first:
+                heard = _head(book, item)
+                is_first = False
+                continue
+            try:
+                _TAKERS[item[0]](book, *item[1:])
+            except _UNREADABLE as error:
+                msg = f"an entry of the ledger cannot be read: {error}"
+                raise ValueError(msg) from error
+    return heard
+
+
+def _listed(value: object) -> list[Any]:
+    if not _is_list(value):
+        msg = "a part of the ledger is no list"
+        raise ValueError(msg)
+    return value
+
+
+def _is_list(value: object) -> TypeGuard[list[Any]]:
+    return isinstance(value, list)
+
+
+# Saving
+
+
+def _items(book: LedgerState, heard: tuple[int, int, int]) -> Iterator[list[object]]:
+    counts = book.counts
+    yield [
+        _VERSION,
+        *heard,
+        book.history.minute,
+        book.lives.after_seq,
+        [
+            counts.allocated,
+            counts.released,
+            counts.failed_binds,
+            counts.refused_asks,
+            counts.new_apps,
+            counts.accepted_apps,
+            counts.refused_apps,
+            counts.completed_apps,
+        ],
+    ]
+    yield ["configured", book.configured_us]
+    for path, queue in counts.queues.items():
+        yield ["queue", path, queue.allocated, queue.released, queue.completed]
+    for piece in in_pieces(book.history.points, _ROWS):
+        yield ["points", [list(point) for point in piece]]
+    series = book.history.series
+    yield ["waits", series.waits]
+    for name, samples in (("minutes", series.minutes), ("hours", series.hours)):
+        for some in in_pieces(samples, _SAMPLES):
+            yield [name, [list(sample) for sample in some]]
+    yield ["refused", [list(attrs.astuple(one)) for one in book.refused]]
+    for failures in in_pieces(book.failures.items(), _ROWS):
+        yield ["failures", [[*name, one.node, one.message] for name, one in failures]]
+    for lives in in_pieces(book.lives.kept, _ROWS):
+        yield ["lives", [_life(life) for life in lives]]
+    yield ["users", [*book.accounts.users]]
+    for node in book.nodes.values():
+        yield ["node", plain(node.event), node.came_us]
+    for app in book.completed.values():
+        yield ["completed", *_app(app)]
+    for app in book.apps.values():
+        yield ["app", *_app(app)]
+        yield from _asks(app)
+        yield from _passed(app)
+    yield from _accounts(book.accounts)
+
+
+def _passed(app: AppEntry) -> Iterator[list[object]]:
+    passed = [
+        [name, [list(attrs.astuple(one)) for one in ask.passed]]
+        for name, ask in app.asks.items()
+        if ask.passed
+    ]
+    for those in in_pieces(passed, _ROWS):
+        yield ["passed", app.event.app, those]
+
+
+def _accounts(accounts: UserAccounts) -> Iterator[list[object]]:
+    """Yield the accounts; they come last, as the asks that hold something change them."""
+    yield ["accounts", accounts.known_us, [*accounts.gone]]
+    for name, account in accounts.users.items():
+        yield ["account", name, account.base, account.ended]
+        for marks in in_pieces(account.marks, _ROWS):
+            yield ["marks", name, [[at_us, *used] for at_us, used in marks]]
+
+
+def _earlier(before: PreviousAllocation | None) -> list[object] | None:
+    if before is None:
+        return None
+    exited = None if before.exited is None else plain(before.exited)
+    return [before.started_us, before.ran_us, before.held_us, exited]
+
+
+def _life(life: EndedAsk) -> list[object]:
+    exited = None if life.exited is None else plain(life.exited)
+    return [*life._replace(exited=None, amounts=dict(life.amounts)), exited]
+
+
+def _app(app: AppEntry) -> list[object]:
+    states = [list(one) for one in app.states]
+    return [plain(app.event), app.came_us, app.queue, app.state, states, app.ran_us, app.most]
+
+
+def _asks(app: AppEntry) -> Iterator[list[object]]:
+    """Yield the asks of an application, those of one event together."""
+    together = groupby(app.asks.items(), key=lambda item: (id(item[1].event), item[1].namespace))
+    for _, asks in together:
+        for piece in in_pieces(asks, _ROWS):
+            first = piece[0][1]
+            rows = [
+                [
+                    name,
+                    ask.came_us,
+                    ask.since_us,
+                    ask.retries,
+                    ask.node,
+                    ask.taken_us,
+                    ask.bound_us,
+                    ask.is_bound,
+                    _earlier(ask.earlier),
+                ]
+                for name, ask in piece
+            ]
+            yield ["asks", plain(first.event), first.namespace, rows]
+
+
+# Loading
+
+
+def _head(book: LedgerState, item: list[Any]) -> tuple[int, int, int]:
+    version = item[0] if item else None
+    if version != _VERSION:
+        msg = f"they were written in version {version}, and this is version {_VERSION}"
+        raise ValueError(msg)
+    _, batch, at_us, seq, book.history.minute, book.lives.after_seq, counts = item
+    book.accounts.changed_us = at_us
+    book.counts = Counts(*counts)
+    return batch, at_us, seq
+
+
+def _take_queue(book: LedgerState, path: str, *counts: int) -> None:
+    book.counts.queues[path] = QueueCounts(*counts)
+
+
+def _take_points(book: LedgerState, points: list[list[int]]) -> None:
+    book.history.points.extend(UsagePoint(*point) for point in points)
+
+
+def _take_waits(book: LedgerState, waits: dict[int, int]) -> None:
+    book.history.series.waits = waits
+
+
+def _take_minutes(book: LedgerState, samples: list[list[Any]]) -> None:
+    book.history.series.minutes.extend(Sample(*sample) for sample in samples)
+
+
+def _take_hours(book: LedgerState, samples: list[list[Any]]) -> None:
+    book.history.series.hours.extend(Sample(*sample) for sample in samples)
+
+
+def _take_refused(book: LedgerState, refused: list[list[Any]]) -> None:
+    book.refused.extend(RefusedEvent(*one) for one in refused)
+
+
+def _take_failures(book: LedgerState, rows: list[list[str]]) -> None:
+    for app, ask, node, message in rows:
+        book.note_failure(app, ask, StartFailure(node, message))
+
+
+def _take_users(book: LedgerState, names: list[str]) -> None:
+    for name in names:
+        book.accounts.of(name)
+
+
+def _take_lives(book: LedgerState, rows: list[list[Any]]) -> None:
+    for *known, exited in rows:
+        life = EndedAsk(*known)
+        book.lives.kept.append(life._replace(exited=_exit(exited)))
+
+
+def _exit(exited: object) -> Exit | None:
+    return None if exited is None else from_plain(exited, Exit)
+
+
+def _take_accounts(book: LedgerState, known_us: int, gone: list[Any]) -> None:
+    book.accounts.known_us = known_us
+    book.accounts.gone = UsageTotals(*gone)
+
+
+def _take_account(
+    book: LedgerState, name: str, base: dict[str, int], ended: dict[str, int]
+) -> None:
+    account = book.accounts.of(name)
+    account.base, account.ended = base, ended
+
+
+def _take_marks(book: LedgerState, name: str, marks: list[list[Any]]) -> None:
+    book.accounts.of(name).marks += [(at_us, UsageTotals(*used)) for at_us, *used in marks]
+
+
+def _take_node(book: LedgerState, event: object, came_us: int | None) -> None:
+    made = from_plain(event, AddNode)
+    book.put_node(NodeEntry(made, came_us))
+
+
+def _made_app(event: object, came_us: int | None, queue: str, state: str, *rest: Any) -> AppEntry:  # noqa: ANN401 - as unpacked
+    states, ran_us, most = rest
+    made = from_plain(event, AddApp)
+    return AppEntry(
+        made, came_us, queue, state, [(at, said) for at, said in states], ran_us, {}, most
+    )
+
+
+def _take_completed(book: LedgerState, *app: Any) -> None:  # noqa: ANN401 - as unpacked
+    entry = _made_app(*app)
+    book.completed[entry.event.app] = entry
+
+
+def _take_app(book: LedgerState, *app: Any) -> None:  # noqa: ANN401 - as unpacked
+    entry = _made_app(*app)
+    book.put_in(entry)
+    book.history.apps += entry.state in ("Starting", "Running")
+
+
+def _take_asks(
+    book: LedgerState, event: object, namespace: str | None, rows: list[list[Any]]
+) -> None:
+    made = from_plain(event, AddAsk)
+    app = book.apps[made.app]
+    book.history.series.asks += len(rows)
+    for name, came_us, since_us, retries, node, taken_us, bound_us, is_bound, before in rows:
+        ask = AskEntry(made, came_us, since_us, retries, None, None, None, namespace)
+        app.asks[name] = ask
+        if node is not None:
+            book.take(app, ask, node, taken_us)
+            if is_bound:
+                book.bind(ask, bound_us)
+        if before is not None:
+            started_us, ran_us, held_us, exited = before
+            ask.earlier = PreviousAllocation(started_us, ran_us, held_us, _exit(exited))
+
+
+def _take_passed(book: LedgerState, app: str, rows: list[list[Any]]) -> None:
+    for name, passed in rows:
+        book.apps[app].asks[name].passed = tuple(Passed(*one) for one in passed)
+
+
+def _take_configured(book: LedgerState, at_us: int | None) -> None:
+    book.configured_us = at_us
+
+
+_TAKERS: Final[Mapping[str, Callable[..., None]]] = {
+    "configured": _take_configured,
+    "queue": _take_queue,
+    "points": _take_points,
+    "waits": _take_waits,
+    "minutes": _take_minutes,
+    "hours": _take_hours,
+    "refused": _take_refused,
+    "failures": _take_failures,
+    "users": _take_users,
+    "lives": _take_lives,
+    "node": _take_node,
+    "completed": _take_completed,
+    "app": _take_app,
+    "asks": _take_asks,
+    "passed": _take_passed,
+    "accounts": _take_accounts,
+    "account": _take_account,
+    "marks": _take_marks,
+}

@@ -1,1 +1,0 @@
-"""How much the service takes: what is in use, and what was refused."""

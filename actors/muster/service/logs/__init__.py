@@ -1,1 +1,0 @@
-"""The log of the service on standard error, as text or JSON."""

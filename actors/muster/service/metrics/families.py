@@ -1,0 +1,490 @@
+"""All families of metrics: names, kinds, labels, meanings, and where values come from."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from contextlib import suppress
+from pathlib import Path
+from typing import TYPE_CHECKING, Final, Literal, TypeAlias, final
+
+import attrs
+import trio
+
+from muster._version import __version__
+from muster.figures.usage import in_seconds
+from muster.service.ledger.records import AskEnding
+from muster.store._file import NAME
+from muster_core.decisions import Kind, Reason
+from muster_core.reasons import Code
+from muster_core.snapshots import AskPlace, Statistics
+from muster_core.values.application_states import AppState
+
+if TYPE_CHECKING:
+    from muster._runtime.clock import Meter, Timings
+    from muster.service.limits import Requests, Usage
+    from muster.service.metrics.collectors import (
+        BatchCounts,
+        QueueFigures,
+        ReasonCounts,
+        StateFigures,
+        UserFigures,
+    )
+    from muster.service.ray import RayState
+    from muster.service.streams import Broadcast
+
+
+MetricKind: TypeAlias = Literal["gauge", "counter", "histogram"]
+
+
+@final
+@attrs.frozen(eq=False)
+class ScrapeValues:
+    """All that a scrape reads.
+
+    Attributes:
+        figures: What the state is, or None if it was never read.
+        reasons: The reasons of asks, or None if they were never counted.
+        counting: What is counted of batches.
+        statistics: What the scheduler has done.
+        meter: What the scheduler measures of itself.
+        lag: The lag of the loop.
+        waiting: How many calls wait at the entry of the scheduler.
+        requests: What is counted of requests.
+        usage: The limits, with what is in use and what was refused.
+        broadcast: The streams.
+        directory: The state directory, or None.
+        ray: How the service stands with Ray; None if no command runs there.
+        users: What the first users hold and have used, and all others together, by label.
+        now: The present instant, as ``trio.current_time`` says.
+    """
+
+    figures: StateFigures | None
+    reasons: ReasonCounts | None
+    counting: BatchCounts
+    statistics: Statistics
+    meter: Meter
+    lag: Timings
+    waiting: int
+    requests: Requests
+    usage: Usage
+    broadcast: Broadcast
+    directory: Path | None
+    ray: RayState | None
+    users: Mapping[str, UserFigures]
+    now: float = attrs.field(factory=trio.current_time)
+
+
+Values: TypeAlias = "Iterable[tuple[tuple[str, ...], float | Timings]]"
+"""The values of a metric, each with the values of its labels."""
+
+
+@final
+@attrs.frozen
+class Metric:
+    """A metric.
+
+    Attributes:
+        name: Its name; that of a counter ends in ``_total``.
+        kind: Its kind.
+        about: What it means.
+        read: Returns its values.
+        labels: Its labels, all of them with a bound on how many values they have.
+    """
+
+    name: str
+    kind: MetricKind
+    about: str
+    read: Callable[[ScrapeValues], Values]
+    labels: tuple[str, ...] = ()
+
+    @property
+    def unit(self) -> str:
+        """Its unit, which is at the end of its name, or nothing."""
+        last = self.name.removesuffix("_total").rpartition("_")[2]
+        return last if last in {"seconds", "bytes"} else ""
+
+
+def _one(
+    read: Callable[[ScrapeValues], float | Timings | None],
+) -> Callable[[ScrapeValues], Values]:
+    """Return how a metric without labels is read; without a value it is left out."""
+
+    def values(reading: ScrapeValues) -> Values:
+        value = read(reading)
+        return () if value is None else (((), value),)
+
+    return values
+
+
+def _amounts(
+    of: Callable[[QueueFigures], Mapping[str, int]],
+) -> Callable[[ScrapeValues], Values]:
+    """Return how amounts of queues by resource are read."""
+
+    def values(reading: ScrapeValues) -> Iterator[tuple[tuple[str, ...], float]]:
+        if reading.figures is not None:
+            for queue in reading.figures.queues:
+                for resource, amount in of(queue).items():
+                    yield (queue.path, resource), amount
+
+    return values
+
+
+def _priorities(reading: ScrapeValues) -> Iterator[tuple[tuple[str, ...], float]]:
+    if reading.figures is not None:
+        for queue in reading.figures.queues:
+            if queue.priority is not None:
+                yield (queue.path,), queue.priority
+
+
+def _asks(reading: ScrapeValues) -> Iterator[tuple[tuple[str, ...], float]]:
+    if reading.figures is not None:
+        for place in AskPlace:
+            yield (place.value,), reading.figures.asks.get(place, 0)
+
+
+def _reasons(reading: ScrapeValues) -> Iterator[tuple[tuple[str, ...], float]]:
+    if reading.reasons is not None:
+        for code in Code:
+            yield (code.value,), reading.reasons.counts.get(code, 0)
+
+
+def _apps(reading: ScrapeValues) -> Iterator[tuple[tuple[str, ...], float]]:
+    if reading.figures is not None:
+        for state in AppState:
+            if state is not AppState.COMPLETED:
+                yield (state.value,), reading.figures.apps.get(state.value, 0)
+
+
+def _capacity(reading: ScrapeValues) -> Iterator[tuple[tuple[str, ...], float]]:
+    if reading.figures is not None:
+        for resource, amount in reading.figures.capacity.items():
+            yield (resource,), amount
+
+
+# LISTS-23
+def _user_allocated(reading: ScrapeValues) -> Iterator[tuple[tuple[str, ...], float]]:
+    for user, one in reading.users.items():
+        for resource, amount in one.held.items():
+            yield (user, resource), amount
+
+
+def _user_used(reading: ScrapeValues) -> Iterator[tuple[tuple[str, ...], float]]:
+    for user, one in reading.users.items():
+        for resource, amount in in_seconds(one.used.areas).items():
+            yield (user, resource), amount
+
+
+def _user_ended(reading: ScrapeValues) -> Iterator[tuple[tuple[str, ...], float]]:
+    for user, one in reading.users.items():
+        for ending in AskEnding:
+            yield (user, ending.value), one.used.ended.get(ending.value, 0)
+
+
+def _decisions(reading: ScrapeValues) -> Values:
+    return [((kind.value,), reading.counting.decisions[kind]) for kind in Kind]
+
+
+def _released(reading: ScrapeValues) -> Values:
+    return [((reason.value,), reading.counting.released[reason]) for reason in Reason]
+
+
+def _requests(reading: ScrapeValues) -> Values:
+    counts = sorted(reading.requests.counts.items())
+    return [((route, method, str(status)), number) for (route, method, status), number in counts]
+
+
+def _request_times(reading: ScrapeValues) -> Values:
+    return [(key, times) for key, times in sorted(reading.requests.times.items())]
+
+
+def _refusals(reading: ScrapeValues) -> Values:
+    return [((limit,), number) for limit, number in reading.usage.refusals.by_limit.items()]
+
+
+def _store_bytes(reading: ScrapeValues) -> float | None:
+    if reading.directory is None:
+        return None
+    size = 0
+    for name in (NAME, f"{NAME}-wal"):
+        with suppress(OSError):  # There is no WAL after the file was closed.
+            size += os.stat(reading.directory / name).st_size
+    return size
+
+
+def _commits(reading: ScrapeValues) -> Timings | None:
+    return None if reading.directory is None else reading.meter.commit
+
+
+# STREAM-10
+METRICS: Final = (
+    # Queues
+    Metric(
+        "muster_queue_pending",
+        "gauge",
+        "What the pending asks of a queue and the queues below it ask for, in base units.",
+        _amounts(lambda queue: queue.pending),
+        ("queue", "resource"),
+    ),
+    Metric(
+        "muster_queue_allocated",
+        "gauge",
+        "What the waiting and bound asks of a queue and the queues below it hold, in base units.",
+        _amounts(lambda queue: queue.allocated),
+        ("queue", "resource"),
+    ),
+    Metric(
+        "muster_queue_guaranteed",
+        "gauge",
+        "The `guaranteed` of a queue, in base units.",
+        _amounts(lambda queue: queue.guaranteed),
+        ("queue", "resource"),
+    ),
+    Metric(
+        "muster_queue_max",
+        "gauge",
+        "The `max` of a queue, in base units; without a value there is no limit.",
+        _amounts(lambda queue: queue.most),
+        ("queue", "resource"),
+    ),
+    Metric(
+        "muster_queue_priority",
+        "gauge",
+        "The `currentPriority` of a queue; without a value it has none.",
+        _priorities,
+        ("queue",),
+    ),
+    Metric(
+        "muster_queues_summed",
+        "gauge",
+        "How many queues have no figures of their own and are summed up in the queue `other`.",
+        _one(lambda reading: None if reading.figures is None else reading.figures.summed),
+    ),
+    # Asks, applications, nodes
+    Metric("muster_asks", "gauge", "How many asks there are, by place.", _asks, ("state",)),
+    Metric(
+        "muster_asks_not_running",
+        "gauge",
+        "How many asks are not running, by their dominant reason.",
+        _reasons,
+        ("reason",),
+    ),
+    Metric(
+        "muster_asks_not_running_age_seconds",
+        "gauge",
+        "How long ago the asks that are not running were counted.",
+        _one(lambda reading: None if reading.reasons is None else reading.now - reading.reasons.at),
+    ),
+    Metric(
+        "muster_asks_not_running_count_seconds",
+        "gauge",
+        "How long it took to count them, beside everything else.",
+        _one(lambda reading: None if reading.reasons is None else reading.reasons.took_s),
+    ),
+    Metric(
+        "muster_ask_wait_seconds",
+        "histogram",
+        "How long asks waited until they were bound, since they came or lost their node.",
+        _one(lambda reading: reading.counting.waits),
+    ),
+    Metric(
+        "muster_applications",
+        "gauge",
+        "How many applications there are, by state.",
+        _apps,
+        ("state",),
+    ),
+    Metric(
+        "muster_gangs",
+        "gauge",
+        "How many gangs there are.",
+        _one(lambda reading: None if reading.figures is None else reading.figures.gangs),
+    ),
+    Metric(
+        "muster_reservations",
+        "gauge",
+        "How many reservations of queues with backfill are in force; that of a gang is one.",
+        _one(lambda reading: None if reading.figures is None else reading.figures.reservations),
+    ),
+    Metric(
+        "muster_nodes",
+        "gauge",
+        "How many nodes there are.",
+        _one(lambda reading: None if reading.figures is None else reading.figures.nodes),
+    ),
+    Metric(
+        "muster_nodes_capacity",
+        "gauge",
+        "What all nodes have together, in base units.",
+        _capacity,
+        ("resource",),
+    ),
+    Metric(
+        "muster_state_age_seconds",
+        "gauge",
+        "How long ago the figures of queues, asks, applications and nodes were read.",
+        _one(lambda reading: None if reading.figures is None else reading.now - reading.figures.at),
+    ),
+    # Users
+    Metric(
+        "muster_user_allocated",
+        "gauge",
+        "What the waiting and bound asks of a user hold, in base units.",
+        _user_allocated,
+        ("user", "resource"),
+    ),
+    Metric(
+        "muster_user_used_total",
+        "counter",
+        "What asks of a user have held times how long, in base units times seconds.",
+        _user_used,
+        ("user", "resource"),
+    ),
+    Metric(
+        "muster_user_asks_ended_total",
+        "counter",
+        "How many asks of a user have ended, by outcome.",
+        _user_ended,
+        ("user", "outcome"),
+    ),
+    # Decisions
+    Metric(
+        "muster_decisions_total", "counter", "Decisions since the start.", _decisions, ("kind",)
+    ),
+    Metric(
+        "muster_asks_released_total",
+        "counter",
+        "Asks that were released since the start.",
+        _released,
+        ("reason",),
+    ),
+    # The scheduler
+    Metric(
+        "muster_batches_total",
+        "counter",
+        "Batches, since the state began.",
+        _one(lambda reading: reading.statistics.batches),
+    ),
+    Metric(
+        "muster_events_total",
+        "counter",
+        "Events that came in, also refused ones, since the state began.",
+        _one(lambda reading: reading.statistics.requests),
+    ),
+    Metric(
+        "muster_events_refused_total",
+        "counter",
+        "Events that were refused, since the state began.",
+        _one(lambda reading: reading.statistics.refused),
+    ),
+    Metric(
+        "muster_batch_decide_seconds",
+        "histogram",
+        "How long batches of callers took until they were decided.",
+        _one(lambda reading: reading.meter.decide),
+    ),
+    Metric(
+        "muster_batch_commit_seconds",
+        "histogram",
+        "How long it took until decided batches were in the store.",
+        _one(_commits),
+    ),
+    Metric(
+        "muster_store_size_bytes",
+        "gauge",
+        "The size of the store, with its write-ahead log.",
+        _one(_store_bytes),
+    ),
+    Metric(
+        "muster_entry_calls",
+        "gauge",
+        "How many calls wait at the entry of the scheduler.",
+        _one(lambda reading: reading.waiting),
+    ),
+    Metric(
+        "muster_loop_lag_seconds",
+        "histogram",
+        "How much later than it should a task has run, measured four times a second.",
+        _one(lambda reading: reading.lag),
+    ),
+    # What runs commands
+    Metric(
+        "muster_ray_connected",
+        "gauge",
+        "1 while the service is connected to Ray, else 0; without a value no command runs there.",
+        _one(lambda reading: None if reading.ray is None else reading.ray.connected),
+    ),
+    Metric(
+        "muster_ray_restarts_total",
+        "counter",
+        "How often the process that speaks to Ray was started again, since the start.",
+        _one(lambda reading: None if reading.ray is None else reading.ray.restarts),
+    ),
+    # Requests
+    Metric(
+        "muster_http_requests_total",
+        "counter",
+        "Requests whose answer has begun.",
+        _requests,
+        ("route", "method", "status"),
+    ),
+    Metric(
+        "muster_http_request_seconds",
+        "histogram",
+        "How long it took from the head of a request until its answer began.",
+        _request_times,
+        ("route", "method"),
+    ),
+    Metric(
+        "muster_refusals_total",
+        "counter",
+        "What was refused or cut off because of a limit.",
+        _refusals,
+        ("limit",),
+    ),
+    Metric(
+        "muster_connections",
+        "gauge",
+        "Open connections.",
+        _one(lambda reading: reading.usage.connections.in_use),
+    ),
+    Metric(
+        "muster_connections_max",
+        "gauge",
+        "How many connections may be open.",
+        _one(lambda reading: reading.usage.connections.most),
+    ),
+    Metric(
+        "muster_streams",
+        "gauge",
+        "Open streams of decisions.",
+        _one(lambda reading: reading.usage.streams.in_use),
+    ),
+    Metric(
+        "muster_streams_max",
+        "gauge",
+        "How many streams may be open.",
+        _one(lambda reading: reading.usage.streams.most),
+    ),
+    Metric(
+        "muster_streams_opened_total",
+        "counter",
+        "Streams of decisions since the start.",
+        _one(lambda reading: reading.broadcast.opened),
+    ),
+    Metric(
+        "muster_streams_lagged_total",
+        "counter",
+        "Streams that were cut off because they read too slowly.",
+        _one(lambda reading: reading.broadcast.lagged),
+    ),
+    Metric(
+        "muster_info",
+        "gauge",
+        "Always 1; the label is the version of Muster.",
+        lambda _: (((__version__,), 1.0),),
+        ("version",),
+    ),
+)
+"""All metrics of Muster, in the order of the page about them."""

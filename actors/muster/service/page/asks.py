@@ -1,0 +1,399 @@
+"""Asks: finding them by name, queue, user, state and reason; and one of them, with its output.
+
+An ask says all reasons why it is not running.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any, Final, cast, final
+
+import attrs
+import trio
+from starlette.responses import Response
+
+from muster.explain._output import explanation_map
+from muster.feeds import Raw
+from muster.figures.text import REASONS, instant_of
+from muster.service.access import Role
+from muster.service.api.answers import UnknownItem
+from muster.service.api.lists import app_of, unknown_ask
+from muster.service.api.logs import written_by
+from muster.service.endpoints.schemas import row_of
+from muster.service.local.output import OutputBody
+from muster.service.page.actions import refusal_of
+from muster.service.page.history import HistorySubject, decision_history, earlier_history
+from muster.service.page.renderer import render_page
+from muster.service.page.requests import Page, PageRequest, filters_of, place_of, queue_of, word_of
+from muster.service.payloads import Problem
+from muster.service.queries.apps import leaves_of
+from muster.service.queries.ask_search import AskFilter, select_asks
+from muster.service.queries.asks import ASKS, AskRow, row_of_ask
+from muster.service.queries.reader import ReadContext, cursor
+from muster_core.reasons import Code, Outlook, Passed
+from muster_core.snapshots import AskPlace, ReservationSnapshot
+from muster_core.structures.steps import Steps, in_pieces
+from muster_core.values.names import canonical_gang
+
+_LIMIT: Final = 50
+"""How many asks a page shows."""
+
+_FILTERS: Final = ("name", "queue", "user", "state", "reason", "app", "gang")
+
+# PAGE-84
+_COLUMNS: Final = ASKS.picked(
+    (
+        "app",
+        "ask",
+        "queue",
+        "user",
+        "place",
+        "node",
+        "priority",
+        "resources",
+        "devices",
+        "gang",
+        "reason",
+    ),
+    single=False,
+)
+
+_A_FEW: Final = 256
+"""How many applications are counted between two places to pause."""
+
+
+@final
+@attrs.frozen
+class AskLine:
+    """An ask, as a list shows it.
+
+    Attributes:
+        item: The columns of the list of asks.
+        why: The dominant reason in words; None if it is bound.
+        at_us: The instant that this reason names, in microseconds since the origin; or None.
+        since_us: Since when it waits, or is bound, likewise.
+        reserved: The node that is reserved for it, and from when on; None for none.
+    """
+
+    item: Mapping[str, object]
+    why: str | None
+    at_us: int | None
+    since_us: int | None
+    reserved: ReservationSnapshot | None
+
+    @classmethod
+    def of(cls, row: AskRow) -> AskLine:
+        """Return an ask as it is shown."""
+        since_us = row.since_us()
+        if since_us is None and row.told is not None:
+            since_us = row.told.bound_us
+        item = row_of(_COLUMNS, row)
+        return cls(item, *_why(row, item["reason"]), since_us, row.reservation())
+
+
+def _why(row: AskRow, code: object) -> tuple[str | None, int | None]:
+    """Return the dominant reason in words, and the instant that it names; None if it is bound.
+
+    What keeps a whole gang from starting takes a look at each node, and its page has it.
+    """
+    if row.ask.gang is not None and code is not None:
+        return REASONS[Code(str(code))], None
+    reason = row.dominant()
+    return (None, None) if reason is None else (reason.message, instant_of(reason.facts))
+
+
+@final
+@attrs.frozen
+class _AskList:
+    """The asks of a page.
+
+    Attributes:
+        lines: The asks.
+        next: The cursor of the next page, or None.
+        counts: How many there are in each place; None if only a search would tell.
+    """
+
+    lines: Sequence[AskLine]
+    next: str | None
+    counts: Mapping[str, int] | None
+
+
+def lines_of(looking: ReadContext, rows: Sequence[AskRow]) -> Steps[list[AskLine]]:
+    """Return asks as they are shown."""
+    yield from looking.view.prepare_to_explain()
+    lines: list[AskLine] = []
+    for row in rows:
+        yield
+        lines.append(AskLine.of(row))
+    return lines
+
+
+def full_gang(written: str) -> str:
+    """Return the full name of a gang; what cannot be one is the name of none."""
+    try:
+        return canonical_gang(written)
+    except ValueError:
+        return written
+
+
+def _wanted(viewed: PageRequest) -> AskFilter:
+    place = word_of(viewed, "state", AskPlace)
+    code = word_of(viewed, "reason", Code)
+    gang = viewed.text("gang")
+    return AskFilter(
+        places=None if place is None else frozenset({place}),
+        queue=queue_of(viewed),
+        app=viewed.text("app") or None,
+        user=viewed.text("user") or None,
+        gang=full_gang(gang) if gang else None,
+        codes=None if code is None else frozenset({code}),
+        text=viewed.text("name").lower() or None,
+    )
+
+
+# PAGE-40
+async def _asks(viewed: PageRequest) -> Response:
+    wanted = _wanted(viewed)
+    place = place_of(viewed, "asks", int, int)
+
+    def read(looking: ReadContext) -> Steps[_AskList]:
+        found = yield from select_asks(looking, wanted, place, _LIMIT + 1)
+        rows = found[:_LIMIT]
+        lines = yield from lines_of(looking, rows)
+        more = None
+        if len(found) > _LIMIT:
+            last = rows[-1].ask
+            more = cursor("asks", last.seq, last.number)
+        counts = yield from _counts(looking, wanted)
+        return _AskList(lines, more, counts)
+
+    found = await viewed.moment.seen(read)
+    return render_page(
+        viewed,
+        "asks.html",
+        found=found,
+        listed=found.value,
+        filters=filters_of(viewed, *_FILTERS),
+        places=[place.value for place in AskPlace],
+        reasons={code.value: words for code, words in REASONS.items()},
+    )
+
+
+def _counts(looking: ReadContext, wanted: AskFilter) -> Steps[Mapping[str, int] | None]:
+    """Return how many asks are in each place, if the applications tell."""
+    if wanted.text is not None or wanted.gang is not None or wanted.codes is not None:
+        return None
+    counts = dict.fromkeys((place.value for place in AskPlace), 0)
+    leaves = None if wanted.queue is None else leaves_of(looking, wanted.queue)
+    for piece in in_pieces(list(looking.view.apps.values()), _A_FEW):
+        yield
+        for app in piece:
+            identity = app.identity
+            if (
+                (leaves is None or identity.leaf in leaves)
+                and (wanted.user is None or identity.user[0] == wanted.user)
+                and (wanted.app is None or identity.name == wanted.app)
+            ):
+                counts["pending"] += len(app.pending) + len(app.backing_off)
+                counts["parked"] += len(app.parked)
+                counts["waiting"] += len(app.waiting)
+                counts["bound"] += len(app.bound)
+    return counts
+
+
+ASK_LIST_PAGES: Final = (Page("GET", "/asks", Role.READER, _asks),)
+"""The list of asks."""
+
+
+_ASK_COLUMNS: Final = [one for one in ASKS.picked(None, single=True) if one.name != "message"]
+
+_BOUND: Final = AskPlace.BOUND
+
+
+@final
+@attrs.frozen
+class AskPage:
+    """An ask at a moment; or that it is over, or was never there.
+
+    Attributes:
+        item: Its columns; None if it is not there.
+        instants: Its instants by name, in microseconds since the origin.
+        why: Why it is not running, as a map; without reasons if it is bound.
+        begin_us: Since when its history may go, in microseconds since the origin, or None.
+        unknown: What may have been meant, if it is not there.
+        last_seq: The number of the last decision then.
+        cancel: The events that end it.
+        refused: Why whoever looks may not send these; empty if they may.
+        has_command: Whether it has a command that this service may run.
+        outlook: When it will start; None if it is not pending.
+        passed: The reservations that it did not delay when it got the node that it holds.
+    """
+
+    item: Mapping[str, Any] | None
+    instants: Mapping[str, int | None]
+    why: Mapping[str, Any]
+    begin_us: int | None
+    unknown: UnknownItem | None
+    last_seq: int
+    cancel: Sequence[Mapping[str, Raw]] = ()
+    refused: str = ""
+    has_command: bool = False
+    outlook: Outlook | None = None
+    passed: Sequence[Passed] = ()
+
+
+def _read(viewed: PageRequest, app_name: str, name: str, looking: ReadContext) -> Steps[AskPage]:
+    yield
+    app = app_of(looking, app_name)
+    row = None if app is None else row_of_ask(looking, app, name)
+    seq = looking.ledger.seq
+    if row is None:
+        entry = looking.ledger.app(app_name) or looking.ledger.completed.get(app_name)
+        begin_us = None if entry is None else entry.came_us
+        unknown = unknown_ask(looking, app_name, name)
+        return AskPage(None, {}, explanation_map(None), begin_us, unknown, seq)
+    yield from looking.view.prepare_to_explain()
+    explanation = yield from looking.machine.explain_fully(app_name, name)
+    cancel = _cancel(row)
+    refused = refusal_of(viewed, looking, cancel)
+    return AskPage(
+        item=row_of(_ASK_COLUMNS, row),
+        instants=_instants(row, viewed.moment.now_us()),
+        why=explanation_map(explanation),
+        begin_us=row.ask.came_us,
+        unknown=None,
+        last_seq=seq,
+        cancel=cancel,
+        refused=refused,
+        has_command=row.command() is not None,
+        outlook=None if explanation is None else explanation.outlook,
+        passed=row.passed(),
+    )
+
+
+def _instants(row: AskRow, now_us: int) -> dict[str, int | None]:
+    told, reservation = row.told, row.reservation()
+    return {
+        "came": row.ask.came_us,
+        "since": row.since_us(),
+        "taken": None if told is None else told.taken_us,
+        "bound": None if told is None else told.bound_us,
+        "ends": row.ends_at_us(now_us),
+        "backs_off_until": row.back_off_us(),
+        "last_failed": row.last_failed_us(),
+        "reserved": None if reservation is None else reservation.start_us,
+    }
+
+
+def _cancel(row: AskRow) -> Sequence[Mapping[str, Raw]]:
+    """Return the event that ends an ask, wherever it is."""
+    names: dict[str, Raw] = {"app": row.app.identity.name, "ask": row.ask.name}
+    if row.place is _BOUND:
+        return [{"op": "release", **names, "message": "cancelled"}]
+    return [{"op": "remove_ask", **names}]
+
+
+# PAGE-41, PAGE-42
+async def _ask(viewed: PageRequest) -> Response:
+    app, name = viewed.in_path("app"), viewed.in_path("ask")
+
+    def read(looking: ReadContext) -> Steps[AskPage]:
+        return _read(viewed, app, name, looking)
+
+    found = await viewed.moment.seen(read)
+    seen = found.value
+    subject = HistorySubject("ask", app, name)
+    told, problem = await decision_history(
+        viewed, subject, seen.last_seq, seen.begin_us, seen.unknown
+    )
+    return render_page(
+        viewed,
+        "ask.html",
+        found=found,
+        app=app,
+        name=name,
+        seen=seen,
+        item=seen.item,
+        told=told,
+        problem=problem,
+        about="ask",
+        runs_commands=viewed.service.local is not None or viewed.service.ray is not None,
+    )
+
+
+# PAGE-44
+async def _earlier(viewed: PageRequest) -> Response:
+    app, name = viewed.in_path("app"), viewed.in_path("ask")
+
+    def begin_us(looking: ReadContext) -> int | None:
+        owner = looking.ledger.app(app) or looking.ledger.completed.get(app)
+        entry = looking.ledger.ask(app, name)
+        if entry is not None and entry.came_us is not None:
+            return entry.came_us
+        return None if owner is None else owner.came_us
+
+    return await earlier_history(viewed, HistorySubject("ask", app, name), begin_us)
+
+
+ASK_PAGES: Final = (
+    Page("GET", "/asks/{app}/{ask}", Role.READER, _ask),
+    Page("GET", "/asks/{app}/{ask}/earlier", Role.READER, _earlier),
+)
+"""An ask."""
+
+
+_LAST_BYTES: Final = 16 * 1024
+"""How much of the end is shown, in bytes."""
+
+_HIGHEST: Final = 999_999_999
+
+
+# PAGE-45
+async def _tail(viewed: PageRequest) -> Response:
+    """Show the end of the output."""
+    app, name = viewed.in_path("app"), viewed.in_path("ask")
+    try:
+        written = await written_by(viewed.service, app, name, None)
+    except Problem as problem:
+        # PAGE-86
+        earlier = cast("list[int]", problem.members.get("earlier") or [])
+        others = [(number, True) for number in reversed(earlier)]
+        return render_page(viewed, "output.html", written=None, told=problem.detail, others=others)
+    text, cut = await trio.to_thread.run_sync(_end_of, written.file)
+    others = [*written.others]
+    return render_page(
+        viewed, "output.html", written=written, text=text, cut=cut, told="", others=others
+    )
+
+
+def _end_of(file: Path) -> tuple[str, int]:
+    """Return the end of a file, and how many bytes are before it."""
+    try:
+        descriptor = os.open(file, os.O_RDONLY)
+    except FileNotFoundError:  # it was removed with history
+        return "", 0
+    try:
+        begin = max(os.fstat(descriptor).st_size - _LAST_BYTES, 0)
+        read = os.pread(descriptor, _LAST_BYTES, begin)
+    finally:
+        os.close(descriptor)
+    return read.decode(errors="replace"), begin
+
+
+# PAGE-45
+async def _whole(viewed: PageRequest) -> Response:
+    """Send all of the output as text."""
+    app, name = viewed.in_path("app"), viewed.in_path("ask")
+    attempt = viewed.number("attempt", 0, 0, _HIGHEST) or None
+    written = await written_by(viewed.service, app, name, attempt)
+    viewed.service.broadcast.check_room()
+    return OutputBody(written, viewed.service.broadcast, follows=False)
+
+
+OUTPUT_PAGES: Final = (
+    Page("GET", "/asks/{app}/{ask}/output", Role.READER, _tail),
+    Page("GET", "/asks/{app}/{ask}/output.txt", Role.READER, _whole),
+)
+"""The output of asks."""

@@ -1,0 +1,347 @@
+"""The configuration: edited, checked while one types, compared with history, and applied."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from datetime import datetime, timedelta
+from typing import Any, Final, final
+
+import attrs
+import yaml
+from starlette.responses import Response
+
+from muster.figures.text import MINUS, NOTHING, duration, percent
+from muster.service.access import Role
+from muster.service.api.config import preview_configuration
+from muster.service.input.configuration import (
+    ConfigOrigin,
+    ConfigurationView,
+    configuration_view as as_shown,
+    difference_of,
+    in_force,
+    put_in_force,
+    read_configuration,
+    warnings_of,
+)
+from muster.service.input.dry_runs import history_start
+from muster.service.page.actions import DecisionPreview
+from muster.service.page.renderer import render_page
+from muster.service.page.requests import Form, Page, PageRequest
+from muster.service.payloads import Problem
+from muster.service.queries.reader import ReadContext
+from muster_core.config.model import Configuration
+from muster_core.structures.steps import Steps
+
+
+@final
+@attrs.frozen
+class QueueLines:
+    """The lines of a queue with what is below it.
+
+    Attributes:
+        queue: Its path.
+        first: Its first line, from 1.
+        last: Its last line.
+    """
+
+    queue: str
+    first: int
+    last: int
+
+
+# PAGE-54
+def queue_lines_of(path: str, text: str) -> QueueLines | None:
+    """Return the lines of a queue, or of the nearest queue above it that stands there.
+
+    Args:
+        path: The path of the queue, in lower case.
+        text: A configuration as YAML in block style, with one partition.
+
+    Returns:
+        The lines; None if not even its root stands there.
+    """
+    found: QueueLines | None = None
+    for partition in _items(yaml.compose(text), "partitions"):
+        below, wanted = _items(partition, "queues"), path.split(".")
+        for depth, name in enumerate(wanted, start=1):
+            node = next((one for one in below if _name(one) == name), None)
+            if node is None:
+                break
+            first, last = node.start_mark.line + 1, node.end_mark.line
+            found = QueueLines(".".join(wanted[:depth]), first, last)
+            below = _items(node, "queues")
+    return found
+
+
+def _items(node: yaml.Node | None, field: str) -> Iterator[yaml.Node]:
+    """Yield the items of a list in a field of a map."""
+    value = _field(node, field)
+    if isinstance(value, yaml.SequenceNode):
+        yield from value.value
+
+
+def _name(node: yaml.Node) -> str | None:
+    value = _field(node, "name")
+    return value.value.lower() if isinstance(value, yaml.ScalarNode) else None
+
+
+def _field(node: yaml.Node | None, field: str) -> yaml.Node | None:
+    if not isinstance(node, yaml.MappingNode):
+        return None
+    return next((value for key, value in node.value if key.value == field), None)
+
+
+_MICROSECONDS: Final = 1e6
+
+_Writer = Callable[[float], str]
+
+
+@final
+@attrs.frozen
+class ComparisonRow:
+    """A figure of both sides.
+
+    Attributes:
+        name: What it is.
+        before: As it was, as text.
+        after: As it would have been.
+        change: The second minus the first; empty if they are the same.
+        is_same: Whether both are the same.
+    """
+
+    name: str
+    before: str
+    after: str
+    change: str
+    is_same: bool
+
+
+def _count(value: float) -> str:
+    return f"{value:,.0f}"
+
+
+def _time(value: float) -> str:
+    return duration(value * _MICROSECONDS)
+
+
+_FIGURES: Final[Sequence[tuple[str, tuple[str, ...], _Writer]]] = (
+    ("asks bound", ("asks_bound",), _count),
+    ("asks ended without a node", ("asks_unbound",), _count),
+    ("asks pending at the end", ("asks_pending",), _count),
+    ("asks preempted", ("asks_preempted",), _count),
+    ("asks reclaimed", ("asks_reclaimed",), _count),
+    ("median wait", ("wait", "median_s"), _time),
+    ("95 % waited at most", ("wait", "p95_s"), _time),
+    ("longest wait", ("wait", "longest_s"), _time),
+)
+"""What is shown of each side: its name, where it is in the result, and how it is written."""
+
+
+@final
+class ComparisonTable:
+    """The result of a comparison, as the API gives it.
+
+    Args:
+        found: The result.
+        asked_us: How far one wanted to look back, in microseconds.
+
+    Attributes:
+        since: From when on history was compared, as a date in UTC.
+        until: Until when, likewise.
+        length_us: How long that is, in microseconds.
+        is_short: Whether less history is kept than one wanted to look back.
+        is_same: Whether both sides decide the same.
+        decisions: How many decisions are the same before the first that differs.
+    """
+
+    def __init__(self, found: Mapping[str, Any], asked_us: int) -> None:
+        self._found = found
+        self.since: str = found["since"]
+        self.until: str = found["until"]
+        length = datetime.fromisoformat(self.until) - datetime.fromisoformat(self.since)
+        self.length_us = length // timedelta(microseconds=1)
+        # It begins with a whole batch, so that it may be longer by a while.
+        self.is_short = self.length_us < asked_us
+        self.is_same: bool = found["same"]
+        self.decisions: int = found["decisions"]
+
+    def whole(self) -> list[ComparisonRow]:
+        """Return the figures of the whole, with the utilisation by resource type."""
+        both = self._found["all"]
+        rows = [*_rows(both)]
+        for kind in sorted({**both["a"]["utilisation"], **both["b"]["utilisation"]}):
+            a, b = both["a"]["utilisation"].get(kind), both["b"]["utilisation"].get(kind)
+            rows.append(_row(f"{kind} used, on average", a, b, percent, points))
+        return rows
+
+    def queues(self) -> Iterator[tuple[str, list[ComparisonRow]]]:
+        """Yield the queues for which something differs, with the figures that do."""
+        for queue in self._found["queues"]:
+            rows = [row for row in _rows(queue) if not row.is_same]
+            if rows:
+                yield queue["queue"], rows
+
+    def refused(self) -> list[str]:
+        """Return why events of history would be refused with the new configuration only."""
+        return [str(one["message"]) for one in self._found["refused"]["first_b"]]
+
+    def refused_count(self) -> int:
+        """Return how many events of history would be refused with the new configuration only."""
+        count: int = self._found["refused"]["only_b"]
+        return count
+
+
+def _rows(both: Mapping[str, Any]) -> Iterator[ComparisonRow]:
+    for name, path, write in _FIGURES:
+        yield _row(name, _at(both["a"], path), _at(both["b"], path), write)
+
+
+def _at(figures: Any, path: Sequence[str]) -> float | None:  # noqa: ANN401 - a tree of JSON
+    for name in path:
+        figures = None if figures is None else figures[name]
+    value: float | None = figures
+    return value
+
+
+def points(share: float) -> str:
+    """Return a difference of two shares, where 1 is everything, in points of percent."""
+    return f"{share * 100:.1f} points"
+
+
+def _row(
+    name: str, a: float | None, b: float | None, write: _Writer, by: _Writer | None = None
+) -> ComparisonRow:
+    """Return a row.
+
+    Args:
+        name: What it is.
+        a: As it was; None if there is nothing.
+        b: As it would have been, likewise.
+        write: Writes a value.
+        by: Writes a difference; None for ``write``.
+    """
+    change = ""
+    if a is not None and b is not None and a != b:
+        sign = "+" if b > a else MINUS
+        change = f"{sign}{(by or write)(abs(b - a))}"
+    return ComparisonRow(name, _text(a, write), _text(b, write), change, a == b)
+
+
+def _text(value: float | None, write: _Writer) -> str:
+    return NOTHING if value is None else write(value)
+
+
+SPANS: Final = (("1d", "last day"), ("7d", "last week"), ("30d", "last 30 days"))
+"""How far one may look back: as the API has it, and in words."""
+
+_USUAL: Final = "7d"
+
+
+# PAGE-50
+async def _edit(viewed: PageRequest) -> Response:
+    """Show the configuration of a moment, to be edited if that is now."""
+
+    def read(looking: ReadContext) -> Steps[Configuration]:
+        yield
+        return looking.machine.configuration
+
+    found = await viewed.moment.seen(read)
+    config, wanted = as_shown(found.value), viewed.text("queue").lower()
+    return render_page(
+        viewed,
+        "config.html",
+        found=found,
+        config=config,
+        wanted=wanted,
+        lines=queue_lines_of(wanted, config.as_yaml()) if wanted else None,
+        warnings=warnings_of(found.value),
+        spans=SPANS,
+        usual=_USUAL,
+        may_apply=viewed.who.role >= Role.ADMIN and not viewed.moment.is_past,
+        is_kept=viewed.service.options.state is not None,
+        origin=None if viewed.moment.is_past else _origin(viewed, found.value),
+    )
+
+
+# PAGE-53
+async def _state(viewed: PageRequest) -> Response:
+    """Say whether another configuration is in force than the one that somebody has seen."""
+    before = await in_force(viewed.service)
+    return render_page(viewed, "config_state.html", is_seen=viewed.text("seen") == before.checksum)
+
+
+# PAGE-51
+async def _check(viewed: PageRequest) -> Response:
+    """Say what is wrong with a configuration, or how it differs from the one in force."""
+    form = await viewed.form()
+    before = await in_force(viewed.service)
+    context: dict[str, Any] = {"problems": [], "warnings": [], "difference": None}
+    try:
+        new = _read(viewed, form)
+    except Problem as problem:
+        if problem.status != 422:
+            raise
+        context["problems"] = problem.members["problems"]
+    else:
+        context["warnings"] = warnings_of(new)
+        context["difference"] = difference_of(before.configuration, new)
+    is_seen = form.text("seen") == before.checksum
+    return render_page(viewed, "config_checked.html", is_seen=is_seen, **context)
+
+
+# PAGE-52
+async def _compare(viewed: PageRequest) -> Response:
+    """Say what a configuration would lead to now, and would have changed in the kept history."""
+    form = await viewed.form()
+    new, written = _read(viewed, form), form.text("since")
+    if written not in {name for name, _ in SPANS}:
+        raise Problem(400, f"since: {written[:100]!r}: must be one of {[one for one, _ in SPANS]}")
+    since = history_start(written) if viewed.service.options.state is not None else None
+    found = await preview_configuration(viewed.service, viewed.request, new, since)
+    history = None
+    if since is not None and since.back_us is not None and found["compared"] is not None:
+        history = ComparisonTable(found["compared"], since.back_us)
+    return render_page(
+        viewed,
+        "config_compared.html",
+        following=await DecisionPreview.of(viewed, found["decisions"]),
+        history=history,
+        wanted=dict(SPANS)[written],
+    )
+
+
+# PAGE-53
+async def _apply(viewed: PageRequest) -> Response:
+    """Put a configuration in force, if the one that its author has seen still is."""
+    form = await viewed.form()
+    before = await in_force(viewed.service)
+    if form.text("seen") != before.checksum:
+        told = "another configuration came into force meanwhile: load the page again, and look"
+        raise Problem(412, told)
+    new = _read(viewed, form)
+    entered = await put_in_force(viewed.service, new, before.configuration)
+    after: ConfigurationView = as_shown(new)
+    origin = _origin(viewed, new)
+    return render_page(
+        viewed, "config_applied.html", batch=entered.batch, after=after, origin=origin
+    )
+
+
+# ACCESS-41
+def _origin(viewed: PageRequest, configuration: Configuration) -> ConfigOrigin:
+    service = viewed.service
+    return service.config_file.origin_of(configuration, service.configured_us())
+
+
+def _read(viewed: PageRequest, form: Form) -> Configuration:
+    return read_configuration(form.text("text").encode(), viewed.service.options.partition)
+
+
+CONFIGURATION_PAGES: Final = (
+    Page("GET", "/config", Role.READER, _edit),
+    Page("GET", "/config/state", Role.READER, _state),
+    Page("POST", "/config/check", Role.READER, _check),
+    Page("POST", "/config/compare", Role.ADMIN, _compare),
+    Page("POST", "/config/apply", Role.ADMIN, _apply),
+)
+"""The configuration."""

@@ -1,0 +1,492 @@
+"""The history of an ask, an application or a gang: the decisions about it, newest first."""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from typing import TYPE_CHECKING, Final, final
+
+import attrs
+import trio
+from starlette.responses import Response
+
+from muster.figures.text import held_words
+from muster.service.decision_log import MOST_OF_SUBJECT, Gone
+from muster.service.page.renderer import render_page
+from muster.service.payloads import Problem
+from muster.service.queries.reader import ReadContext
+from muster_core.decisions import Announced, Kind, Reason
+from muster_core.structures.steps import Steps
+
+if TYPE_CHECKING:
+    from muster.service.api.answers import UnknownItem
+    from muster.service.page.requests import PageRequest
+    from muster.service.streams import Broadcast
+
+
+_WINDOW: Final = 20_000
+"""How many decisions of the store are looked through at once."""
+
+_ENOUGH: Final = 50
+"""After how many decisions about it one has to ask for more."""
+
+_PATIENCE_S: Final = 2.0
+"""After how long one has to ask for more, in seconds."""
+
+_WORDS: Final[Mapping[Kind, str]] = {
+    Kind.ASSIGNED: "assigned",
+    Kind.WAITING: "waits for its gang",
+    Kind.BOUND: "bound",
+    Kind.RELEASED: "released",
+    Kind.REJECTED: "refused",
+    Kind.GANG_SATISFIED: "gang satisfied",
+    Kind.GANG_TIMED_OUT: "gang timed out",
+    Kind.APP_STATE: "application",
+    Kind.QUEUE_PRIORITY: "priority of the queue",
+    Kind.CONFIG: "configuration",
+    Kind.WARNING: "warning",
+    Kind.RESERVED: "reserved",
+}
+
+
+_ENDS: Final = frozenset({Reason.COMPLETED, Reason.REMOVED, Reason.CANCELLED})
+"""The reasons of releases after which an ask is over; after ``failed`` it may be tried again."""
+
+
+@final
+@attrs.frozen
+class HistorySubject:
+    """What a history is about.
+
+    Attributes:
+        kind: ``ask``, ``app`` or ``gang``.
+        app: The application; of an ask, too.
+        name: The name of the ask or the gang.
+    """
+
+    kind: str
+    app: str | None
+    name: str | None
+
+    @property
+    def key(self) -> tuple[str, ...]:
+        """Its names."""
+        return (self.kind, self.app or "", self.name or "")
+
+    def is_meant(self, announced: Announced) -> bool:
+        """Return whether a decision is about it."""
+        decision = announced.decision
+        match self.kind:
+            case "ask":
+                is_of_app = decision.app == self.app
+                return is_of_app and (decision.ask == self.name or _is_new(announced))
+            case "app":
+                return decision.app == self.app
+            case _:
+                return decision.gang == self.name
+
+    def is_shown(self, announced: Announced) -> bool:
+        """Return whether a decision that is meant is shown: that its application is new is not."""
+        return self.kind != "ask" or announced.decision.ask is not None
+
+    # PAGE-85
+    def begins(self, announced: Announced) -> bool:
+        """Return whether a decision is the first one about another thing of the same name."""
+        return self.kind != "gang" and _is_new(announced)
+
+    def ends(self, announced: Announced) -> bool:
+        """Return whether a decision is the last one about a thing, and others are about another."""
+        decision = announced.decision
+        return self.kind == "ask" and decision.ask is not None and decision.reason in _ENDS
+
+
+def _is_new(announced: Announced) -> bool:
+    decision = announced.decision
+    return decision.kind is Kind.APP_STATE and decision.state == "New"
+
+
+def _is_refusal(announced: Announced) -> bool:
+    return announced.decision.kind is Kind.REJECTED
+
+
+@final
+@attrs.frozen
+class HistoryLine:
+    """A decision, as a history shows it.
+
+    Attributes:
+        seq: Its number.
+        at_us: Its instant, in microseconds since the origin.
+        what: What was decided.
+        reason: Why, in words; empty if it has none.
+        app: The application, or None.
+        ask: The ask, or None.
+        node: The node, or None.
+        message: What else was said; may be empty.
+        tone: How it is marked: ``fine``, ``wait``, ``wrong`` or empty.
+        is_reserved: Whether it says that a node is reserved.
+        start_us: From when on, in microseconds since the origin; None if that is not known.
+        devices: The devices that the ask takes there, in words; may be empty.
+    """
+
+    seq: int
+    at_us: int
+    what: str
+    reason: str
+    app: str | None
+    ask: str | None
+    node: str | None
+    message: str
+    tone: str
+    is_reserved: bool
+    start_us: int | None
+    devices: str
+
+    @classmethod
+    def of(cls, announced: Announced) -> HistoryLine:
+        """Return a decision as it is shown."""
+        decision = announced.decision
+        reason = "" if decision.reason is None else decision.reason.value.replace("_", " ")
+        what = _WORDS[decision.kind]
+        if decision.state is not None:
+            what = f"{what} {decision.state}"
+        return cls(
+            announced.seq,
+            announced.at_us,
+            what,
+            reason,
+            decision.app,
+            decision.ask,
+            decision.node,
+            decision.message or "",
+            _tone(decision.kind, reason),
+            decision.kind is Kind.RESERVED,
+            decision.start_us,
+            held_words(decision.devices or {}, {}),
+        )
+
+
+def _tone(kind: Kind, reason: str) -> str:
+    match kind:
+        case Kind.BOUND | Kind.GANG_SATISFIED:
+            return "fine"
+        case Kind.ASSIGNED | Kind.WAITING | Kind.RESERVED:
+            return "wait"
+        case Kind.RELEASED:
+            return "" if reason in {"completed", "removed", "cancelled"} else "wrong"
+        case Kind.REJECTED | Kind.GANG_TIMED_OUT | Kind.WARNING:
+            return "wrong"
+        case Kind.APP_STATE | Kind.QUEUE_PRIORITY | Kind.CONFIG:
+            return ""
+
+
+@final
+@attrs.frozen
+class EarlierLife:
+    """What was decided about an earlier thing of the same name.
+
+    Attributes:
+        lines: The decisions, newest first.
+        how: How it ended, in words; empty if that is not known.
+    """
+
+    lines: Sequence[HistoryLine]
+    how: str
+
+    @classmethod
+    def of(cls, life: Sequence[Announced]) -> EarlierLife:
+        """Return it from all decisions about it, oldest first."""
+        last = next((one for one in reversed(life) if not _is_refusal(one)), None)
+        reason = None if last is None else last.decision.reason
+        how = "" if reason is None else reason.value.replace("_", " ")
+        return cls([HistoryLine.of(one) for one in reversed(life)], how)
+
+
+# PAGE-85
+def split_lives(
+    subject: HistorySubject, found: Sequence[Announced], came_us: int | None, *, is_there: bool
+) -> list[list[Announced]]:
+    """Divide decisions among the things that had one name, one after the other.
+
+    Args:
+        subject: What the decisions are about.
+        found: The decisions, oldest first.
+        came_us: When the last thing came, in microseconds since the origin; None if nobody knows.
+        is_there: Whether it is still there.
+
+    Returns:
+        The decisions about each, oldest first. The last ones are about the present thing, or about
+        the one that was there last.
+    """
+    begin = _begin(subject, found, came_us)
+    places = {at for at, one in enumerate(found) if subject.begins(one)}
+    places |= {at + 1 for at, one in enumerate(found) if subject.ends(one)}
+    if begin is not None:
+        places = {at for at in places if at < begin or not is_there} | {begin}
+    edges = [0, *sorted(places - {0}), len(found)]
+    divided = [
+        [one for one in found[begin:end] if subject.is_shown(one)]
+        for begin, end in itertools.pairwise(edges)
+    ]
+    present = [divided.pop()] if is_there else []
+    former: list[list[Announced]] = []
+    for life in divided:
+        # What was refused afterwards is no other thing.
+        if former and all(map(_is_refusal, life)):
+            former[-1] += life
+        elif life:
+            former.append(life)
+    return [*former, *present] or [[]]
+
+
+def _begin(subject: HistorySubject, found: Sequence[Announced], came_us: int | None) -> int | None:
+    """Return where the decisions about a thing begin that came at an instant.
+
+    An earlier thing of its name may have ended in the same batch, before it came.
+    """
+    if came_us is None:
+        return None
+    at_once = [at for at, one in enumerate(found) if one.at_us == came_us]
+    for at in reversed(at_once):
+        if subject.begins(found[at]):
+            return at
+        if subject.ends(found[at]):
+            return at + 1
+    return next((at for at, one in enumerate(found) if one.at_us >= came_us), len(found))
+
+
+@final
+@attrs.frozen
+class HistoryPart:
+    """A part of a history.
+
+    Attributes:
+        lines: The decisions, newest first.
+        before: The number of the decision before which the rest is; None if there is no more.
+        is_kept: Whether there is a store.
+        first: The number of the first decision that this service can still tell of.
+        former: Earlier things of the same name of which this service knows, the latest first.
+        is_inside: Whether what is before is about the same thing, up to where another one ended.
+        is_over: Whether the first decision about it is among them.
+    """
+
+    lines: Sequence[HistoryLine]
+    before: int | None
+    is_kept: bool
+    first: int
+    former: Sequence[EarlierLife] = ()
+    is_inside: bool = True
+    is_over: bool = False
+
+
+# PAGE-44, PAGE-85
+async def latest_part(
+    viewed: PageRequest, subject: HistorySubject, last: int, begin_us: int | None, *, is_there: bool
+) -> HistoryPart:
+    """Return what is in memory.
+
+    Args:
+        viewed: The request.
+        subject: What it is about.
+        last: The number of the last decision of the state that is shown, as far as known.
+        begin_us: When the thing came, in microseconds since the origin; None if nobody knows.
+        is_there: Whether the thing is in the state that is shown.
+    """
+    broadcast = viewed.service.broadcast
+    tail = broadcast.tail
+    # Whoever has heard of no decision yet knows no number.
+    end = last if viewed.moment.is_past and last else tail.last
+    is_kept = viewed.service.options.state is not None
+    found, since = await viewed.service.findings.about(tail, subject.key, subject.is_meant)
+    until_us = viewed.moment.past_us
+    seen = [one for one in found if one.seq <= end and (until_us is None or one.at_us <= until_us)]
+    *former, present = split_lives(subject, seen, begin_us, is_there=is_there)
+    before = min(since, end + 1)
+    is_all = len(found) < MOST_OF_SUBJECT and _is_whole(_tail_begin_us(broadcast), begin_us)
+    is_over = is_all or bool(former) or before <= (1 if is_kept else tail.first)
+    return HistoryPart(
+        [HistoryLine.of(one) for one in reversed(present)],
+        None if is_over else before,
+        is_kept,
+        tail.first,
+        [EarlierLife.of(life) for life in reversed(former)],
+        is_there or not all(map(_is_refusal, present)),
+    )
+
+
+def _is_whole(known_us: int | None, begin_us: int | None) -> bool:
+    """Return whether everything since something came is known.
+
+    Args:
+        known_us: Since when all decisions are known, in microseconds since the origin, or None.
+        begin_us: When it came, or None.
+    """
+    return known_us is not None and begin_us is not None and known_us < begin_us
+
+
+def _tail_begin_us(broadcast: Broadcast) -> int | None:
+    """Return the instant of the oldest decision in memory, or None."""
+    block = broadcast.tail.after(broadcast.tail.first - 1)
+    return None if block is None else block.announced[0].at_us
+
+
+# PAGE-44, PAGE-85
+async def earlier_part(
+    viewed: PageRequest,
+    subject: HistorySubject,
+    before: int,
+    begin_us: int | None,
+    *,
+    is_inside: bool,
+) -> HistoryPart:
+    """Return what was decided before, as far as it is found in a short time.
+
+    Args:
+        viewed: The request.
+        subject: What it is about.
+        before: The number of the decision before which it is looked for.
+        begin_us: When the thing came, in microseconds since the origin; None if nobody knows.
+        is_inside: Whether something that was decided about the thing was found already, so that
+            another one of the same name is meant before its first decision.
+
+    Raises:
+        StoreError: If the store cannot be read.
+    """
+    broadcast = viewed.service.broadcast
+    first = await broadcast.first()
+    if before > broadcast.tail.last + 1:
+        raise Problem(400, f"before: {before}: the last decision is {broadcast.tail.last}")
+    until_us = viewed.moment.past_us
+    until = trio.current_time() + _PATIENCE_S
+    back = _BackwardSearch(subject, begin_us, is_inside)
+    while before > first and len(back.found) < _ENOUGH and trio.current_time() < until:
+        after = max(before - 1 - _WINDOW, first - 1)
+        found, began_us = await _window(broadcast, subject, after, before - 1)
+        back.take(one for one in reversed(found) if until_us is None or one.at_us <= until_us)
+        before = after + 1
+        if back.is_over or _is_whole(began_us, begin_us):
+            before = first
+    more = before if before > first else None
+    lines = [HistoryLine.of(one) for one in back.found]
+    is_kept = viewed.service.options.state is not None
+    return HistoryPart(lines, more, is_kept, first, is_inside=back.is_inside, is_over=back.is_over)
+
+
+# PAGE-85
+@final
+class _BackwardSearch:
+    """The decisions about one thing, on the way back to its first one.
+
+    Args:
+        subject: What they are about.
+        begin_us: When the thing came, in microseconds since the origin; None if nobody knows.
+        is_inside: Whether a decision about it was found.
+
+    Attributes:
+        found: The decisions, newest first.
+        is_over: Whether its first decision was found, or one about an earlier thing of its name.
+    """
+
+    def __init__(self, subject: HistorySubject, begin_us: int | None, is_inside: bool) -> None:
+        self._subject = subject
+        self._begin_us = begin_us
+        self.is_inside = is_inside
+        self.found: list[Announced] = []
+        self.is_over = False
+
+    def take(self, decisions: Iterable[Announced]) -> None:
+        """Take decisions, newest first, up to the first one about the thing."""
+        subject = self._subject
+        for one in decisions:
+            is_before = self._begin_us is not None and one.at_us < self._begin_us
+            if is_before or (self.is_inside and subject.ends(one)):
+                self.is_over = True
+            elif subject.is_shown(one):
+                self.found.append(one)
+                self.is_inside = self.is_inside or not _is_refusal(one)
+            if self.is_inside and subject.begins(one):
+                self.is_over = True
+            if self.is_over:
+                return
+
+
+async def _window(
+    broadcast: Broadcast, subject: HistorySubject, after: int, end: int
+) -> tuple[list[Announced], int | None]:
+    """Return the decisions of a window about a thing, and the instant of its first decision."""
+    found: list[Announced] = []
+    began_us: int | None = None
+    with broadcast.cursor(after, lags=False) as cursor:
+        while cursor.position < end:
+            try:
+                block = await cursor.next()
+            except Gone:  # Removed since: there is nothing before it either.
+                break
+            if block is None:
+                break
+            begin = cursor.position + 1 - block.first
+            announced = block.announced[begin : end + 1 - block.first]
+            if began_us is None:
+                began_us = announced[0].at_us
+            found += filter(subject.is_meant, announced)
+            cursor.position = min(block.last, end)
+    return found, began_us
+
+
+# PAGE-44
+async def decision_history(
+    viewed: PageRequest,
+    subject: HistorySubject,
+    last_seq: int,
+    begin_us: int | None,
+    unknown: UnknownItem | None,
+    *,
+    is_known: bool = False,
+) -> tuple[HistoryPart, str]:
+    """Return the latest decisions about a thing, and why it is not there.
+
+    Args:
+        viewed: The request.
+        subject: The thing.
+        last_seq: The number of the last decision of the state that is shown.
+        begin_us: When it came, in microseconds since the origin; None if nobody knows.
+        unknown: What may have been meant, if it is not there.
+        is_known: Whether it is known to have been there.
+
+    Returns:
+        The decisions, and why it is not there; empty if it is.
+
+    Raises:
+        Problem: 404 if it is not there, and nothing says that it ever was.
+    """
+    told = await latest_part(viewed, subject, last_seq, begin_us, is_there=unknown is None)
+    if unknown is None:
+        return told, ""
+    name = "/".join(part for part in (subject.app, subject.name) if part is not None)
+    problem = await unknown.problem(subject.kind, name)
+    if not (is_known or told.lines or told.before):
+        raise problem
+    return told, problem.detail
+
+
+# PAGE-44
+async def earlier_history(
+    viewed: PageRequest, subject: HistorySubject, begin_us: Callable[[ReadContext], int | None]
+) -> Response:
+    """Answer with what was decided before the decision that the address names.
+
+    Args:
+        viewed: The request.
+        subject: What it is about.
+        begin_us: Returns when that came, in microseconds since the origin; None if nobody knows.
+    """
+
+    def read(looking: ReadContext) -> Steps[int | None]:
+        yield
+        return begin_us(looking)
+
+    found = await viewed.moment.seen(read)
+    before = viewed.number("before", 0, 0, 2**63 - 1)
+    is_inside = viewed.number("inside", 0, 0, 1) == 1
+    told = await earlier_part(viewed, subject, before, found.value, is_inside=is_inside)
+    return render_page(viewed, "earlier.html", told=told, about=subject.kind)

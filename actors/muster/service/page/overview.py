@@ -1,0 +1,470 @@
+"""The overview: is it healthy, how full is it, what waits and why, what was decided."""
+
+from __future__ import annotations
+
+from bisect import bisect_left
+from collections import Counter
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from typing import Final, final
+
+import attrs
+from starlette.responses import Response
+
+from muster.figures.charts import Frame, Plot, PlotRow
+from muster.figures.text import REASONS, Unit, percent, shortened
+from muster.service.access import Role
+from muster.service.decision_log import Gone
+from muster.service.ledger.records import RefusedEvent
+from muster.service.ledger.usage import HOURLY_US, MINUTE_US, WAITS_US, Sample, mean_of
+from muster.service.metrics.collectors import PendingAsk, ReasonCount, ReasonCounts, reasons_of
+from muster.service.page.node_contents import ReservedLine, reserved_lines
+from muster.service.page.renderer import render_page
+from muster.service.page.requests import Page, PageRequest
+from muster.service.payloads import Problem
+from muster.service.queries.reader import ReadContext
+from muster_core.decisions import Announced
+from muster_core.reasons import Code
+from muster_core.structures.steps import Steps, in_pieces
+
+MOST_REFUSED: Final = 10
+"""How many of the events that were refused are shown."""
+
+MOST_RESERVED: Final = 10
+"""How many asks with a reservation are shown."""
+
+
+@final
+@attrs.frozen
+class Period:
+    """A length of time that the overview shows.
+
+    Attributes:
+        name: How it is written in the address.
+        title: How it is written for readers.
+        length_us: Its length, in microseconds.
+        step_us: How far samples are apart, in microseconds.
+    """
+
+    name: str
+    title: str
+    length_us: int
+    step_us: int
+
+
+# PAGE-12
+PERIODS: Final = (
+    Period("1h", "1 h", HOURLY_US, MINUTE_US),
+    Period("6h", "6 h", 6 * HOURLY_US, MINUTE_US),
+    Period("24h", "24 h", 24 * HOURLY_US, MINUTE_US),
+    Period("7d", "7 d", 7 * 24 * HOURLY_US, HOURLY_US),
+    Period("30d", "30 d", 30 * 24 * HOURLY_US, HOURLY_US),
+)
+"""The lengths of time to choose from."""
+
+
+@final
+@attrs.frozen
+class OverviewFigures:
+    """What the overview shows of the state.
+
+    Attributes:
+        now: What there is now; its waits are those of the last hour.
+        nodes: How many nodes there are.
+        unschedulable: How many of them take no asks.
+        apps: How many applications there are.
+        queues: How many queues there are.
+        gangs: How many gangs there are.
+        last: The number of the last decision.
+        reservations: How many reservations are in force; that of a gang is one.
+        reserved: The first asks with a reservation.
+        more_reserved: How many more there are.
+        refused: The latest events that were refused, the latest first.
+        samples: How it was over time, oldest first; the last one is of now.
+    """
+
+    now: Sample
+    nodes: int
+    unschedulable: int
+    apps: int
+    queues: int
+    gangs: int
+    last: int
+    reservations: int
+    reserved: Sequence[ReservedLine]
+    more_reserved: int
+    refused: Sequence[RefusedEvent]
+    samples: Sequence[Sample]
+
+
+def read_overview(looking: ReadContext, now_us: int, period: Period) -> Steps[OverviewFigures]:
+    """Read what the overview shows.
+
+    Args:
+        looking: The state.
+        now_us: The instant that is shown, in microseconds since the origin.
+        period: How far back it goes.
+    """
+    ledger = looking.ledger
+    unschedulable = 0
+    for piece in in_pieces(ledger.book.nodes.values()):
+        yield
+        unschedulable += sum(not entry.event.schedulable for entry in piece)
+    hourly = period.step_us == HOURLY_US
+    samples = ledger.samples(now_us, now_us - period.length_us, hourly=hourly)
+    latest = ledger.samples(now_us, now_us - HOURLY_US, hourly=False)
+    waits = Counter[int]()
+    for sample in latest:
+        waits.update(sample.waits)
+    reserved, more_reserved = yield from reserved_lines(looking, MOST_RESERVED)
+    return OverviewFigures(
+        now=latest[-1]._replace(waits=waits),
+        nodes=len(ledger.book.nodes),
+        unschedulable=unschedulable,
+        apps=len(ledger.book.apps),
+        queues=len(looking.machine.registry.queues),
+        gangs=len(looking.view.gangs),
+        last=ledger.seq,
+        reservations=looking.view.reservation_count,
+        reserved=reserved,
+        more_reserved=more_reserved,
+        refused=[*reversed(ledger.book.refused)][:MOST_REFUSED],
+        samples=samples,
+    )
+
+
+@final
+@attrs.frozen
+class WaitClass:
+    """The asks that have waited about as long.
+
+    Attributes:
+        most_us: The longest that they may have waited, in microseconds; None for the last class.
+        count: How many asks there are.
+    """
+
+    most_us: int | None
+    count: int
+
+
+# PAGE-13
+@final
+@attrs.frozen
+class WaitHistogram:
+    """How long asks have waited until they were bound.
+
+    Attributes:
+        total: How many asks they are.
+        median_us: Up to how long half of them have waited, in microseconds; None if some of
+            that half waited longer than the last class says, or there are none.
+        p95_us: Up to how long 95 of 100 have waited, likewise.
+        classes: How many asks waited how long, from the first class that has any to the last.
+    """
+
+    total: int
+    median_us: int | None
+    p95_us: int | None
+    classes: Sequence[WaitClass]
+
+    @classmethod
+    def of(cls, waits: Mapping[int, int]) -> WaitHistogram:
+        """Return the waits of a sample for readers."""
+        found = [place for place, count in waits.items() if count]
+        if not found:
+            return cls(0, None, None, ())
+        limits = [*WAITS_US, None]
+        classes = [
+            WaitClass(limits[place], waits.get(place, 0))
+            for place in range(min(found), max(found) + 1)
+        ]
+        total = sum(one.count for one in classes)
+        return cls(total, _within(classes, 0.5), _within(classes, 0.95), classes)
+
+
+def _within(classes: Sequence[WaitClass], share: float) -> int | None:
+    """Return up to how long a share of the asks have waited."""
+    sums: list[int] = []
+    for one in classes:
+        sums.append(one.count + (sums[-1] if sums else 0))
+    return classes[bisect_left(sums, share * sums[-1])].most_us
+
+
+MOST_KINDS: Final = 6
+"""How many resource types are drawn."""
+
+MOST_BUCKETS: Final = 360
+"""How many spans a drawing has at most; more samples are summed up."""
+
+
+@final
+@attrs.frozen
+class OverviewChart:
+    """A figure of the overview.
+
+    Attributes:
+        name: Its name, for addresses within the page.
+        title: Its title.
+        detail: What is said beside it.
+        plot: What it shows.
+    """
+
+    name: str
+    title: str
+    detail: str
+    plot: Plot
+
+
+# PAGE-12
+def draw_charts(samples: Sequence[Sample], period: Period, origin_us: int) -> list[OverviewChart]:
+    """Return the figures of the overview.
+
+    Args:
+        samples: How it was over time, oldest first; the last one is of now.
+        period: The time that is shown.
+        origin_us: The origin of the samples' time, in microseconds since 1970 in UTC.
+    """
+    frame = _frame(samples[-1].at_us, period, origin_us)
+    buckets = _in_buckets(samples, frame, origin_us)
+    kinds = list(samples[-1].capacity)[:MOST_KINDS]
+    found = [_usage(kind, buckets, frame, number) for number, kind in enumerate(kinds)]
+    return [*found, _asks(buckets, frame)]
+
+
+def _frame(now_us: int, period: Period, origin_us: int) -> Frame:
+    """Return the time that is shown; its spans are those of the samples."""
+    steps = period.length_us // period.step_us
+    width_us = period.step_us * -(-steps // MOST_BUCKETS)
+    end_us = -(-now_us // width_us) * width_us + origin_us
+    return Frame(end_us - period.length_us, end_us, width_us, has_dates=True)
+
+
+def _in_buckets(samples: Iterable[Sample], frame: Frame, origin_us: int) -> Sequence[Sample | None]:
+    """Return a sample for each span; None where there is none."""
+    some: list[list[Sample]] = [[] for _ in range(frame.buckets)]
+    for sample in samples:
+        # A sample is of the end of its time.
+        place = (sample.at_us + origin_us - 1 - frame.begin_us) // frame.width_us
+        if 0 <= place < len(some):
+            some[place].append(sample)
+    return [mean_of(of_one, of_one[-1].at_us) if of_one else None for of_one in some]
+
+
+def _row(
+    name: str, style: str, buckets: Sequence[Sample | None], value: Callable[[Sample], float]
+) -> PlotRow:
+    return PlotRow(name, style, [None if one is None else value(one) for one in buckets])
+
+
+def _usage(kind: str, buckets: Sequence[Sample | None], frame: Frame, number: int) -> OverviewChart:
+    used = _row("used", "own", buckets, lambda one: one.used.get(kind, 0))
+    there = _row("there", "limit", buckets, lambda one: one.capacity.get(kind, 0))
+    capacity = sum(value or 0 for value in there.values)
+    highest = max(*(value or 0 for row in (used, there) for value in row.values), 1)
+    unit = Unit.of(kind, highest)
+    share = percent(sum(value or 0 for value in used.values) / capacity if capacity else None)
+    name = shortened(kind)
+    return OverviewChart(
+        name=f"used-{number}",
+        title=f"{name} in use",
+        detail=f"{share} of what was there" + (f", in {unit.name}" if unit.name else ""),
+        plot=Plot(
+            frame=frame,
+            label=f"{name} in use over time, and what was there",
+            areas=[used],
+            lines=[there],
+            unit=unit,
+        ),
+    )
+
+
+def _asks(buckets: Sequence[Sample | None], frame: Frame) -> OverviewChart:
+    return OverviewChart(
+        name="asks",
+        title="Asks",
+        detail="pending, waiting and running",
+        plot=Plot(
+            frame=frame,
+            label="asks over time: pending, waiting and running",
+            lines=[
+                _row("pending", "q1", buckets, lambda one: one.pending),
+                _row("waiting", "q3", buckets, lambda one: one.waiting),
+                _row("running", "q0", buckets, lambda one: one.running),
+            ],
+        ),
+    )
+
+
+OLD_US: Final = 5_000_000
+"""From which age on reasons are counted anew while they are shown, in microseconds."""
+
+PATIENCE_S: Final = 2.0
+"""How long a page waits for a new count before it asks again, in seconds."""
+
+MOST_DECISIONS: Final = 20
+"""How many decisions are shown."""
+
+
+# PAGE-15
+async def latest_decisions(viewed: PageRequest, last: int) -> Sequence[Mapping[str, object]]:
+    """Return the latest decisions, the latest first.
+
+    Args:
+        viewed: The request.
+        last: The number of the last decision at its moment.
+    """
+    broadcast = viewed.service.broadcast
+    after = max(last - MOST_DECISIONS, 0)
+    try:
+        found = await _between(viewed, after, last)
+    except Gone as gone:
+        if gone.first > last:
+            return ()
+        found = await _between(viewed, gone.first - 1, min(last, broadcast.tail.last))
+    return [one.as_map() for one in reversed(found)]
+
+
+async def _between(viewed: PageRequest, after: int, last: int) -> list[Announced]:
+    """Return the decisions after a number, up to another.
+
+    Raises:
+        Gone: If some of them are not kept any more.
+    """
+    found: list[Announced] = []
+    with viewed.service.broadcast.cursor(after, lags=False) as cursor:
+        while cursor.position < last:
+            block = await cursor.next()
+            if block is None:
+                break
+            found += [one for one in block.announced if cursor.position < one.seq <= last]
+            cursor.position = block.last
+    return found
+
+
+@final
+@attrs.frozen
+class ReasonSummary:
+    """Why asks are not running.
+
+    Attributes:
+        counts: How many asks are not running for which dominant reason, the most frequent first.
+        longest: The ask that has been pending for the longest time, or None.
+        age_us: How old this is, in microseconds.
+        agrees: Whether they are as many as the asks that are not running now.
+    """
+
+    counts: Sequence[tuple[Code, int]]
+    longest: PendingAsk | None
+    age_us: int
+    agrees: bool
+
+    @property
+    def total(self) -> int:
+        """How many asks were counted."""
+        return sum(count for _, count in self.counts)
+
+    @property
+    def is_old(self) -> bool:
+        """Whether they are to be counted anew."""
+        return not self.agrees or self.age_us > OLD_US
+
+    @property
+    def most(self) -> int:
+        """The highest count."""
+        return max((count for _, count in self.counts), default=0)
+
+    @classmethod
+    def of(cls, found: ReasonCount, age_us: int, now: Sample) -> ReasonSummary:
+        """Return what was counted for readers.
+
+        Args:
+            found: What was counted.
+            age_us: How long ago, in microseconds.
+            now: What there is now.
+        """
+        counts = [(code, count) for code, count in found.counts.items() if count]
+        order = list(Code)
+        counts.sort(key=lambda one: (-one[1], order.index(one[0])))
+        agrees = sum(found.counts.values()) == now.pending + now.waiting
+        return cls(counts, found.longest, age_us, agrees)
+
+
+# PAGE-14
+async def reasons(viewed: PageRequest, now: Sample) -> ReasonSummary | None:
+    """Return why asks are not running; None if there was no time to count yet.
+
+    Args:
+        viewed: The request.
+        now: What there is at its moment.
+    """
+    if viewed.moment.is_past:
+        found = await viewed.moment.seen(lambda looking: reasons_of(looking.machine))
+        return ReasonSummary.of(found.value, 0, now)
+    return _for_readers(await viewed.service.metrics.reasons(), now)
+
+
+def _for_readers(latest: ReasonCounts | None, now: Sample) -> ReasonSummary | None:
+    return None if latest is None else ReasonSummary.of(latest.found, latest.age_us(), now)
+
+
+# PAGE-87
+async def recounted_reasons(viewed: PageRequest) -> Response:
+    """Show why asks are not running, once that was counted anew or a while has passed."""
+    at_us = viewed.moment.now_us()
+    latest = await viewed.service.metrics.reasons(PATIENCE_S)
+
+    def read(looking: ReadContext) -> Steps[Sample]:
+        yield
+        return looking.ledger.samples(at_us, at_us, hourly=False)[-1]
+
+    now = (await viewed.moment.seen(read)).value
+    return render_page(
+        viewed,
+        "reasons_counted.html",
+        now=now,
+        reasons=_for_readers(latest, now),
+        words=REASONS,
+        now_us=viewed.moment.now_us(),
+    )
+
+
+def _period(viewed: PageRequest) -> Period:
+    name = viewed.text("period", "1h")
+    found = next((period for period in PERIODS if period.name == name), None)
+    if found is None:
+        names = ", ".join(period.name for period in PERIODS)
+        raise Problem(400, f"period: {name[:100]!r}: must be one of {names}")
+    return found
+
+
+# PAGE-10, PAGE-11
+async def _overview(viewed: PageRequest) -> Response:
+    period = _period(viewed)
+    now_us = viewed.moment.now_us()
+
+    def read(looking: ReadContext) -> Steps[OverviewFigures]:
+        return (yield from read_overview(looking, now_us, period))
+
+    found = await viewed.moment.seen(read)
+    state = found.value
+    return render_page(
+        viewed,
+        "overview.html",
+        found=found,
+        state=state,
+        health=viewed.service.health.life()[1],
+        directory=viewed.service.options.state,
+        waits=WaitHistogram.of(state.now.waits),
+        reasons=await reasons(viewed, state.now),
+        decisions=await latest_decisions(viewed, state.last),
+        period=period,
+        periods=PERIODS,
+        words=REASONS,
+        figures=draw_charts(state.samples, period, viewed.service.unix_us(0)),
+        now_us=now_us,
+    )
+
+
+OVERVIEW_PAGES: Final = (
+    Page("GET", "/", Role.READER, _overview),
+    Page("GET", "/reasons", Role.READER, recounted_reasons),
+)
+"""The overview."""

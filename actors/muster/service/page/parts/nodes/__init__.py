@@ -1,1 +1,0 @@
-"""Nodes: a heat map and a list of them, and a node with what stands on it."""

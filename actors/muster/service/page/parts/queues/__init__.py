@@ -1,1 +1,0 @@
-"""Queues: the tree, and a queue with its settings and its applications."""

@@ -1,0 +1,340 @@
+"""Spans of the kept history: its extent, and what happened in a span."""
+
+from __future__ import annotations
+
+import time
+from collections import Counter
+from collections.abc import Sequence
+from itertools import pairwise
+from pathlib import Path
+from threading import Event as Flag
+from typing import Final, final
+
+import attrs
+
+from muster._runtime.observers import Filter
+from muster.service.input.dry_runs import ClientGoneError
+from muster.service.past.events import AcceptedEvents, Change, Changes
+from muster.store import KeptBatch, StateReader
+from muster_core.decisions import Announced, Kind, Reason
+from muster_core.events import AddNode, Delete, Event, ObjectKind, RemoveNode
+
+BUCKETS: Final = 120
+"""Into how many spans the history is divided to show where decisions were many."""
+
+
+@final
+@attrs.frozen
+class HistoryExtent:
+    """The extent of the kept history.
+
+    Attributes:
+        first: The first batch whose state can be made again.
+        first_us: Its instant, in microseconds since the origin.
+        last: The last batch.
+        last_us: Its instant.
+        per_bucket: How many decisions each of :data:`BUCKETS` equal spans in between has.
+    """
+
+    first: int
+    first_us: int
+    last: int
+    last_us: int
+    per_bucket: Sequence[int]
+
+
+def history_extent(directory: Path) -> HistoryExtent | None:
+    """Return the extent of the history in a state directory; None if it has no batch.
+
+    Raises:
+        StoreError: If it cannot be read.
+    """
+    with StateReader(directory) as reader:
+        first = _first_batch(reader)
+        if first is None:
+            return None
+        (begin,) = reader.places([first])
+        end = reader.last()
+        span_us = end.at_us - begin.at_us
+        ends_us = [begin.at_us + span_us * n // BUCKETS for n in range(1, BUCKETS + 1)]
+        places = [begin, *reader.places_at(ends_us)]
+        counts = [two.seq - one.seq for one, two in pairwise(places)]
+        return HistoryExtent(begin.batch, begin.at_us, end.batch, end.at_us, counts)
+
+
+def _first_batch(reader: StateReader) -> int | None:
+    """Return the first batch whose state can be made again."""
+    anchor, last = reader.meta.anchor, reader.last().batch
+    if not anchor.batch:
+        return 1 if last else None
+    # The first batches were removed: what is left begins with a checkpoint.
+    whole = [one.batch for one in reader.checkpoints() if one.complete]
+    return next((batch for batch in whole if batch >= anchor.batch), None)
+
+
+def adjacent_instant(reader: StateReader, at_us: int, by: int) -> int | None:
+    """Return the instant of the batch before or after those of an instant.
+
+    Args:
+        reader: The state directory.
+        at_us: The instant, in microseconds since the origin.
+        by: -1 for the one before, 1 for the one after.
+
+    Returns:
+        Its instant; None if there is none, or its state cannot be made again.
+
+    Raises:
+        StoreError: If the directory cannot be read.
+    """
+    number = reader.batch_at(at_us)
+    if by < 0:
+        # Several batches may have the same instant, and are looked at together.
+        (here,) = reader.places([number])
+        number = reader.batch_at(here.at_us - 1)
+        first = _first_batch(reader)
+        if first is None or number < first:
+            return None
+    elif number >= reader.last().batch:
+        return None
+    else:
+        number += 1
+    (found,) = reader.places([number])
+    return found.at_us
+
+
+MOST: Final = 500_000
+"""How many decisions are looked at for one span."""
+
+NAMED: Final = 20
+"""How many nodes, gangs and configurations of a span are named."""
+
+_REJECTED: Final = Kind.REJECTED
+_TIMED_OUT: Final = Kind.GANG_TIMED_OUT
+_EVICTED: Final = (Reason.PREEMPTED, Reason.RECLAIMED)
+_CONFIG: Final = Kind.CONFIG
+_BOUND: Final = Kind.BOUND
+_APP_STATE: Final = Kind.APP_STATE
+_RARE: Final = (b"_node", b"delete")
+"""What is written in the batches that have an event that is told of."""
+
+
+@final
+@attrs.frozen
+class NamedItems:
+    """Things of a span: how many there were, and the first ones.
+
+    Attributes:
+        count: How many there were.
+        first: The first ones: each with its instant in microseconds since the origin.
+    """
+
+    count: int
+    first: Sequence[tuple[int, str]]
+
+
+@final
+@attrs.frozen
+class SpanSummary:
+    """What happened in a span.
+
+    Attributes:
+        batches: How many batches it has.
+        events: How many events were let in.
+        kinds: How many decisions of each kind, those that the filter admits.
+        reasons: How many releases for each reason, likewise.
+        bound: How many asks of which application were bound, likewise.
+        states: How many applications entered which state, likewise.
+        evictions: The first asks that were evicted, likewise.
+        refusals: The first events that were refused, likewise.
+        came: The nodes that were added.
+        went: The nodes that were removed.
+        gangs: The gangs that timed out.
+        configurations: The configurations that came into force.
+        changes: The first ones of them, with how each differs from the one before.
+        until_us: The instant up to which it was looked at, if the span has too many decisions.
+        decisions: A page of the decisions that the filter admits.
+        more: The number of the last decision of the page if there are more, or None.
+    """
+
+    batches: int
+    events: int
+    kinds: Counter[Kind]
+    reasons: Counter[Reason]
+    bound: Counter[str]
+    states: Counter[str]
+    evictions: Sequence[Announced]
+    refusals: Sequence[Announced]
+    came: NamedItems
+    went: NamedItems
+    gangs: NamedItems
+    configurations: NamedItems
+    changes: Sequence[Change]
+    until_us: int | None
+    decisions: Sequence[Announced]
+    more: int | None
+
+    @property
+    def evicted(self) -> int:
+        """How many asks were evicted."""
+        return sum(self.reasons[reason] for reason in _EVICTED)
+
+
+@final
+@attrs.frozen
+class Span:
+    """A span of the history, and what of it is wanted.
+
+    Attributes:
+        from_us: Its first instant, in microseconds since the origin.
+        until_us: Its last instant.
+        wanted: Which decisions.
+        after: The number of the decision behind which the page begins; 0 for the first one.
+        limit: How many decisions a page has.
+        entered: The number of a batch that is not before the span, and how many events were let
+            in until then.
+    """
+
+    from_us: int
+    until_us: int
+    wanted: Filter
+    after: int
+    limit: int
+    entered: tuple[int, int]
+
+
+# PAGE-65
+def summarize_span(directory: Path, span: Span, gone: Flag) -> SpanSummary:
+    """Return what happened in a span.
+
+    Args:
+        directory: The state directory.
+        span: The span.
+        gone: Set when nobody waits for it any more.
+
+    Raises:
+        StoreError: If the directory cannot be read.
+        GoneError: If nobody waits for it any more.
+    """
+    with StateReader(directory) as reader:
+        counting = _SpanCounts(span, reader)
+        before, last = reader.places_at([span.from_us - 1, span.until_us])
+        most = before.seq + MOST
+        for batch in reader.batches(after=before.batch, until=last.batch, verify=False):
+            if gone.is_set():
+                raise ClientGoneError
+            counting.take(batch)
+            time.sleep(0)  # Lets the service's own thread run.
+            if batch.last_seq > most and batch.number < last.batch:
+                return counting.end(batch.at_us)
+    return counting.end(None)
+
+
+@final
+class _NameList:
+    def __init__(self) -> None:
+        self.count = 0
+        self.first: list[tuple[int, str]] = []
+
+    def add(self, at_us: int, name: str) -> None:
+        self.count += 1
+        if len(self.first) < NAMED:
+            self.first.append((at_us, name))
+
+    def end(self) -> NamedItems:
+        return NamedItems(self.count, self.first)
+
+
+@final
+class _SpanCounts:
+    """What was counted so far."""
+
+    def __init__(self, span: Span, reader: StateReader) -> None:
+        self._span = span
+        self._let_in = AcceptedEvents(reader, span.entered)
+        self._batches = self._events = 0
+        self._kinds: Counter[Kind] = Counter()
+        self._reasons: Counter[Reason] = Counter()
+        self._bound, self._states = Counter[str](), Counter[str]()
+        self._evictions: list[Announced] = []
+        self._refusals: list[Announced] = []
+        self._changes = Changes(reader, self._let_in, NAMED)
+        self._came, self._went, self._gangs, self._configured = (_NameList() for _ in range(4))
+        self._page: list[Announced] = []
+        self._is_more = False
+
+    def take(self, batch: KeptBatch) -> None:
+        """Count a batch."""
+        decisions = batch.decisions
+        self._batches += 1
+        self._events += batch.event_count
+        if any(tag in batch.packed_events for tag in _RARE):
+            for event in self._let_in.events(batch):
+                self._take_event(batch.at_us, event)
+        for one in decisions:
+            if one.decision.kind is _TIMED_OUT:
+                self._gangs.add(one.at_us, one.decision.gang or "")
+            elif one.decision.kind is _CONFIG:
+                self._configured.add(one.at_us, "")
+        self._changes.take(batch)
+        self._count([one for one in decisions if self._span.wanted.wants(one)])
+
+    def _take_event(self, at_us: int, event: Event) -> None:
+        match event:
+            case AddNode(node=node):
+                self._came.add(at_us, node)
+            case RemoveNode(node=node):
+                self._went.add(at_us, node)
+            case Delete(objects=manifests):
+                for one in manifests:
+                    if one.content.kind is ObjectKind.NODE:
+                        self._went.add(at_us, one.content.name)
+            case _:
+                pass
+
+    def _count(self, chosen: Sequence[Announced]) -> None:
+        span = self._span
+        for one in chosen:
+            decision = one.decision
+            self._kinds[decision.kind] += 1
+            if decision.reason is not None:
+                self._reasons[decision.reason] += 1
+            self._note(one)
+        if self._is_more or (chosen and chosen[-1].seq <= span.after):
+            return
+        rest = [one for one in chosen if one.seq > span.after]
+        room = span.limit - len(self._page)
+        self._page += rest[:room]
+        self._is_more = len(rest) > room
+
+    def _note(self, one: Announced) -> None:
+        """Note what the story of the span tells of a decision."""
+        decision = one.decision
+        if decision.kind is _BOUND:
+            self._bound[decision.app or ""] += 1
+        elif decision.kind is _APP_STATE:
+            self._states[decision.state or ""] += 1
+        elif decision.kind is _REJECTED and len(self._refusals) < NAMED:
+            self._refusals.append(one)
+        elif decision.reason in _EVICTED and len(self._evictions) < NAMED:
+            self._evictions.append(one)
+
+    def end(self, until_us: int | None) -> SpanSummary:
+        """Return what was counted."""
+        return SpanSummary(
+            batches=self._batches,
+            events=self._events,
+            kinds=self._kinds,
+            reasons=self._reasons,
+            bound=self._bound,
+            states=self._states,
+            evictions=self._evictions,
+            refusals=self._refusals,
+            came=self._came.end(),
+            went=self._went.end(),
+            gangs=self._gangs.end(),
+            configurations=self._configured.end(),
+            changes=self._changes.end(),
+            until_us=until_us,
+            decisions=self._page,
+            more=self._page[-1].seq if self._is_more else None,
+        )

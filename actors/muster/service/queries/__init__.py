@@ -1,0 +1,1 @@
+"""Queries: lists in pages, single items, and why asks are not running."""

@@ -1,0 +1,386 @@
+"""Applications and gangs as a list and a single answer say them."""
+
+from __future__ import annotations
+
+from bisect import bisect_right
+from collections.abc import Iterable, Iterator, Mapping
+from typing import TYPE_CHECKING, Final, final
+
+import attrs
+
+from muster.service.endpoints import schemas
+from muster.service.endpoints.schemas import Column, Table
+from muster.service.queries.reader import ReadContext, in_seconds
+from muster_core.gangs import GangMode, GangState, TopologyRule
+from muster_core.snapshots import AskPlace
+from muster_core.structures.steps import Steps, in_pieces
+from muster_core.values.application_states import AppState
+
+if TYPE_CHECKING:
+    from muster.service.ledger.records import AppEntry
+    from muster_core.view.gangs import ViewGang
+    from muster_core.view.tree.application import ViewApp
+    from muster_core.view.tree.leaf import LeafView
+
+
+_PLACES: Final = tuple(place.value for place in AskPlace)
+
+
+@final
+@attrs.frozen(eq=False)
+class AppRow:
+    """An application, and what is known of it.
+
+    Attributes:
+        app: The application.
+        told: What the ledger tells of it, or None.
+    """
+
+    app: ViewApp
+    told: AppEntry | None
+
+    def came_us(self) -> int | None:
+        """Return when it came, or None if that is not known."""
+        return None if self.told is None else self.told.came_us
+
+    def asks(self) -> dict[str, int]:
+        """Return how many asks it has in each place."""
+        app = self.app
+        pending = len(app.pending) + len(app.backing_off)
+        counts = (pending, len(app.parked), len(app.waiting), len(app.bound))
+        return dict(zip(_PLACES, counts, strict=True))
+
+    def tags(self) -> dict[str, str]:
+        """Return the tags of the event that added it."""
+        return {} if self.told is None else dict(self.told.event.tags)
+
+    def states(self) -> list[dict[str, object]]:
+        """Return its states, each with the instant at which it began."""
+        told = () if self.told is None else self.told.states
+        return [{"at": in_seconds(at_us), "state": str(state)} for at_us, state in told]
+
+
+# LISTS-6
+APPS: Final = Table[AppRow](
+    (
+        Column("app", schemas.TEXT, "its name", lambda row: row.app.identity.name),
+        Column("queue", schemas.TEXT, "the path of its queue", lambda row: row.app.identity.path),
+        Column(
+            "user", schemas.maybe(schemas.TEXT), "its user", lambda row: row.app.identity.user[0]
+        ),
+        Column(
+            "groups",
+            schemas.TEXTS,
+            "the groups of its user",
+            lambda row: [*row.app.identity.user[1]],
+        ),
+        Column(
+            "group",
+            schemas.maybe(schemas.TEXT),
+            "the group for which it counts in limits; `*` for the one of all others",
+            lambda row: row.app.group,
+        ),
+        Column("state", schemas.word(AppState), "its state", lambda row: row.app.state.value),
+        Column(
+            "came",
+            schemas.maybe(schemas.SECONDS),
+            "when it came, in seconds",
+            lambda r: in_seconds(r.came_us()),
+        ),
+        Column(
+            "priority",
+            schemas.maybe(schemas.NUMBER),
+            "the highest priority of its pending asks; null if none is pending",
+            lambda row: row.app.tally.top(),
+        ),
+        Column(
+            "asks",
+            {"type": "object", "properties": dict.fromkeys(_PLACES, schemas.NUMBER)},
+            "how many asks it has in each place",
+            lambda row: row.asks(),
+        ),
+        Column(
+            "allocated",
+            schemas.AMOUNTS,
+            "what its bound and waiting asks hold, in base units",
+            lambda row: dict(row.app.allocated),
+        ),
+        Column(
+            "pending",
+            schemas.AMOUNTS,
+            "what its pending asks ask for, in base units",
+            lambda row: dict(row.app.pending_total),
+        ),
+        Column(
+            "running",
+            schemas.BOOLEAN,
+            "whether it counts for `maxapplications`",
+            lambda row: row.app.running,
+        ),
+        Column(
+            "tags",
+            schemas.WORDS,
+            "its tags, as far as they are known",
+            lambda row: row.tags(),
+            single=True,
+        ),
+        Column(
+            "states",
+            {
+                "type": "array",
+                "items": {
+                    "type": "object",
+                    "properties": {"at": schemas.SECONDS, "state": schemas.TEXT},
+                },
+            },
+            "its states so far, each with the instant at which it began, in seconds",
+            lambda row: row.states(),
+            single=True,
+        ),
+    )
+)
+"""The fields of applications."""
+
+
+def row_of_app(looking: ReadContext, app: ViewApp) -> AppRow:
+    """Return an application with what is known of it."""
+    return AppRow(app, looking.ledger.app(app.identity.name))
+
+
+@final
+@attrs.frozen
+class AppFilter:
+    """Which applications are listed; None for all.
+
+    Attributes:
+        states: Those in one of these states.
+        queue: Those of this queue, a path in lower case, and below it.
+        user: Those of this user.
+    """
+
+    states: frozenset[str] | None = None
+    queue: str | None = None
+    user: str | None = None
+
+    def admits(self, app: ViewApp, leaves: frozenset[int] | None) -> bool:
+        """Return whether an application is listed.
+
+        Args:
+            app: The application.
+            leaves: The keys of the leaves of the queue, if there is one.
+        """
+        return (
+            (leaves is None or app.identity.leaf in leaves)
+            and (self.states is None or app.state in self.states)
+            and (self.user is None or app.identity.user[0] == self.user)
+        )
+
+
+def select_apps(
+    looking: ReadContext, wanted: AppFilter, behind: int | None, most: int
+) -> Steps[list[ViewApp]]:
+    """Return some applications in the order in which they came.
+
+    Args:
+        looking: The state.
+        wanted: Which applications.
+        behind: The key of the application behind which they begin; None for the first ones.
+        most: How many at most.
+    """
+    apps = looking.view.apps
+    leaves = None if wanted.queue is None else leaves_of(looking, wanted.queue)
+    yield
+    keys = sorted(apps)
+    first = 0 if behind is None else bisect_right(keys, behind)
+    found: list[ViewApp] = []
+    for piece in in_pieces(keys[first:], _PIECE):
+        yield
+        found += [apps[key] for key in piece if wanted.admits(apps[key], leaves)]
+        if len(found) >= most:
+            break
+    return found[:most]
+
+
+_PIECE: Final = 256
+
+
+def leaves_below(looking: ReadContext, path: str) -> Iterator[LeafView]:
+    """Yield the leaves of a queue, which may be a leaf itself; none if there is no such queue."""
+    found = looking.machine.registry.queues.get(path)
+    queue = None if found is None else looking.view.queues.get(found.key)
+    if queue is not None:
+        yield from looking.view.leaves_below(queue)
+
+
+def leaves_of(looking: ReadContext, path: str) -> frozenset[int]:
+    """Return the keys of the leaves of a queue; none if there is no such queue."""
+    return frozenset(leaf.key for leaf in leaves_below(looking, path))
+
+
+_TIMED_OUT: Final = GangState.TIMED_OUT
+_GANG_PLACES: Final = tuple(place.value for place in AskPlace)
+_PENDING, _PARKED, _WAITING, _BOUND = _GANG_PLACES
+
+
+@final
+@attrs.frozen(eq=False)
+class GangRow:
+    """A gang, and what is known of it.
+
+    Attributes:
+        looking: The state.
+        gang: The gang.
+    """
+
+    looking: ReadContext
+    gang: ViewGang
+
+    def definition(self) -> dict[str, object] | None:
+        """Return its definition with defaults filled in, or None."""
+        definition = self.gang.definition
+        if definition is None:
+            return None
+        topology = definition.topology
+        return {
+            "min_member": definition.min_member,
+            "total": definition.total,
+            "mode": definition.mode.value,
+            "wait_time": in_seconds(definition.wait_us),
+            "groups": [*definition.groups],
+            "topology": None if topology is None else topology.written(),
+        }
+
+    # GANG-53
+    def user(self) -> str | None:
+        """Return whose it is, or None if it is nobody's."""
+        owner = self.looking.machine.admission.owner_of_gang(self.gang.name)
+        return None if owner is None or owner.gang != self.gang.name else owner.user
+
+    def end_us(self) -> int | None:
+        """Return when its present wait is over, or None."""
+        return next(self.looking.view.timers.ends(self.gang), None)
+
+    def left_us(self) -> int | None:
+        """Return how long its present wait may still last, or None."""
+        end_us = self.end_us()
+        return None if end_us is None else max(end_us - self.looking.now_us, 0)
+
+    def counts(self) -> Mapping[str, int]:
+        """Return how many members it has in each place."""
+        gang = self.gang
+        return {
+            _PENDING: gang.pending + len(gang.backing_off),
+            _PARKED: len(gang.parked),
+            _WAITING: len(gang.waiting),
+            _BOUND: len(gang.bound),
+        }
+
+    def members(self) -> Mapping[str, list[str]]:
+        """Return its members by place, as ``app/ask``."""
+        gang = self.gang
+        pending = [(key, name) for key, slot in gang.slots.items() for name in slot.members]
+        return {
+            _PENDING: sorted(self._named([*pending, *gang.backing_off])),
+            _PARKED: sorted(self._named(gang.parked)),
+            _WAITING: self._named(gang.waiting),
+            _BOUND: sorted(self._named(gang.bound)),
+        }
+
+    def _named(self, members: Iterable[tuple[int, str]]) -> list[str]:
+        apps = self.looking.view.apps
+        return [f"{apps[key].identity.name}/{name}" for key, name in members]
+
+
+_DEFINITION: Final = {
+    "type": "object",
+    "properties": {
+        "min_member": schemas.NUMBER,
+        "total": schemas.NUMBER,
+        "mode": schemas.word(GangMode),
+        "wait_time": schemas.maybe(schemas.SECONDS),
+        "groups": schemas.TEXTS,
+        "topology": schemas.maybe(
+            {
+                "type": "object",
+                "properties": {
+                    **{rule.value: schemas.TEXT for rule in TopologyRule},
+                    "max": schemas.NUMBER,
+                },
+            }
+        ),
+    },
+}
+
+# LISTS-8
+GANGS: Final = Table[GangRow](
+    (
+        Column("gang", schemas.TEXT, "its full name", lambda row: row.gang.name),
+        Column(
+            "definition",
+            schemas.maybe(_DEFINITION),
+            "its definition with defaults filled in, `wait_time` in seconds and `topology` as in "
+            "a feed; null if it has none",
+            lambda row: row.definition(),
+        ),
+        Column(
+            "user",
+            schemas.maybe(schemas.TEXT),
+            "whose it is: the `user` of its object, else that of the application of its first "
+            "member; null if it is nobody's",
+            lambda row: row.user(),
+        ),
+        Column(
+            "satisfied", schemas.BOOLEAN, "whether it is satisfied", lambda row: row.gang.satisfied
+        ),
+        Column(
+            "timed_out",
+            schemas.BOOLEAN,
+            "whether it has timed out",
+            lambda row: row.gang.state is _TIMED_OUT,
+        ),
+        Column(
+            "cycle_valid",
+            schemas.BOOLEAN,
+            "whether its schedule cycle is valid",
+            lambda row: row.looking.view.is_cycle_valid(row.gang),
+        ),
+        Column(
+            "since",
+            schemas.maybe(schemas.SECONDS),
+            "when its present wait began, in seconds",
+            lambda row: in_seconds(row.gang.since_us),
+        ),
+        Column(
+            "until",
+            schemas.maybe(schemas.SECONDS),
+            "when its present wait is over, in seconds",
+            lambda row: in_seconds(row.end_us()),
+        ),
+        Column(
+            "left",
+            schemas.maybe(schemas.SECONDS),
+            "how long its present wait may still last, in seconds",
+            lambda row: in_seconds(row.left_us()),
+        ),
+        Column(
+            "missing",
+            schemas.NUMBER,
+            "how many more members must hold a node; 0 if it needs none or is not defined",
+            lambda row: row.gang.missing,
+        ),
+        Column(
+            "members",
+            {"type": "object", "properties": dict.fromkeys(_GANG_PLACES, schemas.NUMBER)},
+            "how many members it has in each place",
+            lambda row: row.counts(),
+        ),
+        Column(
+            "asks",
+            {"type": "object", "properties": dict.fromkeys(_GANG_PLACES, schemas.TEXTS)},
+            "its members by place, as `app/ask`; waiting ones in the order of their waits",
+            lambda row: row.members(),
+            single=True,
+        ),
+    )
+)
+"""The fields of gangs."""

@@ -1,0 +1,328 @@
+"""The search for asks: those that a filter admits, in the order in which they were added.
+
+If few asks can be meant, they are taken from their applications and sorted. Otherwise the index is
+gone through, a thousand entries at a time, by tests that cost some 50 ns for an entry.
+"""
+
+from __future__ import annotations
+
+from bisect import bisect_left
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from itertools import chain
+from typing import Any, Final, final
+
+import attrs
+
+from muster.service.ask_index import IndexEntry, ShapeGroup, ask_of, by_place
+from muster.service.queries.apps import leaves_below, leaves_of
+from muster.service.queries.asks import AskRow, row_of_ask
+from muster.service.queries.reader import ReadContext
+from muster_core.owners.asks import Allocation, Ask
+from muster_core.reasons import Code
+from muster_core.snapshots import AskPlace
+from muster_core.structures.steps import PART, Steps, in_pieces
+from muster_core.view.tree.application import ViewApp
+
+# Looking up a member of an enum takes ten times as long.
+_PENDING: Final = AskPlace.PENDING
+_PARKED: Final = AskPlace.PARKED
+_WAITING: Final = AskPlace.WAITING
+_BOUND: Final = AskPlace.BOUND
+_EVERYWHERE: Final = frozenset(AskPlace)
+
+_CODE_OF_PLACE: Final = {_PARKED: Code.GANG_TIMED_OUT, _WAITING: Code.PERMIT_WAITING}
+"""The only reasons of asks in these places."""
+
+_FEW: Final = 2_000
+"""How many asks are sorted rather than looked for in the roll, however short that is."""
+
+_PART: Final = 8
+"""How many times longer the roll must be than what is sorted instead."""
+
+_MOST_CELLS: Final = 4_096
+"""How many cells are looked at before any ask is."""
+
+_A_FEW: Final = 32
+"""How many asks are looked at between two places to pause."""
+
+Test = Callable[[list[IndexEntry]], list[IndexEntry]]
+"""Keeps the entries of a piece that a part of the filter admits."""
+
+
+@final
+@attrs.frozen
+class AskFilter:
+    """Which asks are listed; None for all.
+
+    Attributes:
+        places: Those in one of these places.
+        queue: Those of this queue, a path in lower case, and below it.
+        app: Those of this application.
+        user: Those of the applications of this user.
+        gang: The members of this gang.
+        codes: Those that are not bound and have one of these dominant reasons.
+        text: Those in whose name, ``app/ask``, this text is; in lower case.
+    """
+
+    places: frozenset[AskPlace] | None = None
+    queue: str | None = None
+    app: str | None = None
+    user: str | None = None
+    gang: str | None = None
+    codes: frozenset[Code] | None = None
+    text: str | None = None
+
+    def where(self) -> frozenset[AskPlace]:
+        """Return the places in which the asks can be."""
+        places = _EVERYWHERE if self.places is None else self.places
+        codes = self.codes
+        if codes is None:
+            return places
+        possible = {place for place, code in _CODE_OF_PLACE.items() if code in codes}
+        if codes.difference(_CODE_OF_PLACE.values()):
+            possible.add(_PENDING)
+        return places & possible
+
+
+# LISTS-3, LISTS-4
+def select_asks(
+    looking: ReadContext, wanted: AskFilter, place: tuple[int, int] | None, most: int
+) -> Steps[list[AskRow]]:
+    """Return some asks in the order in which they were added.
+
+    Args:
+        looking: The state.
+        wanted: Which asks.
+        place: Behind which place they begin; None for the first ones.
+        most: How many at most.
+    """
+    roll, places = looking.roll, wanted.where()
+    if not places:
+        return []
+    pieces = yield from _few(looking, wanted, places, place)
+    if pieces is None:
+        yield from roll.catch_up(looking.machine)
+        pieces = roll.behind(place)
+    selection = _Selection(looking, wanted, places)
+    found: list[AskRow] = []
+    if selection.is_empty:
+        return found
+    for piece in pieces:
+        yield
+        for number, entry in enumerate(selection.keep(piece), 1):
+            row = selection.row(entry)
+            if row is not None:
+                found.append(row)
+                if len(found) == most:
+                    return found
+            if not number % _A_FEW:
+                yield
+    return found
+
+
+# Few asks
+
+
+def _few(
+    looking: ReadContext,
+    wanted: AskFilter,
+    places: frozenset[AskPlace],
+    place: tuple[int, int] | None,
+) -> Steps[Iterator[list[IndexEntry]] | None]:
+    """Return the asks that can be meant, in pieces; None if they are many."""
+    yield
+    apps = _apps(looking, wanted)
+    if apps is None and places == _EVERYWHERE:
+        return None
+    groups = [
+        (app, asks)
+        for app in (looking.view.apps.values() if apps is None else apps)
+        for asks in _dicts(app, places)
+        if asks
+    ]
+    roll = looking.roll
+    if sum([len(asks) for _, asks in groups]) > max(_FEW, len(roll) // _PART):
+        return None
+    entries: list[IndexEntry] = []
+    for app, asks in groups:
+        for piece in in_pieces(asks.values(), PART):
+            yield
+            entries += roll.entries_of(app, map(_ask, piece))
+    in_order = yield from by_place(entries)
+    if place is not None:
+        del in_order[: bisect_left(in_order, (place[0], place[1] + 1))]
+    return in_pieces(in_order, PART)
+
+
+def _apps(looking: ReadContext, wanted: AskFilter) -> Iterable[ViewApp] | None:
+    """Return the applications whose asks can be meant; None for all."""
+    view = looking.view
+    if wanted.app is not None:
+        key = looking.machine.registry.locate(wanted.app)
+        app = None if key is None else view.apps.get(key)
+        return [] if app is None else [app]
+    if wanted.gang is not None:
+        gang = view.gangs.get(wanted.gang)
+        if gang is None:
+            return []
+        members = chain(gang.backing_off, gang.waiting, gang.parked, gang.bound)
+        return [view.apps[key] for key in {*gang.slots, *(key for key, _ in members)}]
+    if wanted.queue is not None:
+        return [app for leaf in leaves_below(looking, wanted.queue) for app in leaf.apps.values()]
+    return None
+
+
+def _dicts(app: ViewApp, places: frozenset[AskPlace]) -> Iterator[Mapping[str, Any]]:
+    if _PENDING in places:
+        yield app.pending
+        yield app.backing_off
+    if _PARKED in places:
+        yield app.parked
+    if _WAITING in places:
+        yield app.waiting
+    if _BOUND in places:
+        yield app.bound
+
+
+def _ask(one: Ask | tuple[Allocation, object]) -> Ask:
+    return one if isinstance(one, Ask) else one[0].ask
+
+
+# Many asks
+
+
+@final
+class _Selection:
+    """Tells which entries are wanted.
+
+    Args:
+        looking: The state.
+        wanted: Which asks.
+        places: The places in which they can be.
+    """
+
+    def __init__(
+        self, looking: ReadContext, wanted: AskFilter, places: frozenset[AskPlace]
+    ) -> None:
+        self._looking = looking
+        self._places = places
+        self._codes = wanted.codes
+        self._tests = list(_tests(looking, wanted))
+        #: The cells of which no ask is wanted, as far as that is known.
+        self._closed: set[ShapeGroup] = set()
+        # Only pending asks can have several reasons.
+        self._closes = wanted.codes is not None and places == frozenset({_PENDING})
+        #: Whether no ask is wanted for sure.
+        self.is_empty = False
+        if self._closes and len(looking.roll.cells) <= _MOST_CELLS:
+            opened = {cell for cell in looking.roll.cells if self._may_have(cell)}
+            self._tests.insert(0, lambda piece: [one for one in piece if one.cell in opened])
+            self.is_empty = not opened
+        if places != _EVERYWHERE:
+            self._tests.append(_in_places(places))
+
+    def keep(self, piece: list[IndexEntry]) -> Iterator[IndexEntry]:
+        """Yield the entries of a piece that may be wanted."""
+        for test in self._tests:
+            piece = test(piece)
+        closed = self._closed
+        for entry in piece:
+            if entry.cell not in closed:
+                yield entry
+
+    def row(self, entry: IndexEntry) -> AskRow | None:
+        """Return the ask of an entry if it is wanted, or None."""
+        if ask_of(entry) is None:
+            return None
+        row = row_of_ask(self._looking, entry.app, entry.name)
+        if row is None or row.place not in self._places:
+            return None
+        codes = self._codes
+        if codes is None or row.place in _CODE_OF_PLACE:
+            return row
+        if self._closes and not self._may_have(entry.cell):
+            self._closed.add(entry.cell)
+            return None
+        return row if row.code() in codes else None
+
+    def _may_have(self, cell: ShapeGroup) -> bool:
+        """Return whether pending asks of a cell may have one of the reasons."""
+        app, codes = cell.app, self._codes
+        if codes is None or not (app.pending or app.backing_off):
+            return False
+        possible = self._looking.view.possible_reasons(app, cell.example)
+        return possible is None or not possible.isdisjoint(codes)
+
+
+def _tests(looking: ReadContext, wanted: AskFilter) -> Iterator[Test]:
+    """Yield the tests of a filter, the quick ones first."""
+    if wanted.app is not None:
+        key = looking.machine.registry.locate(wanted.app)
+        yield _of_app(None if key is None else looking.view.apps.get(key))
+    if wanted.queue is not None:
+        yield _in_leaves(leaves_of(looking, wanted.queue))
+    if wanted.gang is not None:
+        yield _of_gang(wanted.gang)
+    if wanted.user is not None:
+        yield _of_user(wanted.user)
+    if wanted.text is not None:
+        yield _named(wanted.text)
+
+
+def _of_app(app: ViewApp | None) -> Test:
+    return lambda piece: [entry for entry in piece if entry.app is app]
+
+
+def _in_leaves(leaves: frozenset[int]) -> Test:
+    return lambda piece: [entry for entry in piece if entry.app.identity.leaf in leaves]
+
+
+def _of_gang(gang: str) -> Test:
+    return lambda piece: [entry for entry in piece if entry.cell.example.gang == gang]
+
+
+def _of_user(user: str) -> Test:
+    return lambda piece: [entry for entry in piece if entry.app.identity.user[0] == user]
+
+
+# PAGE-40
+def _named(text: str) -> Test:
+    return lambda piece: [
+        entry for entry in piece if text in f"{entry.app.identity.name}/{entry.name}".lower()
+    ]
+
+
+def _in_places(places: frozenset[AskPlace]) -> Test:
+    tests = [_TESTS[place] for place in AskPlace if place in places]
+    if len(tests) == 1:
+        return tests[0]
+
+    def test(piece: list[IndexEntry]) -> list[IndexEntry]:
+        kept = {id(entry) for one in tests for entry in one(piece)}
+        return [entry for entry in piece if id(entry) in kept]
+
+    return test
+
+
+def _pending(piece: list[IndexEntry]) -> list[IndexEntry]:
+    return [one for one in piece if one.name in one.app.pending or one.name in one.app.backing_off]
+
+
+def _parked(piece: list[IndexEntry]) -> list[IndexEntry]:
+    return [one for one in piece if one.name in one.app.parked]
+
+
+def _waiting(piece: list[IndexEntry]) -> list[IndexEntry]:
+    return [one for one in piece if one.name in one.app.waiting]
+
+
+def _bound(piece: list[IndexEntry]) -> list[IndexEntry]:
+    return [one for one in piece if one.name in one.app.bound]
+
+
+_TESTS: Final[dict[AskPlace, Test]] = {
+    _PENDING: _pending,
+    _PARKED: _parked,
+    _WAITING: _waiting,
+    _BOUND: _bound,
+}

@@ -1,1 +1,0 @@
-"""Reading the state: lists in pages, single items, and why asks are not running."""

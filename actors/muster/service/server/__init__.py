@@ -1,0 +1,1 @@
+"""The server: sockets, connections, and what every request passes first."""

@@ -1,1 +1,0 @@
-"""The decisions as clients get them: pages of lines, and streams that go on as they are made."""

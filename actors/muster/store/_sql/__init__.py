@@ -1,1 +1,0 @@
-"""The statements of SQL by which batches and checkpoints are read and written."""

@@ -1,1 +1,0 @@
-"""The tasks of a fuzzed program: clients, binders and watchers, and the checks of their answers."""

@@ -1,4 +1,0 @@
-"""Drawing random programs: their configurations and steps.
-
-It runs nothing.
-"""

@@ -1,4 +1,0 @@
-"""The records of a fuzzed program: its calls, the accepted events, and the decisions.
-
-Nothing here runs a scheduler.
-"""

@@ -1,0 +1,479 @@
+"""A scheduler without tasks: one loop drives all state machines of the core, in virtual time.
+
+It makes the same decisions as the actors, since the machines make every decision. It drives
+explanations, dry runs, history, ``compare`` and ``export``, and tells bugs of the tasks from bugs
+of the machines.
+
+:func:`forecast` says when a pending ask starts if nothing more comes: a copy of the state runs on,
+and is watched. The copy is made from the facts of a checkpoint in which every ask runs for as long
+as it is expected to. So the rules of the scheduler need not know that this is a copy.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from typing import Final, assert_never, final
+
+import attrs
+
+from muster_core.admission.routes import (
+    AnyRoute,
+    StartApp,
+    StartGang,
+    StartQueue,
+    TellApp,
+    TellGang,
+    TellQueue,
+)
+from muster_core.config import default_configuration
+from muster_core.coordinator.coordinator import CoordinatorMachine
+from muster_core.coordinator.reports import Facts, ReportRequests
+from muster_core.owners.app_messages import AppFacts
+from muster_core.owners.application import ApplicationMachine
+from muster_core.owners.asks import Allocation, Ask
+from muster_core.owners.gang import GangMachine
+from muster_core.owners.queue import QueueMachine, QueueReport
+from muster_core.structures.steps import Steps, all_at_once, freed
+from muster_core.values.configuration import Configuration
+from muster_core.values.decisions import Announced, Kind
+from muster_core.values.events import Event
+from muster_core.values.reasons import Code, Explanation, Forecast, PendingReason
+from muster_core.values.snapshots import AppSnapshot, Snapshot
+from muster_core.view.facts import CompletionFacts
+
+
+# ROUND-4
+def pass_time(machine: CoordinatorMachine, until_us: int | None) -> Iterator[int]:
+    """Let virtual time pass while no batch is open.
+
+    Args:
+        machine: The coordinator's state machine.
+        until_us: The last instant, in microseconds, including its timers; None: until no timer
+            is left.
+
+    Yields:
+        Each instant with due timers, in microseconds, which is then the present one. The caller
+        begins and ends a batch before it continues.
+    """
+    while (due_us := machine.next_deadline_us()) is not None:
+        if until_us is not None and due_us > until_us:
+            break
+        machine.now_us = due_us
+        yield due_us
+    if until_us is not None and until_us > machine.now_us:
+        machine.now_us = until_us
+
+
+@final
+class PlainScheduler:
+    """A synchronous scheduler in virtual time.
+
+    Args:
+        configuration: The first configuration; default: only ``root``, without limits.
+        facts: A checkpoint to go on from, instead of a first configuration. The decisions before
+            it are not in ``announced``.
+    """
+
+    def __init__(
+        self, configuration: Configuration | None = None, facts: Facts | None = None
+    ) -> None:
+        first = configuration or default_configuration()
+        self._machine = CoordinatorMachine(first if facts is None else facts.configuration)
+        self._apps: dict[int, ApplicationMachine] = {}
+        self._queues: dict[int, QueueMachine] = {}
+        self._gangs: dict[int, GangMachine] = {}
+        #: All decisions so far.
+        self.announced: list[Announced] = []
+        self._open = False
+        if facts is None:
+            self._deliver(self._machine.start())
+        else:
+            self._load(facts)
+
+    # CHECKPOINT-5
+    def _load(self, facts: Facts) -> None:
+        self._deliver(all_at_once(self._machine.load(facts)))
+        if facts.has_begun:
+            self._hear()
+            all_at_once(self._machine.end_loading(facts))
+
+    def facts(self) -> Facts:
+        """Return the facts of a checkpoint. Between two batches."""
+        return Facts(
+            coordinator=all_at_once(self._machine.facts()),
+            queues=tuple(queue.facts() for _, queue in sorted(self._queues.items())),
+            apps=tuple(app.facts() for _, app in sorted(self._apps.items())),
+            gangs=tuple(gang.facts() for _, gang in sorted(self._gangs.items())),
+        )
+
+    def submit(
+        self,
+        event: Event | str,
+        at_us: int | None = None,
+        index: int | None = None,
+        line: int | None = None,
+    ) -> None:
+        """Submit an event, or the message of a refusal.
+
+        Args:
+            event: The event, or the message.
+            at_us: When, in microseconds, not earlier than before; default: now.
+            index: Its index in a feed, or None.
+            line: Its line in a feed, or None.
+        """
+        self._advance(at_us)
+        self._begin()
+        if self._machine.must_hear_first(event):
+            self._hear()
+        if isinstance(event, str):
+            self._machine.refuse(event, index, line)
+        else:
+            self._deliver(self._machine.enter(event, index, line))
+
+    def hear(self) -> None:
+        """Bring the effects of the events so far into the view, within a batch."""
+        if self._open:
+            self._hear()
+
+    def settle(self, at_us: int | None = None) -> None:
+        """Close the batch and run its rounds.
+
+        Args:
+            at_us: The instant of the batch, in microseconds; default: now.
+        """
+        self._advance(at_us)
+        self._begin()
+        self._end()
+
+    def finish(self) -> None:
+        """Close the batch and let time pass until no timer is left."""
+        self._end()
+        self._run_timers(None)
+
+    def pass_until(self, until_us: int) -> None:
+        """Close the batch and let time pass up to an instant.
+
+        Args:
+            until_us: The instant, in microseconds, including its timers.
+        """
+        self._end()
+        self._run_timers(until_us)
+
+    def advance(self, at_us: int) -> None:
+        """Close the batch and let time pass up to an instant that comes later.
+
+        Args:
+            at_us: The instant, in microseconds; its timers are still due.
+        """
+        self._advance(at_us)
+
+    def free(self) -> Steps[None]:
+        """Free the memory in pieces; nothing may follow."""
+        for owners in (self._apps, self._queues, self._gangs):
+            yield from freed(owners)
+        yield from self._machine.free()
+
+    # Reading, between two batches
+
+    @property
+    def machine(self) -> CoordinatorMachine:
+        """The coordinator's state machine, only for reading."""
+        return self._machine
+
+    def app(self, name: str) -> AppSnapshot | None:
+        """Return a snapshot of an application, or None if it is unknown or has completed."""
+        key = self._machine.registry.locate(name)
+        return None if key is None else self._apps[key].snapshot()
+
+    def pending(self) -> Iterator[tuple[str, str]]:
+        """Yield all asks that are pending, parked or waiting, as ``(application, ask)``."""
+        return self._machine.pending()
+
+    def explain(self, app: str, ask: str) -> Explanation | None:
+        """Explain why an ask is not running; return None if it is bound or unknown."""
+        return self._machine.explain(app, ask)
+
+    def explain_fully(self, app: str, ask: str) -> Explanation | None:
+        """Explain why an ask is not running, with what it lacks and its outlook without a forecast.
+
+        Returns:
+            All that the state says; None if it is bound or unknown.
+        """
+        return all_at_once(self._machine.explain_fully(app, ask))
+
+    def expected_end_us(self, app: str, ask: str) -> int | None:
+        """Return when an ask is expected to end, in microseconds.
+
+        Returns:
+            None if that is not known, or if the ask is not bound.
+        """
+        key, now_us = self._machine.registry.locate(app), self._machine.now_us
+        return None if key is None else self._machine.view.expected_end_us(key, ask, now_us)
+
+    def snapshot(self) -> Snapshot:
+        """Return a snapshot of the whole state; the first batch must have ended."""
+        for key, commit in self._machine.settle_cycles().items():
+            self._gangs[key].handle(commit)
+        return all_at_once(
+            self._machine.snapshot(
+                (app.snapshot() for app in self._apps.values()),
+                (queue.snapshot() for queue in self._queues.values()),
+                (gang.snapshot() for gang in self._gangs.values()),
+            )
+        )
+
+    # ROUND-1
+    def _advance(self, at_us: int | None) -> None:
+        if at_us is not None and at_us > self._machine.now_us:
+            self._end()
+            self._run_timers(at_us - 1)
+            self._machine.now_us = at_us
+
+    def _run_timers(self, until_us: int | None) -> None:
+        for _ in pass_time(self._machine, until_us):
+            self._begin()
+            self._end()
+
+    def _begin(self) -> None:
+        if not self._open:
+            self._open = True
+            self._deliver(all_at_once(self._machine.begin(self._machine.now_us)))
+
+    def _end(self) -> None:
+        if not self._open:
+            return
+        self._open = False
+        self._hear()
+        for _ in self._machine.decide():
+            pass
+        outcome = all_at_once(self._machine.finish())
+        self.announced.extend(outcome.announced)
+        for key, app_commit in outcome.apps.items():
+            self._apps[key].handle(app_commit)
+        for key, queue_commit in outcome.queues.items():
+            self._queues[key].handle(queue_commit)
+        for key, gang_commit in outcome.gangs.items():
+            self._gangs[key].handle(gang_commit)
+
+    def _hear(self) -> None:
+        closing = all_at_once(self._machine.close())
+        if closing is not None:
+            self._report(closing)
+        gangs = [
+            report
+            for key, close in self._machine.close_gangs().items()
+            if (report := self._gangs[key].handle(close)) is not None
+        ]
+        all_at_once(self._machine.apply_gangs(gangs))
+        for gang in gangs:
+            if gang.gone:
+                del self._gangs[gang.key]
+
+    def _report(self, closing: ReportRequests) -> None:
+        """Carry the reports of an epoch from the applications up to the root."""
+        reports: list[QueueReport] = []
+        for key, expect in closing.queues.items():
+            self._pass_up(self._queues[key].handle(expect), reports)
+        for key, close in closing.apps.items():
+            report = self._apps[key].handle(close)
+            if report is not None:
+                if report.gone:
+                    del self._apps[key]
+                self._pass_up(self._queues[report.identity.leaf].handle(report), reports)
+        for top in reports:
+            self._deliver(all_at_once(self._machine.apply(top)))
+
+    def _pass_up(self, report: QueueReport | None, reports: list[QueueReport]) -> None:
+        while report is not None:
+            summary = report.queues[0]
+            if summary.gone:
+                del self._queues[summary.key]
+            if summary.parent is None:
+                reports.append(report)
+                return
+            report = self._queues[summary.parent].handle(report)
+
+    def _deliver(self, routes: list[AnyRoute]) -> None:
+        for route in routes:
+            match route:
+                case TellApp():
+                    self._apps[route.key].handle(route.message)
+                case StartApp(identity):
+                    self._apps[identity.key] = ApplicationMachine(identity)
+                case StartQueue():
+                    self._queues[route.key] = QueueMachine(route.key, route.parent, route.config)
+                case TellQueue():
+                    self._queues[route.key].handle(route.message)
+                case StartGang():
+                    self._gangs[route.key] = GangMachine(route.key, route.name)
+                case TellGang():
+                    self._gangs[route.key].handle(route.message)
+                case _:
+                    assert_never(route)
+
+
+# Looking up a member of an enum takes ten times as long, and this is done for each decision.
+_BOUND: Final = Kind.BOUND
+_HELD_BACK: Final = Code.HELD_BACK
+
+MOST_BATCHES: Final = 10_000
+"""How many batches a copy runs at most."""
+
+MOST_WORK: Final = 30_000
+"""How many asks a copy tries, and how many decisions it makes, at most."""
+
+
+def forecast(
+    facts: Facts,
+    app: str,
+    ask: str,
+    now_us: int | None = None,
+    *,
+    most_batches: int = MOST_BATCHES,
+    most_work: int = MOST_WORK,
+) -> Forecast | None:
+    """Return what a copy of the state says about the start of a pending ask.
+
+    What it looks at is limited by counts and not by a clock, so that the same state gives the same
+    answer.
+
+    Args:
+        facts: The state, between two batches.
+        app: The application of the ask.
+        ask: Its name.
+        now_us: The present instant, in microseconds; default: that of the last batch.
+        most_batches: How many batches the copy runs at most.
+        most_work: How many asks it tries, and how many decisions it makes, at most.
+
+    Returns:
+        The forecast; None if the ask is not pending.
+    """
+    if now_us is None:
+        now_us = facts.coordinator.now_us
+    expected = _as_expected(facts, now_us)
+    copy = PlainScheduler(facts=expected)
+    key = copy.machine.registry.locate(app)
+    found = None if key is None else copy.machine.view.pending_ask(key, ask)
+    if key is None or found is None:
+        return None
+    # A Strict group is rolled back first; no owner hears of that, so that copy cannot run on.
+    view = copy.machine.view
+    if found.gang is not None:
+        view = PlainScheduler(facts=expected).machine.view
+        found = view.pending_ask(key, ask)
+        assert found is not None, "a copy of the same facts differs"
+    fits_at, fits_now = view.fits_at(key, found, now_us), view.fits_now(key, found)
+    run = _run_copy(copy, app, ask, most_batches, _work_left(copy) + most_work)
+    return Forecast(fits_at, *run, fits_now)
+
+
+# OUTLOOK-10
+def held_back_later(
+    facts: Facts, app: str, ask: str, fits_at_us: int, now_us: int
+) -> PendingReason | None:
+    """Return why a pending ask is held back when it would fit alone.
+
+    Args:
+        facts: The state, between two batches.
+        app: The application of the ask.
+        ask: Its name.
+        fits_at_us: When it would fit alone, in microseconds; after the present instant.
+        now_us: The present instant, in microseconds.
+
+    Returns:
+        The reason in a copy of the state that runs on up to then; None if the ask is not held back
+        there, or if the copy was stopped before.
+    """
+    copy = PlainScheduler(facts=_as_expected(facts, now_us))
+    most_work = _work_left(copy) + MOST_WORK
+    for _ in range(MOST_BATCHES):
+        due_us = copy.machine.next_deadline_us()
+        if due_us is None or due_us > fits_at_us or _work_left(copy) > most_work:
+            break
+        copy.pass_until(due_us)
+        copy.announced.clear()
+    found = copy.explain(app, ask) if copy.machine.now_us == fits_at_us else None
+    reasons = () if found is None else found.reasons
+    return next((reason for reason in reasons if reason.code is _HELD_BACK), None)
+
+
+# OUTLOOK-3, OUTLOOK-4
+def _run_copy(
+    copy: PlainScheduler, app: str, ask: str, most_batches: int, most_work: int
+) -> tuple[int | None, int | None]:
+    """Let a copy run on; return when an ask is bound, and where it was stopped before that."""
+    for _ in range(most_batches):
+        due_us = copy.machine.next_deadline_us()
+        if due_us is None:
+            return None, None
+        copy.pass_until(due_us)
+        if _binds_ask(copy.announced, app, ask):
+            return due_us, None
+        copy.announced.clear()
+        if _work_left(copy) > most_work:
+            break
+    return None, copy.machine.now_us
+
+
+def _work_left(copy: PlainScheduler) -> int:
+    statistics = copy.machine.statistics()
+    return statistics.steps + statistics.decisions
+
+
+def _binds_ask(announced: Iterable[Announced], app: str, ask: str) -> bool:
+    decisions = (one.decision for one in announced)
+    return any(one.kind is _BOUND and (one.app, one.ask) == (app, ask) for one in decisions)
+
+
+def _as_expected(facts: Facts, now_us: int) -> Facts:
+    """Return facts in which every ask completes when it is expected to, and not otherwise."""
+    defaults = {queue.key: queue.config.settings.estimate_us for queue in facts.queues}
+    apps: list[AppFacts] = []
+    ends: list[CompletionFacts] = []
+    for app in facts.apps:
+        key, default_us = app.identity.key, defaults[app.identity.leaf]
+        expected = _expected_facts(app, default_us)
+        apps.append(expected)
+        ends += (
+            (_end_us(held.bound_us, length_us, now_us), held.number, key, held.ask.name)
+            for held in expected.bound
+            if (length_us := held.ask.run_for_us) is not None
+        )
+    own = facts.coordinator
+    timers = attrs.evolve(own.view.timers, completions=tuple(sorted(ends)))
+    view = attrs.evolve(own.view, timers=timers)
+    return attrs.evolve(facts, apps=tuple(apps), coordinator=attrs.evolve(own, view=view))
+
+
+def _expected_facts(app: AppFacts, default_us: int | None) -> AppFacts:
+    """Return an application whose asks run for as long as they are expected to."""
+
+    def asks(some: Iterable[Ask]) -> tuple[Ask, ...]:
+        return tuple(_as_long_as_expected(ask, default_us) for ask in some)
+
+    def held(some: Iterable[Allocation]) -> tuple[Allocation, ...]:
+        return tuple(
+            attrs.evolve(one, ask=_as_long_as_expected(one.ask, default_us)) for one in some
+        )
+
+    return attrs.evolve(
+        app,
+        pending=asks(app.pending),
+        parked=asks(app.parked),
+        waiting=held(app.waiting),
+        bound=held(app.bound),
+    )
+
+
+def _as_long_as_expected(ask: Ask, default_us: int | None) -> Ask:
+    length_us = ask.estimate_us
+    if length_us is None:
+        length_us = default_us if ask.run_for_us is None else ask.run_for_us
+    return ask if length_us == ask.run_for_us else ask._replace(run_for_us=length_us)
+
+
+def _end_us(bound_us: int, length_us: int, now_us: int) -> int:
+    """Return when a bound ask is expected to end: after 1, 2, 4 … times its estimate."""
+    while bound_us + length_us <= now_us:
+        length_us *= 2
+    return bound_us + length_us

@@ -1,0 +1,300 @@
+"""What the coordinator collects from the owners: reports of an epoch, facts and snapshots.
+
+An epoch tracks the owners that got messages in a batch, and therefore have to report. Every request
+to an application carries a credit. When the reports have returned as many credits as were sent, no
+request is without an answer.
+
+The facts of a checkpoint are what the owners and the coordinator own and cannot compute. A snapshot
+is built from those of the owners, and from the nodes and shares of the view.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping
+from operator import attrgetter
+from typing import assert_never, final
+
+import attrs
+
+from muster_core.admission.routes import (
+    AdmissionFacts,
+    AnyRoute,
+    StartApp,
+    StartGang,
+    StartQueue,
+    TellApp,
+    TellGang,
+    TellQueue,
+)
+from muster_core.nodes.node import Node
+from muster_core.owners.app_messages import AppFacts, Close, LoadApp
+from muster_core.owners.gang import GangFacts, LoadGang
+from muster_core.owners.queue import Expect, LoadQueue, QueueFacts, QueueReport
+from muster_core.structures.steps import PART, Steps, in_order, in_pieces
+from muster_core.values.configuration import Configuration
+from muster_core.values.records import record
+from muster_core.values.snapshots import (
+    AppSnapshot,
+    DeviceSnapshot,
+    GangSnapshot,
+    LimitSnapshot,
+    NodeSnapshot,
+    QueueSnapshot,
+    Snapshot,
+)
+from muster_core.view import DecisionView
+from muster_core.view.facts import ViewFacts
+
+
+@final
+@record
+class CoordinatorFacts:
+    """What the coordinator owns.
+
+    Attributes:
+        now_us: The present instant, in microseconds.
+        seq: The latest position in the input.
+        requests: How many events there were so far.
+        batches: How many batches there were so far.
+        bound: How many binds were announced so far.
+        refused: How many refusals were announced so far.
+        announced: How many decisions were announced so far.
+        admission: What admission owns.
+        view: What the view owns.
+    """
+
+    now_us: int
+    seq: int
+    requests: int
+    batches: int
+    bound: int
+    refused: int
+    announced: int
+    admission: AdmissionFacts
+    view: ViewFacts
+
+
+@final
+@record
+class Facts:
+    """The facts of the whole scheduler, between two batches.
+
+    Attributes:
+        coordinator: What the coordinator owns.
+        queues: What each queue owns, by key.
+        apps: What each application owns, by key.
+        gangs: What each gang owns, by key.
+    """
+
+    coordinator: CoordinatorFacts
+    queues: tuple[QueueFacts, ...]
+    apps: tuple[AppFacts, ...]
+    gangs: tuple[GangFacts, ...]
+
+    @property
+    def configuration(self) -> Configuration:
+        """The configuration in force."""
+        return self.coordinator.admission.configuration
+
+    @property
+    def has_begun(self) -> bool:
+        """Whether there was a batch; otherwise all follows from the configuration."""
+        return self.coordinator.batches > 0
+
+    # CHECKPOINT-5
+    def routes(self) -> Iterator[AnyRoute]:
+        """Iterate over the messages that start all owners, each with its own facts."""
+        for queue in self.queues:
+            yield StartQueue(queue.key, queue.parent, queue.config)
+            yield TellQueue(queue.key, LoadQueue(queue))
+        for app in self.apps:
+            yield StartApp(app.identity)
+            yield TellApp(app.identity.key, LoadApp(app))
+        for gang in self.gangs:
+            yield StartGang(gang.key, gang.name)
+            yield TellGang(gang.key, LoadGang(gang))
+
+
+@final
+@attrs.frozen
+class ReportRequests:
+    """The owners that have to report for an epoch.
+
+    Attributes:
+        epoch: The epoch.
+        apps: The applications that got requests.
+        queues: The queues above them, the queues that got messages, and the queues above those;
+            each with the number of its children that report.
+        credits: How many requests to applications the reports have to answer.
+    """
+
+    epoch: int
+    apps: Mapping[int, Close]
+    queues: Mapping[int, Expect]
+    credits: int
+
+
+@final
+class Epoch:
+    """Tracks the owners that have to report at the end of the present batch."""
+
+    def __init__(self) -> None:
+        #: The number of the last closed epoch.
+        self.number = 0
+        #: The owners that got messages in this epoch; applications with their queues.
+        self._told_apps: dict[int, int] = {}
+        self._told_queues: set[int] = set()
+        self._told_gangs: set[int] = set()
+        self._credits = 0
+        #: The parent of each queue, and the queue of each application, by key.
+        self._parents: dict[int, int | None] = {}
+        self._leaves: dict[int, int] = {}
+
+    def note(self, routes: Iterable[AnyRoute]) -> None:
+        """Record which owners get messages."""
+        for route in routes:
+            match route:
+                case TellApp():
+                    self._told_apps[route.key] = self._leaves[route.key]
+                    self._credits += 1
+                case StartQueue():
+                    self._parents[route.key] = route.parent
+                    self._told_queues.add(route.key)
+                case TellQueue():
+                    self._told_queues.add(route.key)
+                case StartApp(identity):
+                    self._leaves[identity.key] = identity.leaf
+                case StartGang() | TellGang():
+                    self._told_gangs.add(route.key)
+                case _:
+                    assert_never(route)
+
+    def close(self) -> Steps[ReportRequests | None]:
+        """Close the epoch.
+
+        Returns:
+            The owners that have to report, or None if none of them got a message.
+        """
+        self.number += 1
+        if not self._told_apps and not self._told_queues:
+            return None
+        children: dict[int, set[tuple[str, int]]] = {key: set() for key in self._told_queues}
+        for piece in in_pieces(self._told_apps.items()):
+            yield
+            for app, leaf in piece:
+                children.setdefault(leaf, set()).add(("app", app))
+        for key in list(children):
+            yield
+            below, above = key, self._parents[key]
+            while above is not None:
+                siblings = children.setdefault(above, set())
+                if ("queue", below) in siblings:
+                    break
+                siblings.add(("queue", below))
+                below, above = above, self._parents[above]
+        closing = ReportRequests(
+            epoch=self.number,
+            apps=dict.fromkeys(self._told_apps, Close(self.number)),
+            queues={key: Expect(self.number, len(below)) for key, below in children.items()},
+            credits=self._credits,
+        )
+        self._told_apps.clear()
+        self._told_queues.clear()
+        self._credits = 0
+        return closing
+
+    def close_gangs(self) -> Mapping[int, Close]:
+        """Return the messages to the gangs that have to report, after the applications have."""
+        closes = dict.fromkeys(sorted(self._told_gangs), Close(self.number))
+        self._told_gangs.clear()
+        return closes
+
+    def forget(self, report: QueueReport) -> None:
+        """Remove the applications and queues that are gone, according to a report of the root."""
+        for app in report.apps:
+            if app.gone:
+                del self._leaves[app.identity.key]
+        for queue in report.queues:
+            if queue.gone:
+                del self._parents[queue.key]
+
+    def check(self, view: DecisionView) -> None:
+        """Assert the invariants between two batches; for tests."""
+        # It knows the parent of every owner.
+        assert self._leaves == {key: app.identity.leaf for key, app in view.apps.items()}
+        assert self._parents == {
+            key: None if queue.parent is None else queue.parent.key
+            for key, queue in view.queues.items()
+        }
+        # Nothing is left over from the last batch.
+        assert not self._told_apps
+        assert not self._told_queues
+        assert not self._told_gangs
+        assert not self._credits
+
+
+def take_snapshot(
+    view: DecisionView,
+    at_us: int,
+    completed: frozenset[str],
+    apps: Iterable[AppSnapshot],
+    queues: Iterable[QueueSnapshot],
+    gangs: Iterable[GangSnapshot],
+) -> Steps[Snapshot]:
+    """Build a snapshot. Between two batches.
+
+    Args:
+        view: The decision view.
+        at_us: The instant of the last batch, in microseconds.
+        completed: The names of completed applications, as far as they are kept.
+        apps: The snapshots of all applications.
+        queues: The snapshots of all queues.
+        gangs: The snapshots of all gangs.
+    """
+    queues = sorted(queues, key=attrgetter("path"))
+    nodes: dict[str, NodeSnapshot] = {}
+    for piece in in_pieces(view.nodes.in_order()):
+        yield
+        for node in piece:
+            nodes[node.name] = NodeSnapshot(
+                node.name,
+                dict(node.capacity),
+                dict(node.used),
+                node.schedulable,
+                dict(node.attributes),
+                _devices_of(node),
+            )
+    shares: dict[str, float] = {}
+    for queue in queues:
+        yield
+        shares[queue.path] = view.share_of(queue.key)
+    by_name: dict[str, AppSnapshot] = {}
+    for app in (yield from in_order(apps, attrgetter("name"))):
+        by_name[app.name] = app
+        if not len(by_name) % PART:
+            yield
+    return Snapshot(
+        at_us=at_us,
+        apps=by_name,
+        completed=completed,
+        queues={queue.path: queue for queue in queues},
+        shares=shares,
+        nodes=nodes,
+        gangs={gang.name: gang for gang in sorted(gangs, key=attrgetter("name"))},
+        reservations=view.reservations(),
+        limits=tuple((yield from in_order(view.limits(), _place_of))),
+    )
+
+
+def _devices_of(node: Node) -> dict[str, DeviceSnapshot]:
+    there = node.devices
+    if there is None:
+        return {}
+    return {
+        kind: DeviceSnapshot(there.stocks[kind].model, tuple(free))
+        for kind, free in there.free.items()
+    }
+
+
+def _place_of(limit: LimitSnapshot) -> tuple[str, bool, str]:
+    return limit.queue, limit.group is not None, limit.group or limit.user or ""

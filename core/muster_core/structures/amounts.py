@@ -1,0 +1,258 @@
+"""Arithmetic of amounts: rows of numbers, running sums, and shares of an entitlement.
+
+A row is an amount of all resource types of a partition, by the numbers of the types. Every
+allocation changes the sums of each queue on its path, and the shares that follow from them. To find
+an amount in a list by its number takes half the time of finding it in a dict by its name. Running
+sums are plain dictionaries without zeros and without an upper limit.
+
+ORDER-8, ORDER-9, ORDER-27 to ORDER-29. A share is usage divided by an entitlement, for queues,
+applications and nodes. Shares are IEEE doubles: each one is a correctly rounded quotient of two
+integers, and each sum is rounded once (``math.fsum``). So every computer and every order of
+computation gives the same result.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from math import fsum, inf
+from typing import Final, final
+
+from muster_core.values.configuration import QueueConfig
+
+Row = list[int]
+"""An amount of each type, in the order of their numbers."""
+
+Numbered = tuple[tuple[int, int], ...]
+"""Amounts of a few types, each with the number of its type; no zeros."""
+
+
+@final
+class Types:
+    """The numbers of the resource types of a partition, from 0, in the order of their appearance.
+
+    A type keeps its number. Whoever keeps rows makes them longer when types are added.
+
+    Attributes:
+        names: The names of all types, each at its number.
+    """
+
+    __slots__ = ("_keepers", "_numbers", "names")
+
+    def __init__(self) -> None:
+        self.names: list[str] = []
+        self._numbers: dict[str, int] = {}
+        self._keepers: list[Callable[[], None]] = []
+
+    def call_when_grown(self, keeper: Callable[[], None]) -> None:
+        """Call a function whenever there are more types, before anybody uses their numbers."""
+        self._keepers.append(keeper)
+
+    def find(self, name: str) -> int | None:
+        """Return the number of a type, or None if it has none."""
+        return self._numbers.get(name)
+
+    def learn(self, names: Iterable[str]) -> None:
+        """Give a number to each type that has none."""
+        new = [name for name in names if name not in self._numbers]
+        for name in new:
+            self._numbers[name] = len(self.names)
+            self.names.append(name)
+        if new:
+            for keeper in self._keepers:
+                keeper()
+
+    def row(self, amounts: Mapping[str, int]) -> Row:
+        """Return the row of some amounts; new types get numbers."""
+        row, numbers = [0] * len(self.names), self._numbers
+        try:
+            for name, amount in amounts.items():
+                row[numbers[name]] = amount
+        except KeyError:
+            self.learn(amounts)
+            return self.row(amounts)
+        return row
+
+    def numbered(self, amounts: Mapping[str, int]) -> Numbered:
+        """Return some amounts with the numbers of their types; new types get numbers."""
+        self.learn(amounts)
+        return tuple((self._numbers[name], amount) for name, amount in amounts.items())
+
+    def amounts(self, row: Row) -> dict[str, int]:
+        """Return the amounts in a row by name, without zeros."""
+        return {name: amount for name, amount in zip(self.names, row) if amount}  # noqa: B905 - quicker
+
+    def lengthen(self, row: Row) -> None:
+        """Make an older row as long as there are types now."""
+        row += [0] * (len(self.names) - len(row))
+
+
+def add_to_row(row: Row, amounts: Numbered) -> None:
+    """Add amounts to a row."""
+    for number, amount in amounts:
+        row[number] += amount
+
+
+def take_from_row(row: Row, amounts: Numbered) -> None:
+    """Subtract amounts from a row."""
+    for number, amount in amounts:
+        row[number] -= amount
+
+
+def add_to(total: dict[str, int], amounts: Mapping[str, int], times: int = 1) -> None:
+    """Add ``amounts`` to a running sum, once or ``times`` times."""
+    for name, amount in amounts.items():
+        if name in total:
+            total[name] += amount * times
+        else:
+            total[name] = amount * times
+
+
+def take_from(total: dict[str, int], amounts: Mapping[str, int], times: int = 1) -> None:
+    """Subtract ``amounts``, which were added before, once or ``times`` times."""
+    for name, amount in amounts.items():
+        left = total[name] - amount * times
+        if left:
+            total[name] = left
+        else:
+            del total[name]
+
+
+def replace_in(total: dict[str, int], before: Mapping[str, int], after: Mapping[str, int]) -> None:
+    """Replace amounts without zeros, which were added to a running sum before, by others."""
+    for name, amount in after.items():
+        was = before.get(name, 0)
+        if amount != was:
+            total[name] = total.get(name, 0) + amount - was
+    if before.keys() <= after.keys():
+        return
+    for name, amount in before.items():
+        if name not in after:
+            left = total[name] - amount
+            if left:
+                total[name] = left
+            else:
+                del total[name]
+
+
+def sum_of(amounts: Iterable[Mapping[str, int]]) -> dict[str, int]:
+    """Return the sum of amounts; for tests."""
+    total: dict[str, int] = {}
+    for part in amounts:
+        add_to(total, part)
+    return total
+
+
+Divisors = tuple[tuple[int, float], ...]
+"""What the amounts of a row are divided by: the number of each type, and an amount or
+:data:`NOTHING_THERE`."""
+
+# ORDER-29
+NOTHING_THERE: Final = 5e-324
+"""The divisor that stands for 0. It is the least positive double, so that any amount divided by it
+is infinite, and 0 divided by it is 0."""
+
+
+# ORDER-27, ORDER-29
+def share(used: int, whole: int) -> float:
+    """Return ``used / whole``; if ``whole`` is 0, infinity if anything is used, otherwise 0."""
+    if whole:
+        return used / whole
+    return inf if used else 0.0
+
+
+# ORDER-8, ORDER-10, ORDER-27
+def largest_share(row: Row, divisors: Divisors) -> float:
+    """Return the largest share over all types; without any type, 0.
+
+    Every queue on a path needs it twice for each ask that is placed.
+
+    The fair share of a queue is that of what it uses, divided by its :func:`queue_divisors`; the
+    dominant share of its pending asks is that of what they ask for, divided by the
+    :func:`total_divisors`.
+    """
+    largest = 0.0
+    for number, divisor in divisors:
+        part = row[number] / divisor
+        if part > largest:  # noqa: PLR1730 - a call of max() would double the time
+            largest = part
+    return largest
+
+
+# ORDER-10
+def total_divisors(total: Mapping[str, int], names: Iterable[str]) -> Divisors:
+    """Return the capacity of all nodes, including unschedulable ones, for each type."""
+    return tuple((number, total.get(name, 0) or NOTHING_THERE) for number, name in enumerate(names))
+
+
+# ORDER-9
+def queue_divisors(
+    path: Sequence[QueueConfig], total: Mapping[str, int], names: Iterable[str]
+) -> Divisors:
+    """Return what the usage of a queue is divided by, for each type.
+
+    A type counts against the queue's ``guaranteed``; if that does not name it, against the
+    smallest ``max`` of the queue and its ancestors; otherwise against the total of all nodes.
+
+    Args:
+        path: The queue's configuration and those of its ancestors, nearest first.
+        total: The capacity of all nodes, including unschedulable ones.
+        names: The types, in the order of their numbers.
+    """
+    smallest: dict[str, int] = {}
+    for queue in path:
+        for name, most in queue.max.amounts:
+            smallest[name] = min(most, smallest.get(name, most))
+    wholes = {**total, **smallest, **path[0].guaranteed}
+    return total_divisors(wholes, names)
+
+
+# ORDER-14
+def usage_key(
+    allocated: Mapping[str, int], guaranteed: Mapping[str, int], total: Mapping[str, int]
+) -> tuple[float, ...]:
+    """Return an application's usage for the policy ``fair``: its shares, largest first.
+
+    Types that it does not use are left out: their share 0 at the end of the tuple would change
+    no comparison.
+    """
+    shares = [
+        share(used, guaranteed.get(name, 0) or total.get(name, 0))
+        for name, used in allocated.items()
+        if used
+    ]
+    shares.sort(reverse=True)
+    return tuple(shares)
+
+
+@final
+class WeightedShare:
+    """Computes the weighted utilisation of a node.
+
+    Args:
+        capacity: The capacity of the node.
+        weights: The weight of each type that counts.
+    """
+
+    __slots__ = ("_parts", "_whole")
+
+    # ORDER-25
+    def __init__(self, capacity: Mapping[str, int], weights: Iterable[tuple[str, float]]) -> None:
+        self._parts = [
+            (name, weight, capacity[name]) for name, weight in weights if name in capacity
+        ]
+        self._whole = fsum(weight for _, weight, _ in self._parts)
+
+    # ORDER-22, ORDER-28
+    def utilisation(self, used: Mapping[str, int]) -> float:
+        """Return the weighted average of the utilisation over the node's types with a weight."""
+        if not self._whole:
+            return 0.0
+        if len(self._parts) == 2:  # A single addition is rounded once, like ``fsum``.
+            (first, weight, there), (second, other_weight, other) = self._parts
+            part = weight * (used.get(first, 0) / there)
+            return (part + other_weight * (used.get(second, 0) / other)) / self._whole
+        try:
+            parts = (weight * (used.get(name, 0) / there) for name, weight, there in self._parts)
+            return fsum(parts) / self._whole
+        except OverflowError:  # More is used than there is, with weights near the largest double.
+            return inf

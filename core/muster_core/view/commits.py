@@ -1,0 +1,285 @@
+"""The decisions of a batch, as commits for the owners.
+
+Owners are told once, at the end of a batch, what differs from its beginning: nothing is said of an
+ask that lost its node and got it back.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Generator, Iterable
+from contextlib import contextmanager
+from operator import attrgetter
+from typing import Final, final
+
+import attrs
+
+from muster_core.owners.app_messages import CommitApp, Values
+from muster_core.owners.asks import Allocation, Ask, FailedBinds
+from muster_core.owners.gang import CommitGang, MemberKey
+from muster_core.owners.queue import CommitQueue
+from muster_core.structures.steps import Steps
+from muster_core.values.application_states import AppState
+from muster_core.values.decisions import Decision
+from muster_core.values.snapshots import AskPlace
+from muster_core.view.state.view_state import ViewState
+from muster_core.view.tree.application import ViewApp
+
+
+@final
+@attrs.frozen(eq=False)
+class Advance:
+    """The effect of a bind on the state of an application.
+
+    Attributes:
+        state: The state before.
+        stay: The number of the stay in that state.
+        said: The decision that logs the new state, or None if the state is the same.
+    """
+
+    state: AppState
+    stay: int
+    said: Decision | None
+
+
+# Looking up a member of an enum takes ten times as long, and this is done for each member.
+_BOUND: Final = AskPlace.BOUND
+_PARKED: Final = AskPlace.PARKED
+_PENDING: Final = AskPlace.PENDING
+_WAITING: Final = AskPlace.WAITING
+
+UNCHANGED: Final = Advance(AppState.RUNNING, 0, None)
+"""A bind that did not change the state."""
+
+
+@final
+@attrs.define(eq=False)
+class _NewlyBound:
+    """The asks of an application that were bound in this batch and still are."""
+
+    bound: dict[str, Allocation] = attrs.field(factory=dict[str, Allocation])
+    #: The effects of the binds in order, one per remaining ask, whichever asks remain.
+    advances: list[Advance] = attrs.field(factory=list[Advance])
+
+
+@final
+class Commits:
+    """Records decisions, and makes commits from them.
+
+    Args:
+        state: The view.
+    """
+
+    def __init__(self, state: ViewState) -> None:
+        self._state = state
+        self._fresh: dict[int, _NewlyBound] = {}
+        self._failed: dict[int, list[str]] = {}
+        #: The asks whose failed binds in a row are others than before, by application.
+        self._in_a_row: dict[int, dict[str, None]] = {}
+        #: The asks that were bound when the batch began and were evicted, by application.
+        self._evicted: dict[int, dict[str, Allocation]] = {}
+        #: Gang members that were placed or released, by application, with their first allocation.
+        self._members: dict[int, dict[str, Allocation | None]] = {}
+        self._satisfied: set[str] = set()
+        self._lost: set[str] = set()
+        #: Decisions about states of applications that were undone.
+        self._unsaid: set[int] = set()
+
+    def bound(self, app: ViewApp, allocation: Allocation, advance: Advance) -> None:
+        """Record that an ask was bound."""
+        fresh = self._fresh.get(app.identity.key)
+        if fresh is None:
+            fresh = self._fresh[app.identity.key] = _NewlyBound()
+        fresh.bound[allocation.ask.name] = allocation
+        fresh.advances.append(advance)
+
+    def failed(self, app: ViewApp, ask: Ask) -> None:
+        """Record that the bind of an ask has failed."""
+        self._failed.setdefault(app.identity.key, []).append(ask.name)
+
+    # BACKOFF-1, BACKOFF-4
+    def in_a_row(self, app: ViewApp, ask: Ask, failed: FailedBinds | None) -> None:
+        """Record which binds of an ask have failed in a row; None ends the row, if there is one."""
+        if failed is not None:
+            app.in_a_row[ask.name] = failed
+        elif app.in_a_row.pop(ask.name, None) is None:
+            return
+        self._in_a_row.setdefault(app.identity.key, {})[ask.name] = None
+
+    def touch(self, app: ViewApp, ask: Ask, held: Allocation | None) -> None:
+        """Record that a gang member that held this at first is placed or released."""
+        self._members.setdefault(app.identity.key, {}).setdefault(ask.name, held)
+
+    @contextmanager
+    def trying(self) -> Generator[None]:
+        """Forget at the end which members were placed and released meanwhile."""
+        before, self._members = self._members, {}
+        yield
+        self._members = before
+
+    def satisfied(self, gang: str) -> None:
+        """Record that a gang is satisfied."""
+        self._satisfied.add(gang)
+
+    def lost(self, gang: str) -> None:
+        """Record that a gang is not satisfied any more, or that all its binds have failed."""
+        self._satisfied.discard(gang)
+        self._lost.add(gang)
+
+    # EVICTION-43, GANG-52
+    def evicted(self, app: ViewApp, allocation: Allocation) -> Advance | None:
+        """Record that a bound ask was evicted.
+
+        Returns:
+            If it was bound in this batch, the effect on the application's state that must be
+            undone, since such a bind does not count (GANG-52); otherwise None.
+        """
+        key, name = app.identity.key, allocation.ask.name
+        fresh = self._fresh.get(key)
+        if fresh is None or name not in fresh.bound:
+            self._evicted.setdefault(key, {})[name] = allocation
+            return None
+        del fresh.bound[name]
+        advance = fresh.advances.pop()
+        if advance.said is not None:
+            self._unsaid.add(id(advance.said))
+        return advance
+
+    def is_fresh(self, app: ViewApp, name: str) -> bool:
+        """Return whether a bound ask was bound in this batch."""
+        fresh = self._fresh.get(app.identity.key)
+        return fresh is not None and name in fresh.bound
+
+    @property
+    def has_unsaid(self) -> bool:
+        """Whether a decision about a state was undone in the same batch."""
+        return bool(self._unsaid)
+
+    def is_unsaid(self, decision: Decision) -> bool:
+        """Return whether the effect of a decision was undone in the same batch."""
+        return id(decision) in self._unsaid
+
+    # For the owners
+
+    def commits(
+        self, now_us: int
+    ) -> Steps[tuple[dict[int, CommitApp], dict[int, CommitQueue], dict[int, CommitGang]]]:
+        """Return the commit of the batch for each owner concerned."""
+        moved = self._fresh.keys() | self._members.keys() | self._evicted.keys()
+        apps: dict[int, CommitApp] = {}
+        for key in sorted(moved | self._failed.keys()):
+            yield
+            apps[key] = self._commit_app(key)
+        queues = yield from self._commit_queues(sorted(moved))
+        gangs = self._commit_gangs(now_us)
+        # One by one: to forget a hundred thousand at once takes time.
+        for notes in (self._fresh, self._failed, self._in_a_row, self._evicted, self._members):
+            while notes:
+                yield
+                notes.popitem()
+        for names in (self._satisfied, self._lost, self._unsaid):
+            names.clear()
+        return apps, queues, gangs
+
+    def _commit_app(self, key: int) -> CommitApp:
+        app = self._state.apps[key]
+        found = self._fresh.get(key)
+        fresh = {} if found is None else found.bound
+        evicted = self._evicted.get(key, {})
+        released = list(evicted)
+        waiting: list[Allocation] = []
+        for name, before in self._members.get(key, {}).items():
+            now = app.waiting[name][0] if name in app.waiting else None
+            if now is not None and now == before:
+                continue
+            if before is not None and name not in evicted and name not in fresh:
+                released.append(name)
+            if now is not None:
+                waiting.append(now)
+        if app.since_us:
+            for name in fresh:  # If it loses its node, its delay begins again.
+                app.since_us.pop(name, None)
+        if app.failed_on:
+            for name in (*fresh, *app.waiting):
+                app.failed_on.pop(name, None)
+        return CommitApp(
+            bound=tuple(sorted(fresh.values(), key=attrgetter("number"))),
+            failed=tuple(self._failed.get(key, ())),
+            released=tuple(released),
+            waiting=tuple(sorted(waiting, key=attrgetter("number"))),
+            parked=tuple(name for name in evicted if name in app.parked),
+            in_a_row=tuple((name, app.in_a_row.get(name)) for name in self._in_a_row.get(key, ())),
+        )
+
+    def _commit_queues(self, keys: Iterable[int]) -> Steps[dict[int, CommitQueue]]:
+        children: dict[int, dict[int, Values]] = {}
+        for key in keys:
+            yield
+            app = self._state.apps[key]
+            children.setdefault(app.identity.leaf, {})[key] = app.values()
+        for key in list(children):
+            yield
+            for queue in self._state.queues[key].upward():
+                siblings = (
+                    None if queue.parent is None else children.setdefault(queue.parent.key, {})
+                )
+                if siblings is None or queue.key in siblings:
+                    break
+                siblings[queue.key] = queue.values()
+        return {key: CommitQueue(values) for key, values in children.items()}
+
+    def commit_cycles(self) -> dict[int, CommitGang]:
+        """Return the cycles that owners do not know yet, between two batches."""
+        gangs = self._state.gangs
+        changed = sorted(self._state.gang_index.changed_cycles() & gangs.keys())
+        return {
+            gangs[name].key: CommitGang(
+                moves=(),
+                satisfied=False,
+                cycle_valid=gangs[name].cycle_valid,
+                since_us=gangs[name].since_us,
+            )
+            for name in changed
+        }
+
+    def _commit_gangs(self, now_us: int) -> dict[int, CommitGang]:
+        state = self._state
+        concerned = self._satisfied | self._lost | state.gang_index.set_waits(now_us)
+        placements: dict[str, list[tuple[int, MemberKey, AskPlace]]] = {}
+        for key, names in self._members.items():
+            app = state.apps[key]
+            for name, before in names.items():
+                gang_name, number, place = _place_of(app, name)
+                if place is _PENDING and before is None:
+                    continue
+                if before is not None and before.number == number:
+                    continue  # Its release was only tried.
+                member = MemberKey(key, app.identity.name, name)
+                placements.setdefault(gang_name, []).append((number, member, place))
+        concerned |= placements.keys() | state.gang_index.changed_cycles()
+        commits: dict[int, CommitGang] = {}
+        for gang in (state.gangs[name] for name in sorted(concerned & state.gangs.keys())):
+            moved = sorted(placements.get(gang.name, ()), key=lambda move: move[0])
+            commits[gang.key] = CommitGang(
+                moves=tuple((member, place) for _, member, place in moved),
+                satisfied=gang.name in self._satisfied,
+                cycle_valid=gang.cycle_valid,
+                since_us=gang.since_us,
+                lost=gang.name in self._lost,
+            )
+        return commits
+
+
+def _place_of(app: ViewApp, name: str) -> tuple[str, int, AskPlace]:
+    """Return the gang of a member, its number and its place."""
+    number = 0
+    if name in app.pending or name in app.backing_off:
+        ask, place = app.pending.get(name) or app.backing_off[name], _PENDING
+    elif name in app.parked:
+        ask, place = app.parked[name], _PARKED
+    else:
+        waits = name in app.waiting
+        allocation, _ = app.waiting[name] if waits else app.bound[name]
+        ask, number = allocation.ask, allocation.number
+        place = _WAITING if waits else _BOUND
+    assert ask.gang is not None, "what is no member of a gang was moved as one"
+    return ask.gang, number, place

@@ -1,0 +1,482 @@
+"""Gangs and their groups as a round sees them: members with a node, missing and pending members.
+
+The topology state of a gang (TOPOLOGY-3 to TOPOLOGY-9) says which domains its members are in, and
+what that means for the others. A domain is all nodes with one value of the attribute. A member that
+holds a node without the attribute is in no domain, and does not count there.
+
+:mod:`muster_core.view.permits` decides what a round does with gangs.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Container
+from collections.abc import Iterable
+from collections.abc import Iterator
+from collections.abc import Mapping
+from itertools import chain
+from muster_core.gangs import GangDefinition
+from muster_core.gangs import GangMode
+from muster_core.gangs import GangState
+from muster_core.gangs import GangTrigger
+from muster_core.gangs import Topology
+from muster_core.gangs import TopologyRule
+from muster_core.gangs import next_gang_state
+from muster_core.nodes.node import Holder
+from muster_core.nodes.node import Node
+from muster_core.owners.asks import Allocation
+from muster_core.owners.asks import Ask
+from muster_core.view.tree.application import ViewApp
+from muster_core.view.tree.constraints import EACH
+from muster_core.view.tree.constraints import FIRST
+from muster_core.view.tree.constraints import NONE
+from muster_core.view.tree.constraints import Offer
+from muster_core.view.tree.constraints import Slot
+from muster_core.view.tree.constraints import ViewLimit
+from muster_core.view.tree.queue import ViewQueue
+from typing import Final
+from typing import NamedTuple
+from typing import final
+import attrs
+
+
+# Looking up a member of an enum takes ten times as long, and this is done for each member.
+_SATISFIED: Final = GangState.SATISFIED
+_TIMED_OUT: Final = GangState.TIMED_OUT
+_STRICT: Final = GangMode.STRICT
+_ALL_LOST: Final = GangTrigger.ALL_LOST
+
+
+@final
+@attrs.frozen(eq=False)
+class Hold:
+    """A waiting member, or a bound ask where that is said.
+
+    Attributes:
+        app: Its application.
+        allocation: Its allocation.
+        node: Its node.
+        number: Its position in the order in which asks were bound or began to wait.
+        bound: Whether it is bound; otherwise it waits.
+    """
+
+    app: ViewApp
+    allocation: Allocation
+    node: Node
+    number: int
+    bound: bool = False
+
+    def will_fail(self) -> bool:
+        """Return whether the next bind of the ask will fail."""
+        spoilt = self.app.spoilt
+        return bool(spoilt) and self.allocation.ask.name in spoilt
+
+
+@final
+@attrs.define(eq=False)
+class ViewGang:
+    """One gang.
+
+    Attributes:
+        name: Its full name.
+        key: Its number; 0 until its owner has reported.
+        definition: Its definition, or None.
+        creation: The position of the event that defined it, or None.
+        state: Its state.
+        cycle_valid: Whether its schedule cycle is valid.
+        slots: Its pending members that do not back off, by the key of their application.
+        backing_off: Its pending members that back off, so that none of them is picked.
+        waiting: Its waiting members by application and name, in the order of their waits.
+        parked: Its parked members.
+        bound: Its bound members.
+        since_us: When the current wait began, in microseconds, or None.
+    """
+
+    name: str
+    key: int = 0
+    definition: GangDefinition | None = None
+    creation: int | None = None
+    state: GangState = GangState.PLACEHOLDER
+    cycle_valid: bool = True
+    slots: dict[int, Slot[ViewApp]] = attrs.field(factory=dict[int, Slot[ViewApp]])
+    backing_off: dict[tuple[int, str], None] = attrs.field(factory=dict["tuple[int, str]", None])
+    waiting: dict[tuple[int, str], Hold] = attrs.field(factory=dict["tuple[int, str]", Hold])
+    parked: dict[tuple[int, str], None] = attrs.field(factory=dict["tuple[int, str]", None])
+    bound: dict[tuple[int, str], None] = attrs.field(factory=dict["tuple[int, str]", None])
+    since_us: int | None = None
+
+    @property
+    def satisfied(self) -> bool:
+        """Whether it is satisfied, so that it constrains no member."""
+        return self.state is _SATISFIED
+
+    @property
+    def pending(self) -> int:
+        """How many of its members are pending and do not back off."""
+        return sum(len(slot.members) for slot in self.slots.values())
+
+    @property
+    def children(self) -> int:
+        """How many members it has."""
+        return self.pending + len(self.backing_off) + len(self.parked) + self.held
+
+    @property
+    def held(self) -> int:
+        """How many of its members are waiting or bound."""
+        return len(self.waiting) + len(self.bound)
+
+    def members(self) -> Iterator[tuple[int, str]]:
+        """Yield all its members, each with the key of its application; those that lack a node first."""
+        for key, slot in self.slots.items():
+            for name in slot.members:
+                yield key, name
+        yield from chain(self.backing_off, self.parked, self.waiting, self.bound)
+
+    # GANG-19
+    @property
+    def missing(self) -> int:
+        """How many more members must hold a node; 0 if it needs none, or is not defined."""
+        definition = self.definition
+        if definition is None or self.state is _SATISFIED:
+            return 0
+        lack = definition.min_member - len(self.waiting) - len(self.bound)
+        return lack if lack > 0 else 0  # noqa: FURB136 - a call of max() would double the time
+
+    @property
+    def strict(self) -> bool:
+        """Whether it makes its group Strict."""
+        return self.definition is not None and self.definition.mode is _STRICT
+
+    def admits(self) -> bool:
+        """Return whether the gang itself lets a member through PreFilter."""
+        # GANG-49
+        if self.satisfied:
+            return True
+        definition = self.definition
+        # GANG-21, GANG-23
+        if definition is None or self.state is _TIMED_OUT:
+            return False
+        # GANG-22
+        lack = definition.min_member - len(self.waiting) - len(self.bound) - len(self.parked)
+        # BACKOFF-7
+        if self.backing_off:
+            lack -= len(self.backing_off)
+        for slot in self.slots.values():
+            if lack <= 0:
+                break
+            lack -= len(slot.members)
+        return lack <= 0
+
+    # BACKOFF-7
+    def is_held_back(self) -> bool:
+        """Return whether it lacks nodes for more members than do not back off."""
+        return bool(self.backing_off) and self.missing > self.pending
+
+    # GANG-30
+    def complete(self) -> bool:
+        """Return whether the gang lacks nothing that its group needs to be bound."""
+        return self.definition is not None and not self.missing and self.admits()
+
+    def trigger(self, trigger: GangTrigger) -> None:
+        """Change its state as a trigger says."""
+        self.state = next_gang_state(self.state, trigger, defined=self.definition is not None)
+
+    # GANG-50
+    def lose(self) -> bool:
+        """Become unsatisfied if no member is bound, and those that are left are enough.
+
+        This is called after a step in which a member was evicted, or its bind failed.
+
+        Returns:
+            Whether it is unsatisfied again.
+        """
+        definition = self.definition
+        if not self.satisfied or definition is None or self.bound:
+            return False
+        if self.children < definition.min_member:
+            return False
+        self.trigger(_ALL_LOST)
+        # GANG-51
+        self.since_us = None
+        return True
+
+    # GANG-47
+    def all_fail(self) -> bool:
+        """Return whether no member is bound, and the next bind of each waiting one will fail."""
+        return not self.bound and all(hold.will_fail() for hold in self.waiting.values())
+
+    def rank(self) -> tuple[bool, int, str]:
+        """Return its position in the order of creation; undefined gangs are last."""
+        return (self.creation is None, self.creation or 0, self.name)
+
+
+@final
+@attrs.frozen(eq=False)
+class CycleFailure:
+    """How a cycle of a Strict group became invalid.
+
+    Attributes:
+        app: The application of the member that fitted nowhere.
+        ask: The member.
+        blocked: Whether its leaf was blocked.
+        full: The nearest queue whose ``max`` had no room for it, or None.
+        limit: The nearest limit of a user or a group that had no room for it, or None.
+        held: How many members of the group held nodes at that time.
+        held_back: Whether it fitted a node, but would have delayed a reservation.
+        misplaced: Whether a node had room that its gang's topology did not let it take.
+    """
+
+    app: ViewApp
+    ask: Ask
+    blocked: bool
+    full: ViewQueue | None
+    limit: ViewLimit[ViewApp] | None
+    held: int
+    held_back: bool = False
+    misplaced: bool = False
+
+
+@final
+@attrs.define(eq=False)
+class ViewGroup:
+    """A group of gangs.
+
+    Attributes:
+        names: The names of the gangs that it connects, including names that no gang has.
+        gangs: The gangs of these names that exist, in the order of their creation.
+        barred: Whether a member of the Strict group fitted nowhere in this round.
+        hopeless: Whether the Strict group was found not to fit, and room has not grown since.
+        room: The value of :attr:`NodeIndex.grown` at that time.
+    """
+
+    names: tuple[str, ...]
+    gangs: list[ViewGang]
+    barred: bool = False
+    hopeless: bool = False
+    room: int = -1
+
+    # GANG-8
+    @property
+    def strict(self) -> bool:
+        """Whether all waiting members release their nodes if one member fits nowhere."""
+        for gang in self.gangs:  # noqa: SIM110 - asked of every group; a generator takes twice as long
+            if gang.strict:
+                return True
+        return False
+
+    @property
+    def creation(self) -> tuple[bool, int, str]:
+        """The position of its oldest gang in the order of creation."""
+        return self.gangs[0].rank()
+
+    def may_complete(self) -> bool:
+        """Return whether all its gangs exist and have enough members that can be picked."""
+        return len(self.gangs) == len(self.names) and all(
+            gang.admits() and not gang.is_held_back() for gang in self.gangs
+        )
+
+    # GANG-30
+    def complete(self) -> bool:
+        """Return whether it lacks nothing to be bound."""
+        if len(self.gangs) != len(self.names):
+            return False
+        for gang in self.gangs:  # noqa: SIM110 - this is called after each member that gets a node
+            if not gang.complete():
+                return False
+        return True
+
+    def unsatisfied(self) -> list[ViewGang]:
+        """Return the gangs that are defined and not satisfied, in the order of creation."""
+        return [gang for gang in self.gangs if gang.definition is not None and not gang.satisfied]
+
+    def holds(self) -> list[Hold]:
+        """Return all waiting members, in the order of their waits."""
+        return holds_of(self.gangs)
+
+    def offer_of(self, gang: ViewGang) -> Offer:
+        """Return how the pending members of one of its gangs are to be offered."""
+        # GANG-26
+        if not gang.admits():
+            return NONE
+        if gang.satisfied:
+            return EACH
+        # GANG-25, GANG-28
+        if self.barred:
+            return NONE
+        # A surplus member is refused in its turn; it has one only if its group may be complete then.
+        if not gang.missing:
+            return FIRST if self.may_complete() and not self.hopeless else NONE
+        if self.strict:
+            return NONE if self.hopeless else FIRST
+        return EACH
+
+
+def holds_of(gangs: Iterable[ViewGang]) -> list[Hold]:
+    """Return the waiting members of gangs, in the order of their waits."""
+    holds = (hold for gang in gangs for hold in gang.waiting.values())
+    return sorted(holds, key=lambda hold: hold.number)
+
+
+MemberKey = tuple[int, int, int]
+"""Which ask it is: the key of its application, and its place in the input."""
+
+
+@final
+class Member(NamedTuple):
+    """An ask of a gang or of a party.
+
+    Attributes:
+        app: Its application.
+        ask: The ask.
+    """
+
+    app: ViewApp
+    ask: Ask
+
+    @property
+    def key(self) -> MemberKey:
+        """What no other ask has."""
+        return (self.app.identity.key, self.ask.seq, self.ask.number)
+
+    @property
+    def holder(self) -> Holder:
+        """What a node knows it by: at any time, no other ask has that."""
+        return (self.app.identity.key, self.ask.name)
+
+    def is_pending(self) -> bool:
+        """Return whether the ask is pending, so that it may hold what is reserved for it."""
+        return self.app.pending.get(self.ask.name) is self.ask
+
+
+def pending_members(gang: ViewGang) -> list[Member]:
+    """Return the pending members of a gang that do not back off, in no particular order."""
+    return [
+        Member(slot.app, ask) for slot in gang.slots.values() for ask, _ in slot.members.values()
+    ]
+
+
+# Looking up a member of an enum takes ten times as long, and this is done for each node.
+_SAME: Final = TopologyRule.SAME
+_SPREAD: Final = TopologyRule.SPREAD
+
+
+@final
+@attrs.frozen(eq=False)
+class TopologyState:
+    """The members of a gang in domains, at one moment.
+
+    Attributes:
+        topology: The topology of the gang.
+        counts: How many members hold nodes in each domain; no zeros.
+        home: The domain of the earliest assigned of them, or None if there are none.
+    """
+
+    topology: Topology
+    counts: Mapping[str, int]
+    home: str | None
+
+    # TOPOLOGY-2
+    def domain_of(self, node: Node) -> str | None:
+        """Return the domain of a node, or None if it is in none."""
+        return node.attributes.get(self.topology.attribute)
+
+    # TOPOLOGY-7
+    @property
+    def must_choose(self) -> bool:
+        """Whether a domain must be chosen before a member gets a node."""
+        return self.home is None and self.topology.rule is not _SPREAD
+
+    # TOPOLOGY-12
+    def lets(self, node: Node) -> bool:
+        """Return whether the rule lets a member be on a node, whatever domain is chosen."""
+        rule = self.topology.rule
+        if rule is not _SAME and rule is not _SPREAD:
+            return True
+        domain = self.domain_of(node)
+        if domain is None:
+            return False
+        # TOPOLOGY-4
+        if rule is _SAME:
+            return self.home is None or domain == self.home
+        # TOPOLOGY-6
+        most = self.topology.max
+        return most is None or self.counts.get(domain, 0) < most
+
+    def place(self, node: Node, chosen: str | None = None) -> int | None:
+        """Return how early a node is taken, before the order of nodes; 0 is the earliest.
+
+        Args:
+            node: The node.
+            chosen: The chosen domain, if :attr:`must_choose`; None if there is none.
+
+        Returns:
+            The place; None if the rule does not let a member be there.
+        """
+        rule, domain = self.topology.rule, self.domain_of(node)
+        # TOPOLOGY-6
+        if rule is _SPREAD:
+            return self.counts.get(domain or "", 0) if self.lets(node) else None
+        # TOPOLOGY-4
+        if rule is _SAME:
+            return 0 if domain is not None and domain == (self.home or chosen) else None
+        # TOPOLOGY-5
+        return 0 if domain is not None and (domain in self.counts or domain == chosen) else 1
+
+
+# TOPOLOGY-3
+def topology_of(gang: ViewGang) -> Topology | None:
+    """Return the topology of a gang while it is defined, satisfied or not; None without one."""
+    return None if gang.definition is None else gang.definition.topology
+
+
+def topology_state_of(gang: ViewGang, apps: Mapping[int, ViewApp]) -> TopologyState | None:
+    """Return where the members of a gang stand now; None without a topology.
+
+    Args:
+        gang: The gang.
+        apps: All applications, by key.
+    """
+    topology = topology_of(gang)
+    if topology is None:
+        return None
+    return topology_state_from(topology, held_nodes(gang, apps))
+
+
+def topology_state_from(topology: Topology, held: Iterable[tuple[int, Node]]) -> TopologyState:
+    """Return where the members of a gang stand that hold some nodes.
+
+    Args:
+        topology: The topology of the gang.
+        held: When each of these members was assigned, as the place among all that were, and its
+            node.
+    """
+    counts: dict[str, int] = {}
+    home, first = None, -1
+    for age, node in held:
+        domain = node.attributes.get(topology.attribute)
+        if domain is None:
+            continue
+        counts[domain] = counts.get(domain, 0) + 1
+        # TOPOLOGY-4
+        if home is None or age < first:
+            home, first = domain, age
+    return TopologyState(topology, counts, home)
+
+
+def held_nodes(
+    gang: ViewGang, apps: Mapping[int, ViewApp], without: Container[Holder] = ()
+) -> Iterator[tuple[int, Node]]:
+    """Yield when each waiting and each bound member of a gang was assigned, and its node.
+
+    Args:
+        gang: The gang.
+        apps: All applications, by key.
+        without: The members that do not count.
+    """
+    for holder in gang.bound:
+        if holder not in without:
+            key, name = holder
+            allocation, node = apps[key].bound[name]
+            yield allocation.age, node
+    for holder, hold in gang.waiting.items():
+        if holder not in without:
+            yield hold.allocation.age, hold.node

@@ -1,0 +1,459 @@
+"""The steps that place asks on nodes and release them; all decisions use them.
+
+Each step updates the view, records what the owners must be told, and returns the decisions for the
+log. Rounds, permits and evictions decide which ask gets which node.
+
+The placements and releases are also recorded as states, so that a repeated state is recognized
+(ROUND-5, ROUND-6): rounds go on until one leaves the bound, waiting and pending asks exactly as it
+found them, and never begin twice from the same state. While nothing is released, every round that
+changes anything leads to a new state; states must be compared only after something was released.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Final, final
+
+import attrs
+
+from muster_core.gangs import GangTrigger
+from muster_core.nodes.node import Node
+from muster_core.owners.asks import Allocation, Ask, one_more
+from muster_core.structures.amounts import Numbered, add_to, add_to_row, take_from, take_from_row
+from muster_core.structures.steps import PART, Steps, all_at_once
+from muster_core.values.application_states import STATE_NAMES, TRANSITIONS, Trigger, next_state
+from muster_core.values.decisions import Decision, Kind, Reason, decision_on_app, decision_on_ask
+from muster_core.values.devices import TakenDevices
+from muster_core.view.commits import UNCHANGED, Advance, Commits
+from muster_core.view.gangs import Hold, ViewGang
+from muster_core.view.state.view_state import ViewState
+from muster_core.view.tree.application import ViewApp
+from muster_core.view.tree.leaf import LeafView
+
+RecordedPlace = tuple[bool, str] | tuple[bool, str, TakenDevices] | None
+"""Whether an ask is bound, its node, and its devices if it has some; None while it is pending."""
+
+
+@final
+class StateHistory:
+    """The states from which rounds have begun, as the placements that led to them."""
+
+    def __init__(self) -> None:
+        #: Every placement and release: the application, the ask, its place before and after.
+        self._placements: list[tuple[int, str, RecordedPlace, RecordedPlace]] = []
+        #: How many of them there were when each round began.
+        self._rounds: list[int] = []
+        #: Whether one of them was a release.
+        self._has_released = False
+
+    def start_anew(self) -> Steps[None]:
+        """Forget everything; many thousand placements in parts, since that takes time."""
+        while len(self._placements) > PART:
+            del self._placements[-PART:]
+            yield
+        self._placements.clear()
+        self._rounds.clear()
+        self._has_released = False
+
+    def note(self, app: int, ask: str, before: RecordedPlace, after: RecordedPlace) -> None:
+        """Record that the place of an ask has changed."""
+        self._placements.append((app, ask, before, after))
+        self._has_released = self._has_released or after is None
+
+    def mark(self) -> tuple[int, bool]:
+        """Return the current position, for :meth:`go_back`."""
+        return len(self._placements), self._has_released
+
+    def go_back(self, mark: tuple[int, bool]) -> None:
+        """Forget the placements since a mark, which were all undone."""
+        placements, self._has_released = mark
+        del self._placements[placements:]
+
+    def start_round(self) -> None:
+        """Record that a round begins."""
+        self._rounds.append(len(self._placements))
+
+    # ROUND-6
+    def knows_this(self) -> bool:
+        """Return whether a round has begun from the current state."""
+        if not self._has_released:
+            return self._rounds[-1] == len(self._placements)
+        now = self._changes(len(self._placements))
+        return any(self._changes(placements) == now for placements in self._rounds)
+
+    def _changes(self, placements: int) -> dict[tuple[int, str], RecordedPlace]:
+        """Return the net effect of the first placements: the asks whose place has changed."""
+        first: dict[tuple[int, str], RecordedPlace] = {}
+        last: dict[tuple[int, str], RecordedPlace] = {}
+        for app, ask, before, after in self._placements[:placements]:
+            first.setdefault((app, ask), before)
+            last[app, ask] = after
+        return {key: place for key, place in last.items() if place != first[key]}
+
+
+# Looking up a member of an enum takes ten times as long.
+_ASSIGNED: Final = Kind.ASSIGNED
+_BOUND: Final = Kind.BOUND
+_ASK_BOUND: Final = Trigger.ASK_BOUND
+_RELEASED: Final = Kind.RELEASED
+_GANG_SATISFIED: Final = Kind.GANG_SATISFIED
+_BIND_FAILED: Final = Reason.BIND_FAILED
+_GROUP_BOUND: Final = GangTrigger.GROUP_BOUND
+_STATES_THAT_BINDS_END: Final = frozenset(
+    state for state, trigger in TRANSITIONS if trigger is Trigger.ASK_BOUND
+)
+
+
+@final
+class Placements:
+    """Places asks on nodes and releases them.
+
+    Args:
+        state: The view.
+    """
+
+    def __init__(self, state: ViewState) -> None:
+        self._state = state
+        #: The placements of this batch's rounds, to recognize repeated states.
+        self.seen_states = StateHistory()
+        #: How often a group was bound so far.
+        self.groups_bound = 0
+        #: Whether a bind failed in this round.
+        self.failed = False
+        #: The applications with an ask that was tried in this round and is still pending.
+        self._tried: dict[int, ViewApp] = {}
+        #: The applications whose position in their leaf may have changed.
+        self._unlisted: dict[int, ViewApp] = {}
+        #: The decisions of this batch, for the owners.
+        self.commits = Commits(state)
+
+    # What was tried
+
+    @property
+    def has_tried(self) -> bool:
+        """Whether a pending ask was tried in this round."""
+        return bool(self._tried)
+
+    def start_round(self) -> None:
+        """Make all asks untried."""
+        if self._tried:
+            for app in self._tried.values():
+                app.start_round()
+                self._unlisted[app.identity.key] = app
+            self._tried.clear()
+        self.failed = False
+        self.list_apps()
+
+    def tried(self, app: ViewApp, ask: Ask, bit: int) -> None:
+        """Record that a pending ask was tried in this round."""
+        app.tried(ask, bit)
+        self._tried[app.identity.key] = app
+        self._unlisted[app.identity.key] = app
+
+    def list_apps(self) -> None:
+        """Update the positions of the applications that have changed."""
+        state, unlisted = self._state, self._unlisted
+        if state.gang_index.stale:
+            unlisted.update(state.gang_index.refresh())
+        if state.user_limits.limits and state.user_limits.has_stale:
+            unlisted.update(
+                (app.identity.key, app) for app in state.user_limits.refresh(exact=state.exact)
+            )
+        while unlisted:
+            _, app = unlisted.popitem()
+            leaf = state.leaf_of(app)
+            leaf.list_app(app, state.total)
+            state.dirty[leaf.key] = leaf
+
+    # Plain asks
+
+    # APP-6
+    def fail(
+        self, leaf: LeafView, app: ViewApp, ask: Ask, bit: int, node: Node, now_us: int
+    ) -> Decision:
+        """Drop an assignment whose bind fails: the ask stays pending and counts as tried."""
+        self._spend_failure(leaf, app, ask, bit, node, now_us)
+        if ask.gang is not None:
+            self.lose(self._state.gangs[ask.gang])
+        return ask_decision(_RELEASED, leaf, app, ask, node.name, _BIND_FAILED)
+
+    def assign(
+        self, leaf: LeafView, app: ViewApp, ask: Ask, bit: int, node: Node, now_us: int
+    ) -> list[Decision]:
+        """Assign a pending ask, whose shape has ``bit``, to a node, and bind it."""
+        state, identity = self._state, app.identity
+        assigned = decision_on_ask(
+            _ASSIGNED, identity.name, ask.name, node.name, leaf.config.path, ask.gang
+        )
+        devices: TakenDevices = ()
+        place: RecordedPlace = (True, node.name)
+        # DEVICE-7, DEVICE-12
+        if ask.shape.devices:
+            devices = state.nodes.devices_for(node, ask.shape)
+            assigned = attrs.evolve(assigned, devices=dict(devices))
+            place = (True, node.name, devices)
+        state.forget_pending(leaf, app, ask, bit)
+        state.shapes.release(bit)
+        self._use(leaf, app, ask, node, state.shapes.amounts[bit], devices)
+        self.seen_states.note(identity.key, ask.name, None, place)
+        return [assigned, *self._enter_bound(leaf, app, ask, node, now_us, devices=devices)]
+
+    def bind(
+        self, leaf: LeafView, app: ViewApp, ask: Ask, node: Node, now_us: int
+    ) -> list[Decision]:
+        """Bind a pending ask for which the log has an ``assigned`` already."""
+        return self.assign(leaf, app, ask, self._state.bit_of(ask), node, now_us)[1:]
+
+    # FEED-34
+    def _spend_failure(
+        self, leaf: LeafView, app: ViewApp, ask: Ask, bit: int, node: Node, now_us: int
+    ) -> None:
+        app.failed_on[ask.name] = ask, node.name, None
+        app.spoilt[ask.name] -= 1
+        if not app.spoilt[ask.name]:
+            self._state.set_failures(app, ask.name, 0)
+        self.commits.failed(app, ask)
+        # EVICTION-46
+        self._state.eviction_history.forget()
+        self.failed = True
+        # BACKOFF-1
+        self.commits.in_a_row(app, ask, one_more(app.in_a_row.get(ask.name), now_us))
+        if leaf.config.settings.bind_retry_us:
+            self._state.begin_back_off(app, ask)
+            self._unlisted[app.identity.key] = app
+        else:
+            self.tried(app, ask, bit)
+
+    def _enter_bound(
+        self,
+        leaf: LeafView,
+        app: ViewApp,
+        ask: Ask,
+        node: Node,
+        now_us: int,
+        *,
+        assigned: int = 0,
+        devices: TakenDevices = (),
+    ) -> list[Decision]:
+        state, key, name = self._state, app.identity.key, ask.name
+        state.numbers += 1
+        allocation = Allocation(ask, node.name, state.numbers, assigned, devices, now_us)
+        app.bound[name] = (allocation, node)
+        if ask.gang is not None:
+            state.gangs[ask.gang].bound[key, name] = None
+            self.commits.touch(app, ask, None)
+        if ask.run_for_us is not None:
+            state.timers.bound(app, allocation, now_us)
+        self._unlisted[key] = app
+        decisions = [
+            decision_on_ask(_BOUND, app.identity.name, name, node.name, leaf.config.path, ask.gang)
+        ]
+        before, stay = app.state, app.stay
+        if before not in _STATES_THAT_BINDS_END:  # Most applications are Running already.
+            self.commits.bound(app, allocation, UNCHANGED)
+            return decisions
+        # APP-8
+        after = next_state(before, _ASK_BOUND, skip_starting=app.identity.skip_starting)
+        state.enter(app, leaf, after, now_us)
+        said = decision_on_app(app.identity.name, leaf.config.path, STATE_NAMES[after])
+        decisions.append(said)
+        self.commits.bound(app, allocation, Advance(before, stay, said))
+        return decisions
+
+    def _use(
+        self,
+        leaf: LeafView,
+        app: ViewApp,
+        ask: Ask,
+        node: Node,
+        amounts: Numbered,
+        devices: TakenDevices,
+    ) -> None:
+        add_to(app.allocated, ask.resources.amounts)
+        if app.limits:
+            self._state.user_limits.take(app, ask.resources.amounts)
+        holder = (app.identity.key, ask.name)
+        if devices:
+            self._state.nodes.take(node, ask.resources, holder, (ask.shape.devices, devices))
+        else:
+            self._state.nodes.take(node, ask.resources, holder)
+        for queue in leaf.line:
+            pending, allocated = queue.pending, queue.allocated
+            for number, amount in amounts:
+                pending[number] -= amount
+                allocated[number] += amount
+
+    def _next_number(self) -> int:
+        self._state.numbers += 1
+        return self._state.numbers
+
+    # Members of gangs
+
+    # GANG-39
+    def hold(self, leaf: LeafView, app: ViewApp, ask: Ask, node: Node) -> Allocation:
+        """Make a pending member wait on a node; return what it holds there."""
+        bit = self._state.remove_pending(app, ask)
+        devices = self._state.nodes.devices_for(node, ask.shape) if ask.shape.devices else ()
+        allocation = Allocation(ask, node.name, self._next_number(), 0, devices)
+        self._take(leaf, app, allocation, node, self._state.shapes.amounts[bit])
+        return allocation
+
+    # GANG-38
+    def _take(
+        self, leaf: LeafView, app: ViewApp, allocation: Allocation, node: Node, amounts: Numbered
+    ) -> None:
+        ask = allocation.ask
+        self.commits.touch(app, ask, None)
+        self._use(leaf, app, ask, node, amounts, allocation.devices)
+        self._state.begin_wait(app, allocation, node)
+        devices = allocation.devices
+        held = (False, node.name, devices) if devices else (False, node.name)
+        self.seen_states.note(app.identity.key, ask.name, None, held)
+        self._unlisted[app.identity.key] = app
+
+    # GANG-31
+    def bind_all(self, gangs: list[ViewGang], holds: list[Hold], now_us: int) -> Iterator[Decision]:
+        """Bind waiting members in one step, and make their gangs satisfied.
+
+        Args:
+            gangs: The gangs that become satisfied, but for those of which all binds fail.
+            holds: The members to bind, in order.
+            now_us: The instant of the batch, in microseconds.
+        """
+        self.groups_bound += 1
+        failing: dict[str, None] = {}
+        if self._state.failing:
+            failing = {hold.allocation.ask.gang or "": None for hold in holds if hold.will_fail()}
+        for gang in gangs:
+            # GANG-47
+            if gang.name in failing and gang.all_fail():
+                gang.since_us = None
+                self.commits.lost(gang.name)
+                continue
+            self._state.gang_index.touch(gang.name).trigger(_GROUP_BOUND)
+            self.commits.satisfied(gang.name)
+            yield Decision(_GANG_SATISFIED, gang=gang.name)
+        for hold in holds:
+            yield from self._bind_hold(hold, now_us)
+        for name in failing:
+            self.lose(self._state.gangs[name])
+
+    # GANG-50
+    def lose(self, gang: ViewGang) -> None:
+        """Make a gang unsatisfied again if no member is bound; a step has just taken from it."""
+        if gang.lose():
+            self._state.gang_index.touch(gang.name)
+            self.commits.lost(gang.name)
+
+    def _bind_hold(self, hold: Hold, now_us: int) -> list[Decision]:
+        app, ask, node = hold.app, hold.allocation.ask, hold.node
+        leaf = self._state.leaf_of(app)
+        # GANG-39, GANG-47
+        if app.spoilt and hold.will_fail():
+            released = self.give_up(hold, _BIND_FAILED)
+            self._spend_failure(leaf, app, ask, self._state.bit_of(ask), node, now_us)
+            return [released]
+        self.commits.touch(app, ask, hold.allocation)
+        self._state.end_wait(app, ask)
+        self._state.release_shape(ask)
+        self._state.nodes.touch_allocation(node, (app.identity.key, ask.name))
+        devices, assigned, name = hold.allocation.devices, hold.allocation.age, node.name
+        if devices:
+            before, after = (False, name, devices), (True, name, devices)
+            self.seen_states.note(app.identity.key, ask.name, before, after)
+        else:
+            self.seen_states.note(app.identity.key, ask.name, (False, name), (True, name))
+        return self._enter_bound(leaf, app, ask, node, now_us, assigned=assigned, devices=devices)
+
+    # Releasing nodes, and undoing that
+
+    # FEED-32
+    def release(self, hold: Hold) -> None:
+        """Release the node of a bound or waiting ask, which is then pending again, or parked.
+
+        This records the change for the owner only if the ask waited; for a bound ask that is
+        left to the caller.
+        """
+        state, app, ask, node = self._state, hold.app, hold.allocation.ask, hold.node
+        queues, key = state.leaf_of(app).line, (app.identity.key, ask.name)
+        amounts = state.shapes.types.numbered(ask.resources.amounts)
+        if hold.bound:
+            state.end_bound(app, ask)
+        else:
+            self.commits.touch(app, ask, hold.allocation)
+            state.end_wait(app, ask)
+        take_from(app.allocated, ask.resources.amounts)
+        if app.limits:
+            state.user_limits.give_back(app, ask.resources.amounts)
+        state.nodes.give_back(node, ask.resources, key, hold.allocation.use)
+        for queue in queues:
+            take_from_row(queue.allocated, amounts)
+        self.seen_states.note(*key, _held(node, hold.allocation.devices, bound=hold.bound), None)
+        # EVICTION-41
+        if hold.bound and state.is_timed_out(ask):
+            state.park(app, ask)
+        else:
+            for queue in queues:
+                add_to_row(queue.pending, amounts)
+            # The shape of a waiting ask is still counted.
+            bit = state.acquire_shape(ask) if hold.bound else state.bit_of(ask)
+            # ORDER-20
+            state.add_pending(app, ask, bit)
+            if hold.bound:
+                all_at_once(state.nodes.place_shapes())
+        self._unlisted[app.identity.key] = app
+
+    def restore(self, hold: Hold) -> None:
+        """Undo :meth:`release`."""
+        state, app, allocation = self._state, hold.app, hold.allocation
+        ask, leaf = allocation.ask, state.leaf_of(app)
+        amounts = state.shapes.types.numbered(ask.resources.amounts)
+        if ask.name in app.parked:
+            state.unpark(app, ask)
+            for queue in leaf.line:  # As if it had been pending.
+                add_to_row(queue.pending, amounts)
+        else:
+            bit = state.remove_pending(app, ask)
+            if hold.bound:
+                state.shapes.release(bit)
+        if not hold.bound:
+            self._take(leaf, app, allocation, hold.node, amounts)
+            return
+        self._use(leaf, app, ask, hold.node, amounts, allocation.devices)
+        state.begin_bound(app, allocation, hold.node)
+        held = _held(hold.node, allocation.devices, bound=True)
+        self.seen_states.note(app.identity.key, ask.name, None, held)
+        self._unlisted[app.identity.key] = app
+
+    def give_up(self, hold: Hold, reason: Reason) -> Decision:
+        """Make a waiting member pending again; return the decision."""
+        self.release(hold)
+        leaf = self._state.leaf_of(hold.app)
+        return ask_decision(_RELEASED, leaf, hold.app, hold.allocation.ask, hold.node.name, reason)
+
+
+def ask_decision(
+    kind: Kind,
+    leaf: LeafView,
+    app: ViewApp,
+    ask: Ask,
+    node: str,
+    reason: Reason | None = None,
+    *,
+    devices: TakenDevices = (),
+) -> Decision:
+    """Make a decision about an ask; ``assigned`` names the devices that it takes."""
+    return decision_on_ask(
+        kind,
+        app.identity.name,
+        ask.name,
+        node,
+        leaf.config.path,
+        ask.gang,
+        reason=reason,
+        devices=dict(devices) if devices else None,
+    )
+
+
+def _held(node: Node, devices: TakenDevices, *, bound: bool) -> RecordedPlace:
+    return (bound, node.name, devices) if devices else (bound, node.name)
