@@ -2,37 +2,27 @@
 
 from __future__ import annotations
 
-from docs.generate import FILES
-from docs.generate import SPEED
-from docs.generate import text_of
-from muster.feeds import OPS
-from muster.feeds import read_feed
-from muster.feeds._annotations import MEMBER_KEYS
-from muster.feeds._items import APP_FIELDS
-from muster.feeds._items import GANG_FIELDS
-from muster.feeds._items import QUEUE_FIELDS as QUEUE_EXPECTED
-from muster.feeds._manifests import FORMS
-from muster.replay import Check
-from muster_core.config.loader import FILE_FIELDS
-from muster_core.config.loader import NODE_SORT_FIELDS
-from muster_core.config.loader import PARTITION_FIELDS
-from muster_core.config.properties import PROPERTIES
-from muster_core.config.properties import resolve
-from muster_core.config.queues import QUEUE_FIELDS
-from muster_core.config.queues import RESOURCES_FIELDS
-from muster_core.config.queues import TEMPLATE_FIELDS
-from muster_core.decisions import Kind
-from muster_core.decisions import Reason
-from muster_core.reasons import Code
-from pathlib import Path
 import logging
-import muster
 import os
-import pytest
 import re
 import subprocess
 import sys
+from pathlib import Path
 
+import pytest
+
+import muster
+from docs.generate import FILES, SPEED, text_of
+from muster.feeds import OPS, read_feed
+from muster.feeds._annotations import MEMBER_KEYS
+from muster.feeds._items import APP_FIELDS, GANG_FIELDS, QUEUE_FIELDS as QUEUE_EXPECTED
+from muster.feeds._manifests import FORMS
+from muster.replay import Check
+from muster_core.config.loader import FILE_FIELDS, NODE_SORT_FIELDS, PARTITION_FIELDS
+from muster_core.config.properties import PROPERTIES, resolve
+from muster_core.config.queues import QUEUE_FIELDS, RESOURCES_FIELDS, TEMPLATE_FIELDS
+from muster_core.decisions import Kind, Reason
+from muster_core.reasons import Code
 
 DOCS = Path(__file__).parent.parent / "docs"
 

@@ -9,35 +9,26 @@ holds a node without the attribute is in no domain, and does not count there.
 
 from __future__ import annotations
 
-from collections.abc import Container
-from collections.abc import Iterable
-from collections.abc import Iterator
-from collections.abc import Mapping
+from collections.abc import Container, Iterable, Iterator, Mapping
 from itertools import chain
-from muster_core.gangs import GangDefinition
-from muster_core.gangs import GangMode
-from muster_core.gangs import GangState
-from muster_core.gangs import GangTrigger
-from muster_core.gangs import Topology
-from muster_core.gangs import TopologyRule
-from muster_core.gangs import next_gang_state
-from muster_core.nodes.node import Holder
-from muster_core.nodes.node import Node
-from muster_core.owners.asks import Allocation
-from muster_core.owners.asks import Ask
-from muster_core.view.tree.application import ViewApp
-from muster_core.view.tree.constraints import EACH
-from muster_core.view.tree.constraints import FIRST
-from muster_core.view.tree.constraints import NONE
-from muster_core.view.tree.constraints import Offer
-from muster_core.view.tree.constraints import Slot
-from muster_core.view.tree.constraints import ViewLimit
-from muster_core.view.tree.queue import ViewQueue
-from typing import Final
-from typing import NamedTuple
-from typing import final
+from typing import Final, NamedTuple, final
+
 import attrs
 
+from muster_core.gangs import (
+    GangDefinition,
+    GangMode,
+    GangState,
+    GangTrigger,
+    Topology,
+    TopologyRule,
+    next_gang_state,
+)
+from muster_core.nodes.node import Holder, Node
+from muster_core.owners.asks import Allocation, Ask
+from muster_core.view.tree.application import ViewApp
+from muster_core.view.tree.constraints import EACH, FIRST, NONE, Offer, Slot, ViewLimit
+from muster_core.view.tree.queue import ViewQueue
 
 # Looking up a member of an enum takes ten times as long, and this is done for each member.
 _SATISFIED: Final = GangState.SATISFIED

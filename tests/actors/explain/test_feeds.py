@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
+import pytest
+
 from muster.explain import explain
 from muster.explain._answer import replay_until
 from muster.feeds import Expect
-from pathlib import Path
-from tests.actors.explain.helpers import helps
-from tests.actors.explain.helpers import read
-import pytest
-
+from tests.actors.explain.helpers import helps, read
 
 PROJECT = Path(__file__).parents[3]
 FEEDS = sorted(

@@ -224,7 +224,7 @@ async def test_silence_changes_nothing(fake: FakeSlurm) -> None:
 async def test_eviction_waits_until_a_silent_slurm_says_that_the_job_is_gone(
     fake: FakeSlurm, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("muster.slurm._endings._TERM_AGAIN_S", 0.05)
+    monkeypatch.setattr("muster.slurm._jobs._TERM_AGAIN_S", 0.05)
     async with opened() as scheduler:
         ask = await add(scheduler)
         await fake.until(lambda: len(fake.jobs) == 1)

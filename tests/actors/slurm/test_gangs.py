@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
+import pytest
+
+import muster
 from muster import Reason
 from tests.actors.slurm.conftest import FakeSlurm
 from tests.actors.slurm.test_binder import opened
-import muster
-import pytest
-
 
 pytestmark = pytest.mark.usefixtures("watchdog")
 
@@ -112,7 +112,7 @@ async def running(fake: FakeSlurm, scheduler: muster.Scheduler) -> list[muster.A
 async def test_member_that_has_not_begun_is_asked_to_end_when_it_has(
     fake: FakeSlurm, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("muster.slurm._endings._TERM_AGAIN_S", 0.05)
+    monkeypatch.setattr("muster.slurm._jobs._TERM_AGAIN_S", 0.05)
     async with opened(grace_period=20) as scheduler:
         fake.set(steps=False)
         held = await running(fake, scheduler)
@@ -140,7 +140,7 @@ async def test_silence_does_not_end_the_others_of_a_gang(
         await held[0].release()
         await fake.until(lambda: ["--signal=KILL", "1.0"] in fake.calls("scancel"))
         fake.set(away=True)
-        monkeypatch.setattr("muster.slurm._endings._KILL_AGAIN_S", 0.01)
+        monkeypatch.setattr("muster.slurm._jobs._KILL_AGAIN_S", 0.01)
         asked = signals(fake)
         await fake.until(lambda: signals(fake) > asked + 15)
         fake.set(away=False, deaf=False)

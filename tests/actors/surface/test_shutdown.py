@@ -5,40 +5,37 @@ No task is left, whoever waits is answered, and what made the block end comes ou
 
 from __future__ import annotations
 
-from collections.abc import Awaitable
-from collections.abc import Callable
-from collections.abc import Sequence
-from muster._runtime.entry import BOUND as ENTRY_BOUND
-from muster.testing import Interleaving
-from muster.testing import Recording
-from muster.testing import check
-from muster_core.decisions import Announced
-from muster_core.errors import RefusedError
-from muster_core.events import AddApp
-from muster_core.events import AddAsk
-from muster_core.events import Release
-from muster_core.owners.app_messages import Close
-from muster_core.owners.application import ApplicationMachine
-from tests.actors.program import APP
-from tests.actors.program import FailingJournal
-from tests.actors.program import NODE
-from tests.actors.program import ONE
-from tests.actors.program import S
-from tests.actors.program import Steps
-from tests.actors.program import ask
-from tests.actors.program import bound
-from tests.actors.program import settled
-from tests.actors.program import shuffled
-from tests.actors.program import tasks
-from tests.actors.program import watchdog
-from trio.testing import wait_all_tasks_blocked
+from collections.abc import Awaitable, Callable, Sequence
 from typing import Final
-from typing_extensions import override
+
 import attrs
-import muster
 import pytest
 import trio
+from trio.testing import wait_all_tasks_blocked
+from typing_extensions import override
 
+import muster
+from muster._runtime.entry import BOUND as ENTRY_BOUND
+from muster.testing import Interleaving, Recording, check
+from muster_core.decisions import Announced
+from muster_core.errors import RefusedError
+from muster_core.events import AddApp, AddAsk, Release
+from muster_core.owners.app_messages import Close
+from muster_core.owners.application import ApplicationMachine
+from tests.actors.program import (
+    APP,
+    NODE,
+    ONE,
+    FailingJournal,
+    S,
+    Steps,
+    ask,
+    bound,
+    settled,
+    shuffled,
+    tasks,
+    watchdog,
+)
 
 Call = Callable[[muster.Simulation], Awaitable[object]]
 

@@ -1,22 +1,16 @@
 from __future__ import annotations
 
-from hypothesis import given
-from hypothesis import strategies as st
-from itertools import chain
-from itertools import repeat
-from muster.feeds import Encoding
-from muster.feeds import FeedError
-from muster.feeds import RawEvent
-from muster.feeds import _json
-from muster.feeds import convert
-from muster.feeds import read_raw
-from tests.actors.feeds.helpers import Pieces
-from tests.actors.feeds.helpers import raws
-from tests.actors.feeds.strategies import VALUES
 import io
 import json
-import pytest
 import tracemalloc
+from itertools import chain, repeat
+
+import pytest
+from hypothesis import given, strategies as st
+
+from muster.feeds import Encoding, FeedError, RawEvent, _json, convert, read_raw
+from tests.actors.feeds.helpers import Pieces, raws
+from tests.actors.feeds.strategies import VALUES
 
 
 def read(text: str | bytes) -> list[RawEvent]:
