@@ -213,9 +213,9 @@ def test_a_run_that_never_blocks_is_cancelled(monkeypatch: pytest.MonkeyPatch) -
 
 def test_a_run_that_cannot_be_cancelled_is_ended() -> None:
     code = """
-from muster.testing.fuzz import Session, _alarm
+from muster.testing.fuzz import Session, _determinism
 from tests.fuzz.binders import Stubborn
-_alarm.LONGEST_S, _alarm.AGAIN_S = 0.5, 0.2
+_determinism.LONGEST_S, _determinism.AGAIN_S = 0.5, 0.2
 print(Session(binder=Stubborn, shrink=False).search(1, 20).outcome.faults[0])
 """
     done = subprocess.run(
