@@ -52,9 +52,17 @@ SERVICE := tests/actors/serving tests/clash tests/attack tests/page
 # Shorter: make test-engines ENGINES=tests/engines/scheduled/test_runs.py
 ENGINES ?= tests/engines
 
+# Shorter: make test-long LONG=tests/crash
+LONG ?= $(addprefix --ignore=,$(SERVICE) tests/engines)
+
 .PHONY: test
-test: $(VENV)/.test ## Run the tests but for those of the service and of engines, on all cores
-	@$(COMPILED) $(PY) -m pytest -n auto --dist worksteal $(addprefix --ignore=,$(SERVICE) tests/engines)
+test: $(VENV)/.test ## Run the tests but for long ones and those of the service and of engines, on all cores
+	@$(COMPILED) $(PY) -m pytest -n auto --dist worksteal -m "not takes_long" \
+		$(addprefix --ignore=,$(SERVICE) tests/engines)
+
+.PHONY: test-long
+test-long: $(VENV)/.test ## Run the long tests, of which `make test` has a part: more kills, every byte, all examples
+	@$(COMPILED) $(PY) -m pytest -n auto --dist worksteal -m takes_long $(LONG)
 
 .PHONY: test-service
 test-service: $(VENV)/.test ## Run the tests of the service and its page, with real servers and a browser
