@@ -5,54 +5,47 @@ More of it: ``make soak``; ``make mutants`` plants bugs and looks how long each 
 
 from __future__ import annotations
 
-from click.testing import CliRunner
-from click.testing import Result
+import inspect
+import json
+import subprocess
+import sys
 from collections.abc import Callable
+from pathlib import Path
+from random import Random
+from typing import Final
+
+import attrs
+import pytest
+from click.testing import CliRunner, Result
 from hypothesis import settings
-from muster.testing.fuzz import Bind
-from muster.testing.fuzz import Client
-from muster.testing.fuzz import Drawn
-from muster.testing.fuzz import Fate
-from muster.testing.fuzz import Leave
-from muster.testing.fuzz import Outcome
-from muster.testing.fuzz import Program
-from muster.testing.fuzz import Session
-from muster.testing.fuzz import Step
-from muster.testing.fuzz import Store
-from muster.testing.fuzz import Tally
-from muster.testing.fuzz import UnknownTrioError
-from muster.testing.fuzz import _determinism
-from muster.testing.fuzz import draw_program
-from muster.testing.fuzz import run_program
+
+import muster
+from muster.testing.fuzz import (
+    Bind,
+    Client,
+    Drawn,
+    Fate,
+    Leave,
+    Outcome,
+    Program,
+    Session,
+    Step,
+    Store,
+    Tally,
+    UnknownTrioError,
+    _determinism,
+    draw_program,
+    run_program,
+)
 from muster.testing.fuzz._cli import command
 from muster.testing.fuzz._determinism import ordered
 from muster.testing.fuzz._generator import FRAME_BYTES
-from muster_core.decisions import Announced
-from muster_core.decisions import Kind
-from pathlib import Path
-from random import Random
-from tests.fuzz.binders import Deaf
-from tests.fuzz.binders import Good
-from tests.fuzz.everything import BINDS
-from tests.fuzz.everything import CLIENTS
-from tests.fuzz.everything import CONFIG as WHOLE
-from tests.fuzz.everything import S
-from tests.fuzz.everything import everything
-from tests.fuzz.mutants import MUTANTS
-from tests.fuzz.mutants import Mutant
-from tests.fuzz.mutants import bitten
-from tests.fuzz.mutants import planted
+from muster_core.decisions import Announced, Kind
+from tests.fuzz.binders import Deaf, Good
+from tests.fuzz.everything import BINDS, CLIENTS, CONFIG as WHOLE, S, everything
+from tests.fuzz.mutants import MUTANTS, Mutant, bitten, planted
 from tests.fuzz.naive_oracle import naive
 from tests.share import every as every_nth
-from typing import Final
-import attrs
-import inspect
-import json
-import muster
-import pytest
-import subprocess
-import sys
-
 
 THOROUGH: Final = settings().max_examples > 1000
 PROGRAMS: Final = 30
