@@ -190,16 +190,8 @@ ASKS: Final = Table[AskRow](
     instant(
         "since", "since when it counts as pending, in seconds; null if it is bound", AskRow.since_us
     ),
-    instant(
-        "taken",
-        "when it got the node that it holds, in seconds",
-        AskRow.taken_us,
-    ),
-    instant(
-        "bound",
-        "when it was bound there, in seconds",
-        AskRow.bound_us,
-    ),
+    instant("taken", "when it got the node that it holds, in seconds", AskRow.taken_us),
+    instant("bound", "when it was bound there, in seconds", AskRow.bound_us),
     maybe_text("required_node", "the only node on which it may run", lambda a: a.ask.shape.node),
     words("selector", "the attributes that its node must have", lambda a: a.ask.shape.selector),
     instant(
