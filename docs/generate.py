@@ -14,42 +14,35 @@ run one after the other in an empty folder that has ``examples``.
 
 from __future__ import annotations
 
-from click.testing import CliRunner
-from click.testing import Result
-from collections.abc import Callable
-from collections.abc import Mapping
-from contextlib import chdir
-from contextlib import redirect_stderr
-from contextlib import redirect_stdout
-from dataclasses import dataclass
-from docs import packages, walk  # noqa: E402 - needs the line above
-from functools import cache
-from html import escape
-from io import StringIO
-from muster.cli._main import muster
-from muster.feeds import OPS
-from muster.service.metrics.families import METRICS
-from muster_core.config.properties import PROPERTIES
-from muster_core.gangs import GANG_TRANSITIONS
-from muster_core.gangs import GangState
-from muster_core.gangs import GangTrigger
-from muster_core.values.application_states import AppState
-from muster_core.values.application_states import TIMERS_US
-from muster_core.values.application_states import TRANSITIONS
-from pathlib import Path
-from textwrap import wrap
 import os
 import re
 import runpy
 import subprocess
 import sys
 import tempfile
+from collections.abc import Callable, Mapping
+from contextlib import chdir, redirect_stderr, redirect_stdout
+from dataclasses import dataclass
+from functools import cache
+from html import escape
+from io import StringIO
+from pathlib import Path
+from textwrap import wrap
 
+from click.testing import CliRunner, Result
+
+from muster.cli._main import muster
+from muster.feeds import OPS
+from muster.service.metrics.families import METRICS
+from muster_core.config.properties import PROPERTIES
+from muster_core.gangs import GANG_TRANSITIONS, GangState, GangTrigger
+from muster_core.values.application_states import TIMERS_US, TRANSITIONS, AppState
 
 DOCS = Path(__file__).resolve().parent
 PROJECT = DOCS.parent
 sys.path.insert(0, str(PROJECT))  # A script finds only what stands beside it.
 
+from docs import packages, walk  # noqa: E402 - needs the line above
 
 PAGES = (
     PROJECT / "README.md",
