@@ -24,6 +24,7 @@ from muster_core.structures.steps import PART, Steps, all_at_once
 from muster_core.values.application_states import STATE_NAMES, TRANSITIONS, Trigger, next_state
 from muster_core.values.decisions import Decision, Kind, Reason, decision_on_app, decision_on_ask
 from muster_core.values.devices import TakenDevices
+from muster_core.values.reasons import Passed
 from muster_core.view.commits import UNCHANGED, Advance, Commits
 from muster_core.view.gangs import Hold, ViewGang
 from muster_core.view.state.view_state import ViewState
@@ -196,7 +197,9 @@ class Placements:
         state.shapes.release(bit)
         self._use(leaf, app, ask, node, state.shapes.amounts[bit], devices)
         self.seen_states.note(identity.key, ask.name, None, place)
-        return [assigned, *self._enter_bound(leaf, app, ask, node, now_us, devices=devices)]
+        passed, state.passed = state.passed, ()
+        bound = self._enter_bound(leaf, app, ask, node, now_us, devices=devices, passed=passed)
+        return [assigned, *bound]
 
     def bind(
         self, leaf: LeafView, app: ViewApp, ask: Ask, node: Node, now_us: int
@@ -208,6 +211,7 @@ class Placements:
     def _spend_failure(
         self, leaf: LeafView, app: ViewApp, ask: Ask, bit: int, node: Node, now_us: int
     ) -> None:
+        self._state.passed = ()
         app.failed_on[ask.name] = ask, node.name, None
         app.spoilt[ask.name] -= 1
         if not app.spoilt[ask.name]:
@@ -234,10 +238,11 @@ class Placements:
         *,
         assigned: int = 0,
         devices: TakenDevices = (),
+        passed: tuple[Passed, ...] = (),
     ) -> list[Decision]:
         state, key, name = self._state, app.identity.key, ask.name
         state.numbers += 1
-        allocation = Allocation(ask, node.name, state.numbers, assigned, devices, now_us)
+        allocation = Allocation(ask, node.name, state.numbers, assigned, devices, now_us, passed)
         app.bound[name] = (allocation, node)
         if ask.gang is not None:
             state.gangs[ask.gang].bound[key, name] = None
@@ -294,7 +299,8 @@ class Placements:
         """Make a pending member wait on a node; return what it holds there."""
         bit = self._state.remove_pending(app, ask)
         devices = self._state.nodes.devices_for(node, ask.shape) if ask.shape.devices else ()
-        allocation = Allocation(ask, node.name, self._next_number(), 0, devices)
+        passed, self._state.passed = self._state.passed, ()
+        allocation = Allocation(ask, node.name, self._next_number(), 0, devices, 0, passed)
         self._take(leaf, app, allocation, node, self._state.shapes.amounts[bit])
         return allocation
 
@@ -358,12 +364,15 @@ class Placements:
         self._state.release_shape(ask)
         self._state.nodes.touch_allocation(node, (app.identity.key, ask.name))
         devices, assigned, name = hold.allocation.devices, hold.allocation.age, node.name
+        passed = hold.allocation.passed
         if devices:
             before, after = (False, name, devices), (True, name, devices)
             self.seen_states.note(app.identity.key, ask.name, before, after)
         else:
             self.seen_states.note(app.identity.key, ask.name, (False, name), (True, name))
-        return self._enter_bound(leaf, app, ask, node, now_us, assigned=assigned, devices=devices)
+        return self._enter_bound(
+            leaf, app, ask, node, now_us, assigned=assigned, devices=devices, passed=passed
+        )
 
     # Releasing nodes, and undoing that
 

@@ -107,7 +107,7 @@ class AskRow:
     # OUTLOOK-8
     def passed(self) -> Sequence[Passed]:
         """Return the reservations that it did not delay when it got the node that it holds."""
-        return () if self.told is None else self.told.passed
+        return () if self.allocation is None else self.allocation.passed
 
     def failed_binds(self) -> int:
         """Return how many of its binds have failed in a row."""

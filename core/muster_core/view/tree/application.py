@@ -235,11 +235,16 @@ class ViewApp(Listed):
             if self.find(name) is ask:
                 yield name, node, message
 
+    def allocation(self, name: str) -> Allocation | None:
+        """Return the allocation of a waiting or bound ask, or None."""
+        held = self.waiting.get(name) or self.bound.get(name)
+        return None if held is None else held[0]
+
     def find(self, name: str) -> Ask | None:
         """Return an ask by its name, in any state, or None."""
-        held = self.waiting.get(name) or self.bound.get(name)
-        if held is not None:
-            return held[0].ask
+        allocation = self.allocation(name)
+        if allocation is not None:
+            return allocation.ask
         return self.pending.get(name) or self.parked.get(name) or self.backing_off.get(name)
 
     def each_pending(self) -> Iterator[Ask]:
