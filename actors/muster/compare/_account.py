@@ -183,7 +183,7 @@ class SideAccount:
             self._count(announced.decision)
             self._reserved.heard(announced.decision, now_us)
         for app in self._emptied:
-            if self._machine is not None and self._machine.registry.locate(app) is None:
+            if self._machine is not None and self._machine.app(app) is None:
                 self._jobs.gone(app)
         self._emptied.clear()
 

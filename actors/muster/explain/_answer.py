@@ -256,9 +256,8 @@ def explain(
     seen = None
     if shown is not None:
         seen = next((one for one in shown.asks if one.name == ask), None)
-    machine = scheduler.machine
-    key = machine.registry.locate(app)
-    held = None if key is None else machine.view.apps[key].allocation(ask)
+    there = scheduler.machine.app(app)
+    held = None if there is None else there.allocation(ask)
     explanation = None if seen is None else _explanation(scheduler, app, ask, moment.at_us)
     whereabouts = history.whereabouts(
         seen,

@@ -24,7 +24,6 @@ from muster_core.structures.steps import PART, Steps, all_at_once
 from muster_core.values.application_states import STATE_NAMES, TRANSITIONS, Trigger, next_state
 from muster_core.values.decisions import Decision, Kind, Reason, decision_on_app, decision_on_ask
 from muster_core.values.devices import TakenDevices
-from muster_core.values.reasons import Passed
 from muster_core.view.commits import UNCHANGED, Advance, Commits
 from muster_core.view.gangs import Hold, ViewGang
 from muster_core.view.state.view_state import ViewState
@@ -197,9 +196,7 @@ class Placements:
         state.shapes.release(bit)
         self._use(leaf, app, ask, node, state.shapes.amounts[bit], devices)
         self.seen_states.note(identity.key, ask.name, None, place)
-        passed, state.passed = state.passed, ()
-        bound = self._enter_bound(leaf, app, ask, node, now_us, devices=devices, passed=passed)
-        return [assigned, *bound]
+        return [assigned, *self._enter_bound(leaf, app, ask, node, now_us, devices=devices)]
 
     def bind(
         self, leaf: LeafView, app: ViewApp, ask: Ask, node: Node, now_us: int
@@ -238,11 +235,12 @@ class Placements:
         *,
         assigned: int = 0,
         devices: TakenDevices = (),
-        passed: tuple[Passed, ...] = (),
     ) -> list[Decision]:
         state, key, name = self._state, app.identity.key, ask.name
         state.numbers += 1
-        allocation = Allocation(ask, node.name, state.numbers, assigned, devices, now_us, passed)
+        allocation = Allocation(ask, node.name, state.numbers, assigned, devices, now_us)
+        if state.passed:
+            allocation = self._with_passed(allocation)
         app.bound[name] = (allocation, node)
         if ask.gang is not None:
             state.gangs[ask.gang].bound[key, name] = None
@@ -264,6 +262,11 @@ class Placements:
         decisions.append(said)
         self.commits.bound(app, allocation, Advance(before, stay, said))
         return decisions
+
+    # OUTLOOK-8
+    def _with_passed(self, allocation: Allocation) -> Allocation:
+        passed, self._state.passed = self._state.passed, ()
+        return attrs.evolve(allocation, passed=passed)
 
     def _use(
         self,
@@ -299,8 +302,9 @@ class Placements:
         """Make a pending member wait on a node; return what it holds there."""
         bit = self._state.remove_pending(app, ask)
         devices = self._state.nodes.devices_for(node, ask.shape) if ask.shape.devices else ()
-        passed, self._state.passed = self._state.passed, ()
-        allocation = Allocation(ask, node.name, self._next_number(), 0, devices, 0, passed)
+        allocation = Allocation(ask, node.name, self._next_number(), 0, devices)
+        if self._state.passed:
+            allocation = self._with_passed(allocation)
         self._take(leaf, app, allocation, node, self._state.shapes.amounts[bit])
         return allocation
 
@@ -364,15 +368,13 @@ class Placements:
         self._state.release_shape(ask)
         self._state.nodes.touch_allocation(node, (app.identity.key, ask.name))
         devices, assigned, name = hold.allocation.devices, hold.allocation.age, node.name
-        passed = hold.allocation.passed
+        self._state.passed = hold.allocation.passed
         if devices:
             before, after = (False, name, devices), (True, name, devices)
             self.seen_states.note(app.identity.key, ask.name, before, after)
         else:
             self.seen_states.note(app.identity.key, ask.name, (False, name), (True, name))
-        return self._enter_bound(
-            leaf, app, ask, node, now_us, assigned=assigned, devices=devices, passed=passed
-        )
+        return self._enter_bound(leaf, app, ask, node, now_us, assigned=assigned, devices=devices)
 
     # Releasing nodes, and undoing that
 

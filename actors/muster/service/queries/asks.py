@@ -28,9 +28,6 @@ if TYPE_CHECKING:
 
 
 # Looking up a member of an enum takes ten times as long.
-_PENDING: Final = AskPlace.PENDING
-_PARKED: Final = AskPlace.PARKED
-_WAITING: Final = AskPlace.WAITING
 _BOUND: Final = AskPlace.BOUND
 _NOTHING: Final = Work()
 
@@ -312,16 +309,11 @@ ASKS: Final = Table[AskRow](
 
 def row_of_ask(looking: ReadContext, app: ViewApp, name: str) -> AskRow | None:
     """Return an ask of an application by its name, or None."""
-    ask = app.find(name)
-    if ask is None:
+    ask, place = app.find(name), app.place(name)
+    if ask is None or place is None:
         return None
-    held = app.waiting.get(name) or app.bound.get(name)
-    if held is not None:
-        place = _WAITING if name in app.waiting else _BOUND
-    else:
-        place = _PARKED if name in app.parked else _PENDING
     told = looking.ledger.ask(app.identity.name, name)
-    return AskRow(looking, app, ask, place, None if held is None else held[0], told)
+    return AskRow(looking, app, ask, place, app.allocation(name), told)
 
 
 PLACE: Final = "ended"

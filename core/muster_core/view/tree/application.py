@@ -23,6 +23,7 @@ from muster_core.structures.shapes import EVERY_SHAPE, MaskCounts, Shape, ShapeT
 from muster_core.structures.steps import Steps, freed
 from muster_core.values.application_states import RUNNING_STATES, AppState
 from muster_core.values.priority import PriorityTally
+from muster_core.values.snapshots import AskPlace
 from muster_core.view.tree.constraints import EACH, FIRST, Slot, ViewLimit
 
 
@@ -239,6 +240,16 @@ class ViewApp(Listed):
         """Return the allocation of a waiting or bound ask, or None."""
         held = self.waiting.get(name) or self.bound.get(name)
         return None if held is None else held[0]
+
+    def place(self, name: str) -> AskPlace | None:
+        """Return the place of an ask, or None."""
+        if name in self.bound:
+            return AskPlace.BOUND
+        if name in self.pending or name in self.backing_off:
+            return AskPlace.PENDING
+        if name in self.waiting:
+            return AskPlace.WAITING
+        return AskPlace.PARKED if name in self.parked else None
 
     def find(self, name: str) -> Ask | None:
         """Return an ask by its name, in any state, or None."""
