@@ -208,7 +208,7 @@ class Placements:
     def _spend_failure(
         self, leaf: LeafView, app: ViewApp, ask: Ask, bit: int, node: Node, now_us: int
     ) -> None:
-        self._state.passed = ()
+        self._state.scopes.passed = ()
         app.failed_on[ask.name] = ask, node.name, None
         app.spoilt[ask.name] -= 1
         if not app.spoilt[ask.name]:
@@ -239,7 +239,7 @@ class Placements:
         state, key, name = self._state, app.identity.key, ask.name
         state.numbers += 1
         allocation = Allocation(ask, node.name, state.numbers, assigned, devices, now_us)
-        if state.passed:
+        if state.scopes.passed:
             allocation = self._with_passed(allocation)
         app.bound[name] = (allocation, node)
         if ask.gang is not None:
@@ -265,7 +265,8 @@ class Placements:
 
     # OUTLOOK-8
     def _with_passed(self, allocation: Allocation) -> Allocation:
-        passed, self._state.passed = self._state.passed, ()
+        scopes = self._state.scopes
+        passed, scopes.passed = scopes.passed, ()
         return attrs.evolve(allocation, passed=passed)
 
     def _use(
@@ -303,7 +304,7 @@ class Placements:
         bit = self._state.remove_pending(app, ask)
         devices = self._state.nodes.devices_for(node, ask.shape) if ask.shape.devices else ()
         allocation = Allocation(ask, node.name, self._next_number(), 0, devices)
-        if self._state.passed:
+        if self._state.scopes.passed:
             allocation = self._with_passed(allocation)
         self._take(leaf, app, allocation, node, self._state.shapes.amounts[bit])
         return allocation
@@ -368,7 +369,7 @@ class Placements:
         self._state.release_shape(ask)
         self._state.nodes.touch_allocation(node, (app.identity.key, ask.name))
         devices, assigned, name = hold.allocation.devices, hold.allocation.age, node.name
-        self._state.passed = hold.allocation.passed
+        self._state.scopes.passed = hold.allocation.passed
         if devices:
             before, after = (False, name, devices), (True, name, devices)
             self.seen_states.note(app.identity.key, ask.name, before, after)

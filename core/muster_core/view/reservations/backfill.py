@@ -259,7 +259,7 @@ class Backfill:
             self._hide_longer(leaf, ask, bit, end)
         if node is not None:
             others = list(self._others(leaf, ask))
-            self._state.passed = tuple(
+            self._state.scopes.passed = tuple(
                 _passed(one, end)
                 for one in others
                 if all(member.ask is not ask for member, _ in one.places)

@@ -14,7 +14,6 @@ from muster_core.owners.asks import Allocation, Ask
 from muster_core.structures.shapes import Shape, ShapeTable
 from muster_core.structures.steps import Steps, freed, in_pieces
 from muster_core.values.application_states import AppState
-from muster_core.values.reasons import Passed
 from muster_core.view.gang_index import GangIndex, GangShapes
 from muster_core.view.gangs import Hold, ViewGang
 from muster_core.view.state.history import DeviceDemand, EvictionHistory, KeptNodes
@@ -98,8 +97,6 @@ class ViewState:
         self.placing: dict[int, Node] = {}
         #: How many binds and waits there were so far.
         self.numbers = 0
-        #: The reservations that the ask that gets a node next does not delay there.
-        self.passed: tuple[Passed, ...] = ()
         #: Goes up whenever an ask begins or ends to be pending, an application has another state,
         #: or anything else changes on which rounds depend, but nodes, gangs and settings.
         self.moves = 0
