@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from muster_core.values.decisions import (
+    EVICTIONS,
     GONE,
     MICROSECONDS,
     Announced,
@@ -12,10 +13,12 @@ from muster_core.values.decisions import (
     announce,
     decision_on_app,
     decision_on_ask,
+    ends_ask,
     seconds,
 )
 
 __all__ = [
+    "EVICTIONS",
     "GONE",
     "MICROSECONDS",
     "Announced",
@@ -25,5 +28,6 @@ __all__ = [
     "announce",
     "decision_on_app",
     "decision_on_ask",
+    "ends_ask",
     "seconds",
 ]

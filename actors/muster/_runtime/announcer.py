@@ -30,7 +30,7 @@ from muster_core.events import Event
 from muster_core.structures.steps import Steps
 
 if TYPE_CHECKING:
-    from muster._runtime.batches import DecidedBatch, PassedByAsk
+    from muster._runtime.batches import DecidedBatch
 
 
 async def finish_within(awaitable: Awaitable[None], grace_s: float) -> None:
@@ -185,7 +185,6 @@ class BatchObserver(Protocol):
         first: int,
         events: Sequence[Event],
         announced: Sequence[Announced],
-        passed: PassedByAsk,
         /,
     ) -> Steps[None]:
         """Hear of a batch.
@@ -196,8 +195,6 @@ class BatchObserver(Protocol):
             first: The index of its first event, from 0, among all events that were let in.
             events: Its events, also those that were refused.
             announced: Its decisions.
-            passed: Which reservations asks did not delay when they got a node in it. A store does
-                not keep it, so it is empty for batches up to the checkpoint of a start.
         """
         ...
 
@@ -303,12 +300,7 @@ class ProgramSink:
         """Tell the observers, and start the work of bound asks."""
         if self._companion is not None:
             yield from self._companion.hear(
-                decided.number,
-                decided.at_us,
-                decided.first,
-                decided.events,
-                decided.announced,
-                decided.passed,
+                decided.number, decided.at_us, decided.first, decided.events, decided.announced
             )
         yield from self._observers.publish(decided.announced)
         if self._start is not None:

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
 from operator import attrgetter
-from typing import Final, TypeVar, assert_never, final
+from typing import TypeVar, assert_never, final
 
 import attrs
 import trio
@@ -39,49 +39,14 @@ from muster_core.admission.routes import (
 from muster_core.coordinator.coordinator import BatchResult, CoordinatorMachine
 from muster_core.coordinator.plain_scheduler import pass_time
 from muster_core.coordinator.reports import ReportRequests
-from muster_core.decisions import Announced, Kind, seconds
+from muster_core.decisions import Announced, seconds
 from muster_core.events import Event
 from muster_core.facts import AppFacts, Facts, GangFacts, QueueFacts
 from muster_core.owners.application import ApplicationMachine
 from muster_core.owners.gang import GangMachine, GangReport
 from muster_core.owners.queue import QueueMachine, QueueReport
-from muster_core.reasons import Passed
 from muster_core.snapshots import AppSnapshot, GangSnapshot, QueueSnapshot, Snapshot
 from muster_core.structures.steps import Steps, all_at_once, freed, in_order, in_pieces
-
-PassedByAsk = Mapping[tuple[str, str], tuple[Passed, ...]]
-"""What asks have passed, by application and name; asks that have passed nothing are not in it."""
-
-# Looking up a member of an enum takes ten times as long, and this is done for each decision.
-_BOUND: Final = Kind.BOUND
-_WAITING: Final = Kind.WAITING
-
-
-# OUTLOOK-8
-def passed_reservations(
-    machine: CoordinatorMachine, announced: Sequence[Announced]
-) -> Steps[PassedByAsk]:
-    """Return which reservations the asks that got a node in the last batch did not delay.
-
-    The state tells it of the last batch only, so this comes before the next one.
-
-    Args:
-        machine: The machine, after the batch.
-        announced: The decisions of the batch.
-    """
-    found: dict[tuple[str, str], tuple[Passed, ...]] = {}
-    for piece in in_pieces(announced):
-        yield
-        for one in piece:
-            decision = one.decision
-            if decision.kind is _BOUND or decision.kind is _WAITING:
-                app, ask = decision.app or "", decision.ask or ""
-                key = machine.registry.locate(app)
-                passed = () if key is None else machine.view.passed(key, ask)
-                if passed:
-                    found[app, ask] = passed
-    return found
-
 
 T = TypeVar("T")
 
@@ -118,7 +83,6 @@ class DecidedBatch:
         partition: The partition that runs after it.
         first: The index of its first event, from 0, among all events that were let in.
         requests: The requests of clients whose events are in it.
-        passed: Which reservations asks did not delay when they got a node in it, if that is kept.
     """
 
     number: int
@@ -129,7 +93,6 @@ class DecidedBatch:
     partition: str
     first: int = 0
     requests: Sequence[KeptRequest] = ()
-    passed: PassedByAsk = attrs.field(factory=dict[tuple[str, str], tuple[Passed, ...]])
 
     def seqs(self) -> tuple[int, int] | None:
         """Return the numbers of its first and its last decision; None without any."""
@@ -161,7 +124,6 @@ class Batches:
         announce: Announces the batches that end by themselves, such as those of timers, and frees
             their memory.
         keeps: Whether the events of each batch are kept for its announcement.
-        keeps_passed: Whether it is kept which reservations the asks of each batch did not delay.
 
     Attributes:
         machine: The machine.
@@ -175,14 +137,12 @@ class Batches:
         announce: Callable[[DecidedBatch], Awaitable[None]],
         *,
         keeps: bool = False,
-        keeps_passed: bool = False,
     ) -> None:
         self.machine = machine
         self._pace = pace
         self._announce = announce
         #: The events of this batch, if they are kept.
         self._events: list[Event] | None = [] if keeps else None
-        self._keeps_passed = keeps_passed
         #: The gangs that have reported in this batch.
         self._heard: set[str] = set()
         self._interleave = interleave
@@ -362,9 +322,6 @@ class Batches:
         events: Sequence[Event] = ()
         if self._events is not None:
             events, self._events = self._events, []
-        passed: PassedByAsk = {}
-        if self._keeps_passed:
-            passed = await pace.take(passed_reservations(machine, outcome.announced), shield=True)
         return DecidedBatch(
             machine.batches,
             machine.now_us,
@@ -372,7 +329,6 @@ class Batches:
             outcome.announced,
             changed | heard,
             machine.configuration.partition,
-            passed=passed,
         )
 
     def _commit(self, outcome: BatchResult) -> Steps[None]:

@@ -116,7 +116,6 @@ class LiveCoordinator:
             pace,
             self._announce,
             keeps=storage is not None or companion is not None,
-            keeps_passed=companion is not None,
         )
         self._companion = companion
         self._meter = meter

@@ -12,7 +12,7 @@ from __future__ import annotations
 
 import logging
 import threading
-from collections.abc import AsyncGenerator, Awaitable, Callable, Iterator, Mapping, Sequence
+from collections.abc import AsyncGenerator, Awaitable, Callable, Iterator, Sequence
 from contextlib import asynccontextmanager, suppress
 from functools import partial
 from itertools import islice
@@ -43,7 +43,7 @@ if TYPE_CHECKING:
     from trio.lowlevel import RaiseCancelT
 
     from muster._runtime.announcer import BatchObserver
-    from muster._runtime.batches import Batches, DecidedBatch, PassedByAsk
+    from muster._runtime.batches import Batches, DecidedBatch
 
 
 R = TypeVar("R")
@@ -167,9 +167,7 @@ class StoredState:
         return cls(reader, found.batch, facts, broken, written_by)
 
 
-async def recover(
-    batches: Batches, kept: StoredState, pace: Pace, threaded: RunInThread
-) -> tuple[int, dict[int, PassedByAsk]]:
+async def recover(batches: Batches, kept: StoredState, pace: Pace, threaded: RunInThread) -> int:
     """Let in again what came after the checkpoint.
 
     Args:
@@ -179,15 +177,13 @@ async def recover(
         threaded: Runs a call in the thread of the store.
 
     Returns:
-        How many events were let in again; and what asks passed when they got nodes, by the number
-        of the batch, which the store does not keep.
+        How many events were let in again.
 
     Raises:
         StoreError: If a batch is damaged, or if it decides otherwise today.
     """
     found = kept.reader.batches(after=kept.checkpoint)
     events = 0
-    passed: dict[int, PassedByAsk] = {}
     while some := await threaded(decoded_batches, found):
         for batch in some:
             events += len(batch.events)
@@ -195,11 +191,9 @@ async def recover(
             difference = await _compare_batches(batch, decided.announced, threaded)
             if difference is not None:
                 raise _difference_error(kept, difference)
-            if decided.passed:
-                passed[batch.number] = decided.passed
             await decided.let_go(pace)
     kept.reader.close()
-    return events, passed
+    return events
 
 
 async def _compare_batches(
@@ -273,8 +267,6 @@ class Storage:
         self._events = 0
         #: The batch after which the last checkpoint was taken.
         self._covered = kept.checkpoint
-        #: What asks passed in the batches after the checkpoint, until the companion has heard it.
-        self._passed: Mapping[int, PassedByAsk] = {}
         self._is_behind = False
         self.origin_us = writer.meta.origin_us
 
@@ -302,7 +294,7 @@ class Storage:
             batches.start(nursery)
         else:
             await batches.load(nursery, self._kept.facts)
-        self._events, self._passed = await recover(batches, self._kept, self._pace, self._run)
+        self._events = await recover(batches, self._kept, self._pace, self._run)
         self._kept = attrs.evolve(self._kept, facts=None)  # It is in the owners now.
         if self._kept.damaged:
             batches_of = ", ".join(map(str, self._kept.damaged))
@@ -349,16 +341,10 @@ class Storage:
             while some := await self._run(decoded_batches, found):
                 for batch in some:
                     steps = companion.hear(
-                        batch.number,
-                        batch.at_us,
-                        first,
-                        batch.events,
-                        batch.decisions,
-                        self._passed.get(batch.number, {}),
+                        batch.number, batch.at_us, first, batch.events, batch.decisions
                     )
                     await self._pace.take(steps)
                     first += len(batch.events)
-        self._passed = {}
 
     async def _load(
         self, companion: BatchObserver, state: CompanionState | None, anchor: int

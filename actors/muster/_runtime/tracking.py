@@ -300,9 +300,9 @@ class Tracker:
         return self._add(app, found, self._status(place, allocation))
 
     def _add(self, app: str, ask: Ask, status: AskStatus) -> TrackedAsk:
-        key = self._machine.registry.locate(app)
-        assert key is not None, "an ask without an application"
-        queue = self._machine.view.apps[key].identity.path
+        seen = self._machine.app(app)
+        assert seen is not None, "an ask without an application"
+        queue = seen.identity.path
         tracked = TrackedAsk(
             app, ask.name, ask.seq, queue, ask.resources, ask.gang, Watched(status), ask.work
         )
@@ -372,23 +372,11 @@ class Tracker:
 
     def _look(self, app: str, name: str) -> tuple[Ask | None, AskPlace | None, Allocation | None]:
         """Return an ask, its place and its allocation, as the view has them, or None for each."""
-        key = self._machine.registry.locate(app)
-        seen = None if key is None else self._machine.view.apps.get(key)
-        if seen is None:
+        seen = self._machine.app(app)
+        found = None if seen is None else seen.find(name)
+        if seen is None or found is None:
             return None, None, None
-        free = (
-            (_PENDING, seen.pending),
-            (_PARKED, seen.parked),
-            (_PENDING, seen.backing_off),
-        )
-        for place, asks in free:
-            if name in asks:
-                return asks[name], place, None
-        for place, held in ((_BOUND, seen.bound), (_WAITING, seen.waiting)):
-            if name in held:
-                allocation = held[name][0]
-                return allocation.ask, place, allocation
-        return None, None, None
+        return found, seen.place(name), seen.allocation(name)
 
     def has(self, ask: TrackedAsk) -> bool:
         """Return whether an ask still exists; also while a batch is open."""

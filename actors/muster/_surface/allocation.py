@@ -22,7 +22,7 @@ from muster._errors import (
 from muster._runtime.calls import Client, EndAllocation, raise_closed
 from muster._runtime.entry import closed_error
 from muster._runtime.tracking import AllocationStatus, Closed, TrackedAsk
-from muster_core.decisions import Reason
+from muster_core.decisions import EVICTIONS, Reason
 from muster_core.errors import EventError
 from muster_core.events import Exit, Outcome, Work
 from muster_core.resources import Resources
@@ -235,7 +235,6 @@ class ResumingBinder(Binder, Protocol):
         ...
 
 
-_FOR_OTHERS: Final = frozenset({Reason.PREEMPTED, Reason.RECLAIMED})
 _FOR_GOOD: Final = frozenset({Reason.COMPLETED, Reason.REMOVED, Reason.CANCELLED})
 
 # Looking up a member of an enum takes ten times as long.
@@ -370,6 +369,6 @@ class TrioAllocation(Allocation):
         msg = f"the allocation of {self.app}/{self.ask} on {self.node} ended: {end.value}"
         if self._held.message is not None:
             msg += f": {self._held.message}"
-        if end in _FOR_OTHERS:
+        if end in EVICTIONS:
             return PreemptedError(msg, end)
         return (AllocationLostError if self._is_lost(end) else AllocationEndedError)(msg, end)

@@ -16,9 +16,8 @@ from muster.compare._result import MOST_PRIORITIES, Figures
 from muster.compare._sides import find_ask
 from muster.replay import Beginning, Costs, ReservedTally, Waits
 from muster_core.coordinator.coordinator import CoordinatorMachine
-from muster_core.decisions import GONE, MICROSECONDS, Announced, Decision, Kind, Reason
+from muster_core.decisions import MICROSECONDS, Announced, Decision, Kind, Reason, ends_ask
 from muster_core.owners.asks import Ask
-from muster_core.resources import Resources
 from muster_core.values.application_states import AppState
 
 
@@ -48,82 +47,9 @@ def ranges(asks: Mapping[int, int], most: int = MOST_PRIORITIES) -> Iterator[tup
     assert not members, "some priorities are in no row"
 
 
-@final
-@attrs.define
-class _Level:
-    """An amount that changes over time.
-
-    Attributes:
-        amount: The current amount, in base units.
-        since_us: When it last changed, in microseconds.
-        area: Its integral until then, in base units times microseconds.
-    """
-
-    amount: int = 0
-    since_us: int = 0
-    area: int = 0
-
-    def change(self, by: int, now_us: int) -> None:
-        """Add ``by`` to the amount at ``now_us``."""
-        self.area += self.amount * (now_us - self.since_us)
-        self.since_us = now_us
-        self.amount += by
-
-
-@final
-class Usage:
-    """The capacity of all nodes, and the usage of each queue, over time.
-
-    A change costs the same however many queues there are.
-    """
-
-    def __init__(self) -> None:
-        self._capacity: dict[str, int] = {}
-        self._offered: dict[str, _Level] = defaultdict(_Level)
-        self._used: dict[str, dict[str, _Level]] = defaultdict(lambda: defaultdict(_Level))
-
-    def set_capacity(self, capacity: Mapping[str, int], now_us: int) -> None:
-        """Set the total capacity of all nodes."""
-        if capacity == self._capacity:
-            return
-        for kind in {*capacity, *self._capacity}:
-            by = capacity.get(kind, 0) - self._capacity.get(kind, 0)
-            self._offered[kind].change(by, now_us)
-        self._capacity = dict(capacity)
-
-    def take(self, queue: str, amounts: Resources, now_us: int) -> None:
-        """Add resources to the usage of a queue."""
-        levels = self._used[queue]
-        for kind, amount in amounts.items():
-            levels[kind].change(amount, now_us)
-
-    def give_back(self, queue: str, amounts: Resources, now_us: int) -> None:
-        """Subtract resources from the usage of a queue."""
-        levels = self._used[queue]
-        for kind, amount in amounts.items():
-            levels[kind].change(-amount, now_us)
-
-    def end(self, now_us: int) -> None:
-        """Advance all integrals to the end."""
-        for levels in (self._offered, *self._used.values()):
-            for level in levels.values():
-                level.change(0, now_us)
-
-    def shares(self, queues: Iterable[str]) -> dict[str, float | None]:
-        """Return the share of each type that some queues used, from 0 to 1; after :meth:`end`."""
-        listed = [self._used[queue] for queue in queues if queue in self._used]
-        return {
-            kind: sum(levels[kind].area for levels in listed if kind in levels) / offered.area
-            if offered.area
-            else None
-            for kind, offered in sorted(self._offered.items())
-        }
-
-
 _Key = tuple[str, str]
 
 # Looking up a member of an enum takes ten times as long, and this is done for each decision.
-_FAILED: Final = Reason.FAILED
 _PREEMPTED: Final = Reason.PREEMPTED
 _RECLAIMED: Final = Reason.RECLAIMED
 _BOUND: Final = Kind.BOUND
@@ -192,20 +118,6 @@ def total(counts: Iterable[GroupCounts]) -> GroupCounts:
 
 
 @final
-@attrs.frozen
-class _Held:
-    """An ask that holds a node.
-
-    Attributes:
-        queue: The path of its queue.
-        ask: The ask, or None if it is not known.
-    """
-
-    queue: str
-    ask: Ask | None
-
-
-@final
 class SideAccount:
     """Counts the decisions of one side.
 
@@ -229,11 +141,10 @@ class SideAccount:
         self._costs = costs
         self._jobs = JobHistory(closed)
         self._reserved = ReservedTally()
-        self._usage = Usage()
         self._queues: dict[str, GroupCounts] = defaultdict(GroupCounts)
         self._priorities: dict[int, GroupCounts] = defaultdict(GroupCounts)
-        #: The asks that hold a node.
-        self._held: dict[_Key, _Held] = {}
+        #: The asks that hold a node; None if it is not known more of them.
+        self._held: dict[_Key, Ask | None] = {}
         #: The asks that have been bound, pending again or not.
         self._bound_before: set[_Key] = set()
         #: The applications that lost an ask in this batch: they may be removed as well.
@@ -249,8 +160,6 @@ class SideAccount:
         bound before does not count as bound, and did not wait.
         """
         now_us = self._now_us = beginning.at_us
-        if self._machine is not None:
-            self._usage.set_capacity(self._machine.view.nodes.total, now_us)
         came_us: dict[str, int] = {}
         for old in beginning.asks:
             came_us[old.app] = min(came_us.get(old.app, now_us), old.ask.came_us)
@@ -259,7 +168,7 @@ class SideAccount:
         for old in beginning.asks:
             key = (old.app, old.ask.name)
             if old.node is not None:
-                self._hold(key, beginning.apps[old.app], old.ask)
+                self._hold(key, old.ask)
             if old.was_bound:
                 self._bound_before.add(key)
                 job = self._jobs.find(old.app)
@@ -270,13 +179,11 @@ class SideAccount:
     def note(self, now_us: int, decisions: Sequence[Announced]) -> None:
         """Count the decisions of the batch that has just ended."""
         self._now_us = now_us
-        if self._machine is not None:
-            self._usage.set_capacity(self._machine.view.nodes.total, now_us)
         for announced in decisions:
             self._count(announced.decision)
             self._reserved.heard(announced.decision, now_us)
         for app in self._emptied:
-            if self._machine is not None and self._machine.registry.locate(app) is None:
+            if self._machine is not None and self._machine.app(app) is None:
                 self._jobs.gone(app)
         self._emptied.clear()
 
@@ -292,7 +199,7 @@ class SideAccount:
         elif kind is _BOUND:
             self._bind((app, name), queue)
         elif kind is _WAITING:
-            self._hold((app, name), queue, self._find(app, name))
+            self._hold((app, name), self._find(app, name))
         elif kind is _RELEASED:
             self._release((app, name), queue, decision.reason)
 
@@ -313,18 +220,16 @@ class SideAccount:
         if count.first_us is None:
             count.first_us = self._now_us
 
-    def _hold(self, key: _Key, queue: str, ask: Ask | None) -> None:
-        self._held[key] = _Held(queue, ask)
+    def _hold(self, key: _Key, ask: Ask | None) -> None:
+        self._held[key] = ask
         job = self._jobs.find(key[0])
         if job is not None:
             job.holding += 1
-        if ask is not None:
-            self._usage.take(queue, ask.resources, self._now_us)
 
     def _bind(self, key: _Key, queue: str) -> None:
         ask = self._find(*key)
         if key not in self._held:
-            self._hold(key, queue, ask)
+            self._hold(key, ask)
         count = self._queues[queue]
         count.last_us = self._now_us
         job = self._jobs.find(key[0])
@@ -356,30 +261,23 @@ class SideAccount:
 
     def _release(self, key: _Key, queue: str, reason: Reason | None) -> None:
         assert reason is not None, "an ask was released for no reason"
-        held = self._held.pop(key, None)
+        is_held, ask = key in self._held, self._held.pop(key, None)
         job = self._jobs.find(key[0])
         count = self._queues[queue]
-        ask = None
-        if held is not None:
-            ask = held.ask
-            if key in self._bound_before:
-                count.last_us = self._now_us
-            if job is not None:
-                job.holding -= 1
-            if ask is not None:
-                self._usage.give_back(held.queue, ask.resources, self._now_us)
+        if is_held and key in self._bound_before:
+            count.last_us = self._now_us
+        if is_held and job is not None:
+            job.holding -= 1
         for counted in (count, *self._of_priority(ask)):
             counted.releases[reason] += 1
-        is_retried = reason is _FAILED and ask is not None and ask.retries > 0
-        if reason in GONE and not is_retried:
+        if ends_ask(reason, 0 if ask is None else ask.retries):
             self._bound_before.discard(key)
             if reason is _REMOVED and job is not None:
                 job.removed_us = self._now_us
                 self._emptied.add(job.app)
 
-    def end(self, now_us: int) -> None:
-        """Record that the side has ended at ``now_us``."""
-        self._usage.end(now_us)
+    def end(self) -> None:
+        """Record that the side has ended."""
         alive: set[str] = set()
         for app, name in () if self._machine is None else self._machine.pending():
             ask, job = self._find(app, name), self._jobs.find(app)
@@ -442,7 +340,7 @@ class SideAccount:
             asks_reclaimed=count.releases[_RECLAIMED],
             wait=waits.summary() if knows_asks else None,
             job_wait=count.job_waits.summary(),
-            utilisation=self._usage.shares(queues),
+            utilisation={} if self._costs is None else self._costs.shares(queues),
             makespan_s=count.makespan_s,
             lost=None if self._costs is None else self._costs.lost(queues),
         )

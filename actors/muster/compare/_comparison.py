@@ -432,7 +432,7 @@ class Comparison:
         for side, account, last_us in zip(self._sides, self._accounts, self._ends_us, strict=True):
             end_us = last_us if until_us is None else max(last_us, until_us)
             side.end(end_us)
-            account.end(end_us)
+            account.end()
         first, *others = self._accounts
         return tuple(
             pair.compared(first, other) for pair, other in zip(self._pairs, others, strict=True)

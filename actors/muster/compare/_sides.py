@@ -43,8 +43,8 @@ from muster_core.reasons import Code
 
 def find_ask(machine: CoordinatorMachine, app: str, name: str) -> Ask | None:
     """Return an ask in any state, or None if it does not exist."""
-    key = machine.registry.locate(app)
-    return None if key is None else machine.view.apps[key].find(name)
+    found = machine.app(app)
+    return None if found is None else found.find(name)
 
 
 _PLACEMENTS: Final = frozenset({Kind.ASSIGNED, Kind.BOUND})

@@ -166,8 +166,6 @@ def replay_until(
         if at_us is not None and item.at_us > at_us:
             rest = chain([item], rest)
             break
-        if history is not None:
-            refusals = _pass_until(scheduler, item.at_us, history, refusals)
         submit_item_directly(scheduler, item)
         events += not isinstance(item.content, Settle | Expect)
         refusals = refusals.then(_heard(scheduler, history))
@@ -175,26 +173,11 @@ def replay_until(
             history.saw(item)
         last_us = item.at_us
     end_us = last_us if at_us is None else at_us
-    if history is not None:
-        refusals = _pass_until(scheduler, end_us, history, refusals)
     scheduler.settle(end_us)
     refusals = refusals.then(_heard(scheduler, history))
     if history is not None:
         history.heard(())  # The last batch may have no decisions.
     return ReplayedState(scheduler, end_us, attrs.evolve(refusals, events=events), rest)
-
-
-# OUTLOOK-8
-def _pass_until(
-    scheduler: PlainScheduler, before_us: int, history: AskHistory, refusals: RefusedSoFar
-) -> RefusedSoFar:
-    """Let time pass up to an instant batch by batch: what was passed is known for one batch."""
-    due_us: int | None = scheduler.machine.now_us
-    while due_us is not None and due_us < before_us:
-        scheduler.pass_until(due_us)
-        refusals = refusals.then(_heard(scheduler, history))
-        due_us = scheduler.machine.next_deadline_us()
-    return refusals
 
 
 def _heard(scheduler: PlainScheduler, history: AskHistory | None) -> Sequence[Announced]:
@@ -203,7 +186,6 @@ def _heard(scheduler: PlainScheduler, history: AskHistory | None) -> Sequence[An
     if announced:
         if history is not None:
             history.heard(announced)
-            history.looked(scheduler.machine)
         scheduler.announced = []
     return announced
 
@@ -274,11 +256,14 @@ def explain(
     seen = None
     if shown is not None:
         seen = next((one for one in shown.asks if one.name == ask), None)
+    there = scheduler.machine.app(app)
+    held = None if there is None else there.allocation(ask)
     explanation = None if seen is None else _explanation(scheduler, app, ask, moment.at_us)
     whereabouts = history.whereabouts(
         seen,
         None if shown is None else shown.queue,
         None if explanation is None else explanation.since_us,
+        () if held is None else held.passed,
     )
     if whereabouts.fate is Fate.UNKNOWN:
         whereabouts = _later(history, moment)

@@ -14,7 +14,6 @@ from typing import Final, final
 import attrs
 
 from muster.feeds import FeedItem, Refused
-from muster_core.coordinator.coordinator import CoordinatorMachine
 from muster_core.decisions import Announced, Decision, Kind, Reason
 from muster_core.events import (
     AddApp,
@@ -323,20 +322,6 @@ class AskHistory:
         self._moved_us: int | None = 0
         self._waited = False
         self._before: Hold | None = None
-        #: Whether it got a node in the decisions heard last.
-        self._got = False
-        self._passed: tuple[Passed, ...] = ()
-
-    # OUTLOOK-8
-    def looked(self, machine: CoordinatorMachine) -> None:
-        """Look at the state after the batch whose decisions were heard last."""
-        if self._got:
-            key = machine.registry.locate(self.app)
-            # Who waited for its gang has passed them before it was bound.
-            self._passed = (
-                () if key is None else machine.view.passed(key, self.ask)
-            ) or self._passed
-            self._got = False
 
     def begin(self, *, complete: bool) -> None:
         """Begin with what is kept of the time before a checkpoint.
@@ -413,10 +398,8 @@ class AskHistory:
         kind = decision.kind
         if kind is _BOUND or kind is _WAITING:
             self._moved_us, self._waited = announced.at_us, kind is _WAITING
-            self._got = True
         elif kind is _RELEASED:
             self._lost(announced, decision)
-            self._passed = ()
             self._moved_us = announced.at_us
             self._end = announced if decision.reason in _OVER else None
             self._end_item = self._ender(announced)
@@ -449,7 +432,11 @@ class AskHistory:
         )
 
     def whereabouts(
-        self, seen: AskSnapshot | None, queue: str | None, since_us: int | None
+        self,
+        seen: AskSnapshot | None,
+        queue: str | None,
+        since_us: int | None,
+        passed: tuple[Passed, ...] = (),
     ) -> Whereabouts:
         """Return the state of the ask.
 
@@ -457,6 +444,7 @@ class AskHistory:
             seen: The ask in the snapshot of its application, or None.
             queue: The path of the queue of its application, or None if there is none.
             since_us: When the ask became pending, in microseconds, or None if it is not.
+            passed: The reservations that it did not delay when it got the node that it holds.
         """
         came = self._came
         index, line = (None, None) if came is None else (came.index, came.line)
@@ -473,7 +461,7 @@ class AskHistory:
                 index=index,
                 line=line,
                 before=before,
-                passed=self._passed if held else (),
+                passed=passed,
             )
         if self._end is not None and self._end.decision.reason is not None:
             decision = self._end.decision

@@ -124,11 +124,15 @@ class UsageAccount:
         """Note that an ask has ended."""
         self.ended[outcome] = self.ended.get(outcome, 0) + 1
 
+    def areas(self, at_us: int) -> dict[str, int]:
+        """Return the areas until an instant that is not before the last change; zeros too."""
+        held = self.held
+        return {kind: base + held.get(kind, 0) * at_us for kind, base in self.base.items()}
+
     def used(self, at_us: int) -> UsageTotals:
         """Return what was used until an instant that is not before the last change."""
-        held = self.held
-        lines = {kind: base + held.get(kind, 0) * at_us for kind, base in self.base.items()}
-        return UsageTotals({kind: area for kind, area in lines.items() if area}, dict(self.ended))
+        areas = {kind: area for kind, area in self.areas(at_us).items() if area}
+        return UsageTotals(areas, dict(self.ended))
 
     def mark(self, at_us: int) -> None:
         """Keep what was used until the end of an hour; forget what is too old to be asked for."""

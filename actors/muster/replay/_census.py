@@ -14,7 +14,7 @@ from typing import Final, Protocol, TypeAlias, assert_never, final
 import attrs
 
 from muster.feeds import FeedItem
-from muster_core.decisions import GONE, Announced, Decision, Kind, Reason
+from muster_core.decisions import Announced, Decision, Kind, Reason, ends_ask
 from muster_core.events import (
     AddApp,
     AddAsk,
@@ -487,10 +487,9 @@ class Census:
         if ask is not None:
             self._listener.left(at_us, ask, reason)
             ask.node, ask.devices = None, {}
-        is_retried = reason is _FAILED and ask is not None and ask.retries > 0
-        if is_retried or reason not in GONE:
+        if not ends_ask(reason, 0 if ask is None else ask.retries):
             if ask is not None:
-                ask.retries -= is_retried
+                ask.retries -= reason is _FAILED
                 self._pend(ask, at_us)
             return
         pending = self.unbound.pop(key, None)

@@ -1,23 +1,24 @@
-"""How long asks waited, what evictions cost, and how even the shares are (Jain's index).
+"""How long asks waited, what was used, what evictions cost, and how even the shares are (Jain's index).
 
-Runs that were lost and shares follow from what a census reports, at the instants at which it happens.
-Sums are whole numbers, so they do not depend on the order within an instant, nor on what else
-happens in between. Of waits, one number for each ask is kept, and summarised on request.
+All figures follow from what a census reports, at the instants at which it happens. Sums are whole
+numbers, so they do not depend on the order within an instant, nor on what else happens in between.
+Of waits, one number for each ask is kept, and summarised on request.
 """
 
 from __future__ import annotations
 
 from array import array
-from collections import defaultdict
+from collections import Counter, defaultdict
 from collections.abc import Iterable, Mapping
 from typing import Final, final
 
 import attrs
 
+from muster.figures.usage import UsageAccount, total
 from muster.replay._census import LiveAsk
-from muster_core.decisions import GONE, MICROSECONDS, Reason
+from muster_core.decisions import EVICTIONS, MICROSECONDS, Reason, ends_ask
 from muster_core.resources import Resources
-from muster_core.structures.amounts import add_to, take_from
+from muster_core.structures.amounts import add_to
 from muster_core.values.resources import has_parts
 
 
@@ -90,8 +91,6 @@ _ONE: Final = 2**40
 
 # Looking up a member of an enum takes ten times as long, and this is done for each decision.
 _COMPLETED: Final = Reason.COMPLETED
-_FAILED: Final = Reason.FAILED
-_EVICTIONS: Final = frozenset({Reason.RECLAIMED, Reason.PREEMPTED})
 
 
 @final
@@ -162,12 +161,12 @@ class _Party:
 
     Attributes:
         asks: How many asks it has, with and without a node.
-        amounts: What they hold.
+        usage: What they hold and have used.
         share: Its dominant share that counts now, where :data:`_ONE` is 1.
     """
 
     asks: int = 0
-    amounts: dict[str, int] = attrs.field(factory=dict[str, int])
+    usage: UsageAccount = attrs.field(factory=UsageAccount)
     share: int = 0
 
 
@@ -198,16 +197,16 @@ class _Parties:
             party.asks -= 1
             self._count -= not party.asks
 
-    def take(self, name: str | None, amounts: Resources) -> None:
+    def take(self, name: str | None, amounts: Resources, at_us: int) -> None:
         """Add what an ask of a party holds."""
         party = self._parties[name]
-        add_to(party.amounts, amounts)
+        party.usage.take(amounts.amounts, at_us)
         self._stale[party] = None
 
-    def give_back(self, name: str | None, amounts: Resources) -> None:
+    def give_back(self, name: str | None, amounts: Resources, at_us: int) -> None:
         """Subtract what an ask of a party held."""
         party = self._parties[name]
-        take_from(party.amounts, amounts)
+        party.usage.give_back(amounts.amounts, at_us)
         self._stale[party] = None
 
     def spoil(self) -> None:
@@ -228,7 +227,7 @@ class _Parties:
 
     def _weigh(self, party: _Party, capacity: Mapping[str, int]) -> None:
         share = 0
-        for kind, amount in party.amounts.items():
+        for kind, amount in party.usage.held.items():
             there = capacity.get(kind)
             if there:
                 share = max(share, amount * _ONE // there)
@@ -245,44 +244,74 @@ class _Parties:
         index = self._area / (_ONE * time_us) if time_us else None
         return index, time_us / MICROSECONDS
 
-    def check(self) -> None:
-        """Assert the invariants; for tests."""
+    def used(self, names: Iterable[str] | None, now_us: int) -> Mapping[str, int]:
+        """Return what some parties, or all, have used until now: amounts times time."""
+        known = self._parties
+        found = (
+            known.values() if names is None else (known[name] for name in names if name in known)
+        )
+        return total(party.usage.used(now_us) for party in found).areas
+
+    def check(self, held: Mapping[str, int]) -> None:
+        """Assert the invariants, given all that asks hold; for tests."""
         parties = self._parties.values()
         assert self._count == sum(party.asks > 0 for party in parties)
         assert self._sum == sum(party.share for party in parties)
         assert self._squares == sum(party.share**2 for party in parties)
         # Who holds something has an ask.
-        assert all(party.asks or not party.amounts for party in parties)
+        assert all(party.asks or not party.usage.held for party in parties)
+        together: Counter[str] = Counter()
+        for party in parties:
+            together.update(party.usage.held)
+        assert together == held
+
+
+@final
+@attrs.define(eq=False)
+class QueueCosts:
+    """What a census has reported of a queue.
+
+    Attributes:
+        jobs: How many applications were submitted to it.
+        waits: How long its asks waited until their first bind.
+        unbound: How long its asks waited that ended without having been bound.
+        evicted: How often an ask of it was evicted, by reason.
+        lost: The runs that it lost, by reason.
+    """
+
+    jobs: int = 0
+    waits: Waits = attrs.field(factory=Waits)
+    unbound: Waits = attrs.field(factory=Waits)
+    evicted: Counter[Reason] = attrs.field(factory=Counter[Reason])
+    lost: dict[Reason, _Lost] = attrs.field(factory=lambda: defaultdict[Reason, _Lost](_Lost))
 
 
 @final
 class Costs:
-    """A listener of a census that adds up what went wrong, and weighs shares.
-
-    That is lost runs, evictions, and the waits of asks that ended without a node.
+    """A listener of a census that adds up usage, waits, evictions and lost runs, and weighs shares.
 
     Attributes:
-        evicted: How often an ask was evicted, by queue and reason.
+        queues: What was reported of each queue, by path.
+        asks_bound: How many asks were bound at least once.
     """
 
     def __init__(self) -> None:
-        self.evicted: dict[str, dict[Reason, int]] = {}
-        self._lost: dict[str, dict[Reason, _Lost]] = {}
-        #: How long asks waited that were never bound, by queue.
-        self._unbound: dict[str, Waits] = defaultdict(Waits)
+        self.queues: dict[str, QueueCosts] = defaultdict(QueueCosts)
+        self.asks_bound = 0
         self._now_us = 0
         self._nodes: dict[str, Resources] = {}
-        self._capacity: dict[str, int] = {}
-        self._queues = _Parties()
-        self._users = _Parties()
+        #: The capacity of all nodes, over time.
+        self._capacity = UsageAccount()
+        self._by_queue = _Parties()
+        self._by_user = _Parties()
 
     def pass_to(self, at_us: int) -> None:
         """Advance to an instant, in microseconds."""
         passed_us = at_us - self._now_us
         if passed_us > 0:
             self._now_us = at_us
-            self._queues.stay(passed_us, self._capacity)
-            self._users.stay(passed_us, self._capacity)
+            self._by_queue.stay(passed_us, self._capacity.held)
+            self._by_user.stay(passed_us, self._capacity.held)
 
     # A listener
 
@@ -291,48 +320,52 @@ class Costs:
         self.pass_to(at_us)
         before = self._nodes.pop(name, None)
         if before is not None:
-            take_from(self._capacity, before)
+            self._capacity.give_back(before.amounts, at_us)
         if capacity is not None:
             self._nodes[name] = capacity
-            add_to(self._capacity, capacity)
-        self._queues.spoil()
-        self._users.spoil()
+            self._capacity.take(capacity.amounts, at_us)
+        self._by_queue.spoil()
+        self._by_user.spoil()
 
     def job(self, queue: str) -> None:
-        """Do nothing: an application without asks wants nothing."""
+        """Count an application."""
+        self.queues[queue].jobs += 1
 
     def pending(self, at_us: int, ask: LiveAsk) -> None:
         """Count an ask that wants a node."""
         if at_us > self._now_us:
             self.pass_to(at_us)
-        self._queues.wants(ask.queue, 1)
-        self._users.wants(ask.user, 1)
+        self._by_queue.wants(ask.queue, 1)
+        self._by_user.wants(ask.user, 1)
 
     def taken(self, at_us: int, ask: LiveAsk) -> None:
         """Count an ask no more, or until it holds its node."""
         if at_us > self._now_us:
             self.pass_to(at_us)
-        self._queues.wants(ask.queue, -1)
-        self._users.wants(ask.user, -1)
+        self._by_queue.wants(ask.queue, -1)
+        self._by_user.wants(ask.user, -1)
 
     def held(self, at_us: int, ask: LiveAsk) -> None:
         """Count an ask that has a node."""
         self.pending(at_us, ask)
-        self._queues.take(ask.queue, ask.resources)
-        self._users.take(ask.user, ask.resources)
+        self._by_queue.take(ask.queue, ask.resources, at_us)
+        self._by_user.take(ask.user, ask.resources, at_us)
 
     def bound(self, at_us: int, ask: LiveAsk, wait_us: int | None) -> None:
-        """Do nothing: it held its node already."""
+        """Count an ask that is bound for the first time."""
+        if wait_us is not None:
+            self.asks_bound += 1
+            self.queues[ask.queue].waits.add(wait_us)
 
-    def unbound(self, _: int, ask: LiveAsk, wait_us: int) -> None:
+    def unbound(self, at_us: int, ask: LiveAsk, wait_us: int) -> None:
         """Record how long an ask waited that was never bound."""
-        self._unbound[ask.queue].add(wait_us)
+        self.queues[ask.queue].unbound.add(wait_us)
 
     def left(self, at_us: int, ask: LiveAsk, reason: Reason | None) -> None:
         """Count what an ask has lost with its node."""
         self.taken(at_us, ask)
-        self._queues.give_back(ask.queue, ask.resources)
-        self._users.give_back(ask.user, ask.resources)
+        self._by_queue.give_back(ask.queue, ask.resources, at_us)
+        self._by_user.give_back(ask.user, ask.resources, at_us)
         if reason is not _COMPLETED and reason is not None:
             self._ended(at_us, ask, reason)
 
@@ -341,53 +374,57 @@ class Costs:
 
     # COMMAND-22
     def _ended(self, at_us: int, ask: LiveAsk, reason: Reason) -> None:
-        if reason in _EVICTIONS:
-            evicted = self.evicted.setdefault(ask.queue, {})
-            evicted[reason] = evicted.get(reason, 0) + 1
-        is_over = reason in GONE and not (reason is _FAILED and ask.retries > 0)
-        if is_over or ask.bound_us is None:
+        queue = self.queues[ask.queue]
+        if reason in EVICTIONS:
+            queue.evicted[reason] += 1
+        if ends_ask(reason, ask.retries) or ask.bound_us is None:
             return
         run_us = at_us - ask.bound_us
         areas = {kind: amount * run_us for kind, amount in ask.resources.items()}
-        lost = self._lost.setdefault(ask.queue, {}).setdefault(reason, _Lost())
-        lost.add(_Lost(1, run_us, areas))
+        queue.lost[reason].add(_Lost(1, run_us, areas))
 
-    def check(self) -> None:
-        """Assert the invariants; for tests."""
-        self._queues.check()
-        self._users.check()
+    def check(self, held: Iterable[Resources]) -> None:
+        """Assert the invariants, given what asks hold; for tests."""
+        amounts: dict[str, int] = {}
+        for one in held:
+            add_to(amounts, one)
+        self._by_queue.check(amounts)
+        self._by_user.check(amounts)
+        capacity: dict[str, int] = {}
+        for one in self._nodes.values():
+            add_to(capacity, one)
+        assert capacity == self._capacity.held
 
     # Results
 
-    def lost(self, queues: Iterable[str] | None = None) -> dict[str, LostRuns]:
-        """Return the runs that were lost, by the reason of the release.
+    def _each(self, queues: Iterable[str] | None) -> Iterable[QueueCosts]:
+        known = self.queues
+        return known.values() if queues is None else [known[one] for one in queues if one in known]
 
-        Args:
-            queues: The queues that count; None for all.
-        """
-        found: dict[Reason, _Lost] = {}
-        for queue in self._lost if queues is None else queues:
-            for reason, lost in self._lost.get(queue, {}).items():
-                found.setdefault(reason, _Lost()).add(lost)
+    def lost(self, queues: Iterable[str] | None = None) -> dict[str, LostRuns]:
+        """Return the runs that some queues, or all, have lost, by the reason of the release."""
+        found: dict[Reason, _Lost] = defaultdict(_Lost)
+        for queue in self._each(queues):
+            for reason, lost in queue.lost.items():
+                found[reason].add(lost)
         return {str(reason): found[reason].told() for reason in Reason if reason in found}
 
     # COMMAND-32
     def waits(self, queues: Iterable[str] | None = None) -> Waits:
-        """Return how long asks waited that ended without a node.
-
-        Args:
-            queues: The queues that count; None for all.
-        """
+        """Return how long asks of some queues, or of all, waited that ended without a node."""
         found = Waits()
-        for queue in self._unbound if queues is None else queues:
-            if queue in self._unbound:
-                found.extend(self._unbound[queue])
+        for queue in self._each(queues):
+            found.extend(queue.unbound)
         return found
 
-    def evictions(self, queue: str, reason: Reason) -> int:
-        """Return how often asks of a queue were evicted for a reason."""
-        return self.evicted.get(queue, {}).get(reason, 0)
+    def shares(self, queues: Iterable[str] | None = None) -> dict[str, float | None]:
+        """Return the share of each type that some queues, or all, have used, from 0 to 1."""
+        used = self._by_queue.used(queues, self._now_us)
+        return {
+            kind: used.get(kind, 0) / area if area else None
+            for kind, area in sorted(self._capacity.areas(self._now_us).items())
+        }
 
     def fairness(self) -> Fairness:
         """Return how even the shares were until now."""
-        return Fairness(*self._queues.mean, *self._users.mean)
+        return Fairness(*self._by_queue.mean, *self._by_user.mean)

@@ -7,20 +7,18 @@ first.
 
 from __future__ import annotations
 
-from collections import Counter, defaultdict
-from collections.abc import Iterable, Mapping, Sequence
+from collections import Counter
+from collections.abc import Mapping, Sequence
 from time import perf_counter
 from typing import Final, final
 
 import attrs
 
 from muster.feeds import FeedItem, Settle
-from muster.replay._census import Beginning, Census, LiveAsk
+from muster.replay._census import Beginning, Census
 from muster.replay._costs import Costs, Fairness, LostRuns, Waits, WaitSummary
 from muster.replay._warnings import FeedWarning, FeedWarnings
 from muster_core.decisions import GONE, MICROSECONDS, Announced, Decision, Kind, Reason
-from muster_core.resources import Resources
-from muster_core.structures.amounts import add_to, take_from
 
 # Looking up a member of an enum takes ten times as long, and this is done for each decision.
 _BOUND: Final = Kind.BOUND
@@ -218,124 +216,6 @@ _WARNING: Final = Kind.WARNING
 
 
 @final
-class _Usage:
-    """The capacity of all nodes and the usage, over time."""
-
-    def __init__(self) -> None:
-        self._now_us = 0
-        self._nodes: dict[str, Resources] = {}
-        self._capacity: dict[str, int] = {}
-        self._used: dict[str, int] = {}
-        #: The integrals of capacity and usage over time, in base units times microseconds.
-        self._capacity_area: dict[str, int] = defaultdict(int)
-        self._used_area: dict[str, int] = defaultdict(int)
-
-    def pass_to(self, now_us: int) -> None:
-        """Advance the integrals to an instant, in microseconds."""
-        passed_us = now_us - self._now_us
-        if passed_us <= 0:
-            return
-        self._now_us = now_us
-        for name, amount in self._capacity.items():
-            self._capacity_area[name] += amount * passed_us
-        for name, amount in self._used.items():
-            self._used_area[name] += amount * passed_us
-
-    def set_node(self, name: str, capacity: Resources | None) -> None:
-        """Set the capacity of a node; None if it was removed."""
-        before = self._nodes.pop(name, None)
-        if before is not None:
-            take_from(self._capacity, before)
-        if capacity is not None:
-            self._nodes[name] = capacity
-            add_to(self._capacity, capacity)
-            for kind in capacity:
-                # Reports the type even if the node is removed at once.
-                self._capacity_area[kind] += 0
-
-    def take(self, amounts: Resources) -> None:
-        """Add resources to the usage."""
-        add_to(self._used, amounts)
-
-    def give_back(self, amounts: Resources) -> None:
-        """Subtract resources from the usage."""
-        take_from(self._used, amounts)
-
-    def check(self, used: Iterable[Resources]) -> None:
-        """Assert the invariants, given the resources in use; for tests."""
-        total: dict[str, int] = {}
-        for amounts in used:
-            add_to(total, amounts)
-        assert total == self._used
-        total.clear()
-        for capacity in self._nodes.values():
-            add_to(total, capacity)
-        assert total == self._capacity
-
-    def utilisation(self) -> dict[str, float | None]:
-        """Return the share of each type that was used, from 0 to 1; None if there was none."""
-        return {
-            name: self._used_area.get(name, 0) / area if area else None
-            for name, area in sorted(self._capacity_area.items())
-        }
-
-
-@final
-class _Counts:
-    """Adds up the changes that a census reports."""
-
-    def __init__(self) -> None:
-        self.usage = _Usage()
-        self.costs = Costs()
-        self.waits: dict[str, Waits] = defaultdict(Waits)
-        self.jobs: dict[str, int] = defaultdict(int)
-        self.asks_bound = 0
-
-    def node(self, at_us: int, name: str, capacity: Resources | None) -> None:
-        """Record the capacity of a node."""
-        self.usage.pass_to(at_us)
-        self.usage.set_node(name, capacity)
-        self.costs.node(at_us, name, capacity)
-
-    def job(self, queue: str) -> None:
-        """Count an application."""
-        self.jobs[queue] += 1
-
-    def held(self, at_us: int, ask: LiveAsk) -> None:
-        """Add the resources of an ask to the usage."""
-        self.usage.pass_to(at_us)
-        self.usage.take(ask.resources)
-        self.costs.held(at_us, ask)
-
-    def bound(self, _: int, ask: LiveAsk, wait_us: int | None) -> None:
-        """Count an ask that is bound for the first time."""
-        if wait_us is not None:
-            self.asks_bound += 1
-            self.waits[ask.queue].add(wait_us)
-
-    def unbound(self, at_us: int, ask: LiveAsk, wait_us: int) -> None:
-        """Record how long an ask waited that was never bound."""
-        self.costs.unbound(at_us, ask, wait_us)
-
-    def left(self, at_us: int, ask: LiveAsk, reason: Reason | None) -> None:
-        """Subtract the resources of an ask from the usage."""
-        self.usage.pass_to(at_us)
-        self.usage.give_back(ask.resources)
-        self.costs.left(at_us, ask, reason)
-
-    def pending(self, at_us: int, ask: LiveAsk) -> None:
-        """Count an ask that wants a node."""
-        self.costs.pending(at_us, ask)
-
-    def taken(self, at_us: int, ask: LiveAsk) -> None:
-        """Count it no more."""
-        self.costs.taken(at_us, ask)
-
-    def priority(self, at_us: int, queue: str, value: int | None) -> None:
-        """Do nothing: a summary has no priorities."""
-
-
-@final
 class Tally:
     """A journal that counts what a replay does.
 
@@ -367,8 +247,8 @@ class Tally:
         self._reading = FeedWarnings(self._warn)
         self._began_s = perf_counter()
         self._ended_s: float | None = None
-        self._counts = _Counts()
-        self._census = Census(self._counts)
+        self._costs = Costs()
+        self._census = Census(self._costs)
         self._releases: Counter[Reason | None] = Counter()
         self._kinds: Counter[Kind] = Counter()
         self._reserved = ReservedTally()
@@ -386,7 +266,7 @@ class Tally:
     @property
     def asks_bound(self) -> int:
         """How many asks were bound at least once."""
-        return self._counts.asks_bound
+        return self._costs.asks_bound
 
     @property
     def took_s(self) -> float:
@@ -446,26 +326,23 @@ class Tally:
         self._ended_s = perf_counter()
         self.at_us = max(self.at_us, until_us or 0)
         self._census.catch_up(self.at_us)
-        self._counts.usage.pass_to(self.at_us)
-        self._counts.costs.pass_to(self.at_us)
+        self._costs.pass_to(self.at_us)
 
     def check(self) -> None:
         """Assert the invariants; for tests."""
         self._census.check()
         # All and only the waiting and bound asks use resources.
-        self._counts.usage.check(ask.resources for ask in self._census.holding.values())
-        self._counts.costs.check()
+        self._costs.check(ask.resources for ask in self._census.holding.values())
 
     # Results
 
     def summary(self) -> Summary:
         """Return the figures so far."""
-        counts, holding = self._counts, self._census.holding.values()
-        everything = counts.costs.waits()
+        costs, holding = self._costs, self._census.holding.values()
+        everything = costs.waits()
         unbound = len(everything)
-        for waits in counts.waits.values():
-            everything.extend(waits)
-        queues = sorted(counts.jobs.keys() | counts.waits.keys() | counts.costs.evicted.keys())
+        for queue in costs.queues.values():
+            everything.extend(queue.waits)
         running = sum(ask.bound_us is not None for ask in holding)
         return Summary(
             events=self.events,
@@ -486,25 +363,24 @@ class Tally:
             virtual_s=(self.at_us - self.began_us) / MICROSECONDS,
             real_s=self.took_s,
             wait=everything.summary(),
-            queues=tuple(map(self._queue, queues)),
-            utilisation=counts.usage.utilisation(),
-            lost=counts.costs.lost(),
-            fairness=counts.costs.fairness(),
+            queues=tuple(map(self._queue, sorted(costs.queues))),
+            utilisation=costs.shares(),
+            lost=costs.lost(),
+            fairness=costs.fairness(),
             reserved=self._reserved.told(),
         )
 
-    def _queue(self, queue: str) -> QueueSummary:
-        counts = self._counts
-        waits, bound = counts.costs.waits([queue]), counts.waits[queue]
-        unbound = len(waits)
-        waits.extend(bound)
+    def _queue(self, path: str) -> QueueSummary:
+        queue, waits = self._costs.queues[path], Waits()
+        for some in (queue.unbound, queue.waits):
+            waits.extend(some)
         return QueueSummary(
-            queue,
-            counts.jobs.get(queue, 0),
-            len(bound),
-            unbound,
+            path,
+            queue.jobs,
+            len(queue.waits),
+            len(queue.unbound),
             waits.summary(),
-            counts.costs.evictions(queue, Reason.RECLAIMED),
-            counts.costs.evictions(queue, Reason.PREEMPTED),
-            counts.costs.lost([queue]),
+            queue.evicted[Reason.RECLAIMED],
+            queue.evicted[Reason.PREEMPTED],
+            self._costs.lost([path]),
         )

@@ -127,15 +127,14 @@ class AskIndex:
 
     def _read_on(self, machine: CoordinatorMachine, noted: set[str]) -> Steps[None]:
         last = self._entries[-1].seq if self._entries else -1
-        apps = machine.view.apps
         found: list[IndexEntry] = []
         for name in list(noted):
-            key = machine.registry.locate(name)
-            if key is None or key not in apps:
+            app = machine.app(name)
+            if app is None:
                 continue
-            for piece in in_pieces(each_ask(apps[key]), PART):
+            for piece in in_pieces(each_ask(app), PART):
                 yield
-                found += self.entries_of(apps[key], [ask for ask in piece if ask.seq > last])
+                found += self.entries_of(app, [ask for ask in piece if ask.seq > last])
         self._entries += yield from in_order(found, _BY_PLACE)
         self._noted = set()
 

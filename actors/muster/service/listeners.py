@@ -8,7 +8,6 @@ from typing import TYPE_CHECKING, final
 import attrs
 
 if TYPE_CHECKING:
-    from muster._runtime.batches import PassedByAsk
     from muster.service.ask_index import AskIndex
     from muster.service.decision_log import DecisionTail
     from muster.service.input.leases import Leases
@@ -45,11 +44,10 @@ class BatchListeners:
         first: int,
         events: Sequence[Event],
         announced: Sequence[Announced],
-        passed: PassedByAsk,
         /,
     ) -> Steps[None]:
         """Hear of a batch. The lists know of a decision before a stream has it."""
-        yield from self.ledger.hear(number, at_us, first, events, announced, passed)
+        yield from self.ledger.hear(number, at_us, first, events, announced)
         yield from self.counting.hear(at_us, announced)
         self.roll.hear(events)
         yield from self.tail.hear(number, announced)

@@ -59,6 +59,7 @@ from muster_core.values.snapshots import (
 )
 from muster_core.view import DecisionView
 from muster_core.view.state.timers import Completion, StateEnd, WaitEnd
+from muster_core.view.tree.application import ViewApp
 
 
 @final
@@ -436,6 +437,11 @@ class CoordinatorMachine:
         return decisions
 
     # Reading
+
+    def app(self, name: str) -> ViewApp | None:
+        """Return what the view has of an application; None if it is not there, or not yet."""
+        key = self.registry.locate(name)
+        return None if key is None else self.view.apps.get(key)
 
     def refusal_of(self, entered: int) -> str | None:
         """Return why an event of the present or the last batch was refused, or None.

@@ -25,6 +25,7 @@ from muster_core.structures.steps import Steps, in_order
 from muster_core.values.devices import DeviceNeeds, TakenDevices
 from muster_core.values.event_fields import Work
 from muster_core.values.priority import PriorityTally
+from muster_core.values.reasons import Passed
 from muster_core.values.records import record
 from muster_core.values.resources import Resources
 from muster_core.values.snapshots import AskPlace, AskSnapshot
@@ -173,6 +174,7 @@ class Allocation:
             gang, the number with which it began to wait. 0 stands for ``number``.
         devices: The devices that it holds.
         bound_us: When it was bound, in microseconds; 0 while it waits.
+        passed: The reservations that its ask did not delay when it got the node.
     """
 
     ask: Ask
@@ -181,6 +183,8 @@ class Allocation:
     assigned: int = 0
     devices: TakenDevices = ()
     bound_us: int = 0
+    # OUTLOOK-8
+    passed: tuple[Passed, ...] = ()
 
     # RECLAIM-11
     @property

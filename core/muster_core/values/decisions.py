@@ -60,6 +60,21 @@ class Reason(StrEnum):
 GONE: Final = frozenset({Reason.COMPLETED, Reason.REMOVED, Reason.FAILED, Reason.CANCELLED})
 """The reasons after which a released ask is gone; after `failed` only if it had no retry left."""
 
+EVICTIONS: Final = frozenset({Reason.PREEMPTED, Reason.RECLAIMED})
+"""The reasons for which an ask loses its node to another ask."""
+
+_FAILED: Final = Reason.FAILED
+
+
+def ends_ask(reason: Reason | None, retries: int) -> bool:
+    """Return whether an ask is gone after a release, or else wants a node again.
+
+    Args:
+        reason: Why it was released.
+        retries: How many retries it had left.
+    """
+    return reason in GONE and not (retries and reason is _FAILED)
+
 
 @final
 @attrs.frozen(weakref_slot=False)

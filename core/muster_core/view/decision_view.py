@@ -29,7 +29,6 @@ from muster_core.values.reasons import (
     Code,
     Explanation,
     Outlook,
-    Passed,
     PendingReason,
     Reserved,
     Shortfall,
@@ -370,16 +369,6 @@ class DecisionView:
         """Return what is reserved for what the group of a gang lacks, or None."""
         return self._explained.reserved_for.group(self._state.gang_index.group_of(gang).names)
 
-    # OUTLOOK-8
-    def passed(self, key: int, name: str) -> tuple[Passed, ...]:
-        """Return the reservations that an ask did not delay when it got a node in the last batch.
-
-        Args:
-            key: The key of its application.
-            name: Its name.
-        """
-        return self._rounds.reservations.passing.of(key, name)
-
     # OUTLOOK-9
     def expected_end_us(self, key: int, name: str, now_us: int) -> int | None:
         """Return when an ask is expected to end, in microseconds; None if it is not known.
@@ -505,7 +494,6 @@ class DecisionView:
     def changed_reservations(self) -> Iterator[Decision]:
         """Return a decision for each node that is reserved newly or otherwise; after a batch."""
         reservations = self._rounds.reservations
-        reservations.passing.end_batch()
         return reservations.told.changed(reservations.in_force.reservations)
 
     # CHECKPOINT-4

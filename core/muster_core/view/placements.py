@@ -208,6 +208,7 @@ class Placements:
     def _spend_failure(
         self, leaf: LeafView, app: ViewApp, ask: Ask, bit: int, node: Node, now_us: int
     ) -> None:
+        self._state.scopes.passed = ()
         app.failed_on[ask.name] = ask, node.name, None
         app.spoilt[ask.name] -= 1
         if not app.spoilt[ask.name]:
@@ -238,6 +239,8 @@ class Placements:
         state, key, name = self._state, app.identity.key, ask.name
         state.numbers += 1
         allocation = Allocation(ask, node.name, state.numbers, assigned, devices, now_us)
+        if state.scopes.passed:
+            allocation = self._with_passed(allocation)
         app.bound[name] = (allocation, node)
         if ask.gang is not None:
             state.gangs[ask.gang].bound[key, name] = None
@@ -259,6 +262,12 @@ class Placements:
         decisions.append(said)
         self.commits.bound(app, allocation, Advance(before, stay, said))
         return decisions
+
+    # OUTLOOK-8
+    def _with_passed(self, allocation: Allocation) -> Allocation:
+        scopes = self._state.scopes
+        passed, scopes.passed = scopes.passed, ()
+        return attrs.evolve(allocation, passed=passed)
 
     def _use(
         self,
@@ -295,6 +304,8 @@ class Placements:
         bit = self._state.remove_pending(app, ask)
         devices = self._state.nodes.devices_for(node, ask.shape) if ask.shape.devices else ()
         allocation = Allocation(ask, node.name, self._next_number(), 0, devices)
+        if self._state.scopes.passed:
+            allocation = self._with_passed(allocation)
         self._take(leaf, app, allocation, node, self._state.shapes.amounts[bit])
         return allocation
 
@@ -358,6 +369,7 @@ class Placements:
         self._state.release_shape(ask)
         self._state.nodes.touch_allocation(node, (app.identity.key, ask.name))
         devices, assigned, name = hold.allocation.devices, hold.allocation.age, node.name
+        self._state.scopes.passed = hold.allocation.passed
         if devices:
             before, after = (False, name, devices), (True, name, devices)
             self.seen_states.note(app.identity.key, ask.name, before, after)

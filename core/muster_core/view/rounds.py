@@ -418,7 +418,6 @@ class Rounds:
             state.nodes.learn(state.learned.taken)
         if self._reserves:
             self._in_force.start_round(now_us)
-            self._reservations.passing.start_round()
         self._permits.start_round()
         self._placements.seen_states.start_round()
 

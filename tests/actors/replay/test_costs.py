@@ -172,7 +172,7 @@ def test_what_is_there_at_the_beginning() -> None:
     costs.pass_to(110 * S)
 
     assert costs.fairness() == Fairness(0.5, 10.0, 0.5, 10.0)
-    costs.check()
+    costs.check([held.resources])
 
 
 def _ask(name: str) -> Ask:

@@ -428,7 +428,7 @@ def _changes(case: Case, first: Iterable[Remedy] = ()) -> Iterator[Remedy]:
 
 def event_like(scheduler: PlainScheduler, app: str, ask: str) -> AddAsk | None:
     """Return an event that adds an ask like one that is there, or None if there is none."""
-    key = scheduler.machine.registry.locate(app)
-    found = None if key is None else scheduler.machine.view.apps[key].find(ask)
+    seen = scheduler.machine.app(app)
+    found = None if seen is None else seen.find(ask)
     classes = scheduler.machine.registry.classes.facts()
     return None if found is None else event_of(app, found, classes)

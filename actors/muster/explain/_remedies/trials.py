@@ -33,7 +33,7 @@ from muster_core.config.model import (
 )
 from muster_core.coordinator.coordinator import CoordinatorMachine
 from muster_core.coordinator.plain_scheduler import PlainScheduler
-from muster_core.decisions import Kind, Reason
+from muster_core.decisions import EVICTIONS, Kind, Reason
 from muster_core.gangs import GangDefinition
 from muster_core.snapshots import AskPlace
 from muster_core.values.names import DEFAULT_NAMESPACE
@@ -305,7 +305,7 @@ _LEAST: Final = 30
 _BYTES: Final = 500_000_000
 """How many bytes all trials may copy, if that is more than :data:`_LEAST` trials."""
 
-_TO_OTHERS: Final = {Reason.RECLAIMED, Reason.PREEMPTED, Reason.DEADLOCK}
+_TO_OTHERS: Final = EVICTIONS | {Reason.DEADLOCK}
 
 
 # COMMAND-4

@@ -6,7 +6,7 @@ let states follow each other.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Final, assert_never, final
+from typing import Final, assert_never, final
 
 import attrs
 
@@ -41,10 +41,6 @@ from muster_core.events import (
     UpdateNode,
 )
 from muster_core.structures.steps import Steps, in_pieces
-
-if TYPE_CHECKING:
-    from muster._runtime.batches import PassedByAsk
-
 
 _FEW: Final = 64
 """How many asks are added without a pause."""
@@ -365,12 +361,10 @@ class DecisionChanges:
 
     Args:
         book: What is known.
-        passed: Which reservations asks did not delay when they got a node in the batch.
     """
 
-    def __init__(self, book: LedgerState, passed: PassedByAsk) -> None:
+    def __init__(self, book: LedgerState) -> None:
         self._book = book
-        self._passed = passed
 
     def take(self, announced: Announced) -> None:
         """Take up a decision."""
@@ -431,10 +425,6 @@ class DecisionChanges:
                     (_ALLOCATED, at_us, name, ask, amounts, ""),
                     (_NODE_TAKEN, at_us, node, ask, amounts, ""),
                 )
-        if self._passed:
-            # OUTLOOK-8: Who waited for its gang has passed them before it was bound.
-            passed = self._passed.get((decision.app or "", decision.ask or ""))
-            entry.passed = passed or entry.passed
         if is_bound:
             self._book.bind(entry, at_us)
             if entry.since_us is not None:

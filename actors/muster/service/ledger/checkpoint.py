@@ -25,7 +25,6 @@ from muster.service.ledger.usage import Counts, QueueCounts, Sample, UsagePoint,
 from muster.store._codec import from_plain, plain
 from muster.store._msgpack import pack, unpack
 from muster_core.events import AddApp, AddAsk, AddNode, Exit
-from muster_core.reasons import Passed
 from muster_core.structures.steps import Steps, in_pieces
 
 if TYPE_CHECKING:
@@ -144,18 +143,7 @@ def _items(book: LedgerState, heard: tuple[int, int, int]) -> Iterator[list[obje
     for app in book.apps.values():
         yield ["app", *_app(app)]
         yield from _asks(app)
-        yield from _passed(app)
     yield from _accounts(book.accounts)
-
-
-def _passed(app: AppEntry) -> Iterator[list[object]]:
-    passed = [
-        [name, [list(attrs.astuple(one)) for one in ask.passed]]
-        for name, ask in app.asks.items()
-        if ask.passed
-    ]
-    for those in in_pieces(passed, _ROWS):
-        yield ["passed", app.event.app, those]
 
 
 def _accounts(accounts: UserAccounts) -> Iterator[list[object]]:
@@ -323,11 +311,6 @@ def _take_asks(
             ask.earlier = PreviousAllocation(started_us, ran_us, held_us, _exit(exited))
 
 
-def _take_passed(book: LedgerState, app: str, rows: list[list[Any]]) -> None:
-    for name, passed in rows:
-        book.apps[app].asks[name].passed = tuple(Passed(*one) for one in passed)
-
-
 def _take_configured(book: LedgerState, at_us: int | None) -> None:
     book.configured_us = at_us
 
@@ -347,7 +330,6 @@ _TAKERS: Final[Mapping[str, Callable[..., None]]] = {
     "completed": _take_completed,
     "app": _take_app,
     "asks": _take_asks,
-    "passed": _take_passed,
     "accounts": _take_accounts,
     "account": _take_account,
     "marks": _take_marks,

@@ -15,7 +15,6 @@ from muster_core.decisions import Decision, Reason
 if TYPE_CHECKING:
     from muster_core.config.model import QueueConfig
     from muster_core.events import AddApp, AddAsk, AddNode, Exit
-    from muster_core.reasons import Passed
 
 
 @final
@@ -33,8 +32,6 @@ class AskEntry:
         bound_us: When it was bound there; None while it waits, or if nobody knows.
         namespace: The namespace of its Pod, or None if it is none.
         is_bound: Whether it is bound, and does not only wait on its node.
-        passed: The reservations that it did not delay when it got the node that it holds, as far as
-            they are known.
         earlier: What was before it got the node that it holds, or None for nothing.
     """
 
@@ -47,7 +44,6 @@ class AskEntry:
     bound_us: int | None = None
     namespace: str | None = None
     is_bound: bool = False
-    passed: tuple[Passed, ...] = ()
     earlier: PreviousAllocation | None = None
 
     def before(self) -> PreviousAllocation:

@@ -396,7 +396,6 @@ class LedgerState:
         now_us = self.accounts.changed_us if at_us is None else at_us
         self.unbind(ask)
         ask.node = ask.taken_us = None
-        ask.passed = ()
         ask.since_us = at_us
         used, total = app.used, series.used
         for kind, amount in ask.event.wanted.amounts.items():

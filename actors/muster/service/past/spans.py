@@ -16,7 +16,7 @@ from muster._runtime.observers import Filter
 from muster.service.input.dry_runs import ClientGoneError
 from muster.service.past.events import AcceptedEvents, Change, Changes
 from muster.store import KeptBatch, StateReader
-from muster_core.decisions import Announced, Kind, Reason
+from muster_core.decisions import EVICTIONS, Announced, Kind, Reason
 from muster_core.events import AddNode, Delete, Event, ObjectKind, RemoveNode
 
 BUCKETS: Final = 120
@@ -110,7 +110,6 @@ NAMED: Final = 20
 
 _REJECTED: Final = Kind.REJECTED
 _TIMED_OUT: Final = Kind.GANG_TIMED_OUT
-_EVICTED: Final = (Reason.PREEMPTED, Reason.RECLAIMED)
 _CONFIG: Final = Kind.CONFIG
 _BOUND: Final = Kind.BOUND
 _APP_STATE: Final = Kind.APP_STATE
@@ -176,7 +175,7 @@ class SpanSummary:
     @property
     def evicted(self) -> int:
         """How many asks were evicted."""
-        return sum(self.reasons[reason] for reason in _EVICTED)
+        return sum(self.reasons[reason] for reason in EVICTIONS)
 
 
 @final
@@ -315,7 +314,7 @@ class _SpanCounts:
             self._states[decision.state or ""] += 1
         elif decision.kind is _REJECTED and len(self._refusals) < NAMED:
             self._refusals.append(one)
-        elif decision.reason in _EVICTED and len(self._evictions) < NAMED:
+        elif decision.reason in EVICTIONS and len(self._evictions) < NAMED:
             self._evictions.append(one)
 
     def end(self, until_us: int | None) -> SpanSummary:

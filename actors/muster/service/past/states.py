@@ -17,7 +17,6 @@ from typing import TYPE_CHECKING, Final, TypeVar, final
 import attrs
 import trio
 
-from muster._runtime.batches import PassedByAsk, passed_reservations
 from muster.feeds._state_directory import run_again
 from muster.service.ask_index import AskIndex
 from muster.service.input.dry_runs import ClientGoneError, in_thread
@@ -41,8 +40,6 @@ if TYPE_CHECKING:
 
 
 T = TypeVar("T")
-
-_NOTHING: Final[PassedByAsk] = {}
 
 
 @final
@@ -140,15 +137,12 @@ class _StateRebuild:
     def let_in(self, batch: KeptBatch) -> None:
         """Let a batch in again, where it is not known yet."""
         index, self._index = self._index, self._index + batch.event_count
-        decisions, passed = None, _NOTHING
+        decisions = None
         if batch.number > self.decided:
             decisions = self._decide(batch, index)
-            passed = all_at_once(passed_reservations(self._scheduler.machine, decisions))
         if batch.number > self.heard:
             known = batch.decisions if decisions is None else decisions
-            hearing = self.ledger.hear(
-                batch.number, batch.at_us, index, batch.events, known, passed
-            )
+            hearing = self.ledger.hear(batch.number, batch.at_us, index, batch.events, known)
             all_at_once(hearing)
             self.heard = batch.number
         self._at_us = batch.at_us
@@ -337,9 +331,7 @@ def _heard(reader: StateReader, until: int, entered: tuple[int, int], gone: Flag
         if gone.is_set():
             raise ClientGoneError
         index = let_in.index_of(batch) if index < 0 else index
-        hearing = ledger.hear(
-            batch.number, batch.at_us, index, batch.events, batch.decisions, _NOTHING
-        )
+        hearing = ledger.hear(batch.number, batch.at_us, index, batch.events, batch.decisions)
         all_at_once(hearing)
         index += batch.event_count
         time.sleep(0)  # Lets the service's own thread run.

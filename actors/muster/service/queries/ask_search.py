@@ -158,8 +158,7 @@ def _apps(looking: ReadContext, wanted: AskFilter) -> Iterable[ViewApp] | None:
     """Return the applications whose asks can be meant; None for all."""
     view = looking.view
     if wanted.app is not None:
-        key = looking.machine.registry.locate(wanted.app)
-        app = None if key is None else view.apps.get(key)
+        app = looking.machine.app(wanted.app)
         return [] if app is None else [app]
     if wanted.gang is not None:
         gang = view.gangs.get(wanted.gang)
@@ -257,8 +256,7 @@ class _Selection:
 def _tests(looking: ReadContext, wanted: AskFilter) -> Iterator[Test]:
     """Yield the tests of a filter, the quick ones first."""
     if wanted.app is not None:
-        key = looking.machine.registry.locate(wanted.app)
-        yield _of_app(None if key is None else looking.view.apps.get(key))
+        yield _of_app(looking.machine.app(wanted.app))
     if wanted.queue is not None:
         yield _in_leaves(leaves_of(looking, wanted.queue))
     if wanted.gang is not None:

@@ -2,54 +2,57 @@
 
 from __future__ import annotations
 
-import signal
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Final, final
-
-import attrs
-
 from muster.figures.usage import in_seconds as area_in_seconds
-from muster.service.endpoints.schemas import (
-    DEVICES,
-    SECONDS,
-    TEXT,
-    TEXTS,
-    Column,
-    Table,
-    amounts,
-    flag,
-    in_seconds,
-    instant,
-    maybe,
-    maybe_number,
-    maybe_text,
-    number,
-    seconds,
-    shape,
-    text,
-    word,
-    words,
-)
-from muster.service.ledger.records import AskEnding, AskEntry, EndedAsk, EndedAskFilter
+from muster.service.endpoints.schemas import Column
+from muster.service.endpoints.schemas import DEVICES
+from muster.service.endpoints.schemas import SECONDS
+from muster.service.endpoints.schemas import TEXT
+from muster.service.endpoints.schemas import TEXTS
+from muster.service.endpoints.schemas import Table
+from muster.service.endpoints.schemas import amounts
+from muster.service.endpoints.schemas import flag
+from muster.service.endpoints.schemas import in_seconds
+from muster.service.endpoints.schemas import instant
+from muster.service.endpoints.schemas import maybe
+from muster.service.endpoints.schemas import maybe_number
+from muster.service.endpoints.schemas import maybe_text
+from muster.service.endpoints.schemas import number
+from muster.service.endpoints.schemas import seconds
+from muster.service.endpoints.schemas import shape
+from muster.service.endpoints.schemas import text
+from muster.service.endpoints.schemas import word
+from muster.service.endpoints.schemas import words
+from muster.service.ledger.records import AskEnding
+from muster.service.ledger.records import AskEntry
+from muster.service.ledger.records import EndedAsk
+from muster.service.ledger.records import EndedAskFilter
 from muster.service.past.states import EndedAskQuery
-from muster.service.queries.reader import ReadContext, ReadResult, read_state
-from muster_core.owners.asks import Allocation, Ask
-from muster_core.reasons import Code, Passed, PendingReason
-from muster_core.snapshots import AskPlace, ReservationSnapshot
+from muster.service.queries.reader import ReadContext
+from muster.service.queries.reader import ReadResult
+from muster.service.queries.reader import read_state
+from muster_core.owners.asks import Allocation
+from muster_core.owners.asks import Ask
+from muster_core.reasons import Code
+from muster_core.reasons import Passed
+from muster_core.reasons import PendingReason
+from muster_core.snapshots import AskPlace
+from muster_core.snapshots import ReservationSnapshot
 from muster_core.structures.steps import Steps
 from muster_core.values.event_fields import Work
 from muster_core.view.tree.application import ViewApp
+from typing import Final
+from typing import TYPE_CHECKING
+from typing import final
+import attrs
+import signal
 
 if TYPE_CHECKING:
-    from starlette.requests import Request
-
     from muster.service.state import Service
+    from starlette.requests import Request
 
 
 # Looking up a member of an enum takes ten times as long.
-_PENDING: Final = AskPlace.PENDING
-_PARKED: Final = AskPlace.PARKED
-_WAITING: Final = AskPlace.WAITING
 _BOUND: Final = AskPlace.BOUND
 _NOTHING: Final = Work()
 
@@ -134,7 +137,7 @@ class AskRow:
     # OUTLOOK-8
     def passed(self) -> Sequence[Passed]:
         """Return the reservations that it did not delay when it got the node that it holds."""
-        return () if self.told is None else self.told.passed
+        return () if self.allocation is None else self.allocation.passed
 
     def failed_binds(self) -> int:
         """Return how many of its binds have failed in a row."""
@@ -239,16 +242,11 @@ ASKS: Final = Table[AskRow](
 
 def row_of_ask(looking: ReadContext, app: ViewApp, name: str) -> AskRow | None:
     """Return an ask of an application by its name, or None."""
-    ask = app.find(name)
-    if ask is None:
+    ask, place = app.find(name), app.place(name)
+    if ask is None or place is None:
         return None
-    held = app.waiting.get(name) or app.bound.get(name)
-    if held is not None:
-        place = _WAITING if name in app.waiting else _BOUND
-    else:
-        place = _PARKED if name in app.parked else _PENDING
     told = looking.ledger.ask(app.identity.name, name)
-    return AskRow(looking, app, ask, place, None if held is None else held[0], told)
+    return AskRow(looking, app, ask, place, app.allocation(name), told)
 
 
 PLACE: Final = "ended"

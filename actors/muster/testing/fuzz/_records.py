@@ -20,7 +20,7 @@ from typing_extensions import override
 
 import muster
 from muster.testing.fuzz._program import Key
-from muster_core.decisions import Announced, Decision, Kind, Reason
+from muster_core.decisions import EVICTIONS, Announced, Decision, Kind, Reason
 from muster_core.errors import ConfigError, EventError, MusterError, RefusedError
 from muster_core.events import (
     AddApp,
@@ -202,7 +202,7 @@ def failed_in_a_row(allocations: Iterable[Allocated], counts: set[int]) -> int:
 # Looking up a member of an enum takes ten times as long, and this is done for each decision.
 _GANG_SATISFIED: Final = Kind.GANG_SATISFIED
 
-_LOST: Final = frozenset({Reason.RECLAIMED, Reason.PREEMPTED, Reason.NODE_LOST})
+_LOST: Final = EVICTIONS | {Reason.NODE_LOST}
 """If all members of a gang are released for these reasons, the gang is unsatisfied again."""
 
 

@@ -1,8 +1,8 @@
 """Backfill: what the active reservations allow (BACKFILL-15, BACKFILL-23 to BACKFILL-28).
 
 An ask may take a node if it delays no reservation. What the view will be when a reservation starts
-is found node by node as it is asked for. The reservations that an ask overtook without delaying
-them are remembered for the explanations (OUTLOOK-8).
+is found node by node as it is asked for. An allocation keeps which reservations its ask did not
+delay (OUTLOOK-8).
 
 The ask filter hides asks that need not be tried in a round with scopes, since they are sure to fail
 without an effect. In such a round every ask is tried in its turn, as the first that fails in a
@@ -185,57 +185,7 @@ class StartView:
                 self._projection.release(release.app, release.allocation, node)
 
 
-_NOW: Final[Instant] = (False, 0)
-
-
 # OUTLOOK-8
-@final
-class OvertakenReservations:
-    """Remembers which reservations the asks of the last batch with a round have passed."""
-
-    def __init__(self) -> None:
-        #: When each ask is expected to end, and what it passed, by application and name.
-        self._passed: dict[tuple[int, str], tuple[Instant, tuple[Reservation, ...]]] = {}
-        self._is_over = False
-
-    def __bool__(self) -> bool:
-        """Return whether anything is remembered."""
-        return bool(self._passed)
-
-    def start_round(self) -> None:
-        """Begin a round; what was told of an earlier batch is forgotten."""
-        if self._is_over:
-            self._passed.clear()
-            self._is_over = False
-
-    def end_batch(self) -> None:
-        """End a batch."""
-        self._is_over = True
-
-    def note(self, app: ViewApp, ask: Ask, end: Instant, passed: Iterable[Reservation]) -> None:
-        """Note that an ask gets a node, and which reservations it does not delay there.
-
-        Args:
-            app: Its application.
-            ask: The ask.
-            end: When it is expected to end.
-            passed: The reservations of its scope, but for that of its group.
-        """
-        found = tuple(one for one in passed if all(it.ask is not ask for it, _ in one.places))
-        if found:
-            self._passed[app.identity.key, ask.name] = end, found
-
-    def of(self, app: int, ask: str) -> tuple[Passed, ...]:
-        """Return what an ask passed when it got its node in the last batch.
-
-        Args:
-            app: The key of its application.
-            ask: Its name.
-        """
-        end, passed = self._passed.get((app, ask), (_NOW, ()))
-        return tuple(_passed(one, end) for one in passed)
-
-
 def _passed(one: Reservation, end: Instant) -> Passed:
     (member, _), *others = one.places
     ends_us = end[1] if end <= one.start else None
@@ -263,7 +213,6 @@ class Backfill:
         state: The view.
         finder: Finds nodes where nothing is reserved.
         in_force: What is reserved.
-        passing: Is told who gets a node beside reservations.
     """
 
     def __init__(
@@ -271,12 +220,10 @@ class Backfill:
         state: ViewState,
         finder: NodeFinder,
         in_force: ActiveReservations,
-        passing: OvertakenReservations,
     ) -> None:
         self._state = state
         self.finder = finder
         self._in_force = in_force
-        self._passing = passing
         #: The round, the changes of nodes, the number of reservations and the instant when the next
         #: two were found: what will be at the start of each reservation, and the earliest end with
         #: which asks that are alike were held back (their leaf, shape, gang and limits).
@@ -312,7 +259,11 @@ class Backfill:
             self._hide_longer(leaf, ask, bit, end)
         if node is not None:
             others = list(self._others(leaf, ask))
-            self._passing.note(app, ask, end, others)
+            self._state.scopes.passed = tuple(
+                _passed(one, end)
+                for one in others
+                if all(member.ask is not ask for member, _ in one.places)
+            )
             self._note_when_it_would_not(end, others)
         return node
 

@@ -26,7 +26,6 @@ from muster_core.view.placement_diff import PendingOrder, PlacementDiff
 from muster_core.view.reservations.backfill import (
     ActiveReservations,
     Backfill,
-    OvertakenReservations,
     StartView,
 )
 from muster_core.view.reservations.capacity import CapacityCache, Place
@@ -520,9 +519,7 @@ class Reservations:
     def __init__(self, state: ViewState, finder: NodeFinder) -> None:
         self._state = state
         self.in_force = ActiveReservations()
-        #: Whom the asks of the last batch have passed.
-        self.passing = OvertakenReservations()
-        self.backfilling = Backfill(state, finder, self.in_force, self.passing)
+        self.backfilling = Backfill(state, finder, self.in_force)
         self.seeking = ReservationFinder(state, self.in_force, self.backfilling)
         self.repeats = RepeatCheck(state, self.in_force)
         self.told = ReservationLog()
@@ -530,7 +527,7 @@ class Reservations:
     @property
     def are_idle(self) -> bool:
         """Whether rounds need not deal with them: there are no scopes, and no more reservations."""
-        return not (self._state.scopes or self.in_force.reservations or self.passing)
+        return not (self._state.scopes or self.in_force.reservations)
 
     # CHECKPOINT-5
     def load(self, facts: Iterable[ReservationFacts], now_us: int) -> None:

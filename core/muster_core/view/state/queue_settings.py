@@ -20,6 +20,7 @@ from muster_core.structures.amounts import add_to, take_from
 from muster_core.structures.shapes import EVERY_SHAPE, ShapeTable, bits_of
 from muster_core.structures.steps import Steps, in_pieces
 from muster_core.values.configuration import EVERY_NAME, LimitEntry, QueueConfig, SchedulingOrder
+from muster_core.values.reasons import Passed
 from muster_core.view.tree.application import ViewApp
 from muster_core.view.tree.constraints import LimitKey, ViewLimit
 from muster_core.view.tree.leaf import LeafView
@@ -277,6 +278,8 @@ class Scopes:
         self._ordered: dict[int, ViewQueue] = {}
         #: The plain asks that became pending since somebody took them; a batch takes them.
         self._new: list[tuple[ViewApp, Sequence[Ask]]] = []
+        #: The reservations that the ask that gets a node next does not delay there.
+        self.passed: tuple[Passed, ...] = ()
 
     def __bool__(self) -> bool:
         """Return whether there is a scope."""

@@ -23,6 +23,7 @@ from muster_core.structures.shapes import EVERY_SHAPE, MaskCounts, Shape, ShapeT
 from muster_core.structures.steps import Steps, freed
 from muster_core.values.application_states import RUNNING_STATES, AppState
 from muster_core.values.priority import PriorityTally
+from muster_core.values.snapshots import AskPlace
 from muster_core.view.tree.constraints import EACH, FIRST, Slot, ViewLimit
 
 
@@ -235,11 +236,26 @@ class ViewApp(Listed):
             if self.find(name) is ask:
                 yield name, node, message
 
+    def allocation(self, name: str) -> Allocation | None:
+        """Return the allocation of a waiting or bound ask, or None."""
+        held = self.waiting.get(name) or self.bound.get(name)
+        return None if held is None else held[0]
+
+    def place(self, name: str) -> AskPlace | None:
+        """Return the place of an ask, or None."""
+        if name in self.bound:
+            return AskPlace.BOUND
+        if name in self.pending or name in self.backing_off:
+            return AskPlace.PENDING
+        if name in self.waiting:
+            return AskPlace.WAITING
+        return AskPlace.PARKED if name in self.parked else None
+
     def find(self, name: str) -> Ask | None:
         """Return an ask by its name, in any state, or None."""
-        held = self.waiting.get(name) or self.bound.get(name)
-        if held is not None:
-            return held[0].ask
+        allocation = self.allocation(name)
+        if allocation is not None:
+            return allocation.ask
         return self.pending.get(name) or self.parked.get(name) or self.backing_off.get(name)
 
     def each_pending(self) -> Iterator[Ask]:

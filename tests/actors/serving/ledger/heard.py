@@ -10,7 +10,6 @@ from typing import final
 
 import attrs
 
-from muster._runtime.batches import PassedByAsk, passed_reservations
 from muster.service.ledger.ledger import Ledger
 from muster.service.ledger.reconciliation import reconcile
 from muster.service.ledger.records import AskEntry
@@ -22,7 +21,7 @@ from muster_core.snapshots import AskPlace, Snapshot
 from muster_core.structures.steps import all_at_once
 from tests.naive.harness import Step
 
-Heard = tuple[int, int, int, Sequence[Event], Sequence[Announced], PassedByAsk]
+Heard = tuple[int, int, int, Sequence[Event], Sequence[Announced]]
 """What a companion hears of a batch."""
 
 
@@ -60,7 +59,6 @@ class HeardScheduler:
 
     def _timers(self, until_us: int | None) -> None:
         machine = self.plain.machine
-        # The state tells whom an ask has passed after each batch, of that batch only.
         while (due_us := machine.next_deadline_us()) is not None:
             if until_us is not None and due_us > until_us:
                 break
@@ -72,8 +70,7 @@ class HeardScheduler:
 
     def _hear(self, at_us: int, events: Sequence[Event], announced: Sequence[Announced]) -> None:
         self._number += 1
-        passed = all_at_once(passed_reservations(self.plain.machine, announced))
-        heard = (self._number, at_us, self._index, events, announced, passed)
+        heard = (self._number, at_us, self._index, events, announced)
         self.heard.append(heard)
         all_at_once(self.ledger.hear(*heard))
 

@@ -2,18 +2,10 @@
 
 from __future__ import annotations
 
-from itertools import groupby
-from operator import attrgetter
-from pathlib import Path
-
 from hypothesis import given, strategies as st
 
-from muster.feeds import read_feed
 from muster.service.ledger.ledger import Ledger
-from muster_core.events import Event, RemoveNode
 from muster_core.structures.steps import all_at_once
-from tests.actors.kept import S
-from tests.actors.reserving import reserved
 from tests.actors.serving.ledger.heard import (
     HeardScheduler,
     in_ledger,
@@ -85,22 +77,6 @@ def test_saved_and_loaded_it_goes_on_as_if_never_saved(scenario: list[Step], par
     for one in heard.heard[place:]:
         all_at_once(second.hear(*one))
     assert whole(second) == whole(heard.ledger)
-
-
-# OUTLOOK-8
-def test_it_keeps_whom_an_ask_passed_while_the_ask_holds_its_node(tmp_path: Path) -> None:
-    heard = HeardScheduler()
-    for at_us, some in groupby(read_feed(reserved(tmp_path)), attrgetter("at_us")):
-        heard.batch(at_us, [item.content for item in some if isinstance(item.content, Event)])
-    small = heard.ledger.ask("new", "small")
-    assert small is not None
-    assert [one.ask for one in small.passed] == ["new/wide", "new/next"]
-
-    again = Ledger()
-    all_at_once(again.load(all_at_once(heard.ledger.save())))
-    assert whole(again) == whole(heard.ledger)
-    heard.batch(20 * S, [RemoveNode("n1")])
-    assert (small.node, small.passed) == (None, ())
 
 
 @share(0.3)

@@ -92,7 +92,7 @@ class Live:
         self.keeper.run(at_us, events)
         for batch in self._reader.batches(after=self.ledger.batch):
             said = (batch.number, batch.at_us, self._index, batch.events, batch.decisions)
-            all_at_once(self.ledger.hear(*said, {}))
+            all_at_once(self.ledger.hear(*said))
             self._roll.hear(batch.events)
             self._index += batch.event_count
         note_queues(self.ledger, self.machine)

@@ -2,13 +2,18 @@
 
 from __future__ import annotations
 
+import pytest
+
+from muster_core.coordinator.plain_scheduler import PlainScheduler
 from muster_core.reasons import Passed
 from tests.core.view.reservations.site import S, Site, gang, job
 
 
-def passed(site: Site, ask: str) -> tuple[Passed, ...]:
+def passed(scheduler: PlainScheduler, ask: str) -> tuple[Passed, ...]:
     app, _, name = ask.partition("/")
-    return site.scheduler.machine.view.passed(site.app(app).identity.key, name)
+    machine = scheduler.machine
+    held = machine.view.apps[machine.registry.app_key(app)].allocation(name)
+    return () if held is None else held.passed
 
 
 def test_whom_it_passed_and_why() -> None:
@@ -18,21 +23,20 @@ def test_whom_it_passed_and_why() -> None:
     site.tell(gang(2), job("m", 4, gang="default/g", count=2))
     site.tell(job("ends", 1, 15, node="n2"), job("beside", 1, node="n3"), job("none", 1))
 
-    assert passed(site, "a/ends") == (Passed("a/m-0", 1, 20 * S, 15 * S),)
-    assert passed(site, "a/beside") == (Passed("a/m-0", 1, 20 * S, None),)
-    assert passed(site, "a/none") == passed(site, "a/w") == ()
+    assert passed(site.scheduler, "a/ends") == (Passed("a/m-0", 1, 20 * S, 15 * S),)
+    assert passed(site.scheduler, "a/beside") == (Passed("a/m-0", 1, 20 * S, None),)
+    assert passed(site.scheduler, "a/none") == passed(site.scheduler, "a/w") == ()
 
 
-def test_it_is_known_until_the_next_batch_with_a_round() -> None:
-    # OUTLOOK-8
+@pytest.mark.parametrize("is_loaded", [False, True])
+def test_it_is_known_while_the_ask_holds_its_node(is_loaded: bool) -> None:
+    # OUTLOOK-8, CHECKPOINT-5
     site = Site(4)
     site.tell(job("w", 3, 10), job("large", 4, 10), job("ends", 1, 10))
-    assert passed(site, "a/ends")
-
-    site.tell(job("other", 1, 5))  # It fits nowhere, so that no round is needed.
-    assert passed(site, "a/ends")
     site.tell(job("first", 1, 5, priority=1))
-    assert passed(site, "a/ends") == ()
+    scheduler = PlainScheduler(facts=site.scheduler.facts()) if is_loaded else site.scheduler
+
+    assert [one.ask for one in passed(scheduler, "a/ends")] == ["a/large"]
 
 
 def test_a_member_does_not_pass_its_own_group() -> None:
@@ -43,4 +47,4 @@ def test_a_member_does_not_pass_its_own_group() -> None:
     site.tell(at_s=20)
     site.tell(at_s=21)
 
-    assert passed(site, "a/m-0") == passed(site, "a/m-1") == ()
+    assert passed(site.scheduler, "a/m-0") == passed(site.scheduler, "a/m-1") == ()
