@@ -43,10 +43,10 @@ from muster.explain._remedies.trials import (
     EventFields,
     QueueChange,
     Trials,
-    add_ask,
     configure,
     evicted_in,
     node_of,
+    write,
 )
 from muster.figures.text import DAY, HOUR, MINUTE, SECOND
 from muster.replay import event_of
@@ -92,7 +92,7 @@ def estimate_remedies(case: Case) -> Iterator[Remedy]:
 def _events(case: Case, estimate_us: int | None) -> list[EventFields]:
     anew = attrs.evolve(case.event, estimate_us=estimate_us)
     gone: EventFields = {"op": "remove_ask", "app": anew.app, "ask": anew.ask}
-    return [gone, add_ask(anew)]
+    return [gone, write(anew)]
 
 
 def _spans(case: Case) -> list[int]:

@@ -24,10 +24,10 @@ from muster.explain._remedies.case import (
 from muster.explain._remedies.trials import (
     EventFields,
     QueueChange,
-    add_ask,
     configure,
     node_of,
     span,
+    write,
 )
 from muster_core.config.model import PreemptionPolicy, Settings, SortPolicy
 from muster_core.owners.asks import FailedBinds
@@ -183,7 +183,7 @@ def _priority(case: Case) -> Iterator[Remedy]:
     def events(priority: int) -> list[EventFields]:
         anew = attrs.evolve(case.event, priority=priority, priority_class=None)
         gone: EventFields = {"op": "remove_ask", "app": anew.app, "ask": anew.ask}
-        return [gone, add_ask(anew)]
+        return [gone, write(anew)]
 
     def works(priority: int) -> bool:
         return case.trials.bind(events(priority))

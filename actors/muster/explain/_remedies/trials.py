@@ -20,7 +20,8 @@ import attrs
 
 from muster.feeds import RawEvent, Refused, parse
 from muster.feeds._annotations import KOORDINATOR
-from muster.feeds._serialization import EventFields, add_ask, amounts, duration, node, quantity
+from muster.feeds._kinds import EventFields, write_amounts, write_duration, write_quantity
+from muster.feeds._operations import write
 from muster.replay._driver import submit_item_directly
 from muster_core.admission.queue_tree import QueueEntry
 from muster_core.config.model import (
@@ -40,15 +41,14 @@ from muster_core.values.names import DEFAULT_NAMESPACE
 
 __all__ = [
     "EventFields",
-    "add_ask",
     "add_gang",
-    "amounts",
-    "duration",
-    "node",
-    "quantity",
     "redefined",
     "settle",
     "span",
+    "write",
+    "write_amounts",
+    "write_duration",
+    "write_quantity",
 ]
 
 
@@ -62,7 +62,7 @@ def span(length_us: int) -> str:
 
 def settle(at_us: int) -> EventFields:
     """Return the event that closes the batch of an instant; later events form the next one."""
-    return {"op": "settle", "at": duration(at_us)}
+    return {"op": "settle", "at": write_duration(at_us)}
 
 
 def add_gang(gang: str, definition: GangDefinition) -> EventFields:
@@ -72,7 +72,7 @@ def add_gang(gang: str, definition: GangDefinition) -> EventFields:
         written["total"] = definition.total
     written["mode"] = definition.mode.value
     if definition.wait_us is not None:
-        written["wait_time"] = duration(definition.wait_us)
+        written["wait_time"] = write_duration(definition.wait_us)
     if definition.groups:
         written["groups"] = [*definition.groups]
     if definition.topology is not None:
@@ -259,7 +259,7 @@ def _limit(entry: LimitEntry) -> EventFields:
     if entry.groups:
         written["groups"] = [*entry.groups]
     if entry.max:
-        written["maxresources"] = amounts(dict(entry.max.amounts))
+        written["maxresources"] = write_amounts(dict(entry.max.amounts))
     if entry.max_applications:
         written["maxapplications"] = entry.max_applications
     return written
@@ -280,9 +280,9 @@ def _template(template: Template) -> EventFields:
 def _resources(guaranteed: Mapping[str, int], most: Mapping[str, int]) -> EventFields:
     written: EventFields = {}
     if guaranteed:
-        written["guaranteed"] = amounts(guaranteed)
+        written["guaranteed"] = write_amounts(guaranteed)
     if most:
-        written["max"] = amounts(most)
+        written["max"] = write_amounts(most)
     return written
 
 
