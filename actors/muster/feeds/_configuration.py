@@ -28,10 +28,9 @@ from muster.feeds._kinds import (
 from muster.feeds._raw import Literal, LocatedList, LocatedMap, LocatedText, Plain, Raw, is_null
 from muster_core.config import load_configuration
 from muster_core.config.document import Listing, Node, Scalar, Table
-from muster_core.config.model import Configuration, Limits, QueueConfig
+from muster_core.config.model import Configuration, QueueConfig
 from muster_core.errors import ConfigError, Problem
 from muster_core.events import Configure
-from muster_core.resources import Resources
 from muster_core.values.configuration import (
     Acl,
     LimitEntry,
@@ -215,7 +214,7 @@ def write_configuration(config: Configuration) -> EventFields:
     if not config.preemption_enabled:
         partition["preemption"] = {"enabled": False}
     if config.placement_rules:
-        partition["placementrules"] = [_rule(rule) for rule in config.placement_rules]
+        partition["placementrules"] = [write_rule(rule) for rule in config.placement_rules]
     partition["queues"] = [_queue_settings(config.root)]
     return {"partitions": [partition]}
 
@@ -231,33 +230,33 @@ def _queue_settings(queue: QueueConfig) -> EventFields:
     if queue.is_parent and not queue.children and queue.name != queue.path.partition(".")[0]:
         written["parent"] = True
     children: list[Raw] = [_queue_settings(child) for child in queue.children]
-    limits: list[Raw] = [_limit(entry) for entry in queue.limits]
+    limits: list[Raw] = [write_limit(entry) for entry in queue.limits]
     return written | without_missing(
         {
             "submitacl": None if queue.submit_acl is None else _acl(queue.submit_acl),
             "adminacl": None if queue.admin_acl is None else _acl(queue.admin_acl),
-            "resources": _resources(queue.guaranteed, queue.max),
+            "resources": write_resources(queue.guaranteed, dict(queue.max.amounts)),
             "maxapplications": queue.max_applications or None,
             "properties": {**dict(queue.own_properties)},
-            "childtemplate": None if queue.template is None else _template(queue.template),
+            "childtemplate": None if queue.template is None else write_template(queue.template),
             "limits": limits,
             "queues": children,
         }
     )
 
 
-def _resources(guaranteed: Resources, most: Limits) -> EventFields:
-    return without_missing(
-        {"guaranteed": write_amounts(guaranteed), "max": write_amounts(dict(most.amounts))}
-    )
+def write_resources(guaranteed: Mapping[str, int], most: Mapping[str, int]) -> EventFields:
+    """Return the quotas of a queue."""
+    return without_missing({"guaranteed": write_amounts(guaranteed), "max": write_amounts(most)})
 
 
-def _template(template: Template) -> EventFields:
+def write_template(template: Template) -> EventFields:
+    """Return the child template of a queue."""
     return without_missing(
         {
             "maxapplications": template.max_applications or None,
             "properties": {**dict(template.properties)},
-            "resources": _resources(template.guaranteed, template.max),
+            "resources": write_resources(template.guaranteed, dict(template.max.amounts)),
         }
     )
 
@@ -269,7 +268,8 @@ def _acl(acl: Acl) -> str:
     return f"{users} {groups}" if groups else users
 
 
-def _limit(entry: LimitEntry) -> EventFields:
+def write_limit(entry: LimitEntry) -> EventFields:
+    """Return a limit of users and groups."""
     return without_missing(
         {
             "users": [*entry.users],
@@ -280,7 +280,8 @@ def _limit(entry: LimitEntry) -> EventFields:
     )
 
 
-def _rule(rule: PlacementRule) -> EventFields:
+def write_rule(rule: PlacementRule) -> EventFields:
+    """Return a placement rule."""
     one = rule.filter
     names: EventFields = without_missing({"users": [*one.users], "groups": [*one.groups]})
     if one.deny:
@@ -291,6 +292,6 @@ def _rule(rule: PlacementRule) -> EventFields:
             "value": rule.value or None,
             "create": True if rule.create else None,
             "filter": names,
-            "parent": None if rule.parent is None else _rule(rule.parent),
+            "parent": None if rule.parent is None else write_rule(rule.parent),
         }
     )

@@ -39,15 +39,9 @@ from muster.explain._remedies.nodes import (
     room_text,
 )
 from muster.explain._remedies.orders import ask_remedies, order_remedies
-from muster.explain._remedies.trials import (
-    EventFields,
-    QueueChange,
-    Trials,
-    configure,
-    evicted_in,
-    node_of,
-    write,
-)
+from muster.explain._remedies.trials import QueueChange, Trials, configure, evicted_in, node_of
+from muster.feeds._kinds import EventFields
+from muster.feeds._operations import write
 from muster.figures.text import DAY, HOUR, MINUTE, SECOND
 from muster.replay import event_of
 from muster_core.config.model import SortPolicy

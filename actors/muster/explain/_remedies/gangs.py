@@ -11,13 +11,9 @@ from typing import Final, final
 import attrs
 
 from muster.explain._remedies.case import Case, NumberRange, Remedy, RemedyKind, smallest
-from muster.explain._remedies.trials import (
-    EventFields,
-    QueueChange,
-    add_gang,
-    redefined,
-    write,
-)
+from muster.explain._remedies.trials import QueueChange, add_gang, redefined
+from muster.feeds._kinds import EventFields
+from muster.feeds._operations import write
 from muster_core.events import AddAsk
 from muster_core.gangs import NO_FIELDS, GangDefinition, GangState
 from muster_core.resources import Resources

@@ -15,11 +15,8 @@ from muster.explain._remedies.case import (
     amounts_in_words,
     smallest,
 )
-from muster.explain._remedies.trials import (
-    EventFields,
-    write,
-    write_amounts,
-)
+from muster.feeds._kinds import EventFields, write_amounts
+from muster.feeds._operations import write
 from muster_core.events import AddNode
 from muster_core.nodes.node import Node
 from muster_core.resources import Resources

@@ -21,14 +21,9 @@ from muster.explain._remedies.case import (
     least_above,
     smallest,
 )
-from muster.explain._remedies.trials import (
-    EventFields,
-    QueueChange,
-    configure,
-    node_of,
-    span,
-    write,
-)
+from muster.explain._remedies.trials import QueueChange, configure, node_of, span
+from muster.feeds._kinds import EventFields
+from muster.feeds._operations import write
 from muster_core.config.model import PreemptionPolicy, Settings, SortPolicy
 from muster_core.owners.asks import FailedBinds
 from muster_core.reasons import Code
