@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Mapping
-from typing import Final, TypeVar, cast, final
+from typing import Any, Final, TypeVar, cast, final
 
 import attrs
 
@@ -277,7 +277,6 @@ def _marks(values: Values, name: str) -> ParsedAnnotations:
 _POD_GROUP: Final = ObjectKind.POD_GROUP
 
 T = TypeVar("T")
-C = TypeVar("C", bound=AppliedObject)
 
 
 @final
@@ -289,34 +288,20 @@ class ObjectForm:
         version: The version of the API in which it is written.
         type: The class of the typed object.
         shape: The fields that matter.
-        make: Makes the typed object from the values. Raises :class:`FieldError`, with a path
-            from the object.
-        parts: Returns the values of a typed object.
         names: The fields that name an object.
-        name: Makes the typed name from the values. Raises :class:`FieldError`, likewise.
+        name: Makes the typed name from the values. Raises :class:`FieldError`, with a path from
+            the object.
+        make: Makes the typed object from the values. Raises :class:`FieldError`, likewise.
+        parts: Returns the values of a typed object.
     """
 
     version: str
     type: type[object]
     shape: ObjectSchema
-    make: Callable[[Values], AppliedObject]
-    parts: Callable[[AppliedObject], Values]
     names: ObjectSchema
     name: Callable[[Values], ObjectName]
-
-
-def _object_form(
-    version: str,
-    kind: type[C],
-    shape: ObjectSchema,
-    parts: Callable[[C], Values],
-    names: tuple[ObjectSchema, Callable[[Values], ObjectName]],
-    make: Callable[[Values], C] | None = None,
-) -> ObjectForm:
-    made = make or _made(kind)
-    return ObjectForm(
-        version, kind, shape, made, cast("Callable[[AppliedObject], Values]", parts), *names
-    )
+    make: Callable[[Values], AppliedObject]
+    parts: Callable[[Any], Values] = attributes_of
 
 
 def _schedulable(value: Raw) -> bool:
@@ -330,14 +315,14 @@ _QUEUE_PRIORITY: Final = integer(*QUEUE_PRIORITIES, f"0 … {QUEUE_PRIORITIES[1]
 _PARENT: Final = unless_empty(QUEUE_PATH)
 
 
-def _names(
-    kind: ObjectKind, name: Kind[str]
-) -> tuple[ObjectSchema, Callable[[Values], ObjectName]]:
-    metadata = ObjectSchema({"name": schema_field("name", name, required=True)})
-    return (
-        ObjectSchema({"metadata": metadata}),
-        lambda values: ObjectName(kind, str(values["name"])),
+def _names(kind: Kind[str]) -> ObjectSchema:
+    return ObjectSchema(
+        {"metadata": ObjectSchema({"name": schema_field("name", kind, required=True)})}
     )
+
+
+def _named(kind: ObjectKind) -> Callable[[Values], ObjectName]:
+    return lambda values: ObjectName(kind, str(values["name"]))
 
 
 def _parts_of_name(name: ObjectName) -> Values:
@@ -348,9 +333,23 @@ def _parts_of_name(name: ObjectName) -> Values:
     return {"name": name.name}
 
 
-def _made(make: Callable[..., T]) -> Callable[[Values], T]:
-    """Return a function that makes the typed object whose attributes are the values."""
-    return lambda values: make(**values)
+def _made(make: Callable[..., T], **instead: str) -> Callable[[Values], T]:
+    """Return a function that makes the typed object whose attributes are the values.
+
+    Args:
+        make: The class.
+        **instead: The names of values that stand for those that are missing.
+    """
+
+    def made(values: Values) -> T:
+        kept = dict(values)
+        for name, other in instead.items():
+            if other in kept:
+                kept.setdefault(name, kept[other])
+                del kept[other]
+        return make(**kept)
+
+    return made
 
 
 # OBJECT-10
@@ -386,28 +385,6 @@ def _parts_of_group(gang: AddGang) -> Values:
     return values | {name: says[name] for name in ("min_member", "wait_us") if name in says}
 
 
-# OBJECT-8
-def _node(values: Values) -> NodeObject:
-    kept = {name: value for name, value in values.items() if name != "allocatable"}
-    if "allocatable" in values:
-        kept["capacity"] = values["allocatable"]
-    return _made(NodeObject)(kept)
-
-
-def _parts_of_node(node: NodeObject) -> Values:
-    parts = attributes_of(node)
-    capacity = parts.pop("capacity", None)
-    return parts if capacity is None else parts | {"allocatable": capacity}
-
-
-# OBJECT-23
-def _queue(values: Values) -> QueueObject:
-    kept = {name: value for name, value in values.items() if name != "guarantee"}
-    if "guarantee" in values:
-        kept.setdefault("guaranteed", values["guarantee"])
-    return _made(QueueObject)(kept)
-
-
 _GROUP_METADATA: Final = {
     "name": schema_field("name", GROUP_NAME, required=True),
     "namespace": schema_field("namespace", NAMESPACE),
@@ -416,7 +393,7 @@ _GROUP_METADATA: Final = {
 # OBJECT-1
 FORMS: Final[Mapping[str, ObjectForm]] = {
     # OBJECT-7
-    ObjectKind.PRIORITY_CLASS: _object_form(
+    ObjectKind.PRIORITY_CLASS: ObjectForm(
         "scheduling.k8s.io/v1",
         AddPriorityClass,
         ObjectSchema({
@@ -424,11 +401,13 @@ FORMS: Final[Mapping[str, ObjectForm]] = {
             "value": schema_field("value", CLASS_VALUE, required=True),
             "preemptionPolicy": schema_field("preempts", CLASS_PREEMPTS),
         }),
+        _names(CLASS_NAME),
+        _named(ObjectKind.PRIORITY_CLASS),
+        _made(AddPriorityClass),
         lambda one: {"name": one.name, "value": one.value, "preempts": one.preempts},
-        _names(ObjectKind.PRIORITY_CLASS, CLASS_NAME),
     ),
     # OBJECT-9
-    ObjectKind.POD_GROUP: _object_form(
+    ObjectKind.POD_GROUP: ObjectForm(
         "scheduling.x-k8s.io/v1alpha1",
         AddGang,
         ObjectSchema({
@@ -439,15 +418,13 @@ FORMS: Final[Mapping[str, ObjectForm]] = {
                 "minResources": schema_field("min_resources", AMOUNTS),
             }),
         }),
-        _parts_of_group,
-        (
-            ObjectSchema({"metadata": ObjectSchema(_GROUP_METADATA)}),
-            lambda values: ObjectName(_POD_GROUP, _group_name(values)),
-        ),
+        ObjectSchema({"metadata": ObjectSchema(_GROUP_METADATA)}),
+        lambda values: ObjectName(_POD_GROUP, _group_name(values)),
         _pod_group,
+        _parts_of_group,
     ),
     # OBJECT-8
-    ObjectKind.NODE: _object_form(
+    ObjectKind.NODE: ObjectForm(
         "v1",
         NodeObject,
         ObjectSchema({
@@ -457,17 +434,17 @@ FORMS: Final[Mapping[str, ObjectForm]] = {
             }),
             "spec": ObjectSchema({"unschedulable": schema_field("schedulable", _UNSCHEDULABLE)}),
             "status": ObjectSchema({
-                "allocatable": schema_field("allocatable", WRITTEN_AMOUNTS),
-                "capacity": schema_field("capacity", WRITTEN_AMOUNTS),
+                "allocatable": schema_field("capacity", WRITTEN_AMOUNTS),
+                "capacity": schema_field("whole", WRITTEN_AMOUNTS),
             }),
         }),
-        _parts_of_node,
-        _names(ObjectKind.NODE, NAME),
-        _node,
+        _names(NAME),
+        _named(ObjectKind.NODE),
+        _made(NodeObject, capacity="whole"),
     ),
-    ObjectKind.POD: _object_form("v1", PodObject, POD, _parts_of_pod, (POD_NAME, name_of_pod), pod),
+    ObjectKind.POD: ObjectForm("v1", PodObject, POD, POD_NAME, name_of_pod, pod, _parts_of_pod),
     # OBJECT-23
-    ObjectKind.QUEUE: _object_form(
+    ObjectKind.QUEUE: ObjectForm(
         "scheduling.volcano.sh/v1beta1",
         QueueObject,
         ObjectSchema({
@@ -481,9 +458,9 @@ FORMS: Final[Mapping[str, ObjectForm]] = {
                 "guarantee": ObjectSchema({"resource": schema_field("guarantee", AMOUNTS)}),
             }),
         }),
-        attributes_of,
-        _names(ObjectKind.QUEUE, QUEUE_NAME),
-        _queue,
+        _names(QUEUE_NAME),
+        _named(ObjectKind.QUEUE),
+        _made(QueueObject, guaranteed="guarantee"),
     ),
 }  # fmt: skip
 """The objects that can be applied and deleted, by kind."""

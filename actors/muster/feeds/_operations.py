@@ -8,7 +8,7 @@ is generated from it.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from typing import Final, TypeVar, cast, final
+from typing import Any, Final, TypeVar, cast, final
 
 import attrs
 
@@ -125,7 +125,7 @@ class Op:
     fields: Mapping[str, Field]
     build: Callable[[Values, EventOrigin], Content]
     type: type[object]
-    parts: Callable[[Content], Values]
+    parts: Callable[[Any], Values]
     null_is_absent: bool = True
 
 
@@ -139,7 +139,7 @@ def _op(
     fields: Sequence[Field],
     made: type[C],
     build: Callable[[Values, EventOrigin], C] | None = None,
-    parts: Callable[[C], Values] = attributes_of,
+    parts: Callable[[Any], Values] = attributes_of,
     *,
     null_is_absent: bool = True,
 ) -> Op:
@@ -150,7 +150,7 @@ def _op(
         {known.name: known for known in fields},
         build or (lambda values, _origin: _event(made, values)),
         made,
-        cast("Callable[[Content], Values]", parts),
+        parts,
         null_is_absent,
     )
 

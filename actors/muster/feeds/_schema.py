@@ -167,15 +167,15 @@ class ObjectSchema:
                 yield from known.places(*above, name)
 
     def write(self, values: Values) -> EventFields:
-        """Return the map that has these values, in their order."""
-        places = dict(self.places())
+        """Return the map that has these values: its parts in order, each with values in theirs."""
+        places, parts = dict(self.places()), [*self.fields]
         written: EventFields = {}
-        for attribute, value in values.items():
+        for attribute in sorted(values, key=lambda name: parts.index(places[name][0][0])):
             (*path, last), kind = places[attribute]
             inner = written
             for name in path:
                 inner = cast("EventFields", inner.setdefault(name, {}))
-            inner[last] = kind.write(value)
+            inner[last] = kind.write(values[attribute])
         return written
 
     def normal(self, value: Raw) -> Raw:
