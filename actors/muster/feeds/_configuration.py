@@ -6,8 +6,7 @@ lower case, and comments, empty fields, and fields that Muster reads and does no
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
-from itertools import count
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Final, cast, final
 
@@ -25,9 +24,9 @@ from muster.feeds._kinds import (
     display_value,
     write_amounts,
 )
-from muster.feeds._raw import Literal, LocatedList, LocatedMap, LocatedText, Plain, Raw, is_null
+from muster.feeds._raw import Plain, Raw, is_null
 from muster_core.config import load_configuration
-from muster_core.config.document import Listing, Node, Scalar, Table
+from muster_core.config.document import from_python
 from muster_core.config.model import Configuration, QueueConfig
 from muster_core.errors import ConfigError, Problem
 from muster_core.events import Configure
@@ -69,7 +68,7 @@ def _parse_config(value: Raw) -> Raw:
 
 
 def _config_normal(value: Raw, *, is_text: bool = False, has_texts: bool = False) -> Raw:
-    """Return a configuration with its texts as written; see :func:`_node`."""
+    """Return a configuration with its texts as written; see :func:`from_python`."""
     match value:
         case Plain():
             return None if is_null(value) and not (is_text and value) else str(value)
@@ -134,7 +133,7 @@ def _from_file(base: Path, name: str, partition: str | None) -> Configuration:
 
 def _inline(written: Raw, line: int | None, partition: str | None) -> Configuration:
     try:
-        document = unwrap(_node(written, line, count()))
+        document = unwrap(from_python(written, line=line))
         configuration = load_configuration(document, partition=partition)
         return _placed(with_depth_warnings(configuration, document))
     except ConfigError as error:
@@ -158,31 +157,6 @@ def _said(problem: Problem, event_line: int | None) -> str:
     """Return the message of a problem, with its path in the event."""
     place = "" if problem.line in {None, event_line} else f" (line {problem.line})"
     return f"{_path(problem.path)}: {problem.message}{place}"
-
-
-# CONFIG-7
-def _node(value: Raw, line: int | None, order: Iterator[int]) -> Node:
-    """Build a configuration node from a raw value; a value with a line of its own keeps it."""
-    place = next(order)
-    if isinstance(value, LocatedMap | LocatedList | LocatedText):
-        line = value.line
-    match value:
-        case dict():
-            entries = tuple(
-                (_node(key, line, order), _node(part, line, order)) for key, part in value.items()
-            )
-            return Table(entries, line, place)
-        case list():
-            return Listing(tuple(_node(part, line, order) for part in value), line, place)
-        case str():
-            quoted, literal = not isinstance(value, Plain), isinstance(value, Literal)
-            return Scalar(str(value), line, place, quoted=quoted, literal=literal)
-        case None:
-            return Scalar("", line, place)
-        case bool():
-            return Scalar("true" if value else "false", line, place)
-        case _:
-            return Scalar(repr(value), line, place)
 
 
 # -- writing -----------------------------------------------------------------------------------
