@@ -199,7 +199,7 @@ def annotations_kind(keys: Mapping[str, AnnotationKey]) -> Kind[ParsedAnnotation
         "map of texts",
         parse,
         lambda value: _marks_normal(keys, value),
-        lambda marks: {**marks.texts},
+        lambda marks: {**marks.texts, **{said.key: said.written for said in marks.sayings}},
     )
 
 

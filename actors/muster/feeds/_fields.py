@@ -636,7 +636,11 @@ def _topology(**values: object) -> Topology:
     return Topology(rule, attribute, most)
 
 
+def _write_topology(topology: Topology) -> Raw:
+    return {**topology.written()}
+
+
 TOPOLOGY: Final[Kind[Topology]] = attrs.evolve(
     record(TOPOLOGY_FIELDS, _topology, "map with one of `same`, `prefer`, `spread`"),
-    write=lambda topology: {**topology.written()},
+    write=_write_topology,
 )

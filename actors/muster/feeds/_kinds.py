@@ -4,10 +4,10 @@ A :class:`Kind` has three functions. ``parse`` returns the typed value, or raise
 says why there is none. ``normal`` returns the same value in a form that every encoding can
 write: a plain YAML scalar becomes the number, boolean or text that the field reads in it. A
 value that ``parse`` refuses is still refused afterwards. ``write`` returns the shortest form of a
-typed value. For every kind and every value::
+typed value, for the kinds of the fields of events. For every kind and every value::
 
     kind.parse(kind.normal(value)) == kind.parse(value)
-    kind.parse(kind.write(typed)) == typed
+    kind.parse(kind.write(kind.parse(value))) == kind.parse(value)
 
 Here are the kinds of texts, numbers, booleans, instants, lists, maps and resources. A date is an
 instant of the calendar, in microseconds since 1970 in UTC.
