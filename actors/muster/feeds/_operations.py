@@ -129,10 +129,6 @@ class Op:
     null_is_absent: bool = True
 
 
-def _event(make: Callable[..., C], values: Values) -> C:
-    return make(**values)
-
-
 def _op(
     name: str,
     doc: str,
@@ -144,11 +140,12 @@ def _op(
     null_is_absent: bool = True,
 ) -> Op:
     """Make an operation whose fields are the attributes of ``made``, unless the functions differ."""
+    make: Callable[..., C] = made
     return Op(
         name,
         doc,
         {known.name: known for known in fields},
-        build or (lambda values, _origin: _event(made, values)),
+        build or (lambda values, _origin: make(**values)),
         made,
         parts,
         null_is_absent,
@@ -162,7 +159,7 @@ _ASIDE: Final = frozenset({"annotations", *WORK_FIELDS})
 
 
 def _add_ask(values: Values, _origin: EventOrigin) -> AddAsk:
-    kept = {name: value for name, value in values.items() if name not in _ASIDE}
+    kept: dict[str, Any] = {name: value for name, value in values.items() if name not in _ASIDE}
     if kept.get("devices") is not None:
         # DEVICE-2
         if not (kept["devices"] or kept.get("resources")):
@@ -174,7 +171,7 @@ def _add_ask(values: Values, _origin: EventOrigin) -> AddAsk:
     if isinstance(marks, ParsedAnnotations) and marks.sayings:
         member = membership(gang_settings({"annotations": marks}), cast("str | None", gang))
         kept |= {"gang": member.gang, "says": member.says, "timed_out": member.timed_out}
-    return _event(AddAsk, kept)
+    return AddAsk(**kept)
 
 
 def _parts_of_ask(event: AddAsk) -> Values:
@@ -195,12 +192,14 @@ def _parts_of_ask(event: AddAsk) -> Values:
 
 
 def _release(values: Values, _origin: EventOrigin) -> Release:
-    kept = {name: value for name, value in values.items() if name not in EXIT_FIELDS}
+    kept: dict[str, Any] = {
+        name: value for name, value in values.items() if name not in EXIT_FIELDS
+    }
     if not _EXIT.isdisjoint(values):
         if values.get("status") is not None and values.get("signal") is not None:
             raise FieldError("a process that has an exit status was not ended by one", "signal")
         kept["exited"] = exit_of(values)
-    return _event(Release, kept)
+    return Release(**kept)
 
 
 def _parts_of_release(event: Release) -> Values:
