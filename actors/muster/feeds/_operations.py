@@ -140,7 +140,7 @@ def _op(
     null_is_absent: bool = True,
 ) -> Op:
     """Make an operation whose fields are the attributes of ``made``, unless the functions differ."""
-    make: Callable[..., C] = made
+    make = cast("Callable[..., C]", made)
     return Op(
         name,
         doc,
