@@ -19,9 +19,9 @@ from muster.feeds import FeedOrigin, date_text
 from muster.figures.text import counted, percent, seconds_text
 from muster.importing import Cause, FeedSummary, Workload
 from muster.importing.calibration import Agreement, Calibration, CalibrationResult
-from muster.importing.queues import seconds_of
 from muster.importing.workload import Starts
 from muster.replay import Tally, replay
+from muster_core.decisions import seconds
 
 _MOST_QUEUES = 8
 """The most queues that are named."""
@@ -61,7 +61,7 @@ def summary_lines(workload: Workload, written: FeedSummary, target: str) -> Iter
 
 
 def _instant(at_us: int, written: FeedSummary) -> str:
-    return date_text(at_us) if written.is_dated else f"{seconds_of(at_us)} s"
+    return date_text(at_us) if written.is_dated else f"{seconds(at_us)} s"
 
 
 def _cause(cause: Cause) -> str:
@@ -99,7 +99,7 @@ def instant_of(written: FeedSummary) -> Callable[[int], str | int | float]:
 
 
 def _json_instant(at_us: int, written: FeedSummary) -> str | int | float:
-    return date_text(at_us) if written.is_dated else seconds_of(at_us)
+    return date_text(at_us) if written.is_dated else seconds(at_us)
 
 
 def _cause_map(cause: Cause) -> dict[str, object]:

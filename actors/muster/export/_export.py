@@ -15,16 +15,11 @@ import attrs
 
 from muster.export._preamble import Preamble, preamble_of
 from muster.feeds import Encoding, FeedError, KeptFeed, Output, Raw
+from muster.feeds._configuration import without_missing
 from muster.feeds._encodings import Encoder
 from muster.feeds._files import Target
-from muster.feeds._output import target_encoding_of
-from muster.feeds._serialization import (
-    EventFields,
-    amounts,
-    duration,
-    without_missing,
-    write_and_read,
-)
+from muster.feeds._kinds import EventFields, write_amounts, write_duration
+from muster.feeds._output import target_encoding_of, write_and_read
 from muster.replay._check import DecisionRecord
 from muster_core.coordinator.plain_scheduler import PlainScheduler
 from muster_core.decisions import Announced, Decision, Kind
@@ -119,7 +114,7 @@ def _summed(field: str, sums: Mapping[str, int]) -> EventFields:
     """Return a field with sums; nothing if one is larger than any quantity of a feed."""
     if max(sums.values(), default=0) > MAX_QUANTITY:
         return {}
-    return {field: amounts(Resources(dict(sums)))}
+    return {field: write_amounts(Resources(dict(sums)))}
 
 
 _REJECTED = Kind.REJECTED
@@ -242,7 +237,7 @@ class _FeedWriter:
             return written
         self._at_us = at_us
         op, *others = written.items()
-        return dict([op, ("at", duration(at_us)), *others])
+        return dict([op, ("at", write_duration(at_us)), *others])
 
     def _batch(self, batch: KeptBatch, *, must_close: bool) -> Iterator[EventFields]:
         """Yield the events of a batch, and what closes it where time alone does not."""

@@ -15,7 +15,7 @@ from typing import Final, TypeVar, final
 import attrs
 
 from muster.feeds import Expect, Raw, RawEvent, Refused, Settle, parse, write_event
-from muster.feeds._serialization import EventFields, words
+from muster.feeds._kinds import EventFields
 from muster.replay import event_of
 from muster_core.config.model import QueueConfig
 from muster_core.config.properties import QUEUE_CREATE
@@ -82,7 +82,7 @@ def _unlimited_queue(queue: QueueFacts, below: dict[int | None, list[QueueFacts]
 
 def _properties(config: QueueConfig, *, is_root: bool) -> EventFields:
     own = {name: text for name, text in config.own_properties if name != QUEUE_CREATE.name}
-    return words(own | ({QUEUE_CREATE.name: _ENABLED} if is_root else {}))
+    return {**own, **({QUEUE_CREATE.name: _ENABLED} if is_root else {})}
 
 
 T = TypeVar("T")

@@ -28,7 +28,7 @@ from muster.feeds._items import (
 )
 from muster.feeds._kinds import date_text, is_like_date, parse_date
 from muster.feeds._operations import AT, OPS, Op
-from muster.feeds._output import DecisionLog, convert
+from muster.feeds._output import DecisionLog, convert, write_event
 from muster.feeds._parser import (
     FeedOrigin,
     is_decision_map,
@@ -39,7 +39,6 @@ from muster.feeds._parser import (
     word_of,
 )
 from muster.feeds._raw import Encoding, Plain, Raw, RawEvent
-from muster.feeds._serialization import write_event
 from muster.feeds._state_directory import KeptFeed, is_directory, origin_of, run_again
 
 __all__ = [

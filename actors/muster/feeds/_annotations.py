@@ -15,16 +15,19 @@ from typing import Final, TypeVar, cast, final
 import attrs
 
 from muster.feeds._fields import (
-    GROUPS,
+    WRITTEN_GROUPS,
     WRITTEN_MEMBERS,
     WRITTEN_MODE,
     WRITTEN_NAME,
     WRITTEN_TRUTH,
     WRITTEN_WAIT,
+    Values,
+    attributes_of,
     full_name,
 )
 from muster.feeds._kinds import NAME, WORD, FieldError, Kind, as_written, display_value, refused
 from muster.feeds._raw import Raw, is_unicode
+from muster_core.events import AddAsk
 from muster_core.gangs import GangFields
 from muster_core.values.events import USER_INFO
 from muster_core.values.names import DEFAULT_NAMESPACE
@@ -100,12 +103,12 @@ TIMED_OUT: Final = "timed_out"
 
 
 def _key(says: str, kind: Kind[T]) -> AnnotationKey:
-    return AnnotationKey(says, Kind[object](kind.name, kind.parse, kind.normal))
+    return AnnotationKey(says, kind.general)
 
 
 _TOTAL: Final = _key("total", WRITTEN_MEMBERS)
 _MODE: Final = _key("mode", WRITTEN_MODE)
-_GROUPS: Final = _key("groups", GROUPS)
+_GROUPS: Final = _key("groups", WRITTEN_GROUPS)
 _NAME: Final = _key(NAMES_IT, WRITTEN_NAME)
 _MIN_MEMBER: Final = _key("min_member", WRITTEN_MEMBERS)
 
@@ -125,10 +128,10 @@ MEMBER_KEYS: Final[Mapping[str, AnnotationKey]] = {
     f"{COMMUNITY}/name": _NAME,
     "scheduling.x-k8s.io/pod-group": _NAME,
     "scheduling.k8s.io/group-name": _NAME,
+    **OBJECT_KEYS,
     f"{KOORDINATOR}/min-available": _MIN_MEMBER,
     f"{COMMUNITY}/min-available": _MIN_MEMBER,
     f"{KOORDINATOR}/waiting-time": _key("wait_us", WRITTEN_WAIT),
-    **OBJECT_KEYS,
     # OBJECT-17
     f"{KOORDINATOR}/timeout": _key(TIMED_OUT, WRITTEN_TRUTH),
 }
@@ -192,7 +195,29 @@ def annotations_kind(keys: Mapping[str, AnnotationKey]) -> Kind[ParsedAnnotation
                 raise error.inside(f".{key}") from None
         return ParsedAnnotations(made[0], tuple(made[1]))
 
-    return Kind("map of texts", parse, lambda value: _marks_normal(keys, value))
+    return Kind(
+        "map of texts",
+        parse,
+        lambda value: _marks_normal(keys, value),
+        lambda marks: {**marks.texts, **{said.key: said.written for said in marks.sayings}},
+    )
+
+
+def gang_annotations(keys: Mapping[str, AnnotationKey], values: Values) -> ParsedAnnotations:
+    """Return annotations that say this of a gang, each with the first key that can say it."""
+    first = {known.says: key for key, known in reversed([*keys.items()])}
+    texts = {
+        key: str(known.kind.write(values[known.says]))
+        for key, known in keys.items()
+        if known.says in values and first[known.says] == key
+    }
+    return ParsedAnnotations(texts)
+
+
+def says_of_member(ask: AddAsk) -> Values:
+    """Return what the annotations on a member say of its gang, except for its name."""
+    says = attributes_of(ask.says)
+    return {**says, TIMED_OUT: True} if ask.timed_out else says
 
 
 def _marks_normal(keys: Mapping[str, AnnotationKey], value: Raw) -> Raw:

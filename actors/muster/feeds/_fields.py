@@ -10,7 +10,7 @@ import json
 from collections.abc import Callable, Mapping, Sequence
 from decimal import Decimal, InvalidOperation
 from functools import lru_cache
-from typing import Final, TypeVar, cast, final
+from typing import Any, Final, TypeAlias, TypeVar, cast, final
 
 import attrs
 
@@ -19,6 +19,7 @@ from muster.feeds._kinds import (
     TALLY,
     TEXT,
     WORD,
+    EventFields,
     FieldError,
     Kind,
     as_written,
@@ -55,6 +56,9 @@ from muster_core.values.names import DEFAULT_NAMESPACE, canonical_gang, did_you_
 from muster_core.values.resources import MAX_INT32, parse_duration, parse_integer
 
 T = TypeVar("T")
+
+Values: TypeAlias = Mapping[str, object]
+"""Typed values by attribute."""
 
 
 @final
@@ -98,12 +102,8 @@ def field(
     beside: tuple[str, Kind[T]] | None = None,
 ) -> Field:
     """Make a field; the type of its kind is widened to ``Kind[object]``."""
-    other = None if beside is None else (beside[0], _general(beside[1]))
-    return Field(name, _general(kind), doc, required, attribute=attribute or name, beside=other)
-
-
-def _general(kind: Kind[T]) -> Kind[object]:
-    return Kind[object](kind.name, kind.parse, kind.normal)
+    other = None if beside is None else (beside[0], beside[1].general)
+    return Field(name, kind.general, doc, required, attribute=attribute or name, beside=other)
 
 
 # FEED-14
@@ -168,6 +168,28 @@ def normal_fields(fields: Mapping[str, Field], written: Mapping[str, Raw]) -> di
     }
 
 
+@lru_cache
+def _defaults(kind: Any) -> Mapping[str, object]:  # noqa: ANN401 - any class of attrs
+    found = {known.name: known.default for known in attrs.fields(kind)}
+    return {
+        name: default.factory() if hasattr(default, "factory") else default
+        for name, default in found.items()
+    }
+
+
+def attributes_of(value: object) -> dict[str, object]:
+    """Return the attributes of a typed value that differ from their defaults, in their order."""
+    kind: Any = type(value)
+    defaults = _defaults(kind).items()
+    return {name: own for name, default in defaults if (own := getattr(value, name)) != default}
+
+
+def write_fields(fields: Mapping[str, Field], values: Values) -> EventFields:
+    """Return the fields of a map that has these values by attribute."""
+    known = {field.attribute: field for field in fields.values()}
+    return {known[name].name: known[name].kind.write(value) for name, value in values.items()}
+
+
 def record(fields: Sequence[Field], build: Callable[..., T], name: str) -> Kind[T]:
     """Return the kind of a map with named fields."""
     table = {known.name: known for known in fields}
@@ -185,7 +207,7 @@ def record(fields: Sequence[Field], build: Callable[..., T], name: str) -> Kind[
     def normal(value: Raw) -> Raw:
         return normal_fields(table, value) if isinstance(value, dict) else as_written(value)
 
-    return Kind(name, parse, normal)
+    return Kind(name, parse, normal, lambda value: write_fields(table, attributes_of(value)))
 
 
 _NEVER: Final = "Never"
@@ -205,7 +227,10 @@ CLASS_VALUE: Final = integer(*USERS_PRIORITIES, f"int32, at most {USERS_PRIORITI
 _POLICY: Final = one_of(_NEVER, _PREEMPTS)
 # PRIORITY-8
 CLASS_PREEMPTS: Final = Kind(
-    _POLICY.name, lambda value: _POLICY.parse(value) == _PREEMPTS, _POLICY.normal
+    _POLICY.name,
+    lambda value: _POLICY.parse(value) == _PREEMPTS,
+    _POLICY.normal,
+    lambda preempts: _PREEMPTS if preempts else _NEVER,
 )
 
 
@@ -259,14 +284,23 @@ def _command_normal(value: Raw) -> Raw:
     return _SCRIPT.normal(value)
 
 
-COMMAND: Final = Kind("text, or list of texts", _parse_command, _command_normal)
+def _write_command(command: tuple[str, ...] | str) -> Raw:
+    return command if isinstance(command, str) else [*command]
+
+
+COMMAND: Final = Kind(
+    "text, or list of texts",
+    _parse_command,
+    _command_normal,
+    _write_command,
+)
 ENV: Final = mapped(
     Kind("name without `=`", _parse_variable, NAME.normal), _given(WORD), "map of texts"
 )
 WORKDIR: Final = _given(NAME)
 
 
-def work_of(values: Mapping[str, object]) -> Work | None:
+def work_of(values: Values) -> Work | None:
     """Return what the fields of an event say is to run, or None if they are all empty."""
     command = cast("tuple[str, ...] | str | None", values.get("command"))
     env = cast("Mapping[str, str]", values.get("env", {}))
@@ -278,26 +312,32 @@ def work_of(values: Mapping[str, object]) -> Work | None:
     return Work(command or (), env=env, workdir=workdir)
 
 
-EXIT_FIELDS: Final = {
-    "exit_status": "status",
-    "signal": "signal",
-    "cpu_time": "cpu_us",
-    "max_memory": "memory",
-}
-"""The fields of ``release`` that become its :class:`Exit`, and what they are there."""
+def parts_of_work(work: Work) -> Values:
+    """Return the fields of an event that say what is to run."""
+    parts = {"command": work.argv or work.shell, "env": work.env or None, "workdir": work.workdir}
+    return {name: value for name, value in parts.items() if value is not None}
+
+
+EXIT_FIELDS: Final = ("status", "signal", "cpu_us", "memory")
+"""The attributes of :class:`Exit`, which the fields of ``release`` become."""
 
 EXIT_STATUS: Final = integer(0, MOST_STATUS, f"0 … {MOST_STATUS}")
 SIGNAL: Final = integer(1, MOST_SIGNAL, f"1 … {MOST_SIGNAL}")
-BYTES: Final = Kind("bytes", TALLY.parse, TALLY.normal)
+BYTES: Final = attrs.evolve(TALLY, name="bytes")
 
 _OUTCOME: Final = one_of(*(outcome.value for outcome in Outcome))
 # BACKOFF-11
-OUTCOME: Final = Kind(_OUTCOME.name, lambda value: Outcome(_OUTCOME.parse(value)), _OUTCOME.normal)
+OUTCOME: Final = Kind(
+    _OUTCOME.name,
+    lambda value: Outcome(_OUTCOME.parse(value)),
+    _OUTCOME.normal,
+    str,
+)
 
 
-def exit_of(values: Mapping[str, object]) -> Exit | None:
+def exit_of(values: Values) -> Exit | None:
     """Return how the fields of an event say that a process has ended; None if they do not."""
-    told = {own: cast("int | None", values.get(name)) for name, own in EXIT_FIELDS.items()}
+    told = {name: cast("int | None", values.get(name)) for name in EXIT_FIELDS}
     return None if all(value is None for value in told.values()) else Exit(**told)
 
 
@@ -383,17 +423,33 @@ def _number_or(number: Kind[int], parts: Kind[T], make: Callable[[int], T], name
     def normal(value: Raw) -> Raw:
         return parts.normal(value) if isinstance(value, dict) else number.normal(value)
 
-    return Kind(name, parse, normal)
+    def write(value: T) -> Raw:
+        match parts.write(value):
+            case {"count": count, **others} if not others:
+                return count
+            case written:
+                return written
+
+    return Kind(name, parse, normal, write)
 
 
 def _by_type(parts: Kind[T], name: str) -> Kind[Mapping[str, T]]:
     """Return the kind of a map from types of devices, which is read in the order of the types."""
     table = mapped(Kind("type of devices", _parse_type, NAME.normal), parts, name)
-    return Kind(name, lambda value: dict(sorted(table.parse(value).items())), table.normal)
+
+    def in_order(value: Mapping[str, T]) -> Mapping[str, T]:
+        return dict(sorted(value.items()))
+
+    return Kind(
+        name,
+        lambda value: in_order(table.parse(value)),
+        table.normal,
+        lambda value: table.write(in_order(value)),
+    )
 
 
 _NAMES: Final = listed(NAME, "list of names")
-_MODELS: Final = Kind(_NAMES.name, _parse_models, _NAMES.normal)
+_MODELS: Final = attrs.evolve(_NAMES, parse=_parse_models)
 _THERE: Final = integer(1, MOST_DEVICES, f"1 … {MOST_DEVICES}")
 _NO_COUNT: Final = "is not a whole number of 1 or more: write how many whole devices are needed"
 _WANTED: Final = integer(1, MOST_WANTED, "whole number, 1 or more")
@@ -495,10 +551,13 @@ def _parse_mode(value: Raw) -> GangMode:
 
 
 GROUPS: Final = Kind(
-    "list of names of gangs, or a JSON list in a text", _parse_groups, _groups_normal
+    "list of names of gangs, or a JSON list in a text", _parse_groups, _groups_normal, _GANGS.write
 )
 MODE: Final = Kind(
-    " or ".join(f"`{mode}`" for mode in GangMode) + ", in any case", _parse_mode, TEXT.normal
+    " or ".join(f"`{mode}`" for mode in GangMode) + ", in any case",
+    _parse_mode,
+    TEXT.normal,
+    str,
 )
 MEMBERS: Final = integer(LEAST, MAX_INT32, f"{LEAST} … {MAX_INT32}")
 
@@ -521,17 +580,22 @@ def _written(read: Callable[[str], T]) -> Callable[[Raw], T]:
 
 WRITTEN_NAME: Final = Kind("name of a gang", NAME.parse, NAME.normal)
 WRITTEN_MEMBERS: Final = Kind(
-    MEMBERS.name, _written(lambda text: parse_integer(text, LEAST, MAX_INT32)), WORD.normal
+    MEMBERS.name, _written(lambda text: parse_integer(text, LEAST, MAX_INT32)), WORD.normal, str
 )
 WRITTEN_WAIT: Final = Kind(
     "seconds or duration, above 0",
     _written(lambda text: long_enough(text, parse_duration(text))),
     WORD.normal,
+    lambda wait_us: f"{wait_us}us",
 )
-WRITTEN_MODE: Final = Kind(MODE.name, _written(_parse_mode), WORD.normal)
+WRITTEN_MODE: Final = attrs.evolve(MODE, parse=_written(_parse_mode), normal=WORD.normal)
+WRITTEN_GROUPS: Final = attrs.evolve(GROUPS, write=json.dumps)
 # OBJECT-17
 WRITTEN_TRUTH: Final = Kind(
-    "`true`", _written(lambda text: True if text == "true" else None), WORD.normal
+    "`true`",
+    _written(lambda text: True if text == "true" else None),
+    WORD.normal,
+    lambda _: "true",
 )
 
 
@@ -572,6 +636,11 @@ def _topology(**values: object) -> Topology:
     return Topology(rule, attribute, most)
 
 
-TOPOLOGY: Final[Kind[Topology]] = record(
-    TOPOLOGY_FIELDS, _topology, "map with one of `same`, `prefer`, `spread`"
+def _write_topology(topology: Topology) -> Raw:
+    return {**topology.written()}
+
+
+TOPOLOGY: Final[Kind[Topology]] = attrs.evolve(
+    record(TOPOLOGY_FIELDS, _topology, "map with one of `same`, `prefer`, `spread`"),
+    write=_write_topology,
 )

@@ -1,11 +1,13 @@
 """Kinds of fields: the values that a field of an event accepts, and what they mean.
 
-A :class:`Kind` has two functions. ``parse`` returns the typed value, or raises an error that
+A :class:`Kind` has three functions. ``parse`` returns the typed value, or raises an error that
 says why there is none. ``normal`` returns the same value in a form that every encoding can
 write: a plain YAML scalar becomes the number, boolean or text that the field reads in it. A
-value that ``parse`` refuses is still refused afterwards. For every kind and every value::
+value that ``parse`` refuses is still refused afterwards. ``write`` returns the shortest form of a
+typed value, for the kinds of the fields of events. For every kind and every value::
 
     kind.parse(kind.normal(value)) == kind.parse(value)
+    kind.parse(kind.write(kind.parse(value))) == kind.parse(value)
 
 Here are the kinds of texts, numbers, booleans, instants, lists, maps and resources. A date is an
 instant of the calendar, in microseconds since 1970 in UTC.
@@ -37,6 +39,7 @@ from muster_core.values.resources import (
     MAX_INT32,
     MEMORY,
     VCORE,
+    format_quantity,
     parse_duration,
     parse_integer,
     parse_quantity,
@@ -46,6 +49,9 @@ from muster_core.values.resources import (
 T = TypeVar("T")
 
 LARGEST_INT64: Final = 2**63 - 1
+
+EventFields: TypeAlias = dict[str, Raw]
+"""An event, or a part of one, as written in a feed."""
 
 
 @final
@@ -76,11 +82,18 @@ class Kind(Generic[T]):
         name: Its name in the reference.
         parse: Returns the typed value. Raises :class:`FieldError`.
         normal: Returns the value in the form that every encoding can write.
+        write: Returns a typed value as a feed has it; by default as it is.
     """
 
     name: str
     parse: Callable[[Raw], T]
     normal: Callable[[Raw], Raw]
+    write: Callable[[T], Raw] = lambda value: cast("Raw", value)
+
+    @property
+    def general(self) -> Kind[object]:
+        """The same kind, of which nobody has to know what it accepts."""
+        return cast("Kind[object]", self)
 
 
 def display_value(value: object) -> str:
@@ -308,11 +321,27 @@ def _parse_whole_seconds(value: Raw) -> int:
 
 
 _WHOLE_SECONDS: Final = integer(LEAST, MAX_INT32, "seconds, above 0")
-WHOLE_SECONDS: Final = Kind(_WHOLE_SECONDS.name, _parse_whole_seconds, _WHOLE_SECONDS.normal)
+WHOLE_SECONDS: Final = Kind(
+    _WHOLE_SECONDS.name, _parse_whole_seconds, _WHOLE_SECONDS.normal, seconds
+)
+
+
+def write_duration(length_us: int) -> int | float | str:
+    """Return an instant or a duration: in seconds if that is exact, else in microseconds."""
+    written = seconds(length_us)
+    if isinstance(written, int):
+        return written
+    return written if round(written * MICROSECONDS) == length_us < _EXACT else f"{length_us}us"
+
+
+_EXACT: Final = 10**15
+"""Times below it, in microseconds, are exact as floats of seconds, which have 15 digits."""
 
 # FEED-6
-SECONDS: Final = Kind("seconds or duration", parse_seconds, seconds_normal)
-DURATION: Final = Kind("seconds or duration, above 0", _parse_positive_seconds, seconds_normal)
+SECONDS: Final = Kind("seconds or duration", parse_seconds, seconds_normal, write_duration)
+DURATION: Final = Kind(
+    "seconds or duration, above 0", _parse_positive_seconds, seconds_normal, write_duration
+)
 
 
 def _parse_share(value: Raw) -> float:
@@ -491,7 +520,7 @@ def listed(kind: Kind[T], name: str) -> Kind[tuple[T, ...]]:
             [kind.normal(part) for part in value] if isinstance(value, list) else as_written(value)
         )
 
-    return Kind(name, parse, normal)
+    return Kind(name, parse, normal, lambda values: [kind.write(value) for value in values])
 
 
 def set_of(kind: Kind[T], name: str) -> Kind[frozenset[T]]:
@@ -517,7 +546,10 @@ def mapped(keys: Kind[str], values: Kind[T], name: str) -> Kind[Mapping[str, T]]
             return as_written(value)
         return {str(key): values.normal(part) for key, part in value.items()}
 
-    return Kind(name, parse, normal)
+    def write(value: Mapping[str, T]) -> Raw:
+        return {key: values.write(part) for key, part in value.items()}
+
+    return Kind(name, parse, normal, write)
 
 
 def _inside(place: str, kind: Kind[T], value: Raw) -> T:
@@ -609,14 +641,25 @@ def _parse_some_amounts(value: Raw) -> Resources:
     return amounts
 
 
-def _amounts_normal(value: Raw) -> Raw:
-    return as_written(value)
+def write_quantity(name: str, amount: int) -> int | str:
+    """Return an amount of a resource type in its shortest form in a feed."""
+    text = format_quantity(name, amount)
+    return int(text) if text.isdigit() else text
 
 
-RESOURCES: Final = Kind("map of quantities", _parse_amounts, _amounts_normal)
-WRITTEN_RESOURCES: Final = Kind("map of quantities", _parse_written_amounts, _amounts_normal)
-ASKED_RESOURCES: Final = Kind("map of quantities", _parse_asked_amounts, _amounts_normal)
-SOME_RESOURCES: Final = Kind("map of quantities, one above 0", _parse_some_amounts, _amounts_normal)
+def write_amounts(resources: Mapping[str, int]) -> EventFields:
+    """Return amounts of several types in their shortest form in a feed."""
+    return {name: write_quantity(name, amount) for name, amount in resources.items()}
+
+
+def _amounts(parse: Callable[[Raw], Resources], name: str = "map of quantities") -> Kind[Resources]:
+    return Kind(name, parse, as_written, write_amounts)
+
+
+RESOURCES: Final = _amounts(_parse_amounts)
+WRITTEN_RESOURCES: Final = _amounts(_parse_written_amounts)
+ASKED_RESOURCES: Final = _amounts(_parse_asked_amounts)
+SOME_RESOURCES: Final = _amounts(_parse_some_amounts, "map of quantities, one above 0")
 NAMES: Final = listed(NAME, "list of names")
 TEXTS: Final = listed(TEXT, "list of texts")
 WORDS: Final = mapped(NAME, WORD, "map of texts")

@@ -6,23 +6,36 @@ the version of the API included. The core decides what an applied object changes
 
 from __future__ import annotations
 
+import json
 from collections.abc import Callable, Mapping
-from typing import Final, TypeVar, cast, final
+from typing import Any, Final, TypeVar, cast, final
 
 import attrs
 
 from muster.feeds._annotations import (
     MEMBER_ANNOTATIONS,
+    MEMBER_KEYS,
+    NAMES_IT,
     OBJECT_ANNOTATIONS,
+    OBJECT_KEYS,
     AnnotationSource,
     GangSettings,
     ParsedAnnotations,
     UserInfo,
+    gang_annotations,
     gang_settings,
     membership,
     read_user_info,
+    says_of_member,
 )
-from muster.feeds._fields import CLASS_NAME, CLASS_PREEMPTS, CLASS_VALUE, MEMBERS
+from muster.feeds._fields import (
+    CLASS_NAME,
+    CLASS_PREEMPTS,
+    CLASS_VALUE,
+    MEMBERS,
+    Values,
+    attributes_of,
+)
 from muster.feeds._kinds import (
     BOOLEAN,
     INT32,
@@ -30,6 +43,7 @@ from muster.feeds._kinds import (
     OWNED_NAME,
     WHOLE_SECONDS,
     WORDS,
+    EventFields,
     FieldError,
     Kind,
     display_value,
@@ -82,8 +96,6 @@ _FINISHED: Final = frozenset({"Succeeded", "Failed"})
 _LABELS: Final = "metadata.labels"
 ANNOTATIONS: Final = "metadata.annotations"
 
-Values = Mapping[str, object]
-
 
 # OBJECT-14
 def _parse_containers(value: Raw) -> Resources:
@@ -106,7 +118,12 @@ _CONTAINER: Final = ObjectSchema(
 _CONTAINERS: Final = listed(
     Kind("container", _CONTAINER.parse, _CONTAINER.normal), "list of containers"
 )
-_REQUESTS: Final = Kind("list of containers", _parse_containers, _CONTAINERS.normal)
+_REQUESTS: Final = Kind(
+    "list of containers",
+    _parse_containers,
+    _CONTAINERS.normal,
+    lambda requests: [_CONTAINER.write({"requests": requests})],
+)
 _PHASE: Final = one_of("Pending", "Running", "Succeeded", "Failed", "Unknown")
 
 _METADATA: Final = {
@@ -164,6 +181,35 @@ def pod(values: Values) -> PodObject:
         user=about.user,
         groups=about.groups,
     )
+
+
+def _parts_of_pod(pod: PodObject) -> Values:
+    """Return the values of a Pod, of which :func:`pod` makes the same."""
+    labels = {APPLICATION_LABEL: pod.app}
+    if pod.queue is not None:
+        labels[QUEUE_LABELS[0]] = pod.queue
+    marks: dict[str, str] = {}
+    if pod.user is not None or pod.groups:
+        about = {"user": pod.user, "groups": [*pod.groups]}
+        marks[USER_INFO] = json.dumps({name: value for name, value in about.items() if value})
+    if pod.ask is not None and pod.ask.gang is not None:
+        says = {NAMES_IT: pod.ask.gang, **says_of_member(pod.ask)}
+        marks |= gang_annotations(MEMBER_KEYS, says).texts
+    ask = {} if pod.ask is None else attributes_of(pod.ask)
+    values: dict[str, object] = {
+        "name": pod.name,
+        "labels": ParsedAnnotations(labels),
+        "namespace": None if pod.namespace == DEFAULT_NAMESPACE else pod.namespace,
+        "annotations": ParsedAnnotations(marks) if marks else None,
+        "node": pod.node,
+        "priority": ask.get("priority"),
+        "estimate_us": ask.get("estimate_us"),
+        "priority_class": ask.get("priority_class"),
+        "selector": ask.get("selector"),
+        "requests": ask.get("resources"),
+        "phase": "Succeeded" if pod.finished else None,
+    }
+    return {name: value for name, value in values.items() if value is not None}
 
 
 # OBJECT-14
@@ -239,24 +285,32 @@ class ObjectForm:
     """The fields of a kind of object, and what an object becomes.
 
     Attributes:
+        version: The version of the API in which it is written.
+        type: The class of the typed object.
         shape: The fields that matter.
-        make: Makes the typed object from the values. Raises :class:`FieldError`, with a path
-            from the object.
         names: The fields that name an object.
-        name: Makes the typed name from the values. Raises :class:`FieldError`, likewise.
+        name: Makes the typed name from the values. Raises :class:`FieldError`, with a path from
+            the object.
+        make: Makes the typed object from the values. Raises :class:`FieldError`, likewise.
+        parts: Returns the values of a typed object.
     """
 
+    version: str
+    type: type[object]
     shape: ObjectSchema
-    make: Callable[[Values], AppliedObject]
     names: ObjectSchema
     name: Callable[[Values], ObjectName]
+    make: Callable[[Values], AppliedObject]
+    parts: Callable[[Any], Values] = attributes_of
 
 
 def _schedulable(value: Raw) -> bool:
     return not BOOLEAN.parse(value)
 
 
-_UNSCHEDULABLE: Final = Kind(BOOLEAN.name, _schedulable, BOOLEAN.normal)
+_UNSCHEDULABLE: Final = Kind(
+    BOOLEAN.name, _schedulable, BOOLEAN.normal, lambda schedulable: not schedulable
+)
 _QUEUE_PRIORITY: Final = integer(*QUEUE_PRIORITIES, f"0 … {QUEUE_PRIORITIES[1]}")
 _PARENT: Final = unless_empty(QUEUE_PATH)
 
@@ -271,14 +325,41 @@ def _named(kind: ObjectKind) -> Callable[[Values], ObjectName]:
     return lambda values: ObjectName(kind, str(values["name"]))
 
 
-def _made(make: Callable[..., T]) -> Callable[[Values], T]:
-    """Return a function that makes the typed object whose attributes are the values."""
-    return lambda values: make(**values)
+def _parts_of_name(name: ObjectName) -> Values:
+    if name.kind is _POD_GROUP:
+        return _parts_of_group_name(name.name)
+    if name.kind is _POD and name.app is not None:
+        return {"name": name.name, "labels": ParsedAnnotations({APPLICATION_LABEL: name.app})}
+    return {"name": name.name}
+
+
+def _made(make: Callable[..., T], **instead: str) -> Callable[[Values], T]:
+    """Return a function that makes the typed object whose attributes are the values.
+
+    Args:
+        make: The class.
+        **instead: The names of values that stand for those that are missing.
+    """
+
+    def made(values: Values) -> T:
+        kept = dict(values)
+        for name, other in instead.items():
+            if other in kept:
+                kept.setdefault(name, kept[other])
+                del kept[other]
+        return make(**kept)
+
+    return made
 
 
 # OBJECT-10
 def _group_name(values: Values) -> str:
     return f"{values.get('namespace') or DEFAULT_NAMESPACE}/{values['name']}"
+
+
+def _parts_of_group_name(gang: str) -> dict[str, object]:
+    namespace, _, name = gang.rpartition("/")
+    return {"name": name, "namespace": namespace or DEFAULT_NAMESPACE}
 
 
 # OBJECT-9
@@ -294,20 +375,14 @@ def _pod_group(values: Values) -> AddGang:
     return AddGang(_group_name(values), whole.fields)
 
 
-# OBJECT-8
-def _node(values: Values) -> NodeObject:
-    kept = {name: value for name, value in values.items() if name != "allocatable"}
-    if "allocatable" in values:
-        kept["capacity"] = values["allocatable"]
-    return _made(NodeObject)(kept)
-
-
-# OBJECT-23
-def _queue(values: Values) -> QueueObject:
-    kept = {name: value for name, value in values.items() if name != "guarantee"}
-    if "guarantee" in values:
-        kept.setdefault("guaranteed", values["guarantee"])
-    return _made(QueueObject)(kept)
+def _parts_of_group(gang: AddGang) -> Values:
+    values, says = _parts_of_group_name(gang.gang), attributes_of(gang.says)
+    marks = dict(gang_annotations(OBJECT_KEYS, says).texts)
+    if gang.says.user is not None:
+        marks[USER_INFO] = json.dumps({"user": gang.says.user})
+    if marks:
+        values["marks"] = ParsedAnnotations(marks)
+    return values | {name: says[name] for name in ("min_member", "wait_us") if name in says}
 
 
 _GROUP_METADATA: Final = {
@@ -319,17 +394,22 @@ _GROUP_METADATA: Final = {
 FORMS: Final[Mapping[str, ObjectForm]] = {
     # OBJECT-7
     ObjectKind.PRIORITY_CLASS: ObjectForm(
+        "scheduling.k8s.io/v1",
+        AddPriorityClass,
         ObjectSchema({
             "metadata": ObjectSchema({"name": schema_field("name", CLASS_NAME, required=True)}),
             "value": schema_field("value", CLASS_VALUE, required=True),
             "preemptionPolicy": schema_field("preempts", CLASS_PREEMPTS),
         }),
-        _made(AddPriorityClass),
         _names(CLASS_NAME),
         _named(ObjectKind.PRIORITY_CLASS),
+        _made(AddPriorityClass),
+        lambda one: {"name": one.name, "value": one.value, "preempts": one.preempts},
     ),
     # OBJECT-9
     ObjectKind.POD_GROUP: ObjectForm(
+        "scheduling.x-k8s.io/v1alpha1",
+        AddGang,
         ObjectSchema({
             "metadata": ObjectSchema({**_GROUP_METADATA, "annotations": schema_field("marks", OBJECT_ANNOTATIONS)}),
             "spec": ObjectSchema({
@@ -338,12 +418,15 @@ FORMS: Final[Mapping[str, ObjectForm]] = {
                 "minResources": schema_field("min_resources", AMOUNTS),
             }),
         }),
-        _pod_group,
         ObjectSchema({"metadata": ObjectSchema(_GROUP_METADATA)}),
         lambda values: ObjectName(_POD_GROUP, _group_name(values)),
+        _pod_group,
+        _parts_of_group,
     ),
     # OBJECT-8
     ObjectKind.NODE: ObjectForm(
+        "v1",
+        NodeObject,
         ObjectSchema({
             "metadata": ObjectSchema({
                 "name": schema_field("node", NAME, required=True),
@@ -351,17 +434,19 @@ FORMS: Final[Mapping[str, ObjectForm]] = {
             }),
             "spec": ObjectSchema({"unschedulable": schema_field("schedulable", _UNSCHEDULABLE)}),
             "status": ObjectSchema({
-                "allocatable": schema_field("allocatable", WRITTEN_AMOUNTS),
-                "capacity": schema_field("capacity", WRITTEN_AMOUNTS),
+                "allocatable": schema_field("capacity", WRITTEN_AMOUNTS),
+                "capacity": schema_field("whole", WRITTEN_AMOUNTS),
             }),
         }),
-        _node,
         _names(NAME),
         _named(ObjectKind.NODE),
+        _made(NodeObject, capacity="whole"),
     ),
-    ObjectKind.POD: ObjectForm(POD, pod, POD_NAME, name_of_pod),
+    ObjectKind.POD: ObjectForm("v1", PodObject, POD, POD_NAME, name_of_pod, pod, _parts_of_pod),
     # OBJECT-23
     ObjectKind.QUEUE: ObjectForm(
+        "scheduling.volcano.sh/v1beta1",
+        QueueObject,
         ObjectSchema({
             "metadata": ObjectSchema({"name": schema_field("name", QUEUE_NAME, required=True)}),
             "spec": ObjectSchema({
@@ -373,15 +458,18 @@ FORMS: Final[Mapping[str, ObjectForm]] = {
                 "guarantee": ObjectSchema({"resource": schema_field("guarantee", AMOUNTS)}),
             }),
         }),
-        _queue,
         _names(QUEUE_NAME),
         _named(ObjectKind.QUEUE),
+        _made(QueueObject, guaranteed="guarantee"),
     ),
 }  # fmt: skip
 """The objects that can be applied and deleted, by kind."""
 
 
 _LIST: Final = "List"
+_ALONE: Final = "manifest"
+"""The place of an object that is in no List."""
+
 _KINDS: Final = f"there are {', '.join(FORMS)}, and {_LIST}, in which no other {_LIST} may stand"
 
 
@@ -446,6 +534,34 @@ def _deleted(form: ObjectForm, value: Raw) -> ObjectName:
         raise error.inside(".") from None
 
 
+_FORM_OF: Final = {form.type: (kind, form) for kind, form in FORMS.items()}
+
+
+def _write_applied(content: AppliedObject) -> EventFields:
+    kind, form = _FORM_OF[type(content)]
+    return _head(kind) | form.shape.write(form.parts(content))
+
+
+def _write_deleted(name: ObjectName) -> EventFields:
+    return _head(name.kind) | FORMS[name.kind].names.write(_parts_of_name(name))
+
+
+def _head(kind: str) -> EventFields:
+    return {"apiVersion": FORMS[kind].version, "kind": str(kind)}
+
+
+def _write_with(write: Callable[[T], EventFields]) -> Callable[[tuple[Manifest[T], ...]], Raw]:
+    """Return the function that writes a manifest whose objects are written by ``write``."""
+
+    def whole(objects: tuple[Manifest[T], ...]) -> Raw:
+        written: list[Raw] = [write(one.content) for one in objects]
+        if len(objects) == 1 and objects[0].field == _ALONE:
+            return written[0]
+        return {"apiVersion": "v1", "kind": _LIST, "items": written}
+
+    return whole
+
+
 # -- the form that every encoding can write -------------------------------------------------
 
 
@@ -468,5 +584,9 @@ _LIST_SHAPE: Final = ObjectSchema(
     {"items": schema_field("items", Kind("list of objects", lambda value: value, _items_normal))}
 )
 
-APPLIED: Final = Kind("Kubernetes object", _parse_with(_applied), _normal)
-DELETED: Final = Kind("Kubernetes object", _parse_with(_deleted), _normal)
+APPLIED: Final = Kind(
+    "Kubernetes object", _parse_with(_applied), _normal, _write_with(_write_applied)
+)
+DELETED: Final = Kind(
+    "Kubernetes object", _parse_with(_deleted), _normal, _write_with(_write_deleted)
+)

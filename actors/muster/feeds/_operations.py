@@ -1,27 +1,33 @@
 """The table of operations: every ``op`` of a feed, its fields, and the event it becomes.
 
-Only this module knows the form of events; the reference documentation is generated from it.
+Only this module knows the form of events, which it reads and writes; the reference documentation
+is generated from it.
 ``configure`` loads a configuration that is written in the feed or in a file.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from itertools import count
-from pathlib import Path
-from typing import Final, TypeAlias, cast, final
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any, Final, TypeVar, cast, final
 
 import attrs
 
-from muster._depth_warnings import with_depth_warnings
-from muster.config_files import parse_configuration, read_content, unwrap
 from muster.feeds._annotations import (
     MEMBER_ANNOTATIONS,
+    MEMBER_KEYS,
     AnnotationSource,
     GangSettings,
     ParsedAnnotations,
+    gang_annotations,
     gang_settings,
     membership,
+    says_of_member,
+)
+from muster.feeds._configuration import (
+    CONFIGURE_FIELDS,
+    EventOrigin,
+    configure,
+    parts_of_configure,
 )
 from muster.feeds._fields import (
     BYTES,
@@ -44,9 +50,13 @@ from muster.feeds._fields import (
     WORK_FIELDS,
     WORKDIR,
     Field,
+    Values,
+    attributes_of,
     exit_of,
     field,
+    parts_of_work,
     work_of,
+    write_fields,
 )
 from muster.feeds._items import EXPECT_FIELDS, Content, Expect, Settle
 from muster.feeds._kinds import (
@@ -65,18 +75,11 @@ from muster.feeds._kinds import (
     TEXT,
     WORDS,
     WRITTEN_RESOURCES,
+    EventFields,
     FieldError,
-    Kind,
-    as_written,
-    display_value,
     integer,
 )
 from muster.feeds._manifests import APPLIED, DELETED
-from muster.feeds._raw import Literal, LocatedList, LocatedMap, LocatedText, Plain, Raw, is_null
-from muster_core.config import load_configuration
-from muster_core.config.document import Listing, Node, Scalar, Table
-from muster_core.config.model import Configuration
-from muster_core.errors import ConfigError, Problem
 from muster_core.events import (
     AddApp,
     AddAsk,
@@ -99,152 +102,7 @@ from muster_core.owners.ask_moves import SPOILT_LIMIT
 from muster_core.resources import Resources
 from muster_core.values.event_fields import LEAST
 
-Values: TypeAlias = Mapping[str, object]
-"""The typed values of the fields of one event."""
-
-_TEXTS: Final = frozenset({"adminacl", "checksum", "name", "submitacl"})
-_MAPS_OF_TEXTS: Final = frozenset(
-    {"capability", "guaranteed", "max", "properties", "resourceweights"}
-)
-"""The fields of a configuration in which ``null`` and ``~`` are texts."""
-
-
-@final
-@attrs.frozen
-class EventOrigin:
-    """The place that an event comes from.
-
-    Attributes:
-        base: The folder to which file names are relative.
-        line: The line of the event, or None.
-    """
-
-    base: Path
-    line: int | None
-
-
-def _parse_config(value: Raw) -> Raw:
-    if not isinstance(value, dict):
-        msg = f"{display_value(value)} is not a map"
-        raise FieldError(msg)
-    return value
-
-
-def _config_normal(value: Raw, *, is_text: bool = False, has_texts: bool = False) -> Raw:
-    """Return a configuration with its texts as written; see :func:`_node`."""
-    match value:
-        case Plain():
-            return None if is_null(value) and not (is_text and value) else str(value)
-        case list():
-            return [_config_normal(part) for part in value]
-        case dict():
-            return {
-                str(key): _config_normal(
-                    part, is_text=has_texts or key in _TEXTS, has_texts=key in _MAPS_OF_TEXTS
-                )
-                for key, part in value.items()
-            }
-        case _:
-            return as_written(value)
-
-
-CONFIGURE_FIELDS: Final = (
-    field(
-        "config",
-        Kind("map", _parse_config, _config_normal),
-        "the configuration, in the form of a configuration file",
-    ),
-    field("file", NAME, "the name of a configuration file, relative to the feed"),
-    field("partition", NAME, "which partition runs; default: `default`, or the only one"),
-)
-"""The fields of ``configure``; an event has either ``config`` or ``file``."""
-
-
-# FEED-18
-def configure(values: Values, origin: EventOrigin) -> Configure:
-    """Load the configuration of a ``configure`` event.
-
-    Raises:
-        FieldError: If the event does not have exactly one of ``config`` and ``file``, or
-            the configuration is refused.
-    """
-    partition = values.get("partition")
-    assert partition is None or isinstance(partition, str)
-    if ("config" in values) == ("file" in values):
-        problem = "is missing, or file"
-        if "config" in values:
-            problem = f"leave it out, or the file {str(values['file'])!r}: one of them is in force"
-        raise FieldError(problem, "config")
-    if "file" in values:
-        return Configure(_from_file(origin.base, str(values["file"]), partition), "file")
-    return Configure(_inline(cast("Raw", values["config"]), origin.line, partition))
-
-
-# CONFIG-35
-def _from_file(base: Path, name: str, partition: str | None) -> Configuration:
-    # Messages show the name as written, so that they do not depend on the folder of the feed.
-    try:
-        with (base / name).open("rb") as stream:
-            content = read_content(stream)
-        return parse_configuration(content, file=name, partition=partition)
-    except ConfigError as error:
-        raise FieldError("; ".join(str(problem) for problem in error.problems), "file") from error
-    except (OSError, ValueError) as error:  # ValueError: a null byte in the name
-        reason = (isinstance(error, OSError) and error.strerror) or str(error)
-        raise FieldError(f"{name!r} cannot be read: {reason}", "file") from error
-
-
-def _inline(written: Raw, line: int | None, partition: str | None) -> Configuration:
-    try:
-        document = unwrap(_node(written, line, count()))
-        configuration = load_configuration(document, partition=partition)
-        return _placed(with_depth_warnings(configuration, document))
-    except ConfigError as error:
-        raise FieldError("; ".join(_said(problem, line) for problem in error.problems)) from error
-
-
-def _placed(configuration: Configuration) -> Configuration:
-    """Return a configuration whose warnings have their paths in the event."""
-    return attrs.evolve(
-        configuration,
-        told=tuple(attrs.evolve(one, path=_path(one.path)) for one in configuration.told),
-        types=tuple(attrs.evolve(one, path=_path(one.path)) for one in configuration.types),
-    )
-
-
-def _path(path: str) -> str:
-    return f"config.{path}" if path else "config"
-
-
-def _said(problem: Problem, event_line: int | None) -> str:
-    """Return the message of a problem, with its path in the event."""
-    place = "" if problem.line in {None, event_line} else f" (line {problem.line})"
-    return f"{_path(problem.path)}: {problem.message}{place}"
-
-
-# CONFIG-7
-def _node(value: Raw, line: int | None, order: Iterator[int]) -> Node:
-    """Build a configuration node from a raw value; a value with a line of its own keeps it."""
-    place = next(order)
-    if isinstance(value, LocatedMap | LocatedList | LocatedText):
-        line = value.line
-    match value:
-        case dict():
-            entries = tuple(
-                (_node(key, line, order), _node(part, line, order)) for key, part in value.items()
-            )
-            return Table(entries, line, place)
-        case list():
-            return Listing(tuple(_node(part, line, order) for part in value), line, place)
-        case str():
-            quoted, literal = not isinstance(value, Plain), isinstance(value, Literal)
-            return Scalar(str(value), line, place, quoted=quoted, literal=literal)
-        case None:
-            return Scalar("", line, place)
-        case bool():
-            return Scalar("true" if value else "false", line, place)
-        case _:
-            return Scalar(repr(value), line, place)
+C = TypeVar("C", bound=Content)
 
 
 @final
@@ -257,6 +115,8 @@ class Op:
         doc: What it does, for the reference.
         fields: Its fields by name, without ``op`` and ``at``.
         build: Makes the content of an item. Raises :class:`FieldError`.
+        type: The class of the content.
+        parts: Returns the values of which ``build`` makes a content.
         null_is_absent: Whether null in an optional field is the same as no field.
     """
 
@@ -264,6 +124,8 @@ class Op:
     doc: str
     fields: Mapping[str, Field]
     build: Callable[[Values, EventOrigin], Content]
+    type: type[object]
+    parts: Callable[[Any], Values]
     null_is_absent: bool = True
 
 
@@ -271,16 +133,23 @@ def _op(
     name: str,
     doc: str,
     fields: Sequence[Field],
-    build: Callable[[Values, EventOrigin], Content],
+    made: type[C],
+    build: Callable[[Values, EventOrigin], C] | None = None,
+    parts: Callable[[Any], Values] = attributes_of,
     *,
     null_is_absent: bool = True,
 ) -> Op:
-    return Op(name, doc, {known.name: known for known in fields}, build, null_is_absent)
-
-
-def _made(make: Callable[..., Content]) -> Callable[[Values, EventOrigin], Content]:
-    """Return a function that makes the typed event whose attributes are the fields."""
-    return lambda values, _origin: make(**values)
+    """Make an operation whose fields are the attributes of ``made``, unless the functions differ."""
+    make = cast("Callable[..., C]", made)
+    return Op(
+        name,
+        doc,
+        {known.name: known for known in fields},
+        build or (lambda values, _origin: make(**values)),
+        made,
+        parts,
+        null_is_absent,
+    )
 
 
 _WORK: Final = frozenset(WORK_FIELDS)
@@ -289,8 +158,8 @@ _ASIDE: Final = frozenset({"annotations", *WORK_FIELDS})
 """The fields of ``add_ask`` that are parts of a field of the event."""
 
 
-def _add_ask(values: Values, origin: EventOrigin) -> Content:
-    kept = {name: value for name, value in values.items() if name not in _ASIDE}
+def _add_ask(values: Values, _origin: EventOrigin) -> AddAsk:
+    kept: dict[str, Any] = {name: value for name, value in values.items() if name not in _ASIDE}
     if kept.get("devices") is not None:
         # DEVICE-2
         if not (kept["devices"] or kept.get("resources")):
@@ -302,19 +171,44 @@ def _add_ask(values: Values, origin: EventOrigin) -> Content:
     if isinstance(marks, ParsedAnnotations) and marks.sayings:
         member = membership(gang_settings({"annotations": marks}), cast("str | None", gang))
         kept |= {"gang": member.gang, "says": member.says, "timed_out": member.timed_out}
-    return _made(AddAsk)(kept, origin)
+    return AddAsk(**kept)
 
 
-def _release(values: Values, origin: EventOrigin) -> Content:
-    kept = {name: value for name, value in values.items() if name not in EXIT_FIELDS}
+def _parts_of_ask(event: AddAsk) -> Values:
+    parts = attributes_of(event)
+    if event.devices and not event.resources:
+        del parts["resources"]
+    if event.work is not None:
+        parts |= parts_of_work(event.work)
+    gang: dict[str, object] = {}
+    if event.gang is not None:
+        gang["gang"] = event.gang
+        marks = gang_annotations(MEMBER_KEYS, says_of_member(event))
+        if marks.texts:
+            gang["annotations"] = marks
+    # What is said of a gang comes last.
+    own = [known.attribute for known in OPS["add_ask"].fields.values() if known.name != "gang"]
+    return {name: parts[name] for name in own if name in parts} | gang
+
+
+def _release(values: Values, _origin: EventOrigin) -> Release:
+    kept: dict[str, Any] = {
+        name: value for name, value in values.items() if name not in EXIT_FIELDS
+    }
     if not _EXIT.isdisjoint(values):
-        if values.get("exit_status") is not None and values.get("signal") is not None:
+        if values.get("status") is not None and values.get("signal") is not None:
             raise FieldError("a process that has an exit status was not ended by one", "signal")
         kept["exited"] = exit_of(values)
-    return _made(Release)(kept, origin)
+    return Release(**kept)
 
 
-def _add_gang(values: Values, _origin: EventOrigin) -> Content:
+def _parts_of_release(event: Release) -> Values:
+    parts = attributes_of(event)
+    exited = parts.pop("exited", None)
+    return parts if exited is None else parts | attributes_of(exited)
+
+
+def _add_gang(values: Values, _origin: EventOrigin) -> AddGang:
     fields = {name: value for name, value in values.items() if name != "gang"}
     places = {
         name: AnnotationSource(name, value)
@@ -356,7 +250,14 @@ _ASK: Final = field("ask", OWNED_NAME, "the name of the ask", required=True)
 
 # FEED-38
 _TABLE: Final = (
-    _op("configure", "Replaces the configuration.", CONFIGURE_FIELDS, configure),
+    _op(
+        "configure",
+        "Replaces the configuration.",
+        CONFIGURE_FIELDS,
+        Configure,
+        configure,
+        parts_of_configure,
+    ),
     _op(
         "add_node",
         "Adds a node.",
@@ -373,7 +274,7 @@ _TABLE: Final = (
                 attribute="lease_us",
             ),
         ),
-        _made(AddNode),
+        AddNode,
     ),
     _op(
         "update_node",
@@ -385,9 +286,9 @@ _TABLE: Final = (
             _SCHEDULABLE,
             _DEVICES,
         ),
-        _made(UpdateNode),
+        UpdateNode,
     ),
-    _op("remove_node", "A node is lost, with everything on it.", (_NODE,), _made(RemoveNode)),
+    _op("remove_node", "A node is lost, with everything on it.", (_NODE,), RemoveNode),
     _op(
         "add_app",
         "An application is submitted to a queue.",
@@ -403,13 +304,13 @@ _TABLE: Final = (
             field("groups", NAMES, "the groups of the user"),
             field("tags", WORDS, "tags, such as `application.stateaware.disable`"),
         ),
-        _made(AddApp),
+        AddApp,
     ),
     _op(
         "remove_app",
         "Removes an application with all its asks and allocations.",
         (_APP,),
-        _made(RemoveApp),
+        RemoveApp,
     ),
     _op(
         "add_ask",
@@ -467,9 +368,11 @@ _TABLE: Final = (
             field("env", ENV, "environment variables for the command"),
             field("workdir", WORKDIR, "the working folder of the command"),
         ),
+        AddAsk,
         _add_ask,
+        _parts_of_ask,
     ),
-    _op("remove_ask", "An ask that is not bound is withdrawn.", (_APP, _ASK), _made(RemoveAsk)),
+    _op("remove_ask", "An ask that is not bound is withdrawn.", (_APP, _ASK), RemoveAsk),
     _op(
         "release",
         "The work of a bound ask has ended.",
@@ -482,12 +385,24 @@ _TABLE: Final = (
                 "whether it completed, failed or is cancelled; default `completed`",
             ),
             field("message", TEXT, "what the decision log says about the end"),
-            field("exit_status", EXIT_STATUS, "the exit status of its process"),
+            field("exit_status", EXIT_STATUS, "the exit status of its process", attribute="status"),
             field("signal", SIGNAL, "the number of the signal that ended its process"),
-            field("cpu_time", SECONDS, "how long its process and their children ran on CPUs"),
-            field("max_memory", BYTES, "the most memory that one of these had at a time"),
+            field(
+                "cpu_time",
+                SECONDS,
+                "how long its process and their children ran on CPUs",
+                attribute="cpu_us",
+            ),
+            field(
+                "max_memory",
+                BYTES,
+                "the most memory that one of these had at a time",
+                attribute="memory",
+            ),
         ),
+        Release,
         _release,
+        _parts_of_release,
     ),
     _op(
         "add_gang",
@@ -517,13 +432,15 @@ _TABLE: Final = (
             # GANG-53
             field("user", NAME, "the user whose gang it is; default: that of its first member"),
         ),
+        AddGang,
         _add_gang,
+        lambda event: {"gang": event.gang, **attributes_of(event.says)},
     ),
     _op(
         "remove_gang",
         "A gang is no longer defined; its members stay.",
         (_GANG,),
-        _made(RemoveGang),
+        RemoveGang,
     ),
     _op(
         "add_priority_class",
@@ -538,41 +455,50 @@ _TABLE: Final = (
                 attribute="preempts",
             ),
         ),
-        _made(AddPriorityClass),
+        AddPriorityClass,
     ),
     _op(
         "apply",
         "Adds a Kubernetes object, or changes an existing one.",
         (field("manifest", APPLIED, "the object", required=True, attribute="objects"),),
-        _made(Apply),
+        Apply,
     ),
     _op(
         "delete",
         "Removes a Kubernetes object.",
         (field("manifest", DELETED, "the object", required=True, attribute="objects"),),
-        _made(Delete),
+        Delete,
     ),
     _op(
         "fail_bind",
         "The next binds of an ask fail.",
         (_APP, _ASK, field("times", _TIMES, "how many binds; default 1")),
-        _made(FailBind),
+        FailBind,
     ),
     _op(
         "bind_failed",
         "The work of a bound ask could not be started.",
         (_APP, _ASK, field("message", TEXT, "why it could not be started, for the decision log")),
-        _made(BindFailed),
+        BindFailed,
     ),
-    _op("settle", "Closes the batch and runs the rounds.", (), _made(Settle)),
+    _op("settle", "Closes the batch and runs the rounds.", (), Settle),
     _op(
         "expect",
         "Closes the batch; then `check` compares the fields that it names.",
         EXPECT_FIELDS,
-        _made(Expect),
+        Expect,
         null_is_absent=False,
     ),
 )
 
 OPS: Final[Mapping[str, Op]] = {op.name: op for op in _TABLE}
 """Every operation by name, in the order of the reference."""
+
+OP_OF: Final[Mapping[type[object], Op]] = {op.type: op for op in _TABLE}
+"""The operation that becomes each class of contents."""
+
+
+def write(content: Content) -> EventFields:
+    """Return a content as a feed has it; what no feed can say is left out."""
+    op = OP_OF[type(content)]
+    return {OP.name: op.name, **write_fields(op.fields, op.parts(content))}

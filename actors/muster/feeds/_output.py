@@ -16,7 +16,7 @@ from collections.abc import Callable, Mapping, Sequence
 from itertools import chain
 from pathlib import Path
 from types import TracebackType
-from typing import Final, Self, final
+from typing import Final, Self, cast, final
 
 import attrs
 
@@ -30,11 +30,23 @@ from muster.feeds._encodings import (
 )
 from muster.feeds._fields import normal_fields
 from muster.feeds._files import FeedError, Output, Source, Target
-from muster.feeds._kinds import FieldError, as_written
-from muster.feeds._operations import AT, OP, OPS
-from muster.feeds._parser import read_events
-from muster.feeds._raw import Encoding, Raw, RawEvent
+from muster.feeds._items import Refused
+from muster.feeds._kinds import EventFields, FieldError, as_written
+from muster.feeds._operations import AT, OP, OPS, write
+from muster.feeds._parser import parse, read_events
+from muster.feeds._raw import Encoding, Raw, RawEvent, problem_of_value
 from muster_core.decisions import Announced
+from muster_core.events import (
+    AddAsk,
+    AddGang,
+    AppliedObject,
+    Apply,
+    Configure,
+    Delete,
+    Event,
+    Manifest,
+    PodObject,
+)
 from muster_core.structures.steps import Steps, in_pieces
 
 _COMMON: Final = {OP.name: OP, AT.name: AT}
@@ -176,6 +188,60 @@ def _refused(raw: RawEvent) -> Raw:
             return made
         made[AT.name] = at
     return made
+
+
+def write_event(event: Event) -> EventFields:
+    """Return an event as written in a feed.
+
+    Raises:
+        ValueError: If no feed can say it; the message says why.
+    """
+    return write_and_read(event)[0]
+
+
+def write_and_read(event: Event) -> tuple[EventFields, Event]:
+    """Return an event as written in a feed, and what a reader makes of that.
+
+    The two mean the same; see :func:`normalized`.
+
+    Raises:
+        ValueError: If no feed can say it; the message says why.
+    """
+    written = write(event)
+    problem = problem_of_value(written)
+    if problem is not None:
+        raise ValueError(problem)
+    (item,) = parse([RawEvent(0, None, written)])
+    if isinstance(item.content, Refused):
+        raise ValueError(item.content.message)
+    found = cast("Event", item.content)
+    if normalized(found) != normalized(event):
+        msg = f"it would become {found!r}, and it is {event!r}"
+        raise ValueError(msg)
+    return written, found
+
+
+def normalized(event: Event | AppliedObject) -> Event | AppliedObject:
+    """Return an event or an object without what only its messages depend on.
+
+    These are the fields that objects and configurations have in the event, the order of the gangs
+    of a group, and the warnings of a configuration about fields that are not obeyed.
+    """
+    match event:
+        case Configure(config):
+            return Configure(attrs.evolve(config, warnings=()))
+        case AddAsk(says=says) | AddGang(says=says) if says.groups is not None:
+            groups = tuple(sorted(set(says.groups)))
+            return attrs.evolve(event, says=attrs.evolve(says, groups=groups))
+        case PodObject(ask=AddAsk() as ask):
+            return attrs.evolve(event, ask=cast("AddAsk", normalized(ask)))
+        case Apply(objects):
+            contents = (cast("AppliedObject", normalized(one.content)) for one in objects)
+            return Apply(tuple(Manifest(content, "") for content in contents))
+        case Delete(objects):
+            return Delete(tuple(Manifest(one.content, "") for one in objects))
+        case _:
+            return event
 
 
 # DECISION-1

@@ -20,12 +20,13 @@ from typing import Final, final
 
 import attrs
 
+from muster.feeds._configuration import EventOrigin
 from muster.feeds._encodings import read_input, read_raw
 from muster.feeds._fields import guessed, parse_fields
 from muster.feeds._files import HEAD_BYTES, FeedError, Input, Source
 from muster.feeds._items import Content, FeedItem, Refused
 from muster.feeds._kinds import Date, FieldError, date_text, display_value
-from muster.feeds._operations import AT, OP, OPS, EventOrigin, Op
+from muster.feeds._operations import AT, OP, OPS, Op
 from muster.feeds._raw import Encoding, Raw, RawEvent, is_null
 from muster.feeds._state_directory import is_directory, read_kept
 from muster_core.decisions import MICROSECONDS

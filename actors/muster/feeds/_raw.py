@@ -12,7 +12,7 @@ feed. Values from JSON and msgpack are plain Python values.
 from __future__ import annotations
 
 from enum import StrEnum
-from typing import Final, TypeAlias, final
+from typing import ClassVar, Final, TypeAlias, final
 
 import attrs
 
@@ -45,6 +45,8 @@ class LocatedText(str):
     __slots__ = ("line",)
 
     line: int
+    quoted: ClassVar[bool] = True
+    literal: ClassVar[bool] = False
 
     def __new__(cls, text: str, line: int = 1) -> LocatedText:
         """Make a text that knows that it stands at ``line``."""
@@ -59,12 +61,16 @@ class Plain(LocatedText):
 
     __slots__ = ()
 
+    quoted = False
+
 
 @final
 class Literal(LocatedText):
     """A YAML block whose lines follow the line of its ``|`` as they are."""
 
     __slots__ = ()
+
+    literal = True
 
 
 @final

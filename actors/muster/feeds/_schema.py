@@ -7,15 +7,17 @@ table are allowed and ignored. As in Kubernetes, null is the same as no field.
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Mapping
-from typing import Final, TypeVar, final
+from collections.abc import Callable, Iterator, Mapping
+from typing import Final, TypeVar, cast, final
 
 import attrs
 
+from muster.feeds._fields import Values
 from muster.feeds._kinds import (
     NAME,
     TEXT,
     WORD,
+    EventFields,
     FieldError,
     Kind,
     as_written,
@@ -23,6 +25,7 @@ from muster.feeds._kinds import (
     parse_amount,
     refused,
     without_device_types,
+    write_amounts,
 )
 from muster.feeds._raw import Plain, Raw, is_null
 from muster_core.config.model import Limits
@@ -155,6 +158,26 @@ class ObjectSchema:
             except FieldError as error:
                 raise error.inside(f".{name}") from None
 
+    def places(self, *above: str) -> Iterator[tuple[str, tuple[tuple[str, ...], Kind[object]]]]:
+        """Yield the path and the kind of each attribute."""
+        for name, known in self.fields.items():
+            if isinstance(known, SchemaField):
+                yield known.attribute, ((*above, name), known.kind)
+            else:
+                yield from known.places(*above, name)
+
+    def write(self, values: Values) -> EventFields:
+        """Return the map that has these values: its parts in order, each with values in theirs."""
+        places, parts = dict(self.places()), [*self.fields]
+        written: EventFields = {}
+        for attribute in sorted(values, key=lambda name: parts.index(places[name][0][0])):
+            (*path, last), kind = places[attribute]
+            inner = written
+            for name in path:
+                inner = cast("EventFields", inner.setdefault(name, {}))
+            inner[last] = kind.write(values[attribute])
+        return written
+
     def normal(self, value: Raw) -> Raw:
         """Return the value in the form that every encoding can write."""
         if not isinstance(value, dict):
@@ -169,7 +192,7 @@ class ObjectSchema:
 
 def schema_field(attribute: str, kind: Kind[T], *, required: bool = False) -> SchemaField:
     """Make a field; the type of its kind is widened to ``Kind[object]``."""
-    return SchemaField(attribute, Kind[object](kind.name, kind.parse, kind.normal), required)
+    return SchemaField(attribute, kind.general, required)
 
 
 _CPU: Final = "cpu"
@@ -177,7 +200,12 @@ _CPU: Final = "cpu"
 
 def unless_empty(kind: Kind[T]) -> Kind[T | None]:
     """Return the kind in which an empty text means no value, as programs in Go write it."""
-    return Kind(kind.name, lambda value: None if value == "" else kind.parse(value), kind.normal)
+    return Kind(
+        kind.name,
+        lambda value: None if value == "" else kind.parse(value),
+        kind.normal,
+        kind.general.write,
+    )
 
 
 def _parse_namespace(value: Raw) -> str:
@@ -241,16 +269,23 @@ QUEUE_PATH: Final = Kind("path of a queue", _legal(canonical_path), NAME.normal)
 NAMESPACE: Final = unless_empty(Kind("namespace", _parse_namespace, TEXT.normal))
 GROUP_NAME: Final = Kind("name of a PodGroup", _parse_group_name, NAME.normal)
 AMOUNTS: Final = Kind(
-    "map of quantities", lambda value: Resources(_parse_amounts(value)), as_written
+    "map of quantities",
+    lambda value: Resources(_parse_amounts(value)),
+    as_written,
+    write_amounts,
 )
 # DEVICE-11
 WRITTEN_AMOUNTS: Final = Kind(
     "map of quantities",
     lambda value: without_device_types(Resources(_parse_amounts(value))),
     as_written,
+    write_amounts,
 )
 """The amounts of Nodes and Pods, which have no devices."""
 
 LIMITS: Final = Kind(
-    "map of quantities", lambda value: Limits.of(_parse_amounts(value)), as_written
+    "map of quantities",
+    lambda value: Limits.of(_parse_amounts(value)),
+    as_written,
+    lambda limits: write_amounts(dict(limits.amounts)),
 )

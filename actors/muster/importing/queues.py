@@ -18,7 +18,6 @@ import attrs
 from muster.config_files import parse_document
 from muster_core.config.document import Listing, Node, Scalar, Table, describe
 from muster_core.config.queues import canonical_path
-from muster_core.decisions import seconds
 from muster_core.errors import ConfigError, Problem
 from muster_core.values.names import did_you_mean
 
@@ -61,11 +60,6 @@ def gang_name_of(app: str) -> str:
     """
     name = _NO_GANG.sub("-", app.lower()).strip("-")[:150]
     return f"job-{name}" if name == app else f"job-{name}-{crc32(app.encode()):08x}"
-
-
-def seconds_of(at_us: int) -> int | float:
-    """Return microseconds as seconds, as a feed writes them."""
-    return seconds(at_us)
 
 
 QUEUE: Final = "queue"

@@ -22,7 +22,8 @@ from muster.feeds._output import target_encoding_of
 from muster.feeds._raw import Encoding
 from muster.importing.dumps import Spool
 from muster.importing.nodes import NodeFields
-from muster.importing.queues import gang_name_of, seconds_of
+from muster.importing.queues import gang_name_of
+from muster_core.decisions import seconds
 from muster_core.values.application_states import TIMERS_US, AppState
 
 
@@ -552,7 +553,7 @@ class _Feed:
     def _instant(self, at_us: int) -> bytes:
         if self._is_dated:
             return f'"{date_text(at_us)}"'.encode()
-        return to_json_line(seconds_of(at_us)).rstrip()
+        return to_json_line(seconds(at_us)).rstrip()
 
     def alone(self, at_us: int, head: bytes | None, events: Sequence[bytes]) -> None:
         """Write the events of a job whose application no other job has, or other events."""

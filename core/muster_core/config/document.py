@@ -91,10 +91,11 @@ def unprintable(text: str) -> bool:
 
 
 def from_python(value: object, *, line: int | None = None) -> Node:
-    """Convert a value from a JSON or msgpack feed to a document.
+    """Convert a value from a feed to a document.
 
-    Numbers count as their shortest text, booleans as ``true`` and ``false``, None as
-    an empty text. Parts that are nodes already are kept.
+    Numbers count as their shortest text, booleans as ``true`` and ``false``, None as an empty text
+    without quotes; any other text has quotes. Parts that are nodes already are kept. A part with an
+    attribute ``line`` is at that line, and ``quoted`` and ``literal`` say how a text is written.
 
     Args:
         value: Maps, sequences, texts, numbers, booleans and None.
@@ -106,11 +107,13 @@ def from_python(value: object, *, line: int | None = None) -> Node:
     return _convert(value, line, count(), "", MAX_DEPTH)
 
 
+# CONFIG-7
 def _convert(value: object, line: int | None, order: Iterator[int], path: str, depth: int) -> Node:
     """Convert the value at ``path``, which may have ``depth`` more levels."""
     place = next(order)
     if isinstance(value, Scalar | Table | Listing):
         return value
+    line = getattr(value, "line", line)
     if depth == 0:
         raise ConfigError([Problem(f"nested deeper than {MAX_DEPTH} levels", line=line)])
     if isinstance(value, Mapping):
@@ -130,19 +133,20 @@ def _convert(value: object, line: int | None, order: Iterator[int], path: str, d
     if text is None or unprintable(text):
         what = "half a surrogate pair" if text else f"a {type(value).__name__}"
         raise ConfigError([Problem(f"{what} cannot stand in a configuration", path, line=line)])
-    return Scalar(text, line, place)
+    quoted: bool = getattr(value, "quoted", isinstance(value, str))
+    return Scalar(text, line, place, quoted, getattr(value, "literal", False))
 
 
 def _text_of(value: object) -> str | None:
     """Return the text of a scalar value; None for other types and for huge integers."""
     match value:
         case str():
-            return value
+            return str(value)
         case None:
             return ""
         case bool():
             return "true" if value else "false"
-        case int() if abs(value) >= 10**1000:  # longer than Python prints
+        case int() if abs(value) >= 10**4300:  # longer than Python prints
             return None
         case int() | float():
             return repr(value)

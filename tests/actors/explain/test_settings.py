@@ -5,8 +5,9 @@ from __future__ import annotations
 import attrs
 from hypothesis import given, strategies as st
 
-from muster.explain._remedies.trials import EventFields, QueueChange, configure
+from muster.explain._remedies.trials import QueueChange, configure
 from muster.feeds import Raw, RawEvent, parse
+from muster.feeds._kinds import EventFields
 from muster_core.config.model import Configuration, QueueConfig
 from muster_core.coordinator.plain_scheduler import PlainScheduler
 from muster_core.events import AddApp, Configure

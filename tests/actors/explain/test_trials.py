@@ -8,8 +8,9 @@ from typing import Final
 import attrs
 from hypothesis import given, settings, strategies as st
 
-from muster.explain._remedies.trials import EventFields, Trials
+from muster.explain._remedies.trials import Trials
 from muster.feeds import FeedItem, read_feed
+from muster.feeds._kinds import EventFields
 from muster.replay._driver import submit_item_directly
 from muster_core.coordinator.plain_scheduler import PlainScheduler
 from tests.actors.explain.helpers import items_of

@@ -14,7 +14,7 @@ from hypothesis import HealthCheck, event, given, settings, strategies as st
 
 from muster.export import Exported, export
 from muster.feeds import Encoding, Expect, FeedError, FeedItem, KeptFeed, read_feed
-from muster.feeds._serialization import write_and_read
+from muster.feeds._output import write_and_read
 from muster.replay import Check
 from muster.replay._driver import submit_item_directly
 from muster_core.coordinator.plain_scheduler import PlainScheduler

@@ -6,8 +6,8 @@ import attrs
 import pytest
 
 from muster.feeds import AT, OPS, Op
+from muster.feeds._configuration import EventOrigin
 from muster.feeds._fields import EXIT_FIELDS
-from muster.feeds._operations import EventOrigin
 from muster_core.gangs import GangFields
 
 SPEC = {

@@ -17,8 +17,9 @@ from typing import Final, Literal, TypeAlias, final
 
 import attrs
 
-from muster.explain._remedies.trials import EventFields, Trials, evicted_in, node_of
+from muster.explain._remedies.trials import Trials, evicted_in, node_of
 from muster.feeds import Raw
+from muster.feeds._kinds import EventFields
 from muster_core.coordinator.coordinator import CoordinatorMachine
 from muster_core.coordinator.plain_scheduler import PlainScheduler
 from muster_core.events import AddAsk

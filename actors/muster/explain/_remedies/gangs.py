@@ -11,7 +11,9 @@ from typing import Final, final
 import attrs
 
 from muster.explain._remedies.case import Case, NumberRange, Remedy, RemedyKind, smallest
-from muster.explain._remedies.trials import EventFields, QueueChange, add_ask, add_gang, redefined
+from muster.explain._remedies.trials import QueueChange, add_gang, redefined
+from muster.feeds._kinds import EventFields
+from muster.feeds._operations import write
 from muster_core.events import AddAsk
 from muster_core.gangs import NO_FIELDS, GangDefinition, GangState
 from muster_core.resources import Resources
@@ -111,7 +113,7 @@ def _members(case: Case, example: AddAsk, count: int) -> EventFields:
     while any(one == name or one.startswith(f"{name}-") for one in taken):
         number += 1
         name = f"{example.ask}-more-{number}"
-    return add_ask(attrs.evolve(example, ask=name, count=count))
+    return write(attrs.evolve(example, ask=name, count=count))
 
 
 def _example(case: Case, gang: ViewGang) -> AddAsk:

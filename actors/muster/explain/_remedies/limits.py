@@ -15,7 +15,8 @@ from muster.explain._remedies.case import (
     amounts_in_words,
     smallest,
 )
-from muster.explain._remedies.trials import EventFields, QueueChange, configure
+from muster.explain._remedies.trials import QueueChange, configure
+from muster.feeds._kinds import EventFields
 from muster_core.config.model import LimitEntry, Limits
 from muster_core.values.configuration import EVERY_NAME
 from muster_core.values.resources import format_quantity

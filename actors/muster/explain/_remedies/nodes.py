@@ -15,7 +15,8 @@ from muster.explain._remedies.case import (
     amounts_in_words,
     smallest,
 )
-from muster.explain._remedies.trials import EventFields, amounts, node as written_node
+from muster.feeds._kinds import EventFields, write_amounts
+from muster.feeds._operations import write
 from muster_core.events import AddNode
 from muster_core.nodes.node import Node
 from muster_core.resources import Resources
@@ -129,7 +130,11 @@ def _grown(case: Case, node: Node) -> Remedy | None:
         grown = dict(node.capacity)
         add_to(grown, added(more))
         return [
-            {"op": "update_node", "node": node.name, "capacity": amounts(without_devices(grown))}
+            {
+                "op": "update_node",
+                "node": node.name,
+                "capacity": write_amounts(without_devices(grown)),
+            }
         ]
 
     def text(more: tuple[int, ...]) -> str:
@@ -152,7 +157,7 @@ def more_room(case: Case, node: Node, room: Mapping[str, int]) -> EventFields:
     written: EventFields = {"op": "update_node", "node": node.name}
     capacity = _with_room(node, room)
     if capacity != node.capacity:
-        written["capacity"] = amounts(without_devices(capacity))
+        written["capacity"] = write_amounts(without_devices(capacity))
     if not case.matches(node):
         written["attributes"] = {**node.attributes, **case.event.selector}
     if not node.schedulable:
@@ -211,7 +216,7 @@ class NewNode:
             number += 1
             name = self.event.node if number == 1 else f"{self.event.node}-{number}"
             if name not in case.nodes:
-                found.append(written_node(attrs.evolve(self.event, node=name)))
+                found.append(write(attrs.evolve(self.event, node=name)))
         return found
 
     def text(self, case: Case, count: int) -> str:

@@ -21,14 +21,9 @@ from muster.explain._remedies.case import (
     least_above,
     smallest,
 )
-from muster.explain._remedies.trials import (
-    EventFields,
-    QueueChange,
-    add_ask,
-    configure,
-    node_of,
-    span,
-)
+from muster.explain._remedies.trials import QueueChange, configure, node_of, span
+from muster.feeds._kinds import EventFields
+from muster.feeds._operations import write
 from muster_core.config.model import PreemptionPolicy, Settings, SortPolicy
 from muster_core.owners.asks import FailedBinds
 from muster_core.reasons import Code
@@ -183,7 +178,7 @@ def _priority(case: Case) -> Iterator[Remedy]:
     def events(priority: int) -> list[EventFields]:
         anew = attrs.evolve(case.event, priority=priority, priority_class=None)
         gone: EventFields = {"op": "remove_ask", "app": anew.app, "ask": anew.ask}
-        return [gone, add_ask(anew)]
+        return [gone, write(anew)]
 
     def works(priority: int) -> bool:
         return case.trials.bind(events(priority))

@@ -11,45 +11,42 @@ that of its parent. Such a ``max`` has no effect and no configuration may have i
 
 from __future__ import annotations
 
-import json
-import pickle
-from collections.abc import Iterator, Mapping, Sequence
-from typing import Final, final
-
-import attrs
-
-from muster.feeds import RawEvent, Refused, parse
-from muster.feeds._annotations import KOORDINATOR
-from muster.feeds._serialization import EventFields, add_ask, amounts, duration, node, quantity
+from collections.abc import Iterator
+from collections.abc import Mapping
+from collections.abc import Sequence
+from muster.feeds import RawEvent
+from muster.feeds import Refused
+from muster.feeds import parse
+from muster.feeds._configuration import without_missing
+from muster.feeds._configuration import write_limit
+from muster.feeds._configuration import write_resources
+from muster.feeds._configuration import write_rule
+from muster.feeds._configuration import write_template
+from muster.feeds._kinds import EventFields
+from muster.feeds._kinds import write_duration
+from muster.feeds._operations import write
 from muster.replay._driver import submit_item_directly
 from muster_core.admission.queue_tree import QueueEntry
-from muster_core.config.model import (
-    Acl,
-    LimitEntry,
-    NodeSortPolicy,
-    PlacementRule,
-    QueueConfig,
-    Template,
-)
+from muster_core.config.model import Acl
+from muster_core.config.model import LimitEntry
+from muster_core.config.model import NodeSortPolicy
+from muster_core.config.model import QueueConfig
 from muster_core.coordinator.coordinator import CoordinatorMachine
 from muster_core.coordinator.plain_scheduler import PlainScheduler
-from muster_core.decisions import EVICTIONS, Kind, Reason
+from muster_core.decisions import EVICTIONS
+from muster_core.decisions import Kind
+from muster_core.decisions import MICROSECONDS
+from muster_core.decisions import Reason
+from muster_core.events import AddGang
+from muster_core.events import Apply
+from muster_core.events import Manifest
 from muster_core.gangs import GangDefinition
+from muster_core.gangs import GangFields
 from muster_core.snapshots import AskPlace
-from muster_core.values.names import DEFAULT_NAMESPACE
-
-__all__ = [
-    "EventFields",
-    "add_ask",
-    "add_gang",
-    "amounts",
-    "duration",
-    "node",
-    "quantity",
-    "redefined",
-    "settle",
-    "span",
-]
+from typing import Final
+from typing import final
+import attrs
+import pickle
 
 
 def span(length_us: int) -> str:
@@ -62,22 +59,15 @@ def span(length_us: int) -> str:
 
 def settle(at_us: int) -> EventFields:
     """Return the event that closes the batch of an instant; later events form the next one."""
-    return {"op": "settle", "at": duration(at_us)}
+    return {"op": "settle", "at": write_duration(at_us)}
 
 
 def add_gang(gang: str, definition: GangDefinition) -> EventFields:
     """Return the event that defines a gang."""
-    written: EventFields = {"op": "add_gang", "gang": gang, "min_member": definition.min_member}
-    if definition.total != definition.min_member:
-        written["total"] = definition.total
-    written["mode"] = definition.mode.value
-    if definition.wait_us is not None:
-        written["wait_time"] = duration(definition.wait_us)
-    if definition.groups:
-        written["groups"] = [*definition.groups]
-    if definition.topology is not None:
-        written["topology"] = {**definition.topology.written()}
-    return written
+    says = _fields_of(definition)
+    if says.total == says.min_member:
+        says = attrs.evolve(says, total=None)
+    return write(AddGang(gang, says))
 
 
 def redefined(gang: str, definition: GangDefinition) -> list[EventFields]:
@@ -85,32 +75,21 @@ def redefined(gang: str, definition: GangDefinition) -> list[EventFields]:
     # TOPOLOGY-1
     if definition.topology is not None:  # No PodGroup can say it.
         return [{"op": "remove_gang", "gang": gang}, add_gang(gang, definition)]
-    return [_pod_group(gang, definition)]
+    says = _fields_of(definition)
+    if says.wait_us is not None:  # A PodGroup has whole seconds.
+        says = attrs.evolve(says, wait_us=-(-says.wait_us // MICROSECONDS) * MICROSECONDS)
+    return [write(Apply((Manifest(AddGang(gang, says)),)))]
 
 
-def _pod_group(gang: str, definition: GangDefinition) -> EventFields:
-    """Return the event that changes the definition of a gang, and not its state."""
-    namespace, _, name = gang.rpartition("/")
-    marks: EventFields = {
-        f"{KOORDINATOR}/total-number": str(definition.total),
-        f"{KOORDINATOR}/mode": definition.mode.value,
-    }
-    if definition.groups:
-        marks[f"{KOORDINATOR}/groups"] = json.dumps(definition.groups)
-    spec: EventFields = {"minMember": definition.min_member}
-    if definition.wait_us is not None:
-        spec["scheduleTimeoutSeconds"] = -(-definition.wait_us // 1_000_000)
-    manifest: EventFields = {
-        "apiVersion": "scheduling.x-k8s.io/v1alpha1",
-        "kind": "PodGroup",
-        "metadata": {
-            "name": name,
-            "namespace": namespace or DEFAULT_NAMESPACE,
-            "annotations": marks,
-        },
-        "spec": spec,
-    }
-    return {"op": "apply", "manifest": manifest}
+def _fields_of(definition: GangDefinition) -> GangFields:
+    return GangFields(
+        definition.min_member,
+        definition.total,
+        definition.mode,
+        definition.wait_us,
+        definition.groups or None,
+        definition.topology,
+    )
 
 
 _DEFAULT_WEIGHTS: Final = (("memory", 1.0), ("vcore", 1.0))
@@ -173,27 +152,10 @@ def configure(
     if not enabled:
         partition["preemption"] = {"enabled": False}
     if configuration.placement_rules:
-        partition["placementrules"] = [_rule(rule) for rule in configuration.placement_rules]
+        partition["placementrules"] = [write_rule(rule) for rule in configuration.placement_rules]
     root = machine.registry.queues["root"]
     partition["queues"] = [_queue(root, changes, frozenset(_paths(changes)), {})]
     return {"op": "configure", "config": {"partitions": [partition]}}
-
-
-def _rule(rule: PlacementRule) -> EventFields:
-    written: EventFields = {"name": rule.name.value}
-    if rule.value:
-        written["value"] = rule.value
-    if rule.create:
-        written["create"] = True
-    kept: EventFields = {"type": "deny"} if rule.filter.deny else {}
-    for name, entries in (("users", rule.filter.users), ("groups", rule.filter.groups)):
-        if entries:
-            kept[name] = [*entries]
-    if kept:
-        written["filter"] = kept
-    if rule.parent is not None:
-        written["parent"] = _rule(rule.parent)
-    return written
 
 
 def _paths(changes: Mapping[str, QueueChange]) -> Iterator[str]:
@@ -222,68 +184,28 @@ def _queue(
     ]
     if config.is_parent and not children and entry.parent is not None:
         written["parent"] = True
-    resources = _resources(dict(config.guaranteed) | dict(change.guaranteed), most)
-    if resources:
-        written["resources"] = resources
     limit = config.max_applications
     limit = limit if change.max_applications is None else change.max_applications
-    if limit:
-        written["maxapplications"] = limit
-    written |= _rest(config, change)
-    if children:
-        written["queues"] = [*children]
-    return written
+    guaranteed = dict(config.guaranteed) | dict(change.guaranteed)
+    quotas: EventFields = {
+        "resources": write_resources(guaranteed, most),
+        "maxapplications": limit or None,
+    }
+    return written | without_missing({**quotas, **_rest(config, change), "queues": [*children]})
 
 
 def _rest(config: QueueConfig, change: QueueChange) -> EventFields:
     """Return the fields of a queue that are not about its own quotas."""
-    written: EventFields = {}
-    properties = dict(config.own_properties) | dict(change.properties)
-    if properties:
-        written["properties"] = {**properties}
-    if config.template is not None:
-        written["childtemplate"] = _template(config.template)
-    for name, acl in (("submitacl", config.submit_acl), ("adminacl", config.admin_acl)):
-        if acl is not None:
-            written[name] = _acl(acl)
     entries = config.limits if change.limits is None else change.limits
-    if entries:
-        written["limits"] = [_limit(entry) for entry in entries]
-    return written
-
-
-def _limit(entry: LimitEntry) -> EventFields:
-    written: EventFields = {}
-    if entry.users:
-        written["users"] = [*entry.users]
-    if entry.groups:
-        written["groups"] = [*entry.groups]
-    if entry.max:
-        written["maxresources"] = amounts(dict(entry.max.amounts))
-    if entry.max_applications:
-        written["maxapplications"] = entry.max_applications
-    return written
-
-
-def _template(template: Template) -> EventFields:
-    written: EventFields = {}
-    if template.max_applications:
-        written["maxapplications"] = template.max_applications
-    if template.properties:
-        written["properties"] = {**dict(template.properties)}
-    resources = _resources(template.guaranteed, dict(template.max.amounts))
-    if resources:
-        written["resources"] = resources
-    return written
-
-
-def _resources(guaranteed: Mapping[str, int], most: Mapping[str, int]) -> EventFields:
-    written: EventFields = {}
-    if guaranteed:
-        written["guaranteed"] = amounts(guaranteed)
-    if most:
-        written["max"] = amounts(most)
-    return written
+    return without_missing(
+        {
+            "properties": {**dict(config.own_properties), **dict(change.properties)},
+            "childtemplate": None if config.template is None else write_template(config.template),
+            "submitacl": None if config.submit_acl is None else _acl(config.submit_acl),
+            "adminacl": None if config.admin_acl is None else _acl(config.admin_acl),
+            "limits": [write_limit(entry) for entry in entries],
+        }
+    )
 
 
 def _acl(acl: Acl) -> str:

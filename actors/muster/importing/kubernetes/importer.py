@@ -11,7 +11,7 @@ from itertools import groupby
 from typing import Final, cast, final
 
 from muster.feeds import FeedError
-from muster.feeds._serialization import amounts
+from muster.feeds._kinds import write_amounts
 from muster.importing.dumps import Opener, Spool, opened
 from muster.importing.kubernetes.dumps import objects_of
 from muster.importing.kubernetes.inventory import (
@@ -172,7 +172,7 @@ class PodSubmission:
 
     # KUBERNETES-9
     def _resources(self, pod: Pod) -> Amounts:
-        written = cast("Amounts", amounts(pod.requests))
+        written = cast("Amounts", write_amounts(pod.requests))
         largest = self._nodes.largest
         for kind, amount in pod.requests.items():
             if amount > largest.get(kind, 0) and largest:

@@ -13,10 +13,9 @@ import attrs
 import yaml
 
 from muster.config_files import parse_configuration
-from muster.feeds._kinds import FieldError
+from muster.feeds._kinds import FieldError, write_amounts, write_duration
 from muster.feeds._manifests import FORMS
 from muster.feeds._raw import Raw
-from muster.feeds._serialization import amounts, duration
 from muster.importing.dumps import Spool
 from muster.importing.kubernetes.dumps import DumpedObject
 from muster.importing.kubernetes.nodes import DumpedNode, read_node
@@ -111,7 +110,9 @@ def read_quota(written: dict[str, Raw], place: str, what: str) -> DumpedQueue:
 def _settings(
     most: Amounts | None, least: Amounts | None, properties: Mapping[str, object]
 ) -> dict[str, object]:
-    resources = {name: amounts(one) for name, one in (("guaranteed", least), ("max", most)) if one}
+    resources = {
+        name: write_amounts(one) for name, one in (("guaranteed", least), ("max", most)) if one
+    }
     settings: dict[str, object] = {"resources": resources} if resources else {}
     return settings | ({"properties": dict(properties)} if properties else {})
 
@@ -226,7 +227,7 @@ class DumpedGang:
         if self.fields.mode is GangMode.NON_STRICT:
             event["mode"] = str(self.fields.mode)
         if self.fields.wait_us is not None:
-            event["wait_time"] = duration(self.fields.wait_us)
+            event["wait_time"] = write_duration(self.fields.wait_us)
         if self.fields.groups:
             event["groups"] = list(self.fields.groups)
         return event

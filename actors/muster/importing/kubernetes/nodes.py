@@ -11,8 +11,8 @@ from typing import Final, cast, final
 
 import attrs
 
+from muster.feeds._kinds import write_amounts
 from muster.feeds._raw import Raw
-from muster.feeds._serialization import amounts
 from muster.importing.kubernetes.schema import NODE, Amounts
 from muster.importing.nodes import NodeFields, largest_of
 
@@ -186,7 +186,7 @@ class DumpedNode:
             taints: The taints of all nodes.
         """
         free = {attribute_of(taint): "true" for taint in taints if taint not in self.taints}
-        capacity = cast("Mapping[str, int | str]", amounts(self.capacity))
+        capacity = cast("Mapping[str, int | str]", write_amounts(self.capacity))
         return NodeFields(self.name, capacity, {**self.labels, **free}, self.is_open)
 
 

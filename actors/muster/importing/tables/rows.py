@@ -17,6 +17,7 @@ import attrs
 
 from muster.feeds import FeedError
 from muster.feeds._files import Input
+from muster.feeds._kinds import write_quantity
 from muster.importing.dumps import Opener, lines_of, opened
 from muster.importing.nodes import TOO_LARGE, NodeFields, largest_of, nodes_of
 from muster.importing.queues import Queues, name_of
@@ -25,7 +26,7 @@ from muster.importing.workload import AskGroup, Job, Workload
 from muster_core.errors import QuantityError
 from muster_core.values.event_fields import PRIORITIES
 from muster_core.values.names import did_you_mean
-from muster_core.values.resources import format_quantity, parse_quantity
+from muster_core.values.resources import parse_quantity
 
 Row = tuple[int, Sequence[str]]
 """The line of a row, and its cells."""
@@ -472,7 +473,7 @@ class _Rows:
         return [
             AskGroup(
                 ask=name,
-                resources={kind: _written(kind, amount) for kind, amount in size.items()},
+                resources={kind: write_quantity(kind, amount) for kind, amount in size.items()},
                 count=count,
                 selector=selector,
                 run_us=run_us,
@@ -486,7 +487,7 @@ class _Rows:
         for size, _ in sizes:
             for kind, amount in size.items():
                 if self._largest and amount > self._largest.get(kind, 0):
-                    example = f"{kind} {_written(kind, amount)}"
+                    example = f"{kind} {write_quantity(kind, amount)}"
                     self._account.note(_ROW, TOO_LARGE, place, example)
                     return
 
@@ -529,12 +530,6 @@ class _Rows:
             raise _LeftOutError(f"{self._priority} is no number", text) from None
         least, most = PRIORITIES
         return min(max(value, least), most)
-
-
-def _written(kind: str, amount: int) -> int | str:
-    """Return an amount as a feed writes it."""
-    text = format_quantity(kind, amount)
-    return int(text) if text.isdigit() else text
 
 
 def _names(sizes: int) -> Sequence[str]:

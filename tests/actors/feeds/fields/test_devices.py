@@ -5,7 +5,6 @@ import pytest
 from muster.feeds._fields import NEEDS, NUMBERS, STOCKS
 from muster.feeds._kinds import FieldError
 from muster.feeds._raw import Plain, Raw
-from muster.feeds._serialization import needs, stocks
 from muster_core.values.devices import DeviceNeed, DeviceStock
 
 
@@ -14,7 +13,7 @@ def test_the_devices_of_a_node() -> None:
     written: Raw = {"nic": Plain("2"), "gpu": {"count": 64, "model": Plain("1080")}}
     read = STOCKS.parse(written)
     assert [*read.items()] == [("gpu", DeviceStock(64, "1080")), ("nic", DeviceStock(2))]
-    assert STOCKS.parse(stocks(read)) == read
+    assert STOCKS.parse(STOCKS.write(read)) == read
     assert STOCKS.parse(STOCKS.normal(written)) == read
 
 
@@ -33,7 +32,7 @@ def test_what_an_ask_needs() -> None:
         ("c", DeviceNeed(count=3, models=("a", "b"))),
         ("d", DeviceNeed(count=1)),
     ]
-    assert needs(read.items()) == {
+    assert NEEDS.write(read) == {
         "a": 2,
         "b": {"milli": 1, "models": ["x"]},
         "c": {"count": 3, "models": ["a", "b"]},

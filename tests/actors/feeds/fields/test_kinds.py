@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import math
+from contextlib import suppress
 from typing import Any
 
 import pytest
@@ -35,6 +36,12 @@ KINDS: list[Kind[object]] = [
         if field.name != "config"  # kept as it stands until a whole configuration is loaded
     ),
 ]
+WRITTEN: list[Kind[object]] = [
+    field.kind
+    for op in OPS.values()
+    for field in op.fields.values()
+    if op.name not in {"configure", "expect"}
+]
 SCALARS: list[Kind[Any]] = [INSTANT, DURATION, INT32, COUNT, BOOLEAN, SHARE, TEXT, WORD, ASK]
 
 
@@ -57,6 +64,18 @@ def test_the_normal_form_of_a_scalar_means_the_same(kind: Kind[Any], value: Raw)
 @given(st.sampled_from(KINDS), VALUES)
 def test_the_normal_form_means_the_same(kind: Kind[object], value: Raw) -> None:
     assert outcome(kind, kind.normal(value)) == outcome(kind, value)
+
+
+@given(
+    st.tuples(st.sampled_from(WRITTEN), VALUES)
+    | st.tuples(st.sampled_from([APPLIED, DELETED]), MANIFEST)
+    | st.tuples(st.sampled_from([MEMBER_ANNOTATIONS, OBJECT_ANNOTATIONS]), MARKS)
+)
+def test_what_is_written_means_what_was_read(case: tuple[Kind[Any], Raw]) -> None:
+    kind, value = case
+    with suppress(FieldError):
+        read = kind.parse(value)
+        assert kind.parse(kind.write(read)) == read
 
 
 @given(st.sampled_from([APPLIED, DELETED]), MANIFEST)

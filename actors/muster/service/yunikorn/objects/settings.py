@@ -14,7 +14,7 @@ from typing import Any, Final, cast
 import yaml
 
 from muster.config_files import parse_configuration, parse_document
-from muster.feeds._serialization import configuration as written_anew
+from muster.feeds._configuration import write_configuration as written_anew
 from muster.service.yunikorn.objects.values import Made
 from muster_core.config.document import Listing, Node, Scalar, Table
 from muster_core.config.model import Configuration
