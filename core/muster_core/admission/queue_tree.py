@@ -39,14 +39,7 @@ class QueueEntry:
     """A queue in the tree.
 
     Attributes:
-        key: Its key.
-        parent: The entry of its parent, or None for the root.
-        config: Its settings.
-        dynamic: Whether it is a dynamic queue.
         applied: Whether it comes from an applied object, so that no configuration removes it.
-        draining: Whether it is draining: it admits no new applications.
-        children: Its children by name.
-        apps: How many applications it has.
     """
 
     key: int
@@ -80,11 +73,7 @@ class QueueEntry:
 
 @final
 class QueueTree:
-    """All queues, by their paths.
-
-    Args:
-        configuration: The first configuration.
-    """
+    """All queues, by their paths."""
 
     def __init__(self, configuration: Configuration) -> None:
         #: Every queue by its path.
@@ -103,12 +92,7 @@ class QueueTree:
 
     # CHECKPOINT-5
     def load(self, queues: Iterable[QueueFacts], facts: AdmissionFacts) -> dict[int, QueueEntry]:
-        """Replace all queues; return them by key.
-
-        Args:
-            queues: The facts of the queues, in the order of their keys.
-            facts: The facts of admission.
-        """
+        """Replace all queues; return them by key."""
         dynamic, applied = set(facts.dynamic), set(facts.applied)
         by_key: dict[int, QueueEntry] = {}
         self.entries.clear()

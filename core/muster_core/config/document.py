@@ -235,7 +235,6 @@ class DocumentWarning:
     Attributes:
         order: Its place in the order of the document.
         once: The key of which only the first warning is kept, or None.
-        problem: The warning.
         guess: What the author may have meant; it is told and not announced.
     """
 
@@ -252,9 +251,7 @@ class Field:
     """A node of the document, with its path.
 
     Attributes:
-        node: The node.
         path: The path from the top, such as ``partitions[0].queues[1].name``.
-        report: The report for problems and warnings.
         line: The line of its key (for an item of a list, its first line), or None.
         order: The place of its key in the order of the document.
     """

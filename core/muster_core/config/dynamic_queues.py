@@ -144,11 +144,7 @@ class _ObjectAmounts:
 @final
 @attrs.frozen
 class _QuotaQueue:
-    """A queue in the form that :func:`check_quotas` needs.
-
-    Attributes:
-        entry: The queue.
-    """
+    """A queue in the form that :func:`check_quotas` needs."""
 
     entry: QueueTreeEntry
 
@@ -178,10 +174,6 @@ class _QuotaQueue:
 # OBJECT-26
 def check_object(config: QueueConfig, root: QueueTreeEntry) -> None:
     """Check the tree of queues that results from an object.
-
-    Args:
-        config: The new settings of the queue of the object.
-        root: The root of the tree.
 
     Raises:
         RefusedError: If a configuration with this tree would be refused.

@@ -70,7 +70,6 @@ class CharacterSet:
     """One character.
 
     Attributes:
-        ranges: The characters.
         negated: Whether it is any character but these.
         any_case: Whether the other case of a character counts as well.
     """
@@ -116,7 +115,6 @@ class Repetition:
     """A part, several times.
 
     Attributes:
-        part: The part.
         least: How often at least.
         most: How often at most, or None for any number.
     """

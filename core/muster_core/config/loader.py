@@ -338,7 +338,6 @@ def read_quota_preemption(field: Field) -> None:
 
 
 def _read_ignored_text(fields: dict[str, Field], name: str) -> None:
-    """Check that a field is a text, if it is present."""
     if name in fields:
         fields[name].text()
 
@@ -365,12 +364,7 @@ class _Partition:
     Attributes:
         name: Its name; empty if that is not a text.
         field: The field with its name, or the partition.
-        node_sort: ``nodesortpolicy.type``.
         node_weights: ``nodesortpolicy.resourceweights``; empty if there are none.
-        typical: ``nodesortpolicy.typical``.
-        preemption_enabled: ``preemption.enabled``.
-        root: Its queues.
-        placement_rules: ``placementrules``.
         report: The report with its warnings.
     """
 
@@ -525,7 +519,6 @@ def _read_placement_rules(field: Field | None, root: WrittenQueue) -> tuple[Plac
 
 # CONFIG-14
 def _read_preemption(field: Field | None) -> bool:
-    """Return whether preemption is enabled in a partition; the default is true."""
     fields = {} if field is None else field.fields(PREEMPTION_FIELDS)
     if "quotapreemptionenabled" in fields:
         read_quota_preemption(fields["quotapreemptionenabled"])

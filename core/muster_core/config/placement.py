@@ -122,7 +122,6 @@ class WrittenRule:
     """A rule as it was read, with its place.
 
     Attributes:
-        rule: The rule.
         value_field: The field of its value, or of the rule if it has none.
         parent: The rule for its parent as it was read, or None.
     """

@@ -74,7 +74,6 @@ class Property(Generic[T]):
     """One property of queues: all that is known of it but what it does.
 
     Attributes:
-        name: Its name.
         attribute: The attribute of :class:`Settings` that has its value.
         form: How its values are written.
         inheritance: Whose value counts in a queue without a value of its own.
@@ -472,7 +471,6 @@ class InForce:
     """A property in a queue: its value there, and where that is from.
 
     Attributes:
-        property: The property.
         text: The value, as a configuration has it.
         origin: The path of the queue that says it; None if it is the default.
         without_effect: What the queue itself says, if that does not count; else None.
@@ -486,11 +484,7 @@ class InForce:
 
 # CONFIG-39
 def in_force(path: Sequence[QueueConfig]) -> Sequence[InForce]:
-    """Return all properties of a queue, with the values that count in it.
-
-    Args:
-        path: The queues from the root to this one.
-    """
+    """Return all properties of a queue, with the values that count in it."""
     return [_in_force(one, path) for one in PROPERTIES.values()]
 
 
@@ -524,13 +518,7 @@ def _up_to_scope(path: Sequence[QueueConfig]) -> Sequence[QueueConfig]:
 
 
 def read_properties(field: Field, queue: str, *, is_root: bool) -> tuple[tuple[str, str], ...]:
-    """Check the properties of a queue, and return them as written.
-
-    Args:
-        field: The map ``properties``.
-        queue: The path of the queue, for warnings.
-        is_root: Whether the queue is the root.
-    """
+    """Check the properties of a queue, and return them as written."""
     own: list[tuple[str, str]] = []
     for name, value in field.fields().items():
         text = value.text()

@@ -116,16 +116,9 @@ class WrittenQueue:
         name: Its own name, in lower case; empty if it is invalid.
         path: Its path from the root, in lower case.
         is_parent: Whether it has children, has ``parent: true``, or is the root.
-        guaranteed: ``resources.guaranteed``.
-        max: ``resources.max``.
         max_applications: ``maxapplications``, 0 if there is none.
         applications_field: The field of ``maxapplications``, or of the queue if it has none.
-        template: Its ``childtemplate``, or None.
-        submit_acl: ``submitacl``, or None.
-        admin_acl: ``adminacl``, or None.
-        properties: Its properties as written.
         properties_field: The field of its properties, or of the queue if it has none.
-        limits: Its ``limits``.
         children: Its children, in the order of the document.
     """
 
@@ -257,7 +250,6 @@ def _read_name(queue: Field, field: Field | None) -> str:
 
 # CONFIG-23
 def _is_parent(fields: Mapping[str, Field]) -> bool:
-    """Return whether a queue has children or has ``parent: true``."""
     says_so = "parent" in fields and fields["parent"].boolean(default=False)
     children = fields["queues"].node if "queues" in fields else None
     return says_so or (isinstance(children, Listing) and bool(children.items))

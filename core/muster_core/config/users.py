@@ -145,8 +145,6 @@ class WrittenLimit:
     """An entry of ``limits`` as it was written, with its fields.
 
     Attributes:
-        entry: The entry.
-        field: Its field.
         amounts: The field of each amount of ``maxresources``.
         applications_field: The field of ``maxapplications``, or of the entry if it has none.
     """

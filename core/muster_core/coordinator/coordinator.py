@@ -64,14 +64,7 @@ from muster_core.view.state.timers import Completion, StateEnd, WaitEnd
 @final
 @attrs.frozen
 class BatchResult:
-    """The result of a batch.
-
-    Attributes:
-        announced: Its decisions.
-        apps: The commits for applications, by key.
-        queues: The commits for queues, by key.
-        gangs: The commits for gangs, by key.
-    """
+    """The result of a batch."""
 
     announced: Sequence[Announced]
     apps: Mapping[int, CommitApp]
@@ -90,11 +83,7 @@ _TIMED_OUT: Final = GangState.TIMED_OUT
 
 @final
 class CoordinatorMachine:
-    """The coordinator's state machine.
-
-    Args:
-        configuration: The first configuration.
-    """
+    """The coordinator's state machine."""
 
     def __init__(self, configuration: Configuration) -> None:
         self.view = DecisionView()
@@ -516,13 +505,7 @@ class CoordinatorMachine:
         queues: Iterable[QueueSnapshot],
         gangs: Iterable[GangSnapshot],
     ) -> Steps[Snapshot]:
-        """Build a snapshot. Between two batches.
-
-        Args:
-            apps: The snapshots of all applications.
-            queues: The snapshots of all queues.
-            gangs: The snapshots of all gangs.
-        """
+        """Build a snapshot. Between two batches."""
         known = self.registry.completed.seen()
         return (yield from take_snapshot(self.view, self.now_us, known, apps, queues, gangs))
 

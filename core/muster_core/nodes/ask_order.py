@@ -33,11 +33,7 @@ from muster_core.values.resources import Resources
 
 @final
 class Leftover:
-    """Computes what nodes have left, as a weighted sum of shares.
-
-    Args:
-        weights: The weight of each type that counts.
-    """
+    """Computes what nodes have left, as a weighted sum of shares."""
 
     __slots__ = ("_parts", "_weights")
 
@@ -97,7 +93,6 @@ class DeviceState:
     """Devices as they are on one or more nodes.
 
     Attributes:
-        devices: The devices.
         all_free: F if no typical ask fits: all that is free, for each unit of weight.
         usable: For each group of typical asks, how much F is less for each unit of weight that
             finds enough resources.
@@ -120,9 +115,6 @@ class TypicalAsks:
     """The typical asks, each with its weight.
 
     Asks that need the same devices are a group; only their resources differ.
-
-    Args:
-        asks: The typical asks.
 
     Attributes:
         weight: The sum of all weights.
@@ -306,11 +298,7 @@ def _prefix_masks(wanted: Mapping[int, int], every: int) -> tuple[list[int], lis
 
 @final
 class Fragmentation:
-    """Compares nodes by what an ask would make unusable, and chooses devices by that.
-
-    Args:
-        typical: The typical asks.
-    """
+    """Compares nodes by what an ask would make unusable, and chooses devices by that."""
 
     def __init__(self, typical: TypicalAsks) -> None:
         self._typical = typical

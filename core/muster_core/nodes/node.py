@@ -146,7 +146,6 @@ class DevicesAfter:
 
     Args:
         needs: What the ask needs for which victims are chosen.
-        there: The devices, or None if there are none.
     """
 
     __slots__ = ("_free", "_needs")
@@ -209,13 +208,9 @@ class Node(Ranked):
     """One node, which only the index changes.
 
     Attributes:
-        name: Its name.
-        capacity: Its capacity, in base units.
         used: The resources in use; may exceed the capacity after an update.
         held: The count of allocations of each holder. It is 1, except while an ask ends and a
             new ask of the same name begins.
-        attributes: The attributes that selectors refer to.
-        schedulable: Whether asks may be placed on it.
         weighing: Computes its utilisation.
         matching: The shapes that may use it, regardless of free resources; ``mask`` has those of
             them that fit now.

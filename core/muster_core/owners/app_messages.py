@@ -43,7 +43,6 @@ class Pending:
     """Asks have become pending: they are new, or left another place.
 
     Attributes:
-        asks: The asks.
         was_bound: Whether they were bound before, so that their ``preemption.delay`` restarts.
     """
 
@@ -81,7 +80,6 @@ class Parked:
     """An ask was parked.
 
     Attributes:
-        ask: The ask.
         was_bound: Whether it was bound before, so that its ``preemption.delay`` restarts.
     """
 
@@ -104,7 +102,6 @@ class MemberMoved:
 
     Attributes:
         order: The place of the change among all changes of the batch.
-        ask: The member.
         place: Its new place, or None if it has ended.
         lost: Whether it lost its node with a removed node, or its bind has failed.
     """
@@ -197,8 +194,6 @@ class Values:
 
     Attributes:
         priority: Its priority if anything is pending in it, otherwise None.
-        pending: The resources of its pending asks.
-        allocated: The resources of its bound and waiting asks.
     """
 
     priority: int | None
@@ -216,12 +211,7 @@ class AppReport:
     """All changes of an application in an epoch.
 
     Attributes:
-        identity: The application.
-        epoch: The epoch.
         credits: How many requests the report answers.
-        actions: The actions, in order.
-        values: The values that it adds to its queue.
-        gone: Whether the application no longer exists.
         came: The needs of new asks with devices, wherever these are now: their devices, their
             resources, and how many there were.
     """
@@ -282,7 +272,6 @@ class AddPlaced:
 
     Attributes:
         priority: The priority from the event's number or class.
-        node: Its node.
         number: Its place in the order of all binds.
         preempts: Whether its priority class has ``PreemptLowerPriority``.
     """
@@ -453,8 +442,6 @@ class AppFacts:
     """What an application owns and cannot compute, between two batches.
 
     Attributes:
-        identity: The part of it that never changes.
-        state: Its state.
         group: The group for which it counts in limits, or None.
         pending: Its pending asks, in the order in which it lists them.
         parked: Its parked asks, likewise.

@@ -102,10 +102,6 @@ def application_facts(
 def load_asks(facts: AppFacts, places: AskPlaces) -> Steps[list[AppAction]]:
     """Put the asks of an application where they were.
 
-    Args:
-        facts: The facts of the application.
-        places: Its asks; still empty.
-
     Returns:
         The actions to report: the application and its asks come as if all were new.
     """
@@ -170,11 +166,7 @@ _FAILED: Final = Reason.FAILED
 
 @final
 class ApplicationMachine:
-    """One application.
-
-    Args:
-        identity: The part of it that never changes.
-    """
+    """One application."""
 
     __slots__ = (
         "_credits",
@@ -202,9 +194,6 @@ class ApplicationMachine:
 
     def handle(self, message: ToApplication) -> AppReport | None:
         """Handle a message.
-
-        Args:
-            message: The next message, in the order of sending.
 
         Returns:
             The report for a :class:`Close`, otherwise None.
@@ -234,9 +223,6 @@ class ApplicationMachine:
         """Return the steps of a message that takes long; None for all others.
 
         The steps do the same as :meth:`handle`. Nobody may read the state before the last one.
-
-        Args:
-            message: The next message, in the order of sending.
         """
         match message:
             case AddAsks():

@@ -31,9 +31,6 @@ class Types:
     """The numbers of the resource types of a partition, from 0, in the order of their appearance.
 
     A type keeps its number. Whoever keeps rows makes them longer when types are added.
-
-    Attributes:
-        names: The names of all types, each at its number.
     """
 
     __slots__ = ("_keepers", "_numbers", "names")
@@ -226,12 +223,7 @@ def usage_key(
 
 @final
 class WeightedShare:
-    """Computes the weighted utilisation of a node.
-
-    Args:
-        capacity: The capacity of the node.
-        weights: The weight of each type that counts.
-    """
+    """Computes the weighted utilisation of a node."""
 
     __slots__ = ("_parts", "_whole")
 

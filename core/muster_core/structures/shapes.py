@@ -39,7 +39,6 @@ class Shape:
     """What an ask needs of a node.
 
     Attributes:
-        resources: The resources that it needs.
         selector: The attributes that the node must have, sorted by name.
         node: The only node on which it may run, or None.
         members: More than 1 for several members of a gang, whose ``resources`` are the sum of
@@ -432,7 +431,6 @@ def _prefix(wanted: Mapping[int, int]) -> Prefix:
 
 
 def _share(shape: Shape, kind: str) -> int:
-    """Return the milli of one device that a shape asks for; 0 if it asks for no share."""
     return next((need.milli for name, need in shape.devices if name == kind), 0)
 
 

@@ -63,11 +63,7 @@ class _NewlyBound:
 
 @final
 class Commits:
-    """Records decisions, and makes commits from them.
-
-    Args:
-        state: The view.
-    """
+    """Records decisions, and makes commits from them."""
 
     def __init__(self, state: ViewState) -> None:
         self._state = state

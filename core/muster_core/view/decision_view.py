@@ -53,12 +53,7 @@ from muster_core.view.tree.queue import ViewQueue
 @final
 @attrs.frozen
 class Checkpoints:
-    """Takes the facts of the view, and loads them.
-
-    Args:
-        state: The view.
-        rounds: The rounds on it.
-    """
+    """Takes the facts of the view, and loads them."""
 
     _state: ViewState
     _rounds: Rounds
@@ -86,12 +81,7 @@ class Checkpoints:
 
     # CHECKPOINT-5
     def begin(self, facts: ViewFacts, apps: Iterable[AppFacts]) -> Steps[None]:
-        """Load the nodes, into an empty view; the owners report next.
-
-        Args:
-            facts: The facts of the view.
-            apps: The facts of all applications.
-        """
+        """Load the nodes, into an empty view; the owners report next."""
         state = self._state
         nodes: dict[str, Node] = {}
         for some in in_pieces(facts.nodes):
@@ -335,10 +325,6 @@ class DecisionView:
     def outlook(self, key: int, name: str) -> Steps[Outlook | None]:
         """Return when a pending ask will start, as far as the state says it.
 
-        Args:
-            key: The key of its application.
-            name: Its name.
-
         Returns:
             Its outlook, without a forecast; None if it is not pending.
         """
@@ -349,12 +335,7 @@ class DecisionView:
 
     # REASON-6
     def shortfalls(self, key: int, name: str) -> Steps[tuple[Shortfall, ...]]:
-        """Return what there is too little of for an ask that is not bound, even if nothing else ran.
-
-        Args:
-            key: The key of its application.
-            name: Its name.
-        """
+        """Return what there is too little of for an ask that is not bound, even if nothing else ran."""
         app = self.apps[key]
         ask = app.find(name)
         if ask is None or name in app.bound:
@@ -372,23 +353,12 @@ class DecisionView:
 
     # OUTLOOK-8
     def passed(self, key: int, name: str) -> tuple[Passed, ...]:
-        """Return the reservations that an ask did not delay when it got a node in the last batch.
-
-        Args:
-            key: The key of its application.
-            name: Its name.
-        """
+        """Return the reservations that an ask did not delay when it got a node in the last batch."""
         return self._rounds.reservations.passing.of(key, name)
 
     # OUTLOOK-9
     def expected_end_us(self, key: int, name: str, now_us: int) -> int | None:
-        """Return when an ask is expected to end, in microseconds; None if it is not known.
-
-        Args:
-            key: The key of its application.
-            name: Its name.
-            now_us: The present instant, in microseconds.
-        """
+        """Return when an ask is expected to end, in microseconds; None if it is not known."""
         app = self.apps[key]
         held = app.bound.get(name)
         return None if held is None else expected_end_us(self._state.leaf_of(app), held[0], now_us)
@@ -400,13 +370,7 @@ class DecisionView:
 
     # OUTLOOK-2
     def fits_at(self, key: int, ask: Ask, now_us: int) -> Start:
-        """Return the start that a reservation of a pending ask's party alone would have now.
-
-        Args:
-            key: The key of its application.
-            ask: The ask.
-            now_us: The present instant, in microseconds.
-        """
+        """Return the start that a reservation of a pending ask's party alone would have now."""
         found = self._rounds.forecast.start(self.apps[key], ask, now_us)
         if found is None:
             return None
@@ -415,12 +379,7 @@ class DecisionView:
 
     # OUTLOOK-7
     def fits_now(self, key: int, ask: Ask) -> bool:
-        """Return whether the party of a pending ask alone fits as things are.
-
-        Args:
-            key: The key of its application.
-            ask: The ask.
-        """
+        """Return whether the party of a pending ask alone fits as things are."""
         return self._rounds.forecast.fits_now(self.apps[key], ask)
 
     def prepare_to_explain(self) -> Steps[None]:
@@ -441,10 +400,6 @@ class DecisionView:
         """Return the dominant reasons that pending asks like a pending one may have.
 
         Like it are those of its application that have its shape and its gang.
-
-        Args:
-            app: Its application.
-            ask: The ask.
 
         Returns:
             The reasons; None if it may be any.

@@ -30,12 +30,7 @@ from muster_core.view.tree.constraints import FIRST, NONE, Slot
 
 @final
 class GangShapes:
-    """The gang shapes that are offered, and which of them there is room for.
-
-    Args:
-        shapes: The table of shapes.
-        nodes: The nodes.
-    """
+    """The gang shapes that are offered, and which of them there is room for."""
 
     def __init__(self, shapes: ShapeTable, nodes: NodeIndex) -> None:
         self._shapes = shapes
@@ -148,7 +143,6 @@ class GangIndex:
     """The gangs of the view.
 
     Args:
-        gang_shapes: The gang shapes that are offered.
         is_blocking: Returns whether an application is in a blocking leaf.
     """
 
@@ -365,9 +359,6 @@ class GangIndex:
     # GANG-41
     def set_waits(self, now_us: int) -> set[str]:
         """Begin and end waits, at the end of a batch.
-
-        Args:
-            now_us: The instant of the batch, in microseconds.
 
         Returns:
             The gangs whose wait has begun or ended.

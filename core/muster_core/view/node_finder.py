@@ -84,10 +84,6 @@ def equal_members_lacking(gang: ViewGang, ask: Ask) -> int:
     """Return how many members are to find room, if they are equal and of one application; else 0.
 
     It is for things as they are, where it saves finding the members themselves.
-
-    Args:
-        gang: The gang.
-        ask: The pending member at hand.
     """
     if ask.shape.node is not None:  # Such an ask may be on a node that is kept.
         return 0
@@ -230,7 +226,6 @@ class CurrentCluster:
     """The view as it is.
 
     Args:
-        state: The view.
         list_apps: Updates the positions of applications that have changed.
         beside_victims: Whether nodes are in the order in which victims are looked for.
     """
@@ -277,13 +272,7 @@ class CurrentCluster:
 
     # ORDER-21, SERVICE-10
     def fitting(self, leaf: LeafView, ask: Ask, bit: int) -> Iterator[Node]:
-        """Iterate over the nodes on which an ask fits, whatever its gang says, in order.
-
-        Args:
-            leaf: The leaf of its application.
-            ask: The ask.
-            bit: The bit of its shape.
-        """
+        """Iterate over the nodes on which an ask fits, whatever its gang says, in order."""
         service = self._state.kept_nodes.is_service(leaf, ask)
         fitting = self._state.nodes.fitting_on(bit, beside_victims=self._beside_victims)
         return (node for node in fitting if service or not node.kept)
@@ -317,7 +306,6 @@ class NodeFinder:
     """Finds nodes for pending asks.
 
     Args:
-        state: The view.
         list_apps: Updates the positions of applications that have changed.
     """
 
@@ -435,8 +423,6 @@ class PlanNodeOrder:
     """The order in which nodes are looked at for an ask.
 
     Args:
-        nodes: The nodes.
-        shape: The shape of the ask.
         standing: Where the members of its gang stand; None without a topology.
     """
 

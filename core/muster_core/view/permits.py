@@ -46,10 +46,6 @@ def is_sure_not_to_fit(state: ViewState, group: ViewGroup) -> bool:
 
     The answer is False for a group that holds nodes, since releasing them has an effect, and
     for one with members in a blocking leaf, since a member that does not fit blocks the leaf.
-
-    Args:
-        state: The view.
-        group: The group.
     """
     gangs = [gang for gang in group.gangs if not gang.satisfied]
     if any(gang.waiting for gang in gangs):
@@ -119,12 +115,10 @@ class _Attempt:
     """An attempt to complete a group.
 
     Attributes:
-        group: The group.
         number: The number of the last allocation before it.
         grown: The value of :attr:`NodeIndex.grown` before it.
         mark: The position of the memory before it.
         changes: The changes so far before it.
-        decisions: Its decisions, unless it is rolled back.
         over: Whether the group is bound, or all its nodes are released.
     """
 
@@ -142,9 +136,6 @@ class Permits:
     """Tries members of gangs.
 
     Args:
-        state: The view.
-        placements: Places and releases asks.
-        finder: Finds nodes.
         reservations: What is reserved in backfill scopes.
     """
 
@@ -330,9 +321,6 @@ class Permits:
     # GANG-28
     def failure_of(self, group: ViewGroup) -> CycleFailure | None:
         """Return the failure that made the cycles of a group invalid in the last round.
-
-        Args:
-            group: The group.
 
         Returns:
             The failure; None if the group was not tried, since it was sure not to fit. In a round

@@ -94,11 +94,7 @@ class LeafVictims:
 
 @final
 class VictimIndex:
-    """The victims on the nodes.
-
-    Args:
-        state: The view.
-    """
+    """The victims on the nodes."""
 
     def __init__(self, state: ViewState) -> None:
         self._state = state
@@ -298,13 +294,7 @@ PlanCost = tuple["Rank", int]
 
 @final
 class PlanSearch:
-    """The data of one search that all nodes share.
-
-    Args:
-        state: The view.
-        victim_index: The victims on the nodes.
-        eligibility: The eligibility of the preemptor.
-    """
+    """The data of one search that all nodes share."""
 
     def __init__(
         self, state: ViewState, victim_index: VictimIndex, eligibility: Eligibility

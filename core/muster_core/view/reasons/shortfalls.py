@@ -161,7 +161,6 @@ class _LimitExcess:
         self.applications: dict[str, int] = {}
 
     def reason(self, code: Code, field: str) -> PendingReason:
-        """Return the reason."""
         facts: dict[str, Fact] = {field: self.name, "queue": self.queue}
         if self.left:
             facts["left"] = self.left
@@ -241,11 +240,6 @@ def of_ask(state: ViewState, app: ViewApp, ask: Ask) -> Steps[tuple[Shortfall, .
     """Return what there is too little of for an ask, or for the gang with which it starts.
 
     The reason ``NeverFits`` says what nodes and queues lack for the ask alone.
-
-    Args:
-        state: The view.
-        app: The application of the ask.
-        ask: An ask that is not bound.
     """
     gang = None if ask.gang is None else state.gangs[ask.gang]
     if gang is not None and not gang.satisfied:
@@ -259,10 +253,6 @@ def of_ask(state: ViewState, app: ViewApp, ask: Ask) -> Steps[tuple[Shortfall, .
 # REASON-6
 def of_gang(state: ViewState, gang: ViewGang) -> Steps[tuple[Shortfall, ...]]:
     """Return what there is too little of for a gang, or for its group.
-
-    Args:
-        state: The view.
-        gang: The gang.
 
     Returns:
         At most one shortfall of the nodes, one of a queue and one of a limit.

@@ -122,10 +122,6 @@ class StartView:
     are, as long as no headroom depends on them.
 
     Args:
-        state: The view.
-        now_us: The present instant, in microseconds.
-        reservation: The reservation.
-        in_force: The reservations in force, of all scopes.
         without: An ask that holds nothing, or None.
     """
 
@@ -260,9 +256,6 @@ class Backfill:
     """Finds nodes where asks delay nobody.
 
     Args:
-        state: The view.
-        finder: Finds nodes where nothing is reserved.
-        in_force: What is reserved.
         passing: Is told who gets a node beside reservations.
     """
 
@@ -291,12 +284,6 @@ class Backfill:
         """Return the first node on which an ask fits and delays nobody, or None.
 
         It has headroom, and fits on some node.
-
-        Args:
-            leaf: The leaf of its application.
-            app: Its application.
-            ask: The ask.
-            bit: The bit of its shape.
         """
         may = self.undelayed(leaf, app, ask)
         if may is None:
@@ -327,20 +314,13 @@ class Backfill:
                 self._in_force.hold_until(now_us + one.start_us - end[1] + 1)
 
     def _others(self, leaf: LeafView, ask: Ask) -> Iterator[Reservation]:
-        """Return the reservations in the scope of a leaf that are not for the group of an ask."""
         scope, group = self._state.scopes.backfill(leaf), group_of(self._state, ask)
         for one in self._in_force.reservations:
             if one.scope is scope and (group is None or ask.gang not in one.party.group):
                 yield one
 
     def undelayed(self, leaf: LeafView, app: ViewApp, ask: Ask) -> Callable[[Node], bool] | None:
-        """Return what says whether an ask on a node delays nobody; None if it never does.
-
-        Args:
-            leaf: The leaf of its application.
-            app: Its application.
-            ask: The ask.
-        """
+        """Return what says whether an ask on a node delays nobody; None if it never does."""
         if self._state.scopes.backfill(leaf) is None:
             return None
         holdings = self._telling(leaf, app, ask)
@@ -454,9 +434,6 @@ class AskFilter:
     """Hides asks from a round.
 
     Args:
-        state: The view.
-        placements: Places and releases asks.
-        in_force: What is reserved.
         backfilling: Knows what is to be held.
     """
 

@@ -60,8 +60,6 @@ class _Stage(NamedTuple):
     """The room on a node from an instant on, until that of its next stage.
 
     Attributes:
-        at: The instant.
-        name: The name of the node.
         room: The room for each kind of members.
     """
 
@@ -77,7 +75,6 @@ class _Stages:
 
     Attributes:
         stages: Those with any room, in order.
-        node: The node.
         version: The version of the node.
         held: What others are to hold there.
         until_us: The first expected end on the node, in microseconds: when that has passed without
@@ -106,8 +103,6 @@ class _MembersByKind:
     """The members of a party by kind.
 
     Args:
-        state: The view.
-        members: The members.
         group: The names of the gangs whose members keep the nodes that they hold.
     """
 
@@ -134,11 +129,7 @@ class _MembersByKind:
 
 @final
 class _NodeStages:
-    """The room on nodes for members of some kinds.
-
-    Args:
-        state: The view.
-    """
+    """The room on nodes for members of some kinds."""
 
     def __init__(self, state: ViewState) -> None:
         self._state = state
@@ -341,11 +332,7 @@ class Timeline:
 
 @final
 class CapacityCache:
-    """Remembers the room for the parties for which somebody has asked.
-
-    Args:
-        state: The view.
-    """
+    """Remembers the room for the parties for which somebody has asked."""
 
     def __init__(self, state: ViewState) -> None:
         self._state = state
@@ -402,7 +389,6 @@ class FirstNodes:
     A projection would compare all nodes for each member.
 
     Args:
-        projection: What the view will be.
         nodes: The nodes; no topology says which of them a member may take.
     """
 

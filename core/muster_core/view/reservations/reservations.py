@@ -155,12 +155,7 @@ class ReservationRenewal:
 
     # BACKFILL-22
     def is_to_come(self, start: Instant, now_us: int) -> bool:
-        """Return whether an instant that was found some time ago is still to come.
-
-        Args:
-            start: The instant.
-            now_us: The present one, in microseconds.
-        """
+        """Return whether an instant that was found some time ago is still to come."""
         is_unknown, at = start
         if not is_unknown:
             return at > now_us
@@ -247,7 +242,6 @@ class ReservationFinder:
     """Seeks reservations.
 
     Args:
-        state: The view.
         in_force: What is reserved; what is found is added.
         backfilling: Says when asks end.
     """
@@ -266,11 +260,6 @@ class ReservationFinder:
     # BACKFILL-15
     def seek(self, leaf: LeafView, app: ViewApp, ask: Ask) -> Sequence[tuple[Member, Node]]:
         """Seek a reservation for the party of an ask that was tried and got no node.
-
-        Args:
-            leaf: The leaf of its application.
-            app: Its application.
-            ask: The ask.
 
         Returns:
             The nodes of a gang's party that fits now where it had a reservation, to be assigned in
@@ -380,12 +369,7 @@ Changes = tuple[int, ...]
 
 @final
 class RepeatCheck:
-    """Compares what there is with what there was before the last round.
-
-    Args:
-        state: The view.
-        in_force: What is reserved.
-    """
+    """Compares what there is with what there was before the last round."""
 
     def __init__(self, state: ViewState, in_force: ActiveReservations) -> None:
         self._state = state
@@ -434,11 +418,7 @@ class RepeatCheck:
 
     # BACKFILL-23
     def would_repeat(self, now_us: int) -> bool:
-        """Return whether a round would try and reserve what the last one did, in vain as well.
-
-        Args:
-            now_us: The present instant, in microseconds.
-        """
+        """Return whether a round would try and reserve what the last one did, in vain as well."""
         state = self._state
         new, changes = state.scopes.take_new(), self.changes_so_far()
         if not state.scopes or self._known != changes or not self._in_force.holds_at(now_us):
@@ -510,12 +490,7 @@ class RepeatCheck:
 
 @final
 class Reservations:
-    """The reservations of all backfill scopes.
-
-    Args:
-        state: The view.
-        finder: Finds nodes where nothing is reserved.
-    """
+    """The reservations of all backfill scopes."""
 
     def __init__(self, state: ViewState, finder: NodeFinder) -> None:
         self._state = state
@@ -534,11 +509,6 @@ class Reservations:
 
     # CHECKPOINT-5
     def load(self, facts: Iterable[ReservationFacts], now_us: int) -> None:
-        """Take over what was in force; everything else is in the view already.
-
-        Args:
-            facts: The reservations, in order.
-            now_us: The instant of the last round, in microseconds.
-        """
+        """Take over what was in force; everything else is in the view already."""
         self.in_force.load((reservation_from_facts(self._state, one) for one in facts), now_us)
         self.told.load(self.in_force.reservations)

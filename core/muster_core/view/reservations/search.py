@@ -41,7 +41,6 @@ class StartSearch:
 
     Args:
         state: The view; it is up to date.
-        now_us: The present instant, in microseconds.
         others: The other reservations of the scope that are in force.
         rooms: How much room nodes will have for parties.
         holdings: What others are to hold.
@@ -321,11 +320,7 @@ _SearchKey = tuple["MemberKey", int, int, "Topology | None", tuple[tuple["Member
 
 @final
 class SearchCache:
-    """Remembers what searches have found.
-
-    Args:
-        state: The view.
-    """
+    """Remembers what searches have found."""
 
     def __init__(self, state: ViewState) -> None:
         self._state = state
@@ -375,7 +370,6 @@ class StartForecast:
     """Looks ahead between two batches; it changes nothing.
 
     Args:
-        state: The view.
         placements: Releases members of Strict gangs for a while.
     """
 
@@ -384,11 +378,6 @@ class StartForecast:
 
     def start(self, app: ViewApp, ask: Ask, now_us: int) -> Instant | None:
         """Return the start that a reservation of an ask's party alone would have now.
-
-        Args:
-            app: Its application.
-            ask: The pending ask, of any queue.
-            now_us: The present instant, in microseconds.
 
         Returns:
             The start; None if there is none, or the ask has no party.
@@ -400,12 +389,7 @@ class StartForecast:
 
     # OUTLOOK-7
     def fits_now(self, app: ViewApp, ask: Ask) -> bool:
-        """Return whether the party of a pending ask alone fits as things are.
-
-        Args:
-            app: Its application.
-            ask: The pending ask, of any queue.
-        """
+        """Return whether the party of a pending ask alone fits as things are."""
         with self._rolled_back(ask):
             party = party_of(self._state, app, ask)
             return party is not None and StartSearch(self._state, 0, ()).fits_now(party)

@@ -45,11 +45,7 @@ _PENDING_PER_STEP: Final = 8 * SIZE
 
 @final
 class Intake:
-    """Applies reports to the view.
-
-    Args:
-        state: The view.
-    """
+    """Applies reports to the view."""
 
     def __init__(self, state: ViewState) -> None:
         self._state = state

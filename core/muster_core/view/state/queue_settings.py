@@ -30,11 +30,7 @@ AppLimit = ViewLimit[ViewApp]
 
 @final
 class UserLimits:
-    """All limits that apply to an application.
-
-    Args:
-        shapes: The table of shapes.
-    """
+    """All limits that apply to an application."""
 
     def __init__(self, shapes: ShapeTable) -> None:
         self._shapes = shapes
@@ -252,7 +248,6 @@ class _LimitsByName:
 
     # LIMIT-5, LIMIT-6
     def of_user(self, user: str | None) -> LimitEntry | None:
-        """Return the limit of a user: the one that names it, else the one for all users."""
         everybody = self.users.get(EVERY_NAME)
         return everybody if user is None else self.users.get(user, everybody)
 
@@ -265,11 +260,7 @@ _BACKFILL: Final = SchedulingOrder.BACKFILL
 
 @final
 class Scopes:
-    """The queues whose order is not ``greedy``, and the scopes that they make.
-
-    Args:
-        queues: The queues of the view, by key.
-    """
+    """The queues whose order is not ``greedy``, and the scopes that they make."""
 
     def __init__(self, queues: Mapping[int, ViewQueue]) -> None:
         self._queues = queues

@@ -33,7 +33,6 @@ class Listed(Ranked):
     Its rank has the shapes of the pending asks that were not tried in this round.
 
     Attributes:
-        order: The order that lists it, or None.
         listed: The mask with which that order counts it.
     """
 
@@ -117,8 +116,6 @@ class ViewApp(Listed):
     """One application.
 
     Attributes:
-        identity: What never changes about it.
-        state: Its state.
         stay: The number of its current stay in a state, unique among all applications.
         pending: All and only its pending asks by name that do not back off, including those tried
             in this round.
@@ -129,9 +126,6 @@ class ViewApp(Listed):
         bound: All and only its bound asks by name, with their nodes.
         slots: Its pending gang members, by the name of the gang.
         spoilt: How many of the next binds of an ask will fail.
-        tally: The priorities of the pending asks.
-        pending_total: The resources of all pending asks.
-        allocated: The resources of all bound and waiting asks.
         counted: The priority with which it counts in its leaf.
         since_us: The instant from which an ask counts as pending that was bound and lost its
             node, in microseconds; other asks count from their submission.
@@ -140,7 +134,6 @@ class ViewApp(Listed):
             may be of former asks with the same name.
         in_a_row: The binds of an ask that have failed in a row.
         group: The group for which it counts in limits, or None.
-        limits: The limits of users and groups that apply to it.
         allowed: The shapes that these limits let a round try.
     """
 

@@ -51,7 +51,6 @@ class Estimates:
     """The plain pending asks of a leaf that have an estimate, by shape.
 
     Args:
-        settings: The settings of the leaf.
         asks: Its pending asks, each with its application and the bit of its shape.
     """
 
@@ -132,7 +131,6 @@ class LeafView(ViewQueue):
     """A leaf: its children are applications.
 
     Attributes:
-        apps: All its applications by their keys.
         starting: How many of them are in Starting.
         under_limits: How many of them have limits of users or groups.
         blocked: Whether the leaf is blocking, or in a strict scope, and one of its asks, or one of
