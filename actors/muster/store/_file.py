@@ -89,7 +89,7 @@ class Lock:
             except BaseException:
                 os.close(file)
                 raise
-            os.close(file)  # somebody has removed the file in between
+            os.close(file)  # another process has removed the file in between
 
     # STORE-14
     def _refusal(self) -> str:

@@ -369,9 +369,9 @@ class Admission:
 
     # GANG-53, GANG-54
     def owner_of_gang(self, name: str) -> GangOwner | None:
-        """Return whose gang this is, or None if it is nobody's: it has neither user nor members.
+        """Return the owner of a gang; None if it has neither user nor members.
 
-        A gang that lists connect with a gang of somebody counts as theirs. Members count whose
+        A gang that lists connect with a gang that has an owner counts as that owner's. Members count whose
         applications have been removed and have not reported yet: they are of no user.
         """
         entry = self.gangs.gangs.get(name)

@@ -237,7 +237,7 @@ class QueueTree:
 
     # QUEUE-16, QUEUE-22
     def collect(self, entry: QueueEntry) -> Iterator[Route]:
-        """Remove a dynamic or draining queue that is no longer in use, then its parent likewise."""
+        """Remove a dynamic or draining queue that is not in use, then its parent in the same way."""
         for queue in list(entry.upward()):
             lasting = queue.applied or not (queue.dynamic or queue.draining)
             if queue.parent is None or lasting or queue.apps or queue.children:

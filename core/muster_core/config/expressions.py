@@ -333,7 +333,7 @@ class _Parser:
         return Concatenation((part,)) if isinstance(part, Assertion) else part
 
     def _open_special(self) -> None:
-        """Read what stands after the ``(`` of a group that begins with ``(?``."""
+        """Read the rest of a group that begins with ``(?``."""
         name = self._take_match(_GROUP_NAME)
         if name is not None:
             if name[1] in self._names:
@@ -359,7 +359,7 @@ class _Parser:
         return self._one(self._escape())
 
     def _escape(self) -> Ranges:
-        """Read an escape that stands for characters."""
+        """Read an escape that denotes characters."""
         self._at += 1
         letter = self._peek()
         self._at += 1

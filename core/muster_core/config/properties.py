@@ -1,6 +1,6 @@
 """The properties of queues: values, defaults, inheritance (CONFIG-39 to CONFIG-56, CONFIG-88).
 
-There is one :class:`Property` for each name, and all that is known of a property stands in it: its
+There is one :class:`Property` for each name, which has all that is known of the property: its
 form, who inherits it, and what it means. The reader, :func:`resolve`, the page of a queue and the
 reference go by the table :data:`PROPERTIES`. Names are case-sensitive; values are not.
 """
@@ -79,7 +79,7 @@ class Property(Generic[T]):
         inheritance: Whose value counts in a queue without a value of its own.
         about: What it says: a part of a sentence that goes on after "It says".
         meanings: What its values mean, by value as written; empty if ``about`` says enough.
-        unset: What stands for None, if that is the default.
+        unset: The text for None, if that is the default.
     """
 
     name: str
@@ -96,10 +96,10 @@ class Property(Generic[T]):
         return self.in_force(_DEFAULTS)
 
     def parse(self, text: str) -> T:
-        """Return the value that a text stands for.
+        """Parse a text.
 
         Raises:
-            ValueError: If it stands for none.
+            ValueError: If it is not a value of the property.
             QuantityError: Likewise.
         """
         return self.form.parse(text)

@@ -279,7 +279,7 @@ def _read_limit(item: Field, users: _NamesSoFar, groups: _NamesSoFar) -> Written
 def limits_of_root(
     field: Field | None, of_partition: tuple[WrittenLimit, ...], of_root: tuple[WrittenLimit, ...]
 ) -> tuple[WrittenLimit, ...]:
-    """Return the limits of the root queue, which may stand in the partition or in the root.
+    """Return the limits of the root queue, which may be written at the partition or at the root.
 
     Args:
         field: The ``limits`` of the partition, or None.

@@ -459,7 +459,7 @@ class CoordinatorMachine:
 
     # OUTLOOK-1
     def outlook(self, app: str, ask: str) -> Steps[Outlook | None]:
-        """Return when a pending ask will start, as far as the state says it; between two batches.
+        """Return the outlook of a pending ask, without a forecast; between two batches.
 
         It costs little: a forecast needs a copy of the state.
 

@@ -356,7 +356,7 @@ def forecast(
     found = None if key is None else copy.machine.view.pending_ask(key, ask)
     if key is None or found is None:
         return None
-    # A Strict group is rolled back first; no owner hears of that, so that copy cannot run on.
+    # A Strict group is rolled back first, and owners are not informed, so that copy cannot run on.
     view = copy.machine.view
     if found.gang is not None:
         view = PlainScheduler(facts=expected).machine.view

@@ -3,7 +3,7 @@
 ``bestfit`` goes by what a node has left when the ask is placed there. ``fgd`` is fragmentation
 gradient descent, after Weng et al., "Beware of Fragmentation", USENIX ATC 2023: F is the sum of
 what typical asks cannot use of the devices of a node, and it is compared before and after the ask
-is placed there. Only three things of a node matter for F: which typical asks find enough resources
+is placed there. F depends on three attributes of a node: which typical asks find enough resources
 there (a mask), the models of its devices, and how much is free on each device, in any order. So
 nodes that are alike in these share a :class:`DeviceState`, which remembers F and what follows from
 an ask.
@@ -435,7 +435,7 @@ _SPARE_ENTRIES: Final = 64
 
 @final
 class _NodeHeap:
-    """The nodes on which a shape fits, as far as they were looked at."""
+    """The scored nodes on which a shape fits."""
 
     __slots__ = ("entries", "number", "shape", "upto")
 

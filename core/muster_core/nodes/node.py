@@ -215,7 +215,7 @@ class Node(Ranked):
         matching: The shapes that may use it, regardless of free resources; ``mask`` has those of
             them that fit now.
         changed: The holders whose allocations have begun, ended or been bound since the reader of
-            this cleared it; None if nobody reads it, or if they are too many.
+            this cleared it; None if it has no reader, or if they are too many.
         present: Whether it is still in the index.
         version: A number that changes whenever anything about the node changes.
         kept: Whether a node service keeps it, so that nothing else is placed there.
@@ -273,7 +273,7 @@ class Node(Ranked):
         """Record which allocation has changed, unless it is as well to compare all of them."""
         assert self.changed is not None, "nobody reads what changes"
         self.changed[holder] = None
-        if len(self.changed) > len(self.held) + SIZE:  # Perhaps nobody reads this any more.
+        if len(self.changed) > len(self.held) + SIZE:  # It may have no reader any more.
             self.changed = None
 
     def may_take(self, shape: Shape) -> bool:

@@ -444,8 +444,8 @@ class AppFacts:
     Attributes:
         group: The group for which it counts in limits, or None.
         pending: Its pending asks, in the order in which it lists them.
-        parked: Its parked asks, likewise.
-        waiting: The allocations of its waiting asks, likewise.
+        parked: Its parked asks, in the same order.
+        waiting: The allocations of its waiting asks, in the same order.
         bound: The allocations of its bound asks, in the order of their binds.
         spoilt: How many of the next binds of an ask will fail, by name; no zeros.
         in_a_row: The binds of an ask that have failed in a row, by name.

@@ -222,7 +222,7 @@ class ApplicationMachine:
     def in_steps(self, message: ToApplication) -> Steps[None] | None:
         """Return the steps of a message that takes long; None for all others.
 
-        The steps do the same as :meth:`handle`. Nobody may read the state before the last one.
+        The steps do the same as :meth:`handle`. The state must not be read before the last one.
         """
         match message:
             case AddAsks():

@@ -13,7 +13,7 @@ from __future__ import annotations
 from bisect import bisect_right
 from collections import OrderedDict
 
-# Checkpoints have shapes: whoever reads and writes them looks up the types of the fields.
+# Checkpoints have shapes: their codec looks up the types of the fields.
 from collections.abc import Iterable, Iterator, Mapping
 from typing import Final, final
 
@@ -114,7 +114,7 @@ class MaskCounts:
         self.mask = 0
 
     def replace(self, before: int, after: int) -> None:
-        """Replace a counted mask by another one; 0 stands for no mask."""
+        """Replace a counted mask by another one; 0 means no mask."""
         gained = after & ~before
         lost = before & ~after
         if gained:

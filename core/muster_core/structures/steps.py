@@ -1,4 +1,4 @@
-"""Long work in steps, so that its caller can do other things in between.
+"""Long work in steps, so that its caller can do other work in between.
 
 The core knows no clock: it offers places to pause, and the caller decides which of them to use.
 """

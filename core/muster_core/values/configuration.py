@@ -344,7 +344,7 @@ class Configuration:
     preemption_enabled: bool = True
     placement_rules: tuple[PlacementRule, ...] = ()
     warnings: tuple[str, ...] = ()
-    # Two configurations are the same wherever they stand.
+    # Lines do not count when two configurations are compared.
     told: tuple[Problem, ...] = attrs.field(default=(), eq=False)
     types: tuple[NamedType, ...] = attrs.field(default=(), eq=False)
     typical: tuple[TypicalAsk, ...] = ()

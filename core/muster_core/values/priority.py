@@ -164,7 +164,7 @@ class PriorityTally:
             del self._counts[priority]
 
     def replace(self, old: int | None, new: int | None) -> None:
-        """Add ``new`` and remove ``old``; None stands for no priority."""
+        """Add ``new`` and remove ``old``; None means no priority."""
         if old == new:
             return
         if new is not None:

@@ -88,7 +88,7 @@ class Checkpoints:
             yield
             for one in some:
                 nodes[one.name] = _load_node(one)
-        # What stands on a node is counted before the node has its place in the order.
+        # The allocations of a node are counted before the node has its place in the order.
         for piece in in_pieces(apps):
             yield
             for app in piece:
@@ -158,7 +158,7 @@ class DecisionView:
         self._announced: dict[str, int] = {}
         #: The explanations of pending asks found since the last batch.
         self._explainer: Explainer | None = None
-        #: What room nodes have, as far as explanations need it.
+        #: The room of nodes, for explanations.
         self._rooms = NodeRoom(self._state)
 
     @property
@@ -284,7 +284,7 @@ class DecisionView:
 
         Returns:
             An iterator over what each step decided, or None; between two steps the caller may
-            do other things, but must not touch the view.
+            do other work, but must not touch the view.
         """
         self._explainer = None
         return self._rounds.decide(now_us, is_new=is_new)
@@ -323,7 +323,7 @@ class DecisionView:
         return self._explained.explain(self.apps[key], name, now_us, notes)
 
     def outlook(self, key: int, name: str) -> Steps[Outlook | None]:
-        """Return when a pending ask will start, as far as the state says it.
+        """Return the outlook of a pending ask, without a forecast.
 
         Returns:
             Its outlook, without a forecast; None if it is not pending.
@@ -335,7 +335,7 @@ class DecisionView:
 
     # REASON-6
     def shortfalls(self, key: int, name: str) -> Steps[tuple[Shortfall, ...]]:
-        """Return what there is too little of for an ask that is not bound, even if nothing else ran."""
+        """Return the shortfalls of an ask that is not bound, as if nothing else ran."""
         app = self.apps[key]
         ask = app.find(name)
         if ask is None or name in app.bound:
@@ -343,7 +343,7 @@ class DecisionView:
         return (yield from self._explained.shortfalls(app, ask))
 
     def shortfalls_of_gang(self, gang: ViewGang) -> Steps[tuple[Shortfall, ...]]:
-        """Return what there is too little of for a gang, even if nothing else ran."""
+        """Return the shortfalls of a gang, as if nothing else ran."""
         return (yield from self._explained.shortfalls_of_gang(gang))
 
     # OUTLOOK-6
@@ -379,7 +379,7 @@ class DecisionView:
 
     # OUTLOOK-7
     def fits_now(self, key: int, ask: Ask) -> bool:
-        """Return whether the party of a pending ask alone fits as things are."""
+        """Return whether the party of a pending ask fits now, ignoring other pending asks."""
         return self._rounds.forecast.fits_now(self.apps[key], ask)
 
     def prepare_to_explain(self) -> Steps[None]:
@@ -470,7 +470,7 @@ class DecisionView:
 
     # CHECKPOINT-5
     def begin_to_load(self, facts: ViewFacts, apps: Iterable[AppFacts]) -> Steps[None]:
-        """Load the nodes with what stands on them; the reports of all owners have to follow."""
+        """Load the nodes with their allocations; the reports of all owners have to follow."""
         return Checkpoints(self._state, self._rounds).begin(facts, apps)
 
     # CHECKPOINT-5

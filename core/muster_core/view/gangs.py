@@ -403,7 +403,7 @@ def topology_of(gang: ViewGang) -> Topology | None:
 
 
 def topology_state_of(gang: ViewGang, apps: Mapping[int, ViewApp]) -> TopologyState | None:
-    """Return where the members of a gang stand now; None without a topology."""
+    """Return the domains of a gang's members now; None without a topology."""
     topology = topology_of(gang)
     if topology is None:
         return None
@@ -411,7 +411,7 @@ def topology_state_of(gang: ViewGang, apps: Mapping[int, ViewApp]) -> TopologySt
 
 
 def topology_state_from(topology: Topology, held: Iterable[tuple[int, Node]]) -> TopologyState:
-    """Return where the members of a gang stand that hold some nodes.
+    """Return the domains of a gang's members that hold some nodes.
 
     Args:
         topology: The topology of the gang.

@@ -40,7 +40,7 @@ from muster_core.view.tree.leaf import LeafView
 class ClusterModel(Protocol):
     """Who holds which nodes and devices.
 
-    The picture of things as they are has the index of nodes, which is quick. That of another instant
+    The model of the present has the index of nodes, which is quick. That of another instant
     knows what differs on each node. So each has its own way to find the first node with room; what
     is looked for, and where, is up to :class:`~muster_core.view.node_finder.NodeChoice`.
     """
@@ -83,7 +83,7 @@ class ClusterModel(Protocol):
 def equal_members_lacking(gang: ViewGang, ask: Ask) -> int:
     """Return how many members are to find room, if they are equal and of one application; else 0.
 
-    It is for things as they are, where it saves finding the members themselves.
+    It is for the present, where it saves finding the members themselves.
     """
     if ask.shape.node is not None:  # Such an ask may be on a node that is kept.
         return 0
@@ -135,7 +135,7 @@ class NodeChoice:
 
     # TOPOLOGY-3
     def standing(self, member: Member) -> TopologyState | None:
-        """Return where the members of an ask's gang stand; None without a topology."""
+        """Return the domains of the members of an ask's gang; None without a topology."""
         gang = None if member.ask.gang is None else self._state.gangs[member.ask.gang]
         topology = None if gang is None else topology_of(gang)
         if gang is None or topology is None:
@@ -153,9 +153,9 @@ class NodeChoice:
 
         Args:
             member: The member.
-            standing: Where the members of its gang stand.
+            standing: The domains of its gang's members.
             chosen: The chosen domain, if there must be one.
-            may: What must be true of the node besides.
+            may: A further condition on the node.
         """
 
         def place(node: Node) -> int | None:
@@ -171,7 +171,7 @@ class NodeChoice:
 
         Args:
             member: The pending member at hand.
-            standing: Where the members of its gang stand.
+            standing: The domains of its gang's members.
 
         Returns:
             The domain; None if there is none, or none need be chosen.
@@ -190,7 +190,7 @@ class NodeChoice:
 
         Args:
             member: The pending member at hand, whose gang must choose a domain.
-            standing: Where the members of the gang stand.
+            standing: The domains of the gang's members.
 
         Returns:
             The number of members, and that of those placed until one fails, by domain, in order.
@@ -336,7 +336,7 @@ class NodeFinder:
             app: Its application.
             ask: The ask.
             bit: The bit of its shape.
-            may: What must be true of the node besides, such as that no reservation is delayed.
+            may: A further condition on the node, such as that no reservation is delayed.
             beside_victims: Whether nodes are in the order in which victims are looked for.
         """
         gang = None if ask.gang is None else self._gangs[ask.gang]
@@ -410,7 +410,7 @@ class NodeFinder:
 
         Args:
             member: The pending member at hand, whose gang must choose a domain.
-            standing: Where the members of the gang stand.
+            standing: The domains of the gang's members.
 
         Returns:
             The number of members, and that of those placed until one fails, by domain, in order.
@@ -423,7 +423,7 @@ class PlanNodeOrder:
     """The order in which nodes are looked at for an ask.
 
     Args:
-        standing: Where the members of its gang stand; None without a topology.
+        standing: The domains of its gang's members; None without a topology.
     """
 
     def __init__(self, nodes: NodeIndex, shape: Shape, standing: TopologyState | None) -> None:

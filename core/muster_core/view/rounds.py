@@ -245,7 +245,7 @@ def _group_name(group: ViewGroup) -> str:
 
 
 STEPS: Final = 16
-"""How many asks are tried before the caller may do other things."""
+"""How many asks are tried before the caller may do other work."""
 
 Decided = list[Decision] | None
 """The decisions of one step of the rounds; None is a pause, as in all other steps."""
@@ -286,7 +286,7 @@ class Rounds:
 
         Yields:
             The decisions of each step, or None if there are none; between two steps the caller
-            may do other things, but must not touch the view.
+            may do other work, but must not touch the view.
         """
         yield from self._state.catch_up()
         yield from self._state.delays.refresh()

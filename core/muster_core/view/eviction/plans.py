@@ -431,7 +431,7 @@ class Planner:
         return (yield from self._plan_on(search, node))
 
     def _standing_of(self, ask: Ask) -> TopologyState | None:
-        """Return where the members of an ask's gang stand; None without a topology."""
+        """Return the domains of the members of an ask's gang; None without a topology."""
         state = self._state
         return None if ask.gang is None else topology_state_of(state.gangs[ask.gang], state.apps)
 

@@ -398,11 +398,11 @@ class Explainer:
 
     # REASON-6
     def shortfalls(self, app: ViewApp, ask: Ask) -> Steps[tuple[Shortfall, ...]]:
-        """Return what there is too little of for an ask that is not bound, even if nothing else ran."""
+        """Return the shortfalls of an ask that is not bound, as if nothing else ran."""
         return (yield from shortfalls.of_ask(self._state, app, ask))
 
     def shortfalls_of_gang(self, gang: ViewGang) -> Steps[tuple[Shortfall, ...]]:
-        """Return what there is too little of for a gang, even if nothing else ran."""
+        """Return the shortfalls of a gang, as if nothing else ran."""
         return (yield from shortfalls.of_gang(self._state, gang))
 
     def prepare(self) -> Steps[None]:

@@ -7,7 +7,7 @@ them are remembered for the explanations (OUTLOOK-8).
 The ask filter hides asks that need not be tried in a round with scopes, since they are sure to fail
 without an effect. In such a round every ask is tried in its turn, as the first that fails in a
 scope has a reservation, or blocks the scope. Once a backfill scope has all the reservations that it
-may have, an ask of it that fits nowhere concerns nobody, like one outside all scopes. Of such asks
+may have, an ask of it that fits nowhere affects no other ask, like one outside all scopes. Of such asks
 those are hidden that have a shape for which no node or no headroom is left, until there may be more
 room; so are Strict gangs for which there is too little of either, and what a limit of a user or a
 group refuses. Before that, only those are hidden for which nothing can be reserved: what is
@@ -253,10 +253,10 @@ def _never(node: Node) -> bool:
 
 @final
 class Backfill:
-    """Finds nodes where asks delay nobody.
+    """Finds nodes where asks delay no reservation.
 
     Args:
-        passing: Is told who gets a node beside reservations.
+        passing: Records which asks get a node beside reservations.
     """
 
     def __init__(
@@ -281,7 +281,7 @@ class Backfill:
 
     # BACKFILL-24, BACKFILL-28
     def find_node(self, leaf: LeafView, app: ViewApp, ask: Ask, bit: int) -> Node | None:
-        """Return the first node on which an ask fits and delays nobody, or None.
+        """Return the first node on which an ask fits and delays no reservation, or None.
 
         It has headroom, and fits on some node.
         """
@@ -320,7 +320,7 @@ class Backfill:
                 yield one
 
     def undelayed(self, leaf: LeafView, app: ViewApp, ask: Ask) -> Callable[[Node], bool] | None:
-        """Return what says whether an ask on a node delays nobody; None if it never does."""
+        """Return a test whether an ask on a node delays no reservation; None if it never delays one."""
         if self._state.scopes.backfill(leaf) is None:
             return None
         holdings = self._telling(leaf, app, ask)

@@ -332,7 +332,7 @@ class Timeline:
 
 @final
 class CapacityCache:
-    """Remembers the room for the parties for which somebody has asked."""
+    """Caches the room for parties."""
 
     def __init__(self, state: ViewState) -> None:
         self._state = state

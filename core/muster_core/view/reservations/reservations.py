@@ -310,7 +310,7 @@ class ReservationFinder:
 
     # BACKFILL-21
     def _fitting_now(self, before: Reservation, party: Party) -> list[tuple[Member, Node]] | None:
-        """Return the nodes that a gang's party had, if it fits them now and delays nobody."""
+        """Return the nodes that a gang's party had, if it fits them now and delays no reservation."""
         state = self._state
         present = Projection(state)
         reserved = {member.key: name for member, name in before.places}
@@ -369,7 +369,7 @@ Changes = tuple[int, ...]
 
 @final
 class RepeatCheck:
-    """Compares what there is with what there was before the last round."""
+    """Compares the present state with that before the last round."""
 
     def __init__(self, state: ViewState, in_force: ActiveReservations) -> None:
         self._state = state

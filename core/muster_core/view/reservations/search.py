@@ -117,7 +117,7 @@ class StartSearch:
     def _timeline(self, party: Party, since: Instant) -> Timeline:
         """Return the room for a party beside what others hold.
 
-        Which devices others will hold is not known yet; so these count as if nobody held them.
+        Which devices others will hold is not known yet; so these count as free.
         """
         held = {} if self._holdings.has_devices else self._holdings.amounts
         return self._rooms.timeline(party.members, party.group, self._now_us, held, since)
@@ -197,7 +197,7 @@ class StartSearch:
 
     # OUTLOOK-7
     def fits_now(self, party: Party) -> bool:
-        """Return whether a party can be placed as things are."""
+        """Return whether a party can be placed now."""
         projection = Projection(self._state)
         hold_all(self._state, projection, self._others)
         return self._place(projection, party) is not None
@@ -357,7 +357,7 @@ class SearchCache:
         member, state = party.members[0], self._state
         if party.group or member.app.limits:
             return None
-        # Whoever holds or gives back a node changes it.
+        # To take or to release a node changes it.
         places = tuple((member.key, node) for one in others for member, node in one.places)
         topology = topology_of_member(state, member)
         return member.key, state.nodes.changes, state.reconfigured, topology, places
@@ -389,7 +389,7 @@ class StartForecast:
 
     # OUTLOOK-7
     def fits_now(self, app: ViewApp, ask: Ask) -> bool:
-        """Return whether the party of a pending ask alone fits as things are."""
+        """Return whether the party of a pending ask fits now, ignoring other pending asks."""
         with self._rolled_back(ask):
             party = party_of(self._state, app, ask)
             return party is not None and StartSearch(self._state, 0, ()).fits_now(party)

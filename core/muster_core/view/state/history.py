@@ -449,7 +449,7 @@ class DeviceDemand:
 
     # CHECKPOINT-5
     def load(self, facts: LearnedFacts) -> None:
-        """Know what was saved."""
+        """Restore from a checkpoint."""
         self.note(facts.came)
         self.taken = facts.taken
         self._taken_total = sum(ask.weight for ask in facts.taken)

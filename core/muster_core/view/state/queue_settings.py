@@ -266,7 +266,7 @@ class Scopes:
         self._queues = queues
         #: The queues whose own order is not greedy, by key; others may be above them.
         self._ordered: dict[int, ViewQueue] = {}
-        #: The plain asks that became pending since somebody took them; a batch takes them.
+        #: The plain asks that became pending since the last batch took them.
         self._new: list[tuple[ViewApp, Sequence[Ask]]] = []
 
     def __bool__(self) -> bool:

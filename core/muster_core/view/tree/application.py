@@ -107,7 +107,7 @@ Entry = tuple[AskOrder, Ask, int]
 """An offered gang member: its position among the asks of the application, the ask, and its bit."""
 
 FailedOn = tuple[Ask, str, str | None]
-"""The last failed bind of an ask: the ask, its node, and why it failed as far as that was said."""
+"""The last failed bind of an ask: the ask, its node, and why it failed, if that is known."""
 
 
 @final

@@ -144,7 +144,7 @@ class LeafView(ViewQueue):
         refusing: The table of shapes while asks are hidden that limits of users and groups refuse,
             as they are just as sure to fail; None while such asks are tried.
         limits_us: The hidden shapes of which asks with an estimate below a limit may be tried.
-        estimates: How long the pending asks are expected to take; None until somebody asks.
+        estimates: How long the pending asks are expected to take; None until they are needed.
         since: How many of the pending asks that could evict others count as pending from each
             instant, in microseconds; no zeros (see :mod:`muster_core.view.state.timers`).
     """
@@ -326,7 +326,7 @@ class LeafView(ViewQueue):
 
     @property
     def may_hide(self) -> bool:
-        """Whether asks of the leaf that fail concern nobody else."""
+        """Whether asks of the leaf that fail affect no other asks."""
         return self._all is not None and not self.config.settings.blocking
 
     def hide(self, mask: int) -> bool:
