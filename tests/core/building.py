@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from itertools import count
-from typing import Final
+from typing import Final, cast
 
 from muster_core.config import load_configuration
-from muster_core.config.document import from_python
+from muster_core.config.document import Listing, Node, Scalar, Table
 from muster_core.config.model import Configuration, Limits, QueueConfig, Settings
 from muster_core.events import AddAsk
 from muster_core.owners.asks import Allocation, AppIdentity, Ask
@@ -21,6 +21,31 @@ Queue = dict[str, object]
 
 MAY_CREATE: Final = {"queue.create": "enabled"}
 """The properties of a parent below which applications create queues."""
+
+
+def from_python(value: object, *, line: int | None = None) -> Node:
+    """Give a document as a file with these values would have it; nodes are kept."""
+    return _node(value, line, count())
+
+
+def _node(value: object, line: int | None, order: Iterator[int]) -> Node:
+    place = next(order)
+    match value:
+        case Scalar() | Table() | Listing():
+            return value
+        case Mapping():
+            entries = cast("Mapping[object, object]", value).items()
+            pairs = [(_node(key, line, order), _node(part, line, order)) for key, part in entries]
+            return Table(tuple(pairs), line, place)
+        case list() | tuple():
+            items = cast("Sequence[object]", value)
+            return Listing(tuple(_node(item, line, order) for item in items), line, place)
+        case None:
+            return Scalar("", line, place)
+        case bool():
+            return Scalar(str(value).lower(), line, place)
+        case _:
+            return Scalar(str(value), line, place)
 
 
 def queue(name: str, *children: Queue, **fields: object) -> Queue:

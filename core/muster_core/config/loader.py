@@ -32,21 +32,24 @@ from muster_core.config.document import (
     Table,
     describe,
 )
-from muster_core.config.dynamic_queues import DEFAULT_PARTITION
 from muster_core.config.placement import check_chain, read_rules
+from muster_core.config.properties import resolve
 from muster_core.config.queues import (
+    ROOT,
     WrittenQueue,
     build_queue,
+    check_limits,
     check_quotas,
     read_root,
     warn_of_orders,
 )
-from muster_core.config.users import check_limits, limits_of_root, read_limits
+from muster_core.config.users import limits_of_root, read_limits
 from muster_core.values.configuration import (
     Configuration,
     NamedType,
     NodeSortPolicy,
     PlacementRule,
+    QueueConfig,
     TypicalAsk,
 )
 from muster_core.values.devices import (
@@ -60,6 +63,9 @@ from muster_core.values.devices import (
 from muster_core.values.errors import ConfigError, Problem, QuantityError
 from muster_core.values.names import did_you_mean
 from muster_core.values.resources import Resources, parse_integer, shown
+
+DEFAULT_PARTITION = "default"
+"""The partition that runs if there are several and none is chosen."""
 
 MOST_COMPARED: Final = 200
 """With how many names one is compared at most."""
@@ -377,6 +383,14 @@ class _Partition:
     root: WrittenQueue
     placement_rules: tuple[PlacementRule, ...]
     report: Report
+
+
+# CONFIG-24
+def default_configuration() -> Configuration:
+    """Return the configuration before the first one: only the root, without limits."""
+    settings = resolve({}, None)
+    root = QueueConfig(name=ROOT, path=ROOT, is_parent=True, settings=settings)
+    return Configuration(partition=DEFAULT_PARTITION, root=root)
 
 
 def load_configuration(

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Mapping, Sequence
-from typing import TYPE_CHECKING, Final, TypeAlias, final
+from typing import Final, TypeAlias, final
 
 import attrs
 
@@ -24,10 +24,6 @@ from muster_core.values.configuration import (
     RuleName,
 )
 from muster_core.values.resources import shown
-
-if TYPE_CHECKING:
-    import re
-
 
 NameTest: TypeAlias = Callable[[str], bool]
 

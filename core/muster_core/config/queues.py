@@ -26,7 +26,9 @@ from muster_core.config.document import Field, Listing, Scalar, Table, describe
 from muster_core.config.properties import SCHEDULING_ORDER, read_properties, resolve
 from muster_core.config.users import WrittenLimit, parse_acl, read_limits
 from muster_core.values.configuration import (
+    EVERY_NAME,
     Acl,
+    LimitEntry,
     Limits,
     QueueConfig,
     SchedulingOrder,
@@ -487,3 +489,104 @@ def _check_applications(queue: LimitedQueue) -> None:
         elif limit and own > limit:
             child.applications_field.refuse(f"maxapplications {own} is over the parent's {limit}")
         _check_applications(child)
+
+
+# LIMIT-4
+@final
+@attrs.frozen
+class _LowestAbove:
+    """The least that the queues above give to a name.
+
+    Attributes:
+        amounts: The least of each type, with the path of the queue that gives it.
+        applications: The least number of applications, with the path; None without a limit.
+    """
+
+    amounts: Mapping[str, tuple[int, str]]
+    applications: tuple[int, str] | None
+
+    def lowered(self, entry: LimitEntry, path: str) -> _LowestAbove:
+        """Return what is left where a queue limits the same name."""
+        amounts = dict(self.amounts)
+        for kind, amount in entry.max.amounts:
+            amounts[kind] = min(amounts.get(kind, (amount, path)), (amount, path))
+        count, applications = entry.max_applications, self.applications
+        if count and (applications is None or count < applications[0]):
+            applications = count, path
+        return _LowestAbove(amounts, applications)
+
+
+_NO_LIMITS: Final = _LowestAbove({}, None)
+_LimitsAbove = Mapping[str, _LowestAbove]
+
+
+def check_limits(root: WrittenQueue) -> None:
+    """Report the limits that are over those of their own queue, or of the queues above it."""
+    _check_amounts(root, {}, {})
+
+
+def _check_amounts(queue: WrittenQueue, users: _LimitsAbove, groups: _LimitsAbove) -> None:
+    for limit in queue.limits:
+        _check_queue(limit, queue)
+        for name in limit.entry.users:
+            _check_above(limit, "user", name, users)
+        for name in limit.entry.groups:
+            _check_above(limit, "group", name, groups)
+    if queue.limits:
+        entries = [limit.entry for limit in queue.limits]
+        users = _lowered(users, ((entry.users, entry) for entry in entries), queue.path)
+        groups = _lowered(groups, ((entry.groups, entry) for entry in entries), queue.path)
+    for child in queue.children:
+        _check_amounts(child, users, groups)
+
+
+def _lowered(
+    above: _LimitsAbove, named: Iterable[tuple[Sequence[str], LimitEntry]], path: str
+) -> dict[str, _LowestAbove]:
+    below = dict(above)
+    for names, entry in named:
+        for name in names:
+            below[name] = above.get(name, _NO_LIMITS).lowered(entry, path)
+    return below
+
+
+# LIMIT-3
+def _check_queue(limit: WrittenLimit, queue: WrittenQueue) -> None:
+    """Report what a limit gives over the ``max`` and ``maxapplications`` of its own queue."""
+    entry = limit.entry
+    for kind, amount in entry.max.amounts:
+        most = queue.max.amounts.get(kind)
+        if most is not None and amount > most:
+            limit.amounts[kind].refuse(
+                f"{format_quantity(kind, amount)} of {kind} is over the max of {queue.path},"
+                f" {format_quantity(kind, most)}"
+            )
+    if queue.max_applications and entry.max_applications > queue.max_applications:
+        limit.applications_field.refuse(
+            f"maxapplications {entry.max_applications} is over that of {queue.path},"
+            f" {queue.max_applications}"
+        )
+
+
+# LIMIT-4
+def _check_above(limit: WrittenLimit, kind: str, name: str, above: _LimitsAbove) -> None:
+    """Report what a limit gives to a name over what the queues above give to it."""
+    least = above.get(name) or above.get(EVERY_NAME)
+    if least is None:
+        return
+    whom = f"every {kind}" if name not in above else f"the {kind} {shown(name)}"
+    entry = limit.entry
+    for resource, amount in entry.max.amounts:
+        most, path = least.amounts.get(resource, (amount, ""))
+        if amount > most:
+            limit.amounts[resource].refuse(
+                f"{format_quantity(resource, amount)} of {resource} is over the"
+                f" {format_quantity(resource, most)} that {path} gives to {whom}"
+            )
+    if least.applications is None:
+        return
+    count, path = least.applications
+    own = entry.max_applications
+    if not own or own > count:
+        what = f"maxapplications {own} is" if own else "maxapplications is not limited, which is"
+        limit.applications_field.refuse(f"{what} over the {count} that {path} gives to {whom}")

@@ -266,15 +266,6 @@ def parse_amounts(written: Mapping[str, object], field: str = "") -> dict[str, i
     return amounts
 
 
-def parse_resources(written: Mapping[str, object], field: str = "") -> Resources:
-    """Parse an amount of resources; see :func:`parse_amounts`.
-
-    Raises:
-        QuantityError: If one of the quantities is invalid; the message names the type.
-    """
-    return Resources(parse_amounts(written, field))
-
-
 # CONFIG-55
 def parse_duration(written: object, *, seconds: bool = True) -> int:
     """Parse a duration such as ``1m30s``, ``500ms`` or ``1.5h``.
