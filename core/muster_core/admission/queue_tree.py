@@ -14,14 +14,20 @@ new configuration limits.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import final
 
 import attrs
 
 from muster_core.admission.routes import AdmissionFacts, Route, StartQueue, TellQueue
 from muster_core.config.properties import QUEUE_PRIORITY, QUEUE_RECLAIMABLE, resolve
-from muster_core.config.queues import ROOT, canonical_path, check_queue_name, check_quotas
+from muster_core.config.queues import (
+    ROOT,
+    QuotaTree,
+    canonical_path,
+    check_queue_name,
+    check_quotas,
+)
 from muster_core.owners.queue import QueueFacts, Retire, SetQueue
 from muster_core.values.configuration import (
     EVERY_NAME,
@@ -143,57 +149,16 @@ def as_parent(config: QueueConfig) -> QueueConfig:
     return attrs.evolve(config, is_parent=True)
 
 
-@final
-@attrs.frozen
-class _ObjectField:
-    """A field of the object; each problem with it refuses the object."""
-
-    field: str
-
-    def refuse(self, message: str, /) -> None:
-        msg = f"{self.field}: {message}"
-        raise RefusedError(msg)
+def _refuse(quota: str, _: str, message: str) -> None:
+    msg = f"{quota}: {message}"
+    raise RefusedError(msg)
 
 
-@final
-@attrs.frozen
-class _ObjectAmounts:
-    amounts: Mapping[str, int]
-    field: str
-
-    @property
-    def fields(self) -> Mapping[str, _ObjectField]:
-        return dict.fromkeys(self.amounts, _ObjectField(self.field))
-
-
-@final
-@attrs.frozen
-class _QuotaQueue:
-    """A queue in the form that :func:`check_quotas` needs."""
-
-    entry: QueueEntry
-
-    @property
-    def guaranteed(self) -> _ObjectAmounts:
-        return _ObjectAmounts(dict(self.entry.config.guaranteed), "guaranteed")
-
-    @property
-    def max(self) -> _ObjectAmounts:
-        return _ObjectAmounts(dict(self.entry.config.max.amounts), "max")
-
-    @property
-    def max_applications(self) -> int:
-        # Volcano's queues have no limit of applications: the limits above them still apply.
-        return 0
-
-    @property
-    def applications_field(self) -> _ObjectField:
-        return _ObjectField("max_applications")
-
-    @property
-    def children(self) -> Sequence[_QuotaQueue]:
-        # Dynamic queues are not checked against their siblings.
-        return [_QuotaQueue(child) for child in self.entry.children.values() if not child.dynamic]
+def _quotas_of(entry: QueueEntry) -> QuotaTree:
+    # Dynamic queues are not checked against their siblings.
+    children = [_quotas_of(child) for child in entry.children.values() if not child.dynamic]
+    config = entry.config
+    return QuotaTree(dict(config.guaranteed), dict(config.max.amounts), children, _refuse)
 
 
 # OBJECT-26
@@ -212,7 +177,8 @@ def check_object(config: QueueConfig, root: QueueEntry) -> None:
                 f"max {format_quantity(name, most)}"
             )
             raise RefusedError(msg)
-    check_quotas(_QuotaQueue(root))
+    # Volcano's queues have no limit of applications: the limits above them still apply.
+    check_quotas(_quotas_of(root))
 
 
 @final

@@ -39,7 +39,7 @@ from muster_core.config.queues import (
     WrittenQueue,
     build_queue,
     check_limits,
-    check_quotas,
+    check_written_quotas,
     read_root,
     warn_of_orders,
 )
@@ -502,7 +502,7 @@ def _read_partition(field: Field) -> _Partition:
     name = fields["name"].text() if named else DEFAULT_PARTITION
     node_sort, weights, typical = read_node_sort(fields.get("nodesortpolicy"))
     root = read_root(field, fields.get("queues"))
-    check_quotas(root)
+    check_written_quotas(root)
     limits = limits_of_root(fields.get("limits"), read_limits(fields.get("limits")), root.limits)
     root = attrs.evolve(root, limits=limits)
     check_limits(root)

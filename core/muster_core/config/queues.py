@@ -17,8 +17,8 @@ too, or is over a ``guaranteed`` between the two.
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Mapping, Sequence
-from typing import Final, Protocol, final
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from typing import Final, final
 
 import attrs
 
@@ -376,100 +376,76 @@ def _warn(
     )
 
 
-class QuotaField(Protocol):
-    """A field that may be refused."""
+@final
+@attrs.frozen
+class QuotaTree:
+    """The quotas of a queue and of all queues below it.
 
-    def refuse(self, message: str, /) -> None:
-        """Report a problem with the field."""
+    Attributes:
+        refuse: Reports a problem: whether it is with ``guaranteed`` or ``max``, the resource type,
+            and the message.
+    """
 
-
-class QuotaAmounts(Protocol):
-    """A map of quantities."""
-
-    @property
-    def amounts(self) -> Mapping[str, int]:
-        """The amounts in base units."""
-        ...
-
-    @property
-    def fields(self) -> Mapping[str, QuotaField]:
-        """The field of each amount."""
-        ...
+    guaranteed: Mapping[str, int]
+    max: Mapping[str, int]
+    children: Sequence[QuotaTree]
+    refuse: Callable[[str, str, str], None]
 
 
-class LimitedQueue(Protocol):
-    """A queue with its quotas and its children."""
+def _quotas_of(queue: WrittenQueue) -> QuotaTree:
+    def refuse(quota: str, resource: str, message: str) -> None:
+        fields = queue.max.fields if quota == "max" else queue.guaranteed.fields
+        fields[resource].refuse(message)
 
-    @property
-    def guaranteed(self) -> QuotaAmounts:
-        """Its ``guaranteed``."""
-        ...
-
-    @property
-    def max(self) -> QuotaAmounts:
-        """Its ``max``."""
-        ...
-
-    @property
-    def max_applications(self) -> int:
-        """Its ``maxapplications``; 0 means no limit."""
-        ...
-
-    @property
-    def applications_field(self) -> QuotaField:
-        """The field of ``maxapplications``, or of the queue if it has none."""
-        ...
-
-    @property
-    def children(self) -> Sequence[LimitedQueue]:
-        """Its children."""
-        ...
+    children = [_quotas_of(child) for child in queue.children]
+    return QuotaTree(queue.guaranteed.amounts, queue.max.amounts, children, refuse)
 
 
-def check_quotas(root: LimitedQueue) -> None:
-    """Report all contradictions between the quotas of a tree of queues."""
-    _check_guaranteed(root)
-    _check_max(root, {})
+def check_written_quotas(root: WrittenQueue) -> None:
+    """Report all contradictions between the quotas of a configuration."""
+    check_quotas(_quotas_of(root))
     _check_applications(root)
 
 
+def check_quotas(root: QuotaTree) -> None:
+    """Report all contradictions between the quotas of a tree of queues."""
+    _check_guaranteed(root)
+    _check_max(root, {})
+
+
 # CONFIG-29, CONFIG-32
-def _check_guaranteed(queue: LimitedQueue) -> dict[str, int]:
+def _check_guaranteed(queue: QuotaTree) -> dict[str, int]:
     """Check the sums of ``guaranteed``, bottom up; return what counts for the queue itself."""
     total: dict[str, int] = {}
     for child in queue.children:
         for name, amount in _check_guaranteed(child).items():
             total[name] = total.get(name, 0) + amount
     # CONFIG-26
-    own = {name: amount for name, amount in queue.guaranteed.amounts.items() if amount}
-    _compare(total, own, queue.guaranteed, "guaranteed")
-    _compare(total, queue.max.amounts, queue.max, "max")
+    own = {name: amount for name, amount in queue.guaranteed.items() if amount}
+    for quota, bounds in (("guaranteed", own), ("max", queue.max)):
+        for name, bound in bounds.items():
+            if total.get(name, 0) > bound:
+                queue.refuse(
+                    quota,
+                    name,
+                    f"the children's guaranteed {name}, {format_quantity(name, total[name])}"
+                    f" together, is over {quota} {format_quantity(name, bound)}",
+                )
     return total | own
 
 
-def _compare(
-    total: Mapping[str, int], bounds: Mapping[str, int], quota: QuotaAmounts, what: str
-) -> None:
-    """Report each type whose sum over the children's ``guaranteed`` exceeds the parent's bound."""
-    for name, bound in bounds.items():
-        if total.get(name, 0) > bound:
-            guaranteed = format_quantity(name, total[name])
-            quota.fields[name].refuse(
-                f"the children's guaranteed {name}, {guaranteed} together,"
-                f" is over {what} {format_quantity(name, bound)}"
-            )
-
-
 # CONFIG-30, CONFIG-32
-def _check_max(queue: LimitedQueue, above: Mapping[str, int]) -> None:
+def _check_max(queue: QuotaTree, above: Mapping[str, int]) -> None:
     """Check each ``max`` against the smallest one above it, top down."""
     smallest = dict(above)
-    for name, amount in queue.max.amounts.items():
+    for name, amount in queue.max.items():
         bound = above.get(name)
         if bound is not None and amount > bound:
-            queue.max.fields[name].refuse(
+            queue.refuse(
+                "max",
+                name,
                 f"max {format_quantity(name, amount)} of {name}"
-                f" is over the {format_quantity(name, bound)} of a queue above"
+                f" is over the {format_quantity(name, bound)} of a queue above",
             )
         smallest[name] = amount if bound is None else min(amount, bound)
     for child in queue.children:
@@ -477,7 +453,7 @@ def _check_max(queue: LimitedQueue, above: Mapping[str, int]) -> None:
 
 
 # CONFIG-31
-def _check_applications(queue: LimitedQueue) -> None:
+def _check_applications(queue: WrittenQueue) -> None:
     """Check each ``maxapplications`` against that of the parent, if the parent has a limit."""
     limit = queue.max_applications
     for child in queue.children:
