@@ -65,10 +65,6 @@ def plain(value: attrs.AttrsInstance) -> object:
 def decode(data: bytes, wanted: type[T]) -> T:
     """Return the object that :func:`encode` has written.
 
-    Args:
-        data: The bytes.
-        wanted: Its class.
-
     Raises:
         CodecError: If the bytes are no such object, or have a field or a tag that this version
             does not know.

@@ -340,7 +340,6 @@ class RequestRow:
     Attributes:
         user: Who sent it.
         key: Its key, unique for this user.
-        digest: The digest of its content.
         batch: The batch that its events went into.
         first: The index of its first event, from 0, among all events that were let in.
         count: How many of its events were let in.
@@ -365,7 +364,6 @@ class CompanionState:
 
     Attributes:
         batch: The last batch of which it has heard.
-        parts: Its parts, in order.
     """
 
     batch: int

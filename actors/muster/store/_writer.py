@@ -66,7 +66,6 @@ class NewState:
     """What a state directory is made with.
 
     Attributes:
-        partition: The name of the partition that runs.
         origin_us: The origin of time, in microseconds since 1970 in UTC.
         page_bytes: The size of a page of the file.
     """
@@ -84,7 +83,6 @@ class StateWriter:
     Close it, and open another one when the cause is mended.
 
     Attributes:
-        path: The file.
         is_new: Whether this call of :meth:`open` has made it.
         wrote_last: The version of Muster that wrote before this call of :meth:`open`.
         privacy: What this call of :meth:`open` had to say of the rights of others.

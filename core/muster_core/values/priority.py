@@ -36,7 +36,6 @@ class PriorityClass:
     """A named priority.
 
     Attributes:
-        name: Its name.
         value: The priority of an ask that names it, an int32.
         preempts: Whether its policy is ``PreemptLowerPriority``, not ``Never``.
     """
