@@ -454,8 +454,10 @@ class CoordinatorMachine:
         key = self.registry.locate(app)
         if key is None:
             return None
-        said = tuple(application_reasons(self.registry, self.view.apps[key].identity))
-        return self.view.explain(key, ask, self.now_us if now_us is None else now_us, said)
+        found = self.view.apps[key]
+        said = tuple(application_reasons(self.registry, found.identity))
+        at_us = self.now_us if now_us is None else now_us
+        return self.view.explainer.explain(found, ask, at_us, said)
 
     # OUTLOOK-1
     def outlook(self, app: str, ask: str) -> Steps[Outlook | None]:
@@ -471,7 +473,9 @@ class CoordinatorMachine:
             Its outlook, without a forecast; None if it is not pending.
         """
         key = self.registry.locate(app)
-        return None if key is None else (yield from self.view.outlook(key, ask))
+        if key is None:
+            return None
+        return (yield from self.view.explainer.outlook(self.view.apps[key], ask))
 
     def explain_fully(self, app: str, ask: str) -> Steps[Explanation | None]:
         """Explain an ask that is not running with all that the state says; between two batches.
@@ -488,7 +492,8 @@ class CoordinatorMachine:
         if explanation is None:
             return None
         outlook = yield from self.outlook(app, ask)
-        lacks = yield from self.view.shortfalls(self.registry.app_key(app), ask)
+        found = self.view.apps[self.registry.app_key(app)]
+        lacks = yield from self.view.explainer.shortfalls(found, ask)
         return attrs.evolve(explanation, outlook=outlook, shortfalls=lacks)
 
     def pending(self) -> Iterator[tuple[str, str]]:
@@ -497,7 +502,7 @@ class CoordinatorMachine:
         Yields:
             Application and ask: applications by creation, the asks of each one in order.
         """
-        return self.view.pending()
+        return self.view.explainer.pending()
 
     def snapshot(
         self,

@@ -26,13 +26,7 @@ from muster_core.values.decisions import Decision, Kind
 from muster_core.values.devices import DeviceStock
 from muster_core.values.reasons import (
     UNKNOWN_START,
-    Code,
-    Explanation,
-    Outlook,
     Passed,
-    PendingReason,
-    Reserved,
-    Shortfall,
     Start,
 )
 from muster_core.values.resources import Resources
@@ -306,51 +300,6 @@ class DecisionView:
         """
         return self._rounds.settle_cycles()
 
-    def explain(
-        self, key: int, name: str, now_us: int, notes: tuple[PendingReason, ...]
-    ) -> Explanation | None:
-        """Explain why an ask is not running. Call this between two batches.
-
-        Args:
-            key: The key of its application.
-            name: Its name.
-            now_us: The present instant, in microseconds.
-            notes: Further reasons that apply to every pending ask of the application.
-
-        Returns:
-            All reasons, or None if it is bound or unknown.
-        """
-        return self._explained.explain(self.apps[key], name, now_us, notes)
-
-    def outlook(self, key: int, name: str) -> Steps[Outlook | None]:
-        """Return the outlook of a pending ask, without a forecast.
-
-        Returns:
-            Its outlook, without a forecast; None if it is not pending.
-        """
-        ask = self.pending_ask(key, name)
-        if ask is None:
-            return None
-        return (yield from self._explained.outlook(self.apps[key], ask))
-
-    # REASON-6
-    def shortfalls(self, key: int, name: str) -> Steps[tuple[Shortfall, ...]]:
-        """Return the shortfalls of an ask that is not bound, as if nothing else ran."""
-        app = self.apps[key]
-        ask = app.find(name)
-        if ask is None or name in app.bound:
-            return ()
-        return (yield from self._explained.shortfalls(app, ask))
-
-    def shortfalls_of_gang(self, gang: ViewGang) -> Steps[tuple[Shortfall, ...]]:
-        """Return the shortfalls of a gang, as if nothing else ran."""
-        return (yield from self._explained.shortfalls_of_gang(gang))
-
-    # OUTLOOK-6
-    def reserved_for_group(self, gang: ViewGang) -> Reserved | None:
-        """Return what is reserved for what the group of a gang lacks, or None."""
-        return self._explained.reserved_for.group(self._state.gang_index.group_of(gang).names)
-
     # OUTLOOK-8
     def passed(self, key: int, name: str) -> tuple[Passed, ...]:
         """Return the reservations that an ask did not delay when it got a node in the last batch."""
@@ -362,11 +311,6 @@ class DecisionView:
         app = self.apps[key]
         held = app.bound.get(name)
         return None if held is None else expected_end_us(self._state.leaf_of(app), held[0], now_us)
-
-    def pending_ask(self, key: int, name: str) -> Ask | None:
-        """Return an ask of an application if it is pending, whether it backs off or not."""
-        app = self.apps[key]
-        return app.pending.get(name) or app.backing_off.get(name)
 
     # OUTLOOK-2
     def fits_at(self, key: int, ask: Ask, now_us: int) -> Start:
@@ -382,40 +326,13 @@ class DecisionView:
         """Return whether the party of a pending ask fits now, ignoring other pending asks."""
         return self._rounds.forecast.fits_now(self.apps[key], ask)
 
-    def prepare_to_explain(self) -> Steps[None]:
-        """Find in steps what the first explanation after a batch would find at once."""
-        return self._explained.prepare()
-
-    def dominant(self, app: ViewApp, ask: str, now_us: int) -> Code:
-        """Return the code of the dominant reason of an ask that is not bound.
-
-        Args:
-            app: Its application.
-            ask: Its name.
-            now_us: The present instant, in microseconds.
-        """
-        return self._explained.dominant(app, ask, now_us)
-
-    def possible_reasons(self, app: ViewApp, ask: Ask) -> frozenset[Code] | None:
-        """Return the dominant reasons that pending asks like a pending one may have.
-
-        Like it are those of its application that have its shape and its gang.
-
-        Returns:
-            The reasons; None if it may be any.
-        """
-        return self._explained.dominants.possible(app, ask)
-
     def is_cycle_valid(self, gang: ViewGang) -> bool:
         """Return whether the cycle of a gang is valid after the last round."""
         return not self._rounds.permits.is_cycle_invalid(gang)
 
-    def pending(self) -> Iterator[tuple[str, str]]:
-        """Return the application and name of every ask that is not bound, in order."""
-        return ((app.identity.name, ask.name) for app, ask in self._explained.pending())
-
     @property
-    def _explained(self) -> Explainer:
+    def explainer(self) -> Explainer:
+        """Explains asks; a new one is made after each batch."""
         if self._explainer is None:
             self._explainer = Explainer(
                 self._state,

@@ -122,7 +122,7 @@ class _AskList:
 
 def lines_of(looking: ReadContext, rows: Sequence[AskRow]) -> Steps[list[AskLine]]:
     """Return asks as they are shown."""
-    yield from looking.view.prepare_to_explain()
+    yield from looking.view.explainer.prepare()
     lines: list[AskLine] = []
     for row in rows:
         yield
@@ -254,7 +254,7 @@ def _read(viewed: PageRequest, app_name: str, name: str, looking: ReadContext) -
         begin_us = None if entry is None else entry.came_us
         unknown = unknown_ask(looking, app_name, name)
         return AskPage(None, {}, explanation_map(None), begin_us, unknown, seq)
-    yield from looking.view.prepare_to_explain()
+    yield from looking.view.explainer.prepare()
     explanation = yield from looking.machine.explain_fully(app_name, name)
     cancel = _cancel(row)
     refused = refusal_of(viewed, looking, cancel)

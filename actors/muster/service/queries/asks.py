@@ -60,7 +60,9 @@ class AskRow:
         """Return its dominant reason, or None if it is bound."""
         if self.place is _BOUND:
             return None
-        return self.looking.view.dominant(self.app, self.ask.name, self.looking.now_us).value
+        return self.looking.view.explainer.dominant(
+            self.app, self.ask.name, self.looking.now_us
+        ).value
 
     def dominant(self) -> PendingReason | None:
         """Return its dominant reason with words and facts, or None if it is bound."""

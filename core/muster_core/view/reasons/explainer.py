@@ -28,6 +28,7 @@ from muster_core.values.reasons import (
     Level,
     Outlook,
     PendingReason,
+    Reserved,
     Shortfall,
 )
 from muster_core.values.snapshots import AskPlace
@@ -330,17 +331,13 @@ class Explainer:
         #: The comparisons of nodes with shapes; those of node services are others.
         self._surveys: dict[tuple[Shape, bool], room.NodeSurvey] = {}
 
-    def pending(self) -> Iterator[tuple[ViewApp, Ask]]:
-        """Iterate over the asks that are pending, parked or waiting.
-
-        Yields:
-            Applications by creation, the asks of each in order.
-        """
+    def pending(self) -> Iterator[tuple[str, str]]:
+        """Yield application and name of the asks that are pending, parked or waiting, in order."""
         for _, app in sorted(self._state.apps.items()):
             waiting = [allocation.ask for allocation, _ in app.waiting.values()]
             asks = [*app.each_pending(), *app.parked.values(), *waiting]
             for ask in sorted(asks, key=self._order_of):
-                yield app, ask
+                yield app.identity.name, ask.name
 
     def _order_of(self, ask: Ask) -> AskOrder:
         """Return the position of an ask among those of its application, in any state."""
@@ -390,20 +387,31 @@ class Explainer:
         )
 
     # OUTLOOK-1, OUTLOOK-6
-    def outlook(self, app: ViewApp, ask: Ask) -> Steps[Outlook]:
-        """Return the outlook of a pending ask, without a forecast."""
+    def outlook(self, app: ViewApp, name: str) -> Steps[Outlook | None]:
+        """Return the outlook of an ask, without a forecast; None if it is not pending."""
+        ask = app.pending_ask(name)
+        if ask is None:
+            return None
         turn = Turn(self._state.leaf_of(app), app, ask)
         place = yield from position(self._state, turn)
         return Outlook(place, reserved=self.reserved_for.ask(ask))
 
     # REASON-6
-    def shortfalls(self, app: ViewApp, ask: Ask) -> Steps[tuple[Shortfall, ...]]:
+    def shortfalls(self, app: ViewApp, name: str) -> Steps[tuple[Shortfall, ...]]:
         """Return the shortfalls of an ask that is not bound, as if nothing else ran."""
+        ask = app.find(name)
+        if ask is None or name in app.bound:
+            return ()
         return (yield from shortfalls.of_ask(self._state, app, ask))
 
     def shortfalls_of_gang(self, gang: ViewGang) -> Steps[tuple[Shortfall, ...]]:
         """Return the shortfalls of a gang, as if nothing else ran."""
         return (yield from shortfalls.of_gang(self._state, gang))
+
+    # OUTLOOK-6
+    def reserved_for_gang(self, gang: ViewGang) -> Reserved | None:
+        """Return what is reserved for what the group of a gang lacks, or None."""
+        return self.reserved_for.group(self._state.gang_index.group_of(gang).names)
 
     def prepare(self) -> Steps[None]:
         """Find in steps what the first explanation after a change would find at once."""

@@ -228,12 +228,16 @@ class ViewApp(Listed):
             if self.find(name) is ask:
                 yield name, node, message
 
+    def pending_ask(self, name: str) -> Ask | None:
+        """Return an ask if it is pending, whether it backs off or not."""
+        return self.pending.get(name) or self.backing_off.get(name)
+
     def find(self, name: str) -> Ask | None:
         """Return an ask by its name, in any state, or None."""
         held = self.waiting.get(name) or self.bound.get(name)
         if held is not None:
             return held[0].ask
-        return self.pending.get(name) or self.parked.get(name) or self.backing_off.get(name)
+        return self.pending_ask(name) or self.parked.get(name)
 
     def each_pending(self) -> Iterator[Ask]:
         """Iterate over all its pending asks, those that back off included."""

@@ -60,4 +60,4 @@ def test_what_blocks_a_strict_scope() -> None:
         )
         app, _, name = ask.partition("/")
         view = site.scheduler.machine.view
-        assert view.dominant(site.app(app), name, 0) is Code.BLOCKED
+        assert view.explainer.dominant(site.app(app), name, 0) is Code.BLOCKED
