@@ -161,8 +161,8 @@ class StateReader:
             connection.execute("ROLLBACK")
 
     def _connected(self) -> sqlite3.Connection:
-        # With a WAL SQLite needs a file of shared memory beside it. Without one there is no writer, and
-        # then it can read where it may not write, and leaves no file of its own.
+        # With a WAL SQLite needs a file of shared memory beside it. Without one there is no writer,
+        # and then it can read where it may not write, and leaves no file of its own.
         self._seen = _state_of(self.path)
         if self._seen is not None:
             return connect(self.path, "mode=ro&immutable=1")

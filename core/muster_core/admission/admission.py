@@ -371,8 +371,8 @@ class Admission:
     def owner_of_gang(self, name: str) -> GangOwner | None:
         """Return the owner of a gang; None if it has neither user nor members.
 
-        A gang that lists connect with a gang that has an owner counts as that owner's. Members count whose
-        applications have been removed and have not reported yet: they are of no user.
+        A gang that lists connect with a gang that has an owner counts as that owner's. Members
+        count whose applications have been removed and have not reported yet: they have no user.
         """
         entry = self.gangs.gangs.get(name)
         own = None if entry is None else self._owner_of(entry)

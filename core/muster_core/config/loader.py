@@ -232,7 +232,7 @@ def _read_resources(field: Field) -> Resources:
 
 
 def _is_empty(field: Field, form: type[Listing | Table]) -> bool:
-    """Return whether a field has the right form and nothing in it; else more was said already."""
+    """Return whether a field has the right form and is empty; else it was refused or warned of."""
     node = field.node
     if isinstance(node, Listing):
         return form is Listing and not node.items

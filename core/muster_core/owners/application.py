@@ -315,7 +315,7 @@ class ApplicationMachine:
         self._add_some(asks, request)
 
     def _add_many(self, request: AddAsks) -> Steps[None]:
-        """Do the same as :meth:`_add`, in steps."""
+        """Run :meth:`_add` in steps."""
         asks = yield from asks_in_steps(request)
         self._begin_to_add(asks, request)
         for piece in in_pieces(asks.items()):
@@ -324,7 +324,7 @@ class ApplicationMachine:
 
     # FEED-25, FEED-26
     def _begin_to_add(self, asks: Mapping[str, Ask], request: AddAsks) -> None:
-        """Check that asks are new, and let the application know that there are some."""
+        """Check that asks are new, and begin to have asks."""
         places = self._places
         for place in (places.pending, places.bound, places.parked, places.waiting):
             if place and not place.keys().isdisjoint(asks):

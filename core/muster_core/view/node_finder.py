@@ -42,7 +42,7 @@ class ClusterModel(Protocol):
 
     The model of the present has the index of nodes, which is quick. That of another instant
     knows what differs on each node. So each has its own way to find the first node with room; what
-    is looked for, and where, is up to :class:`~muster_core.view.node_finder.NodeChoice`.
+    is looked for, and where, is up to :class:`NodeChoice`.
     """
 
     @property
@@ -254,7 +254,7 @@ class CurrentCluster:
         return self._state.domains.in_order(attribute)
 
     def finder(self, place: Callable[[Node], int | None]) -> Callable[[Member], Node | None]:
-        """Return what finds the node that a pending ask takes; see :class:`~muster_core.view.node_finder.ClusterModel`."""
+        """Return what finds the node that a pending ask takes; see :class:`ClusterModel`."""
 
         def find(member: Member) -> Node | None:
             app, ask = member
@@ -315,8 +315,8 @@ class NodeFinder:
         self._gangs, self._apps = state.gangs, state.apps
         self._present = CurrentCluster(state, list_apps, beside_victims=False)
         self._beside_victims = CurrentCluster(state, list_apps, beside_victims=True)
-        self._choice = NodeChoice(state, self._present)
-        self._choice_beside_victims = NodeChoice(state, self._beside_victims)
+        self.choice = NodeChoice(state, self._present)
+        self.choice_beside_victims = NodeChoice(state, self._beside_victims)
 
     # ORDER-21
     def find(
@@ -354,7 +354,7 @@ class NodeFinder:
             return node
         if not self._nodes.fitting >> bit & 1:
             return None
-        choice = self._choice_beside_victims if beside_victims else self._choice
+        choice = self.choice_beside_victims if beside_victims else self.choice
         standing = topology_state_from(gang.definition.topology, held_nodes(gang, self._apps))
         member, chosen = Member(app, ask), None
         if standing.must_choose:
@@ -403,19 +403,6 @@ class NodeFinder:
         difference = PlacementDiff(self._state)
         difference.count(*member, count - 1)
         return difference.has_headroom(*member)
-
-    # TOPOLOGY-15
-    def rooms(self, member: Member, standing: TopologyState) -> tuple[int, dict[str, int]]:
-        """Return how many members need one domain, and how many of them each has room for.
-
-        Args:
-            member: The pending member at hand, whose gang must choose a domain.
-            standing: The domains of the gang's members.
-
-        Returns:
-            The number of members, and that of those placed until one fails, by domain, in order.
-        """
-        return self._choice.rooms(member, standing)
 
 
 @final

@@ -157,7 +157,7 @@ class Deadlocks:
 
     # DEADLOCK-5
     def _would_help(self, group: ViewGroup, rivals: list[ViewGroup]) -> Steps[bool]:
-        """Try, without effect, whether a group would be complete if its rivals held nothing."""
+        """Return whether a group would be complete if its rivals held nothing; nothing changes."""
         state, placements = self._state, self._placements
         grown, mark = state.nodes.grown, placements.seen_states.mark()
         released = [hold for rival in rivals for hold in rival.holds()]

@@ -435,7 +435,7 @@ def _by_rule(
         lacks = _lacks(domains.get(standing.home, ()), turn)
         return f"its members are in {attribute} {standing.home}, where {lacks}"
     # TOPOLOGY-11
-    needed, rooms = finder.rooms(Member(turn.app, turn.ask), standing)
+    needed, rooms = finder.choice.rooms(Member(turn.app, turn.ask), standing)
     facts["needed"], facts["room"] = needed, rooms
     if needed == 1:
         return f"no {attribute} has room for it: only nodes without the attribute have"

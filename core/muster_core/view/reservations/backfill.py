@@ -7,9 +7,9 @@ them are remembered for the explanations (OUTLOOK-8).
 The ask filter hides asks that need not be tried in a round with scopes, since they are sure to fail
 without an effect. In such a round every ask is tried in its turn, as the first that fails in a
 scope has a reservation, or blocks the scope. Once a backfill scope has all the reservations that it
-may have, an ask of it that fits nowhere affects no other ask, like one outside all scopes. Of such asks
-those are hidden that have a shape for which no node or no headroom is left, until there may be more
-room; so are Strict gangs for which there is too little of either, and what a limit of a user or a
+may have, an ask of it that fits nowhere affects no other ask, like one outside all scopes. Of such
+asks those are hidden that have a shape for which no node or no headroom is left, until there may be
+more room; so are Strict gangs for which there is too little of either, and what a limit of a user or a
 group refuses. Before that, only those are hidden for which nothing can be reserved: what is
 reserved for others leaves no node with room for them, even when everything that runs now has ended.
 """
@@ -338,7 +338,7 @@ class Backfill:
         return may if is_enough else _never
 
     def _telling(self, leaf: LeafView, app: ViewApp, ask: Ask) -> Holdings | None:
-        """Return the holdings if they tell whether an ask delays anybody, else None."""
+        """Return the holdings if they suffice to see whether an ask delays a reservation, else None."""
         scope = self._state.scopes.backfill(leaf)
         if scope is None or has_topology(self._state, Member(app, ask)):
             return None
@@ -512,7 +512,7 @@ class AskFilter:
 
     # BACKFILL-20
     def _hide_forever(self, leaf: LeafView, scope: ViewQueue, fitting: int) -> None:
-        """Hide what has no room even when nobody holds a node but the parties of reservations.
+        """Hide asks that have no room even if only the parties of reservations hold nodes.
 
         Nothing is reserved for it then.
         """

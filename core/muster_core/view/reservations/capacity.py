@@ -184,7 +184,7 @@ class _NodeStages:
     def _each_plain(
         self, members: _MembersByKind, node: Node, held: Amounts, ahead: Iterable[Release]
     ) -> Iterator[tuple[Instant, _Counts]]:
-        """Do the same, where nothing but amounts counts, without a projection."""
+        """Do the same where only amounts count, without a projection."""
         free, matching = dict(node.capacity), node.matching
         add_to(free, node.used, -1)
         add_to(free, dict(held), -1)

@@ -141,7 +141,7 @@ _MOST_RENEWED: Final = 100
 
 @final
 class ReservationRenewal:
-    """Says whether reservations are kept.
+    """Decides whether reservations are kept.
 
     Args:
         state: The view; it is up to date.
@@ -215,7 +215,7 @@ class ReservationRenewal:
         return _fit_in_turn(state, projection, places)
 
     def _needs_more(self, member: Member) -> bool:
-        """Return whether other nodes, or who holds which devices, decide where an ask fits."""
+        """Return whether it depends on other nodes, or on devices, where an ask fits."""
         return bool(member.ask.shape.devices) or has_topology(self._state, member)
 
 
@@ -239,7 +239,7 @@ def _fit_in_turn(state: ViewState, projection: Projection, places: Iterable[Plac
 
 @final
 class ReservationFinder:
-    """Seeks reservations.
+    """Finds new reservations.
 
     Args:
         in_force: What is reserved; what is found is added.
@@ -432,7 +432,7 @@ class RepeatCheck:
         )
 
     def _concern_somebody(self, new: Sequence[tuple[ViewApp, Sequence[Ask]]]) -> bool:
-        """Return whether new asks may fit, or come before anything that has a reservation."""
+        """Return whether new asks may fit, or come before asks with a reservation."""
         state = self._state
         state.refresh()
         for app, asks in new:

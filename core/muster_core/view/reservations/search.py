@@ -353,7 +353,7 @@ class SearchCache:
         return known
 
     def _asked(self, party: Party, others: Sequence[Reservation]) -> _SearchKey | None:
-        """Return all on which the result depends but time; None if it depends on more."""
+        """Return the key of the result, without time; None if it depends on more."""
         member, state = party.members[0], self._state
         if party.group or member.app.limits:
             return None

@@ -263,7 +263,7 @@ class Intake:
 
     # BACKOFF-6, BACKOFF-16
     def _hold_back(self, app: ViewApp, asks: Sequence[Ask], now_us: int) -> None:
-        """Let asks back off whose last bind has failed too recently."""
+        """Let asks back off whose last bind failed too recently."""
         for ask in asks:
             if self._state.back_offs.until_us(app, ask.name) > now_us:
                 self._state.begin_back_off(app, ask)
