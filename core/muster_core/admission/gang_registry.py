@@ -51,7 +51,6 @@ class GangEntry:
     Attributes:
         given: The fields of its object, or None if it has no object.
         annotated: The fields from all annotations since it last had no members.
-        creation: The position of the event that defined it.
         forgotten: Whether its definition was removed, so that earlier annotations do not count.
         timed_out: Whether it has timed out, so that new members are parked.
         counted: For each field, the value in the annotations of members, and how many have it.

@@ -117,13 +117,7 @@ def dynamic_queue(
 
 # OBJECT-23
 def with_object(config: QueueConfig, event: QueueObject, above: Settings | None) -> QueueConfig:
-    """Return the settings of a queue, changed by those of an object.
-
-    Args:
-        config: The present settings.
-        event: The object.
-        above: The settings of the parent, or None for the root.
-    """
+    """Return the settings of a queue, changed by those of an object."""
     properties = dict(config.own_properties)
     if event.priority is not None:
         properties[QUEUE_PRIORITY.name] = str(event.priority)
@@ -234,9 +228,6 @@ class QueueTree:
     # QUEUE-11
     def find(self, written: str) -> tuple[QueueEntry, list[str]]:
         """Find the queue for an application.
-
-        Args:
-            written: The path as it is written in the event.
 
         Returns:
             The nearest existing queue, and the names of the missing queues below it.
@@ -365,11 +356,6 @@ class QueueTree:
         self, event: QueueObject, target: QueueEntry | None, parent: QueueEntry
     ) -> list[Route]:
         """Set the settings of a queue from an object, and create the queue if it is unknown.
-
-        Args:
-            event: The object.
-            target: The queue of that name, or None if it is unknown.
-            parent: The parent of a new queue.
 
         Returns:
             The messages to queues, in order.
@@ -533,11 +519,6 @@ class UserGroups:
     def enter(self, key: int, leaf: QueueEntry, groups: tuple[str, ...]) -> str | None:
         """Find the group of a new application.
 
-        Args:
-            key: The application.
-            leaf: Its queue.
-            groups: The groups of its user.
-
         Returns:
             The group, ``*`` for that of all users, or None.
         """
@@ -559,9 +540,6 @@ class UserGroups:
         self, apps: Iterable[tuple[int, QueueEntry]]
     ) -> Iterator[tuple[int, str | None]]:
         """Look at all applications again, after a new configuration.
-
-        Args:
-            apps: Each application with its queue.
 
         Yields:
             The applications whose group has changed, with the new one.

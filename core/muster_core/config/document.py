@@ -232,11 +232,7 @@ class Field:
 
     # CONFIG-18, CONFIG-36, CONFIG-87
     def fields(self, known: Collection[str] | None = None) -> dict[str, Field]:
-        """Return the fields of this map by name, in the order of the document.
-
-        Args:
-            known: The names that are allowed; None for any.
-        """
+        """Return the fields of this map by name, in the order of the document."""
         if self.is_null:
             return {}
         if not isinstance(self.node, Table):

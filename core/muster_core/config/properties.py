@@ -138,11 +138,7 @@ class Property(Generic[T]):
                 assert_never(self.inheritance)
 
     def is_handed_down(self, value: T) -> bool:
-        """Return whether a queue without a value of its own has the value of its parent.
-
-        Args:
-            value: The value of the parent.
-        """
+        """Return whether a queue without a value of its own has the value of its parent."""
         match self.inheritance:
             case Inheritance.YES | Inheritance.ROOT:
                 return True

@@ -144,12 +144,7 @@ class WrittenQueue:
 
 # CONFIG-5
 def read_root(partition: Field, queues: Field | None) -> WrittenQueue:
-    """Read the ``queues`` of a partition: only the root, or the children of the root.
-
-    Args:
-        partition: The partition.
-        queues: The field ``queues``, or None if it is missing.
-    """
+    """Read the ``queues`` of a partition: only the root, or the children of the root."""
     items = [] if queues is None else queues.items()
     if len(items) == 1 and _name_of(items[0]) == ROOT:
         return read_queue(items[0], parent=None)
@@ -167,12 +162,7 @@ def read_root(partition: Field, queues: Field | None) -> WrittenQueue:
 
 
 def read_queue(field: Field, parent: str | None) -> WrittenQueue:
-    """Read a queue and all queues below it.
-
-    Args:
-        field: The field of the queue.
-        parent: The path of its parent, or None for the root.
-    """
+    """Read a queue and all queues below it."""
     fields = field.fields(QUEUE_FIELDS)
     name = ROOT if parent is None else _read_name(field, fields.get("name"))
     path = name if parent is None else f"{parent}.{name}"
@@ -200,12 +190,7 @@ def read_queue(field: Field, parent: str | None) -> WrittenQueue:
 
 
 def build_queue(written: WrittenQueue, parent: Settings | None = None) -> QueueConfig:
-    """Build the settings of a queue and of all queues below it, with defaults and inherited values.
-
-    Args:
-        written: The queue as it was read, without problems.
-        parent: The settings of its parent, or None for the root.
-    """
+    """Build the settings of a queue that was read without problems, and of all queues below it."""
     settings = resolve(dict(written.properties), parent)
     return QueueConfig(
         name=written.name,

@@ -201,11 +201,7 @@ class _NamesSoFar:
 
 # LIMIT-1, LIMIT-2
 def read_limits(field: Field | None) -> tuple[WrittenLimit, ...]:
-    """Read the ``limits`` of a queue or of a partition.
-
-    Args:
-        field: The list, or None if it is missing.
-    """
+    """Read the ``limits`` of a queue or of a partition."""
     users, groups = _NamesSoFar(_USERS, USER_NAME), _NamesSoFar(_GROUPS, GROUP_NAME)
     return tuple(_read_limit(item, users, groups) for item in (field.items() if field else ()))
 

@@ -231,11 +231,6 @@ class CoordinatorMachine:
     ) -> list[AnyRoute]:
         """Admit or refuse an event; a refusal is a decision.
 
-        Args:
-            event: The event.
-            index: Its index in the feed, or None.
-            line: Its line in the feed, or None.
-
         Returns:
             The requests that it leads to.
         """
@@ -465,10 +460,6 @@ class CoordinatorMachine:
 
         It costs little: a forecast needs a copy of the state.
 
-        Args:
-            app: Its application.
-            ask: Its name.
-
         Returns:
             Its outlook, without a forecast; None if it is not pending.
         """
@@ -479,10 +470,6 @@ class CoordinatorMachine:
 
     def explain_fully(self, app: str, ask: str) -> Steps[Explanation | None]:
         """Explain an ask that is not running with all that the state says; between two batches.
-
-        Args:
-            app: Its application.
-            ask: Its name.
 
         Returns:
             All reasons, what there is too little of, and the outlook without a forecast; None if

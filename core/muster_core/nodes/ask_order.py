@@ -279,12 +279,7 @@ MOST_STATES: Final = 100_000
 
 
 def _prefix_masks(wanted: Mapping[int, int], every: int) -> tuple[list[int], list[int]]:
-    """Return sorted amounts, and masks of the asks that ask for at most each amount.
-
-    Args:
-        wanted: How much some asks want, by their bits.
-        every: The bits of all asks.
-    """
+    """Return sorted amounts, and masks of the asks that ask for at most each amount."""
     by_amount: dict[int, int] = {}
     for bit, amount in wanted.items():
         by_amount[amount] = by_amount.get(amount, 0) | 1 << bit
@@ -318,13 +313,7 @@ class Fragmentation:
 
     # DEVICE-15
     def steps(self, node: Node, shape: Shape, number: int) -> int:
-        """Return how many steps F of a node goes up if an ask of a shape is placed there.
-
-        Args:
-            node: The node; the shape fits there.
-            shape: The shape.
-            number: The number of its needs.
-        """
+        """Return how many steps F of a node goes up if an ask of a shape that fits is placed there."""
         typical = self._typical
         state, before = self._look_at(node)
         after = typical.mask(node, shape.resources.amounts)

@@ -166,12 +166,7 @@ class Domains:
 
     # TOPOLOGY-10
     def in_order(self, attribute: str, more: More = _NOTHING) -> tuple[str, ...]:
-        """Return the domains of an attribute that have a schedulable node, in order.
-
-        Args:
-            attribute: The attribute.
-            more: How much more would be used of nodes.
-        """
+        """Return the domains of an attribute that have a schedulable node, in order."""
         order = self._orders.get(attribute)
         if order is None:
             order = self._orders[attribute] = _DomainOrder(attribute)

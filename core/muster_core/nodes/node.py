@@ -259,12 +259,7 @@ class Node(Ranked):
         return min(count, self.devices.how_many(shape.devices) or 0)
 
     def as_if(self, used: Mapping[str, int], devices: NodeDevices | None) -> Node:
-        """Return a copy of which other amounts and devices are used; no index knows it.
-
-        Args:
-            used: The resources in use there.
-            devices: Its devices there, or None if it has none.
-        """
+        """Return a copy of which other amounts and devices are used; no index knows it."""
         there = copy(self)
         there.used, there.devices = dict(used), devices
         return there

@@ -228,11 +228,7 @@ class AppReport:
 @final
 @record
 class Enlist:
-    """Start the application.
-
-    Attributes:
-        group: The group for which it counts in limits, or None.
-    """
+    """Start the application."""
 
     origin: Origin
     group: str | None = None
@@ -442,7 +438,6 @@ class AppFacts:
     """What an application owns and cannot compute, between two batches.
 
     Attributes:
-        group: The group for which it counts in limits, or None.
         pending: Its pending asks, in the order in which it lists them.
         parked: Its parked asks, in the same order.
         waiting: The allocations of its waiting asks, in the same order.

@@ -59,12 +59,7 @@ class FailedBinds:
 
 # BACKOFF-1
 def one_more(before: FailedBinds | None, now_us: int) -> FailedBinds:
-    """Return the failed binds of an ask after one more has failed.
-
-    Args:
-        before: Those that had failed in a row before, or None.
-        now_us: The instant, in microseconds.
-    """
+    """Return the failed binds of an ask after one more has failed."""
     return FailedBinds(1 if before is None else before.times + 1, now_us)
 
 

@@ -35,11 +35,7 @@ class MemberKey:
 @final
 @record
 class DefineGang:
-    """Define the gang, or change its definition.
-
-    Attributes:
-        creation: The position of the event that defined it.
-    """
+    """Define the gang, or change its definition."""
 
     definition: GangDefinition
     creation: int
@@ -110,7 +106,6 @@ class GangFacts:
     """What a gang owns and cannot compute, between two batches.
 
     Attributes:
-        creation: The position of the event that defined it, or None.
         members: Its members with their places; waiting ones in the order of their waits.
     """
 
@@ -141,11 +136,7 @@ ToGang = (
 @final
 @record
 class GangReport:
-    """The state of a gang after an epoch.
-
-    Attributes:
-        creation: The position of the event that defined it, or None.
-    """
+    """The state of a gang after an epoch."""
 
     key: int
     name: str

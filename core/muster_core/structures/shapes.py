@@ -69,13 +69,7 @@ class Shape:
         attributes: Mapping[str, str],
         stocks: Mapping[str, DeviceStock] = NO_STOCKS,
     ) -> bool:
-        """Return whether the shape may use a node, regardless of its free resources.
-
-        Args:
-            name: The name of the node.
-            attributes: Its attributes.
-            stocks: Its devices, by type.
-        """
+        """Return whether the shape may use a node, regardless of its free resources."""
         if self.members > 1 or (self.node is not None and self.node != name):
             return False
         # DEVICE-3
@@ -414,9 +408,6 @@ def _prefix(wanted: Mapping[int, int]) -> Prefix:
 
     The first mask has the shapes that ask for nothing of the type, and each later one the
     shapes that ask for at most the amount before it.
-
-    Args:
-        wanted: How much each shape asks for, by its bit.
     """
     by_amount: dict[int, int] = {}
     for bit, amount in wanted.items():

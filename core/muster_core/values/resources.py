@@ -300,11 +300,7 @@ def parse_duration(written: object, *, seconds: bool = True) -> int:
 
 # CONFIG-55
 def format_duration(span_us: int) -> str:
-    """Format a duration so that :func:`parse_duration` returns the same one.
-
-    Args:
-        span_us: The duration in microseconds.
-    """
+    """Format a duration so that :func:`parse_duration` returns the same one."""
     parts: list[str] = []
     for unit_us, name in _UNITS_US:
         number, span_us = divmod(span_us, unit_us)

@@ -176,13 +176,7 @@ class DecisionView:
         return self._state.gangs
 
     def is_bound(self, app: int, ask: str, number: int) -> bool:
-        """Return whether an ask still holds what a bind gave it; also while a batch is open.
-
-        Args:
-            app: The key of its application.
-            ask: Its name.
-            number: The number of the bind.
-        """
+        """Return whether an ask still holds what a bind gave it; also while a batch is open."""
         held = self.apps[app].bound.get(ask) if app in self.apps else None
         allocation = (
             self._state.eviction_history.tried_without.get((app, ask)) if held is None else held[0]
@@ -260,12 +254,7 @@ class DecisionView:
         self._intake.apply_gang(report)
 
     def apply(self, report: QueueReport, now_us: int) -> Steps[None]:
-        """Apply the queues' reports of an epoch.
-
-        Args:
-            report: The report of the root queue.
-            now_us: The instant of the batch, in microseconds.
-        """
+        """Apply the queues' reports of an epoch."""
         return self._intake.apply(report, now_us)
 
     def decide(self, now_us: int, *, is_new: bool) -> Iterator[Decided]:

@@ -115,7 +115,6 @@ class FailureFacts:
     """How a cycle of a Strict group became invalid in the last round.
 
     Attributes:
-        group: The names of the group's gangs.
         app: The key of the application of the member that fitted nowhere.
         ask: The name of this member.
         blocked: Whether its leaf was blocked.

@@ -323,9 +323,6 @@ class GangIndex:
     def load(self, hopeless: Iterable[tuple[str, ...]]) -> Steps[list[ViewApp]]:
         """Offer the members of all gangs after they were loaded, as they were when saved.
 
-        Args:
-            hopeless: The groups that were sure not to fit.
-
         Returns:
             The applications whose offered asks have changed.
         """

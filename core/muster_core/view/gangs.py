@@ -66,7 +66,6 @@ class ViewGang:
 
     Attributes:
         key: Its number; 0 until its owner has reported.
-        creation: The position of the event that defined it, or None.
         slots: Its pending members that do not back off, by the key of their application.
         backing_off: Its pending members that back off, so that none of them is picked.
         waiting: Its waiting members by application and name, in the order of their waits.
@@ -434,13 +433,7 @@ def topology_state_from(topology: Topology, held: Iterable[tuple[int, Node]]) ->
 def held_nodes(
     gang: ViewGang, apps: Mapping[int, ViewApp], without: Container[Holder] = ()
 ) -> Iterator[tuple[int, Node]]:
-    """Yield when each waiting and each bound member of a gang was assigned, and its node.
-
-    Args:
-        gang: The gang.
-        apps: All applications, by key.
-        without: The members that do not count.
-    """
+    """Yield when each waiting and each bound member of a gang was assigned, and its node."""
     for holder in gang.bound:
         if holder not in without:
             key, name = holder

@@ -99,13 +99,7 @@ def equal_members_lacking(gang: ViewGang, ask: Ask) -> int:
 
 # TOPOLOGY-8
 def members_lacking(picture: ClusterModel, gang: ViewGang, member: Member) -> list[Member]:
-    """Return a pending member, and the others that its gang lacks, in order.
-
-    Args:
-        picture: Who holds nodes.
-        gang: The gang.
-        member: The member.
-    """
+    """Return a pending member, and the others that its gang lacks, in order."""
     placed = picture.difference.placed
     # TOPOLOGY-9
     lacking = gang.missing - 1
@@ -149,14 +143,7 @@ class NodeChoice:
         chosen: str | None,
         may: Callable[[Node], bool] | None = None,
     ) -> Node | None:
-        """Return the first node that a pending member may take and fits on, or None.
-
-        Args:
-            member: The member.
-            standing: The domains of its gang's members.
-            chosen: The chosen domain, if there must be one.
-            may: A further condition on the node.
-        """
+        """Return the first node that a pending member may take and fits on, or None."""
 
         def place(node: Node) -> int | None:
             found = standing.place(node, chosen)
@@ -168,10 +155,6 @@ class NodeChoice:
     # TOPOLOGY-7
     def choose(self, member: Member, standing: TopologyState) -> str | None:
         """Return the first domain in which a member and those that its gang lacks have room.
-
-        Args:
-            member: The pending member at hand.
-            standing: The domains of its gang's members.
 
         Returns:
             The domain; None if there is none, or none need be chosen.

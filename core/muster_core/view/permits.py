@@ -582,12 +582,7 @@ class Permits:
 
     # GANG-34, GANG-35
     def next_member(self, group: ViewGroup, *, missing_only: bool = False) -> Slot[ViewApp] | None:
-        """Return the slot of a group's first untried member, in the order of rounds.
-
-        Args:
-            group: The group.
-            missing_only: Leave out gangs that hold enough nodes.
-        """
+        """Return the slot of a group's first untried member, in the order of rounds."""
         if len(group.gangs) == 1 and len(group.gangs[0].slots) == 1:  # Most groups are like this.
             (gang,) = group.gangs
             if gang.satisfied or not gang.admits() or (missing_only and not gang.missing):

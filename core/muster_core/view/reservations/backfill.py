@@ -222,12 +222,7 @@ class OvertakenReservations:
             self._passed[app.identity.key, ask.name] = end, found
 
     def of(self, app: int, ask: str) -> tuple[Passed, ...]:
-        """Return what an ask passed when it got its node in the last batch.
-
-        Args:
-            app: The key of its application.
-            ask: Its name.
-        """
+        """Return what an ask passed when it got its node in the last batch."""
         end, passed = self._passed.get((app, ask), (_NOW, ()))
         return tuple(_passed(one, end) for one in passed)
 

@@ -186,14 +186,7 @@ class ReservationRenewal:
     def still_fits(
         self, before: Reservation, party: Party, others: Sequence[Reservation], now_us: int
     ) -> bool:
-        """Return whether a party fits the nodes that it had, at the start that it had.
-
-        Args:
-            before: What was reserved for it.
-            party: The party.
-            others: The other reservations of the scope that are in force.
-            now_us: The present instant, in microseconds.
-        """
+        """Return whether a party fits the nodes that it had, at the start that it had."""
         state, places = self._state, current_places(before, party)
         projection, nodes = Projection(state), state.nodes.nodes
         depends_on_more = any(self._needs_more(member) for member, _ in places)
@@ -395,11 +388,7 @@ class RepeatCheck:
         )
 
     def undo(self, before: Changes) -> None:
-        """Note that everything is again as it was when an attempt began.
-
-        Args:
-            before: The changes so far at that time.
-        """
+        """Note that everything is again as it was when an attempt began."""
         if before:
             state, (nodes, gangs, moves, _) = self._state, before
             self._undone = (
@@ -409,11 +398,7 @@ class RepeatCheck:
             )
 
     def end_round(self, before: Changes) -> None:
-        """Note whether a round has changed anything.
-
-        Args:
-            before: The changes so far when it began.
-        """
+        """Note whether a round has changed anything."""
         self._known = before if before == self.changes_so_far() else None
 
     # BACKFILL-23

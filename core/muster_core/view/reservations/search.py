@@ -41,7 +41,6 @@ class StartSearch:
 
     Args:
         state: The view; it is up to date.
-        others: The other reservations of the scope that are in force.
         rooms: How much room nodes will have for parties.
         holdings: What others are to hold.
     """
@@ -255,11 +254,6 @@ def lacking(
     state: ViewState, members: Iterable[Member], others: Iterable[Reservation]
 ) -> Iterator[tuple[Quota, dict[str, int]]]:
     """Yield the queues and limits that leave too little for members together, beside others, now.
-
-    Args:
-        state: The view.
-        members: The members.
-        others: What is reserved for others.
 
     Yields:
         A queue or a limit, and how much it lacks of each type.

@@ -79,13 +79,7 @@ class EvictionHistory:
         self._held[app, ask.name] = (alike(app, ask), node, ())
 
     def note_member(self, app: int, ask: Ask, group: tuple[str, ...]) -> None:
-        """Record that asks were evicted for a group, and that a member was placed by that.
-
-        Args:
-            app: The key of its application.
-            ask: The member.
-            group: The names of the group's gangs.
-        """
+        """Record that asks were evicted for a group, and that a member was placed by that."""
         self._held[app, ask.name] = (None, None, group)
 
     def evicted(self, app: int, ask: Ask) -> None:

@@ -55,12 +55,7 @@ class Intake:
         self._freed: Ask | None = None
 
     def apply(self, report: QueueReport, now_us: int) -> Steps[None]:
-        """Apply a report of what has changed in an epoch.
-
-        Args:
-            report: The report of the root queue.
-            now_us: The instant of the batch, in microseconds.
-        """
+        """Apply a report of what has changed in an epoch."""
         self._state.learned.note(needs for app in report.apps for needs in app.came)
         # First the removals, from below: a leaf without applications may now be a parent, and
         # a parent without children a leaf. What came and went in one epoch was never in the view.

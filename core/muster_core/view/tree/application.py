@@ -133,7 +133,6 @@ class ViewApp(Listed):
         failed_on: The last failed bind of each ask that has held no node since, by name; entries
             may be of former asks with the same name.
         in_a_row: The binds of an ask that have failed in a row.
-        group: The group for which it counts in limits, or None.
         allowed: The shapes that these limits let a round try.
     """
 

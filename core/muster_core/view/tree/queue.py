@@ -499,13 +499,7 @@ class ParentView(ViewQueue):
 
 
 def first_leaf(queue: ViewQueue, wanted: Container[int], total: Mapping[str, int]) -> ViewQueue:
-    """Return the leaf whose turn is first; each parent must have a wanted child.
-
-    Args:
-        queue: The queue to begin at.
-        wanted: The keys of the queues to choose from.
-        total: The capacity of all nodes.
-    """
+    """Return the leaf whose turn is first; each parent must have a wanted child."""
     while isinstance(queue, ParentView):
         queue = queue.in_turn(wanted, total)[0]
     return queue
