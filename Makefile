@@ -52,9 +52,17 @@ SERVICE := tests/actors/serving tests/clash tests/attack tests/page
 # Shorter: make test-engines ENGINES=tests/engines/scheduled/test_runs.py
 ENGINES ?= tests/engines
 
+# Shorter: make test-long LONG=tests/crash
+LONG ?= $(addprefix --ignore=,$(SERVICE) tests/engines)
+
 .PHONY: test
-test: $(VENV)/.test ## Run the tests but for those of the service and of engines, on all cores
-	@$(COMPILED) $(PY) -m pytest -n auto --dist worksteal $(addprefix --ignore=,$(SERVICE) tests/engines)
+test: $(VENV)/.test ## Run the tests but for long ones and those of the service and of engines, on all cores
+	@$(COMPILED) $(PY) -m pytest -n auto --dist worksteal -m "not takes_long" \
+		$(addprefix --ignore=,$(SERVICE) tests/engines)
+
+.PHONY: test-long
+test-long: $(VENV)/.test ## Run the long tests, of which `make test` has a part: more kills, every byte, all examples
+	@$(COMPILED) $(PY) -m pytest -n auto --dist worksteal -m takes_long $(LONG)
 
 .PHONY: test-service
 test-service: $(VENV)/.test ## Run the tests of the service and its page, with real servers and a browser
@@ -142,6 +150,14 @@ FEEDS ?= 20000
 .PHONY: feeds
 feeds: $(VENV)/.test ## Compare the decisions on random feeds of a THEME with those of the plain algorithm
 	@$(PY) -m tests.fuzz.themes $(THEME) --feeds $(FEEDS) --jobs $(JOBS) --seed $(SEED)
+
+# make same BASE=HEAD~3; make same BASE=HEAD~3 ONLY="feeds help" FEEDS=500
+BASE ?= HEAD
+
+.PHONY: same
+same: $(VENV)/.test ## Compare all that somebody sees of Muster with the commit BASE, byte for byte
+	@$(COMPILED) $(PY) -m tests.same --base $(BASE) --only "$(if $(filter-out undefined,$(origin ONLY)),$(ONLY))" \
+		$(if $(filter file,$(origin FEEDS)),,--feeds $(FEEDS)) --jobs $(JOBS)
 
 # make crash, for 10,000 kills; make crash MINUTES=60 JOBS=2 SEED=7
 .PHONY: crash

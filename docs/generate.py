@@ -3,6 +3,8 @@
     python docs/generate.py           rewrite what is out of date
     python docs/generate.py --check   only say what is, with exit status 1
 
+Names of files after that leave all others alone.
+
 The state diagrams come from the tables in the core, the pictures of the packages from the imports, and
 the fields of events from the table of operations. In the pages, a block of code below a comment with the name of a file holds that file,
 and what stands below ``$ muster …`` is what the command says, run in ``docs/feeds``; a program
@@ -18,7 +20,7 @@ import runpy
 import subprocess
 import sys
 import tempfile
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from contextlib import chdir, redirect_stderr, redirect_stdout
 from dataclasses import dataclass
 from functools import cache
@@ -494,36 +496,55 @@ def refreshed_alone(page: str) -> str:
         return refreshed(page, folder)
 
 
-def files() -> dict[Path, str]:
-    """Give everything that is generated, with the text that it should have."""
-    applications = diagram([state.value for state in AppState], APPLICATION_EDGES)
-    gangs = diagram([state.value for state in GangState], GANG_EDGES)
-    return {
-        DOCS / "states.md": STATES_PAGE,
-        DOCS / "_static" / "application-states.svg": applications,
-        DOCS / "_static" / "gang-states.svg": gangs,
-        DOCS / "_static" / "walk.svg": walk.picture(),
-        **{
-            DOCS / "_static" / name: packages.picture(plan) for name, plan in packages.PLANS.items()
-        },
-        **{page: refreshed(page.read_text(encoding="utf-8")) for page in PAGES},
-        **{page: refreshed_alone(page.read_text(encoding="utf-8")) for page in WRITING},
-    }
+def text_of(path: Path) -> str:
+    """Give the text that a generated file should have.
+
+    Args:
+        path: One of ``FILES``.
+    """
+    if path in PAGES:
+        return refreshed(path.read_text(encoding="utf-8"))
+    if path in WRITING:
+        return refreshed_alone(path.read_text(encoding="utf-8"))
+    plan = packages.PLANS.get(path.name)
+    return DRAWN[path]() if plan is None else packages.picture(plan)
+
+
+DRAWN: dict[Path, Callable[[], str]] = {
+    DOCS / "states.md": lambda: STATES_PAGE,
+    DOCS / "_static" / "application-states.svg": lambda: diagram(
+        [state.value for state in AppState], APPLICATION_EDGES
+    ),
+    DOCS / "_static" / "gang-states.svg": lambda: diagram(
+        [state.value for state in GangState], GANG_EDGES
+    ),
+    DOCS / "_static" / "walk.svg": walk.picture,
+}
+"""What comes from the tables in the code alone."""
+
+FILES = (*DRAWN, *(DOCS / "_static" / name for name in packages.PLANS), *PAGES, *WRITING)
+"""Everything that is generated."""
 
 
 def main(arguments: list[str]) -> int:
     """Compare every generated file with what it should be.
 
     Args:
-        arguments: ``--check``, to leave the files as they are, or nothing.
+        arguments: ``--check``, to leave the files as they are, if it is wanted; and the names of
+            generated files, from the folder of the project, or nothing for all.
 
     Returns:
         The exit status: 1 if a file is out of date and was left so.
     """
-    check = arguments == ["--check"]
+    check = "--check" in arguments
+    named = [PROJECT / name for name in arguments if name != "--check"]
+    for path in named:
+        if path not in FILES:
+            sys.exit(f"{path.relative_to(PROJECT)}: is not generated")
+    texts = {path: text_of(path) for path in named or FILES}
     stale = {
         path: text
-        for path, text in files().items()
+        for path, text in texts.items()
         if not path.exists() or path.read_text(encoding="utf-8") != text
     }
     for path, text in stale.items():

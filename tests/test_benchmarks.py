@@ -144,6 +144,7 @@ def test_small_scale_leaves_the_largest_sizes_out() -> None:
     assert sizes(DIMENSIONS["levels of queues"], 0.0001) == [2, 4, 8, 12]
 
 
+@pytest.mark.takes_long
 def test_service_is_measured_by_its_clients() -> None:
     figures = {figure.what: figure for figure in measure_case("lists", 0.001)}
 
@@ -151,6 +152,7 @@ def test_service_is_measured_by_its_clients() -> None:
     assert all(figure.value > 0 for figure in figures.values())
 
 
+@pytest.mark.takes_long
 def test_each_page_is_measured() -> None:
     figures = {figure.what: figure for figure in pages.measure(0.001)}
 

@@ -138,6 +138,7 @@ def test_mypy_objects_to_nothing_but_misuse(mypy: str) -> None:
     assert files_in(mypy) == {UNMARKED}, mypy
 
 
+@pytest.mark.takes_long
 def test_pyright_objects_to_nothing_but_misuse(pyright: str) -> None:
     assert files_in(pyright) == {UNMARKED}, pyright
 
@@ -181,6 +182,7 @@ def test_mypy_tells_the_allocations_of_trio_and_asyncio_apart(
     assert [line for line in mistakes if not names_apart(found[line])] == [], mypy
 
 
+@pytest.mark.takes_long
 def test_pyright_tells_the_allocations_of_trio_and_asyncio_apart(
     pyright: str, mistakes: list[int]
 ) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 import os
 import re
 import subprocess
@@ -11,7 +12,7 @@ from pathlib import Path
 import pytest
 
 import muster
-from docs.generate import SPEED
+from docs.generate import FILES, SPEED, text_of
 from muster.feeds import OPS, read_feed
 from muster.feeds._annotations import MEMBER_KEYS
 from muster.feeds._items import APP_FIELDS, GANG_FIELDS, QUEUE_FIELDS as QUEUE_EXPECTED
@@ -49,11 +50,32 @@ def documented_properties() -> dict[str, str]:
     return {row[0].strip("`"): row[3].strip("`") for row in rows}
 
 
+#: Pages with commands on traces of real clusters.
+LONG = {"coming-from-slurm.md", "compare.md", "csv.md"}
+
+
 @pytest.mark.starts_early
-def test_generated_pages_are_up_to_date() -> None:
+@pytest.mark.parametrize(
+    "path",
+    [
+        pytest.param(path, marks=pytest.mark.takes_long) if path.name in LONG else path
+        for path in FILES
+    ],
+    ids=lambda path: path.relative_to(DOCS.parent).as_posix(),
+)
+def test_generated_file_is_up_to_date(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """What examples and commands say is that, too; a warning would be an error, and be seen."""
+    with monkeypatch.context() as patch:
+        patch.setenv("PYTHONWARNINGS", "error")
+        patch.setattr(logging.root, "handlers", [])  # what is logged is shown, as by the program
+        text = text_of(path)
+
+    assert path.read_text(encoding="utf-8") == text, "run docs/generate.py"
+
+
+def test_generating_changes_nothing() -> None:
     done = subprocess.run(
-        [sys.executable, DOCS / "generate.py", "--check"],
+        [sys.executable, DOCS / "generate.py", "--check", "docs/states.md", "README.md"],
         env={**os.environ, "PYTHONWARNINGS": "error"},
         capture_output=True,
         text=True,

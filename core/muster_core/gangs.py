@@ -7,7 +7,7 @@ object (a PodGroup, an ``add_gang`` event) and from annotations on its members. 
 override the object field by field.
 
 TOPOLOGY-1, TOPOLOGY-2. The nodes with one value of a node attribute are a *domain*, such as a rack.
-The rules are in :mod:`muster_core.view.topology`.
+The rules are in :mod:`muster_core.view.node_finder`.
 
 GANG-42 to GANG-51: :data:`GANG_TRANSITIONS` has a row for each change of the state of a gang;
 nothing else changes it. The owner of a gang applies the table to events, and the coordinator's view

@@ -33,7 +33,6 @@ from tests.crash.reports import (
 )
 
 PROJECT = Path(__file__).parents[2]
-KILLS = 200
 
 
 # Nothing is found
@@ -41,8 +40,11 @@ KILLS = 200
 
 @pytest.mark.starts_early
 @pytest.mark.skipif(not hasattr(os, "fork"), reason="it forks")
-def test_what_was_answered_survives_a_kill() -> None:
-    options = [f"--kills={KILLS}", "--jobs=2"]
+@pytest.mark.parametrize(
+    ("kills", "seed"), [(30, 1), pytest.param(200, 1, marks=pytest.mark.takes_long)]
+)
+def test_what_was_answered_survives_a_kill(kills: int, seed: int) -> None:
+    options = [f"--kills={kills}", f"--seed={seed}", f"--jobs={1 + kills // 200}"]
     done = subprocess.run(
         [sys.executable, "-m", "tests.crash", *options],
         cwd=PROJECT,
@@ -55,7 +57,7 @@ def test_what_was_answered_survives_a_kill() -> None:
     assert done.returncode == 0, done.stdout + done.stderr
     found = re.search(r": (\d+) kills \(.*while closing.*while open,.*while opening\)", done.stdout)
     assert found is not None, done.stdout
-    assert int(found[1]) >= KILLS
+    assert int(found[1]) >= kills
 
 
 # Something would be found

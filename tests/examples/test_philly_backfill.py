@@ -10,6 +10,7 @@ from examples.philly.backfill import ESTIMATES, Trial, replay
 from examples.philly.demo import WIDE
 
 
+@pytest.mark.takes_long
 def test_backfill_of_a_real_cluster(tmp_path: Path) -> None:
     """The figures are those of the contract, from a simulator of its own."""
     found = replay(Trial(WIDE, "backfill"), tmp_path)

@@ -324,6 +324,12 @@ MUTANTS: Final = (
         "watched.publish(value)",
     ),
     Mutant(
+        "a surplus member holds a node before its group is satisfied",
+        "muster_core.view.permits:Permits._try",
+        "if not gang.missing:",
+        "if False:",
+    ),
+    Mutant(
         "what came after the checkpoint is not let in again",
         "muster._runtime.storage:Storage.restore",
         "await recover(batches, self._kept, self._pace, self._run)",

@@ -11,7 +11,13 @@ from tests.naive.harness import Step, compare
 from tests.naive.plain import run_plainly
 
 
-@pytest.mark.parametrize("name", ["a limit of 64 cores", "depth 100 and a limit of 64 cores"])
+@pytest.mark.parametrize(
+    "name",
+    [
+        "a limit of 64 cores",
+        pytest.param("depth 100 and a limit of 64 cores", marks=pytest.mark.takes_long),
+    ],
+)
 def test_a_backlog_is_decided_as_by_the_plain_algorithm(name: str) -> None:
     # ROUND-10, BACKFILL-20, LIMIT-9
     few = attrs.evolve(VARIANTS[name], cores=32)

@@ -14,9 +14,9 @@ from tests.naive.harness import Step, compare
 from tests.naive.plain import run_plainly
 from tests.naive.topology.strategies import topologies
 
-_SCENARIOS: Final = 60
+_SCENARIOS: Final = 20
 
-_DRAWS: Final = 6
+_DRAWS: Final = 18
 """How often so many scenarios are drawn at most."""
 
 _TOPOLOGY: Final = (

@@ -281,7 +281,7 @@ class ViewGroup:
         # GANG-25, GANG-28
         if self.barred:
             return NONE
-        # GANG-24
+        # A surplus member is refused in its turn; it has one only if its group may be complete then.
         if not gang.missing:
             return FIRST if self.may_complete() and not self.hopeless else NONE
         if self.strict:

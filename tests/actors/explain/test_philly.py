@@ -41,7 +41,10 @@ def test_all_jobs_that_wait(items: list[FeedItem]) -> None:
     ("job", "count", "text"),
     [
         ("54535", 1, "another node like node-00, with 8 nvidia.com/gpu"),
-        ("54538", 2, "2 more nodes like node-00, each with 8 nvidia.com/gpu"),
+        pytest.param(
+            *("54538", 2, "2 more nodes like node-00, each with 8 nvidia.com/gpu"),
+            marks=pytest.mark.takes_long,
+        ),
     ],
 )
 def test_another_node_for_a_job(items: list[FeedItem], job: str, count: int, text: str) -> None:

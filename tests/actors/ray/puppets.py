@@ -14,6 +14,7 @@ from typing import Any, Final
 import attrs
 import msgpack
 import trio
+from trio.testing import MockClock
 
 import muster
 from muster.ray import Call, Cluster, Command, RayBinder, Result, connect
@@ -31,6 +32,10 @@ NODE: Final[dict[str, Any]] = {
 def node(number: str, **changes: object) -> dict[str, Any]:
     """Give a node of Ray."""
     return {**NODE, "id": number, **changes}
+
+
+STEP_S: Final = 2.0
+"""How much time passes at once where a test waits for it: less than an agent may be silent."""
 
 
 class Puppet:
@@ -210,6 +215,29 @@ async def connected(
         async with connect(them.address, python=them.python, **options) as ray:
             await greeted.wait()
             yield Stage(ray, found[0], them)
+
+
+@asynccontextmanager
+async def passing(stage: Stage, clock: MockClock) -> AsyncGenerator[None]:
+    """Let time pass during a block, in steps in which the agent is heard."""
+
+    async def pass_time() -> None:
+        while True:
+            clock.jump(STEP_S)
+            await stage.ray.survivors()
+
+    rate, clock.rate = clock.rate, 0
+    async with trio.open_nursery() as nursery:
+        nursery.start_soon(pass_time)
+        yield
+        nursery.cancel_scope.cancel()
+    clock.rate = rate
+
+
+async def begun(stage: Stage, clock: MockClock, agent: Puppet) -> dict[str, Any]:
+    """Hear of a run that begins when its time has come, and say that it has started."""
+    async with passing(stage, clock):
+        return await agent.begin()
 
 
 Work = Call | Command | str

@@ -228,7 +228,7 @@ async def test_work_that_done_judges_as_failed_has_failed(tmp_path: Path) -> Non
             await ask.bound()
 
 
-async def test_when_the_agent_dies_all_begins_again(tmp_path: Path) -> None:
+async def test_when_the_agent_dies_all_begins_again(tmp_path: Path, mock_clock: MockClock) -> None:
     lost: list[str] = []
     async with scheduled(tmp_path, grace_period=0, scheduler={"bind_attempts": 1}) as (
         scheduler,
@@ -239,6 +239,7 @@ async def test_when_the_agent_dies_all_begins_again(tmp_path: Path) -> None:
         await agent.begin()
         allocation = await ask.bound()
         agent.kill()
+        mock_clock.rate = 20
         lost.append(await allocation.ended())
 
         again = await stage.agents.next()

@@ -184,11 +184,12 @@ async def test_work_that_has_failed_is_dropped(tmp_path: Path, how: str) -> None
 
 
 async def test_work_that_was_lost_with_its_agent_is_ended_before_it_begins_again(
-    tmp_path: Path,
+    tmp_path: Path, mock_clock: MockClock
 ) -> None:
     async with scheduled(tmp_path, detached=True, grace_period=3) as (scheduler, agent, stage):
         allocation = await running(scheduler, agent)
         agent.kill()
+        mock_clock.rate = FAST
         again = await stage.agents.next()
         await again.heard("connect")
         await again.say("connected", ray="2", python="3")

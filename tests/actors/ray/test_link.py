@@ -21,7 +21,7 @@ import muster
 from muster import Reason
 from muster.ray import RayUnreachableError, connect
 from tests.actors.processes import is_running
-from tests.actors.ray.puppets import agents, asked, connected, node, running, scheduled
+from tests.actors.ray.puppets import agents, asked, begun, connected, node, running, scheduled
 
 pytestmark = pytest.mark.usefixtures("watchdog")
 
@@ -346,7 +346,7 @@ async def test_an_agent_that_lies_counts_as_lost(
         mock_clock.rate = FAST
         again = await stage.agents.next()
         await again.greet(node("a1"))
-        run = await again.begin()
+        run = await begun(stage, mock_clock, again)
         await again.ended(run)
     assert "makes no sense" in caplog.text
 
@@ -378,7 +378,7 @@ async def test_a_lost_agent_is_started_again(
         assert not is_running(agent.pid)
         assert (await scheduler.snapshot()).nodes == {}
         await again.greet(node("a2"))
-        run = await again.begin()
+        run = await begun(stage, mock_clock, again)
         assert run["node"] == "a2"
         await again.ended(run)
 

@@ -17,9 +17,11 @@ from tests.actors.ray.puppets import (
     Puppet,
     Stage,
     asked,
+    begun,
     connected,
     followed,
     node,
+    passing,
     running,
     scheduled,
 )
@@ -58,7 +60,7 @@ async def test_a_command_has_its_grace_period_after_its_agent(
         assert await allocation.ended() is Reason.NODE_LOST
         again = await next_agent(stage, mock_clock)
         assert trio.current_time() < killed_at + GRACE_S
-        run = await again.begin()
+        run = await begun(stage, mock_clock, again)
 
         assert killed_at + GRACE_S + 1 < trio.current_time()
         await again.ended(run)
@@ -77,7 +79,7 @@ async def test_a_command_whose_start_was_not_heard_may_run_as_well(
         killed_at = trio.current_time()
         agent.kill()
         again = await next_agent(stage, mock_clock)
-        await again.ended(await again.begin())
+        await again.ended(await begun(stage, mock_clock, again))
 
         assert killed_at + GRACE_S + 1 < trio.current_time()
 
@@ -99,7 +101,7 @@ async def test_a_command_that_is_being_evicted_has_its_grace_period_too(
         agent.kill()
         again = await next_agent(stage, mock_clock)
         await asked(scheduler)
-        await again.ended(await again.begin())
+        await again.ended(await begun(stage, mock_clock, again))
 
         assert killed_at + GRACE_S + 1 < trio.current_time()
 
@@ -114,7 +116,7 @@ async def test_a_callable_dies_with_its_agent(tmp_path: Path, mock_clock: MockCl
         killed_at = trio.current_time()
         agent.kill()
         again = await next_agent(stage, mock_clock)
-        await again.ended(await again.begin())
+        await again.ended(await begun(stage, mock_clock, again))
 
         assert trio.current_time() < killed_at + 900
 
@@ -128,7 +130,7 @@ async def test_work_whose_end_was_heard_is_over(tmp_path: Path, mock_clock: Mock
         killed_at = trio.current_time()
         again = await next_agent(stage, mock_clock)
         await asked(scheduler)
-        await again.ended(await again.begin())
+        await again.ended(await begun(stage, mock_clock, again))
 
         assert trio.current_time() < killed_at + 900
 
@@ -148,7 +150,7 @@ async def test_the_grace_period_begins_when_the_agent_has_ended(
         mock_clock.rate = FAST
         assert await allocation.ended() is Reason.NODE_LOST
         again = await next_agent(stage, mock_clock)
-        await again.ended(await again.begin())
+        await again.ended(await begun(stage, mock_clock, again))
 
         # It is lost after ten seconds of silence, and killed after ten more.
         assert silent_at + 10 + 10 + GRACE_S < trio.current_time()
@@ -166,7 +168,7 @@ async def test_without_a_follower_the_ask_stays_bound_meanwhile(
             stage.agent.kill()
             again = await next_agent(stage, mock_clock)
             assert allocation.ending is None
-            await again.ended(await again.begin())
+            await again.ended(await begun(stage, mock_clock, again))
 
             assert await allocation.ended() is Reason.BIND_FAILED
             assert killed_at + GRACE_S + 1 < trio.current_time()
@@ -185,7 +187,7 @@ async def test_an_ask_that_waits_for_longer_than_a_start_may_take_is_not_to_blam
         killed_at = trio.current_time()
         agent.kill()
         again = await next_agent(stage, mock_clock)
-        await again.ended(await again.begin())
+        await again.ended(await begun(stage, mock_clock, again))
 
         assert killed_at + GRACE_S + 1 < trio.current_time()
 
@@ -208,7 +210,8 @@ async def test_members_of_a_gang_begin_together_again(
             await ask.bound()
         agent.kill()
         again = await next_agent(stage, mock_clock, "a1", "a2")
-        runs = [await again.heard("run") for _ in range(2)]
+        async with passing(stage, mock_clock):
+            runs = [await again.heard("run") for _ in range(2)]
         gates = [run["gate"] for run in runs]
         assert gates[0] is not None, "no member begins alone"
         assert gates[0] == gates[1]
@@ -257,7 +260,7 @@ async def test_an_endless_grace_period_is_not_waited_for(
         await running(scheduler, agent)
         agent.kill()
         again = await next_agent(stage, mock_clock)
-        await again.ended(await again.begin())
+        await again.ended(await begun(stage, mock_clock, again))
 
 
 # The work of an earlier program
@@ -278,7 +281,7 @@ async def test_work_of_an_earlier_program_has_its_grace_period(
                 await stage.agent.heard("fetched")
             else:
                 await stage.agent.heard("end")
-            run = await stage.agent.begin()
+            run = await begun(stage, mock_clock, stage.agent)
             assert opened_at + 20 + 1 < trio.current_time()
             allocation = await scheduler.ask("a", "k").bound()
             await stage.agent.ended(run)

@@ -222,8 +222,9 @@ async def test_silence_changes_nothing(fake: FakeSlurm) -> None:
 
 
 async def test_eviction_waits_until_a_silent_slurm_says_that_the_job_is_gone(
-    fake: FakeSlurm,
+    fake: FakeSlurm, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    monkeypatch.setattr("muster.slurm._jobs._TERM_AGAIN_S", 0.05)
     async with opened() as scheduler:
         ask = await add(scheduler)
         await fake.until(lambda: len(fake.jobs) == 1)
@@ -344,7 +345,7 @@ async def test_gang_of_which_a_member_does_not_come_waits_for_nobody(fake: FakeS
 async def test_node_that_drains_goes_down_and_comes_back(fake: FakeSlurm) -> None:
     line = "NodeName=n1 CPUTot=4 RealMemory=1000 State={} Partitions=p Gres=(null)"
     other = fake.nodes[1]
-    async with opened() as scheduler:
+    async with opened(looks_every=0.1) as scheduler:
         ask = await (await scheduler.add_app("a", "root.q")).add_ask("x", ONE, node="n1")
         await fake.until(lambda: len(fake.jobs) == 1)
         fake.job(1, job_state="RUNNING", nodes="n1")
@@ -382,7 +383,7 @@ async def vcores(scheduler: muster.Scheduler) -> dict[str, int]:
 
 async def test_node_that_somebody_has_removed_is_added_when_it_has_changed(fake: FakeSlurm) -> None:
     line = "NodeName={0} CPUTot={1} RealMemory=1000 State=IDLE Partitions=p Gres=(null)"
-    async with opened() as scheduler:
+    async with opened(looks_every=0.1) as scheduler:
         await scheduler.remove_node("n1")
         fake.set(nodes=[line.format("n1", 8), line.format("n2", 8)])
         with trio.fail_after(PATIENCE_S):

@@ -109,7 +109,10 @@ async def running(fake: FakeSlurm, scheduler: muster.Scheduler) -> list[muster.A
     return [await ask.bound() for ask in asks]
 
 
-async def test_member_that_has_not_begun_is_asked_to_end_when_it_has(fake: FakeSlurm) -> None:
+async def test_member_that_has_not_begun_is_asked_to_end_when_it_has(
+    fake: FakeSlurm, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("muster.slurm._jobs._TERM_AGAIN_S", 0.05)
     async with opened(grace_period=20) as scheduler:
         fake.set(steps=False)
         held = await running(fake, scheduler)
@@ -137,6 +140,7 @@ async def test_silence_does_not_end_the_others_of_a_gang(
         await held[0].release()
         await fake.until(lambda: ["--signal=KILL", "1.0"] in fake.calls("scancel"))
         fake.set(away=True)
+        monkeypatch.setattr("muster.slurm._jobs._KILL_AGAIN_S", 0.01)
         asked = signals(fake)
         await fake.until(lambda: signals(fake) > asked + 15)
         fake.set(away=False, deaf=False)

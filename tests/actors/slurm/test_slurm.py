@@ -5,10 +5,12 @@ from __future__ import annotations
 import os
 from collections.abc import AsyncGenerator
 from contextlib import asynccontextmanager
+from functools import partial
 from pathlib import Path
 
 import pytest
 import trio
+from trio.testing import MockClock
 
 import muster
 import muster.slurm
@@ -19,12 +21,23 @@ from tests.actors.slurm.test_binder import ONE
 
 pytestmark = pytest.mark.usefixtures("watchdog")
 
+SETTLED_S = 5.0
+"""When it is settled which jobs are taken over, after the nodes are there."""
+
 
 @asynccontextmanager
 async def scheduled(
-    slurm: Slurm, store: Path, told: list[tuple[str, int]] | None = None, *, detached: bool = True
+    slurm: Slurm,
+    store: Path,
+    told: list[tuple[str, int]] | None = None,
+    *,
+    detached: bool = True,
+    looks_every: float = 2.0,
 ) -> AsyncGenerator[muster.Scheduler]:
-    """Open a scheduler with a store, whose jobs are left alone when it closes."""
+    """Open a scheduler with a store, whose jobs are left alone when it closes.
+
+    It looks at the nodes every so many seconds.
+    """
 
     def done(held: muster.Allocation, result: JobResult) -> None:
         if told is not None:
@@ -37,7 +50,7 @@ async def scheduled(
         ) as scheduler,
         trio.open_nursery() as nursery,
     ):
-        await nursery.start(slurm.follow, scheduler)
+        await nursery.start(partial(slurm.follow, scheduler, every=looks_every))
         yield scheduler
         nursery.cancel_scope.cancel()
 
@@ -87,8 +100,9 @@ async def test_job_that_was_left_ends_before_its_ask_runs_again(
 
 
 async def test_of_two_jobs_of_a_run_the_one_that_runs_is_taken_over(
-    fake: FakeSlurm, tmp_path: Path
+    fake: FakeSlurm, tmp_path: Path, mock_clock: MockClock
 ) -> None:
+    mock_clock.rate = 1
     told: list[tuple[str, int]] = []
     with trio.fail_after(2 * PATIENCE_S):
         async with (
@@ -106,6 +120,8 @@ async def test_of_two_jobs_of_a_run_the_one_that_runs_is_taken_over(
             muster.slurm.connect(every=0.05) as slurm,
             scheduled(slurm, tmp_path / "store", told) as scheduler,
         ):
+            await scheduler.app("a").ask("x").bound()
+            mock_clock.jump(SETTLED_S)
             await fake.until(
                 lambda: [job["job_state"] for job in fake.jobs[2:]] == ["CANCELLED"] * 2
             )
@@ -137,7 +153,7 @@ async def test_job_that_was_being_submitted_when_the_program_ended_is_taken_over
         async with muster.slurm.connect(every=0.05) as slurm, trio.open_nursery() as nursery:
             fake.set(away=True)
             nursery.start_soon(arrive)
-            async with scheduled(slurm, tmp_path / "store", told) as scheduler:
+            async with scheduled(slurm, tmp_path / "store", told, looks_every=0.1) as scheduler:
                 await scheduler.app("a").ask("x").bound()
                 fake.job(1, job_state="FAILED", exit_code=6 << 8)
                 assert await ended(scheduler) is Reason.COMPLETED
@@ -220,8 +236,9 @@ async def test_jobs_of_other_users_are_theirs(fake: FakeSlurm) -> None:
 
 
 async def test_member_of_a_gang_does_not_run_beside_one_that_nobody_has_taken_over(
-    fake: FakeSlurm, tmp_path: Path
+    fake: FakeSlurm, tmp_path: Path, mock_clock: MockClock
 ) -> None:
+    mock_clock.rate = 1
     with trio.fail_after(3 * PATIENCE_S):
         async with (
             muster.slurm.connect(every=0.05) as slurm,
@@ -243,6 +260,10 @@ async def test_member_of_a_gang_does_not_run_beside_one_that_nobody_has_taken_ov
             scheduled(slurm, tmp_path / "store") as scheduler,
         ):
             await scheduler.app("a").add_ask("again", ONE, gang="ring")
+            for name in ("m-0", "m-1"):
+                await scheduler.app("a").ask(name).bound()
+            assert len(fake.jobs) == 1
+            mock_clock.jump(SETTLED_S)
             await fake.until(lambda: len(fake.jobs) == 2)
             assert fake.jobs[0]["comment"].endswith(" 143,,")
             assert fake.jobs[0]["job_state"] == "RUNNING"

@@ -1,14 +1,14 @@
 """A file that was cut anywhere, or in which a byte changed anywhere, is no wrong state in silence.
 
-Reading is tried at every place, writing at every 29th; at every place with
-``HYPOTHESIS_PROFILE=thorough``.
+Reading is tried at every seventh place, and writing at every 35th; ``make test-long`` reads at every
+place and writes at every 29th, or at every place too with ``HYPOTHESIS_PROFILE=thorough``.
 """
 
 from __future__ import annotations
 
 import os
 import tempfile
-from collections.abc import Callable, Generator, Iterator
+from collections.abc import Callable, Generator
 from pathlib import Path
 
 import attrs
@@ -23,6 +23,13 @@ from tests.actors.store.program import SMALL, copied, made, parts_of, put_checkp
 BATCHES = 4
 CHECKPOINT = 2
 WRITE_EACH = 1 if os.environ.get("HYPOTHESIS_PROFILE") == "thorough" else 29
+
+at_places = pytest.mark.parametrize(
+    "each",
+    [(7, 35), pytest.param((1, WRITE_EACH), marks=pytest.mark.takes_long)],
+    ids=["some", "all"],
+)
+"""At which places a file is read, and at which it is written."""
 
 FULL = rows(1, BATCHES)
 
@@ -113,18 +120,22 @@ def written_on(directory: Path) -> list[BatchRow] | None:
     return None if found is None else found[0]
 
 
-def assert_no_wrong_state(state: State, spoilt: Callable[[bytes], Iterator[bytes]]) -> int:
-    """Check each way of spoiling the file; give how many directories open nevertheless."""
+def assert_no_wrong_state(
+    state: State, spoilt: Callable[[bytes, int], bytes], each: tuple[int, int]
+) -> int:
+    """Spoil the file at such places; give how many directories open nevertheless."""
     opened = 0
-    for place, data in enumerate(spoilt(state.whole[state.spoilt])):
-        state.put(data)
+    read_each, write_each = each
+    whole = state.whole[state.spoilt]
+    for place in range(0, len(whole), read_each):
+        state.put(spoilt(whole, place))
         found = read(state.directory)
         if found is not None:
             opened += 1
             batches, checkpoint = found
             assert batches == FULL[: len(batches)], place
             assert checkpoint is None or checkpoint == parts_of(CHECKPOINT), place
-        if place % WRITE_EACH == 0:
+        if place % write_each == 0:
             assert state.others().items() <= state.whole.items(), "nobody has written"
             written = written_on(state.directory)
             assert written is None or written == rows(1, len(written)), place
@@ -132,14 +143,13 @@ def assert_no_wrong_state(state: State, spoilt: Callable[[bytes], Iterator[bytes
     return opened
 
 
-def cut(data: bytes) -> Iterator[bytes]:
-    return (data[:end] for end in range(len(data)))
+def cut(data: bytes, place: int) -> bytes:
+    return data[:place]
 
 
-def changed(data: bytes) -> Iterator[bytes]:
-    for place, byte in enumerate(data):
-        other = bytes([byte ^ 1 << place % 8])
-        yield data[:place] + other + data[place + 1 :]
+def changed(data: bytes, place: int) -> bytes:
+    other = bytes([data[place] ^ 1 << place % 8])
+    return data[:place] + other + data[place + 1 :]
 
 
 def test_the_whole_one_has_everything(state: State) -> None:
@@ -150,18 +160,21 @@ def test_the_whole_one_has_everything(state: State) -> None:
 
 
 @pytest.mark.starts_early
-def test_a_file_that_was_cut_anywhere(state: State) -> None:
+@at_places
+def test_a_file_that_was_cut_anywhere(state: State, each: tuple[int, int]) -> None:
     # STORE-17
-    opened = assert_no_wrong_state(state, cut)
+    opened = assert_no_wrong_state(state, cut, each)
 
     # A file that is cut is refused; a WAL that is cut has fewer batches, but whole ones.
-    assert opened == (len(state.whole[state.spoilt]) if "wal" in state.spoilt else 0)
+    places = range(0, len(state.whole[state.spoilt]), each[0])
+    assert opened == (len(places) if "wal" in state.spoilt else 0)
 
 
 @pytest.mark.starts_early
-def test_a_byte_that_changed_anywhere(state: State) -> None:
+@at_places
+def test_a_byte_that_changed_anywhere(state: State, each: tuple[int, int]) -> None:
     # STORE-17
-    opened = assert_no_wrong_state(state, changed)
+    opened = assert_no_wrong_state(state, changed, each)
 
     # Free room in pages and fields that SQLite does not look at may change.
     assert opened > 0

@@ -1,5 +1,7 @@
 """Leaving the block of a scheduler by cancellation, at every step of any task.
 
+``make test`` cancels at every fifth step, ``make test-long`` at every one.
+
 No task is left, whoever waits is answered, and what was cancelled was not done.
 """
 
@@ -109,15 +111,16 @@ def named(inputs: Sequence[tuple[int, Event | None]]) -> Counter[str]:
     return Counter(names + [event.node for event in events if isinstance(event, AddNode)])
 
 
+@pytest.mark.parametrize("each", [5, pytest.param(1, marks=pytest.mark.takes_long)])
 @pytest.mark.parametrize(("seed", "whole"), [(1, True), (2, False)], ids=["the block", "a client"])
-def test_cancellation_at_every_step(seed: int, *, whole: bool) -> None:
+def test_cancellation_at_every_step(seed: int, each: int, *, whole: bool) -> None:
     def run(at: int) -> Run:
         with shuffled(seed):
             return trio.run(lambda: program(at, seed, whole=whole), clock=MockClock())
 
     last = run(0).steps
     cancelled = 0
-    for at in range(1, last + 1):
+    for at in range(1, last + 1, each):
         done = run(at)
         cancelled += done.cancelled
 

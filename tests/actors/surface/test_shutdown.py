@@ -275,7 +275,7 @@ async def use(scheduler: muster.Simulation) -> None:
     await scheduler.finish()
 
 
-@pytest.mark.parametrize("seed", [None, 1, 2])
+@pytest.mark.parametrize("seed", [None, 1, pytest.param(2, marks=pytest.mark.takes_long)])
 def test_cancellation_at_every_step(seed: int | None) -> None:
     with shuffled(seed or 0):
         whole = trio.run(busy, 0, seed)

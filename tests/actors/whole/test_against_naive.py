@@ -2,18 +2,20 @@
 
 Where its state is compared, so is why each ask that is not bound is not running.
 
-The suite tries a modest number of scenarios. Many more, new ones each time::
+``make test`` tries a modest number of scenarios of all themes, in any order of tasks: what the core
+decides of each theme is compared in ``tests/naive``. ``make test-long`` tries each theme by itself,
+in any order of tasks and without one. Many more, new ones each time::
 
     MUSTER_EXAMPLES=20000 python -m pytest tests/actors/whole/test_against_naive.py \\
         --hypothesis-profile=thorough -o faulthandler_timeout=0
 
-Without ``MUSTER_EXAMPLES`` it is a part of what the profile says: of each kind of scenario there
-are two properties, one in any order of tasks and one without, and each has scenarios of its own.
+Without ``MUSTER_EXAMPLES`` it is a part of what the profile says.
 """
 
 from __future__ import annotations
 
 import os
+from typing import Final
 
 import pytest
 from hypothesis import given, settings, strategies as st
@@ -35,122 +37,74 @@ from tests.share import share
 
 pytestmark = pytest.mark.starts_early
 
-_EXAMPLES = int(os.environ.get("MUSTER_EXAMPLES", "0")) or share(0.2).max_examples
+_EXAMPLES: Final = int(os.environ.get("MUSTER_EXAMPLES", "0"))
+
+THEMES: Final = {
+    "plain": scenarios(),
+    "gangs": gang_scenarios(),
+    "evictions": evictions(),
+    "limits, rules and services": operations(),
+    "back-offs": back_offs(),
+    "topologies and devices": topologies() | devices(),
+    "backfill": backfills(lists=3),
+}
+EXPLAINED: Final = {
+    "plain": scenarios(lists=3),
+    "much is pending": tangles(),
+    "limits, rules and services": operations(lists=2),
+    "back-offs": back_offs(lists=2),
+    "topologies and devices": topologies(lists=2) | devices(lists=2),
+    "backfill": backfills(lists=2),
+}
+"""Of these it is compared why asks are not running; there are fewer lists of what comes in."""
 
 
-@settings(max_examples=_EXAMPLES)
-@given(scenarios())
-def test_same_decisions(scenario: list[Step]) -> None:
-    compare(scenario, real.run)
+def some(part: float) -> settings:
+    """Let Hypothesis try a part of the examples of the profile, or as many as are wanted."""
+    return settings(max_examples=_EXAMPLES) if _EXAMPLES else share(part)
 
 
-@settings(max_examples=_EXAMPLES)
-@given(scenarios(), st.integers(0, 2**16))
+@some(0.8)
+@given(st.one_of(*THEMES.values()), st.integers(0, 2**16))
 def test_same_decisions_under_any_interleaving(scenario: list[Step], seed: int) -> None:
-    compare(scenario, lambda steps: real.run(steps, seed))
-
-
-@settings(max_examples=_EXAMPLES)
-@given(gang_scenarios())
-def test_same_decisions_with_gangs(scenario: list[Step]) -> None:
-    compare_with_state(scenario, observe)
-
-
-@settings(max_examples=_EXAMPLES)
-@given(gang_scenarios(), st.integers(0, 2**16))
-def test_same_decisions_with_gangs_under_any_interleaving(scenario: list[Step], seed: int) -> None:
     compare_with_state(scenario, lambda steps: observe(steps, seed))
 
 
-@settings(max_examples=_EXAMPLES)
-@given(evictions())
-def test_same_decisions_with_evictions(scenario: list[Step]) -> None:
-    compare_with_state(scenario, observe)
-
-
-@settings(max_examples=_EXAMPLES)
-@given(evictions(), st.integers(0, 2**16))
-def test_same_decisions_with_evictions_under_any_interleaving(
-    scenario: list[Step], seed: int
-) -> None:
-    compare_with_state(scenario, lambda steps: observe(steps, seed))
-
-
-@settings(max_examples=_EXAMPLES)
-@given(operations())
-def test_same_decisions_with_limits_rules_and_services(scenario: list[Step]) -> None:
-    compare_with_state(scenario, observe)
-
-
-@settings(max_examples=_EXAMPLES)
-@given(operations(), st.integers(0, 2**16))
-def test_same_decisions_with_limits_rules_and_services_under_any_interleaving(
-    scenario: list[Step], seed: int
-) -> None:
-    compare_with_state(scenario, lambda steps: observe(steps, seed))
-
-
-@settings(max_examples=_EXAMPLES)
-@given(back_offs())
-def test_same_decisions_with_back_offs(scenario: list[Step]) -> None:
-    compare_with_state(scenario, observe)
-
-
-@settings(max_examples=_EXAMPLES)
-@given(back_offs(), st.integers(0, 2**16))
-def test_same_decisions_with_back_offs_under_any_interleaving(
-    scenario: list[Step], seed: int
-) -> None:
-    compare_with_state(scenario, lambda steps: observe(steps, seed))
-
-
-@settings(max_examples=_EXAMPLES)
-@given(topologies() | devices(), st.integers(0, 2**16))
-def test_same_decisions_with_topologies_and_devices_under_any_interleaving(
-    scenario: list[Step], seed: int
-) -> None:
-    compare_with_state(scenario, lambda steps: observe(steps, seed))
-
-
-@settings(max_examples=_EXAMPLES)
-@given(scenarios(lists=3))
+@some(0.4)
+@given(st.one_of(*EXPLAINED.values()))
 def test_same_reasons(scenario: list[Step]) -> None:
     compare_with_state(watched(scenario), explain_all)
 
 
-@settings(max_examples=_EXAMPLES)
-@given(tangles())
-def test_same_reasons_where_much_is_pending(scenario: list[Step]) -> None:
-    compare_with_state(watched(scenario), explain_all)
+@pytest.mark.takes_long
+@pytest.mark.parametrize("theme", THEMES)
+def test_same_decisions_of_a_theme(theme: str) -> None:
+    @some(0.2)
+    @given(THEMES[theme])
+    def run(scenario: list[Step]) -> None:
+        compare(scenario, real.run)
+        compare_with_state(scenario, observe)
+
+    run()
 
 
-@settings(max_examples=_EXAMPLES)
-@given(topologies(lists=2) | devices(lists=2))
-def test_same_reasons_with_topologies_and_devices(scenario: list[Step]) -> None:
-    compare_with_state(watched(scenario), explain_all)
+@pytest.mark.takes_long
+@pytest.mark.parametrize("theme", THEMES)
+def test_same_decisions_of_a_theme_under_any_interleaving(theme: str) -> None:
+    @some(0.2)
+    @given(THEMES[theme], st.integers(0, 2**16))
+    def run(scenario: list[Step], seed: int) -> None:
+        compare_with_state(scenario, lambda steps: observe(steps, seed))
+
+    run()
 
 
-@settings(max_examples=_EXAMPLES)
-@given(operations(lists=2))
-def test_same_reasons_with_limits_rules_and_services(scenario: list[Step]) -> None:
-    compare_with_state(watched(scenario), explain_all)
+@pytest.mark.takes_long
+@pytest.mark.parametrize("theme", EXPLAINED)
+def test_same_reasons_of_a_theme(theme: str) -> None:
+    @some(0.2)
+    @given(EXPLAINED[theme])
+    def run(scenario: list[Step]) -> None:
+        compare_with_state(watched(scenario), explain_all)
 
-
-@settings(max_examples=_EXAMPLES)
-@given(back_offs(lists=2))
-def test_same_reasons_with_back_offs(scenario: list[Step]) -> None:
-    compare_with_state(watched(scenario), explain_all)
-
-
-@settings(max_examples=_EXAMPLES)
-@given(backfills(lists=3), st.integers(0, 2**16))
-def test_same_decisions_with_backfill_under_any_interleaving(
-    scenario: list[Step], seed: int
-) -> None:
-    compare_with_state(scenario, lambda steps: observe(steps, seed))
-
-
-@settings(max_examples=_EXAMPLES)
-@given(backfills(lists=2))
-def test_same_reasons_with_backfill(scenario: list[Step]) -> None:
-    compare_with_state(watched(scenario), explain_all)
+    run()

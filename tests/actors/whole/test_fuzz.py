@@ -45,6 +45,7 @@ from tests.fuzz.binders import Deaf, Good
 from tests.fuzz.everything import BINDS, CLIENTS, CONFIG as WHOLE, S, everything
 from tests.fuzz.mutants import MUTANTS, Mutant, bitten, planted
 from tests.fuzz.naive_oracle import naive
+from tests.share import every as every_nth
 
 THOROUGH: Final = settings().max_examples > 1000
 PROGRAMS: Final = 30
@@ -109,7 +110,7 @@ def test_the_block_is_cancelled_at_any_step() -> None:
         assert run.story.decisions == log[: len(run.story.decisions)], f"cancelled at step {at}"
 
 
-@pytest.mark.parametrize("client", range(len(CLIENTS)))
+@pytest.mark.parametrize("client", every_nth(len(CLIENTS), range(len(CLIENTS))))
 def test_a_client_is_cancelled_at_any_step(client: int) -> None:
     whole = run_program(everything(client))
     alone = run_program(everything(client, client=client, client_at=whole.steps))
@@ -122,7 +123,7 @@ def test_a_client_is_cancelled_at_any_step(client: int) -> None:
 
 
 @pytest.mark.starts_early
-@pytest.mark.parametrize("every", [1, 50_000])
+@pytest.mark.parametrize("every", [1, pytest.param(50_000, marks=pytest.mark.takes_long)])
 def test_the_block_is_cancelled_at_any_step_and_goes_on_from_its_store(every: int) -> None:
     def stored(block_at: int | None = None) -> Program:
         store = Store(every, restarts=True)
@@ -212,9 +213,9 @@ def test_a_run_that_never_blocks_is_cancelled(monkeypatch: pytest.MonkeyPatch) -
 
 def test_a_run_that_cannot_be_cancelled_is_ended() -> None:
     code = """
-from muster.testing.fuzz import Session, _alarm
+from muster.testing.fuzz import Session, _determinism
 from tests.fuzz.binders import Stubborn
-_alarm.LONGEST_S, _alarm.AGAIN_S = 0.5, 0.2
+_determinism.LONGEST_S, _determinism.AGAIN_S = 0.5, 0.2
 print(Session(binder=Stubborn, shrink=False).search(1, 20).outcome.faults[0])
 """
     done = subprocess.run(

@@ -129,7 +129,8 @@ class TurnOrder:
         if app.is_within_limits(ask) or self.is_refused(ask):
             return False
         if turn.leaf is not first.leaf:
-            return turn.leaf.enters() and self._is_leaf_before(turn.leaf, first.leaf)
+            is_tried = turn.leaf.enters() and app in turn.leaf.competing()
+            return is_tried and self._is_leaf_before(turn.leaf, first.leaf)
         if app is first.app:
             return app.order_of(ask) < app.order_of(first.ask)
         ahead = takewhile(lambda other: other is not first.app, turn.leaf.competing())

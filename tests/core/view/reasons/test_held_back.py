@@ -2,7 +2,11 @@
 
 from __future__ import annotations
 
+from muster_core.events import AddApp
 from muster_core.reasons import Code, Explanation
+from tests.core.building import configuration, queue, wish
+from tests.core.tree import Tree
+from tests.core.view.reasons.why import codes
 from tests.core.view.reservations.site import Site, gang, job
 
 
@@ -61,3 +65,25 @@ def test_what_blocks_a_strict_scope() -> None:
         app, _, name = ask.partition("/")
         view = site.scheduler.machine.view
         assert view.explainer.dominant(site.app(app), name, 0) is Code.BLOCKED
+
+
+def test_who_has_no_turn_is_behind_what_blocks_a_strict_scope() -> None:
+    # BACKFILL-4, LIMIT-10
+    limit = {"limit": "", "users": ["u"], "maxresources": {"vcore": "1m"}}
+    strict = {"scheduling.order": "strict"}
+    scope = queue(
+        "s",
+        queue("b", maxapplications=1),
+        queue("c", maxapplications=1),
+        maxapplications=1,
+        properties=strict,
+        limits=[limit],
+    )
+    made = Tree(configuration(scope))
+    made.add_nodes("n", vcore=4)
+    made.settle(AddApp("runs", "root.s.b"), wish("runs", vcore=4), wish("runs", "y", vcore=4))
+    made.settle(AddApp("waits", "root.s.c", user="u"), wish("waits", vcore=4))
+
+    assert codes(made, "waits/x") == [
+        *(Code.USER_LIMIT, Code.QUEUE_MAX_APPS, Code.BLOCKED, Code.NO_NODE_FITS)
+    ]
