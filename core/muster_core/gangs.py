@@ -84,7 +84,6 @@ class GangFields:
     Attributes:
         min_member: How many members must hold a node before any member is bound.
         total: How many members there will be; it is only reported.
-        mode: Strict or NonStrict.
         wait_us: How long members may wait, in microseconds.
         groups: The full names of the gangs of its group.
         topology: Which domains its members may or should take; only ``add_gang`` gives it.
@@ -133,7 +132,6 @@ class GangDefinition:
     Attributes:
         min_member: How many members must hold a node before any member is bound; 1 or more.
         total: How many members there will be; it is only reported.
-        mode: Strict or NonStrict.
         wait_us: How long members may wait, in microseconds; None for the ``gang.wait.time``
             of the present configuration.
         groups: The full names of the gangs of its group.

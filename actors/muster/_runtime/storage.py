@@ -35,7 +35,7 @@ from muster.store._reader import StateReader
 from muster.store._rows import BatchRow, KeptBatch, ReplayDifference, row_of
 from muster.store._sql import CompanionState, RequestRow
 from muster.store._writer import NewState, StateWriter
-from muster_core.config.dynamic_queues import DEFAULT_PARTITION
+from muster_core.config.loader import DEFAULT_PARTITION
 from muster_core.decisions import Announced
 from muster_core.facts import Facts
 

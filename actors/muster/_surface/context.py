@@ -1,4 +1,4 @@
-"""What a program opens with ``async with``, and what it hears if it does so in another way."""
+"""Async contexts, and the errors if a program opens one in another way."""
 
 from __future__ import annotations
 

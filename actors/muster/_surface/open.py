@@ -161,7 +161,7 @@ async def open_parts(  # noqa: PLR0913 - all that a program or a service may cho
 ) -> AsyncGenerator[Parts, None]:
     """Run the parts of a scheduler; see :func:`open_scheduler`.
 
-    The companion, if there is one, hears of every batch before callers and observers do. The
+    The companion, if there is one, receives every batch before callers and observers do. The
     meter, if there is one, measures batches. Where the store has another configuration than the
     one that is given, ``comes_in`` is asked whether that one comes in; it gets the one in force,
     and the origin of time in microseconds since 1970.

@@ -12,7 +12,7 @@ from collections.abc import AsyncGenerator, Awaitable, Callable, Coroutine
 from contextlib import AbstractAsyncContextManager, asynccontextmanager, suppress
 from contextvars import Context, copy_context
 from functools import partial
-from typing import TYPE_CHECKING, Any, Generic, NoReturn, TypeVar, cast, final
+from typing import Any, Generic, NoReturn, TypeVar, cast, final
 
 import trio
 from typing_extensions import override
@@ -29,10 +29,6 @@ from muster.asyncio._links import (
     Mode,
     ThreadLink,
 )
-
-if TYPE_CHECKING:
-    pass
-
 
 T = TypeVar("T")
 

@@ -445,7 +445,7 @@ class ThreadLink(Link):
         await main()
 
     def _wake_trio(self, callback: Callback) -> None:
-        # The lane wakes nobody before `_main` has served it for the first time.
+        # The lane wakes no task before `_main` has served it for the first time.
         assert self._token is not None
         self._token.run_sync_soon(callback)
 

@@ -21,7 +21,6 @@ from contextvars import copy_context
 from functools import partial, update_wrapper
 from types import CoroutineType, TracebackType
 from typing import (
-    TYPE_CHECKING,
     Any,
     Concatenate,
     Generic,
@@ -42,10 +41,6 @@ from muster_core.decisions import Announced, Reason
 from muster_core.errors import RefusedError
 from muster_core.events import Event, Exit, Outcome
 from muster_core.snapshots import Snapshot, Statistics
-
-if TYPE_CHECKING:
-    import muster
-
 
 I = TypeVar("I")  # noqa: E741 - the inner object, of trio
 I_co = TypeVar("I_co", covariant=True)

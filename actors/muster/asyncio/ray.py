@@ -11,9 +11,10 @@ from collections.abc import AsyncGenerator, Awaitable, Callable, Mapping
 from contextlib import AbstractAsyncContextManager
 from contextvars import copy_context
 from functools import partial
-from typing import TYPE_CHECKING, Never, TypeVar, final
+from typing import Never, TypeVar, final
 
 import muster.ray
+from muster._surface.allocation import Allocation
 from muster._surface.context import opens_in
 from muster.asyncio._bridge import Bridge, StartNotice, in_host, open_bridge, run_in_host
 from muster.asyncio._links import Mode
@@ -23,9 +24,6 @@ from muster.ray._cluster import EVERY_NODE, Reserve, terms_of
 from muster.ray._runs import RunOutcome
 from muster.ray._work import Work
 from muster_core.events import Exit, Outcome as OutcomeOfWork
-
-if TYPE_CHECKING:
-    from muster._surface.allocation import Allocation
 
 __all__ = ["Cluster", "RayBinder", "connect"]
 

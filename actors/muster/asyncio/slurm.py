@@ -10,9 +10,10 @@ from collections.abc import AsyncGenerator, Awaitable, Callable, Mapping, Sequen
 from contextlib import AbstractAsyncContextManager
 from functools import partial
 from os import PathLike
-from typing import TYPE_CHECKING, Never, final
+from typing import Never, final
 
 import muster.slurm
+from muster._surface.allocation import Allocation
 from muster._surface.context import opens_in
 from muster.asyncio._bridge import Bridge, StartNotice, in_host, open_bridge
 from muster.asyncio._links import Mode
@@ -20,9 +21,6 @@ from muster.asyncio._scheduler import HostScheduler, Mirror, Scheduler
 from muster.slurm import JobResult
 from muster.slurm._binder import JobRunner, Line
 from muster.slurm._connection import GangForm
-
-if TYPE_CHECKING:
-    from muster._surface.allocation import Allocation
 
 __all__ = ["Slurm", "SlurmBinder", "connect"]
 

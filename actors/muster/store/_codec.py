@@ -4,7 +4,7 @@ STORE-9 to STORE-13. A class of attrs becomes a map of its fields without those 
 default, and a member of a union gets a tag besides. What is read is exactly what was written, also
 in type; a field or a tag that this version does not know is an error, since to leave it out would
 be to guess. cattrs walks the types. It is imported when the first value is converted, because
-whoever keeps nothing on disk should not wait for it.
+a program that keeps nothing on disk should not wait for it.
 
 The state of a checkpoint is written in steps, so that others may run meanwhile: as :func:`encode`
 writes it, but long tuples are taken apart item by item, and the whole comes in parts.
@@ -64,10 +64,6 @@ def plain(value: attrs.AttrsInstance) -> object:
 
 def decode(data: bytes, wanted: type[T]) -> T:
     """Return the object that :func:`encode` has written.
-
-    Args:
-        data: The bytes.
-        wanted: Its class.
 
     Raises:
         CodecError: If the bytes are no such object, or have a field or a tag that this version
@@ -375,7 +371,7 @@ def facts_of(parts: list[bytes] | tuple[bytes, ...]) -> Facts:
 
 
 def _pieces(value: Any, wanted: Any) -> Iterator[bytes]:  # noqa: ANN401 - of any class
-    """Yield a value as msgpack, in pieces of which none takes long to make."""
+    """Yield a value as msgpack, in small chunks."""
     if not _is_long(value, wanted):
         yield pack(unstructure_hook(wanted)(value))
     elif attrs.has(wanted):

@@ -89,7 +89,7 @@ class Lock:
             except BaseException:
                 os.close(file)
                 raise
-            os.close(file)  # somebody has removed the file in between
+            os.close(file)  # another process has removed the file in between
 
     # STORE-14
     def _refusal(self) -> str:
@@ -116,11 +116,7 @@ class Lock:
 
 
 def holder_of(directory: Path) -> dict[str, object] | None:
-    """Return who has the lock of a directory or had it last, or None if it is not known.
-
-    Args:
-        directory: The directory.
-    """
+    """Return who has the lock of a directory or had it last, or None if it is not known."""
     try:
         with (directory / LOCK_NAME).open("rb") as file:
             facts: object = json.loads(file.read(_LONGEST_HOLDER))
@@ -230,9 +226,6 @@ def connect(path: Path, parameters: str) -> sqlite3.Connection:
 # STORE-1
 def make_directory(directory: Path) -> None:
     """Make the directory, if it is not there, and look whether it can become a state directory.
-
-    Args:
-        directory: The directory.
 
     Raises:
         StoreError: If it cannot be made, or something else is there.

@@ -161,8 +161,8 @@ class StateReader:
             connection.execute("ROLLBACK")
 
     def _connected(self) -> sqlite3.Connection:
-        # With a WAL SQLite needs a file of shared memory beside it. Without one nobody writes, and
-        # then it can read where it may not write, and leaves no file of its own.
+        # With a WAL SQLite needs a file of shared memory beside it. Without one there is no writer,
+        # and then it can read where it may not write, and leaves no file of its own.
         self._seen = _state_of(self.path)
         if self._seen is not None:
             return connect(self.path, "mode=ro&immutable=1")
@@ -178,7 +178,7 @@ class StateReader:
         return connection
 
     def _has_changed(self) -> bool:
-        """Return whether a writer came while the file was read as one that nobody writes."""
+        """Return whether a writer came while the file was read as one without writers."""
         return self._seen is not None and self._seen != _state_of(self.path)
 
     # STORE-4, STORE-17
@@ -473,7 +473,7 @@ _UNREADABLE: Final = (
 
 
 def _state_of(path: Path) -> object:
-    """Return what changes whenever somebody writes to the file; None while it has a WAL."""
+    """Return a change stamp of the file; None while a WAL exists."""
     try:
         if os.stat(f"{path}-wal").st_size:
             return None

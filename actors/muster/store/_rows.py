@@ -282,7 +282,6 @@ class ReplayDifference:
 
     Attributes:
         batch: The number of its batch.
-        seq: Its number.
         was: The decision that is kept, as a text; ``none`` if there is none.
         now: The decision of this version, likewise.
     """

@@ -6,7 +6,7 @@ A checkpoint is kept in parts, each with a digest chained to the part before. It
 its last part is there: that one has the number of parts, and those before it have 0 in its place.
 
 A request of a client is kept with its batch, in one transaction, so that its repeat changes
-nothing. A companion is an object that hears of every batch and can be built again from them; its
+nothing. A companion is an object that observes every batch and can be built again from them; its
 state is kept so that this does not take long.
 """
 
@@ -80,7 +80,7 @@ def batch_range(connection: sqlite3.Connection, path: Path, meta: StateMeta) -> 
 
 
 def anchor_at(connection: sqlite3.Connection, path: Path, anchor: Anchor, number: int) -> Anchor:
-    """Return the digest of a batch with what stands beside it, as it is written there.
+    """Return the digest of a batch with the columns beside it, as they are written.
 
     Args:
         connection: The connection.
@@ -340,7 +340,6 @@ class RequestRow:
     Attributes:
         user: Who sent it.
         key: Its key, unique for this user.
-        digest: The digest of its content.
         batch: The batch that its events went into.
         first: The index of its first event, from 0, among all events that were let in.
         count: How many of its events were let in.
@@ -365,7 +364,6 @@ class CompanionState:
 
     Attributes:
         batch: The last batch of which it has heard.
-        parts: Its parts, in order.
     """
 
     batch: int
@@ -443,7 +441,7 @@ def put_companion_part(connection: sqlite3.Connection, batch: int, part: int, st
 
 
 def end_companion(connection: sqlite3.Connection, batch: int, parts: int) -> None:
-    """Say that all parts are there, and remove what nobody needs; in one transaction.
+    """Say that all parts are there, and remove what is not needed; in one transaction.
 
     A state stays while the checkpoint of its batch does: together they are a whole past state.
     """

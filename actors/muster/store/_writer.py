@@ -66,7 +66,6 @@ class NewState:
     """What a state directory is made with.
 
     Attributes:
-        partition: The name of the partition that runs.
         origin_us: The origin of time, in microseconds since 1970 in UTC.
         page_bytes: The size of a page of the file.
     """
@@ -84,7 +83,6 @@ class StateWriter:
     Close it, and open another one when the cause is mended.
 
     Attributes:
-        path: The file.
         is_new: Whether this call of :meth:`open` has made it.
         wrote_last: The version of Muster that wrote before this call of :meth:`open`.
         privacy: What this call of :meth:`open` had to say of the rights of others.
@@ -290,7 +288,7 @@ class StateWriter:
             raise
 
     def _check_place(self, doing: str) -> None:
-        # SQLite would go on to write to a file that nobody can open any more.
+        # SQLite would go on to write to a file that cannot be opened any more.
         try:
             inode = os.stat(self.path).st_ino  # faster than the method of a path
         except FileNotFoundError:
@@ -351,7 +349,7 @@ class StateWriter:
     def drop_checkpoints(
         self, keep: int = 3, *, apart_us: int | None = None, most: int = _PARTS_AT_ONCE
     ) -> int:
-        """Remove checkpoints that nobody needs any more, a few parts in one transaction.
+        """Remove checkpoints that are not needed any more, a few parts in one transaction.
 
         The newest ones stay, and if the first batches were removed, the one with which the others
         begin.
@@ -454,7 +452,7 @@ class StateWriter:
         stale = [one.batch for one in found if one.batch < anchor.batch]
         if stale:
             return self._drop(stale, most)
-        # What is left has to begin with a checkpoint, or nobody could let it in again.
+        # What is left has to begin with a checkpoint, or it could not be loaded again.
         covering = (one.batch for one in found if one.complete and one.at_us < before_us)
         newest = max(covering, default=0)
         if newest <= anchor.batch:

@@ -94,8 +94,6 @@ class Admission:
     """Admits events.
 
     Args:
-        configuration: The first configuration.
-        view: The view, which matches the state of the owners whenever they have reported.
         next_seq: Returns the next position in the input.
     """
 
@@ -114,10 +112,6 @@ class Admission:
 
     def admit(self, event: Judged, origin: Origin) -> list[AnyRoute]:
         """Admit an event.
-
-        Args:
-            event: The event.
-            origin: Its place in the input.
 
         Returns:
             The messages to owners, in order.
@@ -275,7 +269,6 @@ class Admission:
         return TellApp(key, FailAsk(origin, event.ask, event.message, timed_out))
 
     def _timed_out_gang(self, key: int, name: str) -> str | None:
-        """Return the gang of an ask if it has timed out."""
         seen = self._view.apps.get(key)
         # A bound ask that the view does not know was bound from the start: its gang is satisfied.
         ask = None if seen is None else seen.find(name)
@@ -376,10 +369,10 @@ class Admission:
 
     # GANG-53, GANG-54
     def owner_of_gang(self, name: str) -> GangOwner | None:
-        """Return whose gang this is, or None if it is nobody's: it has neither user nor members.
+        """Return the owner of a gang; None if it has neither user nor members.
 
-        A gang that lists connect with a gang of somebody counts as theirs. Members count whose
-        applications have been removed and have not reported yet: they are of no user.
+        A gang that lists connect with a gang that has an owner counts as that owner's. Members
+        count whose applications have been removed and have not reported yet: they have no user.
         """
         entry = self.gangs.gangs.get(name)
         own = None if entry is None else self._owner_of(entry)
@@ -496,14 +489,7 @@ class Admission:
         apps: Iterable[AppFacts],
         gangs: Iterable[GangFacts],
     ) -> Steps[None]:
-        """Replace all names; the configuration in force is that of these facts already.
-
-        Args:
-            facts: The facts of admission.
-            queues: The facts of the queues, in the order of their keys.
-            apps: The facts of the applications, likewise.
-            gangs: The facts of the gangs, likewise.
-        """
+        """Replace all names; the configuration in force is that of these facts already."""
         yield from self.registry.load(facts, queues, apps)
         yield from self.gangs.load(facts, gangs)
         self._guesses.left = facts.guesses.nodes

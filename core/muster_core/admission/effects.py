@@ -32,11 +32,7 @@ from muster_core.view import DecisionView
 
 @final
 class Unreported:
-    """The effects of admitted events that the view does not know.
-
-    Args:
-        view: The view, which matches the state of the owners whenever they have reported.
-    """
+    """The effects of admitted events that the view does not know."""
 
     def __init__(self, view: DecisionView) -> None:
         self._view = view

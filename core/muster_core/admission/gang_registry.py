@@ -49,13 +49,8 @@ class GangEntry:
     """A gang in the registry.
 
     Attributes:
-        key: Its key.
-        name: Its full name.
         given: The fields of its object, or None if it has no object.
         annotated: The fields from all annotations since it last had no members.
-        members: Its members, each with the fields in its annotations.
-        definition: Its definition, or None.
-        creation: The position of the event that defined it.
         forgotten: Whether its definition was removed, so that earlier annotations do not count.
         timed_out: Whether it has timed out, so that new members are parked.
         counted: For each field, the value in the annotations of members, and how many have it.
@@ -354,12 +349,7 @@ class GangRegistry:
 
     # CHECKPOINT-5
     def load(self, facts: AdmissionFacts, gangs: Iterable[GangFacts]) -> Steps[None]:
-        """Replace all gangs.
-
-        Args:
-            facts: The facts of admission.
-            gangs: What each gang owns.
-        """
+        """Replace all gangs."""
         owned = {gang.key: gang for gang in gangs}
         for one in facts.gangs:
             gang = owned[one.key]

@@ -85,11 +85,7 @@ _REMOVED: Final = Reason.REMOVED
 @final
 @attrs.frozen
 class Objects:
-    """Admits objects.
-
-    Args:
-        admission: Admits the corresponding events.
-    """
+    """Admits objects."""
 
     _admission: Admission
 

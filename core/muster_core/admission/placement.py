@@ -62,11 +62,7 @@ class PlacedQueue:
 @final
 @attrs.frozen
 class NoMatch:
-    """A rule gives no queue.
-
-    Attributes:
-        why: The reason, for a message.
-    """
+    """A rule gives no queue."""
 
     why: str
 
@@ -86,7 +82,6 @@ class Placement:
     """The placement rules in force.
 
     Args:
-        rules: The rules, in their order.
         any_acl: Whether any queue of the configuration has an ACL.
     """
 

@@ -4,6 +4,9 @@ Configurations and objects create queues; applications that name unknown queues 
 ones. A queue that a new configuration no longer contains is removed at once if it is not in use;
 otherwise it drains.
 
+OBJECT-23 to OBJECT-27: Volcano's Queue gives the settings of a queue. The checks are those of a
+configuration: an object is refused if a file with the resulting tree of queues would be refused.
+
 LIMIT-7, LIMIT-8: the group for which an application counts in the limits of groups is found when
 the application comes. It stays as long as a queue on the path limits it, whatever other groups a
 new configuration limits.
@@ -17,20 +20,26 @@ from typing import final
 import attrs
 
 from muster_core.admission.routes import AdmissionFacts, Route, StartQueue, TellQueue
-from muster_core.config.dynamic_queues import (
-    as_parent,
-    check_object,
-    dynamic_queue,
-    with_inherited_settings,
-    with_object,
+from muster_core.config.properties import QUEUE_PRIORITY, QUEUE_RECLAIMABLE, resolve
+from muster_core.config.queues import (
+    ROOT,
+    QuotaTree,
+    canonical_path,
+    check_queue_name,
+    check_quotas,
 )
-from muster_core.config.queues import ROOT, canonical_path
 from muster_core.owners.queue import QueueFacts, Retire, SetQueue
-from muster_core.values.configuration import EVERY_NAME, Configuration, QueueConfig, Template
+from muster_core.values.configuration import (
+    EVERY_NAME,
+    Configuration,
+    QueueConfig,
+    Settings,
+    Template,
+)
 from muster_core.values.errors import RefusedError
 from muster_core.values.events import Configure, QueueObject
 from muster_core.values.names import Guesses
-from muster_core.values.resources import shown
+from muster_core.values.resources import format_quantity, shown
 
 
 @final
@@ -39,14 +48,7 @@ class QueueEntry:
     """A queue in the tree.
 
     Attributes:
-        key: Its key.
-        parent: The entry of its parent, or None for the root.
-        config: Its settings.
-        dynamic: Whether it is a dynamic queue.
         applied: Whether it comes from an applied object, so that no configuration removes it.
-        draining: Whether it is draining: it admits no new applications.
-        children: Its children by name.
-        apps: How many applications it has.
     """
 
     key: int
@@ -78,13 +80,104 @@ class QueueEntry:
         return kept or any(child.in_use() for child in self.children.values())
 
 
-@final
-class QueueTree:
-    """All queues, by their paths.
+# QUEUE-14, QUEUE-15
+def dynamic_queue(
+    parent: QueueConfig, template: Template | None, name: str, *, is_parent: bool
+) -> QueueConfig:
+    """Create the settings of a dynamic queue.
+
+    It inherits from its parent like any other queue. A leaf gets all settings of the template, as
+    if they were its own settings in the file; a parent gets none of them.
 
     Args:
-        configuration: The first configuration.
+        parent: Its parent.
+        template: The nearest ``childtemplate`` above, or None.
+        name: The new queue's own name.
+        is_parent: Whether it is a parent on the path to the new leaf.
+
+    Raises:
+        ValueError: If the name is invalid.
     """
+    lowered = check_queue_name(name)
+    path = f"{parent.path}.{lowered}"
+    if is_parent or template is None:
+        settings = resolve({}, parent.settings)
+        return QueueConfig(name=lowered, path=path, is_parent=is_parent, settings=settings)
+    return QueueConfig(
+        name=lowered,
+        path=path,
+        is_parent=False,
+        guaranteed=template.guaranteed,
+        max=template.max,
+        max_applications=template.max_applications,
+        settings=resolve(dict(template.properties), parent.settings),
+        own_properties=template.properties,
+    )
+
+
+# OBJECT-23
+def with_object(config: QueueConfig, event: QueueObject, above: Settings | None) -> QueueConfig:
+    """Return the settings of a queue, changed by those of an object."""
+    properties = dict(config.own_properties)
+    if event.priority is not None:
+        properties[QUEUE_PRIORITY.name] = str(event.priority)
+    if event.reclaimable is not None:
+        properties[QUEUE_RECLAIMABLE.name] = "true" if event.reclaimable else "false"
+    return attrs.evolve(
+        config,
+        max=config.max if event.max is None else event.max,
+        guaranteed=config.guaranteed if event.guaranteed is None else event.guaranteed,
+        own_properties=tuple(properties.items()),
+        settings=resolve(properties, above),
+    )
+
+
+def with_inherited_settings(config: QueueConfig, above: Settings) -> QueueConfig:
+    """Return the settings of a queue whose parent has new settings."""
+    properties = dict(config.own_properties)
+    return attrs.evolve(config, settings=resolve(properties, above))
+
+
+def as_parent(config: QueueConfig) -> QueueConfig:
+    """Return the settings of a leaf that becomes a parent."""
+    return attrs.evolve(config, is_parent=True)
+
+
+def _refuse(quota: str, _: str, message: str) -> None:
+    msg = f"{quota}: {message}"
+    raise RefusedError(msg)
+
+
+def _quotas_of(entry: QueueEntry) -> QuotaTree:
+    # Dynamic queues are not checked against their siblings.
+    children = [_quotas_of(child) for child in entry.children.values() if not child.dynamic]
+    config = entry.config
+    return QuotaTree(dict(config.guaranteed), dict(config.max.amounts), children, _refuse)
+
+
+# OBJECT-26
+def check_object(config: QueueConfig, root: QueueEntry) -> None:
+    """Check the tree of queues that results from an object.
+
+    Raises:
+        RefusedError: If a configuration with this tree would be refused.
+    """
+    # CONFIG-28
+    for name, most in config.max.amounts:
+        amount = config.guaranteed[name]
+        if amount > most:
+            msg = (
+                f"guaranteed: {format_quantity(name, amount)} of {name} is over "
+                f"max {format_quantity(name, most)}"
+            )
+            raise RefusedError(msg)
+    # Volcano's queues have no limit of applications: the limits above them still apply.
+    check_quotas(_quotas_of(root))
+
+
+@final
+class QueueTree:
+    """All queues, by their paths."""
 
     def __init__(self, configuration: Configuration) -> None:
         #: Every queue by its path.
@@ -103,12 +196,7 @@ class QueueTree:
 
     # CHECKPOINT-5
     def load(self, queues: Iterable[QueueFacts], facts: AdmissionFacts) -> dict[int, QueueEntry]:
-        """Replace all queues; return them by key.
-
-        Args:
-            queues: The facts of the queues, in the order of their keys.
-            facts: The facts of admission.
-        """
+        """Replace all queues; return them by key."""
         dynamic, applied = set(facts.dynamic), set(facts.applied)
         by_key: dict[int, QueueEntry] = {}
         self.entries.clear()
@@ -140,9 +228,6 @@ class QueueTree:
     # QUEUE-11
     def find(self, written: str) -> tuple[QueueEntry, list[str]]:
         """Find the queue for an application.
-
-        Args:
-            written: The path as it is written in the event.
 
         Returns:
             The nearest existing queue, and the names of the missing queues below it.
@@ -253,7 +338,7 @@ class QueueTree:
 
     # QUEUE-16, QUEUE-22
     def collect(self, entry: QueueEntry) -> Iterator[Route]:
-        """Remove a dynamic or draining queue that is no longer in use, then its parent likewise."""
+        """Remove a dynamic or draining queue that is not in use, then its parent in the same way."""
         for queue in list(entry.upward()):
             lasting = queue.applied or not (queue.dynamic or queue.draining)
             if queue.parent is None or lasting or queue.apps or queue.children:
@@ -271,11 +356,6 @@ class QueueTree:
         self, event: QueueObject, target: QueueEntry | None, parent: QueueEntry
     ) -> list[Route]:
         """Set the settings of a queue from an object, and create the queue if it is unknown.
-
-        Args:
-            event: The object.
-            target: The queue of that name, or None if it is unknown.
-            parent: The parent of a new queue.
 
         Returns:
             The messages to queues, in order.
@@ -439,11 +519,6 @@ class UserGroups:
     def enter(self, key: int, leaf: QueueEntry, groups: tuple[str, ...]) -> str | None:
         """Find the group of a new application.
 
-        Args:
-            key: The application.
-            leaf: Its queue.
-            groups: The groups of its user.
-
         Returns:
             The group, ``*`` for that of all users, or None.
         """
@@ -465,9 +540,6 @@ class UserGroups:
         self, apps: Iterable[tuple[int, QueueEntry]]
     ) -> Iterator[tuple[int, str | None]]:
         """Look at all applications again, after a new configuration.
-
-        Args:
-            apps: Each application with its queue.
 
         Yields:
             The applications whose group has changed, with the new one.

@@ -225,11 +225,7 @@ _COMPLETED: Final = Reason.COMPLETED
 
 @final
 class Registry:
-    """The names that are in use.
-
-    Args:
-        configuration: The first configuration.
-    """
+    """The names that are in use."""
 
     def __init__(self, configuration: Configuration) -> None:
         #: Every application that has not completed, by name.
@@ -263,10 +259,6 @@ class Registry:
 
     def handle(self, event: Admissible, origin: Origin) -> list[Route]:
         """Admit an event.
-
-        Args:
-            event: The event.
-            origin: Its place in the input.
 
         Returns:
             The messages to owners, in order.
@@ -468,13 +460,7 @@ class Registry:
     def load(
         self, facts: AdmissionFacts, queues: Iterable[QueueFacts], apps: Iterable[AppFacts]
     ) -> Steps[None]:
-        """Replace all names.
-
-        Args:
-            facts: The facts of admission.
-            queues: The facts of the queues, in the order of their keys.
-            apps: The facts of the applications, likewise.
-        """
+        """Replace all names."""
         entries = self.tree.load(queues, facts)
         for piece in in_pieces(apps):
             yield
@@ -505,12 +491,7 @@ class Registry:
 
 # REASON-3
 def application_reasons(registry: Registry, identity: AppIdentity) -> Iterator[PendingReason]:
-    """Yield the reasons why the application could not be submitted to its queue now.
-
-    Args:
-        registry: The registry.
-        identity: The application.
-    """
+    """Yield the reasons why the application could not be submitted to its queue now."""
     path = list(registry.leaf_of(identity.key).upward())
     draining = [entry.config.path for entry in path if entry.draining]
     if draining:

@@ -29,7 +29,6 @@ class GangEntryFacts:
     """What gives a gang its definition; the rest is owned by the gang.
 
     Attributes:
-        key: Its key.
         given: The fields of its object, or None if it has no object.
         annotated: The fields from all annotations since it last had no members.
         members: Its members, each with the fields in its annotations, in the order in which they
@@ -62,7 +61,6 @@ class AdmissionFacts:
     """What admission owns.
 
     Attributes:
-        configuration: The configuration in force.
         last_queue: The key of the queue that was made last.
         last_gang: The key of the gang that was made last.
         dynamic: The keys of the dynamic queues.

@@ -239,7 +239,6 @@ class DocumentWarning:
     Attributes:
         order: Its place in the order of the document.
         once: The key of which only the first warning is kept, or None.
-        problem: The warning.
         guess: What the author may have meant; it is told and not announced.
     """
 
@@ -256,9 +255,7 @@ class Field:
     """A node of the document, with its path.
 
     Attributes:
-        node: The node.
         path: The path from the top, such as ``partitions[0].queues[1].name``.
-        report: The report for problems and warnings.
         line: The line of its key (for an item of a list, its first line), or None.
         order: The place of its key in the order of the document.
     """
@@ -300,11 +297,7 @@ class Field:
 
     # CONFIG-18, CONFIG-36, CONFIG-87
     def fields(self, known: Collection[str] | None = None) -> dict[str, Field]:
-        """Return the fields of this map by name, in the order of the document.
-
-        Args:
-            known: The names that are allowed; None for any.
-        """
+        """Return the fields of this map by name, in the order of the document."""
         if self.is_null:
             return {}
         if not isinstance(self.node, Table):

@@ -70,7 +70,6 @@ class CharacterSet:
     """One character.
 
     Attributes:
-        ranges: The characters.
         negated: Whether it is any character but these.
         any_case: Whether the other case of a character counts as well.
     """
@@ -116,7 +115,6 @@ class Repetition:
     """A part, several times.
 
     Attributes:
-        part: The part.
         least: How often at least.
         most: How often at most, or None for any number.
     """
@@ -335,7 +333,7 @@ class _Parser:
         return Concatenation((part,)) if isinstance(part, Assertion) else part
 
     def _open_special(self) -> None:
-        """Read what stands after the ``(`` of a group that begins with ``(?``."""
+        """Read the rest of a group that begins with ``(?``."""
         name = self._take_match(_GROUP_NAME)
         if name is not None:
             if name[1] in self._names:
@@ -361,7 +359,7 @@ class _Parser:
         return self._one(self._escape())
 
     def _escape(self) -> Ranges:
-        """Read an escape that stands for characters."""
+        """Read an escape that denotes characters."""
         self._at += 1
         letter = self._peek()
         self._at += 1

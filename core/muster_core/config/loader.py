@@ -32,21 +32,24 @@ from muster_core.config.document import (
     Table,
     describe,
 )
-from muster_core.config.dynamic_queues import DEFAULT_PARTITION
 from muster_core.config.placement import check_chain, read_rules
+from muster_core.config.properties import resolve
 from muster_core.config.queues import (
+    ROOT,
     WrittenQueue,
     build_queue,
-    check_quotas,
+    check_limits,
+    check_written_quotas,
     read_root,
     warn_of_orders,
 )
-from muster_core.config.users import check_limits, limits_of_root, read_limits
+from muster_core.config.users import limits_of_root, read_limits
 from muster_core.values.configuration import (
     Configuration,
     NamedType,
     NodeSortPolicy,
     PlacementRule,
+    QueueConfig,
     TypicalAsk,
 )
 from muster_core.values.devices import (
@@ -60,6 +63,9 @@ from muster_core.values.devices import (
 from muster_core.values.errors import ConfigError, Problem, QuantityError
 from muster_core.values.names import did_you_mean
 from muster_core.values.resources import Resources, parse_integer, shown
+
+DEFAULT_PARTITION = "default"
+"""The partition that runs if there are several and none is chosen."""
 
 MOST_COMPARED: Final = 200
 """With how many names one is compared at most."""
@@ -226,7 +232,7 @@ def _read_resources(field: Field) -> Resources:
 
 
 def _is_empty(field: Field, form: type[Listing | Table]) -> bool:
-    """Return whether a field has the right form and nothing in it; else more was said already."""
+    """Return whether a field has the right form and is empty; else it was refused or warned of."""
     node = field.node
     if isinstance(node, Listing):
         return form is Listing and not node.items
@@ -338,7 +344,6 @@ def read_quota_preemption(field: Field) -> None:
 
 
 def _read_ignored_text(fields: dict[str, Field], name: str) -> None:
-    """Check that a field is a text, if it is present."""
     if name in fields:
         fields[name].text()
 
@@ -365,12 +370,7 @@ class _Partition:
     Attributes:
         name: Its name; empty if that is not a text.
         field: The field with its name, or the partition.
-        node_sort: ``nodesortpolicy.type``.
         node_weights: ``nodesortpolicy.resourceweights``; empty if there are none.
-        typical: ``nodesortpolicy.typical``.
-        preemption_enabled: ``preemption.enabled``.
-        root: Its queues.
-        placement_rules: ``placementrules``.
         report: The report with its warnings.
     """
 
@@ -383,6 +383,14 @@ class _Partition:
     root: WrittenQueue
     placement_rules: tuple[PlacementRule, ...]
     report: Report
+
+
+# CONFIG-24
+def default_configuration() -> Configuration:
+    """Return the configuration before the first one: only the root, without limits."""
+    settings = resolve({}, None)
+    root = QueueConfig(name=ROOT, path=ROOT, is_parent=True, settings=settings)
+    return Configuration(partition=DEFAULT_PARTITION, root=root)
 
 
 def load_configuration(
@@ -494,7 +502,7 @@ def _read_partition(field: Field) -> _Partition:
     name = fields["name"].text() if named else DEFAULT_PARTITION
     node_sort, weights, typical = read_node_sort(fields.get("nodesortpolicy"))
     root = read_root(field, fields.get("queues"))
-    check_quotas(root)
+    check_written_quotas(root)
     limits = limits_of_root(fields.get("limits"), read_limits(fields.get("limits")), root.limits)
     root = attrs.evolve(root, limits=limits)
     check_limits(root)
@@ -525,7 +533,6 @@ def _read_placement_rules(field: Field | None, root: WrittenQueue) -> tuple[Plac
 
 # CONFIG-14
 def _read_preemption(field: Field | None) -> bool:
-    """Return whether preemption is enabled in a partition; the default is true."""
     fields = {} if field is None else field.fields(PREEMPTION_FIELDS)
     if "quotapreemptionenabled" in fields:
         read_quota_preemption(fields["quotapreemptionenabled"])

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Mapping, Sequence
-from typing import TYPE_CHECKING, Final, TypeAlias, final
+from typing import Final, TypeAlias, final
 
 import attrs
 
@@ -24,10 +24,6 @@ from muster_core.values.configuration import (
     RuleName,
 )
 from muster_core.values.resources import shown
-
-if TYPE_CHECKING:
-    import re
-
 
 NameTest: TypeAlias = Callable[[str], bool]
 
@@ -122,7 +118,6 @@ class WrittenRule:
     """A rule as it was read, with its place.
 
     Attributes:
-        rule: The rule.
         value_field: The field of its value, or of the rule if it has none.
         parent: The rule for its parent as it was read, or None.
     """

@@ -1,6 +1,6 @@
 """The properties of queues: values, defaults, inheritance (CONFIG-39 to CONFIG-56, CONFIG-88).
 
-There is one :class:`Property` for each name, and all that is known of a property stands in it: its
+There is one :class:`Property` for each name, which has all that is known of the property: its
 form, who inherits it, and what it means. The reader, :func:`resolve`, the page of a queue and the
 reference go by the table :data:`PROPERTIES`. Names are case-sensitive; values are not.
 """
@@ -74,13 +74,12 @@ class Property(Generic[T]):
     """One property of queues: all that is known of it but what it does.
 
     Attributes:
-        name: Its name.
         attribute: The attribute of :class:`Settings` that has its value.
         form: How its values are written.
         inheritance: Whose value counts in a queue without a value of its own.
         about: What it says: a part of a sentence that goes on after "It says".
         meanings: What its values mean, by value as written; empty if ``about`` says enough.
-        unset: What stands for None, if that is the default.
+        unset: The text for None, if that is the default.
     """
 
     name: str
@@ -97,10 +96,10 @@ class Property(Generic[T]):
         return self.in_force(_DEFAULTS)
 
     def parse(self, text: str) -> T:
-        """Return the value that a text stands for.
+        """Parse a text.
 
         Raises:
-            ValueError: If it stands for none.
+            ValueError: If it is not a value of the property.
             QuantityError: Likewise.
         """
         return self.form.parse(text)
@@ -139,11 +138,7 @@ class Property(Generic[T]):
                 assert_never(self.inheritance)
 
     def is_handed_down(self, value: T) -> bool:
-        """Return whether a queue without a value of its own has the value of its parent.
-
-        Args:
-            value: The value of the parent.
-        """
+        """Return whether a queue without a value of its own has the value of its parent."""
         match self.inheritance:
             case Inheritance.YES | Inheritance.ROOT:
                 return True
@@ -472,7 +467,6 @@ class InForce:
     """A property in a queue: its value there, and where that is from.
 
     Attributes:
-        property: The property.
         text: The value, as a configuration has it.
         origin: The path of the queue that says it; None if it is the default.
         without_effect: What the queue itself says, if that does not count; else None.
@@ -486,11 +480,7 @@ class InForce:
 
 # CONFIG-39
 def in_force(path: Sequence[QueueConfig]) -> Sequence[InForce]:
-    """Return all properties of a queue, with the values that count in it.
-
-    Args:
-        path: The queues from the root to this one.
-    """
+    """Return all properties of a queue, with the values that count in it."""
     return [_in_force(one, path) for one in PROPERTIES.values()]
 
 
@@ -524,13 +514,7 @@ def _up_to_scope(path: Sequence[QueueConfig]) -> Sequence[QueueConfig]:
 
 
 def read_properties(field: Field, queue: str, *, is_root: bool) -> tuple[tuple[str, str], ...]:
-    """Check the properties of a queue, and return them as written.
-
-    Args:
-        field: The map ``properties``.
-        queue: The path of the queue, for warnings.
-        is_root: Whether the queue is the root.
-    """
+    """Check the properties of a queue, and return them as written."""
     own: list[tuple[str, str]] = []
     for name, value in field.fields().items():
         text = value.text()

@@ -17,8 +17,8 @@ too, or is over a ``guaranteed`` between the two.
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Mapping, Sequence
-from typing import Final, Protocol, final
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from typing import Final, final
 
 import attrs
 
@@ -26,7 +26,9 @@ from muster_core.config.document import Field, Listing, Scalar, Table, describe
 from muster_core.config.properties import SCHEDULING_ORDER, read_properties, resolve
 from muster_core.config.users import WrittenLimit, parse_acl, read_limits
 from muster_core.values.configuration import (
+    EVERY_NAME,
     Acl,
+    LimitEntry,
     Limits,
     QueueConfig,
     SchedulingOrder,
@@ -116,16 +118,9 @@ class WrittenQueue:
         name: Its own name, in lower case; empty if it is invalid.
         path: Its path from the root, in lower case.
         is_parent: Whether it has children, has ``parent: true``, or is the root.
-        guaranteed: ``resources.guaranteed``.
-        max: ``resources.max``.
         max_applications: ``maxapplications``, 0 if there is none.
         applications_field: The field of ``maxapplications``, or of the queue if it has none.
-        template: Its ``childtemplate``, or None.
-        submit_acl: ``submitacl``, or None.
-        admin_acl: ``adminacl``, or None.
-        properties: Its properties as written.
         properties_field: The field of its properties, or of the queue if it has none.
-        limits: Its ``limits``.
         children: Its children, in the order of the document.
     """
 
@@ -149,12 +144,7 @@ class WrittenQueue:
 
 # CONFIG-5
 def read_root(partition: Field, queues: Field | None) -> WrittenQueue:
-    """Read the ``queues`` of a partition: only the root, or the children of the root.
-
-    Args:
-        partition: The partition.
-        queues: The field ``queues``, or None if it is missing.
-    """
+    """Read the ``queues`` of a partition: only the root, or the children of the root."""
     items = [] if queues is None else queues.items()
     if len(items) == 1 and _name_of(items[0]) == ROOT:
         return read_queue(items[0], parent=None)
@@ -172,12 +162,7 @@ def read_root(partition: Field, queues: Field | None) -> WrittenQueue:
 
 
 def read_queue(field: Field, parent: str | None) -> WrittenQueue:
-    """Read a queue and all queues below it.
-
-    Args:
-        field: The field of the queue.
-        parent: The path of its parent, or None for the root.
-    """
+    """Read a queue and all queues below it."""
     fields = field.fields(QUEUE_FIELDS)
     name = ROOT if parent is None else _read_name(field, fields.get("name"))
     path = name if parent is None else f"{parent}.{name}"
@@ -205,12 +190,7 @@ def read_queue(field: Field, parent: str | None) -> WrittenQueue:
 
 
 def build_queue(written: WrittenQueue, parent: Settings | None = None) -> QueueConfig:
-    """Build the settings of a queue and of all queues below it, with defaults and inherited values.
-
-    Args:
-        written: The queue as it was read, without problems.
-        parent: The settings of its parent, or None for the root.
-    """
+    """Build the settings of a queue that was read without problems, and of all queues below it."""
     settings = resolve(dict(written.properties), parent)
     return QueueConfig(
         name=written.name,
@@ -257,7 +237,6 @@ def _read_name(queue: Field, field: Field | None) -> str:
 
 # CONFIG-23
 def _is_parent(fields: Mapping[str, Field]) -> bool:
-    """Return whether a queue has children or has ``parent: true``."""
     says_so = "parent" in fields and fields["parent"].boolean(default=False)
     children = fields["queues"].node if "queues" in fields else None
     return says_so or (isinstance(children, Listing) and bool(children.items))
@@ -382,100 +361,76 @@ def _warn(
     )
 
 
-class QuotaField(Protocol):
-    """A field that may be refused."""
+@final
+@attrs.frozen
+class QuotaTree:
+    """The quotas of a queue and of all queues below it.
 
-    def refuse(self, message: str, /) -> None:
-        """Report a problem with the field."""
+    Attributes:
+        refuse: Reports a problem: whether it is with ``guaranteed`` or ``max``, the resource type,
+            and the message.
+    """
 
-
-class QuotaAmounts(Protocol):
-    """A map of quantities."""
-
-    @property
-    def amounts(self) -> Mapping[str, int]:
-        """The amounts in base units."""
-        ...
-
-    @property
-    def fields(self) -> Mapping[str, QuotaField]:
-        """The field of each amount."""
-        ...
+    guaranteed: Mapping[str, int]
+    max: Mapping[str, int]
+    children: Sequence[QuotaTree]
+    refuse: Callable[[str, str, str], None]
 
 
-class LimitedQueue(Protocol):
-    """A queue with its quotas and its children."""
+def _quotas_of(queue: WrittenQueue) -> QuotaTree:
+    def refuse(quota: str, resource: str, message: str) -> None:
+        fields = queue.max.fields if quota == "max" else queue.guaranteed.fields
+        fields[resource].refuse(message)
 
-    @property
-    def guaranteed(self) -> QuotaAmounts:
-        """Its ``guaranteed``."""
-        ...
-
-    @property
-    def max(self) -> QuotaAmounts:
-        """Its ``max``."""
-        ...
-
-    @property
-    def max_applications(self) -> int:
-        """Its ``maxapplications``; 0 means no limit."""
-        ...
-
-    @property
-    def applications_field(self) -> QuotaField:
-        """The field of ``maxapplications``, or of the queue if it has none."""
-        ...
-
-    @property
-    def children(self) -> Sequence[LimitedQueue]:
-        """Its children."""
-        ...
+    children = [_quotas_of(child) for child in queue.children]
+    return QuotaTree(queue.guaranteed.amounts, queue.max.amounts, children, refuse)
 
 
-def check_quotas(root: LimitedQueue) -> None:
-    """Report all contradictions between the quotas of a tree of queues."""
-    _check_guaranteed(root)
-    _check_max(root, {})
+def check_written_quotas(root: WrittenQueue) -> None:
+    """Report all contradictions between the quotas of a configuration."""
+    check_quotas(_quotas_of(root))
     _check_applications(root)
 
 
+def check_quotas(root: QuotaTree) -> None:
+    """Report all contradictions between the quotas of a tree of queues."""
+    _check_guaranteed(root)
+    _check_max(root, {})
+
+
 # CONFIG-29, CONFIG-32
-def _check_guaranteed(queue: LimitedQueue) -> dict[str, int]:
+def _check_guaranteed(queue: QuotaTree) -> dict[str, int]:
     """Check the sums of ``guaranteed``, bottom up; return what counts for the queue itself."""
     total: dict[str, int] = {}
     for child in queue.children:
         for name, amount in _check_guaranteed(child).items():
             total[name] = total.get(name, 0) + amount
     # CONFIG-26
-    own = {name: amount for name, amount in queue.guaranteed.amounts.items() if amount}
-    _compare(total, own, queue.guaranteed, "guaranteed")
-    _compare(total, queue.max.amounts, queue.max, "max")
+    own = {name: amount for name, amount in queue.guaranteed.items() if amount}
+    for quota, bounds in (("guaranteed", own), ("max", queue.max)):
+        for name, bound in bounds.items():
+            if total.get(name, 0) > bound:
+                queue.refuse(
+                    quota,
+                    name,
+                    f"the children's guaranteed {name}, {format_quantity(name, total[name])}"
+                    f" together, is over {quota} {format_quantity(name, bound)}",
+                )
     return total | own
 
 
-def _compare(
-    total: Mapping[str, int], bounds: Mapping[str, int], quota: QuotaAmounts, what: str
-) -> None:
-    """Report each type whose sum over the children's ``guaranteed`` exceeds the parent's bound."""
-    for name, bound in bounds.items():
-        if total.get(name, 0) > bound:
-            guaranteed = format_quantity(name, total[name])
-            quota.fields[name].refuse(
-                f"the children's guaranteed {name}, {guaranteed} together,"
-                f" is over {what} {format_quantity(name, bound)}"
-            )
-
-
 # CONFIG-30, CONFIG-32
-def _check_max(queue: LimitedQueue, above: Mapping[str, int]) -> None:
+def _check_max(queue: QuotaTree, above: Mapping[str, int]) -> None:
     """Check each ``max`` against the smallest one above it, top down."""
     smallest = dict(above)
-    for name, amount in queue.max.amounts.items():
+    for name, amount in queue.max.items():
         bound = above.get(name)
         if bound is not None and amount > bound:
-            queue.max.fields[name].refuse(
+            queue.refuse(
+                "max",
+                name,
                 f"max {format_quantity(name, amount)} of {name}"
-                f" is over the {format_quantity(name, bound)} of a queue above"
+                f" is over the {format_quantity(name, bound)} of a queue above",
             )
         smallest[name] = amount if bound is None else min(amount, bound)
     for child in queue.children:
@@ -483,7 +438,7 @@ def _check_max(queue: LimitedQueue, above: Mapping[str, int]) -> None:
 
 
 # CONFIG-31
-def _check_applications(queue: LimitedQueue) -> None:
+def _check_applications(queue: WrittenQueue) -> None:
     """Check each ``maxapplications`` against that of the parent, if the parent has a limit."""
     limit = queue.max_applications
     for child in queue.children:
@@ -495,3 +450,104 @@ def _check_applications(queue: LimitedQueue) -> None:
         elif limit and own > limit:
             child.applications_field.refuse(f"maxapplications {own} is over the parent's {limit}")
         _check_applications(child)
+
+
+# LIMIT-4
+@final
+@attrs.frozen
+class _LowestAbove:
+    """The least that the queues above give to a name.
+
+    Attributes:
+        amounts: The least of each type, with the path of the queue that gives it.
+        applications: The least number of applications, with the path; None without a limit.
+    """
+
+    amounts: Mapping[str, tuple[int, str]]
+    applications: tuple[int, str] | None
+
+    def lowered(self, entry: LimitEntry, path: str) -> _LowestAbove:
+        """Return what is left where a queue limits the same name."""
+        amounts = dict(self.amounts)
+        for kind, amount in entry.max.amounts:
+            amounts[kind] = min(amounts.get(kind, (amount, path)), (amount, path))
+        count, applications = entry.max_applications, self.applications
+        if count and (applications is None or count < applications[0]):
+            applications = count, path
+        return _LowestAbove(amounts, applications)
+
+
+_NO_LIMITS: Final = _LowestAbove({}, None)
+_LimitsAbove = Mapping[str, _LowestAbove]
+
+
+def check_limits(root: WrittenQueue) -> None:
+    """Report the limits that are over those of their own queue, or of the queues above it."""
+    _check_amounts(root, {}, {})
+
+
+def _check_amounts(queue: WrittenQueue, users: _LimitsAbove, groups: _LimitsAbove) -> None:
+    for limit in queue.limits:
+        _check_queue(limit, queue)
+        for name in limit.entry.users:
+            _check_above(limit, "user", name, users)
+        for name in limit.entry.groups:
+            _check_above(limit, "group", name, groups)
+    if queue.limits:
+        entries = [limit.entry for limit in queue.limits]
+        users = _lowered(users, ((entry.users, entry) for entry in entries), queue.path)
+        groups = _lowered(groups, ((entry.groups, entry) for entry in entries), queue.path)
+    for child in queue.children:
+        _check_amounts(child, users, groups)
+
+
+def _lowered(
+    above: _LimitsAbove, named: Iterable[tuple[Sequence[str], LimitEntry]], path: str
+) -> dict[str, _LowestAbove]:
+    below = dict(above)
+    for names, entry in named:
+        for name in names:
+            below[name] = above.get(name, _NO_LIMITS).lowered(entry, path)
+    return below
+
+
+# LIMIT-3
+def _check_queue(limit: WrittenLimit, queue: WrittenQueue) -> None:
+    """Report what a limit gives over the ``max`` and ``maxapplications`` of its own queue."""
+    entry = limit.entry
+    for kind, amount in entry.max.amounts:
+        most = queue.max.amounts.get(kind)
+        if most is not None and amount > most:
+            limit.amounts[kind].refuse(
+                f"{format_quantity(kind, amount)} of {kind} is over the max of {queue.path},"
+                f" {format_quantity(kind, most)}"
+            )
+    if queue.max_applications and entry.max_applications > queue.max_applications:
+        limit.applications_field.refuse(
+            f"maxapplications {entry.max_applications} is over that of {queue.path},"
+            f" {queue.max_applications}"
+        )
+
+
+# LIMIT-4
+def _check_above(limit: WrittenLimit, kind: str, name: str, above: _LimitsAbove) -> None:
+    """Report what a limit gives to a name over what the queues above give to it."""
+    least = above.get(name) or above.get(EVERY_NAME)
+    if least is None:
+        return
+    whom = f"every {kind}" if name not in above else f"the {kind} {shown(name)}"
+    entry = limit.entry
+    for resource, amount in entry.max.amounts:
+        most, path = least.amounts.get(resource, (amount, ""))
+        if amount > most:
+            limit.amounts[resource].refuse(
+                f"{format_quantity(resource, amount)} of {resource} is over the"
+                f" {format_quantity(resource, most)} that {path} gives to {whom}"
+            )
+    if least.applications is None:
+        return
+    count, path = least.applications
+    own = entry.max_applications
+    if not own or own > count:
+        what = f"maxapplications {own} is" if own else "maxapplications is not limited, which is"
+        limit.applications_field.refuse(f"{what} over the {count} that {path} gives to {whom}")

@@ -14,7 +14,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Mapping, Sequence
-from typing import Final, Protocol, final
+from typing import Final, final
 
 import attrs
 
@@ -29,7 +29,7 @@ from muster_core.values.configuration import (
     Limits,
     QueueConfig,
 )
-from muster_core.values.resources import format_quantity, shown
+from muster_core.values.resources import shown
 
 _EVERYBODY: Final = "*"
 _ACL_NAME: Final = re.compile(r"[^\s,*]+")
@@ -145,8 +145,6 @@ class WrittenLimit:
     """An entry of ``limits`` as it was written, with its fields.
 
     Attributes:
-        entry: The entry.
-        field: Its field.
         amounts: The field of each amount of ``maxresources``.
         applications_field: The field of ``maxapplications``, or of the entry if it has none.
     """
@@ -155,44 +153,6 @@ class WrittenLimit:
     field: Field
     amounts: Mapping[str, Field]
     applications_field: Field
-
-
-class LimitAmounts(Protocol):
-    """A map of quantities."""
-
-    @property
-    def amounts(self) -> Mapping[str, int]:
-        """The amounts in base units."""
-        ...
-
-
-class QueueWithLimits(Protocol):
-    """A queue with its quotas, its limits and its children."""
-
-    @property
-    def path(self) -> str:
-        """Its path."""
-        ...
-
-    @property
-    def max(self) -> LimitAmounts:
-        """Its ``max``."""
-        ...
-
-    @property
-    def max_applications(self) -> int:
-        """Its ``maxapplications``; 0 means no limit."""
-        ...
-
-    @property
-    def limits(self) -> Sequence[WrittenLimit]:
-        """Its ``limits``."""
-        ...
-
-    @property
-    def children(self) -> Sequence[QueueWithLimits]:
-        """Its children."""
-        ...
 
 
 @final
@@ -241,11 +201,7 @@ class _NamesSoFar:
 
 # LIMIT-1, LIMIT-2
 def read_limits(field: Field | None) -> tuple[WrittenLimit, ...]:
-    """Read the ``limits`` of a queue or of a partition.
-
-    Args:
-        field: The list, or None if it is missing.
-    """
+    """Read the ``limits`` of a queue or of a partition."""
     users, groups = _NamesSoFar(_USERS, USER_NAME), _NamesSoFar(_GROUPS, GROUP_NAME)
     return tuple(_read_limit(item, users, groups) for item in (field.items() if field else ()))
 
@@ -281,7 +237,7 @@ def _read_limit(item: Field, users: _NamesSoFar, groups: _NamesSoFar) -> Written
 def limits_of_root(
     field: Field | None, of_partition: tuple[WrittenLimit, ...], of_root: tuple[WrittenLimit, ...]
 ) -> tuple[WrittenLimit, ...]:
-    """Return the limits of the root queue, which may stand in the partition or in the root.
+    """Return the limits of the root queue, which may be written at the partition or at the root.
 
     Args:
         field: The ``limits`` of the partition, or None.
@@ -299,104 +255,3 @@ def limits_of_root(
 
 def _entries(limits: Iterable[WrittenLimit]) -> list[LimitEntry]:
     return [limit.entry for limit in limits]
-
-
-# LIMIT-4
-@final
-@attrs.frozen
-class _LowestAbove:
-    """The least that the queues above give to a name.
-
-    Attributes:
-        amounts: The least of each type, with the path of the queue that gives it.
-        applications: The least number of applications, with the path; None without a limit.
-    """
-
-    amounts: Mapping[str, tuple[int, str]]
-    applications: tuple[int, str] | None
-
-    def lowered(self, entry: LimitEntry, path: str) -> _LowestAbove:
-        """Return what is left where a queue limits the same name."""
-        amounts = dict(self.amounts)
-        for kind, amount in entry.max.amounts:
-            amounts[kind] = min(amounts.get(kind, (amount, path)), (amount, path))
-        count, applications = entry.max_applications, self.applications
-        if count and (applications is None or count < applications[0]):
-            applications = count, path
-        return _LowestAbove(amounts, applications)
-
-
-_NO_LIMITS: Final = _LowestAbove({}, None)
-_LimitsAbove = Mapping[str, _LowestAbove]
-
-
-def check_limits(root: QueueWithLimits) -> None:
-    """Report the limits that are over those of their own queue, or of the queues above it."""
-    _check_amounts(root, {}, {})
-
-
-def _check_amounts(queue: QueueWithLimits, users: _LimitsAbove, groups: _LimitsAbove) -> None:
-    for limit in queue.limits:
-        _check_queue(limit, queue)
-        for name in limit.entry.users:
-            _check_above(limit, _USERS, name, users)
-        for name in limit.entry.groups:
-            _check_above(limit, _GROUPS, name, groups)
-    if queue.limits:
-        entries = _entries(queue.limits)
-        users = _lowered(users, ((entry.users, entry) for entry in entries), queue.path)
-        groups = _lowered(groups, ((entry.groups, entry) for entry in entries), queue.path)
-    for child in queue.children:
-        _check_amounts(child, users, groups)
-
-
-def _lowered(
-    above: _LimitsAbove, named: Iterable[tuple[Sequence[str], LimitEntry]], path: str
-) -> dict[str, _LowestAbove]:
-    below = dict(above)
-    for names, entry in named:
-        for name in names:
-            below[name] = above.get(name, _NO_LIMITS).lowered(entry, path)
-    return below
-
-
-# LIMIT-3
-def _check_queue(limit: WrittenLimit, queue: QueueWithLimits) -> None:
-    """Report what a limit gives over the ``max`` and ``maxapplications`` of its own queue."""
-    entry = limit.entry
-    for kind, amount in entry.max.amounts:
-        most = queue.max.amounts.get(kind)
-        if most is not None and amount > most:
-            limit.amounts[kind].refuse(
-                f"{format_quantity(kind, amount)} of {kind} is over the max of {queue.path},"
-                f" {format_quantity(kind, most)}"
-            )
-    if queue.max_applications and entry.max_applications > queue.max_applications:
-        limit.applications_field.refuse(
-            f"maxapplications {entry.max_applications} is over that of {queue.path},"
-            f" {queue.max_applications}"
-        )
-
-
-# LIMIT-4
-def _check_above(limit: WrittenLimit, kind: str, name: str, above: _LimitsAbove) -> None:
-    """Report what a limit gives to a name over what the queues above give to it."""
-    least = above.get(name) or above.get(EVERY_NAME)
-    if least is None:
-        return
-    whom = f"every {kind}" if name not in above else f"the {kind} {shown(name)}"
-    entry = limit.entry
-    for resource, amount in entry.max.amounts:
-        most, path = least.amounts.get(resource, (amount, ""))
-        if amount > most:
-            limit.amounts[resource].refuse(
-                f"{format_quantity(resource, amount)} of {resource} is over the"
-                f" {format_quantity(resource, most)} that {path} gives to {whom}"
-            )
-    if least.applications is None:
-        return
-    count, path = least.applications
-    own = entry.max_applications
-    if not own or own > count:
-        what = f"maxapplications {own} is" if own else "maxapplications is not limited, which is"
-        limit.applications_field.refuse(f"{what} over the {count} that {path} gives to {whom}")

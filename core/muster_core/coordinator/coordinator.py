@@ -65,14 +65,7 @@ from muster_core.view.tree.application import ViewApp
 @final
 @attrs.frozen
 class BatchResult:
-    """The result of a batch.
-
-    Attributes:
-        announced: Its decisions.
-        apps: The commits for applications, by key.
-        queues: The commits for queues, by key.
-        gangs: The commits for gangs, by key.
-    """
+    """The result of a batch."""
 
     announced: Sequence[Announced]
     apps: Mapping[int, CommitApp]
@@ -91,11 +84,7 @@ _TIMED_OUT: Final = GangState.TIMED_OUT
 
 @final
 class CoordinatorMachine:
-    """The coordinator's state machine.
-
-    Args:
-        configuration: The first configuration.
-    """
+    """The coordinator's state machine."""
 
     def __init__(self, configuration: Configuration) -> None:
         self.view = DecisionView()
@@ -242,11 +231,6 @@ class CoordinatorMachine:
         self, event: Event, index: int | None = None, line: int | None = None
     ) -> list[AnyRoute]:
         """Admit or refuse an event; a refusal is a decision.
-
-        Args:
-            event: The event.
-            index: Its index in the feed, or None.
-            line: Its line in the feed, or None.
 
         Returns:
             The requests that it leads to.
@@ -471,31 +455,27 @@ class CoordinatorMachine:
         key = self.registry.locate(app)
         if key is None:
             return None
-        said = tuple(application_reasons(self.registry, self.view.apps[key].identity))
-        return self.view.explain(key, ask, self.now_us if now_us is None else now_us, said)
+        found = self.view.apps[key]
+        said = tuple(application_reasons(self.registry, found.identity))
+        at_us = self.now_us if now_us is None else now_us
+        return self.view.explainer.explain(found, ask, at_us, said)
 
     # OUTLOOK-1
     def outlook(self, app: str, ask: str) -> Steps[Outlook | None]:
-        """Return when a pending ask will start, as far as the state says it; between two batches.
+        """Return the outlook of a pending ask, without a forecast; between two batches.
 
         It costs little: a forecast needs a copy of the state.
-
-        Args:
-            app: Its application.
-            ask: Its name.
 
         Returns:
             Its outlook, without a forecast; None if it is not pending.
         """
         key = self.registry.locate(app)
-        return None if key is None else (yield from self.view.outlook(key, ask))
+        if key is None:
+            return None
+        return (yield from self.view.explainer.outlook(self.view.apps[key], ask))
 
     def explain_fully(self, app: str, ask: str) -> Steps[Explanation | None]:
         """Explain an ask that is not running with all that the state says; between two batches.
-
-        Args:
-            app: Its application.
-            ask: Its name.
 
         Returns:
             All reasons, what there is too little of, and the outlook without a forecast; None if
@@ -505,7 +485,8 @@ class CoordinatorMachine:
         if explanation is None:
             return None
         outlook = yield from self.outlook(app, ask)
-        lacks = yield from self.view.shortfalls(self.registry.app_key(app), ask)
+        found = self.view.apps[self.registry.app_key(app)]
+        lacks = yield from self.view.explainer.shortfalls(found, ask)
         return attrs.evolve(explanation, outlook=outlook, shortfalls=lacks)
 
     def pending(self) -> Iterator[tuple[str, str]]:
@@ -514,7 +495,7 @@ class CoordinatorMachine:
         Yields:
             Application and ask: applications by creation, the asks of each one in order.
         """
-        return self.view.pending()
+        return self.view.explainer.pending()
 
     def snapshot(
         self,
@@ -522,13 +503,7 @@ class CoordinatorMachine:
         queues: Iterable[QueueSnapshot],
         gangs: Iterable[GangSnapshot],
     ) -> Steps[Snapshot]:
-        """Build a snapshot. Between two batches.
-
-        Args:
-            apps: The snapshots of all applications.
-            queues: The snapshots of all queues.
-            gangs: The snapshots of all gangs.
-        """
+        """Build a snapshot. Between two batches."""
         known = self.registry.completed.seen()
         return (yield from take_snapshot(self.view, self.now_us, known, apps, queues, gangs))
 

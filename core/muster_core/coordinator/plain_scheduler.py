@@ -353,14 +353,14 @@ def forecast(
     expected = _as_expected(facts, now_us)
     copy = PlainScheduler(facts=expected)
     key = copy.machine.registry.locate(app)
-    found = None if key is None else copy.machine.view.pending_ask(key, ask)
+    found = None if key is None else copy.machine.view.apps[key].pending_ask(ask)
     if key is None or found is None:
         return None
-    # A Strict group is rolled back first; no owner hears of that, so that copy cannot run on.
+    # A Strict group is rolled back first, and owners are not informed, so that copy cannot run on.
     view = copy.machine.view
     if found.gang is not None:
         view = PlainScheduler(facts=expected).machine.view
-        found = view.pending_ask(key, ask)
+        found = view.apps[key].pending_ask(ask)
         assert found is not None, "a copy of the same facts differs"
     fits_at, fits_now = view.fits_at(key, found, now_us), view.fits_now(key, found)
     run = _run_copy(copy, app, ask, most_batches, _work_left(copy) + most_work)

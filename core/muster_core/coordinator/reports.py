@@ -52,15 +52,7 @@ class CoordinatorFacts:
     """What the coordinator owns.
 
     Attributes:
-        now_us: The present instant, in microseconds.
         seq: The latest position in the input.
-        requests: How many events there were so far.
-        batches: How many batches there were so far.
-        bound: How many binds were announced so far.
-        refused: How many refusals were announced so far.
-        announced: How many decisions were announced so far.
-        admission: What admission owns.
-        view: What the view owns.
     """
 
     now_us: int
@@ -77,14 +69,7 @@ class CoordinatorFacts:
 @final
 @record
 class Facts:
-    """The facts of the whole scheduler, between two batches.
-
-    Attributes:
-        coordinator: What the coordinator owns.
-        queues: What each queue owns, by key.
-        apps: What each application owns, by key.
-        gangs: What each gang owns, by key.
-    """
+    """The facts of the whole scheduler, between two batches."""
 
     coordinator: CoordinatorFacts
     queues: tuple[QueueFacts, ...]
@@ -121,7 +106,6 @@ class ReportRequests:
     """The owners that have to report for an epoch.
 
     Attributes:
-        epoch: The epoch.
         apps: The applications that got requests.
         queues: The queues above them, the queues that got messages, and the queues above those;
             each with the number of its children that report.

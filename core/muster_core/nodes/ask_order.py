@@ -3,7 +3,7 @@
 ``bestfit`` goes by what a node has left when the ask is placed there. ``fgd`` is fragmentation
 gradient descent, after Weng et al., "Beware of Fragmentation", USENIX ATC 2023: F is the sum of
 what typical asks cannot use of the devices of a node, and it is compared before and after the ask
-is placed there. Only three things of a node matter for F: which typical asks find enough resources
+is placed there. F depends on three attributes of a node: which typical asks find enough resources
 there (a mask), the models of its devices, and how much is free on each device, in any order. So
 nodes that are alike in these share a :class:`DeviceState`, which remembers F and what follows from
 an ask.
@@ -33,11 +33,7 @@ from muster_core.values.resources import Resources
 
 @final
 class Leftover:
-    """Computes what nodes have left, as a weighted sum of shares.
-
-    Args:
-        weights: The weight of each type that counts.
-    """
+    """Computes what nodes have left, as a weighted sum of shares."""
 
     __slots__ = ("_parts", "_weights")
 
@@ -97,7 +93,6 @@ class DeviceState:
     """Devices as they are on one or more nodes.
 
     Attributes:
-        devices: The devices.
         all_free: F if no typical ask fits: all that is free, for each unit of weight.
         usable: For each group of typical asks, how much F is less for each unit of weight that
             finds enough resources.
@@ -120,9 +115,6 @@ class TypicalAsks:
     """The typical asks, each with its weight.
 
     Asks that need the same devices are a group; only their resources differ.
-
-    Args:
-        asks: The typical asks.
 
     Attributes:
         weight: The sum of all weights.
@@ -287,12 +279,7 @@ MOST_STATES: Final = 100_000
 
 
 def _prefix_masks(wanted: Mapping[int, int], every: int) -> tuple[list[int], list[int]]:
-    """Return sorted amounts, and masks of the asks that ask for at most each amount.
-
-    Args:
-        wanted: How much some asks want, by their bits.
-        every: The bits of all asks.
-    """
+    """Return sorted amounts, and masks of the asks that ask for at most each amount."""
     by_amount: dict[int, int] = {}
     for bit, amount in wanted.items():
         by_amount[amount] = by_amount.get(amount, 0) | 1 << bit
@@ -306,11 +293,7 @@ def _prefix_masks(wanted: Mapping[int, int], every: int) -> tuple[list[int], lis
 
 @final
 class Fragmentation:
-    """Compares nodes by what an ask would make unusable, and chooses devices by that.
-
-    Args:
-        typical: The typical asks.
-    """
+    """Compares nodes by what an ask would make unusable, and chooses devices by that."""
 
     def __init__(self, typical: TypicalAsks) -> None:
         self._typical = typical
@@ -330,13 +313,7 @@ class Fragmentation:
 
     # DEVICE-15
     def steps(self, node: Node, shape: Shape, number: int) -> int:
-        """Return how many steps F of a node goes up if an ask of a shape is placed there.
-
-        Args:
-            node: The node; the shape fits there.
-            shape: The shape.
-            number: The number of its needs.
-        """
+        """Return how many steps F of a node goes up if an ask of a shape that fits is placed there."""
         typical = self._typical
         state, before = self._look_at(node)
         after = typical.mask(node, shape.resources.amounts)
@@ -447,7 +424,7 @@ _SPARE_ENTRIES: Final = 64
 
 @final
 class _NodeHeap:
-    """The nodes on which a shape fits, as far as they were looked at."""
+    """The scored nodes on which a shape fits."""
 
     __slots__ = ("entries", "number", "shape", "upto")
 

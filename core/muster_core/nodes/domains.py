@@ -33,7 +33,6 @@ class _DomainSum:
 
     Attributes:
         count: How many they are.
-        capacity: Their capacities.
         used: What is used of them.
     """
 
@@ -55,11 +54,7 @@ class _NodeRecord:
 
 @final
 class _DomainOrder:
-    """The domains of one attribute, in order.
-
-    Args:
-        attribute: The attribute.
-    """
+    """The domains of one attribute, in order."""
 
     def __init__(self, attribute: str) -> None:
         self._attribute = attribute
@@ -162,11 +157,7 @@ class _DomainCapacity:
 
 @final
 class Domains:
-    """The domains of attributes.
-
-    Args:
-        nodes: The nodes.
-    """
+    """The domains of attributes."""
 
     def __init__(self, nodes: NodeIndex) -> None:
         self._nodes = nodes
@@ -175,12 +166,7 @@ class Domains:
 
     # TOPOLOGY-10
     def in_order(self, attribute: str, more: More = _NOTHING) -> tuple[str, ...]:
-        """Return the domains of an attribute that have a schedulable node, in order.
-
-        Args:
-            attribute: The attribute.
-            more: How much more would be used of nodes.
-        """
+        """Return the domains of an attribute that have a schedulable node, in order."""
         order = self._orders.get(attribute)
         if order is None:
             order = self._orders[attribute] = _DomainOrder(attribute)

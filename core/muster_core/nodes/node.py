@@ -146,7 +146,6 @@ class DevicesAfter:
 
     Args:
         needs: What the ask needs for which victims are chosen.
-        there: The devices, or None if there are none.
     """
 
     __slots__ = ("_free", "_needs")
@@ -209,18 +208,14 @@ class Node(Ranked):
     """One node, which only the index changes.
 
     Attributes:
-        name: Its name.
-        capacity: Its capacity, in base units.
         used: The resources in use; may exceed the capacity after an update.
         held: The count of allocations of each holder. It is 1, except while an ask ends and a
             new ask of the same name begins.
-        attributes: The attributes that selectors refer to.
-        schedulable: Whether asks may be placed on it.
         weighing: Computes its utilisation.
         matching: The shapes that may use it, regardless of free resources; ``mask`` has those of
             them that fit now.
         changed: The holders whose allocations have begun, ended or been bound since the reader of
-            this cleared it; None if nobody reads it, or if they are too many.
+            this cleared it; None if it has no reader, or if they are too many.
         present: Whether it is still in the index.
         version: A number that changes whenever anything about the node changes.
         kept: Whether a node service keeps it, so that nothing else is placed there.
@@ -264,12 +259,7 @@ class Node(Ranked):
         return min(count, self.devices.how_many(shape.devices) or 0)
 
     def as_if(self, used: Mapping[str, int], devices: NodeDevices | None) -> Node:
-        """Return a copy of which other amounts and devices are used; no index knows it.
-
-        Args:
-            used: The resources in use there.
-            devices: Its devices there, or None if it has none.
-        """
+        """Return a copy of which other amounts and devices are used; no index knows it."""
         there = copy(self)
         there.used, there.devices = dict(used), devices
         return there
@@ -278,7 +268,7 @@ class Node(Ranked):
         """Record which allocation has changed, unless it is as well to compare all of them."""
         assert self.changed is not None, "nobody reads what changes"
         self.changed[holder] = None
-        if len(self.changed) > len(self.held) + SIZE:  # Perhaps nobody reads this any more.
+        if len(self.changed) > len(self.held) + SIZE:  # It may have no reader any more.
             self.changed = None
 
     def may_take(self, shape: Shape) -> bool:

@@ -285,12 +285,7 @@ class NodeIndex:
 
     # DEVICE-21
     def in_order_for(self, shape: Shape, some: Collection[Node] | None = None) -> Iterable[Node]:
-        """Return nodes in the order in which victims are looked for, for an ask of a shape.
-
-        Args:
-            shape: The shape.
-            some: The nodes, or None for all.
-        """
+        """Return nodes in the order in which victims are looked for, for an ask of a shape."""
         if self._by_ask is None and some is None:
             return self.in_order()
         if self._by_ask is None and len(some or ()) * FEW >= len(self.nodes):

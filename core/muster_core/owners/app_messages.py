@@ -43,7 +43,6 @@ class Pending:
     """Asks have become pending: they are new, or left another place.
 
     Attributes:
-        asks: The asks.
         was_bound: Whether they were bound before, so that their ``preemption.delay`` restarts.
     """
 
@@ -81,7 +80,6 @@ class Parked:
     """An ask was parked.
 
     Attributes:
-        ask: The ask.
         was_bound: Whether it was bound before, so that its ``preemption.delay`` restarts.
     """
 
@@ -104,7 +102,6 @@ class MemberMoved:
 
     Attributes:
         order: The place of the change among all changes of the batch.
-        ask: The member.
         place: Its new place, or None if it has ended.
         lost: Whether it lost its node with a removed node, or its bind has failed.
     """
@@ -197,8 +194,6 @@ class Values:
 
     Attributes:
         priority: Its priority if anything is pending in it, otherwise None.
-        pending: The resources of its pending asks.
-        allocated: The resources of its bound and waiting asks.
     """
 
     priority: int | None
@@ -216,12 +211,7 @@ class AppReport:
     """All changes of an application in an epoch.
 
     Attributes:
-        identity: The application.
-        epoch: The epoch.
         credits: How many requests the report answers.
-        actions: The actions, in order.
-        values: The values that it adds to its queue.
-        gone: Whether the application no longer exists.
         came: The needs of new asks with devices, wherever these are now: their devices, their
             resources, and how many there were.
     """
@@ -238,11 +228,7 @@ class AppReport:
 @final
 @record
 class Enlist:
-    """Start the application.
-
-    Attributes:
-        group: The group for which it counts in limits, or None.
-    """
+    """Start the application."""
 
     origin: Origin
     group: str | None = None
@@ -282,7 +268,6 @@ class AddPlaced:
 
     Attributes:
         priority: The priority from the event's number or class.
-        node: Its node.
         number: Its place in the order of all binds.
         preempts: Whether its priority class has ``PreemptLowerPriority``.
     """
@@ -453,12 +438,9 @@ class AppFacts:
     """What an application owns and cannot compute, between two batches.
 
     Attributes:
-        identity: The part of it that never changes.
-        state: Its state.
-        group: The group for which it counts in limits, or None.
         pending: Its pending asks, in the order in which it lists them.
-        parked: Its parked asks, likewise.
-        waiting: The allocations of its waiting asks, likewise.
+        parked: Its parked asks, in the same order.
+        waiting: The allocations of its waiting asks, in the same order.
         bound: The allocations of its bound asks, in the order of their binds.
         spoilt: How many of the next binds of an ask will fail, by name; no zeros.
         in_a_row: The binds of an ask that have failed in a row, by name.

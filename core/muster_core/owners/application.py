@@ -102,10 +102,6 @@ def application_facts(
 def load_asks(facts: AppFacts, places: AskPlaces) -> Steps[list[AppAction]]:
     """Put the asks of an application where they were.
 
-    Args:
-        facts: The facts of the application.
-        places: Its asks; still empty.
-
     Returns:
         The actions to report: the application and its asks come as if all were new.
     """
@@ -170,11 +166,7 @@ _FAILED: Final = Reason.FAILED
 
 @final
 class ApplicationMachine:
-    """One application.
-
-    Args:
-        identity: The part of it that never changes.
-    """
+    """One application."""
 
     __slots__ = (
         "_credits",
@@ -203,9 +195,6 @@ class ApplicationMachine:
     def handle(self, message: ToApplication) -> AppReport | None:
         """Handle a message.
 
-        Args:
-            message: The next message, in the order of sending.
-
         Returns:
             The report for a :class:`Close`, otherwise None.
         """
@@ -233,10 +222,7 @@ class ApplicationMachine:
     def in_steps(self, message: ToApplication) -> Steps[None] | None:
         """Return the steps of a message that takes long; None for all others.
 
-        The steps do the same as :meth:`handle`. Nobody may read the state before the last one.
-
-        Args:
-            message: The next message, in the order of sending.
+        The steps do the same as :meth:`handle`. The state must not be read before the last one.
         """
         match message:
             case AddAsks():
@@ -329,7 +315,7 @@ class ApplicationMachine:
         self._add_some(asks, request)
 
     def _add_many(self, request: AddAsks) -> Steps[None]:
-        """Do the same as :meth:`_add`, in steps."""
+        """Run :meth:`_add` in steps."""
         asks = yield from asks_in_steps(request)
         self._begin_to_add(asks, request)
         for piece in in_pieces(asks.items()):
@@ -338,7 +324,7 @@ class ApplicationMachine:
 
     # FEED-25, FEED-26
     def _begin_to_add(self, asks: Mapping[str, Ask], request: AddAsks) -> None:
-        """Check that asks are new, and let the application know that there are some."""
+        """Check that asks are new, and begin to have asks."""
         places = self._places
         for place in (places.pending, places.bound, places.parked, places.waiting):
             if place and not place.keys().isdisjoint(asks):

@@ -57,10 +57,6 @@ _RELEASED: Final = Kind.RELEASED
 class AskMessages:
     """The decisions and refusals of one application.
 
-    Args:
-        identity: The part of the application that never changes.
-        places: Its asks.
-
     Attributes:
         guesses: Guesses which ask a refused request meant.
     """
@@ -208,10 +204,6 @@ _PENDING: Final = AskPlace.PENDING
 class AskMoves:
     """The moves of the asks of one application since its last report.
 
-    Args:
-        places: The places of its asks.
-        sayings: Its decisions.
-
     Attributes:
         came: The latest asks, added in a row: pending, but not in the sums yet.
         actions: The actions since the last report, before those asks.
@@ -350,7 +342,6 @@ class AskMoves:
     def _moved(
         self, order: tuple[int, int, int], ask: Ask, place: AskPlace | None, *, lost: bool = False
     ) -> None:
-        """Record the new place of a member of a gang, for its gang."""
         if ask.gang is not None:
             self.act(MemberMoved(order, ask, place, lost))
 

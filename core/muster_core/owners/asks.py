@@ -60,12 +60,7 @@ class FailedBinds:
 
 # BACKOFF-1
 def one_more(before: FailedBinds | None, now_us: int) -> FailedBinds:
-    """Return the failed binds of an ask after one more has failed.
-
-    Args:
-        before: Those that had failed in a row before, or None.
-        now_us: The instant, in microseconds.
-    """
+    """Return the failed binds of an ask after one more has failed."""
     return FailedBinds(1 if before is None else before.times + 1, now_us)
 
 
@@ -119,11 +114,6 @@ class Ask(NamedTuple):
         group: The full name of its gang, or an empty text.
         seq: The position in the input at which it was added, alone or with others.
         number: Its number in a ``count``, unique among the asks with the same ``seq``.
-        name: Its name within its application.
-        resources: The resources that it asks for.
-        shape: Its shape.
-        priority: Its priority, an int32.
-        gang: The full name of its gang, or None.
         run_for_us: How long after its bind it completes by itself, or None.
         preempts: Whether its priority class had ``PreemptLowerPriority`` when it was added.
         came_us: When it was added, in microseconds.
@@ -167,12 +157,9 @@ class Allocation:
     """The allocation of a bound or waiting ask.
 
     Attributes:
-        ask: The ask.
-        node: The name of its node.
         number: Its place in the order in which asks were bound, or began to wait.
         assigned: Its place in the order in which nodes were chosen: for a bound member of a
             gang, the number with which it began to wait. 0 stands for ``number``.
-        devices: The devices that it holds.
         bound_us: When it was bound, in microseconds; 0 while it waits.
         passed: The reservations that its ask did not delay when it got the node.
     """
@@ -205,9 +192,6 @@ class AppIdentity:
 
     Attributes:
         key: Its key, the position of the event that created it.
-        name: Its name.
-        leaf: The key of its queue.
-        path: The path of its queue.
         skip_starting: Whether it goes from Accepted to Running directly.
         user: The user who submitted it, or None, and the groups of that user.
     """

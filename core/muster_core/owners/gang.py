@@ -25,13 +25,7 @@ from muster_core.values.snapshots import AskPlace, GangSnapshot
 @final
 @record
 class MemberKey:
-    """The key of a member of a gang.
-
-    Attributes:
-        key: The key of its application.
-        app: The name of its application.
-        ask: The name of the ask.
-    """
+    """The key of a member of a gang."""
 
     key: int
     app: str = attrs.field(eq=False)
@@ -41,12 +35,7 @@ class MemberKey:
 @final
 @record
 class DefineGang:
-    """Define the gang, or change its definition.
-
-    Attributes:
-        definition: The new definition.
-        creation: The position of the event that defined it.
-    """
+    """Define the gang, or change its definition."""
 
     definition: GangDefinition
     creation: int
@@ -64,7 +53,6 @@ class JoinGang:
     """Add members to the gang.
 
     Attributes:
-        members: The members.
         place: Their place: pending, parked or bound.
         order: The place in the log of the decision that they satisfy the gang.
     """
@@ -103,8 +91,6 @@ class CommitGang:
         lost: Whether it was unsatisfied again, or all binds of its members failed, before its
             group was bound again.
         satisfied: Whether its group was bound.
-        cycle_valid: Whether its cycle is valid.
-        since_us: When its present wait began, in microseconds, or None.
     """
 
     moves: tuple[tuple[MemberKey, AskPlace], ...]
@@ -120,14 +106,7 @@ class GangFacts:
     """What a gang owns and cannot compute, between two batches.
 
     Attributes:
-        key: Its key.
-        name: Its full name.
-        state: Its state.
-        definition: Its definition, or None.
-        creation: The position of the event that defined it, or None.
         members: Its members with their places; waiting ones in the order of their waits.
-        cycle_valid: Whether its cycle is valid, according to the last commit.
-        since_us: When its present wait began, in microseconds, or None.
     """
 
     key: int
@@ -157,20 +136,7 @@ ToGang = (
 @final
 @record
 class GangReport:
-    """The state of a gang after an epoch.
-
-    Attributes:
-        key: Its key.
-        name: Its full name.
-        epoch: The epoch.
-        said: The decisions for the log.
-        definition: Its definition, or None.
-        creation: The position of the event that defined it, or None.
-        state: Its state.
-        cycle_valid: Whether its cycle is valid, according to the last commit.
-        since_us: When its present wait began, in microseconds, or None.
-        gone: Whether the gang no longer exists.
-    """
+    """The state of a gang after an epoch."""
 
     key: int
     name: str
@@ -206,12 +172,7 @@ _SAID_TIMED_OUT: Final = Kind.GANG_TIMED_OUT
 @final
 @attrs.define(eq=False)
 class GangMachine:
-    """One gang.
-
-    Args:
-        key: Its number.
-        name: Its full name.
-    """
+    """One gang."""
 
     key: int
     name: str
@@ -232,9 +193,6 @@ class GangMachine:
 
     def handle(self, message: ToGang) -> GangReport | None:
         """Handle a message.
-
-        Args:
-            message: The next message, in the order of sending.
 
         Returns:
             The report for a :class:`Close`, otherwise None.

@@ -27,17 +27,7 @@ from muster_core.values.snapshots import QueueSnapshot
 @final
 @record
 class QueueSummary:
-    """The state of a queue in a report.
-
-    Attributes:
-        key: Its key.
-        parent: The key of its parent, or None for the root.
-        config: Its settings.
-        draining: Whether it is draining: it admits no new applications.
-        values: The values that it adds to its parent.
-        priority: Its ``currentPriority``, or None.
-        gone: Whether the queue no longer exists.
-    """
+    """The state of a queue in a report."""
 
     key: int
     parent: int | None
@@ -54,11 +44,8 @@ class QueueReport:
     """All changes of a queue and everything below it in an epoch.
 
     Attributes:
-        key: The key of the queue.
-        epoch: The epoch.
         credits: How many requests to applications the report answers.
         queues: The reported queues, each parent before its children.
-        apps: The reported applications.
     """
 
     key: int
@@ -94,10 +81,6 @@ class QueueFacts:
     """What a queue owns and cannot compute, between two batches.
 
     Attributes:
-        key: Its key.
-        parent: The key of its parent, or None for the root.
-        config: Its settings.
-        draining: Whether it is draining.
         recomputations: How often its ``currentPriority`` was computed so far.
         stale: Whether the next one who needs its ``currentPriority`` computes it again.
     """
@@ -146,13 +129,7 @@ _APP_KEY: Final = attrgetter("identity.key")
 @final
 @attrs.define(eq=False)
 class QueueMachine:
-    """One queue.
-
-    Args:
-        key: Its key.
-        parent: The key of its parent, or None for the root.
-        config: Its settings.
-    """
+    """One queue."""
 
     key: int
     parent: int | None

@@ -30,10 +30,7 @@ Numbered = tuple[tuple[int, int], ...]
 class Types:
     """The numbers of the resource types of a partition, from 0, in the order of their appearance.
 
-    A type keeps its number. Whoever keeps rows makes them longer when types are added.
-
-    Attributes:
-        names: The names of all types, each at its number.
+    A type keeps its number. A keeper of rows extends them when types are added.
     """
 
     __slots__ = ("_keepers", "_numbers", "names")
@@ -148,7 +145,7 @@ Divisors = tuple[tuple[int, float], ...]
 
 # ORDER-29
 NOTHING_THERE: Final = 5e-324
-"""The divisor that stands for 0. It is the least positive double, so that any amount divided by it
+"""The divisor used instead of 0. It is the least positive double, so that any amount divided by it
 is infinite, and 0 divided by it is 0."""
 
 
@@ -226,12 +223,7 @@ def usage_key(
 
 @final
 class WeightedShare:
-    """Computes the weighted utilisation of a node.
-
-    Args:
-        capacity: The capacity of the node.
-        weights: The weight of each type that counts.
-    """
+    """Computes the weighted utilisation of a node."""
 
     __slots__ = ("_parts", "_whole")
 

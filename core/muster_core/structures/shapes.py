@@ -13,7 +13,7 @@ from __future__ import annotations
 from bisect import bisect_right
 from collections import OrderedDict
 
-# Checkpoints have shapes: whoever reads and writes them looks up the types of the fields.
+# Checkpoints have shapes: their codec looks up the types of the fields.
 from collections.abc import Iterable, Iterator, Mapping
 from typing import Final, final
 
@@ -39,7 +39,6 @@ class Shape:
     """What an ask needs of a node.
 
     Attributes:
-        resources: The resources that it needs.
         selector: The attributes that the node must have, sorted by name.
         node: The only node on which it may run, or None.
         members: More than 1 for several members of a gang, whose ``resources`` are the sum of
@@ -70,13 +69,7 @@ class Shape:
         attributes: Mapping[str, str],
         stocks: Mapping[str, DeviceStock] = NO_STOCKS,
     ) -> bool:
-        """Return whether the shape may use a node, regardless of its free resources.
-
-        Args:
-            name: The name of the node.
-            attributes: Its attributes.
-            stocks: Its devices, by type.
-        """
+        """Return whether the shape may use a node, regardless of its free resources."""
         if self.members > 1 or (self.node is not None and self.node != name):
             return False
         # DEVICE-3
@@ -115,7 +108,7 @@ class MaskCounts:
         self.mask = 0
 
     def replace(self, before: int, after: int) -> None:
-        """Replace a counted mask by another one; 0 stands for no mask."""
+        """Replace a counted mask by another one; 0 means no mask."""
         gained = after & ~before
         lost = before & ~after
         if gained:
@@ -415,9 +408,6 @@ def _prefix(wanted: Mapping[int, int]) -> Prefix:
 
     The first mask has the shapes that ask for nothing of the type, and each later one the
     shapes that ask for at most the amount before it.
-
-    Args:
-        wanted: How much each shape asks for, by its bit.
     """
     by_amount: dict[int, int] = {}
     for bit, amount in wanted.items():
@@ -432,7 +422,6 @@ def _prefix(wanted: Mapping[int, int]) -> Prefix:
 
 
 def _share(shape: Shape, kind: str) -> int:
-    """Return the milli of one device that a shape asks for; 0 if it asks for no share."""
     return next((need.milli for name, need in shape.devices if name == kind), 0)
 
 

@@ -1,4 +1,4 @@
-"""Long work in steps, so that its caller can do other things in between.
+"""Long work in steps, so that its caller can do other work in between.
 
 The core knows no clock: it offers places to pause, and the caller decides which of them to use.
 """
@@ -29,11 +29,7 @@ SIZE: Final = 64
 
 @final
 class Driven(Generic[R]):
-    """Steps that a loop runs one by one, with their result afterwards.
-
-    Args:
-        steps: The steps.
-    """
+    """Steps that a loop runs one by one, with their result afterwards."""
 
     __slots__ = ("_steps", "value")
 
@@ -89,12 +85,7 @@ def freed(*collections: dict[Any, Any] | list[Any]) -> Steps[None]:
 
 
 def in_order(things: Iterable[T], key: Callable[[T], SupportsRichComparison]) -> Steps[list[T]]:
-    """Sort any number of items in steps.
-
-    Args:
-        things: The items.
-        key: The sort key of an item.
-    """
+    """Sort any number of items in steps."""
     iterator, runs = iter(things), list[list[T]]()
     while run := list(islice(iterator, PART)):
         yield

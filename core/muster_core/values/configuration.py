@@ -90,8 +90,6 @@ class PlacementFilter:
 
     Attributes:
         deny: Whether its ``type`` is ``deny``: the rule is for those that it does not hit.
-        users: The list ``users`` as written.
-        groups: The list ``groups`` as written.
     """
 
     deny: bool = False
@@ -173,20 +171,8 @@ class Settings:
     """The properties of one queue, with defaults and inherited values filled in.
 
     Attributes:
-        sort_policy: ``application.sort.policy``.
-        sort_by_priority: Whether ``application.sort.priority`` is ``enabled``.
-        blocking: Whether ``application.sort.blocking`` is ``enabled``.
-        fence: Whether ``priority.policy`` is ``fence``.
-        offset: ``priority.offset``, an int32.
-        queue_priority: ``queue.priority``, 0 … 2147483647.
-        reclaimable: ``queue.reclaimable``.
         create: Whether ``queue.create`` is ``enabled``; None if neither the queue nor one
             above it says so.
-        preemption_policy: ``preemption.policy``.
-        preemption_delay_us: ``preemption.delay`` in microseconds.
-        required_node: Whether ``preemption.required.node`` is ``enabled``.
-        gang_wait_us: ``gang.wait.time`` in microseconds.
-        deadlock_policy: ``gang.deadlock.policy``.
         bind_retry_us: ``bind.retry.delay`` in microseconds; 0 is off.
         scheduling_order: ``scheduling.order`` as the queue itself says it.
         backfill_depth: ``backfill.depth`` as the queue itself says it, 1 … 100.
@@ -222,8 +208,6 @@ class Acl:
 
     Attributes:
         everybody: Whether it admits every user, by a ``*`` among the users or groups.
-        users: The names of users.
-        groups: The names of groups.
     """
 
     everybody: bool = False
@@ -234,11 +218,7 @@ class Acl:
 @final
 @attrs.frozen
 class Template:
-    """A ``childtemplate``: the settings of dynamic queues below the queue that has it.
-
-    Attributes:
-        properties: The properties as written.
-    """
+    """A ``childtemplate``: the settings of dynamic queues below the queue that has it."""
 
     guaranteed: Resources
     max: Limits
@@ -256,13 +236,8 @@ class QueueConfig:
         path: Its full path from ``root``, in lower case.
         is_parent: Whether it has children, has ``parent: true``, or is the root.
         guaranteed: Its ``guaranteed``; a type with 0 counts as not named.
-        max: Its ``max``.
         max_applications: Its ``maxapplications``; 0 means no limit.
-        settings: Its properties, including inherited ones.
         own_properties: Its properties as written; for inheritance.
-        template: Its own ``childtemplate``, or None.
-        submit_acl: Its ``submitacl``, or None.
-        admin_acl: Its ``adminacl``, or None.
         limits: Its ``limits``; those of the root are those of the partition.
         children: Its children, in the order of the text.
     """
@@ -305,9 +280,6 @@ class NamedType:
     """Where a configuration names a resource type for the first time.
 
     Attributes:
-        name: The type.
-        path: The path of the field.
-        file: The name of the file, or None for a configuration given inline.
         line: The line, from 1, or None if it is not known.
     """
 
@@ -323,11 +295,7 @@ class Configuration:
     """The partition that runs, and the warnings from loading it.
 
     Attributes:
-        partition: Its name.
-        node_sort: The order of nodes.
         node_weights: Pairs of a type and its weight, sorted by type.
-        preemption_enabled: ``preemption.enabled``.
-        root: The queue ``root``.
         placement_rules: Its ``placementrules``; empty if applications name their queues.
         warnings: Messages for an operator, in the order of the text; they are announced.
         told: The same warnings with their places, and those about names that look like a slip,
@@ -344,7 +312,7 @@ class Configuration:
     preemption_enabled: bool = True
     placement_rules: tuple[PlacementRule, ...] = ()
     warnings: tuple[str, ...] = ()
-    # Two configurations are the same wherever they stand.
+    # Lines do not count when two configurations are compared.
     told: tuple[Problem, ...] = attrs.field(default=(), eq=False)
     types: tuple[NamedType, ...] = attrs.field(default=(), eq=False)
     typical: tuple[TypicalAsk, ...] = ()

@@ -36,7 +36,6 @@ class DeviceStock:
 
     Attributes:
         count: How many there are, from 1 to 64.
-        model: Their model, or None.
 
     Raises:
         EventError: If a node cannot have these.

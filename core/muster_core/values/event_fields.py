@@ -11,7 +11,7 @@ can have when the event is created, before it reaches any state.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from typing import TYPE_CHECKING, Final, TypeAlias, cast, final
+from typing import Final, TypeAlias, cast, final
 
 import attrs
 
@@ -21,9 +21,6 @@ from muster_core.values.errors import EventError
 from muster_core.values.names import canonical_gang
 from muster_core.values.priority import HIGHEST_USER_PRIORITY, MAX_PRIORITY, MIN_PRIORITY
 from muster_core.values.resources import MAX_INT32, Resources
-
-if TYPE_CHECKING:
-    import attrs
 
 __all__ = ["Exit", "Work", "text_problem"]
 

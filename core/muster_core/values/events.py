@@ -363,9 +363,7 @@ class NodeObject:
     """A Node.
 
     Attributes:
-        node: Its name.
         capacity: Its capacity, or None if the manifest does not give it.
-        attributes: Its labels.
         schedulable: Whether it is not cordoned.
     """
 
@@ -381,7 +379,6 @@ class PodObject:
     """A Pod: an ask, and its application, which is created if it is unknown.
 
     Attributes:
-        app: The application.
         name: The name of the pod, and of the ask.
         queue: The path of the queue that it names, or None.
         ask: The ask, of that application and name, without ``count`` and ``run_for_us``.
@@ -389,9 +386,7 @@ class PodObject:
             become a new ask.
         node: The node on which it runs already, or None.
         finished: Whether it has succeeded or failed.
-        namespace: Its namespace.
         user: The user of the application, if it is created; None for the nameless user.
-        groups: The groups of the user.
     """
 
     app: str = attrs.field(validator=an_owned_name)
@@ -418,12 +413,7 @@ class QueueObject:
     """A Volcano Queue: settings of the queue of that name; None keeps a setting.
 
     Attributes:
-        name: Its own name.
         parent: The name or path of its parent if it is created, or None for the root.
-        priority: ``queue.priority``.
-        reclaimable: ``queue.reclaimable``.
-        max: ``resources.max``.
-        guaranteed: ``resources.guaranteed``.
     """
 
     name: str = attrs.field(validator=a_name)
@@ -455,7 +445,6 @@ class ObjectName:
     """The name of an object to delete.
 
     Attributes:
-        kind: Its kind.
         name: Its name; for a PodGroup, the full name of the gang.
         app: The application of a Pod, otherwise None.
     """
@@ -471,7 +460,6 @@ class Manifest(Generic[T_co]):
     """One object of a manifest, and its place there.
 
     Attributes:
-        content: The object.
         field: Its place in the event, such as ``manifest.items[2]``.
     """
 

@@ -109,9 +109,6 @@ class Guesses:
 
     Args:
         most: How many guesses are made.
-
-    Attributes:
-        left: How many of them are left.
     """
 
     __slots__ = ("left",)

@@ -36,7 +36,6 @@ class PriorityClass:
     """A named priority.
 
     Attributes:
-        name: Its name.
         value: The priority of an ask that names it, an int32.
         preempts: Whether its policy is ``PreemptLowerPriority``, not ``Never``.
     """
@@ -164,7 +163,7 @@ class PriorityTally:
             del self._counts[priority]
 
     def replace(self, old: int | None, new: int | None) -> None:
-        """Add ``new`` and remove ``old``; None stands for no priority."""
+        """Add ``new`` and remove ``old``; None means no priority."""
         if old == new:
             return
         if new is not None:

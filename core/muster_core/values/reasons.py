@@ -91,7 +91,6 @@ class PendingReason:
     """One reason.
 
     Attributes:
-        code: Which reason it is.
         message: The reason in words, with names and figures.
         facts: The names and figures, for programs.
     """
@@ -154,7 +153,6 @@ class Level:
         own: The child on the path to the explained ask.
         other: The child on the path to the ask that is tried first; the same as ``own`` while
             the two paths are the same.
-        keys: The compared keys, in order.
     """
 
     at: str
@@ -254,9 +252,6 @@ class Explanation:
     """Why an ask is not running at the end of a batch.
 
     Attributes:
-        app: Its application.
-        ask: Its name.
-        queue: The path of its queue.
         place: Its place: pending, parked or waiting.
         since_us: Since when it has been pending, in microseconds since the start.
         reasons: All reasons that hold, the dominant one first; never empty.

@@ -37,9 +37,6 @@ def unfrozen(frozen: type[attrs.AttrsInstance]) -> Callable[..., Any]:
 
     Setting the ``__class__`` of an instance makes it a frozen one. For this, both classes must have
     the same layout: the frozen one has slots, and none for weak references.
-
-    Args:
-        frozen: The frozen class.
     """
     fields = {field.name: attrs.field(default=field.default) for field in attrs.fields(frozen)}
     return attrs.make_class(f"{frozen.__name__}Unfrozen", fields, slots=True, weakref_slot=False)

@@ -266,15 +266,6 @@ def parse_amounts(written: Mapping[str, object], field: str = "") -> dict[str, i
     return amounts
 
 
-def parse_resources(written: Mapping[str, object], field: str = "") -> Resources:
-    """Parse an amount of resources; see :func:`parse_amounts`.
-
-    Raises:
-        QuantityError: If one of the quantities is invalid; the message names the type.
-    """
-    return Resources(parse_amounts(written, field))
-
-
 # CONFIG-55
 def parse_duration(written: object, *, seconds: bool = True) -> int:
     """Parse a duration such as ``1m30s``, ``500ms`` or ``1.5h``.
@@ -309,11 +300,7 @@ def parse_duration(written: object, *, seconds: bool = True) -> int:
 
 # CONFIG-55
 def format_duration(span_us: int) -> str:
-    """Format a duration so that :func:`parse_duration` returns the same one.
-
-    Args:
-        span_us: The duration in microseconds.
-    """
+    """Format a duration so that :func:`parse_duration` returns the same one."""
     parts: list[str] = []
     for unit_us, name in _UNITS_US:
         number, span_us = divmod(span_us, unit_us)

@@ -30,12 +30,8 @@ class AskSnapshot:
     """An ask.
 
     Attributes:
-        name: Its name within its application.
-        place: Its place.
-        priority: Its priority.
         resources: The resources that it asks for or holds.
         node: The node that it holds, or None unless it is waiting or bound.
-        gang: The full name of its gang, or None.
         retries: How often it is still tried again after its work has failed.
         failed_binds: How many of its binds have failed in a row.
         last_failed_us: When the last of these failed, in microseconds since the start, or None.
@@ -62,12 +58,6 @@ class AppSnapshot:
     """An application.
 
     Attributes:
-        name: Its name.
-        queue: The path of its queue.
-        state: Its state.
-        priority: The highest priority of its pending asks, or None.
-        asks: Its asks.
-        user: Its user, or None.
         group: The group for which it counts in limits, ``*`` for the one of all users, or None.
     """
 
@@ -86,12 +76,6 @@ class QueueSnapshot:
     """A queue.
 
     Attributes:
-        key: Its number.
-        path: Its full path.
-        draining: Whether it is draining: it admits no new applications.
-        priority: Its ``currentPriority``, or None.
-        allocated: The resources of its bound and waiting asks.
-        pending: The resources of its pending asks.
         recomputations: How often its ``currentPriority`` was computed so far.
         children: How many queues or applications are directly below it.
     """
@@ -112,16 +96,9 @@ class GangSnapshot:
     """A gang, or a placeholder for members of a gang that is not defined.
 
     Attributes:
-        name: Its full name.
         definition: Its definition with defaults filled in, or None.
-        satisfied: Whether it is satisfied.
-        timed_out: Whether it has timed out.
-        cycle_valid: Whether its cycle is valid.
         waiting: Its waiting members as ``(application, ask)``, in the order in which they
             began to wait.
-        bound: Its bound members.
-        pending: Its pending members.
-        parked: Its parked members.
         since_us: When its present wait began, in microseconds since the start, or None.
     """
 
@@ -148,8 +125,6 @@ class LimitSnapshot:
         group: The group, ``*`` for the one of all others; None if it is the limit of a user.
         max: The ``maxresources``; a type that is not named is not limited.
         max_applications: The ``maxapplications``; 0 means no limit.
-        allocated: The resources of the bound and waiting asks.
-        running: How many applications run.
     """
 
     queue: str
@@ -167,7 +142,6 @@ class DeviceSnapshot:
     """The devices of one type on a node.
 
     Attributes:
-        model: Their model, or None.
         free: The free milli of each device, by number.
     """
 
@@ -181,12 +155,8 @@ class NodeSnapshot:
     """A node.
 
     Attributes:
-        name: Its name.
-        capacity: Its capacity.
         used: The resources of the asks on it.
-        schedulable: Whether asks may be placed on it.
         attributes: Its attributes, which selectors of asks name.
-        devices: Its devices, by type.
     """
 
     name: str
@@ -204,7 +174,6 @@ class ReservationSnapshot:
     """What is reserved for an ask.
 
     Attributes:
-        node: The node.
         start_us: When the reservation starts, in microseconds since the start, or None if that is
             not known.
         scope: The path of the queue whose ``scheduling.order`` it belongs to.
@@ -224,7 +193,6 @@ class Snapshot:
         at_us: The instant, in microseconds since the start.
         apps: Every application that has not completed, by name.
         completed: The names of completed applications; if there are very many, the latest ones.
-        queues: Every queue, by path.
         shares: The fair share of every queue, by path.
         nodes: Every node, by name, in the order in which they are tried.
         gangs: Every gang that is defined or has members, by full name.
@@ -254,7 +222,6 @@ class Statistics:
 
     Attributes:
         requests: Events, including refused ones.
-        batches: Batches.
         steps: Steps of rounds: asks tried on a node, and leaves found blocked.
         bound: Binds.
         refused: Refused events.

@@ -63,11 +63,7 @@ class _NewlyBound:
 
 @final
 class Commits:
-    """Records decisions, and makes commits from them.
-
-    Args:
-        state: The view.
-    """
+    """Records decisions, and makes commits from them."""
 
     def __init__(self, state: ViewState) -> None:
         self._state = state
@@ -143,11 +139,6 @@ class Commits:
         if advance.said is not None:
             self._unsaid.add(id(advance.said))
         return advance
-
-    def is_fresh(self, app: ViewApp, name: str) -> bool:
-        """Return whether a bound ask was bound in this batch."""
-        fresh = self._fresh.get(app.identity.key)
-        return fresh is not None and name in fresh.bound
 
     @property
     def has_unsaid(self) -> bool:

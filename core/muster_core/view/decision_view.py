@@ -24,16 +24,7 @@ from muster_core.structures.steps import Steps, in_pieces
 from muster_core.values.configuration import Configuration
 from muster_core.values.decisions import Decision, Kind
 from muster_core.values.devices import DeviceStock
-from muster_core.values.reasons import (
-    UNKNOWN_START,
-    Code,
-    Explanation,
-    Outlook,
-    PendingReason,
-    Reserved,
-    Shortfall,
-    Start,
-)
+from muster_core.values.reasons import UNKNOWN_START, Start
 from muster_core.values.resources import Resources
 from muster_core.values.snapshots import LimitSnapshot, ReservationSnapshot
 from muster_core.view.facts import NodeFacts, ViewFacts
@@ -52,12 +43,7 @@ from muster_core.view.tree.queue import ViewQueue
 @final
 @attrs.frozen
 class Checkpoints:
-    """Takes the facts of the view, and loads them.
-
-    Args:
-        state: The view.
-        rounds: The rounds on it.
-    """
+    """Takes the facts of the view, and loads them."""
 
     _state: ViewState
     _rounds: Rounds
@@ -85,19 +71,14 @@ class Checkpoints:
 
     # CHECKPOINT-5
     def begin(self, facts: ViewFacts, apps: Iterable[AppFacts]) -> Steps[None]:
-        """Load the nodes, into an empty view; the owners report next.
-
-        Args:
-            facts: The facts of the view.
-            apps: The facts of all applications.
-        """
+        """Load the nodes, into an empty view; the owners report next."""
         state = self._state
         nodes: dict[str, Node] = {}
         for some in in_pieces(facts.nodes):
             yield
             for one in some:
                 nodes[one.name] = _load_node(one)
-        # What stands on a node is counted before the node has its place in the order.
+        # The allocations of a node are counted before the node has its place in the order.
         for piece in in_pieces(apps):
             yield
             for app in piece:
@@ -167,7 +148,7 @@ class DecisionView:
         self._announced: dict[str, int] = {}
         #: The explanations of pending asks found since the last batch.
         self._explainer: Explainer | None = None
-        #: What room nodes have, as far as explanations need it.
+        #: The room of nodes, for explanations.
         self._rooms = NodeRoom(self._state)
 
     @property
@@ -191,13 +172,7 @@ class DecisionView:
         return self._state.gangs
 
     def is_bound(self, app: int, ask: str, number: int) -> bool:
-        """Return whether an ask still holds what a bind gave it; also while a batch is open.
-
-        Args:
-            app: The key of its application.
-            ask: Its name.
-            number: The number of the bind.
-        """
+        """Return whether an ask still holds what a bind gave it; also while a batch is open."""
         held = self.apps[app].bound.get(ask) if app in self.apps else None
         allocation = (
             self._state.eviction_history.tried_without.get((app, ask)) if held is None else held[0]
@@ -275,12 +250,7 @@ class DecisionView:
         self._intake.apply_gang(report)
 
     def apply(self, report: QueueReport, now_us: int) -> Steps[None]:
-        """Apply the queues' reports of an epoch.
-
-        Args:
-            report: The report of the root queue.
-            now_us: The instant of the batch, in microseconds.
-        """
+        """Apply the queues' reports of an epoch."""
         return self._intake.apply(report, now_us)
 
     def decide(self, now_us: int, *, is_new: bool) -> Iterator[Decided]:
@@ -293,7 +263,7 @@ class DecisionView:
 
         Returns:
             An iterator over what each step decided, or None; between two steps the caller may
-            do other things, but must not touch the view.
+            do other work, but must not touch the view.
         """
         self._explainer = None
         return self._rounds.decide(now_us, is_new=is_new)
@@ -315,87 +285,16 @@ class DecisionView:
         """
         return self._rounds.settle_cycles()
 
-    def explain(
-        self, key: int, name: str, now_us: int, notes: tuple[PendingReason, ...]
-    ) -> Explanation | None:
-        """Explain why an ask is not running. Call this between two batches.
-
-        Args:
-            key: The key of its application.
-            name: Its name.
-            now_us: The present instant, in microseconds.
-            notes: Further reasons that apply to every pending ask of the application.
-
-        Returns:
-            All reasons, or None if it is bound or unknown.
-        """
-        return self._explained.explain(self.apps[key], name, now_us, notes)
-
-    def outlook(self, key: int, name: str) -> Steps[Outlook | None]:
-        """Return when a pending ask will start, as far as the state says it.
-
-        Args:
-            key: The key of its application.
-            name: Its name.
-
-        Returns:
-            Its outlook, without a forecast; None if it is not pending.
-        """
-        ask = self.pending_ask(key, name)
-        if ask is None:
-            return None
-        return (yield from self._explained.outlook(self.apps[key], ask))
-
-    # REASON-6
-    def shortfalls(self, key: int, name: str) -> Steps[tuple[Shortfall, ...]]:
-        """Return what there is too little of for an ask that is not bound, even if nothing else ran.
-
-        Args:
-            key: The key of its application.
-            name: Its name.
-        """
-        app = self.apps[key]
-        ask = app.find(name)
-        if ask is None or name in app.bound:
-            return ()
-        return (yield from self._explained.shortfalls(app, ask))
-
-    def shortfalls_of_gang(self, gang: ViewGang) -> Steps[tuple[Shortfall, ...]]:
-        """Return what there is too little of for a gang, even if nothing else ran."""
-        return (yield from self._explained.shortfalls_of_gang(gang))
-
-    # OUTLOOK-6
-    def reserved_for_group(self, gang: ViewGang) -> Reserved | None:
-        """Return what is reserved for what the group of a gang lacks, or None."""
-        return self._explained.reserved_for.group(self._state.gang_index.group_of(gang).names)
-
     # OUTLOOK-9
     def expected_end_us(self, key: int, name: str, now_us: int) -> int | None:
-        """Return when an ask is expected to end, in microseconds; None if it is not known.
-
-        Args:
-            key: The key of its application.
-            name: Its name.
-            now_us: The present instant, in microseconds.
-        """
+        """Return when an ask is expected to end, in microseconds; None if it is not known."""
         app = self.apps[key]
         held = app.bound.get(name)
         return None if held is None else expected_end_us(self._state.leaf_of(app), held[0], now_us)
 
-    def pending_ask(self, key: int, name: str) -> Ask | None:
-        """Return an ask of an application if it is pending, whether it backs off or not."""
-        app = self.apps[key]
-        return app.pending.get(name) or app.backing_off.get(name)
-
     # OUTLOOK-2
     def fits_at(self, key: int, ask: Ask, now_us: int) -> Start:
-        """Return the start that a reservation of a pending ask's party alone would have now.
-
-        Args:
-            key: The key of its application.
-            ask: The ask.
-            now_us: The present instant, in microseconds.
-        """
+        """Return the start that a reservation of a pending ask's party alone would have now."""
         found = self._rounds.forecast.start(self.apps[key], ask, now_us)
         if found is None:
             return None
@@ -404,52 +303,16 @@ class DecisionView:
 
     # OUTLOOK-7
     def fits_now(self, key: int, ask: Ask) -> bool:
-        """Return whether the party of a pending ask alone fits as things are.
-
-        Args:
-            key: The key of its application.
-            ask: The ask.
-        """
+        """Return whether the party of a pending ask fits now, ignoring other pending asks."""
         return self._rounds.forecast.fits_now(self.apps[key], ask)
-
-    def prepare_to_explain(self) -> Steps[None]:
-        """Find in steps what the first explanation after a batch would find at once."""
-        return self._explained.prepare()
-
-    def dominant(self, app: ViewApp, ask: str, now_us: int) -> Code:
-        """Return the code of the dominant reason of an ask that is not bound.
-
-        Args:
-            app: Its application.
-            ask: Its name.
-            now_us: The present instant, in microseconds.
-        """
-        return self._explained.dominant(app, ask, now_us)
-
-    def possible_reasons(self, app: ViewApp, ask: Ask) -> frozenset[Code] | None:
-        """Return the dominant reasons that pending asks like a pending one may have.
-
-        Like it are those of its application that have its shape and its gang.
-
-        Args:
-            app: Its application.
-            ask: The ask.
-
-        Returns:
-            The reasons; None if it may be any.
-        """
-        return self._explained.dominants.possible(app, ask)
 
     def is_cycle_valid(self, gang: ViewGang) -> bool:
         """Return whether the cycle of a gang is valid after the last round."""
         return not self._rounds.permits.is_cycle_invalid(gang)
 
-    def pending(self) -> Iterator[tuple[str, str]]:
-        """Return the application and name of every ask that is not bound, in order."""
-        return ((app.identity.name, ask.name) for app, ask in self._explained.pending())
-
     @property
-    def _explained(self) -> Explainer:
+    def explainer(self) -> Explainer:
+        """Explains asks; a new one is made after each batch."""
         if self._explainer is None:
             self._explainer = Explainer(
                 self._state,
@@ -503,7 +366,7 @@ class DecisionView:
 
     # CHECKPOINT-5
     def begin_to_load(self, facts: ViewFacts, apps: Iterable[AppFacts]) -> Steps[None]:
-        """Load the nodes with what stands on them; the reports of all owners have to follow."""
+        """Load the nodes with their allocations; the reports of all owners have to follow."""
         return Checkpoints(self._state, self._rounds).begin(facts, apps)
 
     # CHECKPOINT-5

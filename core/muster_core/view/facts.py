@@ -21,10 +21,6 @@ class NodeFacts:
     """A node; what is used of it follows from the allocations.
 
     Attributes:
-        name: Its name.
-        capacity: Its capacity, by type.
-        attributes: The attributes that selectors refer to.
-        schedulable: Whether asks may be placed on it.
         devices: Its devices by type: how many, and their model. The capacity contains them.
     """
 
@@ -43,13 +39,7 @@ application, and the name of the ask."""
 @final
 @record
 class StateEndFacts:
-    """The end of the time that an application may be in its state.
-
-    Attributes:
-        at_us: The instant, in microseconds.
-        app: The key of the application.
-        state: The state.
-    """
+    """The end of the time that an application may be in its state."""
 
     at_us: int
     app: int
@@ -62,8 +52,6 @@ class TimerFacts:
     """The deadlines that do not follow from what owners own.
 
     Attributes:
-        completions: The ends of allocations with a ``run_for``.
-        state_ends: The ends of stays in a state.
         passed_us: The instant of the last batch, in microseconds: ends of ``preemption.delay``
             up to then are over.
         pending_since: The instants from which asks count as pending that were bound and lost
@@ -79,15 +67,7 @@ class TimerFacts:
 @final
 @record
 class AlikeFacts:
-    """What asks share that differ only in their names; see ``eviction_history``.
-
-    Attributes:
-        app: The key of the application.
-        shape: What they need of a node.
-        priority: Their priority.
-        preempts: Whether they may preempt.
-        gang: The full name of their gang, or None.
-    """
+    """What asks share that differ only in their names; see ``eviction_history``."""
 
     app: int
     shape: Shape
@@ -135,7 +115,6 @@ class FailureFacts:
     """How a cycle of a Strict group became invalid in the last round.
 
     Attributes:
-        group: The names of the group's gangs.
         app: The key of the application of the member that fitted nowhere.
         ask: The name of this member.
         blocked: Whether its leaf was blocked.
@@ -226,12 +205,9 @@ class ViewFacts:
         nodes: The nodes, in the order in which they are listed.
         numbers: How many binds and waits there were so far.
         steps: How many steps of rounds there were so far.
-        timers: The deadlines.
         keepers: The node services that keep their nodes, in the order in which they began: the
             key of the application, and the name of the ask.
-        history: The evictions since something new happened.
         last_round: What the last round leaves.
-        learned: The asks with devices that came.
     """
 
     nodes: tuple[NodeFacts, ...]

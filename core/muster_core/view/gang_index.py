@@ -30,12 +30,7 @@ from muster_core.view.tree.constraints import FIRST, NONE, Slot
 
 @final
 class GangShapes:
-    """The gang shapes that are offered, and which of them there is room for.
-
-    Args:
-        shapes: The table of shapes.
-        nodes: The nodes.
-    """
+    """The gang shapes that are offered, and which of them there is room for."""
 
     def __init__(self, shapes: ShapeTable, nodes: NodeIndex) -> None:
         self._shapes = shapes
@@ -148,7 +143,6 @@ class GangIndex:
     """The gangs of the view.
 
     Args:
-        gang_shapes: The gang shapes that are offered.
         is_blocking: Returns whether an application is in a blocking leaf.
     """
 
@@ -329,9 +323,6 @@ class GangIndex:
     def load(self, hopeless: Iterable[tuple[str, ...]]) -> Steps[list[ViewApp]]:
         """Offer the members of all gangs after they were loaded, as they were when saved.
 
-        Args:
-            hopeless: The groups that were sure not to fit.
-
         Returns:
             The applications whose offered asks have changed.
         """
@@ -365,9 +356,6 @@ class GangIndex:
     # GANG-41
     def set_waits(self, now_us: int) -> set[str]:
         """Begin and end waits, at the end of a batch.
-
-        Args:
-            now_us: The instant of the batch, in microseconds.
 
         Returns:
             The gangs whose wait has begun or ended.

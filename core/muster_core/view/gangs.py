@@ -43,9 +43,6 @@ class Hold:
     """A waiting member, or a bound ask where that is said.
 
     Attributes:
-        app: Its application.
-        allocation: Its allocation.
-        node: Its node.
         number: Its position in the order in which asks were bound or began to wait.
         bound: Whether it is bound; otherwise it waits.
     """
@@ -68,18 +65,10 @@ class ViewGang:
     """One gang.
 
     Attributes:
-        name: Its full name.
         key: Its number; 0 until its owner has reported.
-        definition: Its definition, or None.
-        creation: The position of the event that defined it, or None.
-        state: Its state.
-        cycle_valid: Whether its schedule cycle is valid.
         slots: Its pending members that do not back off, by the key of their application.
         backing_off: Its pending members that back off, so that none of them is picked.
         waiting: Its waiting members by application and name, in the order of their waits.
-        parked: Its parked members.
-        bound: Its bound members.
-        since_us: When the current wait began, in microseconds, or None.
     """
 
     name: str
@@ -207,7 +196,6 @@ class CycleFailure:
 
     Attributes:
         app: The application of the member that fitted nowhere.
-        ask: The member.
         blocked: Whether its leaf was blocked.
         full: The nearest queue whose ``max`` had no room for it, or None.
         limit: The nearest limit of a user or a group that had no room for it, or None.
@@ -313,12 +301,7 @@ MemberKey = tuple[int, int, int]
 
 @final
 class Member(NamedTuple):
-    """An ask of a gang or of a party.
-
-    Attributes:
-        app: Its application.
-        ask: The ask.
-    """
+    """An ask of a gang or of a party."""
 
     app: ViewApp
     ask: Ask
@@ -356,7 +339,6 @@ class TopologyState:
     """The members of a gang in domains, at one moment.
 
     Attributes:
-        topology: The topology of the gang.
         counts: How many members hold nodes in each domain; no zeros.
         home: The domain of the earliest assigned of them, or None if there are none.
     """
@@ -420,12 +402,7 @@ def topology_of(gang: ViewGang) -> Topology | None:
 
 
 def topology_state_of(gang: ViewGang, apps: Mapping[int, ViewApp]) -> TopologyState | None:
-    """Return where the members of a gang stand now; None without a topology.
-
-    Args:
-        gang: The gang.
-        apps: All applications, by key.
-    """
+    """Return the domains of a gang's members now; None without a topology."""
     topology = topology_of(gang)
     if topology is None:
         return None
@@ -433,7 +410,7 @@ def topology_state_of(gang: ViewGang, apps: Mapping[int, ViewApp]) -> TopologySt
 
 
 def topology_state_from(topology: Topology, held: Iterable[tuple[int, Node]]) -> TopologyState:
-    """Return where the members of a gang stand that hold some nodes.
+    """Return the domains of a gang's members that hold some nodes.
 
     Args:
         topology: The topology of the gang.
@@ -456,13 +433,7 @@ def topology_state_from(topology: Topology, held: Iterable[tuple[int, Node]]) ->
 def held_nodes(
     gang: ViewGang, apps: Mapping[int, ViewApp], without: Container[Holder] = ()
 ) -> Iterator[tuple[int, Node]]:
-    """Yield when each waiting and each bound member of a gang was assigned, and its node.
-
-    Args:
-        gang: The gang.
-        apps: All applications, by key.
-        without: The members that do not count.
-    """
+    """Yield when each waiting and each bound member of a gang was assigned, and its node."""
     for holder in gang.bound:
         if holder not in without:
             key, name = holder

@@ -40,9 +40,9 @@ from muster_core.view.tree.leaf import LeafView
 class ClusterModel(Protocol):
     """Who holds which nodes and devices.
 
-    The picture of things as they are has the index of nodes, which is quick. That of another instant
+    The model of the present has the index of nodes, which is quick. That of another instant
     knows what differs on each node. So each has its own way to find the first node with room; what
-    is looked for, and where, is up to :class:`~muster_core.view.node_finder.NodeChoice`.
+    is looked for, and where, is up to :class:`NodeChoice`.
     """
 
     @property
@@ -83,11 +83,7 @@ class ClusterModel(Protocol):
 def equal_members_lacking(gang: ViewGang, ask: Ask) -> int:
     """Return how many members are to find room, if they are equal and of one application; else 0.
 
-    It is for things as they are, where it saves finding the members themselves.
-
-    Args:
-        gang: The gang.
-        ask: The pending member at hand.
+    It is for the present, where it saves finding the members themselves.
     """
     if ask.shape.node is not None:  # Such an ask may be on a node that is kept.
         return 0
@@ -103,13 +99,7 @@ def equal_members_lacking(gang: ViewGang, ask: Ask) -> int:
 
 # TOPOLOGY-8
 def members_lacking(picture: ClusterModel, gang: ViewGang, member: Member) -> list[Member]:
-    """Return a pending member, and the others that its gang lacks, in order.
-
-    Args:
-        picture: Who holds nodes.
-        gang: The gang.
-        member: The member.
-    """
+    """Return a pending member, and the others that its gang lacks, in order."""
     placed = picture.difference.placed
     # TOPOLOGY-9
     lacking = gang.missing - 1
@@ -139,7 +129,7 @@ class NodeChoice:
 
     # TOPOLOGY-3
     def standing(self, member: Member) -> TopologyState | None:
-        """Return where the members of an ask's gang stand; None without a topology."""
+        """Return the domains of the members of an ask's gang; None without a topology."""
         gang = None if member.ask.gang is None else self._state.gangs[member.ask.gang]
         topology = None if gang is None else topology_of(gang)
         if gang is None or topology is None:
@@ -153,14 +143,7 @@ class NodeChoice:
         chosen: str | None,
         may: Callable[[Node], bool] | None = None,
     ) -> Node | None:
-        """Return the first node that a pending member may take and fits on, or None.
-
-        Args:
-            member: The member.
-            standing: Where the members of its gang stand.
-            chosen: The chosen domain, if there must be one.
-            may: What must be true of the node besides.
-        """
+        """Return the first node that a pending member may take and fits on, or None."""
 
         def place(node: Node) -> int | None:
             found = standing.place(node, chosen)
@@ -172,10 +155,6 @@ class NodeChoice:
     # TOPOLOGY-7
     def choose(self, member: Member, standing: TopologyState) -> str | None:
         """Return the first domain in which a member and those that its gang lacks have room.
-
-        Args:
-            member: The pending member at hand.
-            standing: Where the members of its gang stand.
 
         Returns:
             The domain; None if there is none, or none need be chosen.
@@ -194,7 +173,7 @@ class NodeChoice:
 
         Args:
             member: The pending member at hand, whose gang must choose a domain.
-            standing: Where the members of the gang stand.
+            standing: The domains of the gang's members.
 
         Returns:
             The number of members, and that of those placed until one fails, by domain, in order.
@@ -230,7 +209,6 @@ class CurrentCluster:
     """The view as it is.
 
     Args:
-        state: The view.
         list_apps: Updates the positions of applications that have changed.
         beside_victims: Whether nodes are in the order in which victims are looked for.
     """
@@ -259,7 +237,7 @@ class CurrentCluster:
         return self._state.domains.in_order(attribute)
 
     def finder(self, place: Callable[[Node], int | None]) -> Callable[[Member], Node | None]:
-        """Return what finds the node that a pending ask takes; see :class:`~muster_core.view.node_finder.ClusterModel`."""
+        """Return what finds the node that a pending ask takes; see :class:`ClusterModel`."""
 
         def find(member: Member) -> Node | None:
             app, ask = member
@@ -277,13 +255,7 @@ class CurrentCluster:
 
     # ORDER-21, SERVICE-10
     def fitting(self, leaf: LeafView, ask: Ask, bit: int) -> Iterator[Node]:
-        """Iterate over the nodes on which an ask fits, whatever its gang says, in order.
-
-        Args:
-            leaf: The leaf of its application.
-            ask: The ask.
-            bit: The bit of its shape.
-        """
+        """Iterate over the nodes on which an ask fits, whatever its gang says, in order."""
         service = self._state.kept_nodes.is_service(leaf, ask)
         fitting = self._state.nodes.fitting_on(bit, beside_victims=self._beside_victims)
         return (node for node in fitting if service or not node.kept)
@@ -317,7 +289,6 @@ class NodeFinder:
     """Finds nodes for pending asks.
 
     Args:
-        state: The view.
         list_apps: Updates the positions of applications that have changed.
     """
 
@@ -327,8 +298,8 @@ class NodeFinder:
         self._gangs, self._apps = state.gangs, state.apps
         self._present = CurrentCluster(state, list_apps, beside_victims=False)
         self._beside_victims = CurrentCluster(state, list_apps, beside_victims=True)
-        self._choice = NodeChoice(state, self._present)
-        self._choice_beside_victims = NodeChoice(state, self._beside_victims)
+        self.choice = NodeChoice(state, self._present)
+        self.choice_beside_victims = NodeChoice(state, self._beside_victims)
 
     # ORDER-21
     def find(
@@ -348,7 +319,7 @@ class NodeFinder:
             app: Its application.
             ask: The ask.
             bit: The bit of its shape.
-            may: What must be true of the node besides, such as that no reservation is delayed.
+            may: A further condition on the node, such as that no reservation is delayed.
             beside_victims: Whether nodes are in the order in which victims are looked for.
         """
         gang = None if ask.gang is None else self._gangs[ask.gang]
@@ -366,7 +337,7 @@ class NodeFinder:
             return node
         if not self._nodes.fitting >> bit & 1:
             return None
-        choice = self._choice_beside_victims if beside_victims else self._choice
+        choice = self.choice_beside_victims if beside_victims else self.choice
         standing = topology_state_from(gang.definition.topology, held_nodes(gang, self._apps))
         member, chosen = Member(app, ask), None
         if standing.must_choose:
@@ -416,28 +387,13 @@ class NodeFinder:
         difference.count(*member, count - 1)
         return difference.has_headroom(*member)
 
-    # TOPOLOGY-15
-    def rooms(self, member: Member, standing: TopologyState) -> tuple[int, dict[str, int]]:
-        """Return how many members need one domain, and how many of them each has room for.
-
-        Args:
-            member: The pending member at hand, whose gang must choose a domain.
-            standing: Where the members of the gang stand.
-
-        Returns:
-            The number of members, and that of those placed until one fails, by domain, in order.
-        """
-        return self._choice.rooms(member, standing)
-
 
 @final
 class PlanNodeOrder:
     """The order in which nodes are looked at for an ask.
 
     Args:
-        nodes: The nodes.
-        shape: The shape of the ask.
-        standing: Where the members of its gang stand; None without a topology.
+        standing: The domains of its gang's members; None without a topology.
     """
 
     def __init__(self, nodes: NodeIndex, shape: Shape, standing: TopologyState | None) -> None:

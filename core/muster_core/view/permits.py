@@ -46,10 +46,6 @@ def is_sure_not_to_fit(state: ViewState, group: ViewGroup) -> bool:
 
     The answer is False for a group that holds nodes, since releasing them has an effect, and
     for one with members in a blocking leaf, since a member that does not fit blocks the leaf.
-
-    Args:
-        state: The view.
-        group: The group.
     """
     gangs = [gang for gang in group.gangs if not gang.satisfied]
     if any(gang.waiting for gang in gangs):
@@ -119,12 +115,10 @@ class _Attempt:
     """An attempt to complete a group.
 
     Attributes:
-        group: The group.
         number: The number of the last allocation before it.
         grown: The value of :attr:`NodeIndex.grown` before it.
         mark: The position of the memory before it.
         changes: The changes so far before it.
-        decisions: Its decisions, unless it is rolled back.
         over: Whether the group is bound, or all its nodes are released.
     """
 
@@ -142,9 +136,6 @@ class Permits:
     """Tries members of gangs.
 
     Args:
-        state: The view.
-        placements: Places and releases asks.
-        finder: Finds nodes.
         reservations: What is reserved in backfill scopes.
     """
 
@@ -330,9 +321,6 @@ class Permits:
     # GANG-28
     def failure_of(self, group: ViewGroup) -> CycleFailure | None:
         """Return the failure that made the cycles of a group invalid in the last round.
-
-        Args:
-            group: The group.
 
         Returns:
             The failure; None if the group was not tried, since it was sure not to fit. In a round
@@ -594,12 +582,7 @@ class Permits:
 
     # GANG-34, GANG-35
     def next_member(self, group: ViewGroup, *, missing_only: bool = False) -> Slot[ViewApp] | None:
-        """Return the slot of a group's first untried member, in the order of rounds.
-
-        Args:
-            group: The group.
-            missing_only: Leave out gangs that hold enough nodes.
-        """
+        """Return the slot of a group's first untried member, in the order of rounds."""
         if len(group.gangs) == 1 and len(group.gangs[0].slots) == 1:  # Most groups are like this.
             (gang,) = group.gangs
             if gang.satisfied or not gang.admits() or (missing_only and not gang.missing):

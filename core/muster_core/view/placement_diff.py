@@ -30,11 +30,7 @@ _NOTHING: Final[Mapping[str, int]] = {}
 
 @final
 class PlacementDiff:
-    """Asks that hold nodes in the view and would not, and pending ones that would.
-
-    Args:
-        state: The view.
-    """
+    """Asks that hold nodes in the view and would not, and pending ones that would."""
 
     def __init__(self, state: ViewState) -> None:
         self._state = state
@@ -108,7 +104,6 @@ class PendingOrder:
     """The order of pending asks.
 
     Args:
-        state: The view.
         difference: What differs from it.
         bring_up_to_date: Updates the positions of applications and queues, if they may be out of
             date.

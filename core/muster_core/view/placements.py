@@ -106,11 +106,7 @@ _STATES_THAT_BINDS_END: Final = frozenset(
 
 @final
 class Placements:
-    """Places asks on nodes and releases them.
-
-    Args:
-        state: The view.
-    """
+    """Places asks on nodes and releases them."""
 
     def __init__(self, state: ViewState) -> None:
         self._state = state

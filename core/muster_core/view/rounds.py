@@ -55,10 +55,7 @@ class Deadlocks:
     """Finds and resolves deadlocks, between two rounds.
 
     Args:
-        state: The view.
-        placements: Places and releases asks.
         permits: Gives the order in which members are tried.
-        finder: Finds nodes.
     """
 
     def __init__(
@@ -71,9 +68,6 @@ class Deadlocks:
 
     def resolve(self, now_us: int) -> Steps[tuple[list[Decision], bool]]:
         """Bind the first group that becomes complete if later groups release their nodes.
-
-        Args:
-            now_us: The instant of the batch, in microseconds.
 
         Returns:
             The decisions, and whether a group was bound, so that rounds must follow.
@@ -163,7 +157,7 @@ class Deadlocks:
 
     # DEADLOCK-5
     def _would_help(self, group: ViewGroup, rivals: list[ViewGroup]) -> Steps[bool]:
-        """Try, without effect, whether a group would be complete if its rivals held nothing."""
+        """Return whether a group would be complete if its rivals held nothing; nothing changes."""
         state, placements = self._state, self._placements
         grown, mark = state.nodes.grown, placements.seen_states.mark()
         released = [hold for rival in rivals for hold in rival.holds()]
@@ -251,7 +245,7 @@ def _group_name(group: ViewGroup) -> str:
 
 
 STEPS: Final = 16
-"""How many asks are tried before the caller may do other things."""
+"""How many asks are tried before the caller may do other work."""
 
 Decided = list[Decision] | None
 """The decisions of one step of the rounds; None is a pause, as in all other steps."""
@@ -259,11 +253,7 @@ Decided = list[Decision] | None
 
 @final
 class Rounds:
-    """Runs rounds on the view.
-
-    Args:
-        state: The view.
-    """
+    """Runs rounds on the view."""
 
     def __init__(self, state: ViewState) -> None:
         self._state, self._nodes = state, state.nodes
@@ -296,7 +286,7 @@ class Rounds:
 
         Yields:
             The decisions of each step, or None if there are none; between two steps the caller
-            may do other things, but must not touch the view.
+            may do other work, but must not touch the view.
         """
         yield from self._state.catch_up()
         yield from self._state.delays.refresh()
@@ -327,12 +317,7 @@ class Rounds:
         self._end_round()
 
     def _rounds(self, changed: list[ViewGroup], now_us: int) -> Iterator[Decided]:
-        """Run rounds until one changes nothing, or returns to a state where a round has begun.
-
-        Args:
-            changed: The groups of gangs that have changed.
-            now_us: The instant of the batch, in microseconds.
-        """
+        """Run rounds until one changes nothing, or returns to a state where a round has begun."""
         # BACKFILL-23
         self._reserves = not self._reservations.are_idle
         if self._reserves and self._repeats.would_repeat(now_us) and not changed:
@@ -520,12 +505,7 @@ class Rounds:
 
     # CHECKPOINT-5
     def load(self, facts: LastRoundFacts, now_us: int) -> Steps[None]:
-        """Take over what the last round left, and bring the view up to date.
-
-        Args:
-            facts: What it left.
-            now_us: The instant of the last batch, in microseconds.
-        """
+        """Take over what the last round left, and bring the view up to date."""
         state = self._state
         why = {(key, name): message for key, name, message in facts.failed_with}
         for piece in in_pieces(facts.failed_on):

@@ -1,4 +1,4 @@
-"""Documents made from Python objects: every value becomes the text that stood there."""
+"""The nodes of a document."""
 
 from __future__ import annotations
 

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from muster_core.config import default_configuration, dynamic_queue, load_configuration
+from muster_core.admission.queue_tree import dynamic_queue
+from muster_core.config import default_configuration, load_configuration
 from muster_core.config.document import from_python
 from muster_core.config.model import (
     Configuration,

@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-
 import attrs
 import pytest
 
-from muster_core.config.dynamic_queues import (
+from muster_core.admission.queue_tree import (
+    QueueEntry,
     as_parent,
     check_object,
     with_inherited_settings,
@@ -34,18 +33,9 @@ NOTHING = Resources()
 NO_LIMITS = Limits()
 
 
-@attrs.frozen
-class Entry:
-    """What the checks have to know of a queue."""
-
-    config: QueueConfig
-    children: Mapping[str, Entry] = attrs.field(factory=dict[str, "Entry"])
-    dynamic: bool = False
-
-
-def entry(config: QueueConfig, *dynamic: str) -> Entry:
+def entry(config: QueueConfig, *dynamic: str) -> QueueEntry:
     children = {child.name: entry(child, *dynamic) for child in config.children}
-    return Entry(config, children, config.name in dynamic)
+    return QueueEntry(0, None, config, config.name in dynamic, children=children)
 
 
 # What an object says

@@ -16,7 +16,6 @@ from muster_core.values.resources import (
     parse_go_int32,
     parse_integer,
     parse_quantity,
-    parse_resources,
     shown,
 )
 
@@ -207,7 +206,7 @@ def test_no_text_does_anything_but_be_read_or_refused(text: str) -> None:
 def test_resources() -> None:
     written = {"vcore": "500m", "memory": "1Ki", "pods": 0, "gpu": 2}
 
-    assert parse_resources(written) == Resources({"vcore": 500, "memory": 1024, "gpu": 2})
+    assert Resources(parse_amounts(written)) == Resources({"vcore": 500, "memory": 1024, "gpu": 2})
 
 
 def test_amounts_keep_zeros() -> None:
@@ -216,14 +215,14 @@ def test_amounts_keep_zeros() -> None:
 
 def test_an_error_names_the_field_and_the_type() -> None:
     with pytest.raises(QuantityError, match=r"^capacity\.memory: '-1' is negative$"):
-        parse_resources({"vcore": 1, "memory": "-1"}, "capacity")
+        parse_amounts({"vcore": 1, "memory": "-1"}, "capacity")
     with pytest.raises(QuantityError, match=r"^memory: '-1' is negative$"):
-        parse_resources({"memory": "-1"})
+        parse_amounts({"memory": "-1"})
 
 
 def test_a_type_needs_a_name() -> None:
     with pytest.raises(QuantityError, match="empty name"):
-        parse_resources({"": 1}, "capacity")
+        parse_amounts({"": 1}, "capacity")
 
 
 @pytest.mark.parametrize(

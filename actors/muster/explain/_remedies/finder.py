@@ -6,61 +6,50 @@ remedies of several parts, for asks that have more than one obstacle.
 
 from __future__ import annotations
 
-from collections.abc import Iterable
-from collections.abc import Iterator
-from collections.abc import Mapping
-from collections.abc import Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from itertools import chain
-from muster.explain._remedies.case import AT_ONCE
-from muster.explain._remedies.case import Case
-from muster.explain._remedies.case import NumberRange
-from muster.explain._remedies.case import Remedy
-from muster.explain._remedies.case import RemedyKind
-from muster.explain._remedies.case import Starts
-from muster.explain._remedies.case import alone
-from muster.explain._remedies.case import smallest
-from muster.explain._remedies.gangs import RemedyPart
-from muster.explain._remedies.gangs import gang_parts
-from muster.explain._remedies.gangs import gang_remedies
-from muster.explain._remedies.limits import ApplicationLimits
-from muster.explain._remedies.limits import QuotaLimits
-from muster.explain._remedies.limits import RaisedLimits
-from muster.explain._remedies.limits import quota_remedies
-from muster.explain._remedies.limits import user_limit_remedies
-from muster.explain._remedies.nodes import NewNode
-from muster.explain._remedies.nodes import count_of
-from muster.explain._remedies.nodes import more_room
-from muster.explain._remedies.nodes import new_nodes
-from muster.explain._remedies.nodes import node_remedies
-from muster.explain._remedies.nodes import room_text
-from muster.explain._remedies.orders import ask_remedies
-from muster.explain._remedies.orders import order_remedies
-from muster.explain._remedies.trials import QueueChange
-from muster.explain._remedies.trials import Trials
-from muster.explain._remedies.trials import configure
-from muster.explain._remedies.trials import evicted_in
-from muster.explain._remedies.trials import node_of
-from muster.feeds._kinds import EventFields
-from muster.feeds._operations import write
-from muster.figures.text import DAY
-from muster.figures.text import HOUR
-from muster.figures.text import MINUTE
-from muster.figures.text import SECOND
-from muster.replay import event_of
-from muster_core.config.model import SortPolicy
-from muster_core.coordinator.plain_scheduler import PlainScheduler
-from muster_core.coordinator.plain_scheduler import forecast
-from muster_core.events import AddAsk
-from muster_core.nodes.node import Node
-from muster_core.reasons import Code
-from muster_core.reasons import Explanation
-from muster_core.reasons import UNKNOWN_START
-from muster_core.view.reasons.shortfalls import seconds
-from typing import Final
-from typing import TypeAlias
-from typing import final
+from typing import Final, TypeAlias, final
+
 import attrs
 
+from muster.explain._remedies.case import (
+    AT_ONCE,
+    Case,
+    NumberRange,
+    Remedy,
+    RemedyKind,
+    Starts,
+    alone,
+    smallest,
+)
+from muster.explain._remedies.gangs import RemedyPart, gang_parts, gang_remedies
+from muster.explain._remedies.limits import (
+    ApplicationLimits,
+    QuotaLimits,
+    RaisedLimits,
+    quota_remedies,
+    user_limit_remedies,
+)
+from muster.explain._remedies.nodes import (
+    NewNode,
+    count_of,
+    more_room,
+    new_nodes,
+    node_remedies,
+    room_text,
+)
+from muster.explain._remedies.orders import ask_remedies, order_remedies
+from muster.explain._remedies.trials import QueueChange, Trials, configure, evicted_in, node_of
+from muster.feeds._kinds import EventFields
+from muster.feeds._operations import write
+from muster.figures.text import DAY, HOUR, MINUTE, SECOND
+from muster.replay import event_of
+from muster_core.config.model import SortPolicy
+from muster_core.coordinator.plain_scheduler import PlainScheduler, forecast
+from muster_core.events import AddAsk
+from muster_core.nodes.node import Node
+from muster_core.reasons import UNKNOWN_START, Code, Explanation
+from muster_core.view.reasons.shortfalls import seconds
 
 # Looking up a member of an enum takes ten times as long, and this is done for each ask.
 _HELD_BACK: Final = Code.HELD_BACK

@@ -11,42 +11,31 @@ that of its parent. Such a ``max`` has no effect and no configuration may have i
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from collections.abc import Mapping
-from collections.abc import Sequence
-from muster.feeds import RawEvent
-from muster.feeds import Refused
-from muster.feeds import parse
-from muster.feeds._configuration import without_missing
-from muster.feeds._configuration import write_limit
-from muster.feeds._configuration import write_resources
-from muster.feeds._configuration import write_rule
-from muster.feeds._configuration import write_template
-from muster.feeds._kinds import EventFields
-from muster.feeds._kinds import write_duration
+import pickle
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Final, final
+
+import attrs
+
+from muster.feeds import RawEvent, Refused, parse
+from muster.feeds._configuration import (
+    without_missing,
+    write_limit,
+    write_resources,
+    write_rule,
+    write_template,
+)
+from muster.feeds._kinds import EventFields, write_duration
 from muster.feeds._operations import write
 from muster.replay._driver import submit_item_directly
 from muster_core.admission.queue_tree import QueueEntry
-from muster_core.config.model import Acl
-from muster_core.config.model import LimitEntry
-from muster_core.config.model import NodeSortPolicy
-from muster_core.config.model import QueueConfig
+from muster_core.config.model import Acl, LimitEntry, NodeSortPolicy, QueueConfig
 from muster_core.coordinator.coordinator import CoordinatorMachine
 from muster_core.coordinator.plain_scheduler import PlainScheduler
-from muster_core.decisions import EVICTIONS
-from muster_core.decisions import Kind
-from muster_core.decisions import MICROSECONDS
-from muster_core.decisions import Reason
-from muster_core.events import AddGang
-from muster_core.events import Apply
-from muster_core.events import Manifest
-from muster_core.gangs import GangDefinition
-from muster_core.gangs import GangFields
+from muster_core.decisions import EVICTIONS, MICROSECONDS, Kind, Reason
+from muster_core.events import AddGang, Apply, Manifest
+from muster_core.gangs import GangDefinition, GangFields
 from muster_core.snapshots import AskPlace
-from typing import Final
-from typing import final
-import attrs
-import pickle
 
 
 def span(length_us: int) -> str:

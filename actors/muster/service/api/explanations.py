@@ -220,7 +220,7 @@ async def _why(asked: ApiRequest) -> Response:
         row = None if app is None else row_of_ask(looking, app, name)
         if row is None:
             return unknown_ask(looking, app_name, name)
-        yield from looking.view.prepare_to_explain()
+        yield from looking.view.explainer.prepare()
         explanation = yield from looking.machine.explain_fully(app_name, name)
         return explanation is not None, dict(
             row_of(WHY.columns, WhyRow(row, explanation, asked.service.now_us()))

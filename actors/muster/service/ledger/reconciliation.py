@@ -207,7 +207,7 @@ def tell_reasons(ledger: Ledger, machine: CoordinatorMachine) -> Steps[None]:
     for app, ask in islice(_without_node(machine), MOST):
         yield
         key = app.identity.name, ask
-        code = view.dominant(app, ask, machine.now_us).value
+        code = view.explainer.dominant(app, ask, machine.now_us).value
         if told.get(key) == code:
             now[key] = code
         elif left:

@@ -540,7 +540,7 @@ class _CensusPass:
                 for name in piece:
                     ask = app.pending.get(name) or app.backing_off.get(name)
                     if ask is not None:
-                        self.counts[machine.view.dominant(app, name, machine.now_us)] += 1
+                        self.counts[machine.view.explainer.dominant(app, name, machine.now_us)] += 1
                         since_us = app.pending_since_us(ask)
                         if self._longest is None or since_us < self._longest[0]:
                             self._longest = since_us, app, name

@@ -90,7 +90,7 @@ def _why(row: AskRow, code: object) -> tuple[str | None, int | None]:
 
 def lines_of(looking: ReadContext, rows: Sequence[AskRow]) -> Steps[list[Shown]]:
     """Return asks as they are shown."""
-    yield from looking.view.prepare_to_explain()
+    yield from looking.view.explainer.prepare()
     lines: list[Shown] = []
     for row in rows:
         yield
@@ -194,7 +194,7 @@ def _read(viewed: PageRequest, app_name: str, name: str, looking: ReadContext) -
             "outlook": None,
             "passed": (),
         }
-    yield from looking.view.prepare_to_explain()
+    yield from looking.view.explainer.prepare()
     explanation = yield from looking.machine.explain_fully(app_name, name)
     cancel = _cancel(row)
     refused = refusal_of(viewed, looking, cancel)

@@ -84,7 +84,7 @@ def _why(looking: ReadContext, gang: ViewGang) -> str:
     if member is None:
         return "it has no members yet"
     key, name = member
-    return REASONS[looking.view.dominant(looking.view.apps[key], name, looking.now_us)]
+    return REASONS[looking.view.explainer.dominant(looking.view.apps[key], name, looking.now_us)]
 
 
 # PAGE-48
@@ -102,7 +102,7 @@ async def _gangs(viewed: PageRequest) -> Response:
         )
 
     def read(looking: ReadContext) -> Steps[Shown]:
-        yield from looking.view.prepare_to_explain()
+        yield from looking.view.explainer.prepare()
         gangs = looking.view.gangs
         leaves = None if queue is None else leaves_of(looking, queue)
         names = sorted(gangs)
@@ -158,10 +158,10 @@ def _read(name: str, looking: ReadContext) -> Steps[Shown]:
             "group": (),
             "reserved": None,
         }
-    yield from looking.view.prepare_to_explain()
+    yield from looking.view.explainer.prepare()
     rows = yield from select_asks(looking, AskFilter(gang=name), None, _LIMIT)
     lines = yield from lines_of(looking, rows)
-    lacks = yield from looking.view.shortfalls_of_gang(gang)
+    lacks = yield from looking.view.explainer.shortfalls_of_gang(gang)
     sums: Sequence[Shown] = ()
     if gang.state is not GangState.SATISFIED:
         sums = yield from _sums(looking, gang)
@@ -170,7 +170,7 @@ def _read(name: str, looking: ReadContext) -> Steps[Shown]:
         (one, gangs[one].state.value if one in gangs else None) for one in names if one != name
     ]
     line = gang_line(GangRow(looking, gang))
-    reserved = looking.view.reserved_for_group(gang)
+    reserved = looking.view.explainer.reserved_for_gang(gang)
     return {
         "line": line,
         "unknown": None,
@@ -192,7 +192,7 @@ def _sums(looking: ReadContext, gang: ViewGang) -> Steps[Sequence[Shown]]:
     for piece in in_pieces(list(islice(missing_members(gang), _MOST)), _A_FEW):
         yield
         for key, name in piece:
-            code = looking.view.dominant(apps[key], name, looking.now_us)
+            code = looking.view.explainer.dominant(apps[key], name, looking.now_us)
             found.setdefault(code, []).append((key, name))
     sums: list[Shown] = []
     for code, members in sorted(found.items(), key=lambda one: -len(one[1])):

@@ -249,7 +249,7 @@ class _Selection:
         app, codes = cell.app, self._codes
         if codes is None or not (app.pending or app.backing_off):
             return False
-        possible = self._looking.view.possible_reasons(app, cell.example)
+        possible = self._looking.view.explainer.dominants.possible(app, cell.example)
         return possible is None or not possible.isdisjoint(codes)
 
 

@@ -2,54 +2,48 @@
 
 from __future__ import annotations
 
+import signal
 from collections.abc import Sequence
+from typing import TYPE_CHECKING, Final, final
+
+import attrs
+
 from muster.figures.usage import in_seconds as area_in_seconds
-from muster.service.endpoints.schemas import Column
-from muster.service.endpoints.schemas import DEVICES
-from muster.service.endpoints.schemas import SECONDS
-from muster.service.endpoints.schemas import TEXT
-from muster.service.endpoints.schemas import TEXTS
-from muster.service.endpoints.schemas import Table
-from muster.service.endpoints.schemas import amounts
-from muster.service.endpoints.schemas import flag
-from muster.service.endpoints.schemas import in_seconds
-from muster.service.endpoints.schemas import instant
-from muster.service.endpoints.schemas import maybe
-from muster.service.endpoints.schemas import maybe_number
-from muster.service.endpoints.schemas import maybe_text
-from muster.service.endpoints.schemas import number
-from muster.service.endpoints.schemas import seconds
-from muster.service.endpoints.schemas import shape
-from muster.service.endpoints.schemas import text
-from muster.service.endpoints.schemas import word
-from muster.service.endpoints.schemas import words
-from muster.service.ledger.records import AskEnding
-from muster.service.ledger.records import AskEntry
-from muster.service.ledger.records import EndedAsk
-from muster.service.ledger.records import EndedAskFilter
+from muster.service.endpoints.schemas import (
+    DEVICES,
+    SECONDS,
+    TEXT,
+    TEXTS,
+    Column,
+    Table,
+    amounts,
+    flag,
+    in_seconds,
+    instant,
+    maybe,
+    maybe_number,
+    maybe_text,
+    number,
+    seconds,
+    shape,
+    text,
+    word,
+    words,
+)
+from muster.service.ledger.records import AskEnding, AskEntry, EndedAsk, EndedAskFilter
 from muster.service.past.states import EndedAskQuery
-from muster.service.queries.reader import ReadContext
-from muster.service.queries.reader import ReadResult
-from muster.service.queries.reader import read_state
-from muster_core.owners.asks import Allocation
-from muster_core.owners.asks import Ask
-from muster_core.reasons import Code
-from muster_core.reasons import Passed
-from muster_core.reasons import PendingReason
-from muster_core.snapshots import AskPlace
-from muster_core.snapshots import ReservationSnapshot
+from muster.service.queries.reader import ReadContext, ReadResult, read_state
+from muster_core.owners.asks import Allocation, Ask
+from muster_core.reasons import Code, Passed, PendingReason
+from muster_core.snapshots import AskPlace, ReservationSnapshot
 from muster_core.structures.steps import Steps
 from muster_core.values.event_fields import Work
 from muster_core.view.tree.application import ViewApp
-from typing import Final
-from typing import TYPE_CHECKING
-from typing import final
-import attrs
-import signal
 
 if TYPE_CHECKING:
-    from muster.service.state import Service
     from starlette.requests import Request
+
+    from muster.service.state import Service
 
 
 # Looking up a member of an enum takes ten times as long.
@@ -82,7 +76,9 @@ class AskRow:
         """Return its dominant reason, or None if it is bound."""
         if self.place is _BOUND:
             return None
-        return self.looking.view.dominant(self.app, self.ask.name, self.looking.now_us).value
+        return self.looking.view.explainer.dominant(
+            self.app, self.ask.name, self.looking.now_us
+        ).value
 
     def dominant(self) -> PendingReason | None:
         """Return its dominant reason with words and facts, or None if it is bound."""

@@ -49,11 +49,7 @@ AlikeAsks = tuple[int, int, int, str]
 
 
 class EvictionAction(ABC):
-    """A way to evict others: reclaim or preemption.
-
-    Args:
-        state: The view.
-    """
+    """A way to evict others: reclaim or preemption."""
 
     def __init__(self, state: ViewState) -> None:
         self.state = state
@@ -65,12 +61,7 @@ class EvictionAction(ABC):
         self._known: tuple[int, ...] = ()
 
     def prepare(self, victim_index: VictimIndex, now_us: int) -> Steps[None]:
-        """Find which asks are sure to have no victims.
-
-        Args:
-            victim_index: The victims on the nodes.
-            now_us: The present instant, in microseconds.
-        """
+        """Find which asks are sure to have no victims."""
         yield from ()
 
     @abstractmethod
@@ -140,9 +131,6 @@ class EvictionAction(ABC):
 
         Asks that turn out to have no plan meanwhile are left out. A gang group is represented by
         its first member.
-
-        Args:
-            now_us: The present instant, in microseconds.
         """
         self._forget_if_changed()
         leaves = {leaf.key: leaf for leaf in self.leaves() if self._may_have(leaf, now_us)}
@@ -153,7 +141,6 @@ class EvictionAction(ABC):
             yield from self._below(self.state.root, wanted, now_us)
 
     def _may_have(self, leaf: LeafView, now_us: int) -> bool:
-        """Return whether a leaf may have a preemptor."""
         if leaf.watched is None or not leaf.since or not self._is_open(leaf):
             return False
         return min(leaf.since) + leaf.config.settings.preemption_delay_us <= now_us
@@ -263,12 +250,7 @@ class EvictionAction(ABC):
 
 # EVICTION-9
 def first_of_all(state: ViewState, app: ViewApp) -> Ask | None:
-    """Return the first pending ask of an application that neither PreFilter nor a limit refuses.
-
-    Args:
-        state: The view.
-        app: The application.
-    """
+    """Return the first pending ask of an application that neither PreFilter nor a limit refuses."""
     # LIMIT-10
     # BACKOFF-8
     asks = (ask for ask in app.pending.values() if app.is_within_limits(ask))
@@ -323,10 +305,6 @@ def exempt_gangs(state: ViewState, ask: Ask) -> frozenset[str]:
 
     This holds even if the ask's gang is satisfied: otherwise the ask could leave its own gang
     incomplete.
-
-    Args:
-        state: The view.
-        ask: The ask.
     """
     if ask.gang is None:
         return frozenset()
@@ -336,11 +314,7 @@ def exempt_gangs(state: ViewState, ask: Ask) -> frozenset[str]:
 
 @final
 class Reclaim(EvictionAction):
-    """Reclaim: evictions for queues below their ``guaranteed``.
-
-    Args:
-        state: The view.
-    """
+    """Reclaim: evictions for queues below their ``guaranteed``."""
 
     def __init__(self, state: ViewState) -> None:
         super().__init__(state)
@@ -413,9 +387,6 @@ class ReclaimEligibility(Eligibility):
     """The asks that can be victims of reclaim.
 
     Args:
-        state: The view.
-        app: The application of the ask.
-        ask: The ask.
         exempt: The gangs whose members are no victims.
         claimant: The queue below its ``guaranteed``.
     """
@@ -510,11 +481,7 @@ def _is_below_guaranteed(queue: ViewQueue, resources: Resources) -> bool:
 
 @final
 class Preemption(EvictionAction):
-    """Priority preemption: evictions for asks whose class allows it.
-
-    Args:
-        state: The view.
-    """
+    """Priority preemption: evictions for asks whose class allows it."""
 
     def __init__(self, state: ViewState) -> None:
         super().__init__(state)
@@ -579,9 +546,6 @@ class PreemptionEligibility(Eligibility):
     """The asks that can be victims of priority preemption.
 
     Args:
-        state: The view.
-        app: The application of the ask.
-        ask: The ask.
         exempt: The gangs whose members are no victims.
     """
 

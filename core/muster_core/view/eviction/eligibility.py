@@ -93,7 +93,6 @@ class LeafRelation:
     """The relation of a leaf to the leaf of a preemptor.
 
     Attributes:
-        leaf: The leaf.
         guards: The leaf and its ancestors below the common ancestor; empty if no
             ``guaranteed`` protects the leaf.
         guarded: The guards that have a ``guaranteed``.
@@ -142,9 +141,6 @@ class Eligibility(ABC):
     """The asks that can be victims for one ask.
 
     Args:
-        state: The view.
-        app: The application of the ask.
-        ask: The ask.
         exempt: The gangs whose members are no victims.
 
     Attributes:

@@ -48,12 +48,7 @@ from muster_core.view.tree.queue import ParentView, ViewQueue
 
 @final
 class Evictions:
-    """Evicts asks.
-
-    Args:
-        state: The view.
-        placements: Releases asks.
-    """
+    """Evicts asks."""
 
     def __init__(self, state: ViewState, placements: Placements) -> None:
         self._state = state
@@ -69,14 +64,7 @@ class Evictions:
         self._twice = False
 
     def evict(self, victim: Victim, reason: Reason, why: str, now_us: int) -> Decision:
-        """Evict an ask, and return the decision.
-
-        Args:
-            victim: The ask.
-            reason: Reclaimed or preempted.
-            why: The message of the decision.
-            now_us: The instant of the batch, in microseconds.
-        """
+        """Evict an ask, and return the decision."""
         app, ask = victim.app, victim.allocation.ask
         key = (app.identity.key, ask.name)
         self._twice = self._twice or key in self._evicted
@@ -129,11 +117,7 @@ _PLACING_KINDS = (Kind.ASSIGNED, Kind.WAITING, Kind.BOUND)
 
 # EVICTION-44, DECISION-9
 def leave_out_detours(decisions: list[Decision]) -> list[Decision]:
-    """Remove each further eviction of an ask, with the assignment that it undoes.
-
-    Args:
-        decisions: The decisions of a batch, in order.
-    """
+    """Remove each further eviction of an ask, with the assignment that it undoes."""
     evicted: set[tuple[str | None, str | None]] = set()
     #: For each ask the positions of its decisions since it had no node.
     since: dict[tuple[str | None, str | None], list[int]] = {}
@@ -157,12 +141,7 @@ PendingService = tuple["ViewApp", "Ask", "Node"]
 
 @final
 class NodeServices:
-    """Finds the plans of node services, and makes those without a plan keep their nodes.
-
-    Args:
-        state: The view.
-        planner: Finds plans.
-    """
+    """Finds the plans of node services, and makes those without a plan keep their nodes."""
 
     def __init__(self, state: ViewState, planner: Planner) -> None:
         self._state = state
@@ -270,9 +249,6 @@ class ServiceEligibility(Eligibility):
     """The asks that can be victims of a node service.
 
     Args:
-        state: The view.
-        app: The application of the service.
-        ask: The service.
         exempt: The gangs whose members are no victims.
     """
 
@@ -337,9 +313,6 @@ class _PlacementStep:
     """How one missing member of a group is placed.
 
     Attributes:
-        app: Its application.
-        ask: The member.
-        node: The node on which it is placed.
         plan: The plan with its victims, or None if it needs none.
     """
 
@@ -359,10 +332,7 @@ class Evictor:
     """Evicts victims for asks that did not fit, and places these asks.
 
     Args:
-        state: The view.
-        placements: Places and releases asks.
         permits: Binds groups, and gives the order of their members.
-        finder: Finds nodes for which nothing is evicted.
     """
 
     def __init__(
@@ -394,9 +364,6 @@ class Evictor:
     # EVICTION-1, SERVICE-8
     def take(self, now_us: int) -> Steps[list[Decision]]:
         """Evict for the first ask or group that may and can, between two rounds.
-
-        Args:
-            now_us: The instant of the batch, in microseconds.
 
         Returns:
             The decisions; empty if no plan was found.

@@ -45,7 +45,6 @@ class _Candidates:
 
     Attributes:
         side: Their leaf, or None for those of all leaves.
-        victims: The victims, in order.
         anywhere: Whether they are on any node, and make headroom.
         position: The index of the next one.
     """
@@ -59,11 +58,7 @@ class _Candidates:
 @final
 @attrs.frozen(eq=False)
 class _MemberUnit:
-    """The unit of a gang member.
-
-    Attributes:
-        member: The member.
-    """
+    """The unit of a gang member."""
 
     member: Victim
 
@@ -73,12 +68,7 @@ _HeapItem = tuple["Key", int, _Candidates | _MemberUnit]
 
 @final
 class VictimChoice:
-    """The choice of the victims that make room for an ask on one node.
-
-    Args:
-        search: The search for a plan.
-        node: The node.
-    """
+    """The choice of the victims that make room for an ask on one node."""
 
     def __init__(self, search: PlanSearch, node: Node) -> None:
         self._search = search
@@ -356,8 +346,6 @@ class Plan:
     """A way to place an ask.
 
     Attributes:
-        eligibility: The eligibility of the preemptor.
-        node: The node.
         victims: The victims, in the order in which they are taken.
         rank: The highest rank among them.
     """
@@ -400,12 +388,7 @@ class _BestPlan:
 
 @final
 class Planner:
-    """Finds the best plan for an ask that does not fit without evictions.
-
-    Args:
-        state: The view.
-        victim_index: The victims on the nodes.
-    """
+    """Finds the best plan for an ask that does not fit without evictions."""
 
     def __init__(self, state: ViewState, victim_index: VictimIndex) -> None:
         self._state = state
@@ -417,12 +400,7 @@ class Planner:
         self.found_no_victims = False
 
     def find(self, eligibility: Eligibility, bit: int) -> Steps[Plan | None]:
-        """Find the best plan.
-
-        Args:
-            eligibility: The eligibility of the preemptor.
-            bit: The bit of the shape of the ask.
-        """
+        """Find the best plan."""
         eligibility.sides = self._sides_of(eligibility)
         search = PlanSearch(self._state, self._victim_index, eligibility)
         if not (yield from search.begin()):
@@ -445,12 +423,7 @@ class Planner:
 
     # SERVICE-7
     def find_on(self, eligibility: Eligibility, node: Node) -> Steps[Plan | None]:
-        """Find the plan for one node, on which an ask lacks nothing but room.
-
-        Args:
-            eligibility: The eligibility of the ask.
-            node: The node.
-        """
+        """Find the plan for one node, on which an ask lacks nothing but room."""
         eligibility.sides = self._sides_of(eligibility)
         search = PlanSearch(self._state, self._victim_index, eligibility)
         if not (yield from search.begin_on(node)):
@@ -458,7 +431,7 @@ class Planner:
         return (yield from self._plan_on(search, node))
 
     def _standing_of(self, ask: Ask) -> TopologyState | None:
-        """Return where the members of an ask's gang stand; None without a topology."""
+        """Return the domains of the members of an ask's gang; None without a topology."""
         state = self._state
         return None if ask.gang is None else topology_state_of(state.gangs[ask.gang], state.apps)
 

@@ -5,7 +5,7 @@ whether anything could, so that most searches end before a node is looked at. Su
 a node are a lower bound of the cost of any plan for it, so that most nodes are excluded without a
 plan.
 
-The index holds the victims on all nodes, as far as searches needed them. The bounds (the most that
+The index holds the victims on the nodes that searches have looked at. The bounds (the most that
 any node has free, the lowest priority in a leaf, the largest victim) are updated from one search to
 the next, node by node. The victims on a node are listed only when the node is a candidate. After
 that only the allocations that have changed are looked at.
@@ -94,11 +94,7 @@ class LeafVictims:
 
 @final
 class VictimIndex:
-    """The victims on the nodes.
-
-    Args:
-        state: The view.
-    """
+    """The victims on the nodes."""
 
     def __init__(self, state: ViewState) -> None:
         self._state = state
@@ -298,13 +294,7 @@ PlanCost = tuple["Rank", int]
 
 @final
 class PlanSearch:
-    """The data of one search that all nodes share.
-
-    Args:
-        state: The view.
-        victim_index: The victims on the nodes.
-        eligibility: The eligibility of the preemptor.
-    """
+    """The data of one search that all nodes share."""
 
     def __init__(
         self, state: ViewState, victim_index: VictimIndex, eligibility: Eligibility

@@ -122,10 +122,6 @@ class Victim:
     """A bound or waiting ask.
 
     Attributes:
-        app: Its application.
-        allocation: Its allocation.
-        node: Its node.
-        gang: Its gang, or None.
         bound: Whether it is bound; otherwise it waits.
         place: Its position among the victims of its leaf.
     """
@@ -169,13 +165,7 @@ class Victim:
 
 # EVICTION-13
 def victim_of(state: ViewState, key: int, name: str) -> Victim:
-    """Return an ask with a node as a victim.
-
-    Args:
-        state: The view.
-        key: The key of its application.
-        name: Its name.
-    """
+    """Return an ask with a node as a victim."""
     app = state.apps[key]
     waiting = app.waiting.get(name)
     allocation, node = app.bound[name] if waiting is None else waiting
@@ -265,11 +255,7 @@ class LeafOnNode:
 
 @final
 class PrioritySums:
-    """How much could be taken from a node, up to each priority, from any leaf.
-
-    Args:
-        victims: All victims on the node.
-    """
+    """How much could be taken from a node, up to each priority, from any leaf."""
 
     __slots__ = ("_counts", "_largest", "_sums", "priorities")
 
@@ -381,12 +367,7 @@ class NodeVictims:
         return self._sums
 
     def change(self, gone: Sequence[Victim], come: Sequence[Victim]) -> None:
-        """Record which victims have left and which have come.
-
-        Args:
-            gone: The victims that have left.
-            come: The victims that have come.
-        """
+        """Record which victims have left and which have come."""
         for victim in gone:
             del self.held[victim.holder]
         for victim in come:
@@ -462,11 +443,7 @@ VictimUnit = tuple[Victim, ...]
 
 @final
 class UnitTracker:
-    """The victims that a plan has taken, and the units that it can still take.
-
-    Args:
-        state: The view.
-    """
+    """The victims that a plan has taken, and the units that it can still take."""
 
     def __init__(self, state: ViewState) -> None:
         self._state = state

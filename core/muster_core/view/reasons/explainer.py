@@ -28,6 +28,7 @@ from muster_core.values.reasons import (
     Level,
     Outlook,
     PendingReason,
+    Reserved,
     Shortfall,
 )
 from muster_core.values.snapshots import AskPlace
@@ -60,14 +61,7 @@ _BIND_FAILED: Final = Code.BIND_FAILED
 
 
 def backing_off(state: ViewState, app: ViewApp, ask: Ask, now_us: int) -> PendingReason | None:
-    """Return until when an ask backs off, or None if it does not.
-
-    Args:
-        state: The view.
-        app: Its application.
-        ask: The pending ask.
-        now_us: The present instant, in microseconds.
-    """
+    """Return until when an ask backs off, or None if it does not."""
     if ask.name not in app.backing_off:
         return None
     times, until_us = app.in_a_row[ask.name].times, state.back_offs.until_us(app, ask.name)
@@ -97,14 +91,7 @@ _RECLAIM_INSUFFICIENT: Final = Code.RECLAIM_INSUFFICIENT
 def eviction_reason(
     state: ViewState, turns: TurnOrder, turn: Turn, now_us: int
 ) -> PendingReason | None:
-    """Return why a pending ask that may reclaim or preempt has evicted nothing.
-
-    Args:
-        state: The view.
-        turns: The order of asks.
-        turn: The ask.
-        now_us: The present instant, in microseconds.
-    """
+    """Return why a pending ask that may reclaim or preempt has evicted nothing."""
     leaf, app, ask = turn.leaf, turn.app, turn.ask
     if not _is_candidate(state, turns, turn):
         return None
@@ -192,15 +179,7 @@ class CellReasons:
 
 @final
 class DominantReasons:
-    """Finds dominant reasons between two batches; a new one is needed after each change.
-
-    Args:
-        state: The view, which is only read.
-        permits: What happened to gang members in the last round.
-        turns: The order of a round that begins now.
-        rooms: What room nodes have.
-        finder: Finds nodes.
-    """
+    """Finds dominant reasons between two batches; a new one is needed after each change."""
 
     def __init__(
         self,
@@ -219,10 +198,6 @@ class DominantReasons:
 
     def code(self, app: ViewApp, name: str) -> Code | None:
         """Return the code of the dominant reason of an ask that is not bound.
-
-        Args:
-            app: Its application.
-            name: Its name.
 
         Returns:
             The code; None if only the whole explanation tells.
@@ -332,13 +307,6 @@ class Explainer:
     """Explains asks between two batches; a new one is needed after each change.
 
     Facts that several asks share are computed once.
-
-    Args:
-        state: The view, which is only read.
-        permits: What happened to gang members in the last round.
-        rooms: What room nodes have.
-        finder: Finds nodes.
-        reservations: What the last round has reserved.
     """
 
     def __init__(
@@ -363,17 +331,13 @@ class Explainer:
         #: The comparisons of nodes with shapes; those of node services are others.
         self._surveys: dict[tuple[Shape, bool], room.NodeSurvey] = {}
 
-    def pending(self) -> Iterator[tuple[ViewApp, Ask]]:
-        """Iterate over the asks that are pending, parked or waiting.
-
-        Yields:
-            Applications by creation, the asks of each in order.
-        """
+    def pending(self) -> Iterator[tuple[str, str]]:
+        """Yield application and name of the asks that are pending, parked or waiting, in order."""
         for _, app in sorted(self._state.apps.items()):
             waiting = [allocation.ask for allocation, _ in app.waiting.values()]
             asks = [*app.each_pending(), *app.parked.values(), *waiting]
             for ask in sorted(asks, key=self._order_of):
-                yield app, ask
+                yield app.identity.name, ask.name
 
     def _order_of(self, ask: Ask) -> AskOrder:
         """Return the position of an ask among those of its application, in any state."""
@@ -423,43 +387,38 @@ class Explainer:
         )
 
     # OUTLOOK-1, OUTLOOK-6
-    def outlook(self, app: ViewApp, ask: Ask) -> Steps[Outlook]:
-        """Return the outlook of a pending ask, without a forecast.
-
-        Args:
-            app: Its application.
-            ask: The ask.
-        """
+    def outlook(self, app: ViewApp, name: str) -> Steps[Outlook | None]:
+        """Return the outlook of an ask, without a forecast; None if it is not pending."""
+        ask = app.pending_ask(name)
+        if ask is None:
+            return None
         turn = Turn(self._state.leaf_of(app), app, ask)
         place = yield from position(self._state, turn)
         return Outlook(place, reserved=self.reserved_for.ask(ask))
 
     # REASON-6
-    def shortfalls(self, app: ViewApp, ask: Ask) -> Steps[tuple[Shortfall, ...]]:
-        """Return what there is too little of for an ask that is not bound, even if nothing else ran.
-
-        Args:
-            app: Its application.
-            ask: The ask.
-        """
+    def shortfalls(self, app: ViewApp, name: str) -> Steps[tuple[Shortfall, ...]]:
+        """Return the shortfalls of an ask that is not bound, as if nothing else ran."""
+        ask = app.find(name)
+        if ask is None or name in app.bound:
+            return ()
         return (yield from shortfalls.of_ask(self._state, app, ask))
 
     def shortfalls_of_gang(self, gang: ViewGang) -> Steps[tuple[Shortfall, ...]]:
-        """Return what there is too little of for a gang, even if nothing else ran."""
+        """Return the shortfalls of a gang, as if nothing else ran."""
         return (yield from shortfalls.of_gang(self._state, gang))
+
+    # OUTLOOK-6
+    def reserved_for_gang(self, gang: ViewGang) -> Reserved | None:
+        """Return what is reserved for what the group of a gang lacks, or None."""
+        return self.reserved_for.group(self._state.gang_index.group_of(gang).names)
 
     def prepare(self) -> Steps[None]:
         """Find in steps what the first explanation after a change would find at once."""
         return self._turns.find_firsts()
 
     def dominant(self, app: ViewApp, name: str, now_us: int) -> Code:
-        """Return the code of the dominant reason of an ask that is not bound.
-
-        Args:
-            app: Its application.
-            name: Its name.
-            now_us: The present instant, in microseconds.
-        """
+        """Return the code of the dominant reason of an ask that is not bound."""
         code = self.dominants.code(app, name)
         if code is not None:
             return code
@@ -471,7 +430,6 @@ class Explainer:
         return turn.leaf.enters() and self._turns.has(turn)
 
     def _gang_of(self, ask: Ask) -> tuple[ViewGang, ViewGroup] | None:
-        """Return the gang of an ask and its group, if that gang constrains it."""
         gang = None if ask.gang is None else self._state.gangs[ask.gang]
         if gang is None or gang.satisfied:
             return None

@@ -132,12 +132,7 @@ _MOST_NAMED: Final = 4
 # OUTLOOK-6
 @final
 class ReservedFor:
-    """Tells what is reserved, between two batches; a new one is needed after each change.
-
-    Args:
-        state: The view, which is only read.
-        reservations: What the last round has reserved.
-    """
+    """Tells what is reserved, between two batches; a new one is needed after each change."""
 
     def __init__(self, state: ViewState, reservations: Reservations) -> None:
         self._state = state
@@ -231,15 +226,7 @@ _HELD_BACK: Final = Code.HELD_BACK
 def held_back(
     state: ViewState, reservations: Reservations, leaf: LeafView, app: ViewApp, ask: Ask
 ) -> PendingReason | None:
-    """Return which reservation a pending ask would delay where it fits, and until when; or None.
-
-    Args:
-        state: The view.
-        reservations: What the last round has reserved.
-        leaf: The leaf of its application.
-        app: Its application.
-        ask: The ask.
-    """
+    """Return which reservation a pending ask would delay where it fits, and until when; or None."""
     if not reservations.in_force.reservations or not (
         app.is_within_limits(ask) and leaf.has_room(ask)
     ):
@@ -266,7 +253,6 @@ def held_back(
 
 
 def _nodes(reservation: Reservation) -> str:
-    """Name the first node of a reservation, and count the others."""
     names = list(dict.fromkeys(node for _, node in reservation.places))
     more = f" and {counted(len(names) - 1, 'other node', 'other nodes')}" if len(names) > 1 else ""
     return names[0] + more

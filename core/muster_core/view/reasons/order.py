@@ -39,13 +39,7 @@ _BLOCKED: Final = Code.BLOCKED
 @final
 @attrs.frozen(eq=False)
 class Turn:
-    """An ask with its application and leaf.
-
-    Attributes:
-        leaf: The leaf of its application.
-        app: Its application.
-        ask: The ask.
-    """
+    """An ask with its application and leaf."""
 
     leaf: LeafView
     app: ViewApp
@@ -59,11 +53,7 @@ class Turn:
 
 @final
 class TurnOrder:
-    """The order of a round that begins now; results are kept until something changes.
-
-    Args:
-        state: The view.
-    """
+    """The order of a round that begins now; results are kept until something changes."""
 
     def __init__(self, state: ViewState) -> None:
         self._state = state
@@ -306,10 +296,6 @@ def position(state: ViewState, turn: Turn) -> Steps[int]:
 
     None is skipped: neither one that does not fit, nor one whose queue, application or gang has
     no turn now. So the keys of the order stay as they are, and only those before it count.
-
-    Args:
-        state: The view.
-        turn: The pending ask.
 
     Returns:
         Its place, from 1.

@@ -289,11 +289,7 @@ _NEW: Final = _KnownNode(-1, {}, frozenset())
 
 @final
 class NodeRoom:
-    """What room nodes have for shapes; results are kept until a node changes.
-
-    Args:
-        state: The view, which is only read.
-    """
+    """What room nodes have for shapes; results are kept until a node changes."""
 
     def __init__(self, state: ViewState) -> None:
         self._state = state
@@ -331,12 +327,7 @@ class NodeRoom:
         return found
 
     def why_none(self, leaf: LeafView, ask: Ask) -> Code | None:
-        """Return the most important reason why no node has room for an ask; None if one has.
-
-        Args:
-            leaf: Its leaf.
-            ask: The pending ask.
-        """
+        """Return the most important reason why no node has room for an ask; None if one has."""
         self._catch_up()
         state = self._state
         service = state.kept_nodes.is_service(leaf, ask)
@@ -444,7 +435,7 @@ def _by_rule(
         lacks = _lacks(domains.get(standing.home, ()), turn)
         return f"its members are in {attribute} {standing.home}, where {lacks}"
     # TOPOLOGY-11
-    needed, rooms = finder.rooms(Member(turn.app, turn.ask), standing)
+    needed, rooms = finder.choice.rooms(Member(turn.app, turn.ask), standing)
     facts["needed"], facts["room"] = needed, rooms
     if needed == 1:
         return f"no {attribute} has room for it: only nodes without the attribute have"
@@ -456,7 +447,6 @@ def _by_rule(
 
 
 def _domains(state: ViewState, standing: TopologyState) -> dict[str, list[Node]]:
-    """Return the nodes of each domain, by value."""
     found: dict[str, list[Node]] = {}
     for node in state.nodes.nodes.values():
         domain = standing.domain_of(node)
@@ -475,7 +465,6 @@ def _of_spread(domains: dict[str, list[Node]], standing: TopologyState, turn: Tu
 
 
 def _lacks(nodes: Iterable[Node], turn: Turn) -> str:
-    """Return what nodes lack that have no room for an ask."""
     return histogram(survey(nodes, turn.ask.shape))
 
 

@@ -1,4 +1,4 @@
-"""What there is too little of: quotas that refuse an ask now, and shortfalls even if nothing ran.
+"""Shortfalls: quotas that refuse an ask now, and what lacks even if nothing else ran.
 
 The limits of queues (QUEUE-7, ORDER-2) and of users and groups (LIMIT-9, LIMIT-13) are reasons of
 their own. The functions at the top put amounts, counts and names into the words that all reasons
@@ -161,7 +161,6 @@ class _LimitExcess:
         self.applications: dict[str, int] = {}
 
     def reason(self, code: Code, field: str) -> PendingReason:
-        """Return the reason."""
         facts: dict[str, Fact] = {field: self.name, "queue": self.queue}
         if self.left:
             facts["left"] = self.left
@@ -238,14 +237,9 @@ _Held: TypeAlias = "tuple[Allocation, Node] | None"
 
 # REASON-6
 def of_ask(state: ViewState, app: ViewApp, ask: Ask) -> Steps[tuple[Shortfall, ...]]:
-    """Return what there is too little of for an ask, or for the gang with which it starts.
+    """Return the shortfalls of an ask, or of the gang with which it starts.
 
     The reason ``NeverFits`` says what nodes and queues lack for the ask alone.
-
-    Args:
-        state: The view.
-        app: The application of the ask.
-        ask: An ask that is not bound.
     """
     gang = None if ask.gang is None else state.gangs[ask.gang]
     if gang is not None and not gang.satisfied:
@@ -258,11 +252,7 @@ def of_ask(state: ViewState, app: ViewApp, ask: Ask) -> Steps[tuple[Shortfall, .
 
 # REASON-6
 def of_gang(state: ViewState, gang: ViewGang) -> Steps[tuple[Shortfall, ...]]:
-    """Return what there is too little of for a gang, or for its group.
-
-    Args:
-        state: The view.
-        gang: The gang.
+    """Return the shortfalls of a gang, or of its group.
 
     Returns:
         At most one shortfall of the nodes, one of a queue and one of a limit.
@@ -462,7 +452,7 @@ class _Need:
         where: str,
         facts: Mapping[str, Fact],
     ) -> Shortfall | None:
-        """Compare what is needed with what there is of some types."""
+        """Compare needed with present amounts of some types."""
         short = {kind: part.least[kind] for kind in has if part.least.get(kind, 0) > has[kind]}
         if not short:
             return None
@@ -475,7 +465,7 @@ class _Need:
 
 
 def _amounts_there(there: Mapping[str, int]) -> str:
-    """Return what there is of the types that were just named."""
+    """Return the present amounts of the types that were just named."""
     if not any(there.values()):
         return "none"
     if len(there) > 1:

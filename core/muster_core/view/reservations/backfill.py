@@ -7,9 +7,9 @@ delay (OUTLOOK-8).
 The ask filter hides asks that need not be tried in a round with scopes, since they are sure to fail
 without an effect. In such a round every ask is tried in its turn, as the first that fails in a
 scope has a reservation, or blocks the scope. Once a backfill scope has all the reservations that it
-may have, an ask of it that fits nowhere concerns nobody, like one outside all scopes. Of such asks
-those are hidden that have a shape for which no node or no headroom is left, until there may be more
-room; so are Strict gangs for which there is too little of either, and what a limit of a user or a
+may have, an ask of it that fits nowhere affects no other ask, like one outside all scopes. Of such
+asks those are hidden that have a shape for which no node or no headroom is left, until there may be
+more room; so are Strict gangs for which there is too little of either, and what a limit of a user or a
 group refuses. Before that, only those are hidden for which nothing can be reserved: what is
 reserved for others leaves no node with room for them, even when everything that runs now has ended.
 """
@@ -122,10 +122,6 @@ class StartView:
     are, as long as no headroom depends on them.
 
     Args:
-        state: The view.
-        now_us: The present instant, in microseconds.
-        reservation: The reservation.
-        in_force: The reservations in force, of all scopes.
         without: An ask that holds nothing, or None.
     """
 
@@ -207,11 +203,9 @@ def _never(node: Node) -> bool:
 
 @final
 class Backfill:
-    """Finds nodes where asks delay nobody.
+    """Finds nodes where asks delay no reservation.
 
     Args:
-        state: The view.
-        finder: Finds nodes where nothing is reserved.
         in_force: What is reserved.
     """
 
@@ -235,15 +229,9 @@ class Backfill:
 
     # BACKFILL-24, BACKFILL-28
     def find_node(self, leaf: LeafView, app: ViewApp, ask: Ask, bit: int) -> Node | None:
-        """Return the first node on which an ask fits and delays nobody, or None.
+        """Return the first node on which an ask fits and delays no reservation, or None.
 
         It has headroom, and fits on some node.
-
-        Args:
-            leaf: The leaf of its application.
-            app: Its application.
-            ask: The ask.
-            bit: The bit of its shape.
         """
         may = self.undelayed(leaf, app, ask)
         if may is None:
@@ -278,20 +266,13 @@ class Backfill:
                 self._in_force.hold_until(now_us + one.start_us - end[1] + 1)
 
     def _others(self, leaf: LeafView, ask: Ask) -> Iterator[Reservation]:
-        """Return the reservations in the scope of a leaf that are not for the group of an ask."""
         scope, group = self._state.scopes.backfill(leaf), group_of(self._state, ask)
         for one in self._in_force.reservations:
             if one.scope is scope and (group is None or ask.gang not in one.party.group):
                 yield one
 
     def undelayed(self, leaf: LeafView, app: ViewApp, ask: Ask) -> Callable[[Node], bool] | None:
-        """Return what says whether an ask on a node delays nobody; None if it never does.
-
-        Args:
-            leaf: The leaf of its application.
-            app: Its application.
-            ask: The ask.
-        """
+        """Return a test whether an ask on a node delays no reservation; None if it never delays one."""
         if self._state.scopes.backfill(leaf) is None:
             return None
         holdings = self._telling(leaf, app, ask)
@@ -309,7 +290,7 @@ class Backfill:
         return may if is_enough else _never
 
     def _telling(self, leaf: LeafView, app: ViewApp, ask: Ask) -> Holdings | None:
-        """Return the holdings if they tell whether an ask delays anybody, else None."""
+        """Return the holdings if they suffice to see whether an ask delays a reservation, else None."""
         scope = self._state.scopes.backfill(leaf)
         if scope is None or has_topology(self._state, Member(app, ask)):
             return None
@@ -405,9 +386,6 @@ class AskFilter:
     """Hides asks from a round.
 
     Args:
-        state: The view.
-        placements: Places and releases asks.
-        in_force: What is reserved.
         backfilling: Knows what is to be held.
     """
 
@@ -486,7 +464,7 @@ class AskFilter:
 
     # BACKFILL-20
     def _hide_forever(self, leaf: LeafView, scope: ViewQueue, fitting: int) -> None:
-        """Hide what has no room even when nobody holds a node but the parties of reservations.
+        """Hide asks that have no room even if only the parties of reservations hold nodes.
 
         Nothing is reserved for it then.
         """

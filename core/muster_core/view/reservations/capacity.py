@@ -60,8 +60,6 @@ class _Stage(NamedTuple):
     """The room on a node from an instant on, until that of its next stage.
 
     Attributes:
-        at: The instant.
-        name: The name of the node.
         room: The room for each kind of members.
     """
 
@@ -77,7 +75,6 @@ class _Stages:
 
     Attributes:
         stages: Those with any room, in order.
-        node: The node.
         version: The version of the node.
         held: What others are to hold there.
         until_us: The first expected end on the node, in microseconds: when that has passed without
@@ -106,8 +103,6 @@ class _MembersByKind:
     """The members of a party by kind.
 
     Args:
-        state: The view.
-        members: The members.
         group: The names of the gangs whose members keep the nodes that they hold.
     """
 
@@ -134,11 +129,7 @@ class _MembersByKind:
 
 @final
 class _NodeStages:
-    """The room on nodes for members of some kinds.
-
-    Args:
-        state: The view.
-    """
+    """The room on nodes for members of some kinds."""
 
     def __init__(self, state: ViewState) -> None:
         self._state = state
@@ -193,7 +184,7 @@ class _NodeStages:
     def _each_plain(
         self, members: _MembersByKind, node: Node, held: Amounts, ahead: Iterable[Release]
     ) -> Iterator[tuple[Instant, _Counts]]:
-        """Do the same, where nothing but amounts counts, without a projection."""
+        """Do the same where only amounts count, without a projection."""
         free, matching = dict(node.capacity), node.matching
         add_to(free, node.used, -1)
         add_to(free, dict(held), -1)
@@ -341,11 +332,7 @@ class Timeline:
 
 @final
 class CapacityCache:
-    """Remembers the room for the parties for which somebody has asked.
-
-    Args:
-        state: The view.
-    """
+    """Caches the room for parties."""
 
     def __init__(self, state: ViewState) -> None:
         self._state = state
@@ -402,7 +389,6 @@ class FirstNodes:
     A projection would compare all nodes for each member.
 
     Args:
-        projection: What the view will be.
         nodes: The nodes; no topology says which of them a member may take.
     """
 

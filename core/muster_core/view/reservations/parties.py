@@ -35,7 +35,6 @@ class Party:
     """The asks that a reservation is for.
 
     Attributes:
-        members: The asks, in no particular order.
         group: The names of the gangs of the group whose missing members they are; empty for a
             plain ask.
         keys: What tells it from parties of other asks.
@@ -67,8 +66,6 @@ class Reservation:
 
     Attributes:
         scope: The queue to whose scope it belongs.
-        party: The party.
-        start: When it starts.
         places: The node of each member, in the order of placing.
     """
 
@@ -128,7 +125,6 @@ class _ReleaseList(NamedTuple):
     """Who gives back a node, or what a queue or a limit allows.
 
     Attributes:
-        node: The node, or None.
         version: The version of the node.
         releases: Those who do so, in order.
         until_us: The first end that is known, in microseconds.
@@ -142,11 +138,7 @@ class _ReleaseList(NamedTuple):
 
 @final
 class Holdings:
-    """What the pending members of the parties of a scope are to hold.
-
-    Args:
-        state: The view.
-    """
+    """What the pending members of the parties of a scope are to hold."""
 
     def __init__(self, state: ViewState) -> None:
         self._state = state

@@ -34,14 +34,7 @@ the place of the allocation in the order in which nodes were chosen."""
 @final
 @attrs.frozen(eq=False)
 class Release:
-    """An ask that holds a node, and when it gives it back.
-
-    Attributes:
-        at: When.
-        app: Its application.
-        allocation: Its allocation.
-        node: Its node.
-    """
+    """An ask that holds a node, and when it gives it back."""
 
     at: Instant
     app: ViewApp
@@ -176,7 +169,6 @@ class Projection:
         return find
 
     def _first(self, member: Member, nodes: Iterable[Node]) -> Node | None:
-        """Return the first of some nodes on which an ask has room."""
         fitting = [node for node in nodes if self.has_room(member, node)]
         return min(fitting, key=lambda node: self.rank(node, member.ask), default=None)
 

@@ -23,11 +23,7 @@ from muster_core.view.facts import ReservationFacts
 from muster_core.view.gangs import Member, ViewGang
 from muster_core.view.node_finder import NodeFinder
 from muster_core.view.placement_diff import PendingOrder, PlacementDiff
-from muster_core.view.reservations.backfill import (
-    ActiveReservations,
-    Backfill,
-    StartView,
-)
+from muster_core.view.reservations.backfill import ActiveReservations, Backfill, StartView
 from muster_core.view.reservations.capacity import CapacityCache, Place
 from muster_core.view.reservations.parties import Party, Reservation, group_of, party_of
 from muster_core.view.reservations.projection import (
@@ -140,7 +136,7 @@ _MOST_RENEWED: Final = 100
 
 @final
 class ReservationRenewal:
-    """Says whether reservations are kept.
+    """Decides whether reservations are kept.
 
     Args:
         state: The view; it is up to date.
@@ -154,12 +150,7 @@ class ReservationRenewal:
 
     # BACKFILL-22
     def is_to_come(self, start: Instant, now_us: int) -> bool:
-        """Return whether an instant that was found some time ago is still to come.
-
-        Args:
-            start: The instant.
-            now_us: The present one, in microseconds.
-        """
+        """Return whether an instant that was found some time ago is still to come."""
         is_unknown, at = start
         if not is_unknown:
             return at > now_us
@@ -190,14 +181,7 @@ class ReservationRenewal:
     def still_fits(
         self, before: Reservation, party: Party, others: Sequence[Reservation], now_us: int
     ) -> bool:
-        """Return whether a party fits the nodes that it had, at the start that it had.
-
-        Args:
-            before: What was reserved for it.
-            party: The party.
-            others: The other reservations of the scope that are in force.
-            now_us: The present instant, in microseconds.
-        """
+        """Return whether a party fits the nodes that it had, at the start that it had."""
         state, places = self._state, current_places(before, party)
         projection, nodes = Projection(state), state.nodes.nodes
         depends_on_more = any(self._needs_more(member) for member, _ in places)
@@ -219,7 +203,7 @@ class ReservationRenewal:
         return _fit_in_turn(state, projection, places)
 
     def _needs_more(self, member: Member) -> bool:
-        """Return whether other nodes, or who holds which devices, decide where an ask fits."""
+        """Return whether it depends on other nodes, or on devices, where an ask fits."""
         return bool(member.ask.shape.devices) or has_topology(self._state, member)
 
 
@@ -243,10 +227,9 @@ def _fit_in_turn(state: ViewState, projection: Projection, places: Iterable[Plac
 
 @final
 class ReservationFinder:
-    """Seeks reservations.
+    """Finds new reservations.
 
     Args:
-        state: The view.
         in_force: What is reserved; what is found is added.
         backfilling: Says when asks end.
     """
@@ -265,11 +248,6 @@ class ReservationFinder:
     # BACKFILL-15
     def seek(self, leaf: LeafView, app: ViewApp, ask: Ask) -> Sequence[tuple[Member, Node]]:
         """Seek a reservation for the party of an ask that was tried and got no node.
-
-        Args:
-            leaf: The leaf of its application.
-            app: Its application.
-            ask: The ask.
 
         Returns:
             The nodes of a gang's party that fits now where it had a reservation, to be assigned in
@@ -320,7 +298,7 @@ class ReservationFinder:
 
     # BACKFILL-21
     def _fitting_now(self, before: Reservation, party: Party) -> list[tuple[Member, Node]] | None:
-        """Return the nodes that a gang's party had, if it fits them now and delays nobody."""
+        """Return the nodes that a gang's party had, if it fits them now and delays no reservation."""
         state = self._state
         present = Projection(state)
         reserved = {member.key: name for member, name in before.places}
@@ -379,12 +357,7 @@ Changes = tuple[int, ...]
 
 @final
 class RepeatCheck:
-    """Compares what there is with what there was before the last round.
-
-    Args:
-        state: The view.
-        in_force: What is reserved.
-    """
+    """Compares the present state with that before the last round."""
 
     def __init__(self, state: ViewState, in_force: ActiveReservations) -> None:
         self._state = state
@@ -410,11 +383,7 @@ class RepeatCheck:
         )
 
     def undo(self, before: Changes) -> None:
-        """Note that everything is again as it was when an attempt began.
-
-        Args:
-            before: The changes so far at that time.
-        """
+        """Note that everything is again as it was when an attempt began."""
         if before:
             state, (nodes, gangs, moves, _) = self._state, before
             self._undone = (
@@ -424,20 +393,12 @@ class RepeatCheck:
             )
 
     def end_round(self, before: Changes) -> None:
-        """Note whether a round has changed anything.
-
-        Args:
-            before: The changes so far when it began.
-        """
+        """Note whether a round has changed anything."""
         self._known = before if before == self.changes_so_far() else None
 
     # BACKFILL-23
     def would_repeat(self, now_us: int) -> bool:
-        """Return whether a round would try and reserve what the last one did, in vain as well.
-
-        Args:
-            now_us: The present instant, in microseconds.
-        """
+        """Return whether a round would try and reserve what the last one did, in vain as well."""
         state = self._state
         new, changes = state.scopes.take_new(), self.changes_so_far()
         if not state.scopes or self._known != changes or not self._in_force.holds_at(now_us):
@@ -451,7 +412,7 @@ class RepeatCheck:
         )
 
     def _concern_somebody(self, new: Sequence[tuple[ViewApp, Sequence[Ask]]]) -> bool:
-        """Return whether new asks may fit, or come before anything that has a reservation."""
+        """Return whether new asks may fit, or come before asks with a reservation."""
         state = self._state
         state.refresh()
         for app, asks in new:
@@ -509,12 +470,7 @@ class RepeatCheck:
 
 @final
 class Reservations:
-    """The reservations of all backfill scopes.
-
-    Args:
-        state: The view.
-        finder: Finds nodes where nothing is reserved.
-    """
+    """The reservations of all backfill scopes."""
 
     def __init__(self, state: ViewState, finder: NodeFinder) -> None:
         self._state = state
@@ -531,11 +487,6 @@ class Reservations:
 
     # CHECKPOINT-5
     def load(self, facts: Iterable[ReservationFacts], now_us: int) -> None:
-        """Take over what was in force; everything else is in the view already.
-
-        Args:
-            facts: The reservations, in order.
-            now_us: The instant of the last round, in microseconds.
-        """
+        """Take over what was in force; everything else is in the view already."""
         self.in_force.load((reservation_from_facts(self._state, one) for one in facts), now_us)
         self.told.load(self.in_force.reservations)

@@ -41,8 +41,6 @@ class StartSearch:
 
     Args:
         state: The view; it is up to date.
-        now_us: The present instant, in microseconds.
-        others: The other reservations of the scope that are in force.
         rooms: How much room nodes will have for parties.
         holdings: What others are to hold.
     """
@@ -118,7 +116,7 @@ class StartSearch:
     def _timeline(self, party: Party, since: Instant) -> Timeline:
         """Return the room for a party beside what others hold.
 
-        Which devices others will hold is not known yet; so these count as if nobody held them.
+        Which devices others will hold is not known yet; so these count as free.
         """
         held = {} if self._holdings.has_devices else self._holdings.amounts
         return self._rooms.timeline(party.members, party.group, self._now_us, held, since)
@@ -198,7 +196,7 @@ class StartSearch:
 
     # OUTLOOK-7
     def fits_now(self, party: Party) -> bool:
-        """Return whether a party can be placed as things are."""
+        """Return whether a party can be placed now."""
         projection = Projection(self._state)
         hold_all(self._state, projection, self._others)
         return self._place(projection, party) is not None
@@ -256,11 +254,6 @@ def lacking(
     state: ViewState, members: Iterable[Member], others: Iterable[Reservation]
 ) -> Iterator[tuple[Quota, dict[str, int]]]:
     """Yield the queues and limits that leave too little for members together, beside others, now.
-
-    Args:
-        state: The view.
-        members: The members.
-        others: What is reserved for others.
 
     Yields:
         A queue or a limit, and how much it lacks of each type.
@@ -321,11 +314,7 @@ _SearchKey = tuple["MemberKey", int, int, "Topology | None", tuple[tuple["Member
 
 @final
 class SearchCache:
-    """Remembers what searches have found.
-
-    Args:
-        state: The view.
-    """
+    """Remembers what searches have found."""
 
     def __init__(self, state: ViewState) -> None:
         self._state = state
@@ -358,11 +347,11 @@ class SearchCache:
         return known
 
     def _asked(self, party: Party, others: Sequence[Reservation]) -> _SearchKey | None:
-        """Return all on which the result depends but time; None if it depends on more."""
+        """Return the key of the result, without time; None if it depends on more."""
         member, state = party.members[0], self._state
         if party.group or member.app.limits:
             return None
-        # Whoever holds or gives back a node changes it.
+        # To take or to release a node changes it.
         places = tuple((member.key, node) for one in others for member, node in one.places)
         topology = topology_of_member(state, member)
         return member.key, state.nodes.changes, state.reconfigured, topology, places
@@ -375,7 +364,6 @@ class StartForecast:
     """Looks ahead between two batches; it changes nothing.
 
     Args:
-        state: The view.
         placements: Releases members of Strict gangs for a while.
     """
 
@@ -384,11 +372,6 @@ class StartForecast:
 
     def start(self, app: ViewApp, ask: Ask, now_us: int) -> Instant | None:
         """Return the start that a reservation of an ask's party alone would have now.
-
-        Args:
-            app: Its application.
-            ask: The pending ask, of any queue.
-            now_us: The present instant, in microseconds.
 
         Returns:
             The start; None if there is none, or the ask has no party.
@@ -400,12 +383,7 @@ class StartForecast:
 
     # OUTLOOK-7
     def fits_now(self, app: ViewApp, ask: Ask) -> bool:
-        """Return whether the party of a pending ask alone fits as things are.
-
-        Args:
-            app: Its application.
-            ask: The pending ask, of any queue.
-        """
+        """Return whether the party of a pending ask fits now, ignoring other pending asks."""
         with self._rolled_back(ask):
             party = party_of(self._state, app, ask)
             return party is not None and StartSearch(self._state, 0, ()).fits_now(party)

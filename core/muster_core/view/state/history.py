@@ -45,12 +45,7 @@ Evicted = tuple[Alike | None, str | None, tuple[str, ...]]
 
 # EVICTION-47
 def alike(app: int, ask: Ask) -> Alike:
-    """Return what an ask shares with equal asks of its application.
-
-    Args:
-        app: The key of the application.
-        ask: The ask.
-    """
+    """Return what an ask shares with equal asks of its application."""
     return (app, ask.shape, ask.priority, ask.preempts, ask.gang)
 
 
@@ -80,23 +75,11 @@ class EvictionHistory:
             self.changes += 1
 
     def note(self, app: int, ask: Ask, node: str) -> None:
-        """Record that asks on a node were evicted for an ask.
-
-        Args:
-            app: The key of its application.
-            ask: The ask.
-            node: The name of the node.
-        """
+        """Record that asks on a node were evicted for an ask."""
         self._held[app, ask.name] = (alike(app, ask), node, ())
 
     def note_member(self, app: int, ask: Ask, group: tuple[str, ...]) -> None:
-        """Record that asks were evicted for a group, and that a member was placed by that.
-
-        Args:
-            app: The key of its application.
-            ask: The member.
-            group: The names of the group's gangs.
-        """
+        """Record that asks were evicted for a group, and that a member was placed by that."""
         self._held[app, ask.name] = (None, None, group)
 
     def evicted(self, app: int, ask: Ask) -> None:
@@ -157,13 +140,7 @@ KeeperNeed = tuple[int, "Resources"]
 @final
 @attrs.frozen(eq=False)
 class Keeper:
-    """A node service that keeps its node.
-
-    Attributes:
-        app: Its application.
-        ask: The ask.
-        node: The name of the node.
-    """
+    """A node service that keeps its node."""
 
     app: ViewApp
     ask: Ask
@@ -182,15 +159,7 @@ class Keeper:
 
 @final
 class KeptNodes:
-    """Which asks are node services, and which of them keep their nodes.
-
-    Args:
-        shapes: The table of shapes.
-        nodes: The nodes.
-        queues: The queues of the view, by key.
-        gangs: The gangs of the view, by name.
-        apps: The applications of the view, by key.
-    """
+    """Which asks are node services, and which of them keep their nodes."""
 
     def __init__(
         self,
@@ -474,7 +443,7 @@ class DeviceDemand:
 
     # CHECKPOINT-5
     def load(self, facts: LearnedFacts) -> None:
-        """Know what was saved."""
+        """Restore from a checkpoint."""
         self.note(facts.came)
         self.taken = facts.taken
         self._taken_total = sum(ask.weight for ask in facts.taken)

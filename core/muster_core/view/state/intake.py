@@ -45,11 +45,7 @@ _PENDING_PER_STEP: Final = 8 * SIZE
 
 @final
 class Intake:
-    """Applies reports to the view.
-
-    Args:
-        state: The view.
-    """
+    """Applies reports to the view."""
 
     def __init__(self, state: ViewState) -> None:
         self._state = state
@@ -59,12 +55,7 @@ class Intake:
         self._freed: Ask | None = None
 
     def apply(self, report: QueueReport, now_us: int) -> Steps[None]:
-        """Apply a report of what has changed in an epoch.
-
-        Args:
-            report: The report of the root queue.
-            now_us: The instant of the batch, in microseconds.
-        """
+        """Apply a report of what has changed in an epoch."""
         self._state.learned.note(needs for app in report.apps for needs in app.came)
         # First the removals, from below: a leaf without applications may now be a parent, and
         # a parent without children a leaf. What came and went in one epoch was never in the view.
@@ -267,7 +258,7 @@ class Intake:
 
     # BACKOFF-6, BACKOFF-16
     def _hold_back(self, app: ViewApp, asks: Sequence[Ask], now_us: int) -> None:
-        """Let asks back off whose last bind has failed too recently."""
+        """Let asks back off whose last bind failed too recently."""
         for ask in asks:
             if self._state.back_offs.until_us(app, ask.name) > now_us:
                 self._state.begin_back_off(app, ask)

@@ -31,11 +31,7 @@ AppLimit = ViewLimit[ViewApp]
 
 @final
 class UserLimits:
-    """All limits that apply to an application.
-
-    Args:
-        shapes: The table of shapes.
-    """
+    """All limits that apply to an application."""
 
     def __init__(self, shapes: ShapeTable) -> None:
         self._shapes = shapes
@@ -253,7 +249,6 @@ class _LimitsByName:
 
     # LIMIT-5, LIMIT-6
     def of_user(self, user: str | None) -> LimitEntry | None:
-        """Return the limit of a user: the one that names it, else the one for all users."""
         everybody = self.users.get(EVERY_NAME)
         return everybody if user is None else self.users.get(user, everybody)
 
@@ -266,17 +261,13 @@ _BACKFILL: Final = SchedulingOrder.BACKFILL
 
 @final
 class Scopes:
-    """The queues whose order is not ``greedy``, and the scopes that they make.
-
-    Args:
-        queues: The queues of the view, by key.
-    """
+    """The queues whose order is not ``greedy``, and the scopes that they make."""
 
     def __init__(self, queues: Mapping[int, ViewQueue]) -> None:
         self._queues = queues
         #: The queues whose own order is not greedy, by key; others may be above them.
         self._ordered: dict[int, ViewQueue] = {}
-        #: The plain asks that became pending since somebody took them; a batch takes them.
+        #: The plain asks that became pending since the last batch took them.
         self._new: list[tuple[ViewApp, Sequence[Ask]]] = []
         #: The reservations that the ask that gets a node next does not delay there.
         self.passed: tuple[Passed, ...] = ()

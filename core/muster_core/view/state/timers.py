@@ -110,12 +110,7 @@ BackOffEnd = tuple[int, int, str]
 
 @final
 class BackOffs:
-    """The ends of all back-offs.
-
-    Args:
-        apps: The applications of the view, by key.
-        queues: The queues of the view, by key.
-    """
+    """The ends of all back-offs."""
 
     def __init__(self, apps: Mapping[int, ViewApp], queues: Mapping[int, ViewQueue]) -> None:
         self._apps = apps
@@ -140,11 +135,7 @@ class BackOffs:
         return None if first is None else first[0]
 
     def over(self, now_us: int) -> Iterator[tuple[ViewApp, Ask]]:
-        """Iterate over the asks whose back-off is over; each must have ended when the next comes.
-
-        Args:
-            now_us: The present instant, in microseconds.
-        """
+        """Iterate over the asks whose back-off is over; each must have ended when the next comes."""
         while (end := self._ends.first()) is not None and end[0] <= now_us:
             _, key, name = end
             self._ends.pop()
@@ -174,11 +165,7 @@ _DELAYS_KEPT: Final = 64
 
 @final
 class Delays:
-    """The ends of all delays.
-
-    Args:
-        queues: The queues of the view, by key.
-    """
+    """The ends of all delays."""
 
     def __init__(self, queues: Mapping[int, ViewQueue]) -> None:
         self._queues = queues
@@ -233,11 +220,7 @@ class Delays:
 
     # CHECKPOINT-5
     def load(self, passed_us: int) -> Steps[None]:
-        """Count all leaves after they were loaded.
-
-        Args:
-            passed_us: The instant of the last batch, in microseconds.
-        """
+        """Count all leaves after they were loaded."""
         self.passed_us, self.stale = passed_us, True
         self._new.clear()
         yield from self.refresh()
@@ -320,12 +303,7 @@ class Delays:
 @final
 @record
 class Completion:
-    """The end of an allocation with a ``run_for``.
-
-    Attributes:
-        app: The key of its application.
-        ask: The name of its ask.
-    """
+    """The end of an allocation with a ``run_for``."""
 
     app: int
     ask: str
@@ -334,12 +312,7 @@ class Completion:
 @final
 @record
 class StateEnd:
-    """The end of the time that an application may be in a state.
-
-    Attributes:
-        app: Its key.
-        state: The state.
-    """
+    """The end of the time that an application may be in a state."""
 
     app: int
     state: AppState
@@ -348,11 +321,7 @@ class StateEnd:
 @final
 @record
 class WaitEnd:
-    """The end of the time that members of a gang may wait.
-
-    Attributes:
-        gang: Its full name.
-    """
+    """The end of the time that members of a gang may wait."""
 
     gang: str
 
@@ -362,10 +331,7 @@ class Timers:
     """All deadlines.
 
     Args:
-        apps: The applications of the view, by key.
         waiting: The gangs of the view that have waiting members, by name.
-        delays: The ends of ``preemption.delay``.
-        back_offs: The ends of back-offs.
     """
 
     def __init__(

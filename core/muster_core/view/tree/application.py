@@ -34,7 +34,6 @@ class Listed(Ranked):
     Its rank has the shapes of the pending asks that were not tried in this round.
 
     Attributes:
-        order: The order that lists it, or None.
         listed: The mask with which that order counts it.
     """
 
@@ -109,7 +108,7 @@ Entry = tuple[AskOrder, Ask, int]
 """An offered gang member: its position among the asks of the application, the ask, and its bit."""
 
 FailedOn = tuple[Ask, str, str | None]
-"""The last failed bind of an ask: the ask, its node, and why it failed as far as that was said."""
+"""The last failed bind of an ask: the ask, its node, and why it failed, if that is known."""
 
 
 @final
@@ -118,8 +117,6 @@ class ViewApp(Listed):
     """One application.
 
     Attributes:
-        identity: What never changes about it.
-        state: Its state.
         stay: The number of its current stay in a state, unique among all applications.
         pending: All and only its pending asks by name that do not back off, including those tried
             in this round.
@@ -130,9 +127,6 @@ class ViewApp(Listed):
         bound: All and only its bound asks by name, with their nodes.
         slots: Its pending gang members, by the name of the gang.
         spoilt: How many of the next binds of an ask will fail.
-        tally: The priorities of the pending asks.
-        pending_total: The resources of all pending asks.
-        allocated: The resources of all bound and waiting asks.
         counted: The priority with which it counts in its leaf.
         since_us: The instant from which an ask counts as pending that was bound and lost its
             node, in microseconds; other asks count from their submission.
@@ -140,8 +134,6 @@ class ViewApp(Listed):
         failed_on: The last failed bind of each ask that has held no node since, by name; entries
             may be of former asks with the same name.
         in_a_row: The binds of an ask that have failed in a row.
-        group: The group for which it counts in limits, or None.
-        limits: The limits of users and groups that apply to it.
         allowed: The shapes that these limits let a round try.
     """
 
@@ -251,12 +243,16 @@ class ViewApp(Listed):
             return AskPlace.WAITING
         return AskPlace.PARKED if name in self.parked else None
 
+    def pending_ask(self, name: str) -> Ask | None:
+        """Return an ask if it is pending, whether it backs off or not."""
+        return self.pending.get(name) or self.backing_off.get(name)
+
     def find(self, name: str) -> Ask | None:
         """Return an ask by its name, in any state, or None."""
         allocation = self.allocation(name)
         if allocation is not None:
             return allocation.ask
-        return self.pending.get(name) or self.parked.get(name) or self.backing_off.get(name)
+        return self.pending_ask(name) or self.parked.get(name)
 
     def each_pending(self) -> Iterator[Ask]:
         """Iterate over all its pending asks, those that back off included."""

@@ -69,12 +69,9 @@ class Slot(Generic[A]):
     """The pending members that one gang has in one application.
 
     Attributes:
-        app: The application.
-        gang: The full name of the gang.
         creation: The position of the event that defined the gang, or None.
         members: All these members by name, each with the bit of its shape.
         bits: How many of them have each shape; no zeros.
-        offer: How they are offered.
         visit_bit: The bit under which the first member is offered with ``Offer.FIRST``.
         listed: The member that is offered now with ``Offer.FIRST``.
     """
@@ -196,7 +193,6 @@ class LimitKey(NamedTuple):
     """Whose limit it is.
 
     Attributes:
-        queue: The key of the queue that has the limit.
         of_group: Whether it is that of a group.
         name: The user or the group; None for the nameless user.
     """
@@ -239,12 +235,9 @@ class ViewLimit(Generic[LimitedT]):
     """A limit of one user, or of one group, in a queue and all below it.
 
     Attributes:
-        key: Whose limit it is.
-        path: The path of its queue.
         entry: What the configuration says.
         apps: The applications that count for it, by key.
         used: The resources of their bound and waiting asks.
-        running: How many of them run.
         refuses: The shapes of single asks that do not fit in what is left, while ``stale`` is
             false. Members of gangs that are offered together are tried one by one.
         stale: Whether something has changed since ``refuses`` was computed.

@@ -51,7 +51,6 @@ class Estimates:
     """The plain pending asks of a leaf that have an estimate, by shape.
 
     Args:
-        settings: The settings of the leaf.
         asks: Its pending asks, each with its application and the bit of its shape.
     """
 
@@ -132,7 +131,6 @@ class LeafView(ViewQueue):
     """A leaf: its children are applications.
 
     Attributes:
-        apps: All its applications by their keys.
         starting: How many of them are in Starting.
         under_limits: How many of them have limits of users or groups.
         blocked: Whether the leaf is blocking, or in a strict scope, and one of its asks, or one of
@@ -146,7 +144,7 @@ class LeafView(ViewQueue):
         refusing: The table of shapes while asks are hidden that limits of users and groups refuse,
             as they are just as sure to fail; None while such asks are tried.
         limits_us: The hidden shapes of which asks with an estimate below a limit may be tried.
-        estimates: How long the pending asks are expected to take; None until somebody asks.
+        estimates: How long the pending asks are expected to take; None until they are needed.
         since: How many of the pending asks that could evict others count as pending from each
             instant, in microseconds; no zeros (see :mod:`muster_core.view.state.timers`).
     """
@@ -328,7 +326,7 @@ class LeafView(ViewQueue):
 
     @property
     def may_hide(self) -> bool:
-        """Whether asks of the leaf that fail concern nobody else."""
+        """Whether asks of the leaf that fail affect no other asks."""
         return self._all is not None and not self.config.settings.blocking
 
     def hide(self, mask: int) -> bool:

@@ -158,15 +158,10 @@ class ViewQueue(ABC):
     """A queue; a parent or a leaf.
 
     Attributes:
-        key: Its number.
-        parent: Its parent, or None for the root.
-        config: Its settings.
         types: The resource types of the partition.
         depth: The number of its ancestors.
-        pending: The resources of its pending asks.
         allocated: The resources allocated in it.
         tally: The priorities of its children that have pending asks.
-        priority: Its ``currentPriority``.
         counted: Its priority as its parent sees it.
         running: How many of its applications count for ``maxapplications``.
         open: The shapes that it could place now.
@@ -384,11 +379,7 @@ class ViewQueue(ABC):
 @final
 @attrs.define(eq=False)
 class ParentView(ViewQueue):
-    """A parent: its children are queues.
-
-    Attributes:
-        children: All children by their keys.
-    """
+    """A parent: its children are queues."""
 
     children: dict[int, ViewQueue] = attrs.field(factory=dict[int, ViewQueue])
     #: The children that could place an ask or must be visited, in order.
@@ -508,13 +499,7 @@ class ParentView(ViewQueue):
 
 
 def first_leaf(queue: ViewQueue, wanted: Container[int], total: Mapping[str, int]) -> ViewQueue:
-    """Return the leaf whose turn is first; each parent must have a wanted child.
-
-    Args:
-        queue: The queue to begin at.
-        wanted: The keys of the queues to choose from.
-        total: The capacity of all nodes.
-    """
+    """Return the leaf whose turn is first; each parent must have a wanted child."""
     while isinstance(queue, ParentView):
         queue = queue.in_turn(wanted, total)[0]
     return queue

@@ -44,11 +44,11 @@ class Asking(Tree):
         view, dominant = self.machine.view, explanation.dominant.code
         key = self.machine.registry.app_key(explanation.app)
         app, ask = view.apps[key], explanation.ask
-        assert view.dominant(app, ask, self.machine.now_us) is dominant
+        assert view.explainer.dominant(app, ask, self.machine.now_us) is dominant
         if explanation.place is AskPlace.PENDING:
             found = app.find(ask)
             assert found is not None
-            possible = view.possible_reasons(app, found)
+            possible = view.explainer.dominants.possible(app, found)
             assert possible is None or dominant in possible
 
 

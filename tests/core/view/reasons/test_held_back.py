@@ -64,7 +64,7 @@ def test_what_blocks_a_strict_scope() -> None:
         )
         app, _, name = ask.partition("/")
         view = site.scheduler.machine.view
-        assert view.dominant(site.app(app), name, 0) is Code.BLOCKED
+        assert view.explainer.dominant(site.app(app), name, 0) is Code.BLOCKED
 
 
 def test_who_has_no_turn_is_behind_what_blocks_a_strict_scope() -> None:

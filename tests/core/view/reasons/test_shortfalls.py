@@ -278,7 +278,7 @@ def clusters(draw: st.DrawFn, *, alike: bool = False) -> Cluster:
 
 def shortfalls(scheduler: PlainScheduler, name: str) -> tuple[Shortfall, ...]:
     view = scheduler.machine.view
-    return all_at_once(view.shortfalls_of_gang(view.gangs[name]))
+    return all_at_once(view.explainer.shortfalls_of_gang(view.gangs[name]))
 
 
 # REASON-6, REASON-7, REASON-8

@@ -140,9 +140,9 @@ class _Reasons:
         """Return the reasons of an ask that holds no node, the dominant one first."""
         view, now_us = self._seen.view, self._seen.machine.now_us
         if not self._left:
-            return [view.dominant(self._app, ask, now_us).value]
+            return [view.explainer.dominant(self._app, ask, now_us).value]
         self._left -= 1
-        found = view.explain(self._app.identity.key, ask, now_us, self._notes)
+        found = view.explainer.explain(self._app, ask, now_us, self._notes)
         reasons: tuple[PendingReason, ...] = () if found is None else found.reasons
         return [str(reason) for reason in reasons]
 
