@@ -13,6 +13,7 @@ import trio
 
 from muster._version import __version__
 from muster.figures.usage import in_seconds
+from muster.service.backends.registry import BACKENDS
 from muster.service.ledger.records import AskEnding
 from muster.store._file import NAME
 from muster_core.decisions import Kind, Reason
@@ -30,7 +31,6 @@ if TYPE_CHECKING:
         StateFigures,
         UserFigures,
     )
-    from muster.service.ray import RayState
     from muster.service.streams import Broadcast
 
 
@@ -54,7 +54,7 @@ class ScrapeValues:
         usage: The limits, with what is in use and what was refused.
         broadcast: The streams.
         directory: The state directory, or None.
-        ray: How the service stands with Ray; None if no command runs there.
+        backend: What is measured of what runs commands, by the names of metrics.
         users: What the first users hold and have used, and all others together, by label.
         now: The present instant, as ``trio.current_time`` says.
     """
@@ -70,7 +70,7 @@ class ScrapeValues:
     usage: Usage
     broadcast: Broadcast
     directory: Path | None
-    ray: RayState | None
+    backend: Mapping[str, float]
     users: Mapping[str, UserFigures]
     now: float = attrs.field(factory=trio.current_time)
 
@@ -115,6 +115,11 @@ def _one(
         return () if value is None else (((), value),)
 
     return values
+
+
+def _of_backend(name: str) -> Callable[[ScrapeValues], Values]:
+    """Return how a metric of what runs commands is read."""
+    return _one(lambda reading: reading.backend.get(name))
 
 
 def _amounts(
@@ -409,17 +414,10 @@ METRICS: Final = (
         _one(lambda reading: reading.lag),
     ),
     # What runs commands
-    Metric(
-        "muster_ray_connected",
-        "gauge",
-        "1 while the service is connected to Ray, else 0; without a value no command runs there.",
-        _one(lambda reading: None if reading.ray is None else reading.ray.connected),
-    ),
-    Metric(
-        "muster_ray_restarts_total",
-        "counter",
-        "How often the process that speaks to Ray was started again, since the start.",
-        _one(lambda reading: None if reading.ray is None else reading.ray.restarts),
+    *(
+        Metric(one.name, one.kind, one.about, _of_backend(one.name))
+        for backend in BACKENDS.values()
+        for one in backend.metrics
     ),
     # Requests
     Metric(

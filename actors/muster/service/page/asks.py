@@ -20,9 +20,8 @@ from muster.figures.text import REASONS, instant_of
 from muster.service.access import Role
 from muster.service.api.answers import UnknownItem
 from muster.service.api.lists import app_of, unknown_ask
-from muster.service.api.logs import written_by
+from muster.service.api.logs import OutputBody, written_by
 from muster.service.endpoints.schemas import row_of
-from muster.service.local.output import OutputBody
 from muster.service.page.actions import refusal_of
 from muster.service.page.history import HistorySubject, decision_history, earlier_history
 from muster.service.page.renderer import render_page
@@ -319,7 +318,7 @@ async def _ask(viewed: PageRequest) -> Response:
         told=told,
         problem=problem,
         about="ask",
-        runs_commands=viewed.service.local is not None or viewed.service.ray is not None,
+        runs_commands=viewed.service.backend is not None,
     )
 
 
