@@ -1,7 +1,6 @@
 """``muster serve`` and ``muster token``: the service, and the tokens of its users.
 
-The options about commands that run on this machine, and on a cluster of Ray, are added to those of
-``muster serve``, each group with its own reader.
+The options of backends come from their declarations.
 """
 
 from __future__ import annotations
@@ -10,7 +9,7 @@ import logging
 from collections.abc import Callable, Mapping, MutableMapping, Sequence
 from getpass import getuser
 from pathlib import Path
-from typing import Any, Final, TypeVar
+from typing import Any, Final, TypeAlias, TypeVar, assert_never
 
 import attrs
 import click
@@ -26,15 +25,14 @@ from muster.service.access import (
     mint,
     principal_of,
 )
+from muster.service.backends.registry import BACKENDS, any_of
 from muster.service.logs import LogWriter
-from muster.service.options import Limits, LocalOptions, RayOptions, ServeOptions
+from muster.service.options import GRACE_S, BackendOptions, Limits, OptionForm, ServeOptions
 from muster_core.errors import MusterError, QuantityError
-from muster_core.values.devices import MOST_DEVICES
 from muster_core.values.resources import parse_duration
 
 Function = TypeVar("Function", bound=Callable[..., Any])
-
-_PREFIX: Final = "ray_"
+Decorator: TypeAlias = Callable[[Any], Any]
 
 
 def _labels(
@@ -58,84 +56,10 @@ def _labels(
     return tuple(labels.items())
 
 
-_RAY_OPTIONS: Final = (
-    click.option(
-        "--ray-address",
-        metavar="ADDRESS",
-        help="With --run ray: the cluster, such as 10.0.0.1:6379. [default: auto, the one that "
-        "runs on this machine]",
-    ),
-    click.option(
-        "--ray-namespace",
-        metavar="NAME",
-        help="With --run ray: the namespace of the commands in Ray. [default: muster]",
-    ),
-    click.option(
-        "--ray-python",
-        type=click.Path(path_type=Path),
-        metavar="FILE",
-        help="With --run ray: the Python that speaks to Ray: it has ray, and the version of "
-        "Python that the cluster has. [default: the one of the service]",
-    ),
-    click.option(
-        "--ray-node-name",
-        metavar="LABEL",
-        help="With --run ray: the label of Ray's nodes that has their names. [default: their ids]",
-    ),
-    click.option(
-        "--ray-select",
-        multiple=True,
-        callback=_labels,
-        metavar="LABEL=VALUE",
-        help="With --run ray: use nodes with this label only; may be given several times.",
-    ),
-    click.option(
-        "--ray-warm",
-        type=click.IntRange(min=0),
-        default=0,
-        show_default=True,
-        metavar="N",
-        help="With --run ray: how many workers are started on each node in advance.",
-    ),
-    click.option(
-        "--ray-detached/--no-ray-detached",
-        default=None,
-        help="With --run ray: whether commands outlive the service, and are found again at its "
-        "next start. [default: with --state]",
-    ),
-    click.option(
-        "--ray-output",
-        type=click.Path(path_type=Path),
-        metavar="DIR",
-        help="With --run ray: the folder, on each node, for what commands write. [default: Ray's "
-        "own logs]",
-    ),
-)
-
-
-def ray_options(function: Function) -> Function:
-    """Add the options about commands that run on a cluster of Ray."""
-    for option in reversed(_RAY_OPTIONS):
-        function = option(function)
-    return function
-
-
-def take_ray(values: MutableMapping[str, Any], grace_s: float) -> RayOptions:
-    """Take the values of these options out of those of a command.
-
-    Args:
-        values: The values of all options.
-        grace_s: How long a command may take to end, in seconds.
-    """
-    given = [one.name for one in attrs.fields(RayOptions) if f"{_PREFIX}{one.name}" in values]
-    return RayOptions(**{name: values.pop(f"{_PREFIX}{name}") for name in given}, grace_s=grace_s)
-
-
-_DEFAULT: Final = LocalOptions()
 _SECOND_US: Final = 1_000_000
 
 
-def _local_seconds(_context: click.Context, _parameter: click.Parameter, value: str) -> float:
+def _grace(_context: click.Context, _parameter: click.Parameter, value: str) -> float:
     """Read a time: seconds, or a duration such as ``30s``.
 
     Raises:
@@ -147,70 +71,64 @@ def _local_seconds(_context: click.Context, _parameter: click.Parameter, value: 
         raise click.BadParameter(str(error)) from None
 
 
-_LOCAL_OPTIONS: Final = (
-    click.option(
-        "--log-bytes",
-        type=click.IntRange(min=0),
-        default=_DEFAULT.log_bytes,
-        show_default=True,
-        metavar="BYTES",
-        help="With --run local: how much output of each start of an ask is kept.",
-    ),
-    click.option(
-        "--grace",
-        "grace_s",
-        default=f"{_DEFAULT.grace_s:g}s",
-        show_default=True,
-        callback=_local_seconds,
-        metavar="TIME",
-        help="With --run local or ray: how long a command may take to end before it is killed.",
-    ),
-    click.option(
-        "--end-jobs",
-        is_flag=True,
-        help="With --run local: end the commands with the service, instead of leaving them to the "
-        "next start.",
-    ),
-    click.option(
-        "--no-node",
-        is_flag=True,
-        help="With --run local: do not add this machine as a node at the first start.",
-    ),
-    click.option(
-        "--gpus",
-        type=click.IntRange(0, MOST_DEVICES),
-        metavar="N",
-        help="With --run local: how many GPUs this machine has as a node; 0 for none. Otherwise "
-        "nvidia-smi and rocm-smi are asked.",
-    ),
-    click.option(
-        "--no-cgroups",
-        is_flag=True,
-        help="With --run local: do not run each command in a cgroup of its own, which limits it to "
-        "what its ask asks for.",
-    ),
-)
+_PATH: Final = click.Path(path_type=Path)
 
 
-def local_options(function: Function) -> Function:
-    """Add the options about commands that run on this machine."""
-    for option in reversed(_LOCAL_OPTIONS):
-        function = option(function)
+def _option_of(run: str, field: str, form: OptionForm, default: object) -> Decorator:
+    """Return the option for a field of a backend's options."""
+    how: dict[str, Any] = {
+        "default": default,
+        "metavar": form.metavar,
+        "help": f"With --run {run}: {form.about}",
+    }
+    flag = form.flag
+    match form.takes:
+        case "text":
+            pass
+        case "path":
+            how |= {"type": _PATH}
+        case "labels":
+            how |= {"multiple": True, "callback": _labels}
+        case "count":
+            how |= {"type": click.IntRange(0, form.most), "show_default": default is not None}
+        case "on":
+            how |= {"is_flag": True}
+        case "off":
+            how |= {"is_flag": True, "flag_value": False}
+        case "either":
+            flag = f"{flag}/--no-{flag.removeprefix('--')}"
+        case _:
+            assert_never(form.takes)
+    return click.option(flag, f"{run}_{field}", **how)
+
+
+def _backend_options(function: Function) -> Function:
+    """Add the options of all backends."""
+    for run, backend in reversed([*BACKENDS.items()]):
+        fields = attrs.fields_dict(backend)
+        for field, form in reversed([*backend.forms().items()]):
+            function = _option_of(run, field, form, fields[field].default)(function)
     return function
 
 
-def take_local(values: MutableMapping[str, Any]) -> LocalOptions:
-    """Take the values of these options out of those of a command.
+def _take_backends(values: MutableMapping[str, Any]) -> dict[str, BackendOptions]:
+    """Take the options of all backends out of those of a command.
 
     Raises:
         click.UsageError: If they contradict each other.
     """
-    values["adds_node"] = not values.pop("no_node")
-    values["uses_cgroups"] = not values.pop("no_cgroups")
-    if values["gpus"] is not None and not values["adds_node"]:
-        msg = "--gpus is about the node that --no-node does not add: leave out one of them"
-        raise click.UsageError(msg)
-    return LocalOptions(**{one.name: values.pop(one.name) for one in attrs.fields(LocalOptions)})
+    grace_s = values.pop("grace_s")
+    made = {
+        run: backend(
+            grace_s=grace_s, **{field: values.pop(f"{run}_{field}") for field in backend.forms()}
+        )
+        for run, backend in BACKENDS.items()
+    }
+    for one in made.values():
+        contradiction = one.contradiction()
+        if contradiction is not None:
+            raise click.UsageError(contradiction)
+    return made
 
 
 _LOG: Final = logging.getLogger("muster.service")
@@ -366,7 +284,7 @@ def _run_as(
 @click.option("--cors", is_flag=True, help="Let other web sites read YuniKorn's end points.")
 @click.option(
     "--run",
-    type=click.Choice(["none", "local", "ray"]),
+    type=click.Choice(["none", *BACKENDS]),
     default="none",
     show_default=True,
     help="Who does the work of asks: whoever reads the decisions, this machine, or a cluster of "
@@ -398,8 +316,17 @@ def _run_as(
     help="The form of the log on standard error.",
 )
 @click.option("--watch", is_flag=True, help="Read files again when they have changed.")
-@local_options
-@ray_options
+@click.option(
+    "--grace",
+    "grace_s",
+    default=f"{GRACE_S:g}s",
+    show_default=True,
+    callback=_grace,
+    metavar="TIME",
+    help=f"With --run {any_of(BACKENDS.values())}: how long a command may take to end before it is "
+    "killed.",
+)
+@_backend_options
 @_limit_options
 @click.pass_context
 def command(context: click.Context, /, **values: object) -> None:
@@ -429,10 +356,13 @@ def command(context: click.Context, /, **values: object) -> None:
 def _options(values: Mapping[str, Any]) -> ServeOptions:
     limits = {one.name for one in attrs.fields(Limits)}
     others = {name: value for name, value in values.items() if name not in limits}
-    local = take_local(others)
-    ray = take_ray(others, local.grace_s)
+    backends = _take_backends(others)
+    chosen = backends.pop(others.pop("run"), None)
     return ServeOptions(
-        **others, local=local, ray=ray, limits=Limits(**{name: values[name] for name in limits})
+        **others,
+        backend=chosen,
+        unused=tuple(backends.values()),
+        limits=Limits(**{name: values[name] for name in limits}),
     )
 
 

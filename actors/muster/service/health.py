@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Final, final
 import trio
 
 if TYPE_CHECKING:
-    from muster.service.ray import RayLink
+    from muster.service.options import Backend
 
 ALIVE_S: Final = 5.0
 """How long the scheduler may take to answer the heartbeat, in seconds."""
@@ -22,7 +22,7 @@ class Health:
         batch: The number of the last batch that the heartbeat has seen.
         is_ready: Whether recovery is over, and requests are answered.
         is_ending: Whether the service was told to end.
-        ray: The connection to Ray, if commands run there.
+        backend: What runs commands, or None.
 
     Args:
         runs: What runs the commands of asks: the option ``--run``.
@@ -32,7 +32,7 @@ class Health:
         self.batch = 0
         self.is_ready = False
         self.is_ending = False
-        self.ray: RayLink | None = None
+        self.backend: Backend | None = None
         self._runs = runs
         self._failure: str | None = None
         #: When the scheduler was asked for a sign of life that has not come yet.
@@ -97,8 +97,9 @@ class Health:
             "problems": dict(self._problems),
             "run": self._runs,
         }
-        if self.ray is not None:
-            answer["ray"] = self.ray.state().as_map()
+        told = None if self.backend is None else self.backend.health()
+        if told is not None:
+            answer[self._runs] = told
         if trouble is not None:
             answer["detail"] = trouble
         return (200 if trouble is None else 503), answer

@@ -1,23 +1,37 @@
-"""What a service is started with."""
+"""What a service is started with, and what a backend is: its options, and what is asked of it."""
 
 from __future__ import annotations
 
 import os
+from abc import ABC, abstractmethod
+from collections.abc import Awaitable, Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import AbstractAsyncContextManager
 from pathlib import Path
-from typing import Final, Literal, TypeAlias, final
+from typing import TYPE_CHECKING, Any, ClassVar, Final, Literal, Protocol, TypeAlias, TypeVar, final
 
 import attrs
 
 from muster.store._file import SOCKET_NAME
 
-Run: TypeAlias = Literal["none", "local", "ray"]
-"""What does the work of asks: whoever reads the decisions, subprocesses on this machine, or Ray."""
+if TYPE_CHECKING:
+    from muster._surface.allocation import Binder
+    from muster._surface.scheduler import Scheduler
+    from muster.service.ledger.ledger import Ledger
+    from muster_core.coordinator.coordinator import CoordinatorMachine
+    from muster_core.structures.steps import Steps
+
+
+T = TypeVar("T")
 
 LogForm: TypeAlias = Literal["text", "json"]
 """The form of the lines of the log."""
 
 LISTEN: Final = "127.0.0.1:9080"
 """Where a service listens that nobody can use to run commands as its user."""
+
+
+GRACE_S: Final = 10.0
+"""How long a command may take to end after SIGTERM, in seconds, unless it is said."""
 
 
 @final
@@ -52,57 +66,231 @@ class Limits:
     calls: int = 1_024
 
 
-@final
-@attrs.frozen
-class LocalOptions:
-    """How commands run on this machine.
-
-    Attributes:
-        log_bytes: How much of the output of each start is kept, in bytes.
-        grace_s: How long a command may take to end after SIGTERM, in seconds; then it is killed.
-        end_jobs: Whether commands are ended when the service ends; without a state directory they
-            always are.
-        adds_node: Whether this machine becomes a node at the first start, if there is none.
-        gpus: How many GPUs that node has; None to look for them.
-        uses_cgroups: Whether each command runs in a cgroup of its own, where the service may.
-    """
-
-    log_bytes: int = 64 * 1024 * 1024
-    grace_s: float = 10.0
-    end_jobs: bool = False
-    adds_node: bool = True
-    gpus: int | None = None
-    uses_cgroups: bool = True
+Takes: TypeAlias = Literal["text", "path", "labels", "count", "on", "off", "either"]
+"""What an option takes, if anything: a text, a path, labels, or a number."""
 
 
 @final
 @attrs.frozen
-class RayOptions:
-    """How commands run on a cluster of Ray.
+class OptionForm:
+    """An option of ``muster serve`` that means something to one backend only.
 
     Attributes:
-        address: The address of the cluster, as ``ray.init`` takes it; None for ``auto``.
-        namespace: The namespace of the runs in Ray; None for ``muster``.
-        python: The interpreter that speaks to Ray, which has ray; None for that of the service.
-        node_name: The label of Ray's nodes by which they are called; None for their ids.
-        select: The labels that a node of Ray must have to be a node of Muster.
-        warm: How many workers are started on each node in advance.
-        detached: Whether commands outlive the service; None if there is a state directory.
-        output: The folder on each node for the output of commands; None to leave it to Ray.
-        grace_s: How long a command may take to end after SIGTERM, in seconds; then it is killed.
-        patience_s: How long Ray may be away after a start, in seconds; then its nodes are removed.
+        flag: Its name, such as ``--ray-address``.
+        takes: What it takes.
+        metavar: The word for that in its help.
+        about: What it means.
+        most: The greatest number that it takes.
     """
 
-    address: str | None = None
-    namespace: str | None = None
-    python: Path | None = None
-    node_name: str | None = None
-    select: tuple[tuple[str, str], ...] = ()
-    warm: int = 0
-    detached: bool | None = None
-    output: Path | None = None
-    grace_s: float = 10.0
-    patience_s: float = 60.0
+    flag: str
+    takes: Takes
+    metavar: str | None
+    about: str
+    most: int | None = None
+
+
+_FORM: Final = "form"
+
+
+def option(
+    flag: str,
+    takes: Takes,
+    metavar: str | None,
+    about: str,
+    *,
+    default: object = None,
+    most: int | None = None,
+) -> Any:  # noqa: ANN401 - as attrs.field
+    """Return a field of a backend's options that has an option of the command line."""
+    form = OptionForm(flag, takes, metavar, about, most)
+    return attrs.field(default=default, metadata={_FORM: form})
+
+
+IsOver: TypeAlias = Callable[[], Awaitable[bool]]
+"""Tells whether a command has ended."""
+
+
+@final
+@attrs.frozen
+class StartOutput:
+    """The output of a start of an ask.
+
+    Attributes:
+        file: The file that has it.
+        number: Which start of an ask of this name it is, from 1.
+        is_over: Tells whether the command has ended.
+        others: The numbers of other starts, the latest first, each with whether it is of an
+            earlier ask of this name.
+        is_earlier: Whether it is of an earlier ask of this name.
+    """
+
+    file: Path
+    number: int
+    is_over: IsOver
+    others: Sequence[tuple[int, bool]] = ()
+    is_earlier: bool = False
+
+
+@final
+class NoOutputError(Exception):
+    """There is no output of a command.
+
+    Attributes:
+        told: Why not.
+        fields: Further fields of the answer.
+    """
+
+    def __init__(self, told: str, **fields: object) -> None:
+        super().__init__(told)
+        self.told: Final = told
+        self.fields: Final = fields
+
+
+class BackendHost(Protocol):
+    """The running service, as far as a backend needs it."""
+
+    @property
+    def scheduler(self) -> Scheduler:
+        """The scheduler."""
+        ...
+
+    @property
+    def ledger(self) -> Ledger:
+        """What was let in and decided."""
+        ...
+
+    async def look(self, read: Callable[[CoordinatorMachine], Steps[T]]) -> T:
+        """Read the state between two batches."""
+        ...
+
+    def unix_us(self, at_us: int) -> int:
+        """Return an instant of the scheduler in microseconds since 1970 in UTC."""
+        ...
+
+
+class Backend(Protocol):
+    """What runs the commands of asks."""
+
+    @property
+    def bind_timeout_s(self) -> float:
+        """How long a command may take to start, in seconds."""
+        ...
+
+    def opened(self) -> AbstractAsyncContextManager[Binder]:
+        """Return a block that lasts longer than the scheduler, and gives its binder.
+
+        Raises:
+            MusterError: If commands cannot run.
+        """
+        ...
+
+    def running(self, host: BackendHost, server: str) -> AbstractAsyncContextManager[None]:
+        """Return a block in which commands run, and nodes are followed.
+
+        Args:
+            host: The service, whose scheduler runs; it takes no requests yet.
+            server: The address of the service.
+        """
+        ...
+
+    def health(self) -> Mapping[str, object] | None:
+        """Return what ``/healthz`` tells of it, by its name; None if it is always well."""
+        ...
+
+    def measures(self) -> Mapping[str, float]:
+        """Return the values of its metrics, by their names."""
+        ...
+
+    async def output(
+        self, host: BackendHost, app: str, ask: str, attempt: int | None
+    ) -> StartOutput:
+        """Return where the output of the command of an ask is.
+
+        Args:
+            host: The service.
+            app: The name of its application.
+            ask: Its name; it may be over.
+            attempt: Which start of an ask of this name, from 1; None for the latest of the ask that
+                is there, or of the application that is there.
+
+        Raises:
+            NoOutputError: If there is none.
+        """
+        ...
+
+
+@final
+@attrs.frozen
+class BackendMetric:
+    """A metric of a backend; a value comes from :meth:`Backend.measures`."""
+
+    name: str
+    kind: Literal["gauge", "counter"]
+    about: str
+
+
+@attrs.frozen
+class BackendOptions(ABC):
+    """How commands run on a backend; the class declares the backend.
+
+    Attributes:
+        run: Its name: the value of ``--run``.
+        place: Where commands run, in words.
+        metrics: Its metrics.
+        health: The JSON schema of what ``/healthz`` tells of it; None if it tells nothing.
+        runs_as_service: Whether commands run as the user of the service.
+        takes_accounts: Whether they can run as other users, by ``--run-as``.
+        grace_s: How long a command may take to end after SIGTERM, in seconds; then it is killed.
+    """
+
+    run: ClassVar[str]
+    place: ClassVar[str]
+    metrics: ClassVar[tuple[BackendMetric, ...]] = ()
+    health: ClassVar[Mapping[str, Any] | None] = None
+    runs_as_service: ClassVar[bool]
+    takes_accounts: ClassVar[bool] = False
+
+    grace_s: float = GRACE_S
+
+    @abstractmethod
+    def problems(self, options: ServeOptions) -> Iterator[str]:
+        """Yield what is wrong with them, beside the other options of a service."""
+
+    # LOCAL-20, LOCAL-21
+    def open_problems(self, options: ServeOptions) -> Iterator[str]:
+        """Yield what keeps a service from running commands of whoever reaches it."""
+        if os.name != "nt" and os.geteuid() == 0:
+            yield (
+                f"--run {self.run} as root needs --tokens: without them whoever reaches the "
+                f"service runs commands as root; or run the service as another user"
+            )
+        elif not options.listens():
+            yield (
+                f"--run {self.run} without --tokens listens on a Unix socket in the folder of "
+                f"--state, or in XDG_RUNTIME_DIR: name one of them, or a socket with --listen "
+                f"unix:PATH"
+            )
+
+    @abstractmethod
+    def backend(self, options: ServeOptions) -> Backend:
+        """Return the backend of a service with these options."""
+
+    def contradiction(self) -> str | None:
+        """Return how its options contradict each other, or None."""
+        return None
+
+    @classmethod
+    def forms(cls) -> Mapping[str, OptionForm]:
+        """Return its options of the command line, by their fields."""
+        fields: Iterable[attrs.Attribute[Any]] = attrs.fields(cls)
+        return {one.name: one.metadata[_FORM] for one in fields if _FORM in one.metadata}
+
+    def given(self) -> Iterator[str]:
+        """Yield the options that were given."""
+        for name, form in self.forms().items():
+            if getattr(self, name) != attrs.fields_dict(type(self))[name].default:
+                yield form.flag
 
 
 @final
@@ -127,13 +315,12 @@ class ServeOptions:
         hosts: Names under which the service is reached, besides addresses that it listens on.
         tls_cert: The file of the certificate, or None.
         tls_key: The file of its key, or None.
-        run: What does the work of asks.
+        backend: What runs the commands of asks, and how; None for whoever reads the decisions.
+        unused: How other backends would, as far as that was said.
         run_as: The user as whom commands run, for one user or (key ``*``) for all.
         trust_submitters: Whether commands of submitters may run as the user of the service.
         trust_local: Whether every user of this machine may run commands as the user of the
             service: it runs them, listens on loopback, and nobody needs a token.
-        local: How commands run on this machine.
-        ray: How commands run on a cluster of Ray.
         log: The form of the lines of the log.
         watch: Whether the configuration is read again when its file has changed.
         limits: How much it takes.
@@ -154,20 +341,25 @@ class ServeOptions:
     hosts: tuple[str, ...] = ()
     tls_cert: Path | None = None
     tls_key: Path | None = None
-    run: Run = "none"
+    backend: BackendOptions | None = None
+    unused: tuple[BackendOptions, ...] = ()
     run_as: tuple[tuple[str, str], ...] = ()
     trust_submitters: bool = False
     trust_local: bool = False
-    local: LocalOptions = attrs.field(factory=LocalOptions)
-    ray: RayOptions = attrs.field(factory=RayOptions)
     log: LogForm = "text"
     watch: bool = False
     limits: Limits = Limits()
 
     @property
+    def run(self) -> str:
+        """The option ``--run``."""
+        return "none" if self.backend is None else self.backend.run
+
+    @property
     def is_open(self) -> bool:
-        """Whether whoever reaches the service may run commands on this machine."""
-        return self.run == "local" and self.tokens is None
+        """Whether whoever reaches the service may run commands as its user."""
+        backend = self.backend
+        return backend is not None and backend.runs_as_service and self.tokens is None
 
     # LOCAL-21
     def listens(self) -> tuple[str, ...]:

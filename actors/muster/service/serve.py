@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Callable, Sequence
+from contextlib import nullcontext
 from functools import partial
 from typing import TYPE_CHECKING, Final, cast, final
 
@@ -31,7 +32,6 @@ from muster.service.api import (
 )
 from muster.service.ask_index import AskIndex
 from muster.service.authentication import Sessions, TokenAccess
-from muster.service.backends import open_local, open_ray, running_local, running_ray, serve_jobs
 from muster.service.endpoints import openapi
 from muster.service.endpoints.routes import Endpoint, routes_of
 from muster.service.health import Health
@@ -41,14 +41,12 @@ from muster.service.ledger.ledger import Ledger
 from muster.service.ledger.reconciliation import keep_reconciled
 from muster.service.limits import Usage
 from muster.service.listeners import BatchListeners
-from muster.service.local.binder import LocalBinder
 from muster.service.metrics.scrape import Metrics
-from muster.service.options import ServeOptions
+from muster.service.options import Backend, ServeOptions
 from muster.service.page.site import page_routes
 from muster.service.past.states import PastStateCache
 from muster.service.payloads import Problem
 from muster.service.process import Reloader, configuration_of, raise_file_limit, run_heartbeat
-from muster.service.ray import RayWork
 from muster.service.server.addresses import Address, Hosts, bind_all
 from muster.service.server.middleware import RequestGate, allow_no_origin
 from muster.service.server.server import Certificate, Server
@@ -258,14 +256,15 @@ class _ServiceRun:
         options = self.options
         clock, ledger = WallClock(), Ledger()
         metrics = Metrics(ledger, self.usage, self.broadcast, options.state)
+        backend = None if options.backend is None else options.backend.backend(options)
+        self.health.backend = metrics.backend = backend
         async with (
-            open_local(options) as local,
-            open_ray(options, self.health, metrics) as ray,
+            nullcontext() if backend is None else backend.opened() as binder,
             open_parts(
                 self._config,
                 partition=options.partition,
-                binder=local or ray,
-                bind_timeout=BIND_TIMEOUT_S if ray is None else ray.bind_timeout_s,
+                binder=binder,
+                bind_timeout=BIND_TIMEOUT_S if backend is None else backend.bind_timeout_s,
                 bind_attempts=BIND_ATTEMPTS,
                 clock=clock,
                 journal=None,
@@ -285,15 +284,12 @@ class _ServiceRun:
             self.broadcast.tail.begin(statistics.batches, statistics.decisions)
             self._waiting = parts.waiting
             service = self._service = self._service_of(
-                parts, ledger, local, ray, metrics, clock.now_us()
+                parts, ledger, backend, metrics, clock.now_us()
             )
-            if local is not None:
-                serve_jobs(local, service, self.urls[0])
             async with (
                 keep_reconciled(ledger, parts.client, self._ends),
                 self.broadcast.running(self._ends),
-                running_local(local, service),
-                running_ray(ray, service),
+                nullcontext() if backend is None else backend.running(service, self.urls[0]),
             ):
                 await self._work(service)
 
@@ -311,8 +307,7 @@ class _ServiceRun:
         self,
         parts: Parts,
         ledger: Ledger,
-        local: LocalBinder | None,
-        ray: RayWork | None,
+        backend: Backend | None,
         metrics: Metrics,
         started_us: int,
     ) -> Service:
@@ -327,8 +322,7 @@ class _ServiceRun:
             health=self.health,
             broadcast=self.broadcast,
             metrics=metrics,
-            local=local,
-            ray=ray,
+            backend=backend,
             origin_us=parts.origin_us,
             intake=open_intake(self.options.state, self.leases),
             started_us=started_us,

@@ -5,21 +5,20 @@ Whatever keeps the service from starting is found before anybody can connect.
 
 from __future__ import annotations
 
-import os
-import sys
 from collections.abc import Iterator
 from typing import TYPE_CHECKING, Final
 
 import attrs
 
 from muster._surface.conversion import configuration_of
+from muster.service.backends.registry import backend_problems
 from muster.service.server.addresses import Address, host_of
 from muster.store._file import Lock, make_directory
 from muster_core.config.model import Configuration
 from muster_core.errors import MusterError
 
 if TYPE_CHECKING:
-    from muster.service.options import LocalOptions, RayOptions, ServeOptions
+    from muster.service.options import ServeOptions
 
 
 _KEPT: Final = ("keep", "durability", "checkpoint_every")
@@ -28,7 +27,7 @@ _KEPT: Final = ("keep", "durability", "checkpoint_every")
 # ACCESS-19
 def problems_of(options: ServeOptions) -> list[str]:
     """Return what is wrong with options; nothing if they are right."""
-    return [*_about_state(options), *_about_access(options), *_about_work(options)]
+    return [*_about_state(options), *_about_access(options), *backend_problems(options)]
 
 
 def _about_state(options: ServeOptions) -> Iterator[str]:
@@ -85,100 +84,6 @@ def _about_address(written: str, options: ServeOptions) -> Iterator[str]:
             f"listen: {written}: every user of this machine could run commands as the user of the "
             f"service: listen on unix:PATH, name a file with --tokens, or say --trust-local"
         )
-
-
-# RAY-3
-def _about_work(options: ServeOptions) -> Iterator[str]:
-    named = bool(options.run_as or options.trust_submitters)
-    if options.run == "local":
-        yield from _about_local(options, named=named)
-    elif options.run == "ray":
-        yield from _about_ray(options)
-    else:
-        if options.run_as:
-            yield "--run-as needs --run local: otherwise no command runs"
-        if options.trust_submitters:
-            yield "--trust-submitters needs --run local or ray: otherwise no command runs"
-    if options.trust_local and not options.is_open:
-        yield "--trust-local needs --run local without --tokens: otherwise it means nothing"
-    for run, given in (("local", options.local), ("ray", options.ray)):
-        if options.run != run:
-            yield from _about_others(run, given, options.run)
-
-
-# LOCAL-20, LOCAL-21
-def _about_local(options: ServeOptions, *, named: bool) -> Iterator[str]:
-    if options.tokens is not None:
-        if not named:
-            yield (
-                "--run local with --tokens runs commands of submitters: say as which user with "
-                "--run-as, or --trust-submitters to run them as the user of the service"
-            )
-        return
-    if _is_root():
-        yield (
-            "--run local as root needs --tokens: without them whoever reaches the service runs "
-            "commands as root; or run the service as another user"
-        )
-    elif not options.listens():
-        yield (
-            "--run local without --tokens listens on a Unix socket in the folder of --state, or in "
-            "XDG_RUNTIME_DIR: name one of them, or a socket with --listen unix:PATH"
-        )
-
-
-def _is_root() -> bool:
-    return sys.platform != "win32" and os.geteuid() == 0
-
-
-def _about_ray(options: ServeOptions) -> Iterator[str]:
-    ray = options.ray
-    if options.run_as:
-        yield (
-            "--run-as needs --run local: on a node of Ray every command runs as the user who has "
-            "started Ray there"
-        )
-    elif options.tokens is not None and not options.trust_submitters:
-        yield (
-            "--run ray with --tokens runs commands of submitters as the user who has started Ray "
-            "on the node, for all alike: say --trust-submitters if that is meant"
-        )
-    if ray.detached and options.state is None:
-        yield "--ray-detached needs --state: otherwise nobody finds the commands again"
-    if ray.address is not None and "://" in ray.address:
-        yield (
-            f"--ray-address: {ray.address}: must be HOST:PORT of the cluster's head, or auto; "
-            f"Ray Client (ray://) is not supported"
-        )
-    if ray.output is not None and not ray.output.is_absolute():
-        yield f"--ray-output: {ray.output}: must begin at /, as it is a folder on each node"
-
-
-def _about_others(run: str, given: LocalOptions | RayOptions, chosen: str) -> Iterator[str]:
-    """Tell the options that are given, and mean nothing to what runs commands."""
-    for field in attrs.fields(type(given)):
-        flag = _FLAGS.get((run, field.name))
-        value = getattr(given, field.name)
-        if flag is not None and value != field.default:
-            yield f"{flag} needs --run {run}: with --run {chosen} it means nothing"
-
-
-_FLAGS: Final = {
-    ("local", "log_bytes"): "--log-bytes",
-    ("local", "end_jobs"): "--end-jobs",
-    ("local", "adds_node"): "--no-node",
-    ("local", "gpus"): "--gpus",
-    ("local", "uses_cgroups"): "--no-cgroups",
-    ("ray", "address"): "--ray-address",
-    ("ray", "namespace"): "--ray-namespace",
-    ("ray", "python"): "--ray-python",
-    ("ray", "node_name"): "--ray-node-name",
-    ("ray", "select"): "--ray-select",
-    ("ray", "warm"): "--ray-warm",
-    ("ray", "detached"): "--ray-detached",
-    ("ray", "output"): "--ray-output",
-}
-"""The options that mean something to one way of running commands only."""
 
 
 def read_initial_configuration(options: ServeOptions) -> Configuration | None:

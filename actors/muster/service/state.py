@@ -27,11 +27,9 @@ if TYPE_CHECKING:
     from muster.service.input.configuration import ConfigFile
     from muster.service.ledger.ledger import Ledger
     from muster.service.limits import Usage
-    from muster.service.local.binder import LocalBinder
     from muster.service.metrics.scrape import Metrics
-    from muster.service.options import ServeOptions
+    from muster.service.options import Backend, ServeOptions
     from muster.service.past.states import PastStateCache
-    from muster.service.ray import RayWork
     from muster.service.streams import Broadcast
 
 
@@ -84,8 +82,7 @@ class Service:
         health: Whether it works.
         broadcast: The latest decisions, and those who follow them.
         metrics: What is measured of it.
-        local: Runs the commands of asks on this machine, or None.
-        ray: Runs the commands of asks on Ray, or None.
+        backend: Runs the commands of asks, or None.
         origin_us: The origin of the scheduler's time, in microseconds since 1970 in UTC.
         intake: What it remembers of what came in.
         started_us: When the service started, in microseconds since 1970 in UTC.
@@ -105,8 +102,7 @@ class Service:
     health: Health
     broadcast: Broadcast
     metrics: Metrics
-    local: LocalBinder | None
-    ray: RayWork | None
+    backend: Backend | None
     origin_us: int
     intake: Intake
     started_us: int

@@ -13,7 +13,8 @@ from typing import Any, Self, final
 import httpx
 import trio
 
-from muster.service.options import RayOptions, ServeOptions
+from muster.service.backends.ray import RayOptions
+from muster.service.options import ServeOptions
 from muster.service.serve import serve
 from tests.actors.serving.served import PATIENCE_S
 
@@ -38,8 +39,7 @@ class Here:
             config=config,
             state=state,
             listen=("127.0.0.1:0",),
-            run="none" if ray is None else "ray",
-            ray=ray or RayOptions(),
+            backend=ray,
         )
         self._told: queue.Queue[str | BaseException] = queue.Queue()
         self._token: trio.lowlevel.TrioToken | None = None

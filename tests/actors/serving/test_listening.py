@@ -15,6 +15,7 @@ import httpx
 import pytest
 import trustme
 
+from muster.service.backends.local import LocalOptions
 from muster.service.options import ServeOptions
 from muster.service.server.addresses import Address, ListenError
 from muster.service.startup_checks import problems_of
@@ -329,10 +330,15 @@ def test_the_site_that_sends(named: Served, origin: str, host: str, status: int)
         (ServeOptions(listen=("127.0.0.1:1",) * 2), "--listen: 127.0.0.1:1 is there twice"),
         (ServeOptions(run_as=(("*", "nobody"),)), "--run-as needs --run local"),
         (ServeOptions(trust_submitters=True), "--trust-submitters needs --run local or ray"),
-        (ServeOptions(run="local", tokens=Path("t")), "--run local with --tokens"),
-        (ServeOptions(trust_local=True), "--trust-local needs --run local without --tokens"),
+        (ServeOptions(backend=LocalOptions(), tokens=Path("t")), "--run local with --tokens"),
         (
-            ServeOptions(run="local", tokens=Path("t"), trust_submitters=True, trust_local=True),
+            ServeOptions(trust_local=True),
+            "--trust-local needs --run local without --tokens",
+        ),
+        (
+            ServeOptions(
+                backend=LocalOptions(), tokens=Path("t"), trust_submitters=True, trust_local=True
+            ),
             "--trust-local needs --run local without --tokens",
         ),
     ],
@@ -348,8 +354,8 @@ def test_what_makes_no_sense(options: ServeOptions, problem: str) -> None:
         ServeOptions(),
         ServeOptions(state=Path("s"), keep="30d", durability="process", checkpoint_every=7),
         ServeOptions(tls_cert=Path("c"), tls_key=Path("k"), watch=True),
-        ServeOptions(run="local", tokens=Path("t"), trust_submitters=True),
-        ServeOptions(run="local", tokens=Path("t"), run_as=(("*", "nobody"),)),
+        ServeOptions(backend=LocalOptions(), tokens=Path("t"), trust_submitters=True),
+        ServeOptions(backend=LocalOptions(), tokens=Path("t"), run_as=(("*", "nobody"),)),
         ServeOptions(listen=("127.0.0.1:0",) * 2),
     ],
 )

@@ -15,6 +15,7 @@ from pathlib import Path
 import httpx
 import pytest
 
+from muster.service.backends.local import LocalOptions
 from muster.service.options import ServeOptions
 from muster.service.startup_checks import problems_of
 from tests.actors.serving.served import PATIENCE_S, Served
@@ -72,7 +73,7 @@ def test_root_needs_tokens(tmp_path: Path, more: list[str]) -> None:
 )
 def test_addresses_that_others_reach(options: ServeOptions, problem: str) -> None:
     named = ServeOptions(
-        run="local",
+        backend=LocalOptions(),
         listen=options.listen,
         yunikorn_listen=options.yunikorn_listen,
         trust_local=options.trust_local,
@@ -84,14 +85,14 @@ def test_addresses_that_others_reach(options: ServeOptions, problem: str) -> Non
 @pytest.mark.usefixtures("not_root")
 def test_where_it_listens_by_itself(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.delenv("XDG_RUNTIME_DIR", raising=False)
-    (found,) = problems_of(ServeOptions(run="local"))
+    (found,) = problems_of(ServeOptions(backend=LocalOptions()))
     assert "listens on a Unix socket in the folder of --state, or in XDG_RUNTIME_DIR" in found
 
     monkeypatch.setenv("XDG_RUNTIME_DIR", str(tmp_path))
-    without, tokens = ServeOptions(run="local"), Path("tokens")
-    within = ServeOptions(run="local", state=tmp_path / "state")
-    trusting = ServeOptions(run="local", trust_local=True)
-    protected = ServeOptions(run="local", tokens=tokens, trust_submitters=True)
+    without, tokens = ServeOptions(backend=LocalOptions()), Path("tokens")
+    within = ServeOptions(backend=LocalOptions(), state=tmp_path / "state")
+    trusting = ServeOptions(backend=LocalOptions(), trust_local=True)
+    protected = ServeOptions(backend=LocalOptions(), tokens=tokens, trust_submitters=True)
     assert [problems_of(one) for one in (without, within, trusting, protected)] == [[]] * 4
     assert without.listens() == (f"unix:{tmp_path}/muster.sock",)
     assert within.listens() == (f"unix:{tmp_path}/state/muster.sock",)

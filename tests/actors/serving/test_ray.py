@@ -13,7 +13,7 @@ from typing import Any
 
 import pytest
 
-from muster.service.options import RayOptions
+from muster.service.backends.ray import RayOptions
 from tests.actors.serving.here import Here
 from tests.actors.serving.served import Served
 from tests.actors.serving.test_ray_options import serve

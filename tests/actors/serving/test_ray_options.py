@@ -9,16 +9,18 @@ from pathlib import Path
 import attrs
 import pytest
 
-from muster.service.options import LocalOptions, RayOptions, ServeOptions
+from muster.service.backends.local import LocalOptions
+from muster.service.backends.ray import RayOptions
+from muster.service.options import ServeOptions
 from muster.service.startup_checks import problems_of
 
-RAY = ServeOptions(run="ray")
+RAY = ServeOptions(backend=RayOptions())
 TOKENS = Path("tokens")
 
 
 def on_ray(**options: object) -> ServeOptions:
     ray = RayOptions(**options)  # type: ignore[arg-type]
-    return attrs.evolve(RAY, ray=ray)
+    return attrs.evolve(RAY, backend=ray)
 
 
 # RAY-3
@@ -36,11 +38,11 @@ def on_ray(**options: object) -> ServeOptions:
         (on_ray(detached=True), "--ray-detached needs --state"),
         (on_ray(address="ray://head:10001"), "--ray-address: ray://head:10001: must be HOST:PORT"),
         (on_ray(output=Path("out")), "--ray-output: out: must begin at /"),
-        (attrs.evolve(RAY, local=LocalOptions(end_jobs=True)), "--end-jobs needs --run local"),
-        (attrs.evolve(RAY, local=LocalOptions(adds_node=False)), "--no-node needs --run local"),
-        (attrs.evolve(RAY, local=LocalOptions(log_bytes=7)), "--log-bytes needs --run local"),
+        (attrs.evolve(RAY, unused=(LocalOptions(end_jobs=True),)), "--end-jobs needs --run local"),
+        (attrs.evolve(RAY, unused=(LocalOptions(adds_node=False),)), "--no-node needs --run local"),
+        (attrs.evolve(RAY, unused=(LocalOptions(log_bytes=7),)), "--log-bytes needs --run local"),
         (ServeOptions(trust_submitters=True), "--trust-submitters needs --run local or ray"),
-        (ServeOptions(local=LocalOptions(end_jobs=True)), "--end-jobs needs --run local"),
+        (ServeOptions(unused=(LocalOptions(end_jobs=True),)), "--end-jobs needs --run local"),
     ],
 )
 def test_what_makes_no_sense(options: ServeOptions, problem: str) -> None:

@@ -2,25 +2,91 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from typing import TYPE_CHECKING, Final
+import os
+from typing import TYPE_CHECKING, Any, Final, final
 
 import trio
 from starlette.responses import Response
+from typing_extensions import override
 
 from muster.service.access import Role
 from muster.service.endpoints.routes import Answer, ApiRequest, Endpoint
 from muster.service.endpoints.schemas import FLAG, in_path, integer, query
-from muster.service.local.output import EARLIER, TEXT, Attempt, OutputBody, StartOutput, earlier_of
+from muster.service.options import NoOutputError, StartOutput
 from muster.service.payloads import Problem
+from muster.service.streams import Broadcast, LongResponse
 
 if TYPE_CHECKING:
-    from muster.service.ray import RayWork
+    from starlette.types import Send
+
     from muster.service.state import Service
 
 
-_MOST_STARTS: Final = 10
-"""How many starts are named, the latest ones."""
+TEXT: Final = "text/plain"
+
+# PAGE-86
+EARLIER: Final = "Muster-Earlier-Ask"
+"""The header that says that the output is of an earlier ask of the same name."""
+
+_LOOKS_S: Final = 0.1
+"""How long to wait between looks at a file that may grow, in seconds."""
+
+_PART: Final = 256 * 1024
+"""How much is read and sent at once, in bytes."""
+
+
+# LOCAL-10
+@final
+class OutputBody(LongResponse):
+    """The output of one start of an ask, or of all of them.
+
+    Args:
+        written: The output.
+        broadcast: Counts what is open for long, and knows when the service ends.
+        follows: Whether the response goes on until the command has ended, and does not end with
+            what is there.
+        after: How many bytes of it the client has already.
+    """
+
+    def __init__(
+        self, written: StartOutput, broadcast: Broadcast, *, follows: bool, after: int = 0
+    ) -> None:
+        headers = {
+            "Cache-Control": "no-cache, no-store",
+            "Muster-Attempt": str(written.number),
+        }
+        if written.is_earlier:
+            headers[EARLIER] = "true"
+        super().__init__(broadcast, TEXT, headers)
+        self._file = written.file
+        self._is_over = written.is_over if follows else None
+        self._after = after
+
+    @override
+    async def _follow(self, send: Send) -> bytes:
+        """Send the output until there is no more."""
+        position = self._after
+        while True:
+            # In this order: what was written before the end is read after it.
+            is_last = self._is_over is None or self._broadcast.tail.is_over or await self._is_over()
+            part = await trio.to_thread.run_sync(self._read, position)
+            if part:
+                position += len(part)
+                await self._push(send, part)
+            elif is_last:
+                return b""
+            else:
+                await trio.sleep(_LOOKS_S)
+
+    def _read(self, position: int) -> bytes:
+        try:
+            file = os.open(self._file, os.O_RDONLY)
+        except FileNotFoundError:  # it was removed with history
+            return b""
+        try:
+            return os.pread(file, _PART, position)
+        finally:
+            os.close(file)
 
 
 # LOCAL-10
@@ -49,94 +115,13 @@ async def written_by(service: Service, app: str, ask: str, attempt: int | None) 
     Raises:
         Problem: 404 if there is none.
     """
-    local, ray = service.local, service.ray
-    if ray is not None:
-        return await _of_ray(service, ray, app, ask, attempt)
-    if local is None:
+    if service.backend is None:
         raise Problem(404, "this service runs no commands: it was started without --run")
-    came_us = _came_us(service, app, ask)
-
-    def look() -> tuple[list[Attempt], Sequence[Attempt]]:
-        attempts = local.logs.attempts(app, ask)
-        return attempts, earlier_of(attempts, came_us)
-
-    attempts, earlier = await trio.to_thread.run_sync(look)
-    own = attempts[len(earlier) :]
-    if not (own if attempt is None else attempts):
-        failure = service.ledger.failure(app, ask)
-        why = "" if failure is None else f"; {failure.told()}"
-        told = f"{app}/{ask} has no output: no command of it has started here{why}"
-        if earlier:
-            told += f"; of an earlier ask of this name there is that of {_numbers(earlier)}"
-        raise Problem(404, told, may_start=_may_start(service, app, ask), earlier=_listed(earlier))
-    wanted = attempt or own[-1].number
-    found = next((one for one in attempts if one.number == wanted), None)
-    if found is None:
-        there = [_numbers(own)] if own else []
-        there += [f"{_numbers(earlier)} (of an earlier ask of this name)"] if earlier else []
-        told = f"attempt: {wanted}: there is output of {', and of '.join(there)}"
-        raise Problem(404, told, parameter="attempt")
-
-    async def is_over() -> bool:
-        return "ended_us" in await trio.to_thread.run_sync(found.about)
-
-    others = [
-        (one.number, one in earlier)
-        for one in reversed(attempts[-_MOST_STARTS:])
-        if one.number != wanted
-    ]
-    return StartOutput(found.output, found.number, is_over, others, found in earlier)
-
-
-# PAGE-86
-def _came_us(service: Service, app: str, ask: str) -> int | None:
-    """Return when an ask came, or else its application, in microseconds since 1970, or None."""
-    ledger = service.ledger
-    known = ledger.ask(app, ask) or ledger.app(app) or ledger.completed.get(app)
-    if known is None or known.came_us is None:
-        return None
-    return service.unix_us(known.came_us)
-
-
-def _numbers(attempts: Sequence[Attempt]) -> str:
-    return ", ".join(map(str, _listed(attempts)))
-
-
-def _listed(attempts: Sequence[Attempt]) -> list[int]:
-    return [one.number for one in attempts[-_MOST_STARTS:]]
-
-
-# RAY-4
-async def _of_ray(
-    service: Service, ray: RayWork, app: str, ask: str, attempt: int | None
-) -> StartOutput:
-    """Return where the output of a command that ran on Ray is, if its file is here, too."""
-    wanted = attempt or 1
-    if wanted != 1:
-        told = f"attempt: {wanted}: with --run ray all starts of an ask write to one file"
-        raise Problem(404, told, parameter="attempt")
-    file = ray.output_of(app, ask)
-    if file is None or not await trio.to_thread.run_sync(file.is_file):
-        # What is bound and has no file here writes it elsewhere.
-        known = service.ledger.ask(app, ask)
-        may_start = _may_start(service, app, ask)
-        waits = known is not None and known.bound_us is None and may_start
-        failure = service.ledger.failure(app, ask)
-        told = ray.where(app, ask, failure, may_start=may_start)
-        raise Problem(404, told, may_start=waits)
-
-    async def is_over() -> bool:
-        known = service.ledger.ask(app, ask)
-        return known is None or known.bound_us is None
-
-    return StartOutput(file, 1, is_over)
-
-
-def _may_start(service: Service, app: str, ask: str) -> bool:
-    """Return whether an ask is there whose command has not started."""
-    known = service.ledger.ask(app, ask)
-    work = None if known is None else known.event.work
-    return work is not None and work.command is not None
+    try:
+        return await service.backend.output(service, app, ask, attempt)
+    except NoOutputError as error:
+        members: dict[str, Any] = error.fields
+        raise Problem(404, error.told, **members) from None
 
 
 ENDPOINTS: Final = (

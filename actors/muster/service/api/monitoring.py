@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Final
 from starlette.responses import Response
 
 from muster.service.access import Role
+from muster.service.backends.registry import BACKENDS
 from muster.service.endpoints.routes import Answer, ApiRequest, Endpoint, json_response
 
 if TYPE_CHECKING:
@@ -24,16 +25,6 @@ _PROBLEMS: Final[Schema] = {
     "additionalProperties": {"type": "array", "items": _TEXT},
 }
 
-_RAY: Final[Schema] = {
-    "type": "object",
-    "required": ["connected", "restarts"],
-    "properties": {
-        "connected": _BOOLEAN,
-        "restarts": {"type": "integer", "minimum": 0},
-        "detail": _TEXT,
-    },
-}
-
 LIFE: Final[Schema] = {
     "type": "object",
     "required": ["alive", "ready", "ending", "batch", "problems", "run"],
@@ -44,7 +35,7 @@ LIFE: Final[Schema] = {
         "batch": _BATCH,
         "problems": _PROBLEMS,
         "run": {"type": "string", "description": "what runs commands: the option --run"},
-        "ray": _RAY,
+        **{name: one.health for name, one in BACKENDS.items() if one.health is not None},
         "detail": _TEXT,
     },
 }

@@ -58,6 +58,12 @@ class Ledger:
         """Return where and why the work of an ask could not be started, if that came last."""
         return self.book.failures.get((app, ask))
 
+    def may_start(self, app: str, ask: str) -> bool:
+        """Return whether an ask is there, and has a command."""
+        known = self.ask(app, ask)
+        work = None if known is None else known.event.work
+        return work is not None and work.command is not None
+
     def node(self, name: str) -> NodeEntry | None:
         """Return what is known of a node, or None."""
         return self.book.nodes.get(name)

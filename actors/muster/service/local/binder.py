@@ -18,7 +18,6 @@ from muster.service.local.cgroups import Cgroups
 from muster.service.local.jobs import CommandResult, Identity, Job, JobSpec
 from muster.service.local.machine import variables
 from muster.service.local.output import OutputFiles
-from muster.service.options import LocalOptions
 from muster_core.errors import MusterError
 from muster_core.events import Outcome, Work
 from muster_core.values.devices import DeviceStock
@@ -176,14 +175,18 @@ class BinderSettings:
     Attributes:
         folder: The folder of the records and the files with output.
         lasts: Whether it is a state directory, so that jobs can be found again.
-        options: How commands run.
+        log_bytes: How much of the output of each start is kept, in bytes.
+        grace_s: How long a command may take to end after SIGTERM, in seconds; then it is killed.
+        end_jobs: Whether commands are ended when the service ends.
         identities: The users as whom commands run, by submitter; empty for that of the service.
         cgroups: The cgroups in which commands run, or None.
     """
 
     folder: Path
     lasts: bool
-    options: LocalOptions
+    log_bytes: int
+    grace_s: float
+    end_jobs: bool
     identities: Mapping[str, Identity]
     cgroups: Cgroups | None
 
@@ -364,9 +367,9 @@ class LocalBinder:
             identity,
             about,
             attempt.output.absolute(),
-            self._setting.options.log_bytes,
+            self._setting.log_bytes,
             attempt.told.absolute(),
-            self._setting.options.grace_s,
+            self._setting.grace_s,
             None if cgroups is None else cgroups.make(allocation.number, allocation.resources),
         )
         return jobs.record(self._records, order)
@@ -380,7 +383,7 @@ class LocalBinder:
         try:
             await jobs.wait_for_end(job)
         except trio.Cancelled:
-            is_left = self._setting.lasts and not self._setting.options.end_jobs
+            is_left = self._setting.lasts and not self._setting.end_jobs
             if allocation.ending != "closing" or not is_left:
                 with trio.CancelScope(shield=True):
                     await self._end(job, is_closing=allocation.ending == "closing")
@@ -400,7 +403,7 @@ class LocalBinder:
 
     async def _end(self, job: Job, *, is_closing: bool = False) -> None:
         """End a job, if it has not ended, and remove its record."""
-        grace_s = self._setting.options.grace_s
+        grace_s = self._setting.grace_s
         await jobs.end(job, min(grace_s, _CLOSING_GRACE_S) if is_closing else grace_s)
         await self._forget(job)
 

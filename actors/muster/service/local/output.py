@@ -1,4 +1,4 @@
-"""The output of commands: the files ``logs/APP/ASK/N.log``, and responses that follow them.
+"""The output of commands: the files ``logs/APP/ASK/N.log``.
 
 The names of applications and asks may have any character but ``/``, so they are written with ``%``
 as in addresses. The starts of an ask are counted from 1, as long as its files are there.
@@ -10,21 +10,13 @@ import hashlib
 import json
 import os
 import re
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Sequence
 from contextlib import suppress
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Final, final
+from typing import Any, Final, final
 from urllib.parse import quote
 
 import attrs
-import trio
-from typing_extensions import override
-
-from muster.service.streams import Broadcast, LongResponse
-
-if TYPE_CHECKING:
-    from starlette.types import Send
-
 
 _LONGEST: Final = 180
 """The longest name of a folder; file systems take 255 bytes."""
@@ -149,94 +141,3 @@ def _folders(folder: Path) -> list[Path]:
 def _remove_empty(folder: Path) -> None:
     with suppress(OSError):  # it is not empty
         folder.rmdir()
-
-
-TEXT: Final = "text/plain"
-
-IsOver = Callable[[], Awaitable[bool]]
-"""Tells whether a command has ended."""
-
-# PAGE-86
-EARLIER: Final = "Muster-Earlier-Ask"
-"""The header that says that the output is of an earlier ask of the same name."""
-
-_LOOKS_S: Final = 0.1
-"""How long to wait between looks at a file that may grow, in seconds."""
-
-_PART: Final = 256 * 1024
-"""How much is read and sent at once, in bytes."""
-
-
-@final
-@attrs.frozen
-class StartOutput:
-    """The output of a start of an ask.
-
-    Attributes:
-        file: The file that has it.
-        number: Which start of an ask of this name it is, from 1.
-        is_over: Tells whether the command has ended.
-        others: The numbers of other starts, the latest first, each with whether it is of an
-            earlier ask of this name.
-        is_earlier: Whether it is of an earlier ask of this name.
-    """
-
-    file: Path
-    number: int
-    is_over: IsOver
-    others: Sequence[tuple[int, bool]] = ()
-    is_earlier: bool = False
-
-
-# LOCAL-10
-@final
-class OutputBody(LongResponse):
-    """The output of one start of an ask, or of all of them.
-
-    Args:
-        written: The output.
-        broadcast: Counts what is open for long, and knows when the service ends.
-        follows: Whether the response goes on until the command has ended, and does not end with
-            what is there.
-        after: How many bytes of it the client has already.
-    """
-
-    def __init__(
-        self, written: StartOutput, broadcast: Broadcast, *, follows: bool, after: int = 0
-    ) -> None:
-        headers = {
-            "Cache-Control": "no-cache, no-store",
-            "Muster-Attempt": str(written.number),
-        }
-        if written.is_earlier:
-            headers[EARLIER] = "true"
-        super().__init__(broadcast, TEXT, headers)
-        self._file = written.file
-        self._is_over = written.is_over if follows else None
-        self._after = after
-
-    @override
-    async def _follow(self, send: Send) -> bytes:
-        """Send the output until there is no more."""
-        position = self._after
-        while True:
-            # In this order: what was written before the end is read after it.
-            is_last = self._is_over is None or self._broadcast.tail.is_over or await self._is_over()
-            part = await trio.to_thread.run_sync(self._read, position)
-            if part:
-                position += len(part)
-                await self._push(send, part)
-            elif is_last:
-                return b""
-            else:
-                await trio.sleep(_LOOKS_S)
-
-    def _read(self, position: int) -> bytes:
-        try:
-            file = os.open(self._file, os.O_RDONLY)
-        except FileNotFoundError:  # it was removed with history
-            return b""
-        try:
-            return os.pread(file, _PART, position)
-        finally:
-            os.close(file)

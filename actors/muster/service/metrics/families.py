@@ -14,6 +14,7 @@ import trio
 
 from muster._version import __version__
 from muster.figures.usage import in_seconds
+from muster.service.backends.registry import BACKENDS
 from muster.service.ledger.records import AskEnding
 from muster.store._file import NAME
 from muster_core.decisions import Kind, Reason
@@ -31,7 +32,6 @@ if TYPE_CHECKING:
         StateFigures,
         UserFigures,
     )
-    from muster.service.ray import RayState
     from muster.service.streams import Broadcast
 
 
@@ -55,7 +55,7 @@ class ScrapeValues:
         usage: The limits, with what is in use and what was refused.
         broadcast: The streams.
         directory: The state directory, or None.
-        ray: How the service stands with Ray; None if no command runs there.
+        backend: What is measured of what runs commands, by the names of metrics.
         users: What the first users hold and have used, and all others together, by label.
         now: The present instant, as ``trio.current_time`` says.
     """
@@ -71,7 +71,7 @@ class ScrapeValues:
     usage: Usage
     broadcast: Broadcast
     directory: Path | None
-    ray: RayState | None
+    backend: Mapping[str, float]
     users: Mapping[str, UserFigures]
     now: float = attrs.field(factory=trio.current_time)
 
@@ -119,6 +119,11 @@ histogram: Final = partial(Metric, "histogram")
 def _figure(of: Callable[[StateFigures], float]) -> Callable[[ScrapeValues], float | None]:
     """Return how a figure of the state is read."""
     return lambda r: None if r.figures is None else of(r.figures)
+
+
+def _of_backend(name: str) -> Callable[[ScrapeValues], float | None]:
+    """Return how a metric of what runs commands is read."""
+    return lambda reading: reading.backend.get(name)
 
 
 def _amounts(
@@ -366,15 +371,10 @@ METRICS: Final = (
         lambda r: r.lag,
     ),
     # What runs commands
-    gauge(
-        "muster_ray_connected",
-        "1 while the service is connected to Ray, else 0; without a value no command runs there.",
-        lambda r: None if r.ray is None else r.ray.connected,
-    ),
-    counter(
-        "muster_ray_restarts_total",
-        "How often the process that speaks to Ray was started again, since the start.",
-        lambda r: None if r.ray is None else r.ray.restarts,
+    *(
+        Metric(one.kind, one.name, one.about, _of_backend(one.name))
+        for backend in BACKENDS.values()
+        for one in backend.metrics
     ),
     # Requests
     counter(

@@ -38,7 +38,7 @@ from muster_core.snapshots import Statistics
 if TYPE_CHECKING:
     from muster.service.ledger.ledger import Ledger
     from muster.service.limits import Usage
-    from muster.service.ray import RayLink
+    from muster.service.options import Backend
     from muster.service.streams import Broadcast
 
 
@@ -187,7 +187,7 @@ class Metrics:
         self._now_us: Callable[[], int]
         self.meter = Meter()
         self.counting = BatchCounts(ledger)
-        self.ray: RayLink | None = None
+        self.backend: Backend | None = None
 
     async def run(
         self,
@@ -250,7 +250,7 @@ class Metrics:
             self._usage,
             self._broadcast,
             self._directory,
-            None if self.ray is None else self.ray.state(),
+            {} if self.backend is None else self.backend.measures(),
             figures_of_users(self._ledger.accounts(), self._now_us()),
         )
         return await trio.to_thread.run_sync(

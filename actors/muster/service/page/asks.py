@@ -18,9 +18,8 @@ from muster.feeds import Raw
 from muster.figures.text import REASONS, instant_of
 from muster.service.access import Role
 from muster.service.api.lists import app_of, full_gang, unknown_ask
-from muster.service.api.logs import written_by
+from muster.service.api.logs import OutputBody, written_by
 from muster.service.endpoints.schemas import row_of
-from muster.service.local.output import OutputBody
 from muster.service.page.actions import refusal_of
 from muster.service.page.history import HistorySubject, earlier_history, subject_page
 from muster.service.page.renderer import Shown, render_page
@@ -245,7 +244,7 @@ async def _ask(viewed: PageRequest) -> Response:
         lambda looking: _read(viewed, app, name, looking),
         app=app,
         name=name,
-        runs_commands=viewed.service.local is not None or viewed.service.ray is not None,
+        runs_commands=viewed.service.backend is not None,
     )
 
 
