@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import assert_never, final
+from typing import Any, assert_never, final
 
 import trio
 
@@ -13,12 +13,10 @@ from muster._runtime.entry import EntryQueue
 from muster._runtime.owners import broken_error
 from muster._runtime.requests import (
     Examine,
-    ExplainRequest,
     Finish,
     Request,
     Settle,
     Submit,
-    TakeSnapshot,
     refuse_unanswered,
 )
 from muster_core.errors import RefusedError
@@ -105,9 +103,7 @@ class VirtualCoordinator:
                     await self._pace.rest()
         await self._batches.end_and_announce()
 
-    async def _serve(
-        self, request: Settle | Finish | TakeSnapshot | ExplainRequest | Examine
-    ) -> None:
+    async def _serve(self, request: Settle | Finish | Examine[Any]) -> None:
         batches = self._batches
         match request:
             case Settle(at_us, reply):
@@ -122,15 +118,9 @@ class VirtualCoordinator:
                 await batches.end_and_announce()
                 await batches.run_timers(until_us)
                 reply.give(None)
-            case TakeSnapshot(reply):
+            case Examine(look, reply):
                 await batches.end_and_announce()
-                reply.give(await batches.snapshot())
-            case ExplainRequest(app, ask, with_facts, reply):
-                await batches.end_and_announce()
-                reply.give(await batches.explain(app, ask, with_facts=with_facts))
-            case Examine(examiner, reply):
-                await batches.end_and_announce()
-                reply.give(await batches.examine(examiner))
+                reply.give(await look(batches))
             case _:
                 assert_never(request)
 

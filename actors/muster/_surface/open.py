@@ -15,7 +15,7 @@ import attrs
 from muster._errors import ClosedSchedulerError
 from muster._runtime.announcer import BatchObserver, Journal, Record
 from muster._runtime.bindings import Bindings, Work
-from muster._runtime.calls import Call, Client, Note, TimerDue
+from muster._runtime.calls import AnyCall, Client, Note, TimerDue
 from muster._runtime.clock import Clock, Meter, Pace, Timekeeper, TrioClock, WallClock
 from muster._runtime.entry import EntryQueue, run_for_block
 from muster._runtime.live_coordinator import LiveCoordinator
@@ -168,7 +168,7 @@ async def open_parts(  # noqa: PLR0913 - all that a program or a service may cho
     """
     _check_limits(bind_timeout, bind_attempts)
     configuration = configuration_of(config, partition)
-    entry: EntryQueue[Call | Note] = EntryQueue()
+    entry: EntryQueue[AnyCall | Note] = EntryQueue()
     observers = Observers()
     pace = Pace()
     client = Client(entry, pace, keeps=store is not None)

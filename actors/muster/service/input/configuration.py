@@ -242,7 +242,7 @@ async def put_in_force(
         ClosedSchedulerError: If the scheduler is closed.
     """
     call = Enter((Configure(configuration),), guard=None if seen is None else _UnchangedGuard(seen))
-    entered = await service.call(call, call.answer)
+    entered = await service.call(call)
     (refusal,) = entered.refusals
     if not entered.batch:
         raise changed_problem()
