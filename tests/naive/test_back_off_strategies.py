@@ -8,9 +8,9 @@ import attrs
 from hypothesis import given
 
 from muster_core.config import load_configuration
-from muster_core.config.document import from_python
 from muster_core.decisions import Decision, Kind, Reason
 from muster_core.events import Configure
+from tests.core.building import from_python
 from tests.naive.back_off_strategies import back_offs, retimed
 from tests.naive.choices import Choices, drawn
 from tests.naive.gang_strategies import gang_scenarios

@@ -6,8 +6,8 @@ import attrs
 from hypothesis import given, strategies as st
 
 from muster_core.config import load_configuration
-from muster_core.config.document import from_python
 from muster_core.config.model import Configuration
+from tests.core.building import from_python
 from tests.naive.choices import Choices, drawn
 from tests.naive.config_strategies import configurations
 from tests.naive.devices.strategies import device_configurations

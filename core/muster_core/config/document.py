@@ -12,14 +12,13 @@ author of the file gets all problems at once.
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator, Mapping, Sequence
-from itertools import count
-from typing import Final, cast, final
+from collections.abc import Collection
+from typing import Final, final
 
 import attrs
 
 from muster_core.values.configuration import NamedType
-from muster_core.values.errors import ConfigError, Problem, QuantityError
+from muster_core.values.errors import Problem, QuantityError
 from muster_core.values.names import did_you_mean
 from muster_core.values.resources import parse_integer, parse_quantity
 
@@ -88,66 +87,6 @@ def describe(node: Node) -> str:
 def unprintable(text: str) -> bool:
     """Return whether a text has half a surrogate pair, which no output can encode."""
     return any("\ud800" <= character <= "\udfff" for character in text)
-
-
-def from_python(value: object, *, line: int | None = None) -> Node:
-    """Convert a value from a JSON or msgpack feed to a document.
-
-    Numbers count as their shortest text, booleans as ``true`` and ``false``, None as
-    an empty text. Parts that are nodes already are kept.
-
-    Args:
-        value: Maps, sequences, texts, numbers, booleans and None.
-        line: The line of the whole value, or None.
-
-    Raises:
-        ConfigError: If a part has another type, or is nested deeper than 200 levels.
-    """
-    return _convert(value, line, count(), "", MAX_DEPTH)
-
-
-def _convert(value: object, line: int | None, order: Iterator[int], path: str, depth: int) -> Node:
-    """Convert the value at ``path``, which may have ``depth`` more levels."""
-    place = next(order)
-    if isinstance(value, Scalar | Table | Listing):
-        return value
-    if depth == 0:
-        raise ConfigError([Problem(f"nested deeper than {MAX_DEPTH} levels", line=line)])
-    if isinstance(value, Mapping):
-        entries: list[tuple[Node, Node]] = []
-        for key, part in cast("Mapping[object, object]", value).items():
-            name = _convert(key, line, order, path, depth - 1)
-            below = f"{path}.{key}" if path else f"{key}"
-            entries.append((name, _convert(part, line, order, below, depth - 1)))
-        return Table(tuple(entries), line, place)
-    if isinstance(value, Sequence) and not isinstance(value, str | bytes | bytearray):
-        items = [
-            _convert(part, line, order, f"{path}[{index}]", depth - 1)
-            for index, part in enumerate(cast("Sequence[object]", value))
-        ]
-        return Listing(tuple(items), line, place)
-    text = _text_of(value)
-    if text is None or unprintable(text):
-        what = "half a surrogate pair" if text else f"a {type(value).__name__}"
-        raise ConfigError([Problem(f"{what} cannot stand in a configuration", path, line=line)])
-    return Scalar(text, line, place)
-
-
-def _text_of(value: object) -> str | None:
-    """Return the text of a scalar value; None for other types and for huge integers."""
-    match value:
-        case str():
-            return value
-        case None:
-            return ""
-        case bool():
-            return "true" if value else "false"
-        case int() if abs(value) >= 10**1000:  # longer than Python prints
-            return None
-        case int() | float():
-            return repr(value)
-        case _:
-            return None
 
 
 # CONFIG-3

@@ -242,39 +242,6 @@ def has_parts(type_name: str) -> bool:
 
 
 # QUANTITY-2, QUANTITY-17
-def parse_amounts(written: Mapping[str, object], field: str = "") -> dict[str, int]:
-    """Parse the quantities of several types; zeros are kept.
-
-    Args:
-        written: The text or number of each type.
-        field: The name of the field that contains them, for messages.
-
-    Raises:
-        QuantityError: If one is invalid; the message starts with ``field.type:``.
-    """
-    amounts: dict[str, int] = {}
-    for name, value in written.items():
-        place = f"{field}.{name}" if field else name
-        if not name:
-            msg = f"{field or 'resources'}: a resource type has an empty name"
-            raise QuantityError(msg)
-        try:
-            amounts[name] = parse_quantity(name, value)
-        except QuantityError as error:
-            msg = f"{place}: {error}"
-            raise QuantityError(msg) from None
-    return amounts
-
-
-def parse_resources(written: Mapping[str, object], field: str = "") -> Resources:
-    """Parse an amount of resources; see :func:`parse_amounts`.
-
-    Raises:
-        QuantityError: If one of the quantities is invalid; the message names the type.
-    """
-    return Resources(parse_amounts(written, field))
-
-
 # CONFIG-55
 def parse_duration(written: object, *, seconds: bool = True) -> int:
     """Parse a duration such as ``1m30s``, ``500ms`` or ``1.5h``.

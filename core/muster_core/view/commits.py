@@ -144,11 +144,6 @@ class Commits:
             self._unsaid.add(id(advance.said))
         return advance
 
-    def is_fresh(self, app: ViewApp, name: str) -> bool:
-        """Return whether a bound ask was bound in this batch."""
-        fresh = self._fresh.get(app.identity.key)
-        return fresh is not None and name in fresh.bound
-
     @property
     def has_unsaid(self) -> bool:
         """Whether a decision about a state was undone in the same batch."""

@@ -6,9 +6,9 @@ import attrs
 import pytest
 
 from muster_core.config import admits, has_acl, load_configuration
-from muster_core.config.document import from_python
 from muster_core.config.model import Acl, Configuration, QueueConfig
 from muster_core.config.users import parse_acl
+from tests.core.building import from_python
 
 
 @pytest.mark.parametrize(

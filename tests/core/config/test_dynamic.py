@@ -5,7 +5,6 @@ from __future__ import annotations
 import pytest
 
 from muster_core.config import default_configuration, dynamic_queue, load_configuration
-from muster_core.config.document import from_python
 from muster_core.config.model import (
     Configuration,
     Limits,
@@ -15,6 +14,7 @@ from muster_core.config.model import (
     Template,
 )
 from muster_core.resources import NOTHING, Resources
+from tests.core.building import from_python
 
 TEMPLATE = Template(
     guaranteed=Resources({"vcore": 1000}),

@@ -7,7 +7,6 @@ from typing import Any
 import pytest
 
 from muster_core.config import load_configuration
-from muster_core.config.document import from_python
 from muster_core.config.model import (
     Configuration,
     Limits,
@@ -19,6 +18,7 @@ from muster_core.config.model import (
 )
 from muster_core.errors import ConfigError
 from muster_core.resources import Resources
+from tests.core.building import from_python
 
 
 def load(*partitions: dict[str, Any], partition: str | None = None) -> Configuration:

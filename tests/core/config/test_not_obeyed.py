@@ -7,8 +7,8 @@ from typing import Any
 import pytest
 
 from muster_core.config import load_configuration
-from muster_core.config.document import from_python
 from muster_core.errors import ConfigError
+from tests.core.building import from_python
 
 
 def load(top: dict[str, Any] | None = None, **partition: Any) -> tuple[str, ...]:  # noqa: ANN401

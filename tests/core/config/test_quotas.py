@@ -8,8 +8,8 @@ import pytest
 from hypothesis import given, strategies as st
 
 from muster_core.config import load_configuration
-from muster_core.config.document import from_python
 from muster_core.errors import ConfigError
+from tests.core.building import from_python
 
 AMOUNTS = st.dictionaries(st.sampled_from(["a", "b"]), st.integers(0, 4))
 LEAVES = st.fixed_dictionaries(

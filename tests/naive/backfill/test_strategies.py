@@ -9,8 +9,8 @@ import attrs
 from hypothesis import given, seed, settings
 
 from muster_core.config import load_configuration
-from muster_core.config.document import from_python
 from muster_core.events import Configure
+from tests.core.building import from_python
 from tests.naive.backfill.promise import Promises
 from tests.naive.backfill.strategies import backfills, reordered, unordered
 from tests.naive.backfill.theme import ordered

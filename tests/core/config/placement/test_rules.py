@@ -7,9 +7,9 @@ from typing import Any
 import pytest
 
 from muster_core.config import load_configuration
-from muster_core.config.document import from_python
 from muster_core.config.model import Configuration, PlacementFilter, PlacementRule, RuleName
 from muster_core.errors import ConfigError
+from tests.core.building import from_python
 
 
 def load(rules: object, **partition: Any) -> Configuration:  # noqa: ANN401 - a JSON value

@@ -143,13 +143,11 @@ def test_a_bind_of_this_batch_gives_back_what_it_did_to_the_state() -> None:
     commits, app = Commits(made.state), made.app("b")
     (held, _) = app.bound["x"]
     commits.bound(app, held, ADVANCE)
-    assert commits.is_fresh(app, "x")
     assert ADVANCE.said is not None
     assert not commits.is_unsaid(ADVANCE.said)
 
     assert commits.evicted(app, held) is ADVANCE
     assert commits.is_unsaid(ADVANCE.said)
-    assert not commits.is_fresh(app, "x")
 
 
 def test_the_last_of_what_binds_did_is_given_back_first() -> None:
@@ -160,7 +158,6 @@ def test_the_last_of_what_binds_did_is_given_back_first() -> None:
     commits.bound(app, app.bound["y"][0], STAYS)
 
     assert commits.evicted(app, app.bound["x"][0]) is STAYS
-    assert commits.is_fresh(app, "y")
     assert commits.evicted(app, app.bound["y"][0]) is ADVANCE
 
 
@@ -169,7 +166,6 @@ def test_a_bind_of_an_earlier_batch_gives_back_nothing() -> None:
     made.tell(wish("b"))
     commits, app = Commits(made.state), made.app("b")
 
-    assert not commits.is_fresh(app, "x")
     assert commits.evicted(app, app.bound["x"][0]) is None
 
 
@@ -187,7 +183,6 @@ def test_the_batch_after_has_no_notes_of_it() -> None:
     assert len(queues) == 2
 
     assert all_at_once(commits.commits(0)) == ({}, {}, {})
-    assert not commits.is_fresh(app, "m")
 
 
 # Queues
