@@ -274,6 +274,23 @@ def parse_duration(written: object, *, seconds: bool = True) -> int:
     return microseconds
 
 
+_DAYS: Final = re.compile(r"([0-9]{1,6})d")
+_DAY_US: Final = 86_400_000_000
+
+
+def parse_age(written: object) -> int:
+    """Parse how long ago something was: days such as ``7d``, or a duration.
+
+    Returns:
+        The duration in microseconds.
+
+    Raises:
+        QuantityError: As for :func:`parse_duration`.
+    """
+    days = _DAYS.fullmatch(written) if isinstance(written, str) else None
+    return parse_duration(written) if days is None else int(days[1]) * _DAY_US
+
+
 # CONFIG-55
 def format_duration(span_us: int) -> str:
     """Format a duration so that :func:`parse_duration` returns the same one.

@@ -25,7 +25,7 @@ from muster._runtime.clock import WallClock
 from muster.config_files import parse_configuration
 from muster.feeds import Raw
 from muster.feeds._serialization import configuration as written_of
-from muster.service.input.dry_runs import iso_date
+from muster.figures.text import iso_date
 from muster.service.payloads import Problem
 from muster_core.config import default_configuration
 from muster_core.config.model import Configuration
