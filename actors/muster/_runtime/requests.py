@@ -1,9 +1,9 @@
-"""The requests of callers to the coordinator in virtual time, all answers, and keys of requests."""
+"""Answers to calls and requests, what is read between two batches, and keys of requests."""
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable, Mapping
-from typing import TYPE_CHECKING, Any, Generic, TypeAlias, TypeVar, final
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Generic, TypeVar, final
 
 import attrs
 import outcome
@@ -12,19 +12,15 @@ import trio
 from muster._errors import ClosedSchedulerError
 from muster_core.coordinator.coordinator import CoordinatorMachine
 from muster_core.errors import MusterError
-from muster_core.events import Event
 from muster_core.facts import Facts
 from muster_core.owners.application import ApplicationMachine
 from muster_core.owners.gang import GangMachine
 from muster_core.owners.queue import QueueMachine
 from muster_core.reasons import Explanation
 from muster_core.snapshots import Snapshot
-from muster_core.values.records import record
 
 if TYPE_CHECKING:
     from trio.lowlevel import RaiseCancelT
-
-    from muster._runtime.batches import Batches
 
 A = TypeVar("A")
 
@@ -111,44 +107,6 @@ class Answer(Generic[A]):
 
 
 @final
-@record
-class Submit:
-    """Submit an event, or the refusal of an input that could not be read.
-
-    Attributes:
-        event: The event, or the message of the refusal.
-        at_us: Its instant in microseconds, or None for the present instant.
-        index: Its index in the feed, or None.
-        line: Its line in the feed, or None.
-        reply: The reply for a caller that waits until it is accepted or refused, or None.
-    """
-
-    event: Event | str
-    at_us: int | None = None
-    index: int | None = None
-    line: int | None = None
-    reply: Answer[None] | None = None
-
-
-@final
-@attrs.frozen
-class Settle:
-    """Close the batch, at ``at_us`` or the present instant."""
-
-    at_us: int | None
-    reply: Answer[None]
-
-
-@final
-@attrs.frozen
-class Finish:
-    """Close the batch and run all timers, or those up to ``until_us``."""
-
-    until_us: int | None
-    reply: Answer[None]
-
-
-@final
 @attrs.frozen
 class Explained:
     """Why an ask is not running.
@@ -180,25 +138,6 @@ class Examined:
     queues: Mapping[int, QueueMachine]
     gangs: Mapping[int, GangMachine]
     snapshot: Snapshot
-
-
-@final
-@attrs.frozen
-class Examine(Generic[A]):
-    """Close the batch and read the state."""
-
-    look: Callable[[Batches], Awaitable[A]]
-    reply: Answer[A] = attrs.field(factory=Answer[Any])
-
-
-Request: TypeAlias = "Submit | Settle | Finish | Examine[Any]"
-"""All requests to the coordinator in virtual time."""
-
-
-def refuse_unanswered(request: Request) -> None:
-    """Answer a request with the error that the scheduler is closed."""
-    if request.reply is not None:
-        request.reply.fail(ClosedSchedulerError("the scheduler was closed before it answered"))
 
 
 @final

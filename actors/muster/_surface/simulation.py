@@ -11,8 +11,15 @@ from muster._runtime.batches import Batches, DecidedBatch
 from muster._runtime.clock import Pace
 from muster._runtime.entry import EntryQueue, run_for_block
 from muster._runtime.owners import Interleave
-from muster._runtime.requests import Answer, Examine, Examined, Finish, Request, Settle, Submit
-from muster._runtime.virtual_coordinator import VirtualCoordinator
+from muster._runtime.requests import Answer, Examined
+from muster._runtime.virtual_coordinator import (
+    Examine,
+    Finish,
+    Request,
+    Settle,
+    Submit,
+    VirtualCoordinator,
+)
 from muster._surface.handles import with_forecast
 from muster_core.config import default_configuration
 from muster_core.config.model import Configuration, QueueConfig

@@ -10,7 +10,8 @@ from typing_extensions import override
 
 import muster
 from muster import BrokenSchedulerError
-from muster._runtime.requests import Answer, Finish, Settle, Submit, refuse_unanswered
+from muster._runtime.requests import Answer
+from muster._runtime.virtual_coordinator import Finish, Settle, Submit, refuse_unanswered
 from muster.testing import Interleaving, Recording, check
 from muster_core.decisions import Announced, Kind
 from muster_core.errors import RefusedError
