@@ -81,13 +81,13 @@ MUTANTS: Final = (
     ),
     Mutant(
         "a cancelled call is carried out all the same",
-        "muster._runtime.calls:Answer._abort",
+        "muster._runtime.requests:Answer._abort",
         "self._withdrawn = True",
         "pass",
     ),
     Mutant(
         "a call that has been begun can be cancelled, and is done without an answer",
-        "muster._runtime.calls:Answer._abort",
+        "muster._runtime.requests:Answer._abort",
         "if self._taken:",
         "if False:",
     ),

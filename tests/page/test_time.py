@@ -11,7 +11,7 @@ from urllib.parse import urlencode
 import pytest
 from playwright.sync_api import Browser
 
-from muster.service.queries.reader import as_iso
+from muster.figures.text import iso_date
 from muster.store import StateReader
 from tests.actors.serving.served import Served
 from tests.page.browsing import window
@@ -41,7 +41,7 @@ def program(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Program]:
             ]
             served.client.post("/api/v1/events", json=events).raise_for_status()
             with StateReader(state) as reader:
-                instants.append(as_iso(reader.meta.origin_us + reader.last().at_us))
+                instants.append(iso_date(reader.meta.origin_us + reader.last().at_us))
         yield Program(served, instants)
 
 

@@ -20,7 +20,7 @@ from typing import TYPE_CHECKING, Final, Protocol, final
 import attrs
 import trio
 
-from muster._runtime.calls import Call, Note, refuse
+from muster._runtime.calls import AnyCall, Note, refuse
 from muster._runtime.clock import Meter, Pace
 from muster._runtime.observers import Observers
 from muster._runtime.owners import broken_error
@@ -235,7 +235,7 @@ class Announcement:
     publish: Sequence[Callable[[], None]] = ()
     bound: Sequence[tuple[TrackedAsk, AllocationStatus]] = ()
     answers: Sequence[Callable[[], None]] = ()
-    calls: Sequence[Call | Note] = ()
+    calls: Sequence[AnyCall | Note] = ()
 
 
 class BatchSink(Protocol):

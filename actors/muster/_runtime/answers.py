@@ -1,53 +1,38 @@
-"""Answers to calls: results of events, reads between two batches, and dry runs.
+"""Answers to the calls of a batch, and dry runs.
 
-The answers to the calls of a batch say what became of the events that each of them had. Calls that
-read the state and change nothing are answered between two batches. A dry run tries events on a copy
-of the state: what would be refused, and what would follow.
+The answers say what became of the events that each call had. A dry run tries events on a copy of
+the state: what would be refused, and what would follow.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from functools import partial
-from typing import TYPE_CHECKING, Any, Final, TypeAlias, assert_never, final
+from typing import Final, assert_never, final
 
 import attrs
 
 from muster._runtime.calls import (
-    Call,
+    AnyCall,
     Changing,
     EndAllocation,
     Enter,
     EventResults,
     Guard,
-    Inspect,
-    ListAsks,
-    LookInto,
     Note,
-    SettleNow,
     StartFailed,
-    Survey,
-    TakeFacts,
     TimerDue,
-    TrackAsk,
-    TrackGang,
-    Why,
     WithdrawAsk,
     WorkEnded,
     WorkStarted,
 )
-from muster._runtime.clock import Pace
 from muster._runtime.tracking import TrackedAsk, Tracker
 from muster_core.coordinator.coordinator import CoordinatorMachine
 from muster_core.coordinator.plain_scheduler import PlainScheduler
-from muster_core.errors import MusterError, RefusedError
+from muster_core.errors import RefusedError
 from muster_core.events import AddAsk, Event
 from muster_core.facts import Facts
 from muster_core.structures.steps import Steps, in_pieces
-
-if TYPE_CHECKING:
-    from muster._runtime.batches import Batches
-
 
 NOWHERE: Final = -1
 """The position of an event that was not let in."""
@@ -69,15 +54,15 @@ class Answers:
         self._machine = machine
         self._tracker = tracker
         #: The positions of the events of each call in this batch.
-        self._positions: dict[Call | Note, Sequence[int]] = {}
+        self._positions: dict[AnyCall | Note, Sequence[int]] = {}
         #: The index of the first event of each call.
-        self._firsts: dict[Call | Note, int] = {}
+        self._firsts: dict[AnyCall | Note, int] = {}
         #: Why events of a call were not let in, by their place in the call.
-        self._denied: dict[Call | Note, Mapping[int, str]] = {}
+        self._denied: dict[AnyCall | Note, Mapping[int, str]] = {}
         self.seqs: tuple[int, int] | None = None
 
     def note(
-        self, call: Call | Note, positions: Sequence[int], first: int, denied: Mapping[int, str]
+        self, call: AnyCall | Note, positions: Sequence[int], first: int, denied: Mapping[int, str]
     ) -> None:
         """Note where the events of a call are.
 
@@ -127,8 +112,6 @@ class Answers:
                 return partial(call.answer.give, ended)
             case WithdrawAsk():
                 return self._answer_withdrawal(call)
-            case SettleNow():
-                return partial(call.answer.give, None)
             case WorkStarted():
                 self._tracker.started(call.ask, call.held)
             case TimerDue() | WorkEnded() | StartFailed():
@@ -145,7 +128,7 @@ class Answers:
             return partial(call.answer.give, None)
         return partial(call.answer.fail, refusal)
 
-    def _refusals(self, call: Call | Note) -> Iterator[RefusedError | None]:
+    def _refusals(self, call: AnyCall | Note) -> Iterator[RefusedError | None]:
         """Yield, for each event of a call, the error with which it was refused, or None."""
         denied = self._denied.get(call, {})
         for index, position in enumerate(self._positions[call]):
@@ -169,70 +152,6 @@ class Answers:
         is_in = any(position != NOWHERE for position in positions)
         batch, seqs = (self._machine.batches, self.seqs) if is_in else (0, None)
         return EventResults(tuple(refusals), tuple(asks), self._firsts[call], batch, seqs)
-
-
-ReadCall: TypeAlias = (
-    "TrackAsk | TrackGang | ListAsks | Survey | Why | LookInto | Inspect[Any] | TakeFacts"
-)
-"""The calls that only look at the state."""
-
-
-@final
-class StateAnswers:
-    """Answers calls from the state between two batches.
-
-    Args:
-        batches: Runs the batches, and has the machine.
-        tracker: Tracks asks and gangs.
-        pace: The pace of all tasks of the scheduler.
-    """
-
-    def __init__(self, batches: Batches, tracker: Tracker, pace: Pace) -> None:
-        self._batches = batches
-        self._tracker = tracker
-        self._pace = pace
-
-    async def answer(self, call: ReadCall) -> None:
-        """Answer a call; everything that was decided is announced."""
-        match call:
-            case Survey():
-                call.answer.give(await self._batches.snapshot())
-            case Why():
-                explained = await self._batches.explain(
-                    call.app, call.ask, with_facts=call.with_facts
-                )
-                call.answer.give(explained)
-            case LookInto():
-                call.answer.give(await self._batches.examine(call.examiner))
-            case TakeFacts():
-                call.answer.give(await self._batches.facts())
-            case Inspect():
-                await self._inspect(call)
-            case TrackAsk() | TrackGang() | ListAsks():
-                await self._track(call)
-            case _:
-                assert_never(call)
-
-    async def _inspect(self, call: Inspect[Any]) -> None:
-        try:
-            call.answer.give(await self._pace.take(call.look(self._batches.machine)))
-        except MusterError as error:
-            call.answer.fail(error)
-
-    async def _track(self, call: TrackAsk | TrackGang | ListAsks) -> None:
-        match call:
-            case TrackAsk():
-                try:
-                    call.answer.give(self._tracker.track(call.app, call.ask))
-                except RefusedError as error:
-                    call.answer.fail(error)
-            case TrackGang():
-                call.answer.give(self._tracker.track_gang(call.gang))
-            case ListAsks():
-                asks = self._tracker.select(call.state, call.queue, call.app)
-                call.answer.give(await self._pace.take(asks))
-            case _:
-                assert_never(call)
 
 
 @final

@@ -440,6 +440,10 @@ class Batches:
 
     # Reading
 
+    async def read(self, read: Callable[[CoordinatorMachine], Steps[T]]) -> T:
+        """Read the machine in steps. Between two batches."""
+        return await self._pace.take(read(self.machine))
+
     async def explain(self, app: str, ask: str, *, with_facts: bool) -> Explained:
         """Return why an ask is not running. Between two batches.
 

@@ -7,7 +7,7 @@ found here, too.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Awaitable, Callable, Sequence
 from contextlib import suppress
 from typing import (
     TYPE_CHECKING,
@@ -23,25 +23,20 @@ from typing import (
 )
 
 import attrs
-import outcome
 import trio
-from typing_extensions import override
 
 from muster._errors import ClosedSchedulerError, NotStartedError, WorkFailedError
 from muster._runtime.clock import Pace
 from muster._runtime.entry import EntryQueue, closed_error
-from muster._runtime.observers import Watched
-from muster._runtime.requests import Examined, Explained, Reply, RequestKey
-from muster._runtime.tracking import AllocationStatus, GangStatus, TrackedAsk
+from muster._runtime.requests import Answer, RequestKey
+from muster._runtime.tracking import AllocationStatus, TrackedAsk, Tracker
 from muster_core.coordinator.coordinator import CoordinatorMachine
 from muster_core.errors import MusterError, RefusedError
 from muster_core.events import BindFailed, Event, Exit, Outcome, Release
-from muster_core.facts import Facts
-from muster_core.snapshots import AskPlace, Snapshot
 from muster_core.structures.steps import Steps
 
 if TYPE_CHECKING:
-    from trio.lowlevel import RaiseCancelT
+    from muster._runtime.batches import Batches
 
 
 MOST: Final = 300
@@ -97,45 +92,6 @@ _WORK_FAILED: Final = Outcome.FAILED
 
 
 @final
-class Answer(Reply[A]):
-    """The answer to a call that can be withdrawn.
-
-    A caller that is cancelled while it waits withdraws its call, if the coordinator has not begun
-    it. Otherwise the caller continues to wait, which is short, and gets its answer. So a cancelled
-    call was not carried out, and the result of a call that was carried out is not lost.
-    """
-
-    __slots__ = ("_raise_cancel", "_taken", "_withdrawn")
-
-    def __init__(self) -> None:
-        super().__init__()
-        #: Raises the cancellation of a caller that continues to wait; None without one.
-        self._raise_cancel: RaiseCancelT | None = None
-        self._taken = self._withdrawn = False
-
-    def take(self) -> bool:
-        """Begin to carry out the call; return False if it was withdrawn."""
-        self._taken = True
-        return not self._withdrawn
-
-    @override
-    def _resume(self, waiter: trio.lowlevel.Task) -> None:
-        if self._raise_cancel is not None and isinstance(self._error, ClosedSchedulerError):
-            # For a cancelled caller the cancellation matters more than the closed scheduler.
-            trio.lowlevel.reschedule(waiter, outcome.capture(self._raise_cancel))
-        else:
-            super()._resume(waiter)
-
-    @override
-    def _abort(self, raise_cancel: RaiseCancelT, /) -> trio.lowlevel.Abort:
-        if self._taken:
-            self._raise_cancel = raise_cancel
-            return trio.lowlevel.Abort.FAILED
-        self._withdrawn = True
-        return super()._abort(raise_cancel)
-
-
-@final
 @attrs.frozen
 class EventResults:
     """The results of events.
@@ -168,10 +124,17 @@ class Guard(Protocol):
         ...
 
 
+@attrs.frozen(eq=False)
+class Call(Generic[A]):
+    """A call of a caller, who waits for its answer."""
+
+    answer: Answer[A] = attrs.field(factory=Answer[Any], init=False)
+
+
 @final
 @attrs.frozen(eq=False)
-class Enter:
-    """Submit events in one batch.
+class Enter(Call[EventResults]):
+    """Submit events in one batch; without any, wait until all earlier events are decided.
 
     Attributes:
         events: The events.
@@ -179,7 +142,6 @@ class Enter:
         request: The key of the request that the events come from; it is kept with their batch.
         guard: Judges which of the events are let in, or None to let in all.
         is_atomic: Whether none is let in if one of them would be refused.
-        answer: The results of the events.
     """
 
     events: Sequence[Event]
@@ -187,12 +149,11 @@ class Enter:
     request: RequestKey | None = None
     guard: Guard | None = None
     is_atomic: bool = False
-    answer: Answer[EventResults] = attrs.field(factory=Answer[EventResults])
 
 
 @final
 @attrs.frozen(eq=False)
-class EndAllocation:
+class EndAllocation(Call[bool]):
     """End an allocation, unless it has ended; the answer says whether this call ended it."""
 
     ask: TrackedAsk
@@ -200,152 +161,39 @@ class EndAllocation:
     outcome: Outcome = Outcome.COMPLETED
     message: str | None = None
     exited: Exit | None = None
-    answer: Answer[bool] = attrs.field(factory=Answer[bool])
 
 
 @final
 @attrs.frozen(eq=False)
-class WithdrawAsk:
+class WithdrawAsk(Call[None]):
     """Remove an ask, but not another ask that has its name by now."""
 
     ask: TrackedAsk
-    answer: Answer[None] = attrs.field(factory=Answer[None])
 
 
 @final
 @attrs.frozen(eq=False)
-class TrackAsk:
-    """Track an ask by its name."""
-
-    app: str
-    ask: str
-    answer: Answer[TrackedAsk] = attrs.field(factory=Answer[TrackedAsk])
-
-
-@final
-@attrs.frozen(eq=False)
-class TrackGang:
-    """Track a gang by its name."""
-
-    gang: str
-    answer: Answer[Watched[GangStatus]] = attrs.field(factory=Answer[Watched[GangStatus]])
-
-
-@final
-@attrs.frozen(eq=False)
-class SettleNow:
-    """Wait until all earlier events are decided."""
-
-    answer: Answer[None] = attrs.field(factory=Answer[None])
-
-
-@final
-@attrs.frozen(eq=False)
-class Survey:
-    """Return a snapshot of the whole state."""
-
-    answer: Answer[Snapshot] = attrs.field(factory=Answer[Snapshot])
-
-
-@final
-@attrs.frozen(eq=False)
-class Why:
-    """Return why an ask is not running.
+class Inspect(Call[A]):
+    """Read the state between two batches, when everything before is announced.
 
     Attributes:
-        app: Its application.
-        ask: Its name.
-        with_facts: Whether the facts of the state are wanted as well if it is pending.
-        answer: Why it is not running.
-    """
-
-    app: str
-    ask: str
-    with_facts: bool = False
-    answer: Answer[Explained] = attrs.field(factory=Answer[Explained])
-
-
-@final
-@attrs.frozen(eq=False)
-class LookInto:
-    """Call an examiner with the state; the answer is its exception, or None."""
-
-    examiner: Callable[[Examined], None]
-    answer: Answer[Exception | None] = attrs.field(factory=Answer["Exception | None"])
-
-
-@final
-@attrs.frozen(eq=False)
-class Inspect(Generic[A]):
-    """Read the state between two batches.
-
-    Attributes:
-        look: Reads the machine, and changes nothing. What it raises as
+        look: Reads the state, and changes nothing. What it raises as
             :class:`~muster_core.errors.MusterError` is the answer.
-        answer: What it returns.
     """
 
-    look: Callable[[CoordinatorMachine], Steps[A]]
-    answer: Answer[A] = attrs.field(factory=Answer[Any])
+    look: Callable[[Batches, Tracker], Awaitable[A]]
 
 
 @final
 @attrs.frozen(eq=False)
-class TakeFacts:
-    """Return the facts of a checkpoint, from which a copy of the state can be made."""
-
-    answer: Answer[Facts] = attrs.field(factory=Answer["Facts"])
-
-
-@final
-@attrs.frozen(eq=False)
-class ListAsks:
-    """Return the asks that are in a place, and belong to a queue or an application.
-
-    Attributes:
-        state: The place, or None for all.
-        queue: The path of a queue, in lower case; also asks below it count. None for all.
-        app: The name of an application, or None for all.
-        answer: The asks, in the order in which they were added.
-    """
-
-    state: AskPlace | None
-    queue: str | None
-    app: str | None
-    answer: Answer[Sequence[TrackedAsk]] = attrs.field(factory=Answer[Sequence[TrackedAsk]])
-
-
-@final
-@attrs.frozen(eq=False)
-class TakeCheckpoint:
+class TakeCheckpoint(Call[None]):
     """Write a checkpoint to the store."""
 
-    answer: Answer[None] = attrs.field(factory=Answer[None])
 
-
-Changing = Enter | EndAllocation | WithdrawAsk | SettleNow
+Changing = Enter | EndAllocation | WithdrawAsk
 """The calls that may have events; their answers come with those of their batch."""
 
-READINGS: Final = (
-    TrackAsk,
-    TrackGang,
-    ListAsks,
-    Survey,
-    Why,
-    LookInto,
-    Inspect,
-    TakeFacts,
-    TakeCheckpoint,
-)
-
-Inspecting: TypeAlias = "LookInto | Inspect[Any] | TakeFacts"
-"""The calls that read all of the state."""
-
-Reading: TypeAlias = "TrackAsk | TrackGang | ListAsks | Survey | Why | Inspecting | TakeCheckpoint"
-"""The calls that read the state when everything before them is announced."""
-
-Call: TypeAlias = "Changing | Reading"
-"""The calls of callers; each gets an answer."""
+AnyCall: TypeAlias = "Changing | Inspect[Any] | TakeCheckpoint"
 
 
 @final
@@ -413,7 +261,7 @@ Note = TimerDue | WorkStarted | WorkEnded | StartFailed
 """The notes of the scheduler's own tasks, which get no answer."""
 
 
-def refuse(call: Call | Note, cause: Exception | None) -> None:
+def refuse(call: AnyCall | Note, cause: Exception | None) -> None:
     """Answer a call with the error that the scheduler is closed.
 
     Args:
@@ -449,28 +297,34 @@ class Client:
         keeps: Whether the scheduler has a store.
     """
 
-    def __init__(self, entry: EntryQueue[Call | Note], pace: Pace, *, keeps: bool = False) -> None:
+    def __init__(
+        self, entry: EntryQueue[AnyCall | Note], pace: Pace, *, keeps: bool = False
+    ) -> None:
         self._entry = entry
         self.pace = pace
         self.keeps = keeps
 
-    async def call(self, call: Call, answer: Answer[A]) -> A:
+    async def call(self, call: Call[A]) -> A:
         """Send a call to the coordinator, and return its answer.
-
-        Args:
-            call: The call.
-            answer: The answer of this call, for its type.
 
         Raises:
             MusterError: If the coordinator answers with this error.
             ClosedSchedulerError: If the scheduler is closed.
         """
         try:
-            await self._entry.put(call)
+            await self._entry.put(cast("AnyCall", call))  # They are all there are.
         except ClosedSchedulerError:
             await trio.lowlevel.checkpoint_if_cancelled()
             raise
-        return await answer.wait()
+        return await call.answer.wait()
+
+    async def inspect(self, look: Callable[[Batches, Tracker], Awaitable[A]]) -> A:
+        """Read the state; see :class:`Inspect`, and :meth:`call` for errors."""
+        return await self.call(Inspect(look))
+
+    async def read(self, read: Callable[[CoordinatorMachine], Steps[A]]) -> A:
+        """Read the machine in steps; see :class:`Inspect`, and :meth:`call` for errors."""
+        return await self.inspect(lambda batches, _: batches.read(read))
 
     async def enter(self, event: Event, *, track: bool = False) -> EventResults:
         """Submit an event.
@@ -484,7 +338,7 @@ class Client:
             ClosedSchedulerError: If the scheduler is closed.
         """
         call = Enter((event,), track)
-        entered = await self.call(call, call.answer)
+        entered = await self.call(call)
         (refusal,) = entered.refusals
         if refusal is None:
             return entered

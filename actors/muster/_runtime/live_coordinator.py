@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from functools import partial
 from time import perf_counter
-from typing import TYPE_CHECKING, Final, final
+from typing import TYPE_CHECKING, Any, Final, final
 
 import trio
 
@@ -24,18 +24,17 @@ from muster._runtime.announcer import (
     ProgramSink,
     Record,
 )
-from muster._runtime.answers import NOWHERE, Answers, DryRunResult, StateAnswers, try_events
+from muster._runtime.answers import NOWHERE, Answers, DryRunResult, try_events
 from muster._runtime.batches import Batches, DecidedBatch, KeptRequest
 from muster._runtime.bindings import Bindings
 from muster._runtime.calls import (
-    READINGS,
-    Call,
+    AnyCall,
     Changing,
     EndAllocation,
     Enter,
     Guard,
+    Inspect,
     Note,
-    Reading,
     StartFailed,
     TakeCheckpoint,
     WithdrawAsk,
@@ -58,11 +57,16 @@ if TYPE_CHECKING:
     from muster._runtime.storage import Storage
     from muster_core.config.model import Configuration
 
+
 _TOGETHER: Final = 256
 """How many batches of the start are written in one transaction at most."""
 
 _BEGINS_AGAIN: Final = "the program has started again, and its binder does not resume work"
 """Why the work of an allocation from an earlier run of the program begins again."""
+
+
+_READING: Final = (Inspect, TakeCheckpoint)
+"""The calls that read the state when everything before them is announced."""
 
 
 @final
@@ -97,7 +101,7 @@ class LiveCoordinator:
         journal: Journal | None,
         interleave: Interleave | None,
         pace: Pace,
-        entry: EntryQueue[Call | Note],
+        entry: EntryQueue[AnyCall | Note],
         timekeeper: Timekeeper,
         observers: Observers,
         bindings: Bindings | None,
@@ -155,9 +159,8 @@ class LiveCoordinator:
             machine, self._staged or Immediate(), all_bound=bindings is not None
         )
         self._answers = Answers(machine, self._tracker)
-        self._readings = StateAnswers(self._batches, self._tracker, pace)
         #: The calls and notes that were taken from the entry and are not answered.
-        self._serving: list[Call | Note] = []
+        self._serving: list[AnyCall | Note] = []
         #: How many events were accepted; the index of the next event.
         self._index = machine.requests
         #: The index of the first event of this batch.
@@ -217,13 +220,13 @@ class LiveCoordinator:
         self._tracker.close()
         self._observers.close(ended)
 
-    def _waiting(self) -> Iterator[Call | Note]:
+    def _waiting(self) -> Iterator[AnyCall | Note]:
         """Yield all calls and notes that wait at the entry."""
         while self._entry:
             yield self._entry.take()
 
     # INPUT-30
-    def _next_batch(self) -> Iterator[Call | Note]:
+    def _next_batch(self) -> Iterator[AnyCall | Note]:
         """Yield the calls of the next batch: all that wait, but an atomic one begins a batch."""
         yield self._entry.take()
         while self._entry and not _is_atomic(self._entry.first()):
@@ -339,7 +342,7 @@ class LiveCoordinator:
 
     # Serving
 
-    async def _serve(self, calls: list[Call | Note]) -> None:
+    async def _serve(self, calls: list[AnyCall | Note]) -> None:
         """Run a batch for calls, then answer them."""
         self._serving = [call for call in calls if _take(call)]
         began = perf_counter()
@@ -357,9 +360,9 @@ class LiveCoordinator:
             decided = await self._batches.end()
             if self._meter is not None:
                 self._meter.decide.note(perf_counter() - began)
-        reading = [call for call in self._serving if isinstance(call, READINGS)]
+        reading = [call for call in self._serving if isinstance(call, _READING)]
         await self._announce(
-            decided, [call for call in self._serving if not isinstance(call, READINGS)]
+            decided, [call for call in self._serving if not isinstance(call, _READING)]
         )
         for call in reading:
             await self._show(call)
@@ -406,7 +409,7 @@ class LiveCoordinator:
 
     # Before the batch is closed
 
-    async def _enter(self, call: Call | Note, now_us: int) -> None:
+    async def _enter(self, call: AnyCall | Note, now_us: int) -> None:
         """Submit the events of a call."""
         events = await self._events_of(call)
         if events is None:
@@ -433,7 +436,7 @@ class LiveCoordinator:
         if isinstance(call, Enter) and call.request is not None and count:
             self._requests.append(KeptRequest(call.request, first, count, denied))
 
-    async def _events_of(self, call: Call | Note) -> Sequence[Event] | None:
+    async def _events_of(self, call: AnyCall | Note) -> Sequence[Event] | None:
         """Return the events of a call; None if it never has any."""
         match call:
             case Enter():
@@ -565,17 +568,20 @@ class LiveCoordinator:
         assert self._bindings is not None, "work without a binder"
         self._bindings.start(self._nursery, ask, held)
 
-    async def _show(self, call: Reading) -> None:
+    async def _show(self, call: Inspect[Any] | TakeCheckpoint) -> None:
         """Answer a call that reads the state and changes nothing."""
         if self._announcer is not None:
             await self._announcer.catch_up()
         if isinstance(call, TakeCheckpoint):
             await self._take_checkpoint(call)
-        else:
-            await self._readings.answer(call)
+            return
+        try:
+            call.answer.give(await call.look(self._batches, self._tracker))
+        except MusterError as error:
+            call.answer.fail(error)
 
 
-def _is_atomic(call: Call | Note) -> bool:
+def _is_atomic(call: AnyCall | Note) -> bool:
     """Return whether the events of a call are let in together or not at all."""
     return isinstance(call, Enter) and call.is_atomic
 
@@ -585,6 +591,6 @@ def _tried(facts: list[Facts], now_us: int, call: Enter) -> DryRunResult:
     return try_events(facts.pop(), now_us, call.events, call.guard, decides=False)
 
 
-def _take(call: Call | Note) -> bool:
+def _take(call: AnyCall | Note) -> bool:
     """Begin a call, and return whether it was not withdrawn."""
     return isinstance(call, Note) or call.answer.take()

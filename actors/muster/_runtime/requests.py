@@ -1,24 +1,23 @@
-"""The requests of callers to the coordinator in virtual time, their replies, and keys of requests."""
+"""Answers to calls and requests, what is read between two batches, and keys of requests."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from typing import TYPE_CHECKING, Generic, TypeVar, final
 
 import attrs
+import outcome
 import trio
 
 from muster._errors import ClosedSchedulerError
 from muster_core.coordinator.coordinator import CoordinatorMachine
 from muster_core.errors import MusterError
-from muster_core.events import Event
 from muster_core.facts import Facts
 from muster_core.owners.application import ApplicationMachine
 from muster_core.owners.gang import GangMachine
 from muster_core.owners.queue import QueueMachine
 from muster_core.reasons import Explanation
 from muster_core.snapshots import Snapshot
-from muster_core.values.records import record
 
 if TYPE_CHECKING:
     from trio.lowlevel import RaiseCancelT
@@ -26,19 +25,30 @@ if TYPE_CHECKING:
 A = TypeVar("A")
 
 
-class Reply(Generic[A]):
+@final
+class Answer(Generic[A]):
     """An answer that is given exactly once: a value or an error.
 
-    A caller that is cancelled while it waits loses its answer; the request is still carried out.
+    A caller that is cancelled while it waits withdraws its call, unless the coordinator has begun
+    it. Then the caller continues to wait, which is short, and gets its answer. So a cancelled call
+    was not carried out, and the result of a call that was carried out is not lost. A coordinator
+    that does not call :meth:`take` carries out withdrawn calls, too; their answers are lost.
     """
 
-    __slots__ = ("_error", "_given", "_values", "_waiter")
+    __slots__ = ("_error", "_given", "_raise_cancel", "_taken", "_values", "_waiter", "_withdrawn")
 
     def __init__(self) -> None:
         self._values: list[A] = []
         self._error: MusterError | None = None
-        self._given = False
         self._waiter: trio.lowlevel.Task | None = None
+        #: Raises the cancellation of a caller that continues to wait; None without one.
+        self._raise_cancel: RaiseCancelT | None = None
+        self._given = self._taken = self._withdrawn = False
+
+    def take(self) -> bool:
+        """Begin to carry out the call; return False if it was withdrawn."""
+        self._taken = True
+        return not self._withdrawn
 
     def give(self, value: A) -> None:
         """Answer with a value."""
@@ -53,12 +63,14 @@ class Reply(Generic[A]):
 
     def _wake(self) -> None:
         self._given = True
-        if self._waiter is not None:
-            self._resume(self._waiter)
-            self._waiter = None
-
-    def _resume(self, waiter: trio.lowlevel.Task) -> None:
-        trio.lowlevel.reschedule(waiter)
+        waiter, self._waiter = self._waiter, None
+        if waiter is None:
+            return
+        if self._raise_cancel is not None and isinstance(self._error, ClosedSchedulerError):
+            # For a cancelled caller the cancellation matters more than the closed scheduler.
+            trio.lowlevel.reschedule(waiter, outcome.capture(self._raise_cancel))
+        else:
+            trio.lowlevel.reschedule(waiter)
 
     async def wait(self) -> A:
         """Wait for the answer.
@@ -76,7 +88,11 @@ class Reply(Generic[A]):
             await trio.lowlevel.wait_task_rescheduled(self._abort)
         return self._open()
 
-    def _abort(self, _raise_cancel: RaiseCancelT, /) -> trio.lowlevel.Abort:
+    def _abort(self, raise_cancel: RaiseCancelT, /) -> trio.lowlevel.Abort:
+        if self._taken:
+            self._raise_cancel = raise_cancel
+            return trio.lowlevel.Abort.FAILED
+        self._withdrawn = True
         self._waiter = None
         return trio.lowlevel.Abort.SUCCEEDED
 
@@ -91,52 +107,6 @@ class Reply(Generic[A]):
 
 
 @final
-@record
-class Submit:
-    """Submit an event, or the refusal of an input that could not be read.
-
-    Attributes:
-        event: The event, or the message of the refusal.
-        at_us: Its instant in microseconds, or None for the present instant.
-        index: Its index in the feed, or None.
-        line: Its line in the feed, or None.
-        reply: The reply for a caller that waits until it is accepted or refused, or None.
-    """
-
-    event: Event | str
-    at_us: int | None = None
-    index: int | None = None
-    line: int | None = None
-    reply: Reply[None] | None = None
-
-
-@final
-@attrs.frozen
-class Settle:
-    """Close the batch, at ``at_us`` or the present instant."""
-
-    at_us: int | None
-    reply: Reply[None]
-
-
-@final
-@attrs.frozen
-class Finish:
-    """Close the batch and run all timers, or those up to ``until_us``."""
-
-    until_us: int | None
-    reply: Reply[None]
-
-
-@final
-@attrs.frozen
-class TakeSnapshot:
-    """Close the batch and return a snapshot."""
-
-    reply: Reply[Snapshot]
-
-
-@final
 @attrs.frozen
 class Explained:
     """Why an ask is not running.
@@ -148,24 +118,6 @@ class Explained:
 
     explanation: Explanation | None
     facts: Facts | None
-
-
-@final
-@attrs.frozen
-class ExplainRequest:
-    """Close the batch and return why an ask is not running.
-
-    Attributes:
-        app: Its application.
-        ask: Its name.
-        with_facts: Whether the facts of the state are wanted as well if it is pending.
-        reply: Why it is not running.
-    """
-
-    app: str
-    ask: str
-    with_facts: bool
-    reply: Reply[Explained]
 
 
 @final
@@ -186,25 +138,6 @@ class Examined:
     queues: Mapping[int, QueueMachine]
     gangs: Mapping[int, GangMachine]
     snapshot: Snapshot
-
-
-@final
-@attrs.frozen
-class Examine:
-    """Close the batch and call an examiner; the answer is its exception, or None."""
-
-    examiner: Callable[[Examined], None]
-    reply: Reply[Exception | None]
-
-
-Request = Submit | Settle | Finish | TakeSnapshot | ExplainRequest | Examine
-"""All requests to the coordinator in virtual time."""
-
-
-def refuse_unanswered(request: Request) -> None:
-    """Answer a request with the error that the scheduler is closed."""
-    if request.reply is not None:
-        request.reply.fail(ClosedSchedulerError("the scheduler was closed before it answered"))
 
 
 @final

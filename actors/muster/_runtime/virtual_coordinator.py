@@ -2,27 +2,82 @@
 
 from __future__ import annotations
 
-from typing import assert_never, final
+from collections.abc import Awaitable, Callable
+from typing import Any, Generic, TypeAlias, TypeVar, assert_never, final
 
+import attrs
 import trio
 
+from muster._errors import ClosedSchedulerError
 from muster._runtime.announcer import ForeignErrors
 from muster._runtime.batches import Batches
 from muster._runtime.clock import Pace
 from muster._runtime.entry import EntryQueue
 from muster._runtime.owners import broken_error
-from muster._runtime.requests import (
-    Examine,
-    ExplainRequest,
-    Finish,
-    Request,
-    Settle,
-    Submit,
-    TakeSnapshot,
-    refuse_unanswered,
-)
+from muster._runtime.requests import Answer
 from muster_core.errors import RefusedError
+from muster_core.events import Event
 from muster_core.facts import Facts
+from muster_core.values.records import record
+
+A = TypeVar("A")
+
+
+@final
+@record
+class Submit:
+    """Submit an event, or the refusal of an input that could not be read.
+
+    Attributes:
+        event: The event, or the message of the refusal.
+        at_us: Its instant in microseconds, or None for the present instant.
+        index: Its index in the feed, or None.
+        line: Its line in the feed, or None.
+        reply: The reply for a caller that waits until it is accepted or refused, or None.
+    """
+
+    event: Event | str
+    at_us: int | None = None
+    index: int | None = None
+    line: int | None = None
+    reply: Answer[None] | None = None
+
+
+@final
+@attrs.frozen
+class Settle:
+    """Close the batch, at ``at_us`` or the present instant."""
+
+    at_us: int | None
+    reply: Answer[None]
+
+
+@final
+@attrs.frozen
+class Finish:
+    """Close the batch and run all timers, or those up to ``until_us``."""
+
+    until_us: int | None
+    reply: Answer[None]
+
+
+@final
+@attrs.frozen
+class Examine(Generic[A]):
+    """Close the batch and read the state."""
+
+    look: Callable[[Batches], Awaitable[A]]
+    reply: Answer[A] = attrs.field(factory=Answer[Any])
+
+
+Request: TypeAlias = "Submit | Settle | Finish | Examine[Any]"
+"""All requests to the coordinator in virtual time."""
+
+
+def refuse_unanswered(request: Request) -> None:
+    """Answer a request with the error that the scheduler is closed."""
+    if request.reply is not None:
+        request.reply.fail(ClosedSchedulerError("the scheduler was closed before it answered"))
 
 
 # FEED-12
@@ -105,9 +160,7 @@ class VirtualCoordinator:
                     await self._pace.rest()
         await self._batches.end_and_announce()
 
-    async def _serve(
-        self, request: Settle | Finish | TakeSnapshot | ExplainRequest | Examine
-    ) -> None:
+    async def _serve(self, request: Settle | Finish | Examine[Any]) -> None:
         batches = self._batches
         match request:
             case Settle(at_us, reply):
@@ -122,15 +175,9 @@ class VirtualCoordinator:
                 await batches.end_and_announce()
                 await batches.run_timers(until_us)
                 reply.give(None)
-            case TakeSnapshot(reply):
+            case Examine(look, reply):
                 await batches.end_and_announce()
-                reply.give(await batches.snapshot())
-            case ExplainRequest(app, ask, with_facts, reply):
-                await batches.end_and_announce()
-                reply.give(await batches.explain(app, ask, with_facts=with_facts))
-            case Examine(examiner, reply):
-                await batches.end_and_announce()
-                reply.give(await batches.examine(examiner))
+                reply.give(await look(batches))
             case _:
                 assert_never(request)
 

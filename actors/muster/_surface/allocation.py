@@ -300,8 +300,9 @@ class TrioAllocation(Allocation):
         message: str | None = None,
         exited: Exit | None = None,
     ) -> bool:
-        call = EndAllocation(self._tracked, self._held, outcome, message, exited)
-        return await self._client.call(call, call.answer)
+        return await self._client.call(
+            EndAllocation(self._tracked, self._held, outcome, message, exited)
+        )
 
     @override
     async def ended(self) -> Reason:

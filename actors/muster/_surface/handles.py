@@ -21,10 +21,19 @@ from muster._errors import (
     GangRemovedError,
     GangTimedOutError,
 )
-from muster._runtime.calls import Client, TrackAsk, TrackGang, Why, WithdrawAsk, raise_closed
+from muster._runtime.batches import Batches
+from muster._runtime.calls import Client, WithdrawAsk, raise_closed
 from muster._runtime.clock import PIECE, slices
+from muster._runtime.observers import Watched
 from muster._runtime.requests import Explained
-from muster._runtime.tracking import AllocationStatus, AskStatus, Closed, TrackedAsk
+from muster._runtime.tracking import (
+    AllocationStatus,
+    AskStatus,
+    Closed,
+    GangStatus,
+    TrackedAsk,
+    Tracker,
+)
 from muster._surface.allocation import TrioAllocation
 from muster._surface.conversion import Amounts, event_of, gang_name
 from muster_core.coordinator.plain_scheduler import forecast
@@ -225,8 +234,11 @@ class Ask:
 
     async def _track(self) -> TrackedAsk:
         if self._tracked is None:
-            call = TrackAsk(self.app, self.name)
-            self._tracked = await self._client.call(call, call.answer)
+
+            async def track(_: Batches, tracker: Tracker) -> TrackedAsk:
+                return tracker.track(self.app, self.name)
+
+            self._tracked = await self._client.inspect(track)
         else:
             await trio.lowlevel.checkpoint()
         return self._tracked
@@ -268,8 +280,7 @@ class Ask:
         if self._tracked is None:
             await self._client.enter(event_of("remove_ask", app=self.app, ask=self.name))
         else:
-            call = WithdrawAsk(self._tracked)
-            await self._client.call(call, call.answer)
+            await self._client.call(WithdrawAsk(self._tracked))
 
     async def why(self, *, forecast: bool = False) -> Explanation | None:
         """Return why the ask is not running.
@@ -289,8 +300,11 @@ class Ask:
         if self._tracked is not None and self._tracked.status.value.place is None:
             await trio.lowlevel.checkpoint()
             return None  # The ask is removed; another ask may have its name by now.
-        call = Why(self.app, self.name, forecast)
-        return await with_forecast_in_thread(await self._client.call(call, call.answer))
+        return await with_forecast_in_thread(
+            await self._client.inspect(
+                lambda batches, _: batches.explain(self.app, self.name, with_facts=forecast)
+            )
+        )
 
     @override
     def __repr__(self) -> str:
@@ -329,8 +343,12 @@ class Gang:
             GangRemovedError: If the gang is not defined, or no longer defined.
             ClosedSchedulerError: If the scheduler is closed.
         """
-        call = TrackGang(gang_name(self.name))
-        watched = await self._client.call(call, call.answer)
+        name = gang_name(self.name)
+
+        async def track(_: Batches, tracker: Tracker) -> Watched[GangStatus]:
+            return tracker.track_gang(name)
+
+        watched = await self._client.inspect(track)
         before = watched.value.times
         while not (watched.value.satisfied or watched.value.times > before):
             status = watched.value

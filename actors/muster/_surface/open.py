@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import re
 from collections.abc import AsyncGenerator, Awaitable, Callable
 from contextlib import asynccontextmanager, suppress
 from os import PathLike
@@ -15,7 +14,7 @@ import attrs
 from muster._errors import ClosedSchedulerError
 from muster._runtime.announcer import BatchObserver, Journal, Record
 from muster._runtime.bindings import Bindings, Work
-from muster._runtime.calls import Call, Client, Note, TimerDue
+from muster._runtime.calls import AnyCall, Client, Note, TimerDue
 from muster._runtime.clock import Clock, Meter, Pace, Timekeeper, TrioClock, WallClock
 from muster._runtime.entry import EntryQueue, run_for_block
 from muster._runtime.live_coordinator import LiveCoordinator
@@ -32,12 +31,11 @@ from muster_core.config.model import Configuration
 from muster_core.coordinator.coordinator import CoordinatorMachine
 from muster_core.errors import EventError, MusterError
 from muster_core.snapshots import Statistics
-from muster_core.values.resources import parse_duration
+from muster_core.values.resources import parse_age
 
 if TYPE_CHECKING:
     from muster._runtime.storage import Storage
 
-_DAY_US: Final = 86_400_000_000
 
 CHECKPOINT_EVERY: Final = 50_000
 """The default for after how many events a checkpoint is taken."""
@@ -168,7 +166,7 @@ async def open_parts(  # noqa: PLR0913 - all that a program or a service may cho
     """
     _check_limits(bind_timeout, bind_attempts)
     configuration = configuration_of(config, partition)
-    entry: EntryQueue[Call | Note] = EntryQueue()
+    entry: EntryQueue[AnyCall | Note] = EntryQueue()
     observers = Observers()
     pace = Pace()
     client = Client(entry, pace, keeps=store is not None)
@@ -256,7 +254,7 @@ def store_options(
         msg = f"checkpoint_every: {checkpoint_every!r} events: must be a whole number, 1 or more"
         raise EventError(msg)
     try:
-        keep_us = None if keep is None else _span_us(keep)
+        keep_us = None if keep is None else parse_age(keep)
     except MusterError as error:
         msg = f"keep: {error}"
         raise EventError(msg) from None
@@ -288,16 +286,6 @@ def _folder(store: object) -> Path:
         msg = f"store: {name!r}: the name of a folder has no character 0"
         raise EventError(msg)
     return Path(name)
-
-
-def _span_us(written: float | str) -> int:
-    """Return how long history is kept, in microseconds; days are written as ``7d``.
-
-    Raises:
-        QuantityError: If it is no duration.
-    """
-    days = re.fullmatch(r"([0-9]{1,6})d", written) if isinstance(written, str) else None
-    return parse_duration(written) if days is None else int(days[1]) * _DAY_US
 
 
 def _check_limits(timeout: float, attempts: int | None) -> None:

@@ -10,10 +10,6 @@ from typing_extensions import Unpack
 from muster._runtime.calls import (
     Client,
     Enter,
-    ListAsks,
-    LookInto,
-    SettleNow,
-    Survey,
     TakeCheckpoint,
 )
 from muster._runtime.clock import SMALL_PIECE
@@ -448,8 +444,7 @@ class Scheduler(Operations):
             made.append(any_event(event))
             if not len(made) % SMALL_PIECE and pace.is_up():
                 await pace.rest()
-        call = Enter(made)
-        refusals = (await self._client.call(call, call.answer)).refusals
+        refusals = (await self._client.call(Enter(made))).refusals
         await pace.let_go(made, shield=True)
         return refusals
 
@@ -491,8 +486,10 @@ class Scheduler(Operations):
             msg = f"state: {state!r}: must be one of {', '.join(AskPlace)}"
             raise EventError(msg)
         place = None if state is None else AskPlace(state)
-        call = ListAsks(place, None if queue is None else path_of(queue), app)
-        found = await self._client.call(call, call.answer)
+        path = None if queue is None else path_of(queue)
+        found = await self._client.inspect(
+            lambda batches, tracker: batches.read(lambda _: tracker.select(place, path, app))
+        )
         return tuple(Ask(self._client, one.app, one.name, one) for one in found)
 
     # Decisions and state
@@ -533,8 +530,7 @@ class Scheduler(Operations):
         Raises:
             ClosedSchedulerError: If the scheduler is closed.
         """
-        call = SettleNow()
-        await self._client.call(call, call.answer)
+        await self._client.call(Enter(()))
 
     async def checkpoint(self) -> None:
         """Write a checkpoint to the store now; it returns when that is on disk.
@@ -545,8 +541,7 @@ class Scheduler(Operations):
             RefusedError: If the scheduler has no store.
             ClosedSchedulerError: If the scheduler is closed.
         """
-        call = TakeCheckpoint()
-        await self._client.call(call, call.answer)
+        await self._client.call(TakeCheckpoint())
 
     async def snapshot(self) -> Snapshot:
         """Return a snapshot of the whole state; the time grows with the size of the state.
@@ -554,8 +549,7 @@ class Scheduler(Operations):
         Raises:
             ClosedSchedulerError: If the scheduler is closed.
         """
-        call = Survey()
-        return await self._client.call(call, call.answer)
+        return await self._client.inspect(lambda batches, _: batches.snapshot())
 
     def statistics(self) -> Statistics:
         """Return how much the scheduler has done so far."""
@@ -573,7 +567,6 @@ class Scheduler(Operations):
             Exception: What the examiner raises, such as AssertionError.
             ClosedSchedulerError: If the scheduler is closed.
         """
-        call = LookInto(examiner)
-        error = await self._client.call(call, call.answer)
+        error = await self._client.inspect(lambda batches, _: batches.examine(examiner))
         if error is not None:
             raise error

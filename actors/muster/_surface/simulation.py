@@ -2,28 +2,24 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncGenerator, Callable, Mapping
+from collections.abc import AsyncGenerator, Awaitable, Callable, Mapping
 from contextlib import asynccontextmanager
-from typing import final
+from typing import TypeVar, final
 
 from muster._runtime.announcer import ForeignErrors, Journal, JournalWriter
 from muster._runtime.batches import Batches, DecidedBatch
 from muster._runtime.clock import Pace
 from muster._runtime.entry import EntryQueue, run_for_block
 from muster._runtime.owners import Interleave
-from muster._runtime.requests import (
+from muster._runtime.requests import Answer, Examined
+from muster._runtime.virtual_coordinator import (
     Examine,
-    Examined,
-    Explained,
-    ExplainRequest,
     Finish,
-    Reply,
     Request,
     Settle,
     Submit,
-    TakeSnapshot,
+    VirtualCoordinator,
 )
-from muster._runtime.virtual_coordinator import VirtualCoordinator
 from muster._surface.handles import with_forecast
 from muster_core.config import default_configuration
 from muster_core.config.model import Configuration, QueueConfig
@@ -32,6 +28,8 @@ from muster_core.events import Event
 from muster_core.facts import Facts
 from muster_core.reasons import Explanation
 from muster_core.snapshots import ReservationSnapshot, Snapshot, Statistics
+
+A = TypeVar("A")
 
 
 @final
@@ -90,7 +88,7 @@ class Simulation:
             RefusedError: If the event is not possible now; the message names field and value.
             ClosedSchedulerError: If the scheduler is closed before it answers.
         """
-        reply: Reply[None] = Reply()
+        reply: Answer[None] = Answer()
         await self._entry.put(Submit(event, at_us, index, line, reply))
         await reply.wait()
 
@@ -125,7 +123,7 @@ class Simulation:
             RefusedError: If that instant is in the past.
             ClosedSchedulerError: If the scheduler is closed before it answers.
         """
-        reply: Reply[None] = Reply()
+        reply: Answer[None] = Answer()
         await self._entry.put(Settle(at_us, reply))
         await reply.wait()
 
@@ -138,7 +136,7 @@ class Simulation:
         Raises:
             ClosedSchedulerError: If the scheduler is closed before it answers.
         """
-        reply: Reply[None] = Reply()
+        reply: Answer[None] = Answer()
         await self._entry.put(Finish(until_us, reply))
         await reply.wait()
 
@@ -148,9 +146,7 @@ class Simulation:
         Raises:
             ClosedSchedulerError: If the scheduler is closed before it answers.
         """
-        reply: Reply[Snapshot] = Reply()
-        await self._entry.put(TakeSnapshot(reply))
-        return await reply.wait()
+        return await self._examine(Batches.snapshot)
 
     async def why_pending(
         self, app: str, ask: str, *, forecast: bool = False
@@ -171,9 +167,9 @@ class Simulation:
         Raises:
             ClosedSchedulerError: If the scheduler is closed before it answers.
         """
-        reply: Reply[Explained] = Reply()
-        await self._entry.put(ExplainRequest(app, ask, forecast, reply))
-        return with_forecast(await reply.wait())
+        return with_forecast(
+            await self._examine(lambda batches: batches.explain(app, ask, with_facts=forecast))
+        )
 
     async def examine(self, examiner: Callable[[Examined], None]) -> None:
         """Close the batch and call a function with the whole state.
@@ -187,11 +183,14 @@ class Simulation:
             Exception: What the examiner raises, such as AssertionError.
             ClosedSchedulerError: If the scheduler is closed before it answers.
         """
-        reply: Reply[Exception | None] = Reply()
-        await self._entry.put(Examine(examiner, reply))
-        error = await reply.wait()
+        error = await self._examine(lambda batches: batches.examine(examiner))
         if error is not None:
             raise error
+
+    async def _examine(self, look: Callable[[Batches], Awaitable[A]]) -> A:
+        request = Examine(look)
+        await self._entry.put(request)
+        return await request.reply.wait()
 
     def statistics(self) -> Statistics:
         """Return how much the scheduler has done so far."""

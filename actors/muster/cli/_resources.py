@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import shlex
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence, Sized
-from datetime import UTC, datetime, timedelta
 from functools import partial
 from typing import Any, Final, final
 from urllib.parse import quote
@@ -30,7 +29,14 @@ from muster.cli._output import (
 )
 from muster.cli._progress import clock, instant
 from muster.cli._server import CommandError
-from muster.figures.text import dated, free_words, held_words, holders_of, instant_of
+from muster.figures.text import (
+    dated,
+    free_words,
+    held_words,
+    holders_of,
+    instant_of,
+    parse_iso_date,
+)
 from muster.figures.usage import hours_text
 from muster_core.decisions import MICROSECONDS
 from muster_core.values.devices import WHOLE
@@ -78,9 +84,6 @@ def _free(stock: object) -> Sequence[int]:
     return list_of(_map(stock).get("free")) or ()
 
 
-_EPOCH: Final = datetime.fromtimestamp(0, UTC)
-
-
 def dates_of(answer: Mapping[str, Any]) -> Callable[[int], str]:
     """Return what writes the instants of an answer as dates.
 
@@ -90,8 +93,7 @@ def dates_of(answer: Mapping[str, Any]) -> Callable[[int], str]:
     Returns:
         A function that takes an instant in microseconds since the origin of time.
     """
-    unix_us = (datetime.fromisoformat(answer["time"]) - _EPOCH) // timedelta(microseconds=1)
-    return partial(_date, unix_us - in_us(answer["at"]))
+    return partial(_date, parse_iso_date(answer["time"]) - in_us(answer["at"]))
 
 
 def _date(origin_us: int, at_us: int) -> str:

@@ -32,6 +32,7 @@ LONGEST_SENTENCE: Final = 600
 """The most characters of a sentence that are shown."""
 
 _EPOCH: Final = datetime(1970, 1, 1, tzinfo=UTC)
+_MICROSECOND: Final = timedelta(microseconds=1)
 
 SECOND: Final = MICROSECONDS
 MINUTE: Final = 60 * SECOND
@@ -258,6 +259,22 @@ def date_text(at_us: int, step_us: int) -> str:
     if step_us >= DAY or at_us % DAY == 0:
         return f"{instant:%b} {instant.day}"
     return f"{instant:%H:%M}" if step_us >= MINUTE else f"{instant:%H:%M:%S}"
+
+
+def iso_date(unix_us: int, timespec: str = "auto") -> str:
+    """Return an instant in microseconds since 1970 as ISO text in UTC: ``2026-01-31T18:30:00Z``."""
+    instant = _EPOCH + unix_us * _MICROSECOND
+    return instant.isoformat(timespec=timespec).replace("+00:00", "Z")
+
+
+def parse_iso_date(written: str) -> int:
+    """Return an ISO date, in UTC unless it says otherwise, in microseconds since 1970.
+
+    Raises:
+        ValueError: If it is none.
+    """
+    date = datetime.fromisoformat(written)
+    return ((date if date.tzinfo else date.replace(tzinfo=UTC)) - _EPOCH) // _MICROSECOND
 
 
 def whole_date(at_us: int, step_us: int) -> str:

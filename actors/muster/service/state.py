@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, TypeVar, final
 
 import attrs
 
-from muster._runtime.calls import Answer, Call, Client, Inspect, TakeFacts
+from muster._runtime.calls import Call, Client
 from muster._runtime.clock import WallClock
 from muster.service.decision_log import SubjectDecisions
 from muster.service.input.dry_runs import OneAtATime
@@ -122,16 +122,12 @@ class Service:
             MusterError: What ``read`` raises.
             ClosedSchedulerError: If the scheduler is closed.
         """
-        call = Inspect(read)
-        return await self.call(call, call.answer)
+        with self.usage.calls.taken():
+            return await self.client.read(read)
 
     # ACCESS-11
-    async def call(self, call: Call, answer: Answer[T]) -> T:
+    async def call(self, call: Call[T]) -> T:
         """Send a call of a client to the scheduler, and return its answer.
-
-        Args:
-            call: The call.
-            answer: The answer of this call, for its type.
 
         Raises:
             Problem: 503 if too many calls wait already.
@@ -139,7 +135,7 @@ class Service:
             ClosedSchedulerError: If the scheduler is closed.
         """
         with self.usage.calls.taken():
-            return await self.client.call(call, answer)
+            return await self.client.call(call)
 
     def configured_us(self) -> int | None:
         """Return when a configuration came in last, in microseconds since 1970, or None."""
@@ -157,8 +153,8 @@ class Service:
             Problem: 503 if too many calls wait already.
             ClosedSchedulerError: If the scheduler is closed.
         """
-        call = TakeFacts()
-        return await self.call(call, call.answer)
+        with self.usage.calls.taken():
+            return await self.client.inspect(lambda batches, _: batches.facts())
 
     def unix_us(self, at_us: int) -> int:
         """Return an instant of the scheduler in microseconds since 1970 in UTC."""

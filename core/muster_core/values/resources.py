@@ -242,30 +242,6 @@ def has_parts(type_name: str) -> bool:
 
 
 # QUANTITY-2, QUANTITY-17
-def parse_amounts(written: Mapping[str, object], field: str = "") -> dict[str, int]:
-    """Parse the quantities of several types; zeros are kept.
-
-    Args:
-        written: The text or number of each type.
-        field: The name of the field that contains them, for messages.
-
-    Raises:
-        QuantityError: If one is invalid; the message starts with ``field.type:``.
-    """
-    amounts: dict[str, int] = {}
-    for name, value in written.items():
-        place = f"{field}.{name}" if field else name
-        if not name:
-            msg = f"{field or 'resources'}: a resource type has an empty name"
-            raise QuantityError(msg)
-        try:
-            amounts[name] = parse_quantity(name, value)
-        except QuantityError as error:
-            msg = f"{place}: {error}"
-            raise QuantityError(msg) from None
-    return amounts
-
-
 # CONFIG-55
 def parse_duration(written: object, *, seconds: bool = True) -> int:
     """Parse a duration such as ``1m30s``, ``500ms`` or ``1.5h``.
@@ -296,6 +272,23 @@ def parse_duration(written: object, *, seconds: bool = True) -> int:
         msg = f"{shown(written)} is longer than {MAX_QUANTITY} microseconds"
         raise QuantityError(msg)
     return microseconds
+
+
+_DAYS: Final = re.compile(r"([0-9]{1,6})d")
+_DAY_US: Final = 86_400_000_000
+
+
+def parse_age(written: object) -> int:
+    """Parse how long ago something was: days such as ``7d``, or a duration.
+
+    Returns:
+        The duration in microseconds.
+
+    Raises:
+        QuantityError: As for :func:`parse_duration`.
+    """
+    days = _DAYS.fullmatch(written) if isinstance(written, str) else None
+    return parse_duration(written) if days is None else int(days[1]) * _DAY_US
 
 
 # CONFIG-55

@@ -10,7 +10,8 @@ from typing_extensions import override
 
 import muster
 from muster import BrokenSchedulerError
-from muster._runtime.requests import Finish, Reply, Settle, Submit, refuse_unanswered
+from muster._runtime.requests import Answer
+from muster._runtime.virtual_coordinator import Finish, Settle, Submit, refuse_unanswered
 from muster.testing import Interleaving, Recording, check
 from muster_core.decisions import Announced, Kind
 from muster_core.errors import RefusedError
@@ -37,7 +38,7 @@ class Batches:
 
 
 async def test_a_reply_is_given_to_whoever_waits() -> None:
-    reply: Reply[int] = Reply()
+    reply: Answer[int] = Answer()
     reply.give(3)
 
     assert await reply.wait() == 3
@@ -45,7 +46,7 @@ async def test_a_reply_is_given_to_whoever_waits() -> None:
 
 
 async def test_a_reply_can_be_an_error() -> None:
-    reply: Reply[int] = Reply()
+    reply: Answer[int] = Answer()
     reply.fail(RefusedError("no"))
 
     with pytest.raises(RefusedError, match="no"):
@@ -53,7 +54,7 @@ async def test_a_reply_can_be_an_error() -> None:
 
 
 async def test_who_is_cancelled_loses_the_reply() -> None:
-    reply: Reply[int] = Reply()
+    reply: Answer[int] = Answer()
     async with trio.open_nursery() as nursery:
         waiting = Later(nursery, reply.wait)
         await wait_all_tasks_blocked()
@@ -65,7 +66,7 @@ async def test_who_is_cancelled_loses_the_reply() -> None:
 
 
 async def test_a_reply_that_is_there_is_not_lost() -> None:
-    reply: Reply[int] = Reply()
+    reply: Answer[int] = Answer()
     reply.give(3)
     with trio.CancelScope() as scope:
         scope.cancel()
@@ -75,7 +76,7 @@ async def test_a_reply_that_is_there_is_not_lost() -> None:
 
 
 async def test_what_was_answered_is_not_refused_any_more() -> None:
-    reply: Reply[None] = Reply()
+    reply: Answer[None] = Answer()
     reply.give(None)
     refuse_unanswered(Settle(None, reply))
 
@@ -83,7 +84,7 @@ async def test_what_was_answered_is_not_refused_any_more() -> None:
 
 
 async def test_requests_without_an_answer_are_told() -> None:
-    reply: Reply[None] = Reply()
+    reply: Answer[None] = Answer()
     refuse_unanswered(Submit("bad"))
     refuse_unanswered(Finish(None, reply))
 

@@ -13,7 +13,7 @@ from urllib.parse import parse_qs, unquote, urlencode, urlsplit
 
 import pytest
 
-from muster.service.queries.reader import as_iso
+from muster.figures.text import iso_date
 from muster.store import StateReader
 from tests.actors.serving.served import Served, until
 from tests.actors.serving.test_page import proof
@@ -56,7 +56,7 @@ def post(served: Served, *events: Mapping[str, object]) -> str:
     """Let events in; return the instant of the last batch."""
     served.client.post("/api/v1/events", json=[*events]).raise_for_status()
     with StateReader(state_of(served)) as reader:
-        return as_iso(reader.meta.origin_us + reader.last().at_us)
+        return iso_date(reader.meta.origin_us + reader.last().at_us)
 
 
 def content(served: Served, path: str, at: str = "") -> str:

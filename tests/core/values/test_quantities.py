@@ -8,10 +8,9 @@ import pytest
 from hypothesis import example, given, strategies as st
 
 from muster_core.errors import QuantityError
-from muster_core.resources import MAX_QUANTITY, Resources
+from muster_core.resources import MAX_QUANTITY
 from muster_core.values.resources import (
     format_quantity,
-    parse_amounts,
     parse_duration,
     parse_go_int32,
     parse_integer,
@@ -201,28 +200,6 @@ def test_no_text_does_anything_but_be_read_or_refused(text: str) -> None:
     for type_name in ("vcore", "memory"):
         amount = read(type_name, text)
         assert amount is None or 0 <= amount <= MAX_QUANTITY
-
-
-def test_resources() -> None:
-    written = {"vcore": "500m", "memory": "1Ki", "pods": 0, "gpu": 2}
-
-    assert Resources(parse_amounts(written)) == Resources({"vcore": 500, "memory": 1024, "gpu": 2})
-
-
-def test_amounts_keep_zeros() -> None:
-    assert parse_amounts({"pods": "0"}) == {"pods": 0}
-
-
-def test_an_error_names_the_field_and_the_type() -> None:
-    with pytest.raises(QuantityError, match=r"^capacity\.memory: '-1' is negative$"):
-        parse_amounts({"vcore": 1, "memory": "-1"}, "capacity")
-    with pytest.raises(QuantityError, match=r"^memory: '-1' is negative$"):
-        parse_amounts({"memory": "-1"})
-
-
-def test_a_type_needs_a_name() -> None:
-    with pytest.raises(QuantityError, match="empty name"):
-        parse_amounts({"": 1}, "capacity")
 
 
 @pytest.mark.parametrize(

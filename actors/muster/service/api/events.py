@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from datetime import UTC, datetime, timedelta
 from hashlib import sha256
 from typing import Final
 
@@ -11,7 +10,7 @@ from starlette.responses import Response
 
 from muster._runtime.clock import SMALL_PIECE, WallClock
 from muster._runtime.requests import RequestKey
-from muster.figures.text import counted
+from muster.figures.text import counted, iso_date
 from muster.service.access import Role
 from muster.service.endpoints.routes import (
     Answer,
@@ -255,15 +254,11 @@ EVENT_ENDPOINTS: Final = (
 )
 
 
-_EPOCH: Final = datetime.fromtimestamp(0, UTC)
-
-
 async def _renew(asked: ApiRequest) -> Response:
     name = asked.value("name", str)
     lease_us = asked.service.intake.leases.renew(name) or await _look_again(asked, name)
-    until = _EPOCH + timedelta(microseconds=WallClock.now_us() + lease_us)
-    written = until.isoformat(timespec="milliseconds").replace("+00:00", "Z")
-    return json_response({"node": name, "lease": lease_us / 1e6, "until": written})
+    until = iso_date(WallClock.now_us() + lease_us, "milliseconds")
+    return json_response({"node": name, "lease": lease_us / 1e6, "until": until})
 
 
 # INPUT-17

@@ -25,7 +25,7 @@ from muster._runtime.clock import WallClock
 from muster.config_files import parse_configuration
 from muster.feeds import Raw
 from muster.feeds._configuration import write_configuration as written_of
-from muster.service.input.dry_runs import iso_date
+from muster.figures.text import iso_date
 from muster.service.payloads import Problem
 from muster_core.config import default_configuration
 from muster_core.config.model import Configuration
@@ -242,7 +242,7 @@ async def put_in_force(
         ClosedSchedulerError: If the scheduler is closed.
     """
     call = Enter((Configure(configuration),), guard=None if seen is None else _UnchangedGuard(seen))
-    entered = await service.call(call, call.answer)
+    entered = await service.call(call)
     (refusal,) = entered.refusals
     if not entered.batch:
         raise changed_problem()

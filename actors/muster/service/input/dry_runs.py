@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import re
 from collections.abc import Awaitable, Callable, Sequence
-from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from threading import Event as Flag
 from typing import TYPE_CHECKING, Any, Final, TypeVar, final
@@ -21,11 +20,12 @@ from muster._runtime.answers import DryRunResult
 from muster._runtime.calls import Guard
 from muster.compare import Comparison, LeftOut, Warned, as_map, sides_of_kept
 from muster.feeds import FeedError, KeptFeed
+from muster.figures.text import iso_date, parse_iso_date
 from muster.service.payloads import Problem
 from muster_core.config.model import Configuration
 from muster_core.errors import MusterError, RefusedError
 from muster_core.events import Event
-from muster_core.values.resources import parse_duration
+from muster_core.values.resources import parse_age
 
 if TYPE_CHECKING:
     from starlette.requests import Request
@@ -89,10 +89,7 @@ async def try_events(
     return await runs.run(work)
 
 
-_DAY_US: Final = 86_400_000_000
 _DATE: Final = re.compile(r"[0-9]{4}-")
-_EPOCH: Final = datetime.fromtimestamp(0, UTC)
-_MICROSECOND: Final = timedelta(microseconds=1)
 
 
 @final
@@ -109,7 +106,7 @@ class HistoryStart:
     at_us: int | None = None
 
 
-DAY: Final = HistoryStart(back_us=_DAY_US)
+DAY: Final = HistoryStart(back_us=parse_age("1d"))
 
 
 def history_start(written: str) -> HistoryStart:
@@ -123,17 +120,12 @@ def history_start(written: str) -> HistoryStart:
     """
     if _DATE.match(written):
         try:
-            date = datetime.fromisoformat(written)
+            return HistoryStart(at_us=parse_iso_date(written))
         except ValueError:
             msg = "must be a date such as 2026-01-31 or 2026-01-31T18:30:00Z"
             raise ValueError(msg) from None
-        date = date if date.tzinfo is not None else date.replace(tzinfo=UTC)
-        return HistoryStart(at_us=(date - _EPOCH) // _MICROSECOND)
-    days = re.fullmatch(r"([0-9]{1,6})d", written)
-    if days is not None:
-        return HistoryStart(back_us=int(days[1]) * _DAY_US)
     try:
-        return HistoryStart(back_us=parse_duration(written))
+        return HistoryStart(back_us=parse_age(written))
     except MusterError:
         msg = "must be a duration such as 7d or 12h, or a date such as 2026-01-31T18:30:00Z"
         raise ValueError(msg) from None
@@ -182,11 +174,6 @@ def compare_history(
     warnings = [Warned("", one.line, one.path, one.message) for one in configuration.told]
     span = {"since": iso_date(begins_us), "until": iso_date(now_us)}
     return {**span, **as_map([result], names, {"": left_out}, warnings)}
-
-
-def iso_date(unix_us: int) -> str:
-    """Return an instant in microseconds since 1970 as ISO text in UTC."""
-    return (_EPOCH + unix_us * _MICROSECOND).isoformat().replace("+00:00", "Z")
 
 
 def _opened(directory: Path, since: HistoryStart, now_us: int) -> KeptFeed:

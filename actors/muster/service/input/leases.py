@@ -17,7 +17,7 @@ import msgpack
 import trio
 
 from muster._errors import ClosedSchedulerError
-from muster._runtime.calls import Enter, Inspect
+from muster._runtime.calls import Enter
 from muster_core.coordinator.coordinator import CoordinatorMachine
 from muster_core.decisions import Announced, Kind
 from muster_core.events import AddNode, Delete, Event, ObjectKind, RemoveNode
@@ -187,12 +187,11 @@ class Leases:
                     del self._leases[name]
 
         # When it is read, everything before is announced: these are the leases of these nodes.
-        look = Inspect(read)
-        await service.client.call(look, look.answer)
+        await service.client.read(read)
         if not over:
             return
         call = Enter([RemoveNode(name) for name in over], guard=_ExpiryGuard(service, self, over))
-        entered = await service.client.call(call, call.answer)
+        entered = await service.client.call(call)
         for name, refusal in zip(over, entered.refusals, strict=True):
             if refusal is None:
                 _LOG.info("node %s is removed: its lease ran out", name, extra=_CHANGE)

@@ -17,7 +17,7 @@ import msgpack
 import trio
 
 from muster._errors import StoreError
-from muster._runtime.calls import Answer, Call, Client, Enter, EventResults, Guard
+from muster._runtime.calls import Call, Client, Enter, Guard
 from muster._runtime.requests import RequestKey
 from muster.service.payloads import Problem
 from muster.store import StateReader
@@ -48,7 +48,7 @@ class RunningService(Protocol):
         """Whether it works."""
         ...
 
-    async def call(self, call: Call, answer: Answer[T]) -> T:
+    async def call(self, call: Call[T]) -> T:
         """Send a call of a client to the scheduler."""
         ...
 
@@ -113,8 +113,7 @@ async def submit(
     events = [one for one in made if not isinstance(one, str)]
     if not events:
         return SubmissionResult()
-    call = Enter(events, request=request, guard=guard, is_atomic=is_atomic)
-    entered: EventResults = await service.call(call, call.answer)
+    entered = await service.call(Enter(events, request=request, guard=guard, is_atomic=is_atomic))
     # Nothing is awaited from here on, so that a request that was let in is remembered.
     errors = {index: str(one) for index, one in enumerate(entered.refusals) if one is not None}
     return SubmissionResult(entered.batch or None, entered.seqs, errors)

@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Final
 import trio
 
 from muster._errors import ClosedSchedulerError
-from muster._runtime.calls import Client, Inspect
+from muster._runtime.calls import Client
 from muster.service.ledger.records import AppEntry, AskEntry, NodeEntry, QueueObservation
 from muster.service.ledger.state import LedgerState, YuniKornEventCode
 from muster_core.coordinator.coordinator import CoordinatorMachine
@@ -271,8 +271,7 @@ async def _look(ledger: Ledger, client: Client, *, whole: bool) -> None:
         yield
         note_queues(ledger, machine)
 
-    call = Inspect(read)
-    await client.call(call, call.answer)
+    await client.read(read)
 
 
 async def _follow(ledger: Ledger, client: Client) -> None:
@@ -290,9 +289,8 @@ async def _tell(ledger: Ledger, client: Client) -> None:
     while True:
         await trio.sleep(_TELLING_S)
         if ledger.ring.readers and ledger.book.told_at != ledger.batch:
-            call = Inspect(partial(tell_reasons, ledger))
             try:
-                await client.call(call, call.answer)
+                await client.read(partial(tell_reasons, ledger))
             except ClosedSchedulerError:
                 return
 

@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from datetime import datetime, timedelta
 from typing import Any, Final, final
 
 import yaml
 from starlette.responses import Response
 
-from muster.figures.text import MINUS, NOTHING, duration, percent
+from muster.figures.text import MINUS, NOTHING, duration, parse_iso_date, percent
 from muster.service.access import Role
 from muster.service.api.config import preview_configuration
 from muster.service.input.configuration import (
@@ -121,8 +120,7 @@ class ComparisonTable:
         self._found = found
         self.since: str = found["since"]
         self.until: str = found["until"]
-        length = datetime.fromisoformat(self.until) - datetime.fromisoformat(self.since)
-        self.length_us = length // timedelta(microseconds=1)
+        self.length_us = parse_iso_date(self.until) - parse_iso_date(self.since)
         # It begins with a whole batch, so that it may be longer by a while.
         self.is_short = self.length_us < asked_us
         self.is_same: bool = found["same"]

@@ -31,6 +31,7 @@ from muster.figures.text import (
     duration,
     held_words,
     instant_of,
+    iso_date,
     number,
     part_text,
     percent,
@@ -38,7 +39,6 @@ from muster.figures.text import (
 )
 from muster.figures.usage import hours_text
 from muster.service.access import Role
-from muster.service.queries.reader import as_iso
 from muster_core.reasons import Fact, Reserved
 from muster_core.values.resources import MEMORY, has_parts
 
@@ -299,7 +299,7 @@ def ask_path(app: str, ask: str) -> str:
 
 
 def moment_words(iso: str) -> str:
-    """Return a date in UTC, as :func:`as_iso` writes it, for readers: to the second, or millisecond."""
+    """Return a date in UTC, as :func:`iso_date` writes it, for readers: to the second, or millisecond."""
     date, _, rest = iso.removesuffix("Z").partition("T")
     seconds, _, fraction = rest.partition(".")
     fraction = fraction[:3].ljust(3, "0") if fraction[:3].strip("0") else ""
@@ -403,7 +403,7 @@ def render_page(
 
     def moment_text(at_us: int) -> str:
         """Return an instant of the scheduler as a date."""
-        return as_iso(service.unix_us(at_us))
+        return iso_date(service.unix_us(at_us))
 
     def url_at(path: str, at_us: int | None, /) -> str:
         """Return the address of a page at another moment; None for the present."""
@@ -445,7 +445,7 @@ def render_page(
         """Return an instant of the scheduler with how long ago it was."""
         if at_us is None:
             return Markup("")
-        iso = as_iso(service.unix_us(at_us))
+        iso = iso_date(service.unix_us(at_us))
         short = iso[:19].replace("T", " ")
         return Markup('<time datetime="{}">{}</time> {}').format(iso, short, age(at_us))
 

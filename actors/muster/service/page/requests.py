@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import re
 from collections.abc import Awaitable, Callable, Mapping
-from datetime import UTC, datetime, timedelta
 from decimal import Decimal
 from enum import StrEnum
 from threading import Event as Flag
@@ -16,10 +15,11 @@ from starlette.responses import Response
 
 from muster._errors import StoreError
 from muster._runtime.observers import path_of
+from muster.figures.text import iso_date, parse_iso_date
 from muster.service.past.spans import HistoryExtent
 from muster.service.past.states import PastState, read_all
 from muster.service.payloads import Problem, body_of
-from muster.service.queries.reader import ReadContext, ReadResult, as_iso, cursors, read_state
+from muster.service.queries.reader import ReadContext, ReadResult, cursors, read_state
 from muster_core.decisions import MICROSECONDS
 from muster_core.structures.steps import Steps
 
@@ -154,8 +154,6 @@ class Page:
 
 T = TypeVar("T")
 
-_EPOCH: Final = datetime.fromtimestamp(0, UTC)
-_MICROSECOND: Final = timedelta(microseconds=1)
 _SECONDS: Final = re.compile(r"[0-9]{1,12}(\.[0-9]{1,6})?")
 _RIGHT: Final = "must be a date in UTC such as 2026-01-31T18:30:00Z, or seconds since the origin"
 
@@ -189,7 +187,7 @@ class Moment:
 
     def iso(self, at_us: int) -> str:
         """Return an instant as it stands in addresses: a date in UTC."""
-        return as_iso(self.service.unix_us(at_us))
+        return iso_date(self.service.unix_us(at_us))
 
     def now_us(self) -> int:
         """Return the instant up to which waits last, in microseconds since the origin."""
@@ -271,11 +269,9 @@ def instant_of(name: str, written: str, service: Service) -> int:
     if _SECONDS.fullmatch(written):
         return int(Decimal(written) * MICROSECONDS)
     try:
-        date = datetime.fromisoformat(written)
+        return parse_iso_date(written) - service.origin_us
     except ValueError:
         raise Problem(400, f"{name}: {written[:100]!r}: {_RIGHT}") from None
-    date = date if date.tzinfo is not None else date.replace(tzinfo=UTC)
-    return (date - _EPOCH) // _MICROSECOND - service.origin_us
 
 
 def place_of(viewed: PageRequest, listed: str, *types: type) -> tuple[Any, ...] | None:

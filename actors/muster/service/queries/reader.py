@@ -11,11 +11,11 @@ import json
 from base64 import urlsafe_b64decode, urlsafe_b64encode
 from bisect import bisect_right
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from datetime import UTC, datetime, timedelta
 from typing import TYPE_CHECKING, Any, Final, Generic, TypeVar, final
 
 import attrs
 
+from muster.figures.text import iso_date
 from muster.service.endpoints.schemas import Column, ParameterKind, row_of
 from muster_core.decisions import seconds
 from muster_core.snapshots import ReservationSnapshot
@@ -30,8 +30,6 @@ if TYPE_CHECKING:
 
 
 T = TypeVar("T")
-
-_EPOCH: Final = datetime(1970, 1, 1, tzinfo=UTC)
 
 
 @final
@@ -91,7 +89,7 @@ class ReadResult(Generic[T]):
         return {
             "batch": self.batch,
             "at": seconds(self.at_us),
-            "time": as_iso(service.unix_us(self.at_us)),
+            "time": iso_date(service.unix_us(self.at_us)),
         }
 
 
@@ -124,12 +122,6 @@ async def read_state(service: Service, read: Callable[[ReadContext], Steps[T]]) 
     if isinstance(found, _ReadFailure):
         raise found.error
     return found
-
-
-def as_iso(unix_us: int) -> str:
-    """Return an instant since 1970 as ISO text in UTC."""
-    instant = _EPOCH + timedelta(microseconds=unix_us)
-    return instant.isoformat().replace("+00:00", "Z")
 
 
 _LONGEST: Final = 4096

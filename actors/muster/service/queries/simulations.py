@@ -16,7 +16,6 @@ from typing import TYPE_CHECKING, Any, Final, final
 import attrs
 import trio
 
-from muster._runtime.calls import TakeFacts
 from muster._runtime.clock import Pace
 from muster.explain._output import reason_of
 from muster.service.payloads import Problem
@@ -70,11 +69,10 @@ async def run_in_child(
         told = f"{busy} are under way; try again later"
         raise Problem(503, told, headers={"Retry-After": f"{LIMIT_S:.0f}"})
     try:
-        call = TakeFacts()
-        facts = await service.call(call, call.answer)
+        facts = await service.facts()
         place = facts.coordinator.batches, facts.coordinator.now_us
         parts = await Pace().take(state_in_parts(facts))
-        del facts, call
+        del facts
         first = json.dumps([what, *ask]).encode() + b"\n"
         return ChildAnswer(*place, await _in_child([first, *parts]))
     finally:

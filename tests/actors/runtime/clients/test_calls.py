@@ -7,7 +7,8 @@ import trio
 from trio.testing import wait_all_tasks_blocked
 
 import muster
-from muster._runtime.calls import Answer, SettleNow, TimerDue, refuse
+from muster._runtime.calls import Enter, TimerDue, refuse
+from muster._runtime.requests import Answer
 from tests.actors.service import Later
 
 
@@ -142,7 +143,7 @@ async def test_an_answer_to_who_has_withdrawn_is_lost(answer: Answer[int]) -> No
 
 
 async def test_refusing() -> None:
-    call = SettleNow()
+    call = Enter(())
     refuse(TimerDue(), None)
     refuse(call, None)
 
