@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from itertools import count
-from typing import Final, cast
+from typing import Final
 
 from muster_core.config import load_configuration
-from muster_core.config.document import Listing, Node, Scalar, Table
+from muster_core.config.document import from_python
 from muster_core.config.model import Configuration, Limits, QueueConfig, Settings
 from muster_core.events import AddAsk
 from muster_core.owners.asks import Allocation, AppIdentity, Ask
@@ -29,26 +29,6 @@ def queue(name: str, *children: Queue, **fields: object) -> Queue:
     if children:
         built["queues"] = list(children)
     return built
-
-
-def from_python(
-    value: object, *, line: int | None = None, order: Iterator[int] | None = None
-) -> Node:
-    """Give a document with these maps, sequences, texts, numbers, booleans, None and nodes."""
-    order = count() if order is None else order
-    place = next(order)
-    if isinstance(value, Scalar | Table | Listing):
-        return value
-    if isinstance(value, Mapping):
-        parts = cast("Mapping[object, object]", value).items()
-        made = [[from_python(one, line=line, order=order) for one in entry] for entry in parts]
-        return Table(tuple((key, part) for key, part in made), line, place)
-    if isinstance(value, list | tuple):
-        found = cast("Sequence[object]", value)
-        items = tuple(from_python(one, line=line, order=order) for one in found)
-        return Listing(items, line, place)
-    text = "" if value is None else f"{value}"
-    return Scalar(text.lower() if isinstance(value, bool) else text, line, place)
 
 
 def configuration(
