@@ -63,7 +63,7 @@ PUBLIC_CORE: Final = frozenset(
 )
 PLANS: Final[Mapping[str, Plan]] = {
     "packages.svg": Plan("muster", frozenset({"__main__", "_version", "_yaml"}), "muster_core"),
-    "packages-core.svg": Plan("muster_core", PUBLIC_CORE),
+    "packages-core.svg": Plan("muster_core", PUBLIC_CORE | {"enumerations"}),
     "packages-view.svg": Plan("muster_core.view"),
 }
 

@@ -22,8 +22,6 @@ if TYPE_CHECKING:
 
 _DEPTH: Final = BACKFILL_DEPTH.name
 _ORDER: Final = SCHEDULING_ORDER.name
-_BACKFILL: Final = SchedulingOrder.BACKFILL
-_GREEDY: Final = SchedulingOrder.GREEDY
 
 
 # BACKFILL-31, IMPORT-21
@@ -61,15 +59,15 @@ def _idle(queue: QueueConfig, scope: QueueConfig | None) -> Iterator[tuple[str, 
     """
     above = scope
     order = queue.settings.scheduling_order
-    if scope is None and order is not _GREEDY:
+    if scope is None and order is not SchedulingOrder.GREEDY:
         scope = queue
     depth = dict(queue.own_properties).get(_DEPTH)
-    if depth is not None and (above is not None or order is not _BACKFILL):
+    if depth is not None and (above is not None or order is not SchedulingOrder.BACKFILL):
         yield queue.path, _why(depth, queue if above is None else above, order)
     template = {} if queue.template is None else dict(queue.template.properties)
     if _DEPTH in template:
-        own = SCHEDULING_ORDER.of(template, _GREEDY)
-        if scope is not None or own is not _BACKFILL:
+        own = SCHEDULING_ORDER.of(template, SchedulingOrder.GREEDY)
+        if scope is not None or own is not SchedulingOrder.BACKFILL:
             yield _template_of(queue.path), _why(template[_DEPTH], scope or queue, own)
     for child in queue.children:
         yield from _idle(child, scope)

@@ -132,11 +132,7 @@ _SIGNS: Final[dict[type[object], Sign]] = {
     yaml.MappingEndEvent: Sign.END,
     yaml.AliasEvent: Sign.ALIAS,
 }
-
-# Looking up a member of an enum takes long, and this is done for each value.
-_SCALAR: Final = Sign.SCALAR
 _WITHOUT_TEXT: Final = (Sign.DOCUMENT, Sign.END)
-_ALIAS: Final = Sign.ALIAS
 
 
 def _tokens(source: str | Stream) -> Iterator[Token]:
@@ -150,14 +146,14 @@ def _tokens(source: str | Stream) -> Iterator[Token]:
             line: int = event.start_mark.line + 1
             if kind is yaml.ScalarEvent:
                 style: str = event.style or ""
-                yield Token(_SCALAR, line, event.value, event.tag, event.anchor, style)
+                yield Token(Sign.SCALAR, line, event.value, event.tag, event.anchor, style)
                 continue
             sign = _SIGNS.get(kind)
             if sign is None:
                 continue
             if sign in _WITHOUT_TEXT:
                 yield Token(sign, line)
-            elif sign is _ALIAS:
+            elif sign is Sign.ALIAS:
                 yield Token(sign, line, event.anchor)
             else:
                 yield Token(sign, line, "", event.tag, event.anchor)

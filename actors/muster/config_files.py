@@ -183,14 +183,6 @@ _MOST_ALIASED: Final = 200_000
 MAX_FILE_BYTES: Final = 64 * 1024 * 1024
 """The largest file that is read, so that a wrong file does not fill the memory."""
 
-# Looking up a member of an enum takes ten times as long, and this is done for each value.
-_SCALAR: Final = Sign.SCALAR
-_MAP: Final = Sign.MAP
-_LIST: Final = Sign.LIST
-_END: Final = Sign.END
-_ALIAS: Final = Sign.ALIAS
-_DOCUMENT: Final = Sign.DOCUMENT
-
 _MERGE: Final = "<<"
 _STANDARD_TAGS: Final = "tag:yaml.org,2002:"
 
@@ -383,17 +375,17 @@ class _Builder:
         self.line = token.line
         self._written += 1
         sign = token.sign
-        if sign is _SCALAR:
+        if sign is Sign.SCALAR:
             node = self._scalar(token)
             self._remember(token.anchor, node, 1)
             self._add(node, 1)
-        elif sign is _MAP or sign is _LIST:
+        elif sign is Sign.MAP or sign is Sign.LIST:
             self._start(token)
-        elif sign is _END:
+        elif sign is Sign.END:
             self._end()
-        elif sign is _ALIAS:
+        elif sign is Sign.ALIAS:
             self._add(*self._aliased(token.text))
-        elif sign is _DOCUMENT:
+        elif sign is Sign.DOCUMENT:
             self._anchors.clear()
         else:
             assert_never(sign)
@@ -421,7 +413,7 @@ class _Builder:
         if token.anchor is not None:
             # An alias inside the collection must not find an earlier anchor of this name.
             self._anchors.pop(token.anchor, None)
-        is_table = token.sign is _MAP
+        is_table = token.sign is Sign.MAP
         line = self._place(self.line)
         self._open.append(_Open(token.anchor, line, self._written, is_table))
 

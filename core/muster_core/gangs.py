@@ -26,8 +26,11 @@ from typing import Final, final
 import attrs
 from typing_extensions import override
 
+from muster_core.enumerations import quick_members
+
 
 @final
+@quick_members
 class TopologyRule(StrEnum):
     """How the members of a gang are placed in the domains of an attribute."""
 
@@ -65,15 +68,12 @@ class Topology:
 
 
 @final
+@quick_members
 class GangMode(StrEnum):
     """What happens to the waiting members when one member fits nowhere."""
 
     STRICT = "Strict"
     NON_STRICT = "NonStrict"
-
-
-# Looking up a member of an enum takes ten times as long, and this is done for each gang.
-_STRICT_MODE: Final = GangMode.STRICT
 
 
 @final
@@ -154,7 +154,7 @@ def define(fields: GangFields) -> GangDefinition | None:
     return GangDefinition(
         min_member=fields.min_member,
         total=fields.min_member if fields.total is None else fields.total,
-        mode=fields.mode or _STRICT_MODE,
+        mode=fields.mode or GangMode.STRICT,
         wait_us=fields.wait_us,
         groups=fields.groups or (),
         topology=fields.topology,
@@ -162,6 +162,7 @@ def define(fields: GangFields) -> GangDefinition | None:
 
 
 @final
+@quick_members
 class GangState(StrEnum):
     """The state of a gang."""
 
@@ -173,6 +174,7 @@ class GangState(StrEnum):
 
 
 @final
+@quick_members
 class GangTrigger(StrEnum):
     """What can change the state of a gang."""
 
@@ -212,10 +214,6 @@ GANG_TRANSITIONS: Final[dict[tuple[GangState, GangTrigger], GangState]] = {
 }
 """The next state, by the present state and what happens."""
 
-# Looking up a member of an enum takes ten times as long, and this is done for each member.
-_PLACEHOLDER: Final = GangState.PLACEHOLDER
-_GATHERING: Final = GangState.GATHERING
-
 
 # GANG-15
 def next_gang_state(state: GangState, trigger: GangTrigger, *, defined: bool) -> GangState:
@@ -227,7 +225,7 @@ def next_gang_state(state: GangState, trigger: GangTrigger, *, defined: bool) ->
         defined: Whether the gang is defined; without a definition, Gathering is Placeholder.
     """
     after = GANG_TRANSITIONS.get((state, trigger), state)
-    return _PLACEHOLDER if after is _GATHERING and not defined else after
+    return GangState.PLACEHOLDER if after is GangState.GATHERING and not defined else after
 
 
 @final

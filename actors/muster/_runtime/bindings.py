@@ -21,9 +21,6 @@ from muster._runtime.calls import (
 from muster._runtime.tracking import CLOSED, AllocationStatus, Closed, TrackedAsk
 from muster_core.decisions import Reason
 
-# Looking up a member of an enum takes ten times as long.
-_BIND_FAILED: Final = Reason.BIND_FAILED
-
 _LOG: Final = logging.getLogger("muster.binder")
 
 Work = Callable[["TrackedAsk", "AllocationStatus", Callable[[], None]], Awaitable[None]]
@@ -184,7 +181,7 @@ class Bindings:
         """Report that the work did not start in time, without waiting for the binder to end."""
         job.is_late = True
         job.settled.set()
-        job.held.is_to_end(_BIND_FAILED)
+        job.held.is_to_end(Reason.BIND_FAILED)
         job.scope.cancel()
         why = "" if job.has_begun else ", as an earlier run of the ask had not ended"
         error = TimeoutError(f"the work had not started after {self._timeout_s:g} s{why}")

@@ -87,9 +87,6 @@ def _first_line(text: str) -> str:
 
 A = TypeVar("A")
 
-# Looking up a member of an enum takes ten times as long.
-_WORK_FAILED: Final = Outcome.FAILED
-
 
 @final
 @attrs.frozen
@@ -231,7 +228,7 @@ class WorkEnded:
         if self.failure is None:
             return Release(self.ask.app, self.ask.name)
         message = self.failure.message or None
-        return Release(self.ask.app, self.ask.name, _WORK_FAILED, message, self.failure.exited)
+        return Release(self.ask.app, self.ask.name, Outcome.FAILED, message, self.failure.exited)
 
 
 @final

@@ -36,12 +36,6 @@ if TYPE_CHECKING:
 Name = tuple[str, str]
 """The names of an application and an ask."""
 
-# Looking up a member of an enum takes ten times as long.
-_GANG_SATISFIED: Final = Kind.GANG_SATISFIED
-_BOUND_KIND: Final = Kind.BOUND
-_RELEASED: Final = Kind.RELEASED
-_ASSIGNED: Final = Kind.ASSIGNED
-
 
 @final
 @attrs.define
@@ -58,17 +52,17 @@ class BoundTogether:
     def hear(self, decision: Decision) -> None:
         """Take the next decision of the batch, if it names a gang or a chosen node."""
         kind, gang = decision.kind, decision.gang
-        if kind is _ASSIGNED:
+        if kind is Kind.ASSIGNED:
             self._open.clear()
         elif gang is None:
             return
-        elif kind is _GANG_SATISFIED:
+        elif kind is Kind.GANG_SATISFIED:
             self._open[gang] = self._steps[gang] = {}
         elif decision.app is not None and decision.ask is not None:
             name = (decision.app, decision.ask)
-            if kind is _BOUND_KIND and gang in self._open:
+            if kind is Kind.BOUND and gang in self._open:
                 self._open[gang][name] = None
-            elif kind is _RELEASED and gang in self._steps:
+            elif kind is Kind.RELEASED and gang in self._steps:
                 self._steps[gang].pop(name, None)
 
     def steps(self) -> Iterator[tuple[Name, ...]]:
@@ -76,18 +70,6 @@ class BoundTogether:
         for step in self._steps.values():
             if step:
                 yield tuple(step)
-
-
-# Looking up a member of an enum takes ten times as long.
-_BOUND: Final = AskPlace.BOUND
-_PARKED: Final = AskPlace.PARKED
-_PENDING: Final = AskPlace.PENDING
-_WAITING: Final = AskPlace.WAITING
-_TIMED_OUT: Final = GangState.TIMED_OUT
-_SAID_BOUND: Final = Kind.BOUND
-_BIND_FAILED: Final = Reason.BIND_FAILED
-_FAILED: Final = Reason.FAILED
-_CANCELLED: Final = Reason.CANCELLED
 
 
 @final
@@ -152,7 +134,7 @@ class AllocationStatus:
             for_good: Whether the ask has gone with it.
         """
         self.for_good = for_good
-        if reason is _FAILED or reason is _CANCELLED:
+        if reason is Reason.FAILED or reason is Reason.CANCELLED:
             self.message = message
 
 
@@ -226,11 +208,11 @@ class GangStatus:
 
 def _asks_of(app: ViewApp, state: AskPlace | None) -> Iterator[Ask]:
     """Yield the asks of an application that are in a place, or all."""
-    if state in {None, _PENDING}:
+    if state in {None, AskPlace.PENDING}:
         yield from app.each_pending()
-    if state in {None, _PARKED}:
+    if state in {None, AskPlace.PARKED}:
         yield from app.parked.values()
-    for place, held in ((_WAITING, app.waiting), (_BOUND, app.bound)):
+    for place, held in ((AskPlace.WAITING, app.waiting), (AskPlace.BOUND, app.bound)):
         if state in {None, place}:
             yield from (allocation.ask for allocation, _ in held.values())
 
@@ -395,7 +377,7 @@ class Tracker:
         return GangStatus(
             defined=gang.definition is not None,
             satisfied=gang.satisfied,
-            timed_out=gang.state is _TIMED_OUT,
+            timed_out=gang.state is GangState.TIMED_OUT,
         )
 
     # After a batch
@@ -450,14 +432,14 @@ class Tracker:
         for one in announced:
             decision = one.decision
             kind, app, ask = decision.kind, decision.app, decision.ask
-            if kind is _GANG_SATISFIED:
+            if kind is Kind.GANG_SATISFIED:
                 satisfied.add(decision.gang)
             if satisfied:
                 together.hear(decision)
             if app is None or ask is None:
                 continue
             name = (app, ask)
-            if name in asks or (self._all_bound and kind is _SAID_BOUND):
+            if name in asks or (self._all_bound and kind is Kind.BOUND):
                 # The first reason is the one that ended the allocation from before the batch.
                 end = None if decision.reason is None else decision
                 touched[name] = touched.get(name) or end
@@ -499,7 +481,7 @@ class Tracker:
         """Publish the state of an ask; return the ask and its allocation if that is new."""
         tracked = self._asks.get((app, name))
         found, place, allocation = self._look(app, name)
-        bound = allocation if place is _BOUND else None
+        bound = allocation if place is AskPlace.BOUND else None
         if tracked is not None and (found is None or found.seq != tracked.seq):
             self._forget(tracked)
             self._change(tracked, None, None, end)
@@ -524,7 +506,7 @@ class Tracker:
         """Publish the place and the allocation of an ask; return the allocation if it is new."""
         status = tracked.status.decided
         failures, error = status.failures, status.error
-        lasting = status.held if status.place is _BOUND else None
+        lasting = status.held if status.place is AskPlace.BOUND else None
         if lasting is not None and allocation is not None and allocation.number == lasting.number:
             return None
         if lasting is not None:
@@ -532,7 +514,7 @@ class Tracker:
             assert end.reason is not None, "a decision ended an allocation without a reason"
             lasting.note_end(end.reason, end.message, for_good=place is None)
             self._publications.put(lasting.ended, end.reason)
-            if end.reason is not _BIND_FAILED:
+            if end.reason is not Reason.BIND_FAILED:
                 failures, error = 0, None
         fresh = self._status(place, allocation)
         held = fresh.held or status.held
@@ -543,7 +525,7 @@ class Tracker:
 
     def _status(self, place: AskPlace | None, allocation: Allocation | None) -> AskStatus:
         """Return the state of an ask that was not bound before."""
-        if allocation is None or place is not _BOUND:
+        if allocation is None or place is not AskPlace.BOUND:
             return AskStatus(place)
         gang = self._machine.view.gangs.get(allocation.ask.gang or "")
         # Nobody has followed the step in which it was bound; after a batch, that is put right.
@@ -565,7 +547,7 @@ class Tracker:
     def started(self, ask: TrackedAsk, held: AllocationStatus) -> None:
         """Record that the work of an allocation has started, unless the allocation has ended."""
         status = ask.status.decided
-        if status.place is _BOUND and status.held is held:
+        if status.place is AskPlace.BOUND and status.held is held:
             self._publications.put(ask.status, attrs.evolve(status, started=True))
 
     def count_failed_bind(self, ask: TrackedAsk, error: Exception, attempts: int | None) -> bool:

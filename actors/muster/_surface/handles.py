@@ -121,13 +121,6 @@ async def with_forecast_in_thread(explained: Explained) -> Explanation | None:
     return await trio.to_thread.run_sync(with_forecast, explained, abandon_on_cancel=True)
 
 
-# Looking up a member of an enum takes ten times as long.
-_BOUND: Final = AskPlace.BOUND
-_COMPLETED: Final = Reason.COMPLETED
-_FAILED: Final = Reason.FAILED
-_PARKED: Final = AskPlace.PARKED
-
-
 @final
 class Application:
     """The handle of an application.
@@ -254,14 +247,14 @@ class Ask:
         """
         name = f"ask {self.app}/{self.name}"
         place = status.place
-        if place is _BOUND:
+        if place is AskPlace.BOUND:
             return status.held if status.started else None
-        if place is _PARKED:
+        if place is AskPlace.PARKED:
             msg = f"{name} is parked: its gang {tracked.gang} has timed out"
             raise AskParkedError(msg)
         if place is not None:
             return None
-        if status.held is not None and status.held.ended.value is _COMPLETED:
+        if status.held is not None and status.held.ended.value is Reason.COMPLETED:
             return status.held
         _check_not_failed(name, status.held)
         if status.is_given_up:
@@ -317,7 +310,7 @@ def _check_not_failed(name: str, held: AllocationStatus | None) -> None:
     Raises:
         AskFailedError: If the ask has gone because its work had failed.
     """
-    if held is None or not held.for_good or held.ended.value is not _FAILED:
+    if held is None or not held.for_good or held.ended.value is not Reason.FAILED:
         return
     msg = f"{name} has failed" if held.message is None else f"{name} has failed: {held.message}"
     raise AskFailedError(msg, held.message) from held.error

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from typing import Final, final
+from typing import final
 
 import attrs
 
@@ -48,16 +48,6 @@ def ranges(asks: Mapping[int, int], most: int = MOST_PRIORITIES) -> Iterator[tup
 
 
 _Key = tuple[str, str]
-
-# Looking up a member of an enum takes ten times as long, and this is done for each decision.
-_PREEMPTED: Final = Reason.PREEMPTED
-_RECLAIMED: Final = Reason.RECLAIMED
-_BOUND: Final = Kind.BOUND
-_WAITING: Final = Kind.WAITING
-_RELEASED: Final = Kind.RELEASED
-_APP_STATE: Final = Kind.APP_STATE
-_NEW: Final = AppState.NEW
-_REMOVED: Final = Reason.REMOVED
 
 
 @final
@@ -191,16 +181,16 @@ class SideAccount:
         kind, app, name, queue = decision.kind, decision.app, decision.ask, decision.queue
         if app is None or queue is None:
             return
-        if kind is _APP_STATE:
+        if kind is Kind.APP_STATE:
             if decision.state is not None:
                 self._enter(app, queue, decision.state)
         elif name is None:
             return
-        elif kind is _BOUND:
+        elif kind is Kind.BOUND:
             self._bind((app, name), queue)
-        elif kind is _WAITING:
+        elif kind is Kind.WAITING:
             self._hold((app, name), self._find(app, name))
-        elif kind is _RELEASED:
+        elif kind is Kind.RELEASED:
             self._release((app, name), queue, decision.reason)
 
     def _find(self, app: str, name: str) -> Ask | None:
@@ -208,7 +198,7 @@ class SideAccount:
         return None if self._machine is None else find_ask(self._machine, app, name)
 
     def _enter(self, app: str, queue: str, state: str) -> None:
-        if state != _NEW:
+        if state != AppState.NEW:
             self._jobs.entered(app, state, self._now_us)
             return
         self._submit(app, queue, self._now_us)
@@ -272,7 +262,7 @@ class SideAccount:
             counted.releases[reason] += 1
         if ends_ask(reason, 0 if ask is None else ask.retries):
             self._bound_before.discard(key)
-            if reason is _REMOVED and job is not None:
+            if reason is Reason.REMOVED and job is not None:
                 job.removed_us = self._now_us
                 self._emptied.add(job.app)
 
@@ -336,8 +326,8 @@ class SideAccount:
             asks_bound=count.bound,
             asks_unbound=None if self._costs is None else unbound,
             asks_pending=count.pending if knows_asks else None,
-            asks_preempted=count.releases[_PREEMPTED],
-            asks_reclaimed=count.releases[_RECLAIMED],
+            asks_preempted=count.releases[Reason.PREEMPTED],
+            asks_reclaimed=count.releases[Reason.RECLAIMED],
             wait=waits.summary() if knows_asks else None,
             job_wait=count.job_waits.summary(),
             utilisation={} if self._costs is None else self._costs.shares(queues),

@@ -10,7 +10,7 @@ from collections import deque
 from collections.abc import Callable, Iterator, Sequence
 from functools import partial
 from itertools import zip_longest
-from typing import Final, TypeAlias, final
+from typing import TypeAlias, final
 
 import attrs
 
@@ -120,13 +120,6 @@ class RefusalBook:
         )
 
 
-# Looking up a member of an enum takes ten times as long, and this is done for each decision.
-_CONFIG: Final = Kind.CONFIG
-_WARNING: Final = Kind.WARNING
-_QUEUE_PRIORITY: Final = Kind.QUEUE_PRIORITY
-_RESERVED: Final = Kind.RESERVED
-
-
 @final
 @attrs.frozen
 class Divergence:
@@ -163,18 +156,18 @@ class _Stream:
         with the index of the same event. One that is in force from the start has its warnings
         before all other decisions.
         """
-        if decision.kind is _CONFIG:
+        if decision.kind is Kind.CONFIG:
             self._after_config, self._config_index = True, decision.index
             return False
         if (
             self._after_config
-            and decision.kind is _WARNING
+            and decision.kind is Kind.WARNING
             and decision.index == self._config_index
         ):
             return False
         self._after_config = False
         # COMMAND-26
-        return decision.kind is not _RESERVED
+        return decision.kind is not Kind.RESERVED
 
 
 @final
@@ -241,7 +234,7 @@ class Streams:
         stream = self._sides[side]
         for announced in decisions:
             if stream.counts(announced.decision):
-                is_priority = announced.decision.kind is _QUEUE_PRIORITY
+                is_priority = announced.decision.kind is Kind.QUEUE_PRIORITY
                 (self._priorities if is_priority else self._decisions).add(side, announced)
 
     def compare(self, *, is_all: bool) -> None:
@@ -261,10 +254,6 @@ def is_same(one: Announced, other: Announced) -> bool:
     return mine == theirs or attrs.evolve(mine, index=None, line=None) == attrs.evolve(
         theirs, index=None, line=None
     )
-
-
-# Looking up a member of an enum takes ten times as long, and this is done for each decision.
-_REJECTED: Final = Kind.REJECTED
 
 
 @final
@@ -465,7 +454,7 @@ class Comparison:
     def _note_refusals(self, number: int, batch: Sequence[Announced]) -> None:
         side = self._sides[number]
         for announced in batch:
-            if announced.decision.kind is _REJECTED:
+            if announced.decision.kind is Kind.REJECTED:
                 index, line = side.place_of(announced)
                 message = announced.decision.message or ""
                 remark = Remark(index or 0, line, message)

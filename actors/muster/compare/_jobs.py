@@ -13,10 +13,6 @@ from muster.compare._result import MOST_JOBS, JobChange, JobChanges, JobTimes, M
 from muster_core.decisions import MICROSECONDS
 from muster_core.values.application_states import AppState
 
-# Looking up a member of an enum takes ten times as long, and this is done for each decision.
-_COMPLETING: Final = AppState.COMPLETING
-_COMPLETED: Final = AppState.COMPLETED
-
 _ROOM: Final = 10 * MOST_JOBS
 """How many candidates are kept before all but the first are dropped."""
 
@@ -93,9 +89,9 @@ class JobHistory:
         job = self._open.get(app)
         if job is None:
             return
-        if state == _COMPLETING:
+        if state == AppState.COMPLETING:
             job.end_us = now_us
-        elif state == _COMPLETED:
+        elif state == AppState.COMPLETED:
             self._close(self._open.pop(app), is_over=True)
         else:
             job.end_us = None

@@ -27,9 +27,6 @@ from muster_core.reasons import Code, Explanation, PendingReason
 
 if TYPE_CHECKING:
     from muster.store import KeptBatch
-
-
-_REJECTED: Final = Kind.REJECTED
 _WORD: Final = b"rejected"
 
 
@@ -81,7 +78,7 @@ def _refusals(kept: KeptFeed) -> Iterator[Remark]:
     for batch in kept.earlier():
         if _WORD in batch.packed_decisions:
             for announced in batch.decisions:
-                if announced.decision.kind is _REJECTED:
+                if announced.decision.kind is Kind.REJECTED:
                     yield Remark.of(announced.decision)
 
 
@@ -112,7 +109,7 @@ class RefusedSoFar:
     def then(self, batch: Sequence[Announced]) -> RefusedSoFar:
         """Return these refusals and those in ``batch``."""
         kinds = (announced.decision for announced in batch)
-        refused = [decision for decision in kinds if decision.kind is _REJECTED]
+        refused = [decision for decision in kinds if decision.kind is Kind.REJECTED]
         if not refused:
             return self
         more = [Remark.of(decision) for decision in refused[: _TOLD - len(self.first)]]

@@ -91,8 +91,6 @@ def _some_names(event: AddAsk) -> Iterator[str]:
         yield f"{event.ask}-{number}"
 
 
-# Looking up a member of an enum takes ten times as long.
-_COMPLETED: Final = Reason.COMPLETED
 _REASONS: Final = {outcome: Reason(outcome.value) for outcome in Outcome}
 
 
@@ -118,7 +116,7 @@ def may_end_for(item: FeedItem, reason: Reason | None) -> bool:
         case Release():
             return reason is _REASONS[item.content.outcome]
         case Apply():
-            return reason is _COMPLETED
+            return reason is Reason.COMPLETED
         case _:
             return reason is Reason.REMOVED
 
@@ -173,12 +171,7 @@ def how_it_ended(
             return "when its `run_for` was over" if completed else ""
 
 
-# Looking up a member of an enum takes ten times as long, and this is done for each decision.
-_REJECTED: Final = Kind.REJECTED
-_BOUND: Final = Kind.BOUND
-_WAITING: Final = Kind.WAITING
 _HOLDING: Final = frozenset({AskPlace.BOUND, AskPlace.WAITING})
-_RELEASED: Final = Kind.RELEASED
 
 
 @final
@@ -370,7 +363,7 @@ class AskHistory:
         refused = {
             announced.decision.index: announced.decision
             for announced in batch
-            if announced.decision.kind is _REJECTED
+            if announced.decision.kind is Kind.REJECTED
         }
         for arrival in self._open:
             decision = refused.get(arrival.item.index)
@@ -396,9 +389,9 @@ class AskHistory:
 
     def _moves(self, announced: Announced, decision: Decision) -> None:
         kind = decision.kind
-        if kind is _BOUND or kind is _WAITING:
-            self._moved_us, self._waited = announced.at_us, kind is _WAITING
-        elif kind is _RELEASED:
+        if kind is Kind.BOUND or kind is Kind.WAITING:
+            self._moved_us, self._waited = announced.at_us, kind is Kind.WAITING
+        elif kind is Kind.RELEASED:
             self._lost(announced, decision)
             self._moved_us = announced.at_us
             self._end = announced if decision.reason in _OVER else None

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from typing import Any, Final
+from typing import Any
 
 import attrs
 
@@ -24,9 +24,6 @@ from muster_core.reasons import (
 )
 from muster_core.view.reasons.gangs import abbreviated, reserved_since
 
-# Looking up a member of an enum takes ten times as long, and this is done for each ask.
-_HELD_BACK: Final = Code.HELD_BACK
-
 
 # OUTLOOK-10
 def why_held_back_later(
@@ -43,7 +40,7 @@ def why_held_back_later(
     fits_at = made.fits_at
     if not isinstance(fits_at, int) or fits_at <= at_us or fits_at == made.starts_at_us:
         return None
-    if any(reason.code is _HELD_BACK for reason in explanation.reasons):
+    if any(reason.code is Code.HELD_BACK for reason in explanation.reasons):
         return None
     return held_back_later(facts(), explanation.app, explanation.ask, fits_at, at_us)
 

@@ -9,7 +9,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from itertools import chain, pairwise
 from os import PathLike
 from pathlib import Path
-from typing import TYPE_CHECKING, Final, final
+from typing import TYPE_CHECKING, final
 
 import attrs
 
@@ -28,12 +28,6 @@ from muster_core.snapshots import AskPlace, Snapshot
 
 if TYPE_CHECKING:
     from muster.store import KeptBatch
-
-
-# Looking up a member of an enum takes ten times as long.
-_BOUND: Final = Kind.BOUND
-_RELEASED: Final = Kind.RELEASED
-_WAITING: Final = Kind.WAITING
 
 
 # COMMAND-13
@@ -65,9 +59,9 @@ def _placed(batch: Sequence[Announced]) -> EventFields:
     for announced in batch:
         decision = announced.decision
         name = f"{decision.app}/{decision.ask}"
-        if decision.kind is _BOUND or decision.kind is _WAITING:
+        if decision.kind is Kind.BOUND or decision.kind is Kind.WAITING:
             nodes[name] = decision.node
-        elif decision.kind is _RELEASED:
+        elif decision.kind is Kind.RELEASED:
             nodes.pop(name, None)
     return nodes
 

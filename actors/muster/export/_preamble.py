@@ -138,9 +138,6 @@ def _gang(gang: GangSnapshot) -> object:
     return gang.definition, gang.satisfied, gang.timed_out
 
 
-# Looking up a member of an enum takes ten times as long.
-_REJECTED: Final = Kind.REJECTED
-
 _SETTLE: Final = Settle()
 _MOST: Final = 5
 """How many refusals are told."""
@@ -209,7 +206,7 @@ def _let_in(scheduler: PlainScheduler, written: Iterable[EventFields], at_us: in
             case event:
                 scheduler.submit(event, at_us, item.index)
     scheduler.settle(at_us)
-    refused = [one.decision for one in scheduler.announced if one.decision.kind is _REJECTED]
+    refused = [one.decision for one in scheduler.announced if one.decision.kind is Kind.REJECTED]
     for decision in refused[:_MOST]:
         yield f"event {decision.index} is refused: {decision.message}"
     if len(refused) > _MOST:

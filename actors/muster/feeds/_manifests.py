@@ -84,9 +84,6 @@ from muster_core.values.event_fields import QUEUE_PRIORITIES
 from muster_core.values.events import USER_INFO
 from muster_core.values.names import DEFAULT_NAMESPACE
 
-# Looking up a member of an enum takes ten times as long.
-_POD: Final = ObjectKind.POD
-
 APPLICATION_LABEL: Final = "applicationId"
 # OBJECT-15
 QUEUE_LABELS: Final = ("queue", "scheduling.volcano.sh/queue-name")
@@ -157,7 +154,7 @@ def name_of_pod(values: Values) -> ObjectName:
     Raises:
         FieldError: If it belongs to no application.
     """
-    return ObjectName(_POD, str(values["name"]), _application(values))
+    return ObjectName(ObjectKind.POD, str(values["name"]), _application(values))
 
 
 def pod(values: Values) -> PodObject:
@@ -273,9 +270,6 @@ def _marks(values: Values, name: str) -> ParsedAnnotations:
     return found if isinstance(found, ParsedAnnotations) else ParsedAnnotations()
 
 
-# Looking up a member of an enum takes ten times as long.
-_POD_GROUP: Final = ObjectKind.POD_GROUP
-
 T = TypeVar("T")
 
 
@@ -326,9 +320,9 @@ def _named(kind: ObjectKind) -> Callable[[Values], ObjectName]:
 
 
 def _parts_of_name(name: ObjectName) -> Values:
-    if name.kind is _POD_GROUP:
+    if name.kind is ObjectKind.POD_GROUP:
         return _parts_of_group_name(name.name)
-    if name.kind is _POD and name.app is not None:
+    if name.kind is ObjectKind.POD and name.app is not None:
         return {"name": name.name, "labels": ParsedAnnotations({APPLICATION_LABEL: name.app})}
     return {"name": name.name}
 
@@ -419,7 +413,7 @@ FORMS: Final[Mapping[str, ObjectForm]] = {
             }),
         }),
         ObjectSchema({"metadata": ObjectSchema(_GROUP_METADATA)}),
-        lambda values: ObjectName(_POD_GROUP, _group_name(values)),
+        lambda values: ObjectName(ObjectKind.POD_GROUP, _group_name(values)),
         _pod_group,
         _parts_of_group,
     ),

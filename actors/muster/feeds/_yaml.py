@@ -111,13 +111,6 @@ _TAG: Final = "tag:yaml.org,2002:"
 _PLAIN_TAGS: Final = frozenset(_TAG + name for name in ("int", "float", "bool", "null"))
 _TEXT_TAGS: Final = frozenset({"!", _TAG + "str"})
 _CONTAINER_TAGS: Final = frozenset({"!", _TAG + "map", _TAG + "seq"})
-# Looking up a member of an enum takes long, and this is done for each value.
-_SCALAR: Final = Sign.SCALAR
-_END: Final = Sign.END
-_ALIAS: Final = Sign.ALIAS
-_DOCUMENT: Final = Sign.DOCUMENT
-_LIST: Final = Sign.LIST
-_MAP: Final = Sign.MAP
 
 _TOO_DEEP: Final = 2 * MAX_DEPTH
 """The nesting at which reading ends the feed, because the parser becomes too slow."""
@@ -215,11 +208,11 @@ class _Builder:
     # FEED-3
     def document(self, first: Token) -> Iterator[_Found]:
         """Yield the events of the document whose start, or whose only node, is ``first``."""
-        if first.sign is _DOCUMENT:
+        if first.sign is Sign.DOCUMENT:
             self._anchors.clear()
-        elif first.sign is _LIST:
+        elif first.sign is Sign.LIST:
             for token in self._tokens:
-                if token.sign is _END:
+                if token.sign is Sign.END:
                     break
                 yield self._event(token)
         else:
@@ -231,21 +224,21 @@ class _Builder:
 
     def objects(self, first: Token) -> Iterator[tuple[_Found, str]]:
         """Yield the objects of the document whose start, or whose only node, is ``first``."""
-        if first.sign is not _MAP:
+        if first.sign is not Sign.MAP:
             for found in self.document(first):
                 yield found, ""
             return
         whole = LocatedMap(first.line)
         has_items, problem = False, None
         for token in self._tokens:
-            if token.sign is _END:
+            if token.sign is Sign.END:
                 break
             _, key, wrong = self._event(token)
             value_token = next(self._tokens)
-            if key == "items" and value_token.sign is _LIST:
+            if key == "items" and value_token.sign is Sign.LIST:
                 has_items = True
                 for item in self._tokens:
-                    if item.sign is _END:
+                    if item.sign is Sign.END:
                         break
                     yield self._event(item), str(whole.get("kind", ""))
                 continue
@@ -268,11 +261,11 @@ class _Builder:
     def _step(self, token: Token) -> Raw:
         """Process one token; return the node that it completes, or None."""
         sign = token.sign
-        if sign is _SCALAR:
+        if sign is Sign.SCALAR:
             return self._scalar(token)
-        if sign is _END:
+        if sign is Sign.END:
             return self._close(token)
-        if sign is _ALIAS:
+        if sign is Sign.ALIAS:
             return self._alias(token)
         self._open(token)  # no document starts inside a node
         return None
@@ -280,7 +273,7 @@ class _Builder:
     def _open(self, token: Token) -> None:
         if token.tag is not None and token.tag not in _CONTAINER_TAGS:
             self._complain(token, f"the tag {_short(token.tag)} is not known")
-        node = LocatedMap(token.line) if token.sign is _MAP else LocatedList(token.line)
+        node = LocatedMap(token.line) if token.sign is Sign.MAP else LocatedList(token.line)
         self._stack.append(_Frame(node, token.anchor))
         if len(self._stack) > MAX_DEPTH:
             self._complain(token, f"is nested deeper than {MAX_DEPTH} levels")

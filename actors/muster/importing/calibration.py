@@ -32,8 +32,6 @@ SPANS_S: Final[Mapping[str, int]] = {"1 min": 60, "10 min": 600, "1 h": 3600}
 _FIRST_LOOK_US: Final = MICROSECONDS
 """How late a job is before it is asked why: less is no news."""
 
-_BOUND: Final = Kind.BOUND
-
 
 @final
 class Verdict(StrEnum):
@@ -288,7 +286,7 @@ class Calibration:
         """Take note of the first time that all asks of a job are bound."""
         for announced in batch:
             decision = announced.decision
-            if decision.kind is not _BOUND or decision.app is None or decision.ask is None:
+            if decision.kind is not Kind.BOUND or decision.app is None or decision.ask is None:
                 continue
             job = self._asks.pop((decision.app, decision.ask), None)
             if job is not None:

@@ -189,18 +189,8 @@ class LiveAsk:
     devices: Mapping[str, tuple[int, ...]] = attrs.field(factory=dict[str, tuple[int, ...]])
 
 
-# Looking up a member of an enum takes ten times as long, and this is done for each decision.
-_ASSIGNED: Final = Kind.ASSIGNED
-_BOUND: Final = Kind.BOUND
-_WAITING: Final = Kind.WAITING
-_RELEASED: Final = Kind.RELEASED
-_FAILED: Final = Reason.FAILED
-_REJECTED: Final = Kind.REJECTED
-_APP_STATE: Final = Kind.APP_STATE
-_QUEUE_PRIORITY: Final = Kind.QUEUE_PRIORITY
 _NEW: Final = AppState.NEW.value
 _COMPLETED: Final = AppState.COMPLETED.value
-_NODE: Final = ObjectKind.NODE
 
 
 class Listener(Protocol):
@@ -339,7 +329,7 @@ class Census:
         self._queues |= new
         for app in new:
             self._users.pop(app, None)
-        refused = {decision.index for decision in decisions if decision.kind is _REJECTED}
+        refused = {decision.index for decision in decisions if decision.kind is Kind.REJECTED}
         self.catch_up(at_us, refused)
         for decision in decisions:
             self._follow(decision, at_us)
@@ -374,7 +364,7 @@ class Census:
                 self._apply(event, at_us)
             case Delete():
                 for manifest in event.objects:
-                    if manifest.content.kind is _NODE:
+                    if manifest.content.kind is ObjectKind.NODE:
                         self._lose(at_us, manifest.content.name)
             case _:
                 assert_never(event)
@@ -449,16 +439,16 @@ class Census:
         listener = self._listener
         kind, app, name, queue = decision.kind, decision.app, decision.ask, decision.queue
         if app is not None and name is not None:
-            if kind is _BOUND or kind is _WAITING:
+            if kind is Kind.BOUND or kind is Kind.WAITING:
                 self._hold((app, name), decision, at_us)
-            elif kind is _RELEASED:
+            elif kind is Kind.RELEASED:
                 self._release((app, name), decision.reason, at_us)
-            elif kind is _ASSIGNED and decision.devices:
+            elif kind is Kind.ASSIGNED and decision.devices:
                 self._assigned[app, name] = decision.devices
         elif queue is not None:
-            if kind is _QUEUE_PRIORITY:
+            if kind is Kind.QUEUE_PRIORITY:
                 listener.priority(at_us, queue, decision.priority)
-            elif kind is _APP_STATE and decision.state == _NEW:
+            elif kind is Kind.APP_STATE and decision.state == _NEW:
                 listener.job(queue)
 
     def _hold(self, key: Key, decision: Decision, at_us: int) -> None:
@@ -475,7 +465,7 @@ class Census:
             ask.gang = decision.gang or ask.gang
             ask.devices = self._assigned.pop(key, {})
             self._listener.held(at_us, ask)
-        if decision.kind is _BOUND:
+        if decision.kind is Kind.BOUND:
             wait_us = None if ask.came_us is None else at_us - ask.came_us
             ask.came_us, ask.bound_us = None, at_us
             self._listener.bound(at_us, ask, wait_us)
@@ -489,7 +479,7 @@ class Census:
             ask.node, ask.devices = None, {}
         if not ends_ask(reason, 0 if ask is None else ask.retries):
             if ask is not None:
-                ask.retries -= reason is _FAILED
+                ask.retries -= reason is Reason.FAILED
                 self._pend(ask, at_us)
             return
         pending = self.unbound.pop(key, None)

@@ -41,15 +41,6 @@ if TYPE_CHECKING:
     from muster.store import KeptBatch
 
 
-# Looking up a member of an enum takes ten times as long, and this is done for each decision.
-_BOUND: Final = Kind.BOUND
-_RELEASED: Final = Kind.RELEASED
-_REJECTED: Final = Kind.REJECTED
-_WARNING: Final = Kind.WARNING
-_PREEMPTED: Final = Reason.PREEMPTED
-_RECLAIMED: Final = Reason.RECLAIMED
-
-
 @final
 @attrs.define
 class DecisionRecord:
@@ -77,17 +68,17 @@ class DecisionRecord:
     def _note(self, decision: Decision) -> None:
         kind, reason = decision.kind, decision.reason
         # EXPECT-2
-        if kind is _BOUND:
+        if kind is Kind.BOUND:
             self.bound.append(f"{decision.app}/{decision.ask}")
         # EXPECT-8
-        elif kind is _RELEASED and reason is _PREEMPTED:
+        elif kind is Kind.RELEASED and reason is Reason.PREEMPTED:
             self.preempted.append(f"{decision.app}/{decision.ask}")
-        elif kind is _RELEASED and reason is _RECLAIMED:
+        elif kind is Kind.RELEASED and reason is Reason.RECLAIMED:
             self.reclaimed.append(f"{decision.app}/{decision.ask}")
-        elif kind is _REJECTED:
+        elif kind is Kind.REJECTED:
             self.refusals.append(Remark.of(decision))
         # EXPECT-10
-        elif kind is _WARNING:
+        elif kind is Kind.WARNING:
             self.warnings.append(decision.message or "")
 
     # EXPECT-12
@@ -99,7 +90,6 @@ class DecisionRecord:
         return before
 
 
-# Looking up a member of an enum takes ten times as long, and this is done for each application.
 _COMPLETED: Final = AppState.COMPLETED.value
 
 Value: TypeAlias = (

@@ -89,9 +89,6 @@ _MILLI: Final = 1000
 _ONE: Final = 2**40
 """The number that stands for a share, or an index, of 1."""
 
-# Looking up a member of an enum takes ten times as long, and this is done for each decision.
-_COMPLETED: Final = Reason.COMPLETED
-
 
 @final
 @attrs.frozen
@@ -366,7 +363,7 @@ class Costs:
         self.taken(at_us, ask)
         self._by_queue.give_back(ask.queue, ask.resources, at_us)
         self._by_user.give_back(ask.user, ask.resources, at_us)
-        if reason is not _COMPLETED and reason is not None:
+        if reason is not Reason.COMPLETED and reason is not None:
             self._ended(at_us, ask, reason)
 
     def priority(self, at_us: int, queue: str, value: int | None) -> None:

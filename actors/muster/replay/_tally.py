@@ -20,11 +20,6 @@ from muster.replay._costs import Costs, Fairness, LostRuns, Waits, WaitSummary
 from muster.replay._warnings import FeedWarning, FeedWarnings
 from muster_core.decisions import GONE, MICROSECONDS, Announced, Decision, Kind, Reason
 
-# Looking up a member of an enum takes ten times as long, and this is done for each decision.
-_BOUND: Final = Kind.BOUND
-_RELEASED: Final = Kind.RELEASED
-_RESERVED: Final = Kind.RESERVED
-
 
 # COMMAND-26
 @final
@@ -64,13 +59,13 @@ class ReservedTally:
     def heard(self, decision: Decision, at_us: int) -> None:
         """Hear of a decision; those of other kinds than these three change nothing."""
         kind = decision.kind
-        if kind is _RESERVED:
+        if kind is Kind.RESERVED:
             self._reserved((decision.app, decision.ask), decision.start_us)
         elif not self._open:
             return
-        elif kind is _BOUND:
+        elif kind is Kind.BOUND:
             self._bound((decision.app, decision.ask), at_us)
-        elif kind is _RELEASED and decision.reason in GONE:
+        elif kind is Kind.RELEASED and decision.reason in GONE:
             self._open.pop((decision.app, decision.ask), None)
 
     def _reserved(self, ask: tuple[str | None, str | None], start_us: int | None) -> None:
@@ -211,10 +206,6 @@ class Summary:
         return self.decisions / self.real_s if self.real_s > 0 else 0.0
 
 
-_REJECTED: Final = Kind.REJECTED
-_WARNING: Final = Kind.WARNING
-
-
 @final
 class Tally:
     """A journal that counts what a replay does.
@@ -306,11 +297,11 @@ class Tally:
             kind = decision.kind
             kinds[kind] += 1
             reserved.heard(decision, at_us)
-            if kind is _RELEASED:
+            if kind is Kind.RELEASED:
                 self._releases[decision.reason] += 1
-            elif kind is _REJECTED and len(self._first_refusals) < MOST_REMARKS:
+            elif kind is Kind.REJECTED and len(self._first_refusals) < MOST_REMARKS:
                 self._first_refusals.append(Remark.of(decision))
-            elif kind is _WARNING and decision.index not in self._reading.configured:
+            elif kind is Kind.WARNING and decision.index not in self._reading.configured:
                 message = decision.message or ""
                 self._warn(FeedWarning(None, decision.index, decision.line, "", message))
         self.decisions += len(batch)

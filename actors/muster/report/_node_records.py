@@ -253,9 +253,6 @@ def _share(used: dict[str, int] | Resources, capacity: Resources) -> float:
     return min(max(shares, default=0.0), 1.0)
 
 
-# Looking up a member of an enum takes ten times as long, and this is done for each decision.
-_RESERVED: Final = Kind.RESERVED
-
 MOST_RESERVED: Final = 2_000
 """The most reservations that are drawn."""
 
@@ -316,7 +313,7 @@ class ReservationRecord:
         self._is_new = True
         for announced in batch:
             decision = announced.decision
-            if decision.kind is not _RESERVED:
+            if decision.kind is not Kind.RESERVED:
                 continue
             assert decision.node is not None, "a reservation without a node"
             ask = unbound[decision.app or "", decision.ask or ""]

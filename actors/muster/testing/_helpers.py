@@ -131,13 +131,6 @@ class Interleaving:
             await trio.lowlevel.checkpoint()
 
 
-# Looking up a member of an enum takes ten times as long, and this is done for each ask.
-_PENDING: Final = AskPlace.PENDING
-_PARKED: Final = AskPlace.PARKED
-_WAITING: Final = AskPlace.WAITING
-_BOUND: Final = AskPlace.BOUND
-
-
 _HOLDING: Final = frozenset({AskPlace.WAITING, AskPlace.BOUND})
 """The places in which an ask holds a node."""
 
@@ -226,7 +219,7 @@ def _check_queues(state: Examined) -> None:
     configs = {entry.config.path: entry.config for entry in entries}
     for path, queue in state.snapshot.queues.items():
         asks = [ask for app in _below(state.snapshot, path) for ask in app.asks]
-        assert queue.pending == _sum(ask for ask in asks if ask.place is _PENDING)
+        assert queue.pending == _sum(ask for ask in asks if ask.place is AskPlace.PENDING)
         assert queue.allocated == _sum(ask for ask in asks if ask.place in _HOLDING)
         assert queue.priority == _priority(state.snapshot, path, configs)
 
@@ -360,10 +353,10 @@ def _check_gangs(state: Examined) -> None:
             if ask.gang is not None:
                 members.setdefault((ask.gang, ask.place), set()).add((app.name, ask.name))
     for name, gang in snapshot.gangs.items():
-        assert members.pop((name, _PENDING), set()) == set(gang.pending)
-        assert members.pop((name, _PARKED), set()) == set(gang.parked)
-        assert members.pop((name, _WAITING), set()) == set(gang.waiting)
-        assert members.pop((name, _BOUND), set()) == set(gang.bound)
+        assert members.pop((name, AskPlace.PENDING), set()) == set(gang.pending)
+        assert members.pop((name, AskPlace.PARKED), set()) == set(gang.parked)
+        assert members.pop((name, AskPlace.WAITING), set()) == set(gang.waiting)
+        assert members.pop((name, AskPlace.BOUND), set()) == set(gang.bound)
         seen = view.gangs[name]
         holds = sorted(seen.waiting.values(), key=lambda hold: hold.number)
         waits = [(hold.app.identity.name, hold.allocation.ask.name) for hold in holds]
@@ -383,10 +376,10 @@ def _placed(app: AppSnapshot) -> Iterator[tuple[str, AskPlace, int, str | None]]
 def _placed_in_view(app: ViewApp) -> Iterator[tuple[str, AskPlace, int, str | None]]:
     for aside in (app.pending, app.backing_off):
         for ask in aside.values():
-            yield ask.name, _PENDING, ask.priority, None
+            yield ask.name, AskPlace.PENDING, ask.priority, None
     for ask in app.parked.values():
-        yield ask.name, _PARKED, ask.priority, None
-    for place, held in ((_WAITING, app.waiting), (_BOUND, app.bound)):
+        yield ask.name, AskPlace.PARKED, ask.priority, None
+    for place, held in ((AskPlace.WAITING, app.waiting), (AskPlace.BOUND, app.bound)):
         for allocation, node in held.values():
             assert allocation.node == node.name
             yield allocation.ask.name, place, allocation.ask.priority, node.name
@@ -405,7 +398,7 @@ def _priority(snapshot: Snapshot, path: str, configs: Mapping[str, QueueConfig])
         for app in snapshot.apps.values()
         if app.queue == path
         for ask in app.asks
-        if ask.place is _PENDING
+        if ask.place is AskPlace.PENDING
     ]
     for child in snapshot.queues:
         if child.rpartition(".")[0] == path and snapshot.queues[child].pending:

@@ -11,7 +11,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator
 from functools import partial
-from typing import Final, final
+from typing import final
 
 import attrs
 
@@ -58,18 +58,6 @@ from muster_core.view.gangs import ViewGang, holds_of
 
 Judged = AddNode | UpdateNode | RemoveNode | AddGang | RemoveGang | BindFailed | Admissible
 """The events that are admitted here; objects are admitted as several of these at once."""
-
-# Looking up a member of an enum takes ten times as long.
-_BOUND: Final = AskPlace.BOUND
-_PARKED: Final = AskPlace.PARKED
-_PENDING: Final = AskPlace.PENDING
-_GATHERING: Final = GangState.GATHERING
-_SATISFIED: Final = GangState.SATISFIED
-_TIMED_OUT: Final = GangState.TIMED_OUT
-_GANG_WAITS: Final = GangState.WAITING
-_WORK_FAILED: Final = Outcome.FAILED
-_GANG_ROLLBACK: Final = Reason.GANG_ROLLBACK
-_GANG_TIMEOUT: Final = Reason.GANG_TIMEOUT
 
 
 @final
@@ -132,7 +120,7 @@ class Admission:
                 return list(self.remove_gang(event.gang, "gang", origin))
             case BindFailed():
                 return [self._undo_bind(event, origin)]
-            case Release() if event.outcome is _WORK_FAILED:
+            case Release() if event.outcome is Outcome.FAILED:
                 return [self._fail_ask(event, origin)]
             case _:
                 return list(self.registry.handle(event, origin))
@@ -190,7 +178,7 @@ class Admission:
         for _, member, gang in sorted(held):
             self.unreported.tell(member, origin.seq)
             entry = self.gangs.gangs[gang]
-            place = _PARKED if entry.timed_out else _PENDING
+            place = AskPlace.PARKED if entry.timed_out else AskPlace.PENDING
             yield TellGang(entry.key, MoveMember(member, place, lost=True))
 
     def add_plain(self, event: AddAsk, origin: Origin) -> Iterator[TellApp]:
@@ -293,7 +281,7 @@ class Admission:
         parked = mark or self._has_timed_out(gang)
         yield TellApp(key, AddAsks(origin, event, priority, parked, preempts))
         members = self.unreported.add(key, event)
-        place = _PARKED if parked else _PENDING
+        place = AskPlace.PARKED if parked else AskPlace.PENDING
         self.unreported.undoable(self.gangs.save(gang, members))
         yield from self.gangs.join(gang, members, place, event.says, origin)
         if mark:
@@ -318,7 +306,7 @@ class Admission:
         if self._has_timed_out(event.gang):
             yield from self._unpark(event.gang, origin)
         # OBJECT-19
-        yield from self.gangs.join(event.gang, members, _BOUND, event.says, origin)
+        yield from self.gangs.join(event.gang, members, AskPlace.BOUND, event.says, origin)
 
     def _take_room(self, event: AddAsk, name: str, key: int) -> None:
         node = self._view.nodes.nodes.get(name)
@@ -350,7 +338,7 @@ class Admission:
         self.unreported.uncertain = True  # The view does not know its new state.
         gang = self._view.gangs.get(name)
         if gang is not None:
-            yield from self._release([gang], origin, _GANG_ROLLBACK, park=False)
+            yield from self._release([gang], origin, Reason.GANG_ROLLBACK, park=False)
             yield from self._unpark(name, origin)
         yield from routes
 
@@ -393,14 +381,14 @@ class Admission:
     @staticmethod
     def _is_unsatisfied(gang: ViewGang) -> bool:
         return gang.definition is not None and gang.state in {
-            _GATHERING,
-            _GANG_WAITS,
+            GangState.GATHERING,
+            GangState.WAITING,
         }
 
     # GANG-46
     def _can_time_out(self, name: str) -> bool:
         gang = self._view.gangs.get(name)
-        satisfied = gang is not None and gang.state is _SATISFIED
+        satisfied = gang is not None and gang.state is GangState.SATISFIED
         return not (satisfied or name in self.unreported.came_bound or self._has_timed_out(name))
 
     def _has_timed_out(self, name: str) -> bool:
@@ -416,7 +404,7 @@ class Admission:
     def _set_aside(self, names: list[str], origin: Origin) -> Iterator[TellApp]:
         """Park the members of gangs: first the waiting ones, then the pending ones."""
         gangs = [self._view.gangs[name] for name in names if name in self._view.gangs]
-        yield from self._release(gangs, origin, _GANG_TIMEOUT, park=True)
+        yield from self._release(gangs, origin, Reason.GANG_TIMEOUT, park=True)
         for gang in gangs:
             for key, slot in gang.slots.items():
                 yield TellApp(key, ParkAsks(origin, slot.names()))
@@ -503,5 +491,5 @@ class Admission:
         for name, entry in self.gangs.gangs.items():
             gang = self._view.gangs[name]
             assert entry.definition == gang.definition
-            assert entry.timed_out == (gang.state is _TIMED_OUT)
+            assert entry.timed_out == (gang.state is GangState.TIMED_OUT)
             assert {member.key for member in entry.members} <= self._view.apps.keys()

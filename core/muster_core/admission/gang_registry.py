@@ -28,9 +28,6 @@ from muster_core.values.errors import RefusedError
 from muster_core.values.names import Guesses
 from muster_core.values.snapshots import AskPlace
 
-# Looking up a member of an enum takes ten times as long.
-_TIMED_OUT: Final = GangState.TIMED_OUT
-
 WRITTEN: Final = {
     "min_member": "min-available",
     "total": "total-number",
@@ -361,7 +358,7 @@ class GangRegistry:
                 definition=gang.definition,
                 creation=gang.creation or 0,
                 forgotten=one.forgotten,
-                timed_out=gang.state is _TIMED_OUT,
+                timed_out=gang.state is GangState.TIMED_OUT,
             )
             for piece in in_pieces(one.members):
                 yield

@@ -72,15 +72,6 @@ _WRITTEN: Final[dict[type[object] | ObjectKind, dict[str, str]]] = {
 _NAMES: Final = {"app": "metadata.labels.applicationId"}
 """The names of fields in a manifest to delete; ``metadata.name`` for all others."""
 
-# Looking up a member of an enum takes ten times as long.
-_NODE: Final = ObjectKind.NODE
-_POD: Final = ObjectKind.POD
-_POD_GROUP: Final = ObjectKind.POD_GROUP
-_PRIORITY_CLASS: Final = ObjectKind.PRIORITY_CLASS
-_QUEUE: Final = ObjectKind.QUEUE
-_COMPLETED: Final = Reason.COMPLETED
-_REMOVED: Final = Reason.REMOVED
-
 
 @final
 @attrs.frozen
@@ -167,7 +158,7 @@ class Objects:
         admission = self._admission
         if admission.knows_ask(pod.app, pod.name):
             if pod.finished:
-                yield from admission.end_ask(pod.app, pod.name, _COMPLETED, origin)
+                yield from admission.end_ask(pod.app, pod.name, Reason.COMPLETED, origin)
             return
         if pod.finished:
             return
@@ -232,17 +223,17 @@ class Objects:
     def _delete(self, content: ObjectName, origin: Origin) -> Iterator[AnyRoute]:
         admission = self._admission
         kind = content.kind
-        if kind is _POD:
+        if kind is ObjectKind.POD:
             yield from self._delete_pod(content, origin)
-        elif kind is _POD_GROUP:
+        elif kind is ObjectKind.POD_GROUP:
             yield from admission.remove_gang(content.name, "gang", origin)
-        elif kind is _NODE:
+        elif kind is ObjectKind.NODE:
             yield from admission.lose_members(content.name, origin)
             yield from admission.change_node(RemoveNode(content.name), origin)
-        elif kind is _PRIORITY_CLASS:
+        elif kind is ObjectKind.PRIORITY_CLASS:
             admission.unreported.undoable(admission.registry.classes.save(content.name))
             admission.registry.classes.remove(content.name)
-        elif kind is _QUEUE:
+        elif kind is ObjectKind.QUEUE:
             entry = self._find(content.name, "name")
             if entry is None:
                 msg = f"name: {content.name!r} is no queue"
@@ -258,12 +249,12 @@ class Objects:
         if not self._admission.knows_ask(pod.app, pod.name):
             msg = f"ask: {pod.name!r} is no ask of application {pod.app!r}"
             raise RefusedError(msg)
-        yield from self._admission.end_ask(pod.app, pod.name, _REMOVED, origin)
+        yield from self._admission.end_ask(pod.app, pod.name, Reason.REMOVED, origin)
 
 
 def _of_queue(content: object) -> bool:
     if isinstance(content, ObjectName):
-        return content.kind is _QUEUE
+        return content.kind is ObjectKind.QUEUE
     return isinstance(content, QueueObject)
 
 

@@ -19,7 +19,6 @@ from muster_core.config.users import admits
 from muster_core.values.configuration import PlacementRule, RuleName
 from muster_core.values.errors import RefusedError
 from muster_core.values.events import AddApp
-from muster_core.values.reasons import Code
 from muster_core.values.resources import shown
 
 # PLACEMENT-15
@@ -35,12 +34,6 @@ DEFAULT_QUEUE: Final = "root.default"
 """The queue of an application that no rule places."""
 
 _DOT: Final = "_dot_"
-
-# Looking up a member of an enum takes ten times as long.
-_FIXED: Final = RuleName.FIXED
-_PROVIDED: Final = RuleName.PROVIDED
-_TAG: Final = RuleName.TAG
-_USER: Final = RuleName.USER
 
 
 @final
@@ -218,13 +211,13 @@ def _parent_path(rule: _Rule, event: AddApp, tree: QueueTree) -> Sequence[str] |
 def _value_of(rule: PlacementRule, event: AddApp) -> tuple[str, str | None]:
     """Return the field that a rule takes its name from, and the value of that field."""
     name = rule.name
-    if name is _PROVIDED:
+    if name is RuleName.PROVIDED:
         return "queue", event.queue
-    if name is _USER:
+    if name is RuleName.USER:
         return "user", event.user
-    if name is _FIXED:
+    if name is RuleName.FIXED:
         return "value", rule.value
-    if name is _TAG:
+    if name is RuleName.TAG:
         return _tag_of(rule.value, event)
     assert_never(name)
 
@@ -243,11 +236,11 @@ def _tag_of(wanted: str, event: AddApp) -> tuple[str, str | None]:
 # PLACEMENT-7
 def _is_whole(name: RuleName, value: str) -> bool:
     """Return whether a value is a whole path, so that the parent rule is not looked at."""
-    if name is _PROVIDED or name is _TAG:
+    if name is RuleName.PROVIDED or name is RuleName.TAG:
         return value.lower().startswith(f"{ROOT}.")
-    if name is _USER:
+    if name is RuleName.USER:
         return False
-    if name is _FIXED:
+    if name is RuleName.FIXED:
         return is_whole_path(value)
     assert_never(name)
 
@@ -259,15 +252,10 @@ def _names_of(name: RuleName, field: str, value: str, *, whole: bool) -> list[st
     Raises:
         RefusedError: If one of them is illegal.
     """
-    has_levels = whole or name is _FIXED
+    has_levels = whole or name is RuleName.FIXED
     parts = value.split(".") if has_levels else [value.replace(".", _DOT)]
     try:
         return [check_queue_name(part) for part in parts]
     except ValueError as error:
         msg = f"{field}: {shown(value)}: {error}"
         raise RefusedError(msg) from error
-
-
-# Looking up a member of an enum takes ten times as long.
-_DRAINING: Final = Code.DRAINING
-_USER_NOT_ALLOWED: Final = Code.USER_NOT_ALLOWED

@@ -10,15 +10,9 @@ round. Of the names of completed applications it keeps the latest.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from typing import Final, assert_never, final
+from typing import assert_never, final
 
-from muster_core.admission.placement import (
-    _DRAINING,
-    _USER_NOT_ALLOWED,
-    RECOVERY,
-    PlacedQueue,
-    Placement,
-)
+from muster_core.admission.placement import RECOVERY, PlacedQueue, Placement
 from muster_core.admission.queue_tree import QueueEntry, QueueTree, UserGroups
 from muster_core.admission.routes import AdmissionFacts, Route, StartApp, TellApp
 from muster_core.config.queues import ROOT
@@ -53,7 +47,7 @@ from muster_core.values.events import (
 )
 from muster_core.values.names import Guesses, did_you_mean
 from muster_core.values.priority import BUILT_IN_CLASSES, PriorityClass, priority_of
-from muster_core.values.reasons import PendingReason
+from muster_core.values.reasons import Code, PendingReason
 
 
 # APP-15
@@ -217,11 +211,6 @@ Admissible = (
 )
 """The events that the directory admits."""
 
-# Looking up a member of an enum takes ten times as long.
-_WAS_CANCELLED: Final = Outcome.CANCELLED
-_CANCELLED: Final = Reason.CANCELLED
-_COMPLETED: Final = Reason.COMPLETED
-
 
 @final
 class Registry:
@@ -367,7 +356,9 @@ class Registry:
                 return TellApp(key, WithdrawAsk(origin, event.ask))
             case Release():
                 # DECISION-11
-                reason = _CANCELLED if event.outcome is _WAS_CANCELLED else _COMPLETED
+                reason = (
+                    Reason.CANCELLED if event.outcome is Outcome.CANCELLED else Reason.COMPLETED
+                )
                 return TellApp(key, ReleaseAsk(origin, event.ask, event.message, reason))
             case FailBind():
                 return TellApp(key, SpoilBinds(origin, event.ask, event.times))
@@ -498,7 +489,7 @@ def application_reasons(registry: Registry, identity: AppIdentity) -> Iterator[P
         message = (
             f"{draining[-1]} is draining: it takes no new application; what is there is served"
         )
-        yield PendingReason(_DRAINING, message, {"queue": draining[-1]})
+        yield PendingReason(Code.DRAINING, message, {"queue": draining[-1]})
     # PLACEMENT-15
     if identity.path == f"{ROOT}.{RECOVERY}":  # Nobody has to be admitted there.
         return
@@ -507,4 +498,4 @@ def application_reasons(registry: Registry, identity: AppIdentity) -> Iterator[P
     if not admits([entry.config for entry in path], user, groups, any_acl=any_acl):
         who = "nobody in particular" if user is None else f"user {user}"
         message = f"{identity.path} does not admit {who} any more; what is there is served"
-        yield PendingReason(_USER_NOT_ALLOWED, message, {"queue": identity.path, "user": user})
+        yield PendingReason(Code.USER_NOT_ALLOWED, message, {"queue": identity.path, "user": user})

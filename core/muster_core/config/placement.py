@@ -96,9 +96,6 @@ class Filter:
         return hit is not self._deny
 
 
-# Looking up a member of an enum takes ten times as long, and this is done for each rule.
-_FIXED: Final = RuleName.FIXED
-
 # PLACEMENT-18
 RULE_FIELDS: Final = ("name", "create", "filter", "parent", "value")
 FILTER_FIELDS: Final = ("type", "users", "groups")
@@ -155,7 +152,7 @@ def _read_rule(field: Field) -> WrittenRule | None:
     if name in _REQUIRED_FIELDS and not value:
         fields.get("value", field).refuse(_REQUIRED_FIELDS[name])
         return None
-    if name is _FIXED:
+    if name is RuleName.FIXED:
         try:
             canonical_path(value)
         except ValueError as error:
@@ -267,7 +264,7 @@ def _fixed_chain(written: WrittenRule) -> list[WrittenRule]:
         rule = rule.parent
     chain: list[WrittenRule] = []
     for link in reversed(rules):
-        if link.rule.name is not _FIXED:
+        if link.rule.name is not RuleName.FIXED:
             break
         chain.append(link)
     return chain

@@ -14,6 +14,7 @@ from typing import Any, Final, Generic, TypeVar, assert_never, final
 import attrs
 
 from muster_core.config.document import Field
+from muster_core.enumerations import quick_members
 from muster_core.values.configuration import (
     DeadlockPolicy,
     PreemptionPolicy,
@@ -41,6 +42,7 @@ _DEFAULTS: Final = Settings()
 
 # CONFIG-39, CONFIG-46 to CONFIG-54
 @final
+@quick_members
 class Inheritance(StrEnum):
     """Whose value of a property counts in a queue without a value of its own."""
 
@@ -429,10 +431,6 @@ PROPERTIES: Final[Mapping[str, Property[Any]]] = {
 }
 """All properties that Muster knows, by name; pages and the reference have them in this order."""
 
-
-# Looking up a member of an enum takes ten times as long, and this is done for each queue.
-_DISABLED: Final = Inheritance.DISABLED
-
 _HANDED_DOWN: Final = [
     one
     for one in PROPERTIES.values()
@@ -452,7 +450,7 @@ def resolve(own: Mapping[str, str], parent: Settings | None) -> Settings:
     if parent is not None:
         for one in _HANDED_DOWN:
             value = getattr(parent, one.attribute)
-            if one.inheritance is not _DISABLED or one.is_handed_down(value):
+            if one.inheritance is not Inheritance.DISABLED or one.is_handed_down(value):
                 values[one.attribute] = value
     for name, text in own.items():
         known = PROPERTIES.get(name)

@@ -15,7 +15,7 @@ from __future__ import annotations
 from collections import deque
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from operator import attrgetter
-from typing import Final, assert_never, final
+from typing import assert_never, final
 
 import attrs
 
@@ -73,15 +73,6 @@ class BatchResult:
     gangs: Mapping[int, CommitGang]
 
 
-# Looking up a member of an enum takes ten times as long, and this is done for each decision.
-_BOUND: Final = Kind.BOUND
-_REJECTED: Final = Kind.REJECTED
-_COMPLETING: Final = AppState.COMPLETING
-_WARNING: Final = Kind.WARNING
-_CONFIG: Final = Kind.CONFIG
-_TIMED_OUT: Final = GangState.TIMED_OUT
-
-
 @final
 class CoordinatorMachine:
     """The coordinator's state machine."""
@@ -103,7 +94,7 @@ class CoordinatorMachine:
         #: The decisions about the input of this batch so far, by position in the input.
         self._said: dict[int, list[DecisionMade]] = {}
         for number, warning in enumerate(configuration.warnings):
-            self._say(DecisionMade((0, 0, number), Decision(_WARNING, message=warning)))
+            self._say(DecisionMade((0, 0, number), Decision(Kind.WARNING, message=warning)))
         #: Whether this batch has events, or due timers that become requests.
         self._is_new = False
         #: The messages of refused events of this batch, by position in the input.
@@ -216,7 +207,7 @@ class CoordinatorMachine:
                     routes.extend(self.admission.time_out(due.gang, origin))
                 case StateEnd():
                     routes.append(TellApp(due.app, TimeUp(origin, due.state)))
-                    if due.state is _COMPLETING:
+                    if due.state is AppState.COMPLETING:
                         routes.extend(self.registry.complete(due.app))
                 case _:
                     assert_never(due)
@@ -264,7 +255,7 @@ class CoordinatorMachine:
 
     def _say(self, said: DecisionMade) -> None:
         self._said.setdefault(said.order[0], []).append(said)
-        if said.decision.kind is _REJECTED:
+        if said.decision.kind is Kind.REJECTED:
             self._refused_at[said.order[0]] = said.decision.message or ""
 
     def _admit(self, event: Event, origin: Origin) -> list[AnyRoute]:
@@ -286,9 +277,9 @@ class CoordinatorMachine:
     def _configured(self, config: Configuration, origin: Origin) -> None:
         self.view.configure(config)
         message = f"partition {config.partition!r} is in force"
-        said = [Decision(_CONFIG, message=message, index=origin.index, line=origin.line)]
+        said = [Decision(Kind.CONFIG, message=message, index=origin.index, line=origin.line)]
         said.extend(
-            Decision(_WARNING, message=warning, index=origin.index, line=origin.line)
+            Decision(Kind.WARNING, message=warning, index=origin.index, line=origin.line)
             for warning in config.warnings
         )
         for number, decision in enumerate(said):
@@ -367,7 +358,7 @@ class CoordinatorMachine:
             for said in report.said:
                 self._say(said)
             entry = self.admission.gangs.gangs[report.name]
-            entry.timed_out = report.state is _TIMED_OUT
+            entry.timed_out = report.state is GangState.TIMED_OUT
             if report.gone:
                 self.admission.gangs.gone(report.name)
 
@@ -394,9 +385,9 @@ class CoordinatorMachine:
             self._announced += len(piece)
             for decision in piece:
                 kind = decision.kind
-                if kind is _BOUND:
+                if kind is Kind.BOUND:
                     self._bound += 1
-                elif kind is _REJECTED:
+                elif kind is Kind.REJECTED:
                     self._refusals += 1
         apps, queues, gangs = yield from self.view.commits(self.now_us)
         return BatchResult(announced=announced, apps=apps, queues=queues, gangs=gangs)

@@ -312,10 +312,6 @@ class PlainScheduler:
                     assert_never(route)
 
 
-# Looking up a member of an enum takes ten times as long, and this is done for each decision.
-_BOUND: Final = Kind.BOUND
-_HELD_BACK: Final = Code.HELD_BACK
-
 MOST_BATCHES: Final = 10_000
 """How many batches a copy runs at most."""
 
@@ -394,7 +390,7 @@ def held_back_later(
         copy.announced.clear()
     found = copy.explain(app, ask) if copy.machine.now_us == fits_at_us else None
     reasons = () if found is None else found.reasons
-    return next((reason for reason in reasons if reason.code is _HELD_BACK), None)
+    return next((reason for reason in reasons if reason.code is Code.HELD_BACK), None)
 
 
 # OUTLOOK-3, OUTLOOK-4
@@ -422,7 +418,7 @@ def _work_left(copy: PlainScheduler) -> int:
 
 def _binds_ask(announced: Iterable[Announced], app: str, ask: str) -> bool:
     decisions = (one.decision for one in announced)
-    return any(one.kind is _BOUND and (one.app, one.ask) == (app, ask) for one in decisions)
+    return any(one.kind is Kind.BOUND and (one.app, one.ask) == (app, ask) for one in decisions)
 
 
 def _as_expected(facts: Facts, now_us: int) -> Facts:

@@ -29,10 +29,6 @@ from muster_core.values.devices import (
 )
 from muster_core.values.resources import Resources
 
-# Looking up a member of an enum takes ten times as long.
-_BESTFIT: Final = NodeSortPolicy.BESTFIT
-_FGD: Final = NodeSortPolicy.FGD
-
 FEW: Final = 8
 """If fewer than one node in so many are candidates, these are sorted again."""
 
@@ -113,17 +109,19 @@ class NodeIndex:
     def learn(self, typical: tuple[TypicalAsk, ...]) -> None:
         """Take over what is typical of the asks with devices that came."""
         self._learned = typical
-        if self._policy is _FGD and not self._named:
+        if self._policy is NodeSortPolicy.FGD and not self._named:
             self.changes += 1
             self._order_by_ask()
 
     def _order_by_ask(self) -> None:
         """Make the order for the ask at hand, if the policy is such one."""
         self._by_ask, self._leftover, self._measured = None, Leftover(self.weights), False
-        if self._policy not in {_BESTFIT, _FGD}:
+        if self._policy not in {NodeSortPolicy.BESTFIT, NodeSortPolicy.FGD}:
             return
         typical = self._named or self._learned
-        fragments = Fragmentation(TypicalAsks(typical)) if self._policy is _FGD else None
+        fragments = (
+            Fragmentation(TypicalAsks(typical)) if self._policy is NodeSortPolicy.FGD else None
+        )
         self._by_ask = OrderByAsk(self._shapes.shapes, self._leftover, fragments)
         for node in self.nodes.values():
             self._by_ask.note(node)

@@ -6,7 +6,7 @@ them directly; reports go upward, from child to parent.
 
 from __future__ import annotations
 
-from typing import Final, final
+from typing import final
 
 from muster_core.owners.asks import Allocation, AppIdentity, Ask, FailedBinds, Origin, Totals
 from muster_core.values.application_states import AppState
@@ -16,9 +16,6 @@ from muster_core.values.events import AddAsk
 from muster_core.values.records import record
 from muster_core.values.resources import Resources
 from muster_core.values.snapshots import AskPlace
-
-# Looking up a member of an enum takes ten times as long, and this is done for each refused event.
-_REJECTED: Final = Kind.REJECTED
 
 
 @final
@@ -33,7 +30,7 @@ class DecisionMade:
 # DECISION-5, FEED-15
 def rejection(origin: Origin, message: str) -> DecisionMade:
     """Return the decision that refuses the event of an origin."""
-    decision = Decision(_REJECTED, message=message, index=origin.index, line=origin.line)
+    decision = Decision(Kind.REJECTED, message=message, index=origin.index, line=origin.line)
     return DecisionMade((origin.seq, 0, 0), decision)
 
 

@@ -72,7 +72,7 @@ from muster_core.values.application_states import (
 )
 from muster_core.values.decisions import Kind, Reason, decision_on_app
 from muster_core.values.errors import RefusedError
-from muster_core.values.snapshots import AppSnapshot, AskPlace
+from muster_core.values.snapshots import AppSnapshot
 
 
 def application_facts(
@@ -146,23 +146,6 @@ _STATES_THAT_ASKS_END: Final = frozenset(
 )
 """The states that end when an ask is added."""
 
-# Looking up a member of an enum takes ten times as long.
-_IS_COMPLETED: Final = AppState.COMPLETED
-_NEW: Final = AppState.NEW
-_PARKED: Final = AskPlace.PARKED
-_PENDING: Final = AskPlace.PENDING
-_SAID_BOUND: Final = Kind.BOUND
-_BIND_FAILED: Final = Reason.BIND_FAILED
-_NODE_LOST: Final = Reason.NODE_LOST
-_REMOVED: Final = Reason.REMOVED
-_ASK_ADDED: Final = Trigger.ASK_ADDED
-_TIME_UP: Final = Trigger.TIME_UP
-_RUNNING: Final = AppState.RUNNING
-_ASK_BOUND: Final = Trigger.ASK_BOUND
-_EMPTIED: Final = Trigger.EMPTIED
-_COMPLETED: Final = Reason.COMPLETED
-_FAILED: Final = Reason.FAILED
-
 
 @final
 class ApplicationMachine:
@@ -182,7 +165,7 @@ class ApplicationMachine:
 
     def __init__(self, identity: AppIdentity) -> None:
         self.identity = identity
-        self._state = _NEW
+        self._state = AppState.NEW
         #: The group for which it counts in limits, or None.
         self._group: str | None = None
         self._places = AskPlaces()
@@ -266,7 +249,7 @@ class ApplicationMachine:
             case ReleaseAsk() | FailAsk():
                 self._release(request)
             case Complete():
-                self._finish(request.ask, request.origin, _COMPLETED)
+                self._finish(request.ask, request.origin, Reason.COMPLETED)
             case AddPlaced():
                 self._place(request)
             case FinishAsk():
@@ -284,7 +267,7 @@ class ApplicationMachine:
         match request:
             case Enlist():
                 # APP-1
-                self._enter(_NEW, request.origin, _CAME)
+                self._enter(AppState.NEW, request.origin, _CAME)
                 if request.group is not None:
                     self._regroup(request.group)
             case Regroup():
@@ -334,7 +317,7 @@ class ApplicationMachine:
         if request.event.devices:
             self._moves.count_needs(asks)
         if self._state in _STATES_THAT_ASKS_END:
-            self._trigger(_ASK_ADDED, request.origin)
+            self._trigger(Trigger.ASK_ADDED, request.origin)
 
     def _add_some(self, asks: Mapping[str, Ask], request: AddAsks) -> None:
         if request.parked:
@@ -348,23 +331,23 @@ class ApplicationMachine:
         allocation = Allocation(ask, request.node, request.number, bound_us=request.origin.at_us)
         self._places.enter_bound(allocation)
         self._moves.act(Placed(allocation))
-        decision = self._sayings.about(_SAID_BOUND, ask, request.node)
+        decision = self._sayings.about(Kind.BOUND, ask, request.node)
         self._moves.act(DecisionMade((request.origin.seq, 0, 0), decision))
         # In the log, the application has an ask first, then its gang is satisfied, then it is bound.
-        self._trigger(_ASK_ADDED, request.origin, _BEFORE)
-        self._trigger(_ASK_BOUND, request.origin)
+        self._trigger(Trigger.ASK_ADDED, request.origin, _BEFORE)
+        self._trigger(Trigger.ASK_BOUND, request.origin)
 
     # FEED-30
     def _withdraw(self, request: WithdrawAsk) -> None:
         if request.ask in self._places.bound or not self._places.knows(request.ask):
             raise RefusedError(self._sayings.not_there(request.ask, "pending", "release it"))
-        self._finish(request.ask, request.origin, _REMOVED)
+        self._finish(request.ask, request.origin, Reason.REMOVED)
 
     # FEED-31, BACKOFF-11, BACKOFF-12, BACKOFF-13, BACKOFF-14
     def _release(self, request: ReleaseAsk | FailAsk) -> None:
         allocation = self._sayings.bound(request.ask, "use remove_ask")
         ask = allocation.ask
-        reason = _FAILED if isinstance(request, FailAsk) else request.reason
+        reason = Reason.FAILED if isinstance(request, FailAsk) else request.reason
         if isinstance(request, FailAsk) and ask.retries:
             again = ask._replace(retries=ask.retries - 1)
             self._give_back(allocation, again, reason, request)
@@ -381,7 +364,7 @@ class ApplicationMachine:
         self._moves.act_if(self._failures.end_row(name))
         # APP-9
         if self._places.is_empty():
-            self._trigger(_EMPTIED, origin)
+            self._trigger(Trigger.EMPTIED, origin)
 
     # FEED-34, FEED-35
     def _spoil(self, request: SpoilBinds) -> None:
@@ -396,7 +379,7 @@ class ApplicationMachine:
         held, bound = [*places.bound.values(), *places.waiting.values()], set(places.bound)
         for allocation in [here for here in held if here.node == request.node]:
             order = (request.origin.seq, allocation.number, 0)
-            self._moves.give_up(allocation, _NODE_LOST, order)
+            self._moves.give_up(allocation, Reason.NODE_LOST, order)
             park = allocation.ask.gang in request.timed_out
             if was_bound := allocation.ask.name in bound:
                 self._moves.act_if(self._failures.end_row(allocation.ask.name))
@@ -406,7 +389,7 @@ class ApplicationMachine:
     def _undo_bind(self, request: UndoBind) -> None:
         instead = "use fail_bind to let its next bind fail"
         allocation = self._sayings.bound(request.ask, instead)
-        self._give_back(allocation, allocation.ask, _BIND_FAILED, request)
+        self._give_back(allocation, allocation.ask, Reason.BIND_FAILED, request)
 
     # BACKOFF-1
     def _give_back(
@@ -440,8 +423,8 @@ class ApplicationMachine:
     def _time_up(self, request: TimeUp) -> None:
         # A completion at the same instant comes first, and may have ended the state.
         if self._state is request.state:
-            self._trigger(_TIME_UP, request.origin)
-            self._gone = self._state is _IS_COMPLETED
+            self._trigger(Trigger.TIME_UP, request.origin)
+            self._gone = self._state is AppState.COMPLETED
 
     # FEED-24
     def _dismiss(self, request: Dismiss) -> Steps[None]:
@@ -449,7 +432,7 @@ class ApplicationMachine:
         for piece in in_pieces(enumerate(asks)):
             yield
             for number, ask in piece:
-                self._moves.remove(ask.name, _REMOVED, (request.origin.seq, 0, number))
+                self._moves.remove(ask.name, Reason.REMOVED, (request.origin.seq, 0, number))
         self._gone = True
 
     def _commit_moves(self, commit: CommitApp) -> None:
@@ -470,9 +453,9 @@ class ApplicationMachine:
         """Apply a number of binds to the state."""
         skip = self.identity.skip_starting
         for _ in range(times):
-            if self._state is _RUNNING:
+            if self._state is AppState.RUNNING:
                 break
-            self._state = next_state(self._state, _ASK_BOUND, skip_starting=skip)
+            self._state = next_state(self._state, Trigger.ASK_BOUND, skip_starting=skip)
 
     # APP-8
     def _trigger(self, trigger: Trigger, origin: Origin, order: int = 0) -> None:

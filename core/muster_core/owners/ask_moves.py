@@ -49,9 +49,6 @@ from muster_core.values.snapshots import AskPlace
 _MOST_GUESSES: Final = 10
 """For how many refusals an application guesses which of its asks was meant."""
 
-# Looking up a member of an enum takes ten times as long.
-_RELEASED: Final = Kind.RELEASED
-
 
 @final
 class AskMessages:
@@ -93,7 +90,7 @@ class AskMessages:
             order: The place of the decision among those of the batch.
             message: What was said about the end of its work, or None.
         """
-        decision = self.about(_RELEASED, ask, node, reason)
+        decision = self.about(Kind.RELEASED, ask, node, reason)
         return DecisionMade(
             order, decision if message is None else attrs.evolve(decision, message=message)
         )
@@ -195,11 +192,6 @@ class BindFailures:
         assert self.in_a_row.keys() <= set(names)
 
 
-# Looking up a member of an enum takes ten times as long.
-_PARKED: Final = AskPlace.PARKED
-_PENDING: Final = AskPlace.PENDING
-
-
 @final
 class AskMoves:
     """The moves of the asks of one application since its last report.
@@ -290,7 +282,7 @@ class AskMoves:
             self.park(ask, was_bound=was_bound)
         else:
             self._become_pending(ask, was_bound=was_bound)
-        place = _PARKED if park else _PENDING
+        place = AskPlace.PARKED if park else AskPlace.PENDING
         self._moved(order, ask, place, lost=lost)
 
     def give_up(
@@ -317,7 +309,7 @@ class AskMoves:
         if ask is not None:
             self.act(self._leave_pending(ask))
             self.park(ask)
-            self._moved(order, ask, _PARKED)
+            self._moved(order, ask, AskPlace.PARKED)
 
     def take_up(self, name: str, order: tuple[int, int, int]) -> None:
         """Make a member of a gang pending, if it is parked."""
@@ -325,7 +317,7 @@ class AskMoves:
         if ask is not None:
             self.act(Unparked(ask))
             self._become_pending(ask)
-            self._moved(order, ask, _PENDING)
+            self._moved(order, ask, AskPlace.PENDING)
 
     def _become_pending(self, ask: Ask, *, was_bound: bool = False) -> None:
         self._places.enter_pending(ask)

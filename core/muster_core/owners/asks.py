@@ -239,13 +239,6 @@ def count_equal(things: list[T]) -> Iterable[tuple[T, int]]:
     return Counter(things).items() if len(things) > _MANY else [(thing, 1) for thing in things]
 
 
-# Looking up a member of an enum takes ten times as long.
-_PENDING: Final = AskPlace.PENDING
-_PARKED: Final = AskPlace.PARKED
-_WAITING: Final = AskPlace.WAITING
-_BOUND: Final = AskPlace.BOUND
-
-
 @final
 class AskPlaces:
     """The asks of one application by their places; only its machine changes them."""
@@ -376,10 +369,13 @@ class AskPlaces:
             in_a_row: The binds that have failed in a row, by the names of their asks.
         """
         asks = [
-            *((ask, _PENDING, None, ()) for ask in self.pending.values()),
-            *((ask, _PARKED, None, ()) for ask in self.parked.values()),
-            *((held.ask, _WAITING, held.node, held.devices) for held in self.waiting.values()),
-            *((held.ask, _BOUND, held.node, held.devices) for held in self.bound.values()),
+            *((ask, AskPlace.PENDING, None, ()) for ask in self.pending.values()),
+            *((ask, AskPlace.PARKED, None, ()) for ask in self.parked.values()),
+            *(
+                (held.ask, AskPlace.WAITING, held.node, held.devices)
+                for held in self.waiting.values()
+            ),
+            *((held.ask, AskPlace.BOUND, held.node, held.devices) for held in self.bound.values()),
         ]
         for ask, place, node, devices in asks:
             failed = in_a_row.get(ask.name)

@@ -10,7 +10,7 @@ follows the table in :mod:`muster_core.values.gangs`.
 
 from __future__ import annotations
 
-from typing import Final, assert_never, final
+from typing import assert_never, final
 
 import attrs
 
@@ -150,25 +150,6 @@ class GangReport:
     gone: bool
 
 
-# Looking up a member of an enum takes ten times as long.
-_BOUND: Final = AskPlace.BOUND
-_WAITING: Final = AskPlace.WAITING
-_NONE_WAITS: Final = GangTrigger.NONE_WAITS
-_FIRST_WAITS: Final = GangTrigger.FIRST_WAITS
-_PENDING: Final = AskPlace.PENDING
-_PARKED: Final = AskPlace.PARKED
-_DEFINED: Final = GangTrigger.DEFINED
-_REMOVED: Final = GangTrigger.REMOVED
-_GROUP_BOUND: Final = GangTrigger.GROUP_BOUND
-_TIME_OVER: Final = GangTrigger.TIMED_OUT
-_ALL_LOST: Final = GangTrigger.ALL_LOST
-_EMPTIED: Final = GangTrigger.EMPTIED
-_SATISFIED: Final = GangState.SATISFIED
-_TIMED_OUT: Final = GangState.TIMED_OUT
-_SAID_SATISFIED: Final = Kind.GANG_SATISFIED
-_SAID_TIMED_OUT: Final = Kind.GANG_TIMED_OUT
-
-
 @final
 @attrs.define(eq=False)
 class GangMachine:
@@ -202,10 +183,10 @@ class GangMachine:
                 return self._report(message.epoch)
             case DefineGang():
                 self._definition, self._creation = message.definition, message.creation
-                self._trigger(_DEFINED)
+                self._trigger(GangTrigger.DEFINED)
             case UndefineGang():
                 self._definition = self._creation = None
-                self._trigger(_REMOVED)
+                self._trigger(GangTrigger.REMOVED)
                 # GANG-18
                 self._since_us = None
             case JoinGang():
@@ -227,52 +208,52 @@ class GangMachine:
         for member in join.members:
             self._put(member, join.place)
         # GANG-37
-        if join.place is _BOUND and self.state is not _SATISFIED:
-            self._trigger(_GROUP_BOUND)
-            decision = Decision(_SAID_SATISFIED, gang=self.name)
+        if join.place is AskPlace.BOUND and self.state is not GangState.SATISFIED:
+            self._trigger(GangTrigger.GROUP_BOUND)
+            decision = Decision(Kind.GANG_SATISFIED, gang=self.name)
             self._said.append(DecisionMade(join.order, decision))
 
     def _move(self, move: MoveMember) -> None:
         assert move.member in self._members, "what is no member of a gang has moved in it"
         self._put(move.member, move.place)
-        if not self._counts[_WAITING]:
-            self._trigger(_NONE_WAITS)
+        if not self._counts[AskPlace.WAITING]:
+            self._trigger(GangTrigger.NONE_WAITS)
         if move.lost:
             self._lose()
         # GANG-16
         if not self._members:
-            self._trigger(_EMPTIED)
+            self._trigger(GangTrigger.EMPTIED)
             self._cycle_valid, self._since_us = True, None
 
     # GANG-50
     def _lose(self) -> None:
         """Become unsatisfied if no member is bound, and those that are left are enough."""
-        definition, satisfied = self._definition, self.state is _SATISFIED
-        if not satisfied or definition is None or self._counts[_BOUND]:
+        definition, satisfied = self._definition, self.state is GangState.SATISFIED
+        if not satisfied or definition is None or self._counts[AskPlace.BOUND]:
             return
         if len(self._members) >= definition.min_member:
-            self._trigger(_ALL_LOST)
+            self._trigger(GangTrigger.ALL_LOST)
             self._since_us = None
-            if self._counts[_WAITING]:
-                self._trigger(_FIRST_WAITS)
+            if self._counts[AskPlace.WAITING]:
+                self._trigger(GangTrigger.FIRST_WAITS)
 
     def _mark(self, mark: MarkGang) -> None:
         before = self.state
-        self._trigger(_TIME_OVER)
+        self._trigger(GangTrigger.TIMED_OUT)
         if self.state is not before:
             self._since_us = None
-            decision = Decision(_SAID_TIMED_OUT, gang=self.name)
+            decision = Decision(Kind.GANG_TIMED_OUT, gang=self.name)
             self._said.append(DecisionMade(mark.order, decision))
 
     def _commit(self, commit: CommitGang) -> None:
         for member, place in commit.moves:
             self._put(member, place)
         if commit.lost:
-            self._trigger(_ALL_LOST)
+            self._trigger(GangTrigger.ALL_LOST)
         if commit.satisfied:
-            self._trigger(_GROUP_BOUND)
-        waits = self._counts[_WAITING]
-        self._trigger(_FIRST_WAITS if waits else _NONE_WAITS)
+            self._trigger(GangTrigger.GROUP_BOUND)
+        waits = self._counts[AskPlace.WAITING]
+        self._trigger(GangTrigger.FIRST_WAITS if waits else GangTrigger.NONE_WAITS)
         self._cycle_valid, self._since_us = commit.cycle_valid, commit.since_us
 
     def _put(self, member: MemberKey, place: AskPlace | None) -> None:
@@ -339,13 +320,13 @@ class GangMachine:
         return GangSnapshot(
             name=self.name,
             definition=self._definition,
-            satisfied=self.state is _SATISFIED,
-            timed_out=self.state is _TIMED_OUT,
+            satisfied=self.state is GangState.SATISFIED,
+            timed_out=self.state is GangState.TIMED_OUT,
             cycle_valid=self._cycle_valid,
-            waiting=those(_WAITING),
-            bound=those(_BOUND),
-            pending=those(_PENDING),
-            parked=those(_PARKED),
+            waiting=those(AskPlace.WAITING),
+            bound=those(AskPlace.BOUND),
+            pending=those(AskPlace.PENDING),
+            parked=those(AskPlace.PARKED),
             since_us=self._since_us,
         )
 
@@ -360,7 +341,7 @@ class GangMachine:
         assert self._counts == {place: places.count(place) for place in AskPlace}
         # Members wait only and always in the state Waiting. They are parked only, and pending
         # never, in the state TimedOut.
-        waits = self._counts[_WAITING] > 0
+        waits = self._counts[AskPlace.WAITING] > 0
         assert waits == (self.state is GangState.WAITING)
         assert not self._counts[AskPlace.PARKED] or self.state is GangState.TIMED_OUT
         assert not (self._counts[AskPlace.PENDING] and self.state is GangState.TIMED_OUT)

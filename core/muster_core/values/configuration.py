@@ -13,6 +13,7 @@ from typing import Final, final
 
 import attrs
 
+from muster_core.enumerations import quick_members
 from muster_core.values.devices import DeviceNeeds
 from muster_core.values.errors import Problem
 from muster_core.values.resources import Resources
@@ -74,6 +75,7 @@ class LimitEntry:
 
 
 @final
+@quick_members
 class RuleName(StrEnum):
     """The ``name`` of a placement rule: what the name of the queue is taken from."""
 
@@ -118,6 +120,7 @@ class PlacementRule:
 
 
 @final
+@quick_members
 class SortPolicy(StrEnum):
     """``application.sort.policy``: the order of the applications of a leaf."""
 
@@ -128,6 +131,7 @@ class SortPolicy(StrEnum):
 
 # BACKFILL-1
 @final
+@quick_members
 class SchedulingOrder(StrEnum):
     """``scheduling.order``: whether asks may overtake others that do not fit."""
 
@@ -137,6 +141,7 @@ class SchedulingOrder(StrEnum):
 
 
 @final
+@quick_members
 class PreemptionPolicy(StrEnum):
     """``preemption.policy`` of a queue."""
 
@@ -146,6 +151,7 @@ class PreemptionPolicy(StrEnum):
 
 
 @final
+@quick_members
 class DeadlockPolicy(StrEnum):
     """``gang.deadlock.policy`` of the root queue."""
 
@@ -154,6 +160,7 @@ class DeadlockPolicy(StrEnum):
 
 
 @final
+@quick_members
 class NodeSortPolicy(StrEnum):
     """``nodesortpolicy.type`` of a partition."""
 

@@ -12,6 +12,7 @@ from typing import Final, final
 
 import attrs
 
+from muster_core.enumerations import quick_members
 from muster_core.values.records import unfrozen
 
 MICROSECONDS = 1_000_000
@@ -20,6 +21,7 @@ MICROSECONDS = 1_000_000
 
 # DECISION-6
 @final
+@quick_members
 class Kind(StrEnum):
     """What was decided."""
 
@@ -40,6 +42,7 @@ class Kind(StrEnum):
 
 # DECISION-7
 @final
+@quick_members
 class Reason(StrEnum):
     """Why an ask was released."""
 
@@ -63,8 +66,6 @@ GONE: Final = frozenset({Reason.COMPLETED, Reason.REMOVED, Reason.FAILED, Reason
 EVICTIONS: Final = frozenset({Reason.PREEMPTED, Reason.RECLAIMED})
 """The reasons for which an ask loses its node to another ask."""
 
-_FAILED: Final = Reason.FAILED
-
 
 def ends_ask(reason: Reason | None, retries: int) -> bool:
     """Return whether an ask is gone after a release, or else wants a node again.
@@ -73,7 +74,7 @@ def ends_ask(reason: Reason | None, retries: int) -> bool:
         reason: Why it was released.
         retries: How many retries it had left.
     """
-    return reason in GONE and not (retries and reason is _FAILED)
+    return reason in GONE and not (retries and reason is Reason.FAILED)
 
 
 @final
@@ -125,11 +126,6 @@ _FIELDS: Final = tuple(
 
 _VALUES: Final = attrgetter(*_FIELDS)
 
-# Looking up a member of an enum takes ten times as long.
-_QUEUE_PRIORITY: Final = Kind.QUEUE_PRIORITY
-_APP_STATE: Final = Kind.APP_STATE
-_RESERVED: Final = Kind.RESERVED
-
 
 def decision_on_ask(
     kind: Kind,
@@ -153,7 +149,7 @@ def decision_on_ask(
 
 def decision_on_app(app: str, queue: str, state: str) -> Decision:
     """Create a decision about the new state of an application, as fast."""
-    filled = _UnfrozenDecision(_APP_STATE, app, None, None, queue, None, None, state)
+    filled = _UnfrozenDecision(Kind.APP_STATE, app, None, None, queue, None, None, state)
     filled.__class__ = Decision
     decision: Decision = filled
     return decision
@@ -184,13 +180,13 @@ class Announced:
         line.update([field for field in fields if field[1] is not None])
         if decision.reason is not None:
             line["reason"] = str(decision.reason)
-        if decision.priority is None and decision.kind is _QUEUE_PRIORITY:
+        if decision.priority is None and decision.kind is Kind.QUEUE_PRIORITY:
             line["priority"] = None
         # DEVICE-12
         if decision.devices is not None:
             line["devices"] = {kind: [*numbers] for kind, numbers in decision.devices.items()}
         # BACKFILL-30
-        if decision.kind is _RESERVED:
+        if decision.kind is Kind.RESERVED:
             start_us = decision.start_us
             line["start"] = None if start_us is None else seconds(start_us)
         return line

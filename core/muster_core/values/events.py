@@ -14,6 +14,7 @@ from typing import Any, Final, Generic, TypeVar, final
 
 import attrs
 
+from muster_core.enumerations import quick_members
 from muster_core.gangs import NO_FIELDS, GangFields
 from muster_core.values.configuration import Configuration, Limits
 from muster_core.values.devices import (
@@ -265,6 +266,7 @@ class RemoveAsk:
 
 
 @final
+@quick_members
 class Outcome(StrEnum):
     """How the work of a bound ask ended, or that nobody wants it any more."""
 
@@ -429,6 +431,7 @@ AppliedObject = AddPriorityClass | AddGang | NodeObject | PodObject | QueueObjec
 
 
 @final
+@quick_members
 class ObjectKind(StrEnum):
     """The kind of a Kubernetes object."""
 

@@ -9,6 +9,7 @@ from typing import Final, Literal, TypeAlias, final
 import attrs
 from typing_extensions import override
 
+from muster_core.enumerations import quick_members
 from muster_core.values.snapshots import AskPlace
 
 Fact: TypeAlias = str | int | float | bool | tuple[str, ...] | Mapping[str, int] | None
@@ -17,6 +18,7 @@ Fact: TypeAlias = str | int | float | bool | tuple[str, ...] | Mapping[str, int]
 
 # REASON-1, REASON-2
 @final
+@quick_members
 class Code(StrEnum):
     """Why an ask is not running, the most important reason first.
 

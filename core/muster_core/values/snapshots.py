@@ -8,6 +8,7 @@ from typing import final
 
 import attrs
 
+from muster_core.enumerations import quick_members
 from muster_core.gangs import GangDefinition
 from muster_core.values.application_states import AppState
 from muster_core.values.event_fields import Work
@@ -15,6 +16,7 @@ from muster_core.values.resources import Resources
 
 
 @final
+@quick_members
 class AskPlace(StrEnum):
     """The place of an ask; an ask is in exactly one place."""
 

@@ -41,12 +41,6 @@ class Advance:
     said: Decision | None
 
 
-# Looking up a member of an enum takes ten times as long, and this is done for each member.
-_BOUND: Final = AskPlace.BOUND
-_PARKED: Final = AskPlace.PARKED
-_PENDING: Final = AskPlace.PENDING
-_WAITING: Final = AskPlace.WAITING
-
 UNCHANGED: Final = Advance(AppState.RUNNING, 0, None)
 """A bind that did not change the state."""
 
@@ -240,7 +234,7 @@ class Commits:
             app = state.apps[key]
             for name, before in names.items():
                 gang_name, number, place = _place_of(app, name)
-                if place is _PENDING and before is None:
+                if place is AskPlace.PENDING and before is None:
                     continue
                 if before is not None and before.number == number:
                     continue  # Its release was only tried.
@@ -264,13 +258,13 @@ def _place_of(app: ViewApp, name: str) -> tuple[str, int, AskPlace]:
     """Return the gang of a member, its number and its place."""
     number = 0
     if name in app.pending or name in app.backing_off:
-        ask, place = app.pending.get(name) or app.backing_off[name], _PENDING
+        ask, place = app.pending.get(name) or app.backing_off[name], AskPlace.PENDING
     elif name in app.parked:
-        ask, place = app.parked[name], _PARKED
+        ask, place = app.parked[name], AskPlace.PARKED
     else:
         waits = name in app.waiting
         allocation, _ = app.waiting[name] if waits else app.bound[name]
         ask, number = allocation.ask, allocation.number
-        place = _WAITING if waits else _BOUND
+        place = AskPlace.WAITING if waits else AskPlace.BOUND
     assert ask.gang is not None, "what is no member of a gang was moved as one"
     return ask.gang, number, place

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections import deque
 from collections.abc import Iterable, Iterator, Mapping
-from typing import Final, final
+from typing import final
 
 import attrs
 
@@ -126,10 +126,6 @@ def _node_facts(node: Node) -> NodeFacts:
     stocks = {} if node.devices is None else node.devices.stocks
     devices = tuple((kind, stock.count, stock.model) for kind, stock in stocks.items())
     return NodeFacts(node.name, capacity, attributes, node.schedulable, devices)
-
-
-# Looking up a member of an enum takes ten times as long, and this is done for each queue.
-_QUEUE_PRIORITY: Final = Kind.QUEUE_PRIORITY
 
 
 @final
@@ -337,7 +333,7 @@ class DecisionView:
             self._intake.left.discard(path)  # A queue of that path exists again.
             if self._announced.get(path) == queue.priority:
                 continue
-            changed.append(Decision(_QUEUE_PRIORITY, queue=path, priority=queue.priority))
+            changed.append(Decision(Kind.QUEUE_PRIORITY, queue=path, priority=queue.priority))
             if queue.priority is None:
                 del self._announced[path]
             else:

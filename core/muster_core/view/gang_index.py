@@ -25,7 +25,7 @@ from muster_core.structures.steps import Steps, in_pieces
 from muster_core.values.resources import MAX_QUANTITY, Resources
 from muster_core.view.gangs import ViewGang, ViewGroup
 from muster_core.view.tree.application import ViewApp
-from muster_core.view.tree.constraints import FIRST, NONE, Slot
+from muster_core.view.tree.constraints import Offer, Slot
 
 
 @final
@@ -206,7 +206,7 @@ class GangIndex:
         self._dissolve(self._links.group_of(gang.name))
         for slot in gang.slots.values():  # Their members move among the asks.
             self._gang_shapes.leave(slot.visit_bit)
-            slot.set_offer(NONE)
+            slot.set_offer(Offer.NONE)
             slot.reorder(creation)
         return [slot.app for slot in gang.slots.values()]
 
@@ -266,7 +266,7 @@ class GangIndex:
             as_gang_shape = tries and self._has_gang_shape(group, gang)
             for key, slot in gang.slots.items():
                 bit = VISIT_BIT
-                if offer is FIRST and as_gang_shape:
+                if offer is Offer.FIRST and as_gang_shape:
                     (member,) = slot.bits
                     bit = self._gang_shapes.join(member, gang.missing)
                 before = slot.visit_bit

@@ -11,7 +11,7 @@ from __future__ import annotations
 
 from collections.abc import Container, Iterable, Iterator, Mapping
 from itertools import chain
-from typing import Final, NamedTuple, final
+from typing import NamedTuple, final
 
 import attrs
 
@@ -27,14 +27,8 @@ from muster_core.gangs import (
 from muster_core.nodes.node import Holder, Node
 from muster_core.owners.asks import Allocation, Ask
 from muster_core.view.tree.application import ViewApp
-from muster_core.view.tree.constraints import EACH, FIRST, NONE, Offer, Slot, ViewLimit
+from muster_core.view.tree.constraints import Offer, Slot, ViewLimit
 from muster_core.view.tree.queue import ViewQueue
-
-# Looking up a member of an enum takes ten times as long, and this is done for each member.
-_SATISFIED: Final = GangState.SATISFIED
-_TIMED_OUT: Final = GangState.TIMED_OUT
-_STRICT: Final = GangMode.STRICT
-_ALL_LOST: Final = GangTrigger.ALL_LOST
 
 
 @final
@@ -87,7 +81,7 @@ class ViewGang:
     @property
     def satisfied(self) -> bool:
         """Whether it is satisfied, so that it constrains no member."""
-        return self.state is _SATISFIED
+        return self.state is GangState.SATISFIED
 
     @property
     def pending(self) -> int:
@@ -116,7 +110,7 @@ class ViewGang:
     def missing(self) -> int:
         """How many more members must hold a node; 0 if it needs none, or is not defined."""
         definition = self.definition
-        if definition is None or self.state is _SATISFIED:
+        if definition is None or self.state is GangState.SATISFIED:
             return 0
         lack = definition.min_member - len(self.waiting) - len(self.bound)
         return lack if lack > 0 else 0  # noqa: FURB136 - a call of max() would double the time
@@ -124,7 +118,7 @@ class ViewGang:
     @property
     def strict(self) -> bool:
         """Whether it makes its group Strict."""
-        return self.definition is not None and self.definition.mode is _STRICT
+        return self.definition is not None and self.definition.mode is GangMode.STRICT
 
     def admits(self) -> bool:
         """Return whether the gang itself lets a member through PreFilter."""
@@ -133,7 +127,7 @@ class ViewGang:
             return True
         definition = self.definition
         # GANG-21, GANG-23
-        if definition is None or self.state is _TIMED_OUT:
+        if definition is None or self.state is GangState.TIMED_OUT:
             return False
         # GANG-22
         lack = definition.min_member - len(self.waiting) - len(self.bound) - len(self.parked)
@@ -174,7 +168,7 @@ class ViewGang:
             return False
         if self.children < definition.min_member:
             return False
-        self.trigger(_ALL_LOST)
+        self.trigger(GangTrigger.ALL_LOST)
         # GANG-51
         self.since_us = None
         return True
@@ -275,18 +269,18 @@ class ViewGroup:
         """Return how the pending members of one of its gangs are to be offered."""
         # GANG-26
         if not gang.admits():
-            return NONE
+            return Offer.NONE
         if gang.satisfied:
-            return EACH
+            return Offer.EACH
         # GANG-25, GANG-28
         if self.barred:
-            return NONE
+            return Offer.NONE
         # A surplus member is refused in its turn; it has one only if its group may be complete then.
         if not gang.missing:
-            return FIRST if self.may_complete() and not self.hopeless else NONE
+            return Offer.FIRST if self.may_complete() and not self.hopeless else Offer.NONE
         if self.strict:
-            return NONE if self.hopeless else FIRST
-        return EACH
+            return Offer.NONE if self.hopeless else Offer.FIRST
+        return Offer.EACH
 
 
 def holds_of(gangs: Iterable[ViewGang]) -> list[Hold]:
@@ -328,11 +322,6 @@ def pending_members(gang: ViewGang) -> list[Member]:
     ]
 
 
-# Looking up a member of an enum takes ten times as long, and this is done for each node.
-_SAME: Final = TopologyRule.SAME
-_SPREAD: Final = TopologyRule.SPREAD
-
-
 @final
 @attrs.frozen(eq=False)
 class TopologyState:
@@ -356,19 +345,19 @@ class TopologyState:
     @property
     def must_choose(self) -> bool:
         """Whether a domain must be chosen before a member gets a node."""
-        return self.home is None and self.topology.rule is not _SPREAD
+        return self.home is None and self.topology.rule is not TopologyRule.SPREAD
 
     # TOPOLOGY-12
     def lets(self, node: Node) -> bool:
         """Return whether the rule lets a member be on a node, whatever domain is chosen."""
         rule = self.topology.rule
-        if rule is not _SAME and rule is not _SPREAD:
+        if rule is not TopologyRule.SAME and rule is not TopologyRule.SPREAD:
             return True
         domain = self.domain_of(node)
         if domain is None:
             return False
         # TOPOLOGY-4
-        if rule is _SAME:
+        if rule is TopologyRule.SAME:
             return self.home is None or domain == self.home
         # TOPOLOGY-6
         most = self.topology.max
@@ -386,10 +375,10 @@ class TopologyState:
         """
         rule, domain = self.topology.rule, self.domain_of(node)
         # TOPOLOGY-6
-        if rule is _SPREAD:
+        if rule is TopologyRule.SPREAD:
             return self.counts.get(domain or "", 0) if self.lets(node) else None
         # TOPOLOGY-4
-        if rule is _SAME:
+        if rule is TopologyRule.SAME:
             return 0 if domain is not None and domain == (self.home or chosen) else None
         # TOPOLOGY-5
         return 0 if domain is not None and (domain in self.counts or domain == chosen) else 1

@@ -18,7 +18,7 @@ The end of a wait is an event, which ``admission`` handles. This module knows no
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
-from typing import Final, final
+from typing import final
 
 import attrs
 
@@ -101,12 +101,6 @@ def _lacks_headroom(state: ViewState, needs: list[Need]) -> bool:
             if amount and queue.used(name) + amount > most:
                 return True
     return False
-
-
-# Looking up a member of an enum takes ten times as long, and this is done for each member.
-_ASSIGNED: Final = Kind.ASSIGNED
-_WAITING: Final = Kind.WAITING
-_GANG_ROLLBACK: Final = Reason.GANG_ROLLBACK
 
 
 @final
@@ -481,13 +475,13 @@ class Permits:
             return
         devices = placements.hold(leaf, app, ask, node).devices
         attempt.decisions.append(
-            ask_decision(_ASSIGNED, leaf, app, ask, node.name, devices=devices)
+            ask_decision(Kind.ASSIGNED, leaf, app, ask, node.name, devices=devices)
         )
         if group.complete():
             attempt.decisions.extend(self.bind(group, now_us))
             attempt.over = True
         else:
-            attempt.decisions.append(ask_decision(_WAITING, leaf, app, ask, node.name))
+            attempt.decisions.append(ask_decision(Kind.WAITING, leaf, app, ask, node.name))
 
     def _fail(
         self, attempt: _Attempt, leaf: LeafView, app: ViewApp, ask: Ask, *, is_allowed: bool
@@ -515,12 +509,12 @@ class Permits:
             own = self._state.leaf_of(member.app)
             devices = self._placements.hold(own, member.app, member.ask, node).devices
             assigned = ask_decision(
-                _ASSIGNED, own, member.app, member.ask, node.name, devices=devices
+                Kind.ASSIGNED, own, member.app, member.ask, node.name, devices=devices
             )
             attempt.decisions.append(assigned)
             if number < len(places):
                 attempt.decisions.append(
-                    ask_decision(_WAITING, own, member.app, member.ask, node.name)
+                    ask_decision(Kind.WAITING, own, member.app, member.ask, node.name)
                 )
         attempt.decisions.extend(self.bind(attempt.group, now_us))
         attempt.over = True
@@ -557,7 +551,7 @@ class Permits:
             self._placements.release(hold)
         # What was taken and released in this attempt is not logged.
         self._placements.seen_states.go_back(attempt.mark)
-        attempt.decisions = [self._placements.give_up(hold, _GANG_ROLLBACK) for hold in older]
+        attempt.decisions = [self._placements.give_up(hold, Reason.GANG_ROLLBACK) for hold in older]
         if not older:
             state.nodes.grown = attempt.grown
         group.barred = True

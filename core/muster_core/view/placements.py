@@ -91,14 +91,6 @@ class StateHistory:
         return {key: place for key, place in last.items() if place != first[key]}
 
 
-# Looking up a member of an enum takes ten times as long.
-_ASSIGNED: Final = Kind.ASSIGNED
-_BOUND: Final = Kind.BOUND
-_ASK_BOUND: Final = Trigger.ASK_BOUND
-_RELEASED: Final = Kind.RELEASED
-_GANG_SATISFIED: Final = Kind.GANG_SATISFIED
-_BIND_FAILED: Final = Reason.BIND_FAILED
-_GROUP_BOUND: Final = GangTrigger.GROUP_BOUND
 _STATES_THAT_BINDS_END: Final = frozenset(
     state for state, trigger in TRANSITIONS if trigger is Trigger.ASK_BOUND
 )
@@ -171,7 +163,7 @@ class Placements:
         self._spend_failure(leaf, app, ask, bit, node, now_us)
         if ask.gang is not None:
             self.lose(self._state.gangs[ask.gang])
-        return ask_decision(_RELEASED, leaf, app, ask, node.name, _BIND_FAILED)
+        return ask_decision(Kind.RELEASED, leaf, app, ask, node.name, Reason.BIND_FAILED)
 
     def assign(
         self, leaf: LeafView, app: ViewApp, ask: Ask, bit: int, node: Node, now_us: int
@@ -179,7 +171,7 @@ class Placements:
         """Assign a pending ask, whose shape has ``bit``, to a node, and bind it."""
         state, identity = self._state, app.identity
         assigned = decision_on_ask(
-            _ASSIGNED, identity.name, ask.name, node.name, leaf.config.path, ask.gang
+            Kind.ASSIGNED, identity.name, ask.name, node.name, leaf.config.path, ask.gang
         )
         devices: TakenDevices = ()
         place: RecordedPlace = (True, node.name)
@@ -245,14 +237,16 @@ class Placements:
             state.timers.bound(app, allocation, now_us)
         self._unlisted[key] = app
         decisions = [
-            decision_on_ask(_BOUND, app.identity.name, name, node.name, leaf.config.path, ask.gang)
+            decision_on_ask(
+                Kind.BOUND, app.identity.name, name, node.name, leaf.config.path, ask.gang
+            )
         ]
         before, stay = app.state, app.stay
         if before not in _STATES_THAT_BINDS_END:  # Most applications are Running already.
             self.commits.bound(app, allocation, UNCHANGED)
             return decisions
         # APP-8
-        after = next_state(before, _ASK_BOUND, skip_starting=app.identity.skip_starting)
+        after = next_state(before, Trigger.ASK_BOUND, skip_starting=app.identity.skip_starting)
         state.enter(app, leaf, after, now_us)
         said = decision_on_app(app.identity.name, leaf.config.path, STATE_NAMES[after])
         decisions.append(said)
@@ -337,9 +331,9 @@ class Placements:
                 gang.since_us = None
                 self.commits.lost(gang.name)
                 continue
-            self._state.gang_index.touch(gang.name).trigger(_GROUP_BOUND)
+            self._state.gang_index.touch(gang.name).trigger(GangTrigger.GROUP_BOUND)
             self.commits.satisfied(gang.name)
-            yield Decision(_GANG_SATISFIED, gang=gang.name)
+            yield Decision(Kind.GANG_SATISFIED, gang=gang.name)
         for hold in holds:
             yield from self._bind_hold(hold, now_us)
         for name in failing:
@@ -357,7 +351,7 @@ class Placements:
         leaf = self._state.leaf_of(app)
         # GANG-39, GANG-47
         if app.spoilt and hold.will_fail():
-            released = self.give_up(hold, _BIND_FAILED)
+            released = self.give_up(hold, Reason.BIND_FAILED)
             self._spend_failure(leaf, app, ask, self._state.bit_of(ask), node, now_us)
             return [released]
         self.commits.touch(app, ask, hold.allocation)
@@ -437,7 +431,9 @@ class Placements:
         """Make a waiting member pending again; return the decision."""
         self.release(hold)
         leaf = self._state.leaf_of(hold.app)
-        return ask_decision(_RELEASED, leaf, hold.app, hold.allocation.ask, hold.node.name, reason)
+        return ask_decision(
+            Kind.RELEASED, leaf, hold.app, hold.allocation.ask, hold.node.name, reason
+        )
 
 
 def ask_decision(

@@ -42,13 +42,6 @@ from muster_core.view.tree.application import ViewApp
 from muster_core.view.tree.leaf import LeafView
 from muster_core.view.tree.queue import VISIT, ParentView, ViewQueue
 
-# Looking up a member of an enum takes ten times as long.
-_ASSIGNED: Final = Kind.ASSIGNED
-_WAITING: Final = Kind.WAITING
-_DEADLOCK: Final = Reason.DEADLOCK
-_WARNING: Final = Kind.WARNING
-_REPORT: Final = DeadlockPolicy.REPORT
-
 
 @final
 class Deadlocks:
@@ -81,7 +74,7 @@ class Deadlocks:
         else:
             return [], False
         # DEADLOCK-13
-        if self._state.root.config.settings.deadlock_policy is _REPORT:
+        if self._state.root.config.settings.deadlock_policy is DeadlockPolicy.REPORT:
             return [_warning(groups, group, "would be bound first")], False
         return (yield from self._help(groups, group, rivals, now_us)), True
 
@@ -214,15 +207,15 @@ class Deadlocks:
         while (placed := (yield from self._place_missing(group))) is None:
             holds = rivals.pop().holds()
             # DEADLOCK-11
-            decisions.extend(self._placements.give_up(hold, _DEADLOCK) for hold in holds)
+            decisions.extend(self._placements.give_up(hold, Reason.DEADLOCK) for hold in holds)
         for number, hold in enumerate(placed, 1):
             leaf, ask = self._state.leaf_of(hold.app), hold.allocation.ask
             devices = hold.allocation.devices
             decisions.append(
-                ask_decision(_ASSIGNED, leaf, hold.app, ask, hold.node.name, devices=devices)
+                ask_decision(Kind.ASSIGNED, leaf, hold.app, ask, hold.node.name, devices=devices)
             )
             if number < len(placed):
-                decisions.append(ask_decision(_WAITING, leaf, hold.app, ask, hold.node.name))
+                decisions.append(ask_decision(Kind.WAITING, leaf, hold.app, ask, hold.node.name))
         decisions.extend(self._permits.bind(group, now_us))
         self._placements.list_apps()
         return decisions
@@ -237,7 +230,7 @@ def _holds_since(group: ViewGroup, number: int) -> list[Hold]:
 def _warning(groups: list[ViewGroup], helped: ViewGroup, what: str) -> Decision:
     others = "; ".join(_group_name(group) for group in groups if group is not helped)
     message = f"deadlock of gangs: {_group_name(helped)} {what}, while these hold nodes: {others}"
-    return Decision(_WARNING, message=message)
+    return Decision(Kind.WARNING, message=message)
 
 
 def _group_name(group: ViewGroup) -> str:
@@ -473,7 +466,7 @@ class Rounds:
         # ROUND-14
         if app.spoilt and ask.name in app.spoilt:
             devices = self._state.nodes.devices_for(node, ask.shape)
-            assigned = ask_decision(_ASSIGNED, leaf, app, ask, node.name, devices=devices)
+            assigned = ask_decision(Kind.ASSIGNED, leaf, app, ask, node.name, devices=devices)
             decisions = [assigned, self._placements.fail(leaf, app, ask, bit, node, now_us)]
         else:
             decisions = self._placements.assign(leaf, app, ask, bit, node, now_us)

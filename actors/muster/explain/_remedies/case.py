@@ -489,8 +489,6 @@ def amounts_in_words(amounts: Mapping[str, int]) -> str:
     return listed(amount_text(name, number) for name, number in amounts.items())
 
 
-_BOUND: Final = AskPlace.BOUND
-
 _BATCHES: Final = 100
 """How many batches the copy runs on: a back-off of the ask may end meanwhile."""
 
@@ -542,5 +540,5 @@ def _without_others(case: Case) -> Iterator[EventFields]:
             continue
         for ask in app.asks:
             if (app.name, ask.name) not in kept:
-                op = "release" if ask.place is _BOUND else "remove_ask"
+                op = "release" if ask.place is AskPlace.BOUND else "remove_ask"
                 yield {"op": op, "app": app.name, "ask": ask.name}

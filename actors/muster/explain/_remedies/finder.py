@@ -51,9 +51,6 @@ from muster_core.nodes.node import Node
 from muster_core.reasons import UNKNOWN_START, Code, Explanation
 from muster_core.view.reasons.shortfalls import seconds
 
-# Looking up a member of an enum takes ten times as long, and this is done for each ask.
-_HELD_BACK: Final = Code.HELD_BACK
-
 _TRIED: Final = 10
 """How many starts of reservations are tried at most."""
 
@@ -66,7 +63,7 @@ _UNITS: Final = ((DAY, "d"), (HOUR, "h"), (MINUTE, "min"))
 # BACKFILL-25
 def estimate_remedies(case: Case) -> Iterator[Remedy]:
     """Try estimates with which an ask that is held back ends by the starts of reservations."""
-    if all(reason.code is not _HELD_BACK for reason in case.explanation.reasons):
+    if all(reason.code is not Code.HELD_BACK for reason in case.explanation.reasons):
         return
     if case.trials.bind(_events(case, case.event.estimate_us)):
         return  # Then the estimate is not the cause.
@@ -117,11 +114,6 @@ def _told(span_us: int) -> str:
     return " ".join(parts)
 
 
-# Looking up a member of an enum takes ten times as long.
-_COMBINED: Final = RemedyKind.COMBINED
-_FIFO: Final = SortPolicy.FIFO
-_STATE_AWARE: Final = SortPolicy.STATE_AWARE
-
 _TOLD: Final = 2
 """How many combined remedies are reported."""
 
@@ -163,8 +155,8 @@ def _order_changes(case: Case) -> Iterator[RemedyPart]:
     properties: dict[str, str] = {}
     if leaf.settings.blocking:
         properties["application.sort.blocking"] = "disabled"
-    if leaf.settings.sort_policy is _STATE_AWARE:
-        properties["application.sort.policy"] = _FIFO.value
+    if leaf.settings.sort_policy is SortPolicy.STATE_AWARE:
+        properties["application.sort.policy"] = SortPolicy.FIFO.value
     choices = [{name: value} for name, value in properties.items()]
     if len(choices) > 1:
         choices.append(properties)
@@ -287,7 +279,7 @@ class _Combined:
         knobs += self.room.knobs()
         found = smallest(lambda values: self.case.trials.bind(self._events(values)), knobs)
         labels += self.room.labels()
-        remedies = self.case.found(_COMBINED, labels, found, self._text, self._events)
+        remedies = self.case.found(RemedyKind.COMBINED, labels, found, self._text, self._events)
         return next(remedies, None)
 
     def _split(self, values: Sequence[int]) -> tuple[Iterator[_Bound], Sequence[int]]:
@@ -317,9 +309,6 @@ class _Combined:
 
 
 _Bound: TypeAlias = "tuple[ApplicationLimits | QuotaLimits | RaisedLimits, Sequence[int]]"
-
-
-_MIN_MEMBER: Final = RemedyKind.MIN_MEMBER
 
 _MOST_WORK: Final = 10_000
 """How much a copy of the state does to foretell a start, as for a forecast."""
@@ -414,7 +403,7 @@ def _changes(case: Case, first: Iterable[Remedy] = ()) -> Iterator[Remedy]:
         node_remedies(case),
     ):
         # With few enough members a gang starts nearly anywhere: that does not say what it lacks.
-        found = found or case.real is None or remedy.kind is not _MIN_MEMBER
+        found = found or case.real is None or remedy.kind is not RemedyKind.MIN_MEMBER
         yield remedy
     if not found:
         yield from combined_remedies(case)

@@ -40,13 +40,6 @@ class RemedyPart:
     more: Mapping[str, int] = attrs.field(factory=dict[str, int])
 
 
-# Looking up a member of an enum takes ten times as long, and this is done for each gang.
-_DEFINE_GANG: Final = RemedyKind.DEFINE_GANG
-_MIN_MEMBER: Final = RemedyKind.MIN_MEMBER
-_MORE_MEMBERS: Final = RemedyKind.MORE_MEMBERS
-_RENEW_GANG: Final = RemedyKind.RENEW_GANG
-_TIMED_OUT: Final = GangState.TIMED_OUT
-
 _ENOUGH: Final = 10_000
 """The most members that a remedy adds."""
 
@@ -57,7 +50,7 @@ def gang_remedies(case: Case) -> Iterator[Remedy]:
     for gang in case.group:
         if gang.definition is None:
             yield from _define(case, gang)
-        elif gang.state is not _TIMED_OUT and not gang.satisfied:
+        elif gang.state is not GangState.TIMED_OUT and not gang.satisfied:
             yield from _add_members(case, gang, gang.definition)
             yield from _need_fewer(case, gang, gang.definition)
 
@@ -74,7 +67,7 @@ def _define(case: Case, gang: ViewGang) -> Iterator[Remedy]:
     knob = NumberRange(gang.children - 1, 0)
     found = smallest(lambda fewer: case.trials.bind(events(fewer)), [knob])
     yield from case.found(
-        _DEFINE_GANG,
+        RemedyKind.DEFINE_GANG,
         ["fewer"],
         found,
         lambda fewer: f"gang {gang.name} defined, with min_member {gang.children - fewer[0]}",
@@ -94,7 +87,7 @@ def _add_members(case: Case, gang: ViewGang, definition: GangDefinition) -> Iter
 
     found = smallest(lambda count: case.trials.bind(events(count)), [NumberRange(lack, lack)])
     yield from case.found(
-        _MORE_MEMBERS,
+        RemedyKind.MORE_MEMBERS,
         ["count"],
         found,
         lambda count: _more(gang, example, count[0]),
@@ -154,7 +147,7 @@ def _need_fewer(case: Case, gang: ViewGang, definition: GangDefinition) -> Itera
         lambda fewer: case.trials.bind(events(fewer)), [NumberRange(needs(1), held_back)]
     )
     yield from case.found(
-        _MIN_MEMBER,
+        RemedyKind.MIN_MEMBER,
         ["fewer"],
         found,
         lambda fewer: (
@@ -168,14 +161,14 @@ def _renew(case: Case) -> Iterator[Remedy]:
     """Clear the timeouts of the gangs of its group."""
     part = _renewed(case)
     if part is not None:
-        remedy = case.remedy(_RENEW_GANG, part.text, part.events)
+        remedy = case.remedy(RemedyKind.RENEW_GANG, part.text, part.events)
         if remedy is not None:
             yield remedy
 
 
 def _renewed(case: Case) -> RemedyPart | None:
     """Return the part that removes the gangs that have timed out, and defines them again."""
-    marked = [gang for gang in case.group if gang.state is _TIMED_OUT]
+    marked = [gang for gang in case.group if gang.state is GangState.TIMED_OUT]
     known = [(gang.name, gang.definition) for gang in marked if gang.definition is not None]
     if not known:
         return None

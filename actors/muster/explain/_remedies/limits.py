@@ -25,10 +25,6 @@ from muster_core.view.tree.application import ViewApp
 from muster_core.view.tree.constraints import LimitKey, ViewLimit
 from muster_core.view.tree.queue import ViewQueue
 
-# Looking up a member of an enum takes ten times as long.
-_MAX: Final = RemedyKind.MAX
-_MAX_APPLICATIONS: Final = RemedyKind.MAX_APPLICATIONS
-
 Limit = tuple[str, str]
 """The path of a queue, and a resource type that its ``max`` names."""
 
@@ -107,7 +103,7 @@ def _raise_for(case: Case, limits: QuotaLimits) -> Remedy | None:
         return [configure(case.machine, limits.changes(values))]
 
     found = smallest(_works(case, events), limits.knobs)
-    remedies = case.found(_MAX, limits.labels(), found, limits.text, events)
+    remedies = case.found(RemedyKind.MAX, limits.labels(), found, limits.text, events)
     return next(remedies, None)
 
 
@@ -142,7 +138,7 @@ def _raise_applications(case: Case) -> Iterator[Remedy]:
         return [configure(case.machine, counts.changes(values))]
 
     found = smallest(_works(case, events), counts.knobs)
-    yield from case.found(_MAX_APPLICATIONS, counts.labels(), found, counts.text, events)
+    yield from case.found(RemedyKind.MAX_APPLICATIONS, counts.labels(), found, counts.text, events)
 
 
 @final
@@ -195,9 +191,6 @@ def _applications(case: Case, queue: ViewQueue) -> NumberRange:
     return NumberRange(max(guess, len(case.snapshot.apps)), guess, floor=now)
 
 
-# Looking up a member of an enum takes ten times as long.
-_LIMIT: Final = RemedyKind.LIMIT
-
 APPLICATIONS: Final = ""
 """Stands for ``maxapplications`` among the types of a limit."""
 
@@ -209,7 +202,7 @@ def user_limit_remedies(case: Case) -> Iterator[Remedy]:
         if not raise_.limits:
             continue
         found = smallest(raise_.works, raise_.knobs)
-        remedies = case.found(_LIMIT, raise_.labels(), found, raise_.text, raise_.events)
+        remedies = case.found(RemedyKind.LIMIT, raise_.labels(), found, raise_.text, raise_.events)
         remedy = next(remedies, None)
         if remedy is not None:
             yield remedy

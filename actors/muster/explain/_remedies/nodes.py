@@ -25,12 +25,6 @@ from muster_core.values.devices import NO_STOCKS, DeviceStock, without_devices
 from muster_core.values.resources import format_quantity
 from muster_core.view.reasons.shortfalls import listed
 
-# Looking up a member of an enum takes ten times as long.
-_ATTRIBUTES: Final = RemedyKind.ATTRIBUTES
-_CAPACITY: Final = RemedyKind.CAPACITY
-_NODE: Final = RemedyKind.NODE
-_SCHEDULABLE: Final = RemedyKind.SCHEDULABLE
-
 _TRIED: Final = 16
 """How many nodes are tried with one kind of change."""
 
@@ -83,7 +77,7 @@ def _open(case: Case) -> Iterator[Remedy]:
         return {"op": "update_node", "node": node.name, "schedulable": True}
 
     text = "make node {} schedulable again"
-    yield from _first(case, _SCHEDULABLE, case.by_lack(closed), change, text)
+    yield from _first(case, RemedyKind.SCHEDULABLE, case.by_lack(closed), change, text)
 
 
 def _relabel(case: Case) -> Iterator[Remedy]:
@@ -102,7 +96,7 @@ def _relabel(case: Case) -> Iterator[Remedy]:
         return {"op": "update_node", "node": node.name, "attributes": attributes}
 
     text = f"give node {{}} the attributes that the selector requires: {_safe(_wanted(case))}"
-    yield from _first(case, _ATTRIBUTES, others, change, text)
+    yield from _first(case, RemedyKind.ATTRIBUTES, others, change, text)
 
 
 def _safe(text: str) -> str:
@@ -149,7 +143,7 @@ def _grown(case: Case, node: Node) -> Remedy | None:
         for name in names
     ]
     found = smallest(lambda more: case.trials.bind(events(more)), knobs)
-    return next(case.found(_CAPACITY, names, found, text, events), None)
+    return next(case.found(RemedyKind.CAPACITY, names, found, text, events), None)
 
 
 def more_room(case: Case, node: Node, room: Mapping[str, int]) -> EventFields:
@@ -293,4 +287,4 @@ def _add(case: Case) -> Iterator[Remedy]:
             return new.text(case, count[0])
 
         found = smallest(lambda count: case.trials.bind(events(count)), [count_of(case, new)])
-        yield from case.found(_NODE, ["nodes"], found, text, events)
+        yield from case.found(RemedyKind.NODE, ["nodes"], found, text, events)

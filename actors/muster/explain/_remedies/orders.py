@@ -132,21 +132,6 @@ def _release_event(app: str, ask: str) -> EventFields:
     return {"op": "release", "app": app, "ask": ask}
 
 
-# Looking up a member of an enum takes ten times as long, and this is done for each ask.
-_BACKING_OFF: Final = Code.BACKING_OFF
-_DEFAULT: Final = PreemptionPolicy.DEFAULT
-_DISABLED: Final = PreemptionPolicy.DISABLED
-_FIFO: Final = SortPolicy.FIFO
-_GUARANTEED: Final = RemedyKind.GUARANTEED
-_PREEMPTION: Final = RemedyKind.PREEMPTION
-_PRIORITY: Final = RemedyKind.PRIORITY
-_PROPERTY: Final = RemedyKind.PROPERTY
-_RELEASE: Final = RemedyKind.RELEASE
-_REMOVE_AHEAD: Final = RemedyKind.REMOVE_AHEAD
-_RESUBMIT: Final = RemedyKind.RESUBMIT
-_STATE_AWARE: Final = SortPolicy.STATE_AWARE
-_BOUND: Final = AskPlace.BOUND
-
 _AHEAD: Final = 5
 """The most asks ahead that a remedy removes."""
 
@@ -185,7 +170,7 @@ def _priority(case: Case) -> Iterator[Remedy]:
 
     if works(now):  # Then the priority is not the cause.
         text = "the same ask, withdrawn and submitted again"
-        again = case.remedy(_RESUBMIT, text, events(now))
+        again = case.remedy(RemedyKind.RESUBMIT, text, events(now))
         if again is not None:
             yield again
         return
@@ -197,7 +182,7 @@ def _priority(case: Case) -> Iterator[Remedy]:
         "and counts as created then"
     )
     amounts = {"priority": least}
-    remedy = case.remedy(_PRIORITY, text, events(least), smallest=amounts)
+    remedy = case.remedy(RemedyKind.PRIORITY, text, events(least), smallest=amounts)
     if remedy is not None:
         yield remedy
 
@@ -243,7 +228,7 @@ def _guarantee(case: Case, queue: ViewQueue, wanted: Mapping[str, int]) -> Itera
     ]
     found = smallest(lambda values: case.trials.bind(events(values)), knobs)
     labels = [f"{path}/{name}" for name in wanted]
-    yield from case.found(_GUARANTEED, labels, found, text, events)
+    yield from case.found(RemedyKind.GUARANTEED, labels, found, text, events)
 
 
 def _policies(case: Case) -> Iterator[Remedy]:
@@ -252,12 +237,12 @@ def _policies(case: Case) -> Iterator[Remedy]:
     for name, value in _other_properties(case, leaf.settings):
         change = {leaf.path: QueueChange(properties={name: value})}
         text = f"{name}: {value} for {leaf.path}"
-        remedy = case.remedy(_PROPERTY, text, [configure(case.machine, change)])
+        remedy = case.remedy(RemedyKind.PROPERTY, text, [configure(case.machine, change)])
         if remedy is not None:
             yield remedy
     if not case.machine.registry.configuration.preemption_enabled:
         events = [configure(case.machine, {}, preemption=True)]
-        remedy = case.remedy(_PREEMPTION, "preemption.enabled: true", events)
+        remedy = case.remedy(RemedyKind.PREEMPTION, "preemption.enabled: true", events)
         if remedy is not None:
             yield remedy
 
@@ -267,10 +252,10 @@ def _other_properties(case: Case, settings: Settings) -> Sequence[tuple[str, str
     wanted: list[tuple[str, str]] = []
     if settings.blocking:
         wanted.append(("application.sort.blocking", "disabled"))
-    if settings.sort_policy is _STATE_AWARE:
-        wanted.append(("application.sort.policy", _FIFO.value))
-    if settings.preemption_policy is _DISABLED:
-        wanted.append(("preemption.policy", _DEFAULT.value))
+    if settings.sort_policy is SortPolicy.STATE_AWARE:
+        wanted.append(("application.sort.policy", SortPolicy.FIFO.value))
+    if settings.preemption_policy is PreemptionPolicy.DISABLED:
+        wanted.append(("preemption.policy", PreemptionPolicy.DEFAULT.value))
     waited_us = case.at_us - case.explanation.since_us
     if settings.preemption_delay_us > waited_us:
         wanted.append(("preemption.delay", span(waited_us)))
@@ -279,7 +264,7 @@ def _other_properties(case: Case, settings: Settings) -> Sequence[tuple[str, str
     if case.back_off is not None:
         over_us = _longest_over_us(case.back_off, settings.bind_retry_us, case.at_us)
         wanted.append(("bind.retry.delay", span(over_us)))
-    elif any(reason.code is _BACKING_OFF for reason in case.explanation.reasons):
+    elif any(reason.code is Code.BACKING_OFF for reason in case.explanation.reasons):
         wanted.append(("bind.retry.delay", "0s"))  # Another member of its group backs off.
     return wanted
 
@@ -322,7 +307,7 @@ def _remove_ahead(case: Case) -> Iterator[Remedy]:
             text = (
                 f"without {' and '.join(names)}, which {'is' if is_one else 'are'} tried before it"
             )
-            remedy = case.remedy(_REMOVE_AHEAD, text, events)
+            remedy = case.remedy(RemedyKind.REMOVE_AHEAD, text, events)
             if remedy is not None:
                 yield remedy
             return
@@ -335,7 +320,7 @@ def _release(case: Case) -> Iterator[Remedy]:
     found = 0
     for leaving in islice(_leaving(case), _RELEASED):
         text = f"{leaving.name} ends and releases {nodes_of(case, leaving.asks)}"
-        remedy = case.remedy(_RELEASE, text, leaving.events)
+        remedy = case.remedy(RemedyKind.RELEASE, text, leaving.events)
         if remedy is not None:
             yield remedy
             found += 1
@@ -364,7 +349,7 @@ def _ends(case: Case) -> Sequence[tuple[str, AskSnapshot]]:
     for app in case.snapshot.apps.values():
         for ask in app.asks:
             node = case.nodes.get(ask.node or "")
-            if ask.place is not _BOUND or node is None:
+            if ask.place is not AskPlace.BOUND or node is None:
                 continue
             lack = case.lack(node) if node.schedulable and case.matches(node) else None
             frees_room = lack is not None and all(

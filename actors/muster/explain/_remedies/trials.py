@@ -203,10 +203,6 @@ def _acl(acl: Acl) -> str:
     return f"{','.join(sorted(acl.users))} {','.join(sorted(acl.groups))}"
 
 
-# Looking up a member of an enum takes ten times as long, and this is done for each ask.
-_REJECTED: Final = Kind.REJECTED
-_BOUND: Final = AskPlace.BOUND
-
 MOST: Final = 1_000
 """The most trials, however small the state is."""
 
@@ -279,7 +275,7 @@ class Trials:
             submit_item_directly(scheduler, item)
         scheduler.settle(self._at_us)
         kinds = {announced.decision.kind for announced in scheduler.announced}
-        return None if _REJECTED in kinds else scheduler
+        return None if Kind.REJECTED in kinds else scheduler
 
     def node_after(self, events: Sequence[EventFields]) -> str | None:
         """Return the node on which the ask is bound at once after these events, or None."""
@@ -301,6 +297,6 @@ def node_of(scheduler: PlainScheduler, app: str, ask: str) -> str | None:
     """Return the node on which an ask is bound, or None."""
     found = scheduler.app(app)
     for one in () if found is None else found.asks:
-        if one.name == ask and one.place is _BOUND:
+        if one.name == ask and one.place is AskPlace.BOUND:
             return one.node
     return None

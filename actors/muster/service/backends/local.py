@@ -131,9 +131,8 @@ class LocalBackend:
         own: How commands run.
     """
 
-    bind_timeout_s: Final = BIND_TIMEOUT_S
-
     def __init__(self, options: ServeOptions, own: LocalOptions) -> None:
+        self.bind_timeout_s: Final = BIND_TIMEOUT_S
         self._options: Final = options
         self._own: Final = own
         self._binder: LocalBinder

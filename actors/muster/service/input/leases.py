@@ -30,9 +30,6 @@ if TYPE_CHECKING:
 _LOG: Final = logging.getLogger("muster.service")
 _CHANGE: Final = {"fields": {"what": "change"}}
 
-_REJECTED: Final = Kind.REJECTED
-_NODE: Final = ObjectKind.NODE
-
 _FORM: Final = "leases 1"
 """What marks the form in which they are saved."""
 
@@ -110,7 +107,7 @@ class Leases:
                 self._leases.pop(event.node, None)
             case Delete():
                 for one in event.objects:
-                    if one.content.kind is _NODE:
+                    if one.content.kind is ObjectKind.NODE:
                         self._leases.pop(one.content.name, None)
             case _:
                 pass
@@ -216,7 +213,7 @@ def _refused(announced: Sequence[Announced]) -> Steps[set[int | None]]:
     for number, one in enumerate(announced):
         if not number % 1024:
             yield
-        if one.decision.kind is _REJECTED:
+        if one.decision.kind is Kind.REJECTED:
             refused.add(one.decision.index)
     return refused
 

@@ -55,9 +55,6 @@ _NEEDS_ADMIN_FOR_OBJECTS: Final = (
     "this needs the role admin; a submitter may apply and delete PodGroups only"
 )
 
-# Looking up a member of an enum takes ten times as long.
-_POD_GROUP: Final = ObjectKind.POD_GROUP
-
 
 def user_of(who: Principal) -> str:
     """Return the user as whom somebody acts."""
@@ -283,7 +280,7 @@ class SubmitterGuard:
             if isinstance(content, AddGang):
                 groups = f"{place}.annotations: groups"
                 refusal = self._refusal_of_gang(content, admission, f"{place}.name", groups)
-            elif isinstance(content, ObjectName) and content.kind is _POD_GROUP:
+            elif isinstance(content, ObjectName) and content.kind is ObjectKind.POD_GROUP:
                 refusal = self._refusal_to_change(content.name, admission, f"{place}.name")
             else:
                 refusal = f"{one.field}.kind: {_NEEDS_ADMIN_FOR_OBJECTS}"

@@ -164,8 +164,6 @@ KEPT_US: Final = 86_400_000_000
 MOST: Final = 100_000
 """How many keys are remembered in memory."""
 
-_REJECTED: Final = Kind.REJECTED
-
 
 @final
 @attrs.frozen
@@ -276,7 +274,7 @@ class IdempotencyKeys:
         numbers = [n for n in range(row.count + len(denied)) if n not in denied]
         for one in batch.decisions:
             index = one.decision.index
-            if one.decision.kind is _REJECTED and index is not None:
+            if one.decision.kind is Kind.REJECTED and index is not None:
                 place = index - row.first
                 if 0 <= place < row.count:
                     errors[numbers[place]] = one.decision.message or ""

@@ -59,14 +59,6 @@ _OfOne = (
     | AddGang
     | RemoveGang
 )
-
-# Looking up a member of an enum takes ten times as long.
-_ENDED_FAILED: Final = Outcome.FAILED
-_ENDED_CANCELLED: Final = Outcome.CANCELLED
-_SAID_CANCELLED: Final = Reason.CANCELLED
-_SAID_FAILED: Final = Reason.FAILED
-_COMPLETED: Final = Reason.COMPLETED
-_REMOVED: Final = Reason.REMOVED
 _ASK_CAME: Final = int(YuniKornEventCode.ASK_CAME)
 
 
@@ -163,7 +155,7 @@ class EventChanges:
         for piece in in_pieces(app.asks.items()):
             yield
             for ask, entry in piece:
-                book.ended.setdefault((name, ask), []).append((app, entry, _REMOVED))
+                book.ended.setdefault((name, ask), []).append((app, entry, Reason.REMOVED))
         book.history.series.asks -= len(app.asks)
         app.asks = {}
 
@@ -194,8 +186,8 @@ class EventChanges:
             book.ring.add_all([(_ASK_CAME, at_us, owner, name, amounts, "") for name in names])
 
     def _release(self, event: Release) -> None:
-        if event.outcome is not _ENDED_FAILED:
-            reason = _SAID_CANCELLED if event.outcome is _ENDED_CANCELLED else _COMPLETED
+        if event.outcome is not Outcome.FAILED:
+            reason = Reason.CANCELLED if event.outcome is Outcome.CANCELLED else Reason.COMPLETED
             self._note_exit(event, self._book.end(event.app, event.ask, reason))
             return
         app = self._book.apps.get(event.app)
@@ -203,7 +195,7 @@ class EventChanges:
         if entry is not None and entry.retries:
             entry.retries -= 1
         else:
-            entry = self._book.end(event.app, event.ask, _SAID_FAILED)
+            entry = self._book.end(event.app, event.ask, Reason.FAILED)
         self._note_exit(event, entry)
 
     def _note_exit(self, event: Release, entry: AskEntry | None) -> None:
@@ -211,7 +203,7 @@ class EventChanges:
             entry.before().exited = event.exited
 
     def _remove_ask(self, event: RemoveAsk) -> None:
-        entry, failed = self._book.end(event.app, event.ask, _REMOVED), self._unstarted
+        entry, failed = self._book.end(event.app, event.ask, Reason.REMOVED), self._unstarted
         # A scheduler with `bind_attempts` lets the two in one behind the other.
         gives_up = failed is not None and (failed.app, failed.ask) == (event.app, event.ask)
         if entry is not None and failed is not None and gives_up:
@@ -288,7 +280,7 @@ class EventChanges:
         app = self._book.apps.get(pod.app)
         if app is not None and pod.name in app.asks:
             if pod.finished:
-                self._book.end(pod.app, pod.name, _COMPLETED)
+                self._book.end(pod.app, pod.name, Reason.COMPLETED)
             return
         if pod.finished or pod.ask is None:
             return
@@ -300,7 +292,7 @@ class EventChanges:
     def _delete(self, named: ObjectName, at_us: int) -> None:
         match named.kind:
             case ObjectKind.POD:
-                self._book.end(named.app or "", named.name, _REMOVED)
+                self._book.end(named.app or "", named.name, Reason.REMOVED)
             case ObjectKind.NODE:
                 self._remove_node(named.name, at_us)
             case ObjectKind.QUEUE:
@@ -311,20 +303,12 @@ class EventChanges:
                 assert_never(named.kind)
 
 
-# Looking up a member of an enum takes ten times as long.
-_BOUND: Final = Kind.BOUND
-_WAITING: Final = Kind.WAITING
-_RELEASED: Final = Kind.RELEASED
-_APP_STATE: Final = Kind.APP_STATE
 _ALLOCATED: Final = int(YuniKornEventCode.ALLOCATED)
 _NODE_TAKEN: Final = int(YuniKornEventCode.NODE_TAKEN)
 _NODE_FREED: Final = int(YuniKornEventCode.NODE_FREED)
 _TOLD: Final = int(YuniKornEventCode.TOLD)
 _ASK_REMOVED: Final = int(YuniKornEventCode.ASK_REMOVED)
 _CANCELLED_CODE: Final = int(YuniKornEventCode.CANCELLED)
-_WAS_CANCELLED: Final = Reason.CANCELLED
-_FAILED: Final = Reason.FAILED
-_BIND_FAILED: Final = Reason.BIND_FAILED
 
 _STATES: Final = {
     "Accepted": int(YuniKornEventCode.APP_ACCEPTED),
@@ -352,7 +336,7 @@ _VICTIMS: Final = {
 
 def _is_over(reason: Reason | None) -> bool:
     """Return whether an ask that was released for a reason is gone, if its work has not failed."""
-    return reason is _COMPLETED or reason is _REMOVED or reason is _WAS_CANCELLED
+    return reason is Reason.COMPLETED or reason is Reason.REMOVED or reason is Reason.CANCELLED
 
 
 @final
@@ -370,11 +354,11 @@ class DecisionChanges:
         """Take up a decision."""
         decision, at_us = announced.decision, announced.at_us
         kind = decision.kind
-        if kind is _BOUND or kind is _WAITING:
-            self._placed(decision, at_us, is_bound=kind is _BOUND)
-        elif kind is _RELEASED:
+        if kind is Kind.BOUND or kind is Kind.WAITING:
+            self._placed(decision, at_us, is_bound=kind is Kind.BOUND)
+        elif kind is Kind.RELEASED:
             self._released(decision, announced.seq, at_us)
-        elif kind is _APP_STATE:
+        elif kind is Kind.APP_STATE:
             self._entered(decision, at_us)
 
     def end(self, at_us: int) -> None:
@@ -454,7 +438,7 @@ class DecisionChanges:
     def _end(self, decision: Decision, app: AppEntry) -> bool:
         """Forget an ask, if it is gone; return whether it is."""
         book, reason = self._book, decision.reason
-        if not _is_over(reason) and reason is not _FAILED:
+        if not _is_over(reason) and reason is not Reason.FAILED:
             return False  # It wants a node again.
         name, ask = decision.app or "", decision.ask or ""
         ended = book.ended.get((name, ask)) if book.ended else None
@@ -465,7 +449,7 @@ class DecisionChanges:
             if not ended:
                 del book.ended[name, ask]
             return True
-        if reason is _FAILED:  # Without a retry left, the event has ended it.
+        if reason is Reason.FAILED:  # Without a retry left, the event has ended it.
             return False
         del app.asks[ask]
         book.history.series.asks -= 1
@@ -475,12 +459,12 @@ class DecisionChanges:
         """Count and tell that an ask has left its node."""
         book, reason, node = self._book, decision.reason, decision.node or ""
         counts = book.counts
-        if reason is _BIND_FAILED:
+        if reason is Reason.BIND_FAILED:
             counts.failed_binds += 1
             if decision.message is not None:
                 failure = StartFailure(node, decision.message)
                 book.note_failure(decision.app or "", decision.ask or "", failure)
-        elif book.failures and reason is not _REMOVED:
+        elif book.failures and reason is not Reason.REMOVED:
             book.failures.pop((decision.app or "", decision.ask or ""), None)
         if entry.node is not None:
             counts.released += 1

@@ -151,9 +151,6 @@ def environment(
     return {**base, **asked, **own, **variables(allocation.devices, devices), **more}
 
 
-_COMPLETED: Final = Outcome.COMPLETED
-_FAILED: Final = Outcome.FAILED
-
 _CLOSING_GRACE_S: Final = 3.0
 """How long commands may take to end when the service ends, in seconds: it has ten in all."""
 
@@ -427,7 +424,7 @@ async def _report(allocation: Allocation, result: CommandResult) -> bool:
     The scheduler would hear of it as well if the binder returned or raised. But the record of the
     job must stay until the end is kept, or a job that has completed could begin again.
     """
-    outcome = _COMPLETED if result.failure is None else _FAILED
+    outcome = Outcome.COMPLETED if result.failure is None else Outcome.FAILED
     try:
         await allocation.release(outcome, result.failure, result.exited)
     except (ClosedSchedulerError, BrokenSchedulerError, StoreError):

@@ -51,10 +51,6 @@ WAIT_BOUNDS_S: Final = (
 )
 """The upper bounds of the buckets for waits of asks, in seconds."""
 
-# Looking up a member of an enum takes ten times as long.
-_BOUND: Final = Kind.BOUND
-_RELEASED: Final = Kind.RELEASED
-
 _KIND: Final = attrgetter("decision.kind")
 
 
@@ -92,9 +88,9 @@ class BatchCounts:
             self.decisions.update(map(_KIND, piece))
             for one in piece:
                 decision = one.decision
-                if decision.kind is _BOUND:
+                if decision.kind is Kind.BOUND:
                     self._bound(at_us, decision.app, decision.ask)
-                elif decision.kind is _RELEASED:
+                elif decision.kind is Kind.RELEASED:
                     self.released[decision.reason] += 1
             yield
 
@@ -114,11 +110,6 @@ OTHER: Final = "other"
 
 _LOOK_QUEUES: Final = 64
 _LOOK_APPS: Final = 512
-
-_PENDING: Final = AskPlace.PENDING
-_PARKED: Final = AskPlace.PARKED
-_WAITING: Final = AskPlace.WAITING
-_BOUND_PLACE: Final = AskPlace.BOUND
 
 
 class Looks(Protocol):
@@ -315,10 +306,10 @@ def _apps(
 
 
 def _count(app: ViewApp, asks: Counter[AskPlace]) -> None:
-    asks[_PENDING] += len(app.pending) + len(app.backing_off)
-    asks[_PARKED] += len(app.parked)
-    asks[_WAITING] += len(app.waiting)
-    asks[_BOUND_PLACE] += len(app.bound)
+    asks[AskPlace.PENDING] += len(app.pending) + len(app.backing_off)
+    asks[AskPlace.PARKED] += len(app.parked)
+    asks[AskPlace.WAITING] += len(app.waiting)
+    asks[AskPlace.BOUND] += len(app.bound)
 
 
 def _sum(queues: Iterable[QueueFigures]) -> QueueFigures:

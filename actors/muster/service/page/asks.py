@@ -168,8 +168,6 @@ ASK_LIST_PAGES: Final = (Page("GET", "/asks", Role.READER, _asks),)
 
 _ASK_COLUMNS: Final = [one for one in ASKS.picked(None, single=True) if one.name != "message"]
 
-_BOUND: Final = AskPlace.BOUND
-
 
 def _read(viewed: PageRequest, app_name: str, name: str, looking: ReadContext) -> Steps[Shown]:
     yield
@@ -229,7 +227,7 @@ def _instants(row: AskRow, now_us: int) -> dict[str, int | None]:
 def _cancel(row: AskRow) -> Sequence[Mapping[str, Raw]]:
     """Return the event that ends an ask, wherever it is."""
     names: dict[str, Raw] = {"app": row.app.identity.name, "ask": row.ask.name}
-    if row.place is _BOUND:
+    if row.place is AskPlace.BOUND:
         return [{"op": "release", **names, "message": "cancelled"}]
     return [{"op": "remove_ask", **names}]
 

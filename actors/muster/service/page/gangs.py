@@ -35,8 +35,6 @@ _LIMIT: Final = 50
 _PIECE: Final = 128
 """How many gangs are looked at between two places to pause."""
 
-_SATISFIED: Final = GangState.SATISFIED
-
 STATES: Final[Mapping[GangState, str]] = {
     GangState.PLACEHOLDER: "not defined",
     GangState.GATHERING: "does not hold nodes yet",
@@ -78,7 +76,7 @@ def missing_members(gang: ViewGang) -> Iterator[tuple[int, str]]:
 
 
 def _why(looking: ReadContext, gang: ViewGang) -> str:
-    if gang.state is _SATISFIED:
+    if gang.state is GangState.SATISFIED:
         return ""
     member = next(missing_members(gang), None)
     if member is None:

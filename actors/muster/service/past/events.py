@@ -33,8 +33,6 @@ from muster_core.events import (
     RemoveNode,
 )
 
-_REJECTED: Final = Kind.REJECTED
-
 
 @final
 class AcceptedEvents:
@@ -61,7 +59,7 @@ class AcceptedEvents:
     def events(self, batch: KeptBatch) -> list[Event]:
         """Return the events of a batch that were not refused, in order."""
         kinds = (one.decision for one in batch.decisions)
-        refused = {decision.index for decision in kinds if decision.kind is _REJECTED}
+        refused = {decision.index for decision in kinds if decision.kind is Kind.REJECTED}
         if not refused:
             return [*batch.events]
         first = self.index_of(batch)
@@ -76,8 +74,6 @@ _WINDOW: Final = 2_000
 
 _FAR: Final = 50_000
 """How many batches are read at most on this way."""
-
-_CONFIG: Final = Kind.CONFIG
 
 
 @final
@@ -126,7 +122,7 @@ class Changes:
             return
         first = self._let_in.index_of(batch)
         for one in batch.decisions:
-            if one.decision.kind is _CONFIG and one.decision.index is not None:
+            if one.decision.kind is Kind.CONFIG and one.decision.index is not None:
                 event = batch.events[one.decision.index - first]
                 assert isinstance(event, Configure), "another event has configured"
                 yield event.config
@@ -229,7 +225,9 @@ class PastObject:
             case Configure(config=config):
                 return self.sort is PastKind.QUEUE and not _has(config.root, self.name)
             case Delete(objects=manifests):
-                names = [one.content.name for one in manifests if one.content.kind is _NODE]
+                names = [
+                    one.content.name for one in manifests if one.content.kind is ObjectKind.NODE
+                ]
                 return self.sort is PastKind.NODE and self.name in names
             case _:
                 return False
@@ -264,9 +262,6 @@ class PastObject:
                 return self.sort is PastKind.QUEUE and self.name.rpartition(".")[2] == name.lower()
             case _:
                 return False
-
-
-_NODE: Final = ObjectKind.NODE
 
 
 @final

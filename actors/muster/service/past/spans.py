@@ -107,12 +107,6 @@ MOST: Final = 500_000
 
 NAMED: Final = 20
 """How many nodes, gangs and configurations of a span are named."""
-
-_REJECTED: Final = Kind.REJECTED
-_TIMED_OUT: Final = Kind.GANG_TIMED_OUT
-_CONFIG: Final = Kind.CONFIG
-_BOUND: Final = Kind.BOUND
-_APP_STATE: Final = Kind.APP_STATE
 _RARE: Final = (b"_node", b"delete")
 """What is written in the batches that have an event that is told of."""
 
@@ -270,9 +264,9 @@ class _SpanCounts:
             for event in self._let_in.events(batch):
                 self._take_event(batch.at_us, event)
         for one in decisions:
-            if one.decision.kind is _TIMED_OUT:
+            if one.decision.kind is Kind.GANG_TIMED_OUT:
                 self._gangs.add(one.at_us, one.decision.gang or "")
-            elif one.decision.kind is _CONFIG:
+            elif one.decision.kind is Kind.CONFIG:
                 self._configured.add(one.at_us, "")
         self._changes.take(batch)
         self._count([one for one in decisions if self._span.wanted.wants(one)])
@@ -308,11 +302,11 @@ class _SpanCounts:
     def _note(self, one: Announced) -> None:
         """Note what the story of the span tells of a decision."""
         decision = one.decision
-        if decision.kind is _BOUND:
+        if decision.kind is Kind.BOUND:
             self._bound[decision.app or ""] += 1
-        elif decision.kind is _APP_STATE:
+        elif decision.kind is Kind.APP_STATE:
             self._states[decision.state or ""] += 1
-        elif decision.kind is _REJECTED and len(self._refusals) < NAMED:
+        elif decision.kind is Kind.REJECTED and len(self._refusals) < NAMED:
             self._refusals.append(one)
         elif decision.reason in EVICTIONS and len(self._evictions) < NAMED:
             self._evictions.append(one)

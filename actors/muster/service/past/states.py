@@ -219,8 +219,6 @@ _FAR: Final = 100_000
 _WINDOW: Final = 2_000
 """How many batches are read at once on the way back."""
 
-_RELEASED: Final = Kind.RELEASED
-
 
 @final
 @attrs.frozen
@@ -356,7 +354,7 @@ def _ends(
         for batch in reversed(batches):
             for one in reversed(batch.decisions):
                 said = one.decision
-                is_it = said.kind is _RELEASED and (said.app, said.ask) == (app, ask)
+                is_it = said.kind is Kind.RELEASED and (said.app, said.ask) == (app, ask)
                 if is_it and said.reason in GONE and one.seq < before_seq:
                     yield batch, one.seq
         end = begin

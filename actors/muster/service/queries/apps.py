@@ -200,7 +200,6 @@ def leaves_of(looking: ReadContext, path: str) -> frozenset[int]:
     return frozenset(leaf.key for leaf in leaves_below(looking, path))
 
 
-_TIMED_OUT: Final = GangState.TIMED_OUT
 _PENDING, _PARKED, _WAITING, _BOUND = _PLACES
 
 
@@ -299,7 +298,7 @@ GANGS: Final = Table[GangRow](
         GangRow.user,
     ),
     flag("satisfied", "whether it is satisfied", lambda g: g.gang.satisfied),
-    flag("timed_out", "whether it has timed out", lambda g: g.gang.state is _TIMED_OUT),
+    flag("timed_out", "whether it has timed out", lambda g: g.gang.state is GangState.TIMED_OUT),
     flag(
         "cycle_valid",
         "whether its schedule cycle is valid",

@@ -23,14 +23,12 @@ from muster_core.snapshots import AskPlace
 from muster_core.structures.steps import PART, Steps, in_pieces
 from muster_core.view.tree.application import ViewApp
 
-# Looking up a member of an enum takes ten times as long.
-_PENDING: Final = AskPlace.PENDING
-_PARKED: Final = AskPlace.PARKED
-_WAITING: Final = AskPlace.WAITING
-_BOUND: Final = AskPlace.BOUND
 _EVERYWHERE: Final = frozenset(AskPlace)
 
-_CODE_OF_PLACE: Final = {_PARKED: Code.GANG_TIMED_OUT, _WAITING: Code.PERMIT_WAITING}
+_CODE_OF_PLACE: Final = {
+    AskPlace.PARKED: Code.GANG_TIMED_OUT,
+    AskPlace.WAITING: Code.PERMIT_WAITING,
+}
 """The only reasons of asks in these places."""
 
 _FEW: Final = 2_000
@@ -80,7 +78,7 @@ class AskFilter:
             return places
         possible = {place for place, code in _CODE_OF_PLACE.items() if code in codes}
         if codes.difference(_CODE_OF_PLACE.values()):
-            possible.add(_PENDING)
+            possible.add(AskPlace.PENDING)
         return places & possible
 
 
@@ -172,14 +170,14 @@ def _apps(looking: ReadContext, wanted: AskFilter) -> Iterable[ViewApp] | None:
 
 
 def _dicts(app: ViewApp, places: frozenset[AskPlace]) -> Iterator[Mapping[str, Any]]:
-    if _PENDING in places:
+    if AskPlace.PENDING in places:
         yield app.pending
         yield app.backing_off
-    if _PARKED in places:
+    if AskPlace.PARKED in places:
         yield app.parked
-    if _WAITING in places:
+    if AskPlace.WAITING in places:
         yield app.waiting
-    if _BOUND in places:
+    if AskPlace.BOUND in places:
         yield app.bound
 
 
@@ -210,7 +208,7 @@ class _Selection:
         #: The cells of which no ask is wanted, as far as that is known.
         self._closed: set[ShapeGroup] = set()
         # Only pending asks can have several reasons.
-        self._closes = wanted.codes is not None and places == frozenset({_PENDING})
+        self._closes = wanted.codes is not None and places == frozenset({AskPlace.PENDING})
         #: Whether no ask is wanted for sure.
         self.is_empty = False
         if self._closes and len(looking.roll.cells) <= _MOST_CELLS:
@@ -319,8 +317,8 @@ def _bound(piece: list[IndexEntry]) -> list[IndexEntry]:
 
 
 _TESTS: Final[dict[AskPlace, Test]] = {
-    _PENDING: _pending,
-    _PARKED: _parked,
-    _WAITING: _waiting,
-    _BOUND: _bound,
+    AskPlace.PENDING: _pending,
+    AskPlace.PARKED: _parked,
+    AskPlace.WAITING: _waiting,
+    AskPlace.BOUND: _bound,
 }

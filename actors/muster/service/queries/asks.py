@@ -44,10 +44,6 @@ if TYPE_CHECKING:
     from starlette.requests import Request
 
     from muster.service.state import Service
-
-
-# Looking up a member of an enum takes ten times as long.
-_BOUND: Final = AskPlace.BOUND
 _NOTHING: Final = Work()
 
 
@@ -74,7 +70,7 @@ class AskRow:
 
     def code(self) -> str | None:
         """Return its dominant reason, or None if it is bound."""
-        if self.place is _BOUND:
+        if self.place is AskPlace.BOUND:
             return None
         return self.looking.view.explainer.dominant(
             self.app, self.ask.name, self.looking.now_us
@@ -92,7 +88,7 @@ class AskRow:
 
     def since_us(self) -> int | None:
         """Return since when it is not bound, or None if it is."""
-        return None if self.place is _BOUND else self.app.pending_since_us(self.ask)
+        return None if self.place is AskPlace.BOUND else self.app.pending_since_us(self.ask)
 
     def back_off_us(self) -> int | None:
         """Return until when it backs off, or None."""

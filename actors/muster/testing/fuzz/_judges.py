@@ -18,12 +18,6 @@ from muster_core.errors import RefusedError
 if TYPE_CHECKING:
     from muster.testing.fuzz._binders import ObservedBinder
 
-
-# Looking up a member of an enum takes ten times as long, and this is done for each answer.
-_COMPLETED: Final = Reason.COMPLETED
-_BIND_FAILED: Final = Reason.BIND_FAILED
-_REJECTED: Final = Kind.REJECTED
-
 _CLASSES: Final[Mapping[Reason, type[muster.AllocationEndedError]]] = {
     Reason.COMPLETED: muster.AllocationEndedError,
     Reason.REMOVED: muster.AllocationEndedError,
@@ -98,7 +92,7 @@ class BoundJudge:
         """Yield the allocations that may be the answer: those that last, or have completed."""
         if self._life is not None:
             last = self._last()
-            if last is not None and last.reason in {None, _COMPLETED}:
+            if last is not None and last.reason in {None, Reason.COMPLETED}:
                 yield last
             return
         lasting = self._story.history.lasting.get(self._ask)
@@ -133,7 +127,7 @@ class BoundJudge:
         rows = [
             (failed_in_a_row(life.allocations, surely), failed_in_a_row(life.allocations, perhaps))
             for life in lives
-            if life.allocations and life.allocations[-1].reason is _BIND_FAILED
+            if life.allocations and life.allocations[-1].reason is Reason.BIND_FAILED
         ]
         if not any(least <= attempts <= most for least, most in rows):
             yield f"its runs that failed in a row are {rows}"
@@ -243,7 +237,7 @@ class ManyJudge:
         rejected = {
             one.decision.index: one.decision.message
             for one in self._story.decisions
-            if one.decision.kind is _REJECTED
+            if one.decision.kind is Kind.REJECTED
         }
         wanted = [any_event(one) for one in self._events]
         entries = self._story.entries

@@ -45,13 +45,6 @@ from muster_core.events import (
     UpdateNode,
 )
 
-# Looking up a member of an enum takes ten times as long, and this is done for each decision.
-_REJECTED: Final = Kind.REJECTED
-_BOUND: Final = Kind.BOUND
-_RELEASED: Final = Kind.RELEASED
-_COMPLETED: Final = Reason.COMPLETED
-_BIND_FAILED: Final = Reason.BIND_FAILED
-
 Ask = tuple[str, str]
 """The names of an application and an ask."""
 
@@ -127,7 +120,7 @@ class AskHistories:
 
     def end_batch(self, announced: Sequence[Announced] = ()) -> None:
         """Process the decisions of a batch."""
-        refused = {one.decision.index for one in announced if one.decision.kind is _REJECTED}
+        refused = {one.decision.index for one in announced if one.decision.kind is Kind.REJECTED}
         for index, event in self._open:
             if index not in refused:
                 self._admit(index, event)
@@ -161,11 +154,11 @@ class AskHistories:
         if decision.app is None or decision.ask is None:
             return
         ask = (decision.app, decision.ask)
-        if decision.kind is _BOUND:
+        if decision.kind is Kind.BOUND:
             allocated = Allocated(one.seq, decision.node, self._batch)
             self._latest(ask, self.entered).allocations.append(allocated)
             self.lasting[ask] = self.by_seq[one.seq] = allocated
-        elif decision.kind is _RELEASED and ask in self.lasting:
+        elif decision.kind is Kind.RELEASED and ask in self.lasting:
             allocated = self.lasting.pop(ask)
             allocated.end = one
             if decision.reason is Reason.FAILED:
@@ -184,7 +177,7 @@ class AskHistories:
         """Yield the allocations of a name that completed after a decision."""
         for life in self.lives.get(ask, ()):
             for one in life.allocations:
-                if one.end is not None and one.end.seq > seq and one.reason is _COMPLETED:
+                if one.end is not None and one.end.seq > seq and one.reason is Reason.COMPLETED:
                     yield one
 
 
@@ -192,15 +185,12 @@ def failed_in_a_row(allocations: Iterable[Allocated], counts: set[int]) -> int:
     """Return how many of the last allocations failed in a row, if their runs count."""
     times = 0
     for one in allocations:
-        if one.reason is not _BIND_FAILED:
+        if one.reason is not Reason.BIND_FAILED:
             times = 0
         elif one.seq in counts:
             times += 1
     return times
 
-
-# Looking up a member of an enum takes ten times as long, and this is done for each decision.
-_GANG_SATISFIED: Final = Kind.GANG_SATISFIED
 
 _LOST: Final = EVICTIONS | {Reason.NODE_LOST}
 """If all members of a gang are released for these reasons, the gang is unsatisfied again."""
@@ -279,7 +269,7 @@ class Story:
     def close(self, at_us: int, /) -> None:
         """Record the end of a batch."""
         batch, self._written = self._written, ()
-        satisfied = {one.decision.gang for one in batch if one.decision.kind is _GANG_SATISFIED}
+        satisfied = {one.decision.gang for one in batch if one.decision.kind is Kind.GANG_SATISFIED}
         for one in batch:
             self._check_place(one)
             self.decisions.append(one)
@@ -310,20 +300,20 @@ class Story:
 
     def _follow(self, one: Announced, satisfied: set[str | None]) -> None:
         decision = one.decision
-        if decision.kind is _GANG_SATISFIED and decision.gang is not None:
+        if decision.kind is Kind.GANG_SATISFIED and decision.gang is not None:
             gang = self._gangs.setdefault(decision.gang, _Gang())
             gang.satisfied, gang.all_lost = True, True
             self.satisfied.add(decision.gang)
         if decision.app is None or decision.ask is None:
             return
         ask = (decision.app, decision.ask)
-        if decision.kind is _BOUND:
+        if decision.kind is Kind.BOUND:
             if ask in self.bound:
                 self.faults.append(f"{ask} is bound by decision {one.seq}, and was bound already")
             self.bound[ask] = one
             self.times_bound[ask] += 1
             self._member_bound(one, ask, satisfied)
-        elif decision.kind is _RELEASED:
+        elif decision.kind is Kind.RELEASED:
             self.bound.pop(ask, None)
             self._member_released(decision, ask)
 

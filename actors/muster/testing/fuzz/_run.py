@@ -44,11 +44,6 @@ from muster_core.coordinator.plain_scheduler import PlainScheduler
 from muster_core.decisions import MICROSECONDS, Announced
 from muster_core.events import Event
 
-# Looking up a member of an enum takes ten times as long, and this is done for each call.
-_RETURNED: Final = CallEnd.RETURNED
-_REFUSED: Final = CallEnd.REFUSED
-_CLOSED: Final = CallEnd.CLOSED
-
 _BY_ITSELF: Final = frozenset({"Release", "RemoveAsk", "BindFailed"})
 """The events that the scheduler submits by itself, for binders and for bodies that have ended."""
 
@@ -69,9 +64,9 @@ def faults_of_calls(call_log: CallLog, story: Story, own: Iterable[Key] = ()) ->
     for call in call_log.calls:
         if call.end is None:
             yield f"{call}"
-        elif call.end in {_RETURNED, _REFUSED}:
+        elif call.end in {CallEnd.RETURNED, CallEnd.REFUSED}:
             done.update(call.keys)
-        elif call.end is _CLOSED:
+        elif call.end is CallEnd.CLOSED:
             perhaps.update(call.keys)
     yield from _refused_by_itself(story, done + perhaps)
     for key in sorted({*done, *perhaps, *story.closed}):

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Hashable, Iterable, Mapping, Sequence
-from typing import Final, final
+from typing import final
 
 import attrs
 
@@ -22,10 +22,6 @@ from muster_core.view.state.view_state import ViewState
 from muster_core.view.tree.application import ViewApp
 from muster_core.view.tree.leaf import LeafView
 from muster_core.view.tree.queue import ViewQueue
-
-# Looking up a member of an enum takes ten times as long, and this is done for each queue.
-_DISABLED: Final = PreemptionPolicy.DISABLED
-_FENCE: Final = PreemptionPolicy.FENCE
 
 Rank = tuple[int, ...]
 """The rank of a victim, compared with victims of other queues; () is the lowest."""
@@ -223,7 +219,7 @@ class Eligibility(ABC):
     def _find_side(self, leaf: LeafView) -> LeafRelation | None:
         common: ViewQueue = next(queue for queue in leaf.upward() if queue.key in self._path)
         # EVICTION-15
-        if leaf.config.settings.preemption_policy is _DISABLED:
+        if leaf.config.settings.preemption_policy is PreemptionPolicy.DISABLED:
             return None
         # EVICTION-14
         if common.depth < self.fence().depth or not self.reaches(leaf, common):
@@ -323,4 +319,4 @@ def fence_of(queue: ViewQueue) -> ViewQueue:
 
 
 def _is_fence(queue: ViewQueue) -> bool:
-    return queue.config.settings.preemption_policy is _FENCE
+    return queue.config.settings.preemption_policy is PreemptionPolicy.FENCE

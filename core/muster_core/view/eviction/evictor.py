@@ -12,7 +12,7 @@ from __future__ import annotations
 
 from collections import deque
 from collections.abc import Hashable, Iterator
-from typing import Final, final
+from typing import final
 
 import attrs
 from typing_extensions import override
@@ -322,11 +322,6 @@ class _PlacementStep:
     plan: Plan | None
 
 
-# Looking up a member of an enum takes ten times as long.
-_ASSIGNED: Final = Kind.ASSIGNED
-_WAITING: Final = Kind.WAITING
-
-
 @final
 class Evictor:
     """Evicts victims for asks that did not fit, and places these asks.
@@ -444,7 +439,9 @@ class Evictor:
         )
         decisions = list(self._evict(plan, now_us))
         devices = self._state.nodes.devices_for(plan.node, ask.shape)
-        decisions.append(ask_decision(_ASSIGNED, leaf, app, ask, plan.node.name, devices=devices))
+        decisions.append(
+            ask_decision(Kind.ASSIGNED, leaf, app, ask, plan.node.name, devices=devices)
+        )
         if app.spoilt.get(ask.name):
             bit = self._state.bit_of(ask)
             decisions.append(placements.fail(leaf, app, ask, bit, plan.node, now_us))
@@ -476,10 +473,12 @@ class Evictor:
             self._state.eviction_history.note_member(step.app.identity.key, step.ask, group.names)
             name = step.node.name
             decisions.append(
-                ask_decision(_ASSIGNED, leaf, step.app, step.ask, name, devices=devices)
+                ask_decision(Kind.ASSIGNED, leaf, step.app, step.ask, name, devices=devices)
             )
             if number < len(steps):
-                decisions.append(ask_decision(_WAITING, leaf, step.app, step.ask, step.node.name))
+                decisions.append(
+                    ask_decision(Kind.WAITING, leaf, step.app, step.ask, step.node.name)
+                )
         decisions.extend(self._permits.bind(group, now_us))
         self._placements.list_apps()
         return decisions

@@ -13,7 +13,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from functools import partial
-from typing import Final, final
+from typing import final
 
 import attrs
 
@@ -55,10 +55,6 @@ from muster_core.view.state.view_state import ViewState
 from muster_core.view.tree.application import ViewApp
 from muster_core.view.tree.leaf import LeafView
 
-# Looking up a member of an enum takes ten times as long.
-_BACKING_OFF: Final = Code.BACKING_OFF
-_BIND_FAILED: Final = Code.BIND_FAILED
-
 
 def backing_off(state: ViewState, app: ViewApp, ask: Ask, now_us: int) -> PendingReason | None:
     """Return until when an ask backs off, or None if it does not."""
@@ -70,7 +66,7 @@ def backing_off(state: ViewState, app: ViewApp, ask: Ask, now_us: int) -> Pendin
     when = f"{seconds(until_us)}, {seconds(left_us)} from now"
     message = f"{failed}, so it is not tried before {when}"
     facts = {"failures": times, "until_us": until_us, "left_us": left_us}
-    return PendingReason(_BACKING_OFF, message, facts)
+    return PendingReason(Code.BACKING_OFF, message, facts)
 
 
 def bind_failed(app: ViewApp, ask: Ask) -> PendingReason | None:
@@ -80,12 +76,7 @@ def bind_failed(app: ViewApp, ask: Ask) -> PendingReason | None:
         return None
     said = "" if why is None else f": {why}"
     message = f"its last bind, on {node}, failed{said}; it has held no node since"
-    return PendingReason(_BIND_FAILED, message, {"node": node})
-
-
-# Looking up a member of an enum takes ten times as long, and this is done for each ask.
-_PREEMPTION_DELAY: Final = Code.PREEMPTION_DELAY
-_RECLAIM_INSUFFICIENT: Final = Code.RECLAIM_INSUFFICIENT
+    return PendingReason(Code.BIND_FAILED, message, {"node": node})
 
 
 def eviction_reason(
@@ -113,11 +104,11 @@ def eviction_reason(
     if left_us > 0:
         facts["left_us"] = left_us
         message = f"in {seconds(left_us)} it may {listed(ways)}"
-        return PendingReason(_PREEMPTION_DELAY, message, facts)
+        return PendingReason(Code.PREEMPTION_DELAY, message, facts)
     if service:
         ways.append(_service_way(ask))
     message = f"it may {listed(ways)}, but no victims that may be taken make room for it"
-    return PendingReason(_RECLAIM_INSUFFICIENT, message, facts)
+    return PendingReason(Code.RECLAIM_INSUFFICIENT, message, facts)
 
 
 def _service_way(ask: Ask) -> str:
@@ -128,7 +119,7 @@ def _service_way(ask: Ask) -> str:
 def _service_reason(ask: Ask) -> PendingReason:
     """Return why a node service that may do nothing else has evicted nothing."""
     message = f"it may {_service_way(ask)}, but no victims that may be taken make room for it"
-    return PendingReason(_RECLAIM_INSUFFICIENT, message, {"node": ask.shape.node})
+    return PendingReason(Code.RECLAIM_INSUFFICIENT, message, {"node": ask.shape.node})
 
 
 def _is_candidate(state: ViewState, turns: TurnOrder, turn: Turn) -> bool:
@@ -148,15 +139,6 @@ def _is_candidate(state: ViewState, turns: TurnOrder, turn: Turn) -> bool:
             return False
     gang = None if turn.ask.gang is None else state.gangs[turn.ask.gang]
     return gang is None or gang.satisfied or state.gang_index.group_of(gang).may_complete()
-
-
-# Looking up a member of an enum takes ten times as long, and this is done for each ask.
-_PERMIT_WAITING: Final = Code.PERMIT_WAITING
-_GANG_TIMED_OUT: Final = Code.GANG_TIMED_OUT
-_NEVER_FITS: Final = Code.NEVER_FITS
-_BLOCKED: Final = Code.BLOCKED
-_GANG_CYCLE_INVALID: Final = Code.GANG_CYCLE_INVALID
-_TOPOLOGY: Final = Code.TOPOLOGY
 
 
 @final
@@ -203,22 +185,22 @@ class DominantReasons:
             The code; None if only the whole explanation tells.
         """
         if name in app.parked:
-            return _GANG_TIMED_OUT
+            return Code.GANG_TIMED_OUT
         if name in app.waiting:
-            return _PERMIT_WAITING
+            return Code.PERMIT_WAITING
         ask = app.find(name)
         assert ask is not None, "the reason of an ask that does not exist"
         cell = self._cell(app, ask)
         if cell.early is not None:
             return cell.early
         if cell.blocking and self._turns.blocked(Turn(self._state.leaf_of(app), app, ask)):
-            return _BLOCKED
+            return Code.BLOCKED
         if cell.cycle:
-            return _GANG_CYCLE_INVALID
+            return Code.GANG_CYCLE_INVALID
         if name in app.backing_off:
-            return _BACKING_OFF
+            return Code.BACKING_OFF
         if app.failed_on and bind_failed(app, ask) is not None:
-            return _BIND_FAILED
+            return Code.BIND_FAILED
         return cell.late
 
     def possible(self, app: ViewApp, ask: Ask) -> frozenset[Code] | None:
@@ -238,13 +220,13 @@ class DominantReasons:
             return None
         codes = {cell.late}
         if cell.blocking:
-            codes.add(_BLOCKED)
+            codes.add(Code.BLOCKED)
         if cell.cycle:
-            codes.add(_GANG_CYCLE_INVALID)
+            codes.add(Code.GANG_CYCLE_INVALID)
         if app.backing_off:
-            codes.add(_BACKING_OFF)
+            codes.add(Code.BACKING_OFF)
         if app.failed_on:
-            codes.add(_BIND_FAILED)
+            codes.add(Code.BIND_FAILED)
         return frozenset(codes)
 
     def _cell(self, app: ViewApp, ask: Ask) -> CellReasons:
@@ -274,7 +256,7 @@ class DominantReasons:
         if gang.missing > 1:  # It depends on the others that the gang lacks besides each.
             return None
         node = self._finder.find(leaf, app, ask, self._state.bit_of(ask))
-        return _TOPOLOGY if node is None else None
+        return Code.TOPOLOGY if node is None else None
 
     # REASON-2
     def _early(self, leaf: LeafView, app: ViewApp, ask: Ask) -> Iterator[Code]:
@@ -285,7 +267,7 @@ class DominantReasons:
             if refusal is not None:
                 yield refusal.code
         if any(over_max(leaf, ask)) or not self._rooms.ever_fits(ask.shape):
-            yield _NEVER_FITS
+            yield Code.NEVER_FITS
         for found in (
             queue_max(leaf, ask),
             *limit_reasons(app, ask),
@@ -294,12 +276,6 @@ class DominantReasons:
         ):
             if found is not None:
                 yield found.code
-
-
-# Looking up a member of an enum takes ten times as long, and this is done for each ask.
-_PARKED: Final = AskPlace.PARKED
-_WAITING: Final = AskPlace.WAITING
-_PENDING: Final = AskPlace.PENDING
 
 
 @final
@@ -363,11 +339,11 @@ class Explainer:
         turn, first = Turn(self._state.leaf_of(app), app, ask), self._turns.first()
         # REASON-4
         if name in app.parked:
-            place, reasons = _PARKED, gangs.timed_out(ask.gang or "")
+            place, reasons = AskPlace.PARKED, gangs.timed_out(ask.gang or "")
         elif name in app.waiting:
-            place, reasons = _WAITING, self._waiting(ask, now_us)
+            place, reasons = AskPlace.WAITING, self._waiting(ask, now_us)
         else:
-            place = _PENDING
+            place = AskPlace.PENDING
             if first is not None and first.ask is not ask and self._competes(turn):
                 levels = compare(turn, first, self._state.total)
             reasons = (*self._reasons(turn, now_us), *_turn(first, levels))

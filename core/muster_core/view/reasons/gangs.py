@@ -33,13 +33,6 @@ from muster_core.view.state.view_state import ViewState
 from muster_core.view.tree.application import ViewApp
 from muster_core.view.tree.leaf import LeafView
 
-# Looking up a member of an enum takes ten times as long, and this is done for each ask.
-_GANG_UNDEFINED: Final = Code.GANG_UNDEFINED
-_GANG_TOO_FEW_MEMBERS: Final = Code.GANG_TOO_FEW_MEMBERS
-_GANG_SURPLUS: Final = Code.GANG_SURPLUS
-_PERMIT_WAITING: Final = Code.PERMIT_WAITING
-_GANG_TIMED_OUT: Final = Code.GANG_TIMED_OUT
-
 
 def is_refused(gang: ViewGang) -> bool:
     """Return whether PreFilter refuses every pending member of a gang when a round begins."""
@@ -55,17 +48,17 @@ def refusal(gang: ViewGang, group: ViewGroup) -> PendingReason | None:
         return None
     if gang.definition is None:
         message = f"gang {gang.name} is not defined: nothing says how many members it needs"
-        return PendingReason(_GANG_UNDEFINED, message, {"gang": gang.name})
+        return PendingReason(Code.GANG_UNDEFINED, message, {"gang": gang.name})
     least, children = gang.definition.min_member, gang.children
     facts: dict[str, Fact] = {"gang": gang.name, "min_member": least, "members": children}
     if children < least:
         has = counted(children, "member", "members")
         message = f"gang {gang.name} has {has}, and needs {least}"
-        return PendingReason(_GANG_TOO_FEW_MEMBERS, message, facts)
+        return PendingReason(Code.GANG_TOO_FEW_MEMBERS, message, facts)
     held = counted(gang.held, "node", "nodes")
     message = f"gang {gang.name} holds {held} and needs {least}, but {_lacking(group)}"
     facts["held"], facts["lacking"] = gang.held, _lacks(group)
-    return PendingReason(_GANG_SURPLUS, message, facts)
+    return PendingReason(Code.GANG_SURPLUS, message, facts)
 
 
 def waiting(
@@ -95,13 +88,13 @@ def waiting(
         message = f"{message}, {seconds(left_us)} left"
         if first is not gang:
             message = f"{message}, until {first.name} times out"
-    return (PendingReason(_PERMIT_WAITING, f"{message}; {_lacking(group)}", facts),)
+    return (PendingReason(Code.PERMIT_WAITING, f"{message}; {_lacking(group)}", facts),)
 
 
 def timed_out(gang: str) -> tuple[PendingReason, ...]:
     """Return why a member is parked, given its gang's name."""
     message = f"gang {gang} has timed out; its members are tried again once it is removed and defined anew"
-    return (PendingReason(_GANG_TIMED_OUT, message, {"gang": gang}),)
+    return (PendingReason(Code.GANG_TIMED_OUT, message, {"gang": gang}),)
 
 
 def _lacks(group: ViewGroup) -> dict[str, int]:
@@ -219,10 +212,6 @@ def abbreviated(names: Sequence[str], other: str, others: str) -> str:
     return listed([*names[: _MOST_NAMED - 1], counted(len(names) - _MOST_NAMED + 1, other, others)])
 
 
-# Looking up a member of an enum takes ten times as long, and this is done for each ask.
-_HELD_BACK: Final = Code.HELD_BACK
-
-
 def held_back(
     state: ViewState, reservations: Reservations, leaf: LeafView, app: ViewApp, ask: Ask
 ) -> PendingReason | None:
@@ -249,17 +238,13 @@ def held_back(
         f"on {_nodes(delayed)}, which starts {when}"
     )
     facts = {"node": node.name, "delays": whom, "reserved": reserved, "start_us": start_us}
-    return PendingReason(_HELD_BACK, message, facts)
+    return PendingReason(Code.HELD_BACK, message, facts)
 
 
 def _nodes(reservation: Reservation) -> str:
     names = list(dict.fromkeys(node for _, node in reservation.places))
     more = f" and {counted(len(names) - 1, 'other node', 'other nodes')}" if len(names) > 1 else ""
     return names[0] + more
-
-
-# Looking up a member of an enum takes ten times as long, and this is done for each ask.
-_GANG_CYCLE_INVALID: Final = Code.GANG_CYCLE_INVALID
 
 
 def why_rolled_back(
@@ -289,7 +274,7 @@ def why_rolled_back(
     message = f"the Strict group of gang {gang.name} gave up: {why}"
     if reserved is not None:
         message = f"{message}; {_reserved_nodes(reserved, facts)}"
-    return PendingReason(_GANG_CYCLE_INVALID, message, facts)
+    return PendingReason(Code.GANG_CYCLE_INVALID, message, facts)
 
 
 def _reserved_nodes(reserved: Reserved, facts: dict[str, Fact]) -> str:

@@ -32,9 +32,6 @@ from muster_core.view.tree.queue import (
     queue_parts,
 )
 
-# Looking up a member of an enum takes ten times as long, and this is done for each ask.
-_BLOCKED: Final = Code.BLOCKED
-
 
 @final
 @attrs.frozen(eq=False)
@@ -181,11 +178,8 @@ class TurnOrder:
         if first.ask is turn.ask or self._is_before(turn, first):
             return None
         message = f"{path} keeps strict order, and {first.name} is before it and not placed"
-        return PendingReason(_BLOCKED, message, {"behind": first.name})
+        return PendingReason(Code.BLOCKED, message, {"behind": first.name})
 
-
-# Looking up a member of an enum takes ten times as long, and this is done for each ask.
-_NOT_YOUR_TURN: Final = Code.NOT_YOUR_TURN
 
 _DIGITS: Final = (3, 6, 9, 17)
 """The numbers of digits for shares: the fewest with which two values differ."""
@@ -287,7 +281,7 @@ def not_your_turn(first: Turn, levels: tuple[Level, ...]) -> PendingReason:
         "own": key.own,
         "other": key.other,
     }
-    return PendingReason(_NOT_YOUR_TURN, message, facts)
+    return PendingReason(Code.NOT_YOUR_TURN, message, facts)
 
 
 # OUTLOOK-1

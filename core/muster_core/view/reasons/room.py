@@ -25,12 +25,6 @@ from muster_core.view.reasons.shortfalls import amount, amounts, counted, listed
 from muster_core.view.state.view_state import ViewState
 from muster_core.view.tree.leaf import LeafView
 
-# Looking up a member of an enum takes ten times as long, and this is done for each ask.
-_NODE_KEPT: Final = Code.NODE_KEPT
-_NEVER_FITS: Final = Code.NEVER_FITS
-_FRAGMENTED: Final = Code.FRAGMENTED
-_NO_NODE_FITS: Final = Code.NO_NODE_FITS
-
 
 @final
 @attrs.define
@@ -136,7 +130,7 @@ def node_kept(state: ViewState, seen: NodeSurvey) -> PendingReason | None:
         return None
     name = named(keeper.app, keeper.ask)
     message = f"it would fit on {keeper.node}, which node service {name} keeps until it has room"
-    return PendingReason(_NODE_KEPT, message, {"node": keeper.node, "keeper": name})
+    return PendingReason(Code.NODE_KEPT, message, {"node": keeper.node, "keeper": name})
 
 
 def never_fits(
@@ -155,7 +149,7 @@ def never_fits(
         parts.append(_no_node(ask.shape, seen, nodes))
         facts["nodes"], facts["unmatched"] = seen.nodes, seen.unmatched
         facts["largest"] = dict(seen.largest)
-    return PendingReason(_NEVER_FITS, "; ".join(parts), facts) if parts else None
+    return PendingReason(Code.NEVER_FITS, "; ".join(parts), facts) if parts else None
 
 
 def _no_node(shape: Shape, seen: NodeSurvey, nodes: Mapping[str, Node]) -> str:
@@ -234,8 +228,8 @@ def no_room(
             message += (
                 f"; the {count} members that its group lacks ask for {amounts(lacking[1])} in all"
             )
-        yield PendingReason(_FRAGMENTED, message, facts)
-    yield PendingReason(_NO_NODE_FITS, histogram(seen), _figures(seen))
+        yield PendingReason(Code.FRAGMENTED, message, facts)
+    yield PendingReason(Code.NO_NODE_FITS, histogram(seen), _figures(seen))
 
 
 def histogram(seen: NodeSurvey) -> str:
@@ -343,7 +337,7 @@ class NodeRoom:
         if bit is None or state.nodes.fitting >> bit & 1:
             return None
         self._look_at_nodes()
-        return _FRAGMENTED if is_in_parts(ask, self._free) else _NO_NODE_FITS
+        return Code.FRAGMENTED if is_in_parts(ask, self._free) else Code.NO_NODE_FITS
 
     def _look_at_nodes(self) -> None:
         """Take note of all nodes; only those that have changed cost time."""
@@ -382,10 +376,6 @@ def _free_on(node: Node) -> Mapping[str, int]:
     return {kind: amount for kind, amount in left.items() if amount > 0}
 
 
-# Looking up a member of an enum takes ten times as long, and this is done for each ask.
-_TOPOLOGY: Final = Code.TOPOLOGY
-_SPREAD: Final = TopologyRule.SPREAD
-
 _MOST_SHOWN: Final = 8
 """How many domains a sentence names."""
 
@@ -412,7 +402,7 @@ def outside_topology(state: ViewState, finder: NodeFinder, turn: Turn) -> Pendin
     }
     said = _by_rule(state, finder, turn, standing, facts)
     message = f"gang {gang.name} has the topology {standing.topology}, and {said}"
-    return PendingReason(_TOPOLOGY, message, facts)
+    return PendingReason(Code.TOPOLOGY, message, facts)
 
 
 def _by_rule(
@@ -426,7 +416,7 @@ def _by_rule(
     domains = _domains(state, standing)
     if not domains:
         return f"no node has the attribute {attribute}"
-    if standing.topology.rule is _SPREAD:
+    if standing.topology.rule is TopologyRule.SPREAD:
         facts["members"] = dict(standing.counts)
         return f"no {attribute} takes one more: {_of_spread(domains, standing, turn)}"
     # TOPOLOGY-4

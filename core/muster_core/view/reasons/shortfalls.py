@@ -69,15 +69,6 @@ def named(app: ViewApp, ask: Ask) -> str:
     return f"{app.identity.name}/{ask.name}"
 
 
-# Looking up a member of an enum takes ten times as long, and this is done for each ask.
-_QUEUE_MAX: Final = Code.QUEUE_MAX
-_QUEUE_MAX_APPS: Final = Code.QUEUE_MAX_APPS
-_STATE_AWARE_TURN: Final = Code.STATE_AWARE_TURN
-_STATE_AWARE: Final = SortPolicy.STATE_AWARE
-_RUNNING: Final = AppState.RUNNING
-_STARTING: Final = AppState.STARTING
-
-
 def over_max(leaf: LeafView, ask: Ask) -> Iterator[tuple[str, str, int]]:
     """Return each queue on the path, with type and ``max``, that an ask alone would exceed."""
     for queue in leaf.upward():
@@ -102,7 +93,7 @@ def queue_max(leaf: LeafView, ask: Ask) -> PendingReason | None:
                 )
     if not parts:
         return None
-    return PendingReason(_QUEUE_MAX, f"it asks {'; '.join(parts)}", {"left": rooms})
+    return PendingReason(Code.QUEUE_MAX, f"it asks {'; '.join(parts)}", {"left": rooms})
 
 
 def queue_max_apps(leaf: LeafView, app: ViewApp) -> PendingReason | None:
@@ -113,7 +104,7 @@ def queue_max_apps(leaf: LeafView, app: ViewApp) -> PendingReason | None:
     parts = listed(_applications(queue) for queue in full)
     limits = {queue.config.path: queue.config.max_applications for queue in full}
     message = f"application {app.identity.name} is not tried: {parts}"
-    return PendingReason(_QUEUE_MAX_APPS, message, {"maxapplications": limits})
+    return PendingReason(Code.QUEUE_MAX_APPS, message, {"maxapplications": limits})
 
 
 def _applications(queue: ViewQueue) -> str:
@@ -124,13 +115,13 @@ def _applications(queue: ViewQueue) -> str:
 
 def state_aware_turn(leaf: LeafView, app: ViewApp) -> PendingReason | None:
     """Return which application must start before this one."""
-    if leaf.config.settings.sort_policy is not _STATE_AWARE:
+    if leaf.config.settings.sort_policy is not SortPolicy.STATE_AWARE:
         return None
-    if app.state is _RUNNING:
+    if app.state is AppState.RUNNING:
         return None
     one = leaf.next_to_start()
     if one is None:  # A Starting application of which no ask may be picked excludes the others.
-        starting = (other for other in leaf.apps.values() if other.state is _STARTING)
+        starting = (other for other in leaf.apps.values() if other.state is AppState.STARTING)
         one = min(starting, key=lambda other: other.identity.key, default=None)
     # BACKOFF-6
     if one is None or one is app:
@@ -141,12 +132,7 @@ def state_aware_turn(leaf: LeafView, app: ViewApp) -> PendingReason | None:
         f"{one.state}, is before {app.identity.name}, which is {app.state}"
     )
     facts = {"state": str(app.state), "first": before, "first_state": str(one.state)}
-    return PendingReason(_STATE_AWARE_TURN, message, facts)
-
-
-# Looking up a member of an enum takes ten times as long, and this is done for each ask.
-_USER_LIMIT: Final = Code.USER_LIMIT
-_GROUP_LIMIT: Final = Code.GROUP_LIMIT
+    return PendingReason(Code.STATE_AWARE_TURN, message, facts)
 
 
 @final
@@ -172,8 +158,8 @@ class _LimitExcess:
 def limit_reasons(app: ViewApp, ask: Ask) -> Iterator[PendingReason]:
     """Yield which limits an ask would exceed: those of its user, then those of its group."""
     for of_group, code, field in (
-        (False, _USER_LIMIT, "user"),
-        (True, _GROUP_LIMIT, "group"),
+        (False, Code.USER_LIMIT, "user"),
+        (True, Code.GROUP_LIMIT, "group"),
     ):
         found = _LimitExcess()
         for limit in app.limits:

@@ -35,10 +35,6 @@ from muster_core.view.tree.application import ViewApp
 from muster_core.view.tree.leaf import LeafView
 from muster_core.view.tree.queue import ParentView, ViewQueue
 
-# Looking up a member of an enum takes ten times as long.
-_BIND_FAILED: Final = Reason.BIND_FAILED
-_STARTING: Final = AppState.STARTING
-
 _PENDING_PER_STEP: Final = 8 * SIZE
 """How many newly pending asks are added in one step; adding them is quick."""
 
@@ -230,7 +226,7 @@ class Intake:
 
         All other such actions concern only the log or the gang.
         """
-        if isinstance(action, DecisionMade) and action.decision.reason is _BIND_FAILED:
+        if isinstance(action, DecisionMade) and action.decision.reason is Reason.BIND_FAILED:
             assert self._freed is not None, "the bind of an ask has failed that was not bound"
             said = action.decision
             app.failed_on[self._freed.name] = self._freed, said.node or "", said.message
@@ -239,7 +235,7 @@ class Intake:
         self._state.user_limits.forget(app, leaf)
         if app.running:
             self._state.count_running(leaf, app, -1)
-        leaf.starting -= app.state is _STARTING
+        leaf.starting -= app.state is AppState.STARTING
         leaf.remove(app)
         self._state.failing.pop(app.identity.key, None)
         del self._state.apps[app.identity.key]

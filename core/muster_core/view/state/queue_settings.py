@@ -13,7 +13,7 @@ one scope.
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from typing import Final, final
+from typing import final
 
 from muster_core.owners.asks import Ask
 from muster_core.structures.amounts import add_to, take_from
@@ -253,12 +253,6 @@ class _LimitsByName:
         return everybody if user is None else self.users.get(user, everybody)
 
 
-# Looking up a member of an enum takes ten times as long.
-_GREEDY: Final = SchedulingOrder.GREEDY
-_STRICT: Final = SchedulingOrder.STRICT
-_BACKFILL: Final = SchedulingOrder.BACKFILL
-
-
 @final
 class Scopes:
     """The queues whose order is not ``greedy``, and the scopes that they make."""
@@ -278,7 +272,7 @@ class Scopes:
 
     def note_settings(self, queue: ViewQueue) -> None:
         """Record that a queue is new or has other settings."""
-        if queue.config.settings.scheduling_order is not _GREEDY:
+        if queue.config.settings.scheduling_order is not SchedulingOrder.GREEDY:
             self._ordered[queue.key] = queue
         else:
             self._ordered.pop(queue.key, None)
@@ -315,24 +309,26 @@ class Scopes:
     # BACKFILL-4
     def is_strict(self, queue: ViewQueue) -> bool:
         """Return whether a queue makes a strict scope."""
-        if queue.key not in self._ordered or _order(queue) is not _STRICT:
+        if queue.key not in self._ordered or _order(queue) is not SchedulingOrder.STRICT:
             return False
         return not any(above.key in self._ordered for above in queue.line[1:])
 
     def strict(self, leaf: LeafView) -> ViewQueue | None:
         """Return the queue that makes the scope of a leaf, if that scope is strict."""
         scope = self.of(leaf)
-        return scope if scope is not None and _order(scope) is _STRICT else None
+        return scope if scope is not None and _order(scope) is SchedulingOrder.STRICT else None
 
     def backfill(self, leaf: LeafView) -> ViewQueue | None:
         """Return the queue that makes the scope of a leaf, if asks may backfill there."""
         scope = self.of(leaf)
-        return scope if scope is not None and _order(scope) is _BACKFILL else None
+        return scope if scope is not None and _order(scope) is SchedulingOrder.BACKFILL else None
 
     def check(self) -> None:
         """Assert the invariants; for tests."""
         assert self._ordered == {
-            key: queue for key, queue in self._queues.items() if _order(queue) is not _GREEDY
+            key: queue
+            for key, queue in self._queues.items()
+            if _order(queue) is not SchedulingOrder.GREEDY
         }
 
 

@@ -153,9 +153,6 @@ class BackOffs:
         return app is not None and name in app.backing_off and self.until_us(app, name) == until_us
 
 
-# Looking up a member of an enum takes ten times as long, and this is done for each leaf.
-_DISABLED: Final = PreemptionPolicy.DISABLED
-
 DelayEnd = tuple[int, int, int]
 """The end of a delay, the key of the leaf, and the instant from which asks count as pending."""
 
@@ -204,7 +201,7 @@ class Delays:
     def _watched(self, leaf: LeafView) -> frozenset[str] | None:
         policy = leaf.config.settings.preemption_policy
         # EVICTION-3, EVICTION-4
-        if not self.enabled or policy is _DISABLED:
+        if not self.enabled or policy is PreemptionPolicy.DISABLED:
             return None
         above = [queue for queue in leaf.upward() if queue.parent is not None]
         return frozenset(name for queue in above for name in queue.config.guaranteed)

@@ -27,12 +27,6 @@ from muster_core.view.tree.queue import ParentView, ViewQueue
 _FEW: Final = 32
 """Below this number of asks, counting each is quicker than counting what they share."""
 
-# Looking up a member of an enum takes ten times as long.
-_STARTING: Final = AppState.STARTING
-_TIMED_OUT: Final = GangState.TIMED_OUT
-_FIRST_WAITS: Final = GangTrigger.FIRST_WAITS
-_NONE_WAITS: Final = GangTrigger.NONE_WAITS
-
 ROOT_KEY: Final = 1
 """The key of the root queue, which is created first."""
 
@@ -356,7 +350,7 @@ class ViewState:
 
     def is_timed_out(self, ask: Ask) -> bool:
         """Return whether an ask is a member of a gang that has timed out."""
-        return ask.gang is not None and self.gangs[ask.gang].state is _TIMED_OUT
+        return ask.gang is not None and self.gangs[ask.gang].state is GangState.TIMED_OUT
 
     # PRIORITY-18
     def park(self, app: ViewApp, ask: Ask) -> None:
@@ -407,7 +401,7 @@ class ViewState:
         app.waiting[allocation.ask.name] = (allocation, node)
         key = (app.identity.key, allocation.ask.name)
         gang.waiting[key] = Hold(app, allocation, node, allocation.number)
-        gang.trigger(_FIRST_WAITS)
+        gang.trigger(GangTrigger.FIRST_WAITS)
         self.gang_index.waiting[name] = gang
         if not was_running:
             self.count_running(self.leaf_of(app), app, 1)
@@ -419,7 +413,7 @@ class ViewState:
         held = app.waiting.pop(ask.name)
         del gang.waiting[app.identity.key, ask.name]
         if not gang.waiting:
-            gang.trigger(_NONE_WAITS)
+            gang.trigger(GangTrigger.NONE_WAITS)
             del self.gang_index.waiting[ask.gang]
         if not app.running:
             self.count_running(self.leaf_of(app), app, -1)
@@ -428,7 +422,7 @@ class ViewState:
     def enter(self, app: ViewApp, leaf: LeafView, state: AppState, now_us: int | None) -> None:
         """Change the state of an application; without an instant, no timer begins."""
         was_running = app.running
-        starting = (state is _STARTING) - (app.state is _STARTING)
+        starting = (state is AppState.STARTING) - (app.state is AppState.STARTING)
         leaf.starting += starting
         if starting or app.pending:  # An application without asks concerns no round.
             self.moves += 1

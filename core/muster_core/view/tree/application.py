@@ -24,7 +24,7 @@ from muster_core.structures.steps import Steps, freed
 from muster_core.values.application_states import RUNNING_STATES, AppState
 from muster_core.values.priority import PriorityTally
 from muster_core.values.snapshots import AskPlace
-from muster_core.view.tree.constraints import EACH, FIRST, Slot, ViewLimit
+from muster_core.view.tree.constraints import Offer, Slot, ViewLimit
 
 
 @attrs.define(eq=False)
@@ -318,9 +318,9 @@ class ViewApp(Listed):
             self.mask |= 1 << bit
 
     def _offer_member(self, slot: Slot[ViewApp], ask: Ask, bit: int) -> None:
-        if slot.offer is EACH:
+        if slot.offer is Offer.EACH:
             self.push(slot.order_of(ask), ask, bit)
-        elif slot.offer is FIRST:
+        elif slot.offer is Offer.FIRST:
             if slot.listed is ask:  # It held a node meanwhile, and may have been dropped.
                 slot.listed = None
             slot.relist()
@@ -343,7 +343,7 @@ class ViewApp(Listed):
             return
         slot = self.slots[ask.gang]
         slot.remove(ask)
-        if slot.offer is FIRST:
+        if slot.offer is Offer.FIRST:
             self.to_relist[ask.gang] = slot
             if not slot.members:  # The slot ends, and its bit may become that of another slot.
                 self.relist()
@@ -371,7 +371,7 @@ class ViewApp(Listed):
         application in between.
         """
         for slot in self.to_relist.values():
-            if slot.offer is FIRST:
+            if slot.offer is Offer.FIRST:
                 slot.relist()
         self.to_relist.clear()
 
@@ -476,7 +476,7 @@ class ViewApp(Listed):
             self._withdraw_plain(bit, counted=True)
             return
         slot = self.slots[ask.gang]
-        if slot.offer is FIRST:
+        if slot.offer is Offer.FIRST:
             slot.relist()
         self._clean(bit)
 
@@ -522,9 +522,9 @@ class ViewApp(Listed):
         slot = self.slots[ask.gang or ""]
         if not slot.has_order(ask, order):
             return False
-        if slot.offer is FIRST:
+        if slot.offer is Offer.FIRST:
             return slot.listed is ask and bit == slot.visit_bit
-        return slot.offer is EACH and bit == slot.members[ask.name][1]
+        return slot.offer is Offer.EACH and bit == slot.members[ask.name][1]
 
     def _clean(self, bit: int) -> None:
         """Remove members from the top of a heap until the top is offered; drop an empty heap."""
@@ -592,8 +592,8 @@ class ViewApp(Listed):
     def _to_offer(self) -> set[str]:
         names = {name for name, ask in self.pending.items() if ask.gang is None}
         for slot in self.slots.values():
-            if slot.offer is EACH:
+            if slot.offer is Offer.EACH:
                 names |= set(slot.members)
-            elif slot.offer is FIRST and (first := slot.first()) is not None:
+            elif slot.offer is Offer.FIRST and (first := slot.first()) is not None:
                 names.add(first.name)
         return names - set(self._tried)

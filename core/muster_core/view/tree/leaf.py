@@ -112,13 +112,6 @@ _FIRST: Final = itemgetter(0, 1)
 COMPETING: Final = (AppState.RUNNING, AppState.STARTING, AppState.ACCEPTED)
 """The states in which an application can have pending asks."""
 
-# Looking up a member of an enum takes ten times as long.
-_ACCEPTED: Final = AppState.ACCEPTED
-_STARTING: Final = AppState.STARTING
-_RUNNING: Final = AppState.RUNNING
-_STATE_AWARE: Final = SortPolicy.STATE_AWARE
-_FAIR: Final = SortPolicy.FAIR
-
 _HOLDING: Final = (AppState.ACCEPTED, True)
 _ORDER_KEYS: Final = (*((state, False) for state in COMPETING), _HOLDING)
 """What decides whether an application competes: its state, and whether it counts as running for
@@ -193,7 +186,7 @@ class LeafView(ViewQueue):
         """Return whether nothing that all applications' positions depend on has changed."""
         if not self._orders or self._limited != self._limits():
             return False
-        return self.config.settings.sort_policy is not _FAIR or self._total == total
+        return self.config.settings.sort_policy is not SortPolicy.FAIR or self._total == total
 
     def _limits(self) -> list[ViewQueue]:
         return [queue for queue in self.line if queue.config.max_applications]
@@ -437,7 +430,7 @@ class LeafView(ViewQueue):
 
     @property
     def _state_aware(self) -> bool:
-        return self.config.settings.sort_policy is _STATE_AWARE
+        return self.config.settings.sort_policy is SortPolicy.STATE_AWARE
 
     # QUEUE-7
     def is_closed(self) -> bool:
@@ -451,17 +444,21 @@ class LeafView(ViewQueue):
             return (self._all,)
         orders = self._orders
         if self._state_aware:
-            return (orders[_RUNNING, False],)
-        running = (orders[_RUNNING, False], orders[_STARTING, False], orders[_HOLDING])
-        return running if self.is_closed() else (*running, orders[_ACCEPTED, False])
+            return (orders[AppState.RUNNING, False],)
+        running = (
+            orders[AppState.RUNNING, False],
+            orders[AppState.STARTING, False],
+            orders[_HOLDING],
+        )
+        return running if self.is_closed() else (*running, orders[AppState.ACCEPTED, False])
 
     # ORDER-15, ORDER-16
     def next_to_start(self) -> ViewApp | None:
         """Return the application that is the next to start, if the leaf is state-aware."""
         # ORDER-17
-        state = _STARTING if self.starting else _ACCEPTED
+        state = AppState.STARTING if self.starting else AppState.ACCEPTED
         orders = [self._orders[state, False]]
-        if state is _ACCEPTED:
+        if state is AppState.ACCEPTED:
             orders.append(self._orders[_HOLDING])
         found = [app for order in orders for app in islice(order, 1)]
         return min(found, key=lambda app: app.rank, default=None)
@@ -486,7 +483,7 @@ class LeafView(ViewQueue):
         amounts = self.types.amounts
         assert amounts(self.pending) == sum_of(app.pending_total for app in apps)
         assert amounts(self.allocated) == sum_of(app.allocated for app in apps)
-        assert self.starting == sum(app.state is _STARTING for app in apps)
+        assert self.starting == sum(app.state is AppState.STARTING for app in apps)
         assert self.under_limits == sum(bool(app.limits) for app in apps)
         assert self.running == sum(app.running for app in apps)
         for app in apps:
@@ -520,4 +517,4 @@ class LeafView(ViewQueue):
 
 def _order_key(app: ViewApp) -> _OrderKey:
     state = app.state
-    return (state, state is _ACCEPTED and bool(app.waiting))
+    return (state, state is AppState.ACCEPTED and bool(app.waiting))

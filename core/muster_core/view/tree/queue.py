@@ -96,9 +96,6 @@ def queue_parts(siblings: Settings) -> tuple[KeyPart, ...]:
     return (*_PRIORITIES, *_SHARES) if siblings.sort_by_priority else _SHARES
 
 
-_FAIR: Final = SortPolicy.FAIR
-"""Looking up a member of an enum takes ten times as long, and this is done for each ask."""
-
 _PRIORITY: Final = KeyPart("priority", highest_first=True)
 _USAGE: Final = KeyPart("usage")
 _CREATION: Final = KeyPart("creation")
@@ -123,7 +120,7 @@ def app_key(
     """
     settings, creation = leaf.settings, app.identity.key
     rank: Rank = (creation,)
-    if settings.sort_policy is _FAIR:
+    if settings.sort_policy is SortPolicy.FAIR:
         uses = app.allocated if allocated is None else allocated
         rank = (usage_key(uses, leaf.guaranteed, total), creation)
     if settings.sort_by_priority:
@@ -135,7 +132,7 @@ def app_key(
 
 def app_parts(settings: Settings) -> tuple[KeyPart, ...]:
     """Return the parts of :func:`app_key`."""
-    fair = settings.sort_policy is _FAIR
+    fair = settings.sort_policy is SortPolicy.FAIR
     parts = (_USAGE, _CREATION) if fair else (_CREATION,)
     return (_PRIORITY, *parts) if settings.sort_by_priority else parts
 

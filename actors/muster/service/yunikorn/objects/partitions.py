@@ -170,12 +170,6 @@ def _is_pattern(entries: Sequence[str]) -> bool:
     return len(entries) == 1 and is_expression(entries[0])
 
 
-# Looking up a member of an enum takes ten times as long.
-_ACCEPTED: Final = AppState.ACCEPTED
-_DISABLED: Final = PreemptionPolicy.DISABLED
-_FENCE: Final = PreemptionPolicy.FENCE
-
-
 def tree(seen: YuniKornState) -> Steps[Made]:
     """Return the root with all queues below it."""
     made: dict[str, Made] = {}
@@ -248,8 +242,8 @@ def queue(seen: YuniKornState, entry: QueueEntry, accepted: Mapping[str, list[st
         "prioritySorting": settings.sort_by_priority,
         "isPriorityFence": settings.fence,
         "priorityOffset": settings.offset,
-        "preemptionEnabled": settings.preemption_policy is not _DISABLED,
-        "isPreemptionFence": settings.preemption_policy is _FENCE,
+        "preemptionEnabled": settings.preemption_policy is not PreemptionPolicy.DISABLED,
+        "isPreemptionFence": settings.preemption_policy is PreemptionPolicy.FENCE,
         "preemptionDelay": go_duration(settings.preemption_delay_us),
         "quotaPreemptionDelay": "0s",
     }
@@ -311,7 +305,7 @@ def _accepted(seen: YuniKornState) -> dict[str, list[str]]:
     for leaf in _leaves(seen):
         if leaf.running:
             for app in leaf.apps.values():
-                if app.state is _ACCEPTED and app.running:
+                if app.state is AppState.ACCEPTED and app.running:
                     for one in leaf.upward():
                         found.setdefault(one.config.path, []).append(app.identity.name)
     return found
