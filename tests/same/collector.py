@@ -87,7 +87,7 @@ KINDS: Final[Mapping[str, Kind]] = {
     "metrics": Kind("metrics", _one(service.show_metrics), 250, SERVICE),
     "json": Kind("JSON of commands", _one(interface.run_on_feeds), 200, ("docs/feeds",)),
     "help": Kind("help of commands", _one(interface.show_help), 29),
-    "names": Kind("public modules", _one(interface.show_names), 25, ("docs/reference/python.md",)),
+    "names": Kind("public modules", _one(interface.show_names), 24, ("docs/reference/python.md",)),
     "feeds": Kind(
         "feeds of the tests", lambda _: _feeds(FEEDS, check=True), 1_000, ("tests/feeds",)
     ),
