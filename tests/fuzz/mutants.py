@@ -228,7 +228,7 @@ MUTANTS: Final = (
     Mutant(
         "who is preempted is told only that the allocation has ended",
         "muster._surface.allocation:TrioAllocation._cut_short",
-        "if end in _FOR_OTHERS:",
+        "if end in EVICTIONS:",
         "if False:",
     ),
     Mutant(
@@ -246,7 +246,7 @@ MUTANTS: Final = (
     Mutant(
         "failures count that were not in a row",
         "muster._runtime.tracking:Tracker._change",
-        "if end.reason is not _BIND_FAILED:",
+        "if end.reason is not Reason.BIND_FAILED:",
         "if False:",
     ),
     Mutant(
