@@ -61,9 +61,9 @@ def test_names_choose_parts_by_their_beginnings() -> None:
     ("name", "apps", "asks", "nodes"),
     [
         ("W1", 2, 10_000, 1_000),
-        ("W2", 10_000, 100_000, 1_000),
-        ("W3a", 10_000, 100_000, 1_000),
-        ("W4", 10_000, 100_000, 1_000),
+        pytest.param("W2", 10_000, 100_000, 1_000, marks=pytest.mark.takes_long),
+        pytest.param("W3a", 10_000, 100_000, 1_000, marks=pytest.mark.takes_long),
+        pytest.param("W4", 10_000, 100_000, 1_000, marks=pytest.mark.takes_long),
     ],
 )
 def test_workload_has_the_size_it_says(name: str, apps: int, asks: int, nodes: int) -> None:

@@ -11,6 +11,8 @@ from click.testing import CliRunner
 
 from muster.cli._main import muster
 
+pytestmark = pytest.mark.takes_long
+
 PHILLY = Path(__file__).parents[2] / "examples" / "philly"
 
 

@@ -21,6 +21,7 @@ from muster.testing import Recording
 from muster_core.decisions import Announced, Decision, Kind, Reason
 from muster_core.snapshots import Snapshot
 from tests.actors.report.helpers import EVERYTHING, Recorded, recorded
+from tests.share import every
 
 FEEDS = Path(__file__).parents[2] / "feeds"
 #: Some of the feeds of the specification: all kinds, and those in which something was found.
@@ -267,7 +268,7 @@ async def test_very_many_nodes_share_rows() -> None:
 
 
 @pytest.mark.parametrize(
-    "path", SPEC_FEEDS, ids=[f"{path.parent.name}-{path.stem}" for path in SPEC_FEEDS]
+    "path", every(3, SPEC_FEEDS), ids=[f"{path.parent.name}-{path.stem}" for path in SPEC_FEEDS]
 )
 def test_watching_changes_nothing(path: Path) -> None:
     """The decisions are the same, and in the end the counts are those of the scheduler."""

@@ -18,6 +18,7 @@ from muster_core.events import AddApp, AddAsk, Event, RemoveApp, RemoveGang
 from muster_core.resources import Resources
 from tests.actors.program import APP, NODE, ask
 from tests.actors.store.faults import FULL, failing_disk, library
+from tests.share import every
 
 SIZE: Final = {"vcore": 1000}
 LARGE: Final = AddAsk("a", "large", Resources(SIZE))
@@ -134,7 +135,7 @@ async def test_what_a_batch_has_removed_is_closed_if_it_is_not_announced(tmp_pat
     assert waits.got == dict.fromkeys(["ended", "bound", "satisfied", "call"], "closed")
 
 
-@pytest.mark.parametrize("at", [10, 20, 60])
+@pytest.mark.parametrize("at", every(3, [10, 20, 60]))
 async def test_a_failing_disk_is_told_once(tmp_path: Path, at: int) -> None:
     sqlite = library()
     if sqlite is None:

@@ -30,6 +30,7 @@ from tests.actors.store.faults import (
     failing_disk,
     library,
 )
+from tests.share import every
 
 SQLITE = library()
 ONE: Final = Resources({"vcore": 1000})
@@ -173,7 +174,7 @@ class Everybody:
 
 @pytest.mark.parametrize("fault", FAULTS, ids=str)
 @pytest.mark.parametrize("forever", [True, False], ids=["forever", "once"])
-@pytest.mark.parametrize("number", range(len(EVENTS)))
+@pytest.mark.parametrize("number", every(2, range(len(EVENTS))))
 async def test_nobody_hears_of_a_batch_that_is_not_on_disk(
     nursery: trio.Nursery, disk: Disk, tmp_path: Path, fault: Fault, forever: bool, number: int
 ) -> None:
@@ -239,7 +240,7 @@ def _submit(scheduler: muster.Scheduler, event: Event) -> Callable[[], Awaitable
     return lambda: scheduler.submit(event)
 
 
-@pytest.mark.parametrize("fault", FAULTS, ids=str)
+@pytest.mark.parametrize("fault", every(len(FAULTS), FAULTS), ids=str)
 async def test_a_first_batch_that_fails_leaves_a_store_that_can_be_opened(
     nursery: trio.Nursery, disk: Disk, tmp_path: Path, fault: Fault
 ) -> None:
