@@ -55,7 +55,7 @@ class ShapeGroup:
 
 @final
 class IndexEntry(NamedTuple):
-    """An ask in the roll.
+    """An ask in the index.
 
     Attributes:
         seq: The position of the event that added it.
@@ -139,7 +139,7 @@ class AskIndex:
         self._noted = set()
 
     def entries_of(self, app: ViewApp, asks: Iterable[Ask]) -> list[IndexEntry]:
-        """Return asks of an application as entries, which need not be in the roll."""
+        """Return asks of an application as entries, which need not be in the index."""
         cells = self._cells
         found: list[IndexEntry] = []
         for ask in asks:
