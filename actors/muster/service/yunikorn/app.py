@@ -17,10 +17,7 @@ from starlette.staticfiles import StaticFiles
 
 from muster.service.access import WHO, Role
 from muster.service.payloads import Problem
-from muster.service.yunikorn import (
-    endpoints,
-    protocol,
-)
+from muster.service.yunikorn import endpoints, protocol
 from muster.service.yunikorn.endpoints import Handler, YuniKornRequest
 from muster.service.yunikorn.protocol import (
     NoEndpoint,
