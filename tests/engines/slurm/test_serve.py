@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import random
 import subprocess
 import sys
 from collections.abc import Generator
@@ -214,6 +215,31 @@ def test_a_command_goes_on_without_the_service(
 
     assert ends_of(found, "k") == [("failed", "exit status 7")]
     assert len(pids_of(tmp_path)) == 1
+
+
+def test_however_often_it_is_killed_each_command_runs_once(
+    cluster: Cluster, tmp_path: Path
+) -> None:
+    asks = [f"k{number}" for number in range(24)]
+    line = f"echo $MUSTER_ASK >> {tmp_path}/began; sleep 2; exit 0"
+    chance = random.Random(1)
+    with serving(tmp_path) as served:
+        submit(served.client, APP, *(job(ask, line) for ask in asks))
+        patiently(lambda: cluster.jobs() != [])
+        served.kill()
+    for _ in range(5):
+        with serving(tmp_path) as served:
+            count = len(decisions(served.client)) + chance.randrange(12)
+            patiently(lambda: len(decisions(served.client)) > count or not listed(served, "asks"))  # noqa: B023
+            served.kill()
+    with serving(tmp_path) as served:
+        patiently(lambda: not listed(served, "asks"))
+        found = decisions(served.client)
+
+    assert sorted((tmp_path / "began").read_text().split()) == sorted(asks)
+    assert {ask: ends_of(found, ask)[-1] for ask in asks} == dict.fromkeys(
+        asks, ("completed", None)
+    )
 
 
 def test_what_is_not_wanted_any_more_is_ended(cluster: Cluster, tmp_path: Path) -> None:
