@@ -31,6 +31,16 @@ class Slurm(Mirror[muster.slurm.Slurm]):
 
     __repr__ = object.__repr__
 
+    @property
+    def is_connected(self) -> bool:
+        """See :attr:`muster.slurm.Slurm.is_connected`."""
+        return self._inner.is_connected
+
+    @property
+    def trouble(self) -> str | None:
+        """See :attr:`muster.slurm.Slurm.trouble`."""
+        return self._inner.trouble
+
     async def follow(
         self,
         scheduler: Scheduler,
@@ -74,9 +84,12 @@ class SlurmBinder:
         done: Callable[[Allocation, JobResult], None] | None = None,
         grace_period: float = 10.0,
         detached: bool = False,
+        closing_grace: float | None = None,
     ) -> None:
         self._bridge, inner = slurm.parts()
-        self._runs = JobRunner(inner, grace_period, detached=detached)
+        self._runs = JobRunner(
+            inner, grace_period, detached=detached, closing_grace_s=closing_grace
+        )
         self._work = work
         self._done = done
 

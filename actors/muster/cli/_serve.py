@@ -133,6 +133,10 @@ def _take_backends(values: MutableMapping[str, Any]) -> dict[str, BackendOptions
 
 _LOG: Final = logging.getLogger("muster.service")
 
+_WORKERS: Final = ("whoever reads the decisions", *(one.place for one in BACKENDS.values()))
+
+_AS_SERVICE: Final = any_of(one for one in BACKENDS.values() if one.runs_as_service)
+
 _FILE: Final = click.Path(path_type=Path)
 
 _LIMITS: Final = (
@@ -255,8 +259,8 @@ def _run_as(
     "--listen",
     multiple=True,
     metavar="ADDRESS",
-    help="HOST:PORT or unix:PATH; may be given several times. Default: 127.0.0.1:9080; with --run "
-    "local and no --tokens a socket in the folder of --state, for the user of the service.",
+    help=f"HOST:PORT or unix:PATH; may be given several times. Default: 127.0.0.1:9080; with --run "
+    f"{_AS_SERVICE} and no --tokens a socket in the folder of --state, for the user of the service.",
 )
 @click.option(
     "--host",
@@ -287,8 +291,7 @@ def _run_as(
     type=click.Choice(["none", *BACKENDS]),
     default="none",
     show_default=True,
-    help="Who does the work of asks: whoever reads the decisions, this machine, or a cluster of "
-    "Ray.",
+    help=f"Who does the work of asks: {', '.join(_WORKERS[:-1])}, or {_WORKERS[-1]}.",
 )
 @click.option(
     "--run-as",
@@ -305,8 +308,8 @@ def _run_as(
 @click.option(
     "--trust-local",
     is_flag=True,
-    help="With --run local and no --tokens: listen on a loopback address, where every user of this "
-    "machine can run commands as the user of the service.",
+    help=f"With --run {_AS_SERVICE} and no --tokens: listen on a loopback address, where every user "
+    "of this machine can run commands as the user of the service.",
 )
 @click.option(
     "--log",

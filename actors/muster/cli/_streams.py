@@ -121,8 +121,8 @@ def logs_command(address: ServerAddress, /, ask: str, *, follow: bool, attempt: 
     """Print the output of the command of an ask, which may be over.
 
     Standard output and standard error come together, as the command wrote them. The server must
-    run commands: `muster serve --run local`. With `--run ray` the output is on the node where the
-    command ran: this prints it if the server has the file, too, else it says where it is.
+    run commands: `muster serve --run local`. With `--run ray` or `slurm` the output is on the node where
+    the command ran: this prints it if the server has the file, too, else it says where it is.
     With --follow, a command that has not started is waited for.
 
     Exit status: 0, 1 if there is no output, 2 if the server cannot be asked.

@@ -85,7 +85,7 @@ class Health:
             return None
         return f"the scheduler was asked {waited_s:.1f} s ago, and has run no batch since"
 
-    # ACCESS-17, RAY-7
+    # ACCESS-17, RAY-7, SLURM-7
     def life(self) -> tuple[int, dict[str, object]]:
         """Return the status and the answer of ``/healthz``."""
         trouble = self.trouble()

@@ -159,6 +159,9 @@ the node, or the ask would be bound there again."""
 _CLOSING_S: Final = 60.0
 """How long a scheduler that closes waits for a controller that does not answer, in seconds."""
 
+_LEAVING_S: Final = 2.0
+"""The same, in seconds, if it has little time: Slurm is told to end the job, which it then does."""
+
 
 @final
 class JobRunner:
@@ -168,17 +171,31 @@ class JobRunner:
         slurm: The Slurm.
         grace_s: How long a command may take to end after SIGTERM, in seconds.
         detached: Whether jobs are left alone when the scheduler is closed.
+        closing_grace_s: The grace when the scheduler is closed, if that is to be shorter.
 
     Raises:
-        ValueError: If the grace period is negative or not a number.
+        ValueError: If a grace period is negative or not a number.
     """
 
-    def __init__(self, slurm: Slurm, grace_s: float, *, detached: bool) -> None:
-        if math.isnan(grace_s) or grace_s < 0:
-            msg = f"grace_period: {grace_s!r} is not a number of seconds from 0"
-            raise ValueError(msg)
+    def __init__(
+        self,
+        slurm: Slurm,
+        grace_s: float,
+        *,
+        detached: bool,
+        closing_grace_s: float | None = None,
+    ) -> None:
+        for name, seconds in (("grace_period", grace_s), ("closing_grace", closing_grace_s)):
+            if seconds is not None and (math.isnan(seconds) or seconds < 0):
+                msg = f"{name}: {seconds!r} is not a number of seconds from 0"
+                raise ValueError(msg)
         self._slurm = slurm
         self._grace_s = grace_s
+        self._closing_grace_s, self._closing_s = (
+            (grace_s, _CLOSING_S)
+            if closing_grace_s is None
+            else (min(grace_s, closing_grace_s), _LEAVING_S)
+        )
         self._detached = detached
         self._gangs = slurm.new_gangs()
         self._gathering = GangMeetings()
@@ -252,7 +269,12 @@ class JobRunner:
         return await self._attend(allocation, found, started)
 
     async def _prepare(self, allocation: Allocation, command_of: Callable[[], Line]) -> MemberWork:
-        """Return what is to run, when nothing of it runs any more from an earlier program."""
+        """Return what is to run, when nothing of it runs any more from an earlier program.
+
+        Raises:
+            JobLostError: If Slurm has not answered for long.
+        """
+        await self._slurm.wait_for_answer()
         await self._slurm.end_earlier(allocation)
         command = command_of()
         if not isinstance(command, Command):
@@ -308,10 +330,12 @@ class JobRunner:
 
     async def _evict(self, allocation: Allocation, batch: BatchJob) -> None:
         """End the command of an allocation; nothing is given up because Slurm is silent."""
+        grace_s = self._grace_s
         with trio.CancelScope(shield=True) as scope:
             if allocation.ending == "closing":
-                scope.deadline = trio.current_time() + self._grace_s + _CLOSING_S
-            await evict(batch, allocation.number, self._grace_s)
+                grace_s = self._closing_grace_s
+                scope.deadline = trio.current_time() + grace_s + self._closing_s
+            await evict(batch, allocation.number, grace_s)
         if scope.cancelled_caught:
             _LOG.warning(
                 "job %s of %s/%s is left behind: Slurm does not say that it has ended",
@@ -355,9 +379,11 @@ class SlurmBinder:
         grace_period: How long a command may take to end after SIGTERM, in seconds.
         detached: Whether jobs are left alone when the scheduler is closed. With a store, the next
             program finds them again. (If the program is killed, it finds them in any case.)
+        closing_grace: The grace period when the scheduler is closed, if that is to be shorter. Then
+            Slurm is told to end what is left, and is not waited for.
 
     Raises:
-        ValueError: If the grace period is negative or not a number.
+        ValueError: If a grace period is negative or not a number.
     """
 
     def __init__(
@@ -368,8 +394,11 @@ class SlurmBinder:
         done: Callable[[Allocation, JobResult], None] | None = None,
         grace_period: float = 10.0,
         detached: bool = False,
+        closing_grace: float | None = None,
     ) -> None:
-        self._runs = JobRunner(slurm, grace_period, detached=detached)
+        self._runs = JobRunner(
+            slurm, grace_period, detached=detached, closing_grace_s=closing_grace
+        )
         self._work = work
         self._done = done
 

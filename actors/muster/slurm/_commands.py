@@ -154,7 +154,7 @@ def _judge(name: str, done: subprocess.CompletedProcess[bytes]) -> str:
         SilentError: If slurmctld did not answer.
         SlurmError: If it has failed otherwise.
     """
-    trouble = done.stderr.decode(errors="replace").strip()
+    trouble = "; ".join(done.stderr.decode(errors="replace").strip().splitlines())
     if done.returncode == 0:
         return done.stdout.decode(errors="replace")
     text = f"{name}: {trouble or f'exit status {done.returncode}'}"

@@ -50,6 +50,9 @@ scheduler is open by then, and calls ``resume`` when it opens."""
 _AGAIN_S: Final = 5.0
 """After how long a job that nobody knows is ended again, in seconds."""
 
+_SILENT_S: Final = 60.0
+"""How long the start of a job waits for a controller that does not answer, in seconds."""
+
 
 @final
 class Slurm:
@@ -86,6 +89,17 @@ class Slurm:
         self._strangers: dict[int, float] = {}
         self._follows = trio.Event()
         self._names: dict[str, frozenset[str]] = {}
+        self._trouble: str | None = None
+
+    @property
+    def is_connected(self) -> bool:
+        """Whether Slurm's controller answers, as far as :meth:`follow` knows."""
+        return self._trouble is None
+
+    @property
+    def trouble(self) -> str | None:
+        """Why it does not answer; None while it does."""
+        return self._trouble
 
     async def follow(
         self,
@@ -111,7 +125,6 @@ class Slurm:
         check_seconds("every", every, above_zero=True)
         self._follows.set()
         follower = SlurmNodeFollower(scheduler)
-        is_silent = False
         while True:
             next_s = trio.current_time() + every
             try:
@@ -120,11 +133,11 @@ class Slurm:
                 )
                 only = await self._reserved()
             except SlurmError as error:
-                if not is_silent:
+                if self._trouble is None:
                     _LOG.warning("Slurm does not answer; all nodes stay as they are: %s", error)
-                is_silent = True
+                self._trouble = str(error)
             else:
-                is_silent = False
+                self._trouble = None
                 partition = self._ground.site.partition
                 await follower.follow(
                     node_specs(read_nodes(printed), partition, only, self.amounts)
@@ -134,6 +147,19 @@ class Slurm:
             await trio.sleep_until(next_s)
 
     # What the binder needs
+
+    async def wait_for_answer(self) -> None:
+        """Wait until Slurm's controller answers.
+
+        Raises:
+            JobLostError: If it does not for long.
+        """
+        if self._trouble is not None:
+            with trio.move_on_after(_SILENT_S) as scope:
+                await self._ground.watch.fresh()
+            if scope.cancelled_caught:
+                msg = f"Slurm does not answer: {self._trouble}"
+                raise JobLostError(msg)
 
     def new_gangs(self) -> Gangs:
         """Return the gangs of one binder."""
@@ -333,6 +359,17 @@ def check_seconds(name: str, given: float, *, above_zero: bool) -> None:
     raise EventError(msg)
 
 
+def check_namespace(name: str) -> None:
+    """Check how the comments of jobs are to begin.
+
+    Raises:
+        EventError: If they cannot begin so.
+    """
+    if not name.isascii() or not name.replace("-", "").isalnum():
+        msg = f"namespace: {name!r}: must be letters, digits and hyphens"
+        raise EventError(msg)
+
+
 GangForm = Literal["job", "components"]
 """How a gang on several nodes is submitted; see :func:`connect`."""
 
@@ -383,9 +420,7 @@ async def connect(
         SlurmError: If the commands of Slurm are not there, or there is no such partition
             or reservation.
     """
-    if not namespace.isascii() or not namespace.replace("-", "").isalnum():
-        msg = f"namespace: {namespace!r}: must be letters, digits and hyphens"
-        raise EventError(msg)
+    check_namespace(namespace)
     if gangs not in get_args(GangForm):
         msg = f"gangs: {gangs!r}: must be one of {', '.join(get_args(GangForm))}"
         raise EventError(msg)

@@ -232,7 +232,8 @@ def test_jobs_are_run_and_judged_in_the_loop(fake: FakeSlurm, mode: Mode) -> Non
 
     async def main() -> None:
         async with connect_slurm(every=0.05) as slurm:
-            binder = SlurmBinder(slurm, work, done=done, grace_period=0.1)
+            binder = SlurmBinder(slurm, work, done=done, grace_period=0.1, closing_grace=0.05)
+            assert (slurm.is_connected, slurm.trouble) == (True, None)
             async with (
                 open_scheduler(binder=binder, bind_attempts=1, mode=mode) as scheduler,
                 slurm_nodes(slurm, scheduler),

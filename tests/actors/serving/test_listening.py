@@ -328,17 +328,17 @@ def test_the_site_that_sends(named: Served, origin: str, host: str, status: int)
         (ServeOptions(hosts=("http://a",)), "--host: 'http://a': must be a name"),
         (ServeOptions(listen=("127.0.0.1:1",) * 2), "--listen: 127.0.0.1:1 is there twice"),
         (ServeOptions(run_as=(("*", "nobody"),)), "--run-as needs --run local"),
-        (ServeOptions(trust_submitters=True), "--trust-submitters needs --run local or ray"),
+        (ServeOptions(trust_submitters=True), "--trust-submitters needs --run local, ray or slurm"),
         (ServeOptions(backend=LocalOptions(), tokens=Path("t")), "--run local with --tokens"),
         (
             ServeOptions(trust_local=True),
-            "--trust-local needs --run local without --tokens",
+            "--trust-local needs --run local or slurm without --tokens",
         ),
         (
             ServeOptions(
                 backend=LocalOptions(), tokens=Path("t"), trust_submitters=True, trust_local=True
             ),
-            "--trust-local needs --run local without --tokens",
+            "--trust-local needs --run local or slurm without --tokens",
         ),
     ],
 )

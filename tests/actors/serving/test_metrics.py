@@ -118,7 +118,12 @@ def test_every_metric_of_the_table_is_there(served: Served) -> None:
         assert labels <= {*metric.labels.split()}
         if not family.samples:
             assert metric.name.startswith(
-                ("muster_asks_not_running", "muster_queue_priority", "muster_ray_")
+                (
+                    "muster_asks_not_running",
+                    "muster_queue_priority",
+                    "muster_ray_",
+                    "muster_slurm_",
+                )
             )
     ours = {metric.name.removesuffix("_total") for metric in METRICS}
     theirs = {name for name in found if not name.startswith(("process_", "python_"))}

@@ -63,7 +63,7 @@ def on_ray(**options: object) -> ServeOptions:
         (attrs.evolve(RAY, unused=(LocalOptions(end_jobs=True),)), "--end-jobs needs --run local"),
         (attrs.evolve(RAY, unused=(LocalOptions(adds_node=False),)), "--no-node needs --run local"),
         (attrs.evolve(RAY, unused=(LocalOptions(log_bytes=7),)), "--log-bytes needs --run local"),
-        (ServeOptions(trust_submitters=True), "--trust-submitters needs --run local or ray"),
+        (ServeOptions(trust_submitters=True), "--trust-submitters needs --run local, ray or slurm"),
         (ServeOptions(unused=(LocalOptions(end_jobs=True),)), "--end-jobs needs --run local"),
     ],
 )

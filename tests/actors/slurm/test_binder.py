@@ -452,6 +452,8 @@ async def test_grace_period_is_checked(fake: FakeSlurm, grace: float) -> None:
     async with muster.slurm.connect() as slurm:
         with pytest.raises(ValueError, match="grace_period"):
             SlurmBinder(slurm, lambda _: "true", grace_period=grace)
+        with pytest.raises(ValueError, match="closing_grace"):
+            SlurmBinder(slurm, lambda _: "true", closing_grace=grace)
     assert fake.jobs == []
 
 

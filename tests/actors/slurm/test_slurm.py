@@ -162,6 +162,32 @@ async def test_job_that_was_being_submitted_when_the_program_ended_is_taken_over
     assert fake.calls("scancel") == []
 
 
+async def test_start_that_waits_for_a_silent_slurm_is_no_attempt(
+    fake: FakeSlurm,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    monkeypatch.setattr("muster.slurm._connection._SILENT_S", 0.2)
+    with trio.fail_after(2 * PATIENCE_S):
+        async with (
+            muster.slurm.connect(every=0.05) as slurm,
+            scheduled(slurm, tmp_path / "store", looks_every=0.05) as scheduler,
+        ):
+            assert (slurm.is_connected, slurm.trouble) == (True, None)
+            fake.set(away=True)
+            await fake.until(lambda: not slurm.is_connected)
+            assert "Unable to contact slurm controller" in str(slurm.trouble)
+            ask = await (await scheduler.add_app("a", "root.q")).add_ask("x", ONE)
+            told = "the work of a/x could not be started: Slurm does not answer: scontrol: "
+            await fake.until(lambda: caplog.text.count(told) > 1)
+            fake.set(away=False)
+            await fake.until(lambda: len(fake.jobs) == 1)
+            fake.job(1, job_state="RUNNING", batch_host="n1")
+            await ask.bound()
+            assert slurm.is_connected
+
+
 async def test_run_that_was_never_submitted_is_no_attempt(fake: FakeSlurm, tmp_path: Path) -> None:
     with trio.fail_after(2 * PATIENCE_S):
         async with (

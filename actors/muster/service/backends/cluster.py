@@ -13,7 +13,7 @@ from collections import OrderedDict
 from collections.abc import AsyncGenerator, Callable, Iterator, Mapping
 from contextlib import AbstractAsyncContextManager, asynccontextmanager, suppress
 from pathlib import Path
-from typing import TYPE_CHECKING, ClassVar, Final, Generic, Protocol, TypeVar
+from typing import TYPE_CHECKING, ClassVar, Final, Generic, Never, Protocol, TypeVar
 from urllib.parse import quote
 
 import attrs
@@ -46,6 +46,9 @@ _LONGEST_S: Final = 30.0
 CLOSING_GRACE_S: Final = 3.0
 """How long commands may take to end when the service ends, in seconds: it has ten in all."""
 
+_PATIENCE_S: Final = 60.0
+"""How long the start of a command waits for the cluster, in seconds."""
+
 _MOST: Final = 10_000
 """Of how many asks it is known where they ran last."""
 
@@ -74,9 +77,9 @@ class ClusterOptions(BackendOptions):
 
     detached: bool | None = None
     output: Path | None = None
-    patience_s: float = 60.0
+    patience_s: float = _PATIENCE_S
 
-    # RAY-3
+    # RAY-3, SLURM-3
     @override
     def problems(self, options: ServeOptions) -> Iterator[str]:
         if options.run_as:
@@ -108,8 +111,26 @@ class _Result(Protocol):
         ...
 
 
+class _Cluster(Protocol):
+    """A connection to a cluster."""
+
+    @property
+    def is_connected(self) -> bool:
+        """Whether the cluster answers."""
+        ...
+
+    @property
+    def trouble(self) -> str | None:
+        """Why it does not, in words."""
+        ...
+
+    async def follow(self, scheduler: Scheduler) -> Never:
+        """Make the nodes of the cluster nodes of the service."""
+        ...
+
+
 Own = TypeVar("Own", bound=ClusterOptions)
-C = TypeVar("C")
+C = TypeVar("C", bound=_Cluster)
 
 
 class ClusterBackend(ABC, Generic[Own, C]):
@@ -152,14 +173,6 @@ class ClusterBackend(ABC, Generic[Own, C]):
     def binder_of(self, cluster: C) -> ResumingBinder:
         """Return the binder that runs commands through a connection."""
 
-    @abstractmethod
-    async def follow(self, cluster: C, scheduler: Scheduler) -> None:
-        """Make the nodes of the cluster nodes of the service."""
-
-    @abstractmethod
-    def trouble(self, cluster: C) -> tuple[bool, str | None]:
-        """Return whether there is a connection, and what is wrong."""
-
     def unreachable(self, error: Exception) -> str:
         """Return in words why the cluster cannot be reached."""
         return f"--run {self.options.run}: {error}"
@@ -173,7 +186,7 @@ class ClusterBackend(ABC, Generic[Own, C]):
 
     # The connection
 
-    # RAY-6
+    # RAY-6, SLURM-6
     @asynccontextmanager
     async def opened(self) -> AsyncGenerator[ClusterBackend[Own, C], None]:
         """Stay connected for the time of a block.
@@ -228,11 +241,13 @@ class ClusterBackend(ABC, Generic[Own, C]):
             raise self.lost(self._failure)
         return self.cluster
 
-    # RAY-7
+    # RAY-7, SLURM-7
     def health(self) -> Mapping[str, object]:
         """Return how the service stands with the cluster."""
         is_connected, detail = (
-            (False, self._failure) if self.cluster is None else self.trouble(self.cluster)
+            (False, self._failure)
+            if self.cluster is None
+            else (self.cluster.is_connected, self.cluster.trouble)
         )
         told: dict[str, object] = {"connected": is_connected}
         return told if detail is None else {**told, "detail": detail}
@@ -251,16 +266,16 @@ class ClusterBackend(ABC, Generic[Own, C]):
             yield
             nursery.cancel_scope.cancel()
 
-    # RAY-8
+    # RAY-8, SLURM-8
     async def _follow(self, host: BackendHost) -> None:
         with suppress(ClosedSchedulerError):
             cluster = await self._awaited(host)
             if self.lasts:
                 await self.clear(cluster, host)
             self._is_clear.set()
-            await self.follow(cluster, host.scheduler)
+            await cluster.follow(host.scheduler)
 
-    # RAY-6
+    # RAY-6, SLURM-6
     async def _awaited(self, host: BackendHost) -> C:
         """Wait until there is a connection; nodes that are not there for long are removed."""
         with trio.move_on_after(self.options.patience_s):
@@ -285,13 +300,13 @@ class ClusterBackend(ABC, Generic[Own, C]):
 
     # Its commands
 
-    # RAY-9
+    # RAY-9, SLURM-9
     @property
     def bind_timeout_s(self) -> float:
         """How long a command may take to start, in seconds: the node may still be held so long."""
         return self.starting_s + self.options.grace_s
 
-    # RAY-1
+    # RAY-1, SLURM-1
     async def run(self, allocation: Allocation, started: Callable[[], None], /) -> None:
         """Run the command of an ask; see :class:`muster.Binder`.
 
@@ -301,7 +316,7 @@ class ClusterBackend(ABC, Generic[Own, C]):
         if allocation.work is None or allocation.work.command is None:
             await hold_allocation(started)
             return
-        with trio.move_on_after(self.options.patience_s):
+        with trio.move_on_after(min(self.options.patience_s, _PATIENCE_S)):
             await self._is_clear.wait()
         if not self._is_clear.is_set():
             told = f"{self.options.system} has not answered yet"
@@ -315,7 +330,7 @@ class ClusterBackend(ABC, Generic[Own, C]):
                 raise
             raise told_as from error
 
-    # RAY-5
+    # RAY-5, SLURM-5
     async def resume(self, allocation: Allocation, started: Callable[[], None], /) -> None:
         """Find the command of an allocation again; see :class:`muster.ResumingBinder`.
 
@@ -333,7 +348,7 @@ class ClusterBackend(ABC, Generic[Own, C]):
             self._binder = self.binder_of(cluster)
         return self._binder
 
-    # RAY-2
+    # RAY-2, SLURM-2
     def command(self, allocation: Allocation) -> Command:
         """Return the command of an ask."""
         work = allocation.work
@@ -362,13 +377,13 @@ class ClusterBackend(ABC, Generic[Own, C]):
 
     # Their output
 
-    # RAY-4
+    # RAY-4, SLURM-4
     def _file_of(self, app: str, ask: str) -> Path | None:
         """Return the file on its node to which the command of an ask writes; None if it has none."""
         folder = self.options.output
         return None if folder is None else folder / _file_name(app, ask)
 
-    # RAY-4
+    # RAY-4, SLURM-4
     async def output(
         self, host: BackendHost, app: str, ask: str, attempt: int | None
     ) -> StartOutput:
@@ -437,7 +452,7 @@ def _rests() -> Iterator[float]:
         rest_s = min(2 * rest_s, _LONGEST_S)
 
 
-# RAY-2
+# RAY-2, SLURM-2
 def judge(_allocation: Allocation, result: _Result) -> None:
     """Judge how a command ended.
 

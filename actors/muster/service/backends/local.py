@@ -106,12 +106,9 @@ class LocalOptions(BackendOptions):
             return "--gpus is about the node that --no-node does not add: leave out one of them"
         return None
 
-    # LOCAL-20, LOCAL-21
     @override
     def problems(self, options: ServeOptions) -> Iterator[str]:
-        if options.is_open:
-            yield from self.open_problems(options)
-        elif not (options.run_as or options.trust_submitters):
+        if not (options.is_open or options.run_as or options.trust_submitters):
             yield (
                 "--run local with --tokens runs commands of submitters: say as which user with "
                 "--run-as, or --trust-submitters to run them as the user of the service"

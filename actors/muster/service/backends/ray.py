@@ -26,7 +26,6 @@ from muster.service.options import BackendMetric, option
 
 if TYPE_CHECKING:
     from muster._surface.allocation import Allocation
-    from muster._surface.scheduler import Scheduler
     from muster.service.options import Backend, BackendHost, ServeOptions
 
 
@@ -182,10 +181,6 @@ class RayBackend(ClusterBackend[RayOptions, Cluster]):
             )
         return super().unreachable(error)
 
-    @override
-    def trouble(self, cluster: Cluster) -> tuple[bool, str | None]:
-        return cluster.is_connected, cluster.trouble
-
     # RAY-7
     @override
     def health(self) -> Mapping[str, object]:
@@ -208,10 +203,6 @@ class RayBackend(ClusterBackend[RayOptions, Cluster]):
             detached=self.lasts,
             closing_grace=CLOSING_GRACE_S,
         )
-
-    @override
-    async def follow(self, cluster: Cluster, scheduler: Scheduler) -> None:
-        await cluster.follow(scheduler)
 
     # RAY-4
     @override
