@@ -193,6 +193,7 @@ class CoordinatorMachine:
         self._batches += 1
         self._is_new = False
         self._refused_at.clear()
+        self._epoch.begin_batch()
         routes: list[AnyRoute] = []
         # ROUND-2
         for due in self.view.timers.due(now_us):

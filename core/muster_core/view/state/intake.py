@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Final, assert_never, final
 
 from muster_core.owners.app_messages import (
@@ -14,6 +14,7 @@ from muster_core.owners.app_messages import (
     FailureCount,
     Freed,
     GroupChanged,
+    NO_VALUES,
     MemberMoved,
     Parked,
     Pending,
@@ -26,7 +27,7 @@ from muster_core.owners.app_messages import (
 from muster_core.owners.asks import Allocation, Ask
 from muster_core.owners.gang import GangReport
 from muster_core.owners.queue import QueueReport, QueueSummary
-from muster_core.structures.amounts import add_to, take_from
+from muster_core.structures.amounts import add_to, add_to_row, take_from
 from muster_core.structures.steps import SIZE, Steps, all_at_once
 from muster_core.values.application_states import AppState
 from muster_core.values.decisions import Reason
@@ -49,10 +50,23 @@ class Intake:
         self.left: set[str] = set()
         #: The ask whose allocation was freed last.
         self._freed: Ask | None = None
+        #: The applications that have reported without their queues, with their leaves; these hear
+        #: of it with the next commit.
+        self._reported: dict[int, int] = {}
+
+    def take_reported(self) -> Mapping[int, int]:
+        """Return the applications of which queues have not heard, with their leaves; forget them."""
+        reported, self._reported = self._reported, {}
+        return reported
 
     def apply(self, report: QueueReport, now_us: int) -> Steps[None]:
         """Apply a report of what has changed in an epoch."""
         self._state.learned.note(needs for app in report.apps for needs in app.came)
+        if report.queues:
+            self._reported.clear()  # They have reported again, with their queues.
+        else:
+            for app in report.apps:
+                self._count(app)
         # First the removals, from below: a leaf without applications may now be a parent, and
         # a parent without children a leaf. What came and went in one epoch was never in the view.
         for app in report.apps:
@@ -104,6 +118,25 @@ class Intake:
         queue.pending = types.row(values.pending)
         queue.allocated = types.row(values.allocated)  # This may lengthen the other one.
         self._state.dirty[queue.key] = queue
+
+    def _count(self, report: AppReport) -> None:
+        """Count in the queues what an application has reported without them."""
+        key, leaf = report.identity.key, self._state.queues[report.identity.leaf]
+        app = self._state.apps.get(key)
+        if app is None and report.gone:
+            return
+        self._reported[key] = leaf.key
+        self._state.dirty[leaf.key] = leaf
+        pending, allocated = ({}, {}) if app is None else (app.pending_total, app.allocated)
+        after = NO_VALUES if report.gone else report.values
+        if pending != after.pending:
+            more = self._state.shapes.types.change(pending, after.pending)
+            for queue in leaf.line:
+                add_to_row(queue.pending, more)
+        if allocated != after.allocated:
+            more = self._state.shapes.types.change(allocated, after.allocated)
+            for queue in leaf.line:
+                add_to_row(queue.allocated, more)
 
     def _touch_gangs(self, queue: ViewQueue) -> None:
         """Mark gangs whose members may have to be offered in another way."""

@@ -119,6 +119,10 @@ class BackOffs:
         self.stale = False
         self._ends = Deadlines[BackOffEnd](self._stands)
 
+    def __bool__(self) -> bool:
+        """Return whether an ask may back off."""
+        return self.stale or bool(len(self._ends))
+
     def until_us(self, app: ViewApp, ask: str) -> int:
         """Return the instant before which an ask is not tried, in microseconds; 0 is any time."""
         failed = app.in_a_row.get(ask)

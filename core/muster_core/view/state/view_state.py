@@ -103,6 +103,11 @@ class ViewState:
         return self.nodes.fitting | self.gang_shapes.fitting
 
     @property
+    def may_evict(self) -> bool:
+        """Whether some pending ask may reclaim or preempt, or a leaf has node services."""
+        return bool(self.claimants or self.preempting or self.kept_nodes.leaves)
+
+    @property
     def root(self) -> ViewQueue:
         """The root queue."""
         return self.queues[ROOT_KEY]
