@@ -17,7 +17,7 @@ from muster_core.owners.app_messages import CommitApp, Values
 from muster_core.owners.asks import Allocation, Ask, FailedBinds
 from muster_core.owners.gang import CommitGang, MemberKey
 from muster_core.owners.queue import CommitQueue
-from muster_core.structures.steps import Steps
+from muster_core.structures.steps import Steps, freed
 from muster_core.values.application_states import AppState
 from muster_core.values.decisions import Decision
 from muster_core.values.snapshots import AskPlace
@@ -157,11 +157,7 @@ class Commits:
         leaves = {key: self._state.apps[key].identity.leaf for key in moved}
         queues = yield from self._commit_queues({**reported, **leaves})
         gangs = self._commit_gangs(now_us)
-        # One by one: to forget a hundred thousand at once takes time.
-        for notes in (self._fresh, self._failed, self._in_a_row, self._evicted, self._members):
-            while notes:
-                yield
-                notes.popitem()
+        yield from freed(self._fresh, self._failed, self._in_a_row, self._evicted, self._members)
         for names in (self._satisfied, self._lost, self._unsaid):
             names.clear()
         return apps, queues, gangs

@@ -292,8 +292,6 @@ class Rounds:
             yield from state.end_back_offs(now_us)
         self._evictor.start_batch(is_new=is_new)
         if self._has_nothing_to_do():
-            self._placements.list_apps()
-            state.refresh()
             return
         changed = state.gang_index.take_changed()
         kept_nodes = state.kept_nodes
@@ -326,14 +324,14 @@ class Rounds:
         return state.nodes.changes, state.gang_index.changes, state.moves, state.reconfigured
 
     def _has_nothing_to_do(self) -> bool:
-        """Return whether rounds, evictions and deadlocks would end as they did in the last batch.
+        """Return whether no ask can be placed, and nobody evicted, without a look at each leaf.
 
-        Four in ten batches of a replayed trace are timers of application states, on which nothing
-        depends in most cases. Where more than :meth:`_changes_so_far` decides, such as the time, this
-        does not say so.
+        Most batches of a replayed trace only end an ask or a state of an application while nothing
+        is pending that fits, or nothing has changed since the last batch. Where more decides about
+        that, such as gangs or the time, this does not say so.
         """
         state = self._state
-        return self._settled == self._changes_so_far() and not (
+        if (
             state.gangs
             or state.gang_index.stale
             or state.failing
@@ -342,7 +340,13 @@ class Rounds:
             or state.may_evict
             or state.learned.is_due
             or not self._reservations.are_idle
-        )
+        ):
+            return False
+        self._placements.list_apps()
+        state.refresh()
+        root = state.root
+        fits = root.open & state.nodes.fitting or root.visiting
+        return not state.claimants and (not fits or self._settled == self._changes_so_far())
 
     def _rounds(self, changed: list[ViewGroup], now_us: int) -> Iterator[Decided]:
         """Run rounds until one changes nothing, or returns to a state where a round has begun."""

@@ -6,6 +6,7 @@ from collections.abc import Mapping, Sequence
 from typing import Final, assert_never, final
 
 from muster_core.owners.app_messages import (
+    NO_VALUES,
     AppAction,
     AppLoaded,
     AppReport,
@@ -14,7 +15,6 @@ from muster_core.owners.app_messages import (
     FailureCount,
     Freed,
     GroupChanged,
-    NO_VALUES,
     MemberMoved,
     Parked,
     Pending,
@@ -69,29 +69,40 @@ class Intake:
                 self._count(app)
         # First the removals, from below: a leaf without applications may now be a parent, and
         # a parent without children a leaf. What came and went in one epoch was never in the view.
-        for app in report.apps:
-            if app.gone:
+        yield from self._apply_apps([app for app in report.apps if app.gone], now_us)
+        if report.queues:
+            yield from self._apply_queues(report.queues)
+        yield from self._apply_apps([app for app in report.apps if not app.gone], now_us)
+        yield from self._settle()
+
+    def _apply_apps(self, reports: Sequence[AppReport], now_us: int) -> Steps[None]:
+        for number, app in enumerate(reports, 1):
+            if app.gone and app.identity.key not in self._state.apps:
+                self._give_back_placed(app)
+            else:
+                yield from self._apply_app(app, now_us)
+            if not number % SIZE:
                 yield
-                yield from self._apply_gone(app, now_us)
-        for summary in reversed(report.queues):
+
+    def _apply_queues(self, queues: Sequence[QueueSummary]) -> Steps[None]:
+        for summary in reversed(queues):
             if summary.gone and summary.key in self._state.queues:
                 self._remove_queue(self._state.queues[summary.key])
-        for summary in report.queues:
+        for summary in queues:
             if not summary.gone:
                 yield
                 self._apply_queue(summary)
-        for app in report.apps:
-            if not app.gone:
-                yield
-                yield from self._apply_app(app, now_us)
-        nodes = self._state.nodes
+
+    def _settle(self) -> Steps[None]:
+        """Place new shapes on nodes, forget those without asks, and find the limits again."""
+        state, nodes = self._state, self._state.nodes
         yield from nodes.place_shapes()
-        forgotten = self._state.shapes.forget_idle()
+        forgotten = state.shapes.forget_idle()
         if forgotten:
             nodes.shapes_forgotten(forgotten)
-            self._state.forget_estimates()
-            self._state.user_limits.touch_all()
-        yield from self._state.find_limits()
+            state.forget_estimates()
+            state.user_limits.touch_all()
+        yield from state.find_limits()
 
     def _apply_queue(self, summary: QueueSummary) -> None:
         queue = self._state.queues.get(summary.key)
@@ -125,16 +136,18 @@ class Intake:
         app = self._state.apps.get(key)
         if app is None and report.gone:
             return
-        self._reported[key] = leaf.key
-        self._state.dirty[leaf.key] = leaf
-        pending, allocated = ({}, {}) if app is None else (app.pending_total, app.allocated)
+        before = NO_VALUES if app is None else app.values()
         after = NO_VALUES if report.gone else report.values
-        if pending != after.pending:
-            more = self._state.shapes.types.change(pending, after.pending)
+        self._state.dirty[leaf.key] = leaf
+        if app is None or report.gone or before != after:
+            self._reported[key] = leaf.key
+        types = self._state.shapes.types
+        if before.pending != after.pending:
+            more = types.change(before.pending, after.pending)
             for queue in leaf.line:
                 add_to_row(queue.pending, more)
-        if allocated != after.allocated:
-            more = self._state.shapes.types.change(allocated, after.allocated)
+        if before.allocated != after.allocated:
+            more = types.change(before.allocated, after.allocated)
             for queue in leaf.line:
                 add_to_row(queue.allocated, more)
 
@@ -322,11 +335,8 @@ class Intake:
         else:
             self._state.unpark(app, ask)
 
-    def _apply_gone(self, report: AppReport, now_us: int) -> Steps[None]:
-        if report.identity.key in self._state.apps:
-            yield from self._apply_app(report, now_us)
-            return
-        # The application was never in the view, but its asks that arrived bound use nodes.
+    def _give_back_placed(self, report: AppReport) -> None:
+        """Free the nodes of asks that arrived bound in an application that was never in the view."""
         for action in report.actions:
             if isinstance(action, Placed):
                 node = self._state.placing.pop(action.allocation.number)

@@ -429,7 +429,9 @@ class ViewState:
         was_running = app.running
         starting = (state is AppState.STARTING) - (app.state is AppState.STARTING)
         leaf.starting += starting
-        if starting or app.pending:  # An application without asks concerns no round.
+        # Other applications wait for one that starts, if the leaf is state-aware. Besides that, one
+        # without asks concerns no round.
+        if app.pending or (starting and leaf.state_aware):
             self.moves += 1
         app.state = state
         if now_us is not None:
