@@ -23,6 +23,7 @@ from typing import Final, final
 
 import attrs
 
+from benchmarks import jobs
 from benchmarks.drive import with_tasks, without_tasks
 from benchmarks.figures import Figure
 from benchmarks.memory import APPS, EACH, asks as ingest
@@ -78,6 +79,7 @@ CASES: Final[Mapping[str, Case]] = {
     "W4": Case("1,000 more asks", Run("W4", 0.01), Run("W4", 0.02)),
     "limits": Case("1,000 more asks", Run("limits", 0.01), Run("limits", 0.02)),
     "W6a": Case("1,000 members beyond asks", Run("W6a", 0.03), Run("W6a", 0.06), "asks-110"),
+    **{name: Case("1,000 more jobs", Run(name, 0.05), Run(name, 0.15)) for name in jobs.VARIANTS},
     "ingest": Case("1,000 events", Run("ingest", 0.001), Run("ingest", 0.002), ways=("core",)),
 }
 
@@ -155,6 +157,8 @@ def _units(one: Run) -> int:
     """Count the asks, releases or members of a run."""
     if one.what == "ingest":
         return round(one.share * APPS) * EACH
+    if one.what in jobs.VARIANTS:
+        return round(one.share * jobs.JOBS)
     if one.releases or one.what.startswith("W3"):
         return one.releases
     return int(carry_out("core", one)["asks"])
@@ -194,6 +198,10 @@ def carry_out(way: str, one: Run) -> Mapping[str, float]:
     """Carry out a run in this process, and return what it measured."""
     if one.what == "ingest":
         return ingest(one.share, 1)
+    if one.what in jobs.VARIANTS:
+        run_jobs = jobs.with_tasks if way == "tasks" else jobs.without_tasks
+        run_jobs(one.what, _units(one))
+        return {}
     function = with_tasks if way == "tasks" else without_tasks
     return function(one.what, one.share, releases=one.releases)
 

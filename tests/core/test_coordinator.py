@@ -29,6 +29,7 @@ from muster_core.events import (
     RemoveNode,
     UpdateNode,
 )
+from muster_core.owners.app_messages import Close
 from muster_core.owners.queue import CommitQueue, Expect, QueueReport
 from muster_core.resources import Resources
 from muster_core.snapshots import AskPlace
@@ -301,10 +302,65 @@ def test_only_those_concerned_are_to_report() -> None:
     closing = all_at_once(here.machine.close())
 
     assert closing is not None
-    assert (closing.epoch, closing.credits, len(closing.apps)) == (2, 1, 1)
-    keys = {path: entry.key for path, entry in here.machine.registry.queues.items()}
-    assert closing.queues == {keys[path]: Expect(2, 1) for path in ("root", "root.a", "root.a.b")}
+    assert (closing.epoch, closing.credits) == (2, 1)
+    assert list(closing.apps.values()) == [Close(2, direct=True)]
+    assert closing.queues == {}
     assert all_at_once(here.machine.close()) is None
+
+
+def test_the_queues_on_the_path_report_if_one_of_them_is_told() -> None:
+    here = Tree(configuration(queue("a", queue("b")), queue("c")))
+    here.add_app("p", "a.b")
+    here.settle()
+    all_at_once(here.machine.begin(0))
+    here.machine.enter(wish("p"))
+    changed = queue("c", properties={"priority.offset": "1"})
+    here.machine.enter(Configure(configuration(queue("a", queue("b")), changed)))
+    closing = all_at_once(here.machine.close())
+
+    assert closing is not None
+    assert list(closing.apps.values()) == [Close(2)]
+    keys = {path: entry.key for path, entry in here.machine.registry.queues.items()}
+    assert closing.queues == {
+        keys["root"]: Expect(2, 2),
+        **{keys[path]: Expect(2, 1) for path in ("root.a", "root.a.b")},
+        keys["root.c"]: Expect(2, 0),
+    }
+
+
+def test_queues_hear_of_an_earlier_epoch_before_they_report() -> None:
+    """A new configuration comes in one batch with applications that reported without queues."""
+    here = Tree(configuration(queue("a"), queue("b")))
+    here.add_app("p", "a")
+    here.settle()
+    here.enter(wish("p", count=3))
+    here.add_app("q", "b")
+    here.hear()
+    here.enter(
+        Configure(configuration(queue("a"), queue("b", properties={"priority.offset": "1"})))
+    )
+    here.settle()
+    here.check()
+
+    shown = here.snapshot().queues
+    assert shown["root"].pending == {"vcore": 3}
+    assert [shown[path].children for path in ("root.a", "root.b")] == [1, 1]
+
+
+def test_queues_hear_of_an_application_that_is_gone_since_an_earlier_epoch() -> None:
+    here = Tree(configuration(queue("a"), queue("b")))
+    here.add_app("p", "a")
+    here.settle(wish("p"))
+    here.enter(RemoveApp("p"))
+    here.hear()
+    here.enter(
+        Configure(configuration(queue("a"), queue("b", properties={"priority.offset": "1"})))
+    )
+    here.settle()
+    here.check()
+
+    assert here.snapshot().queues["root"].pending == {}
+    assert here.snapshot().queues["root.a"].children == 0
 
 
 def test_a_report_of_another_epoch_is_a_bug() -> None:
@@ -316,6 +372,7 @@ def test_commits_go_to_everybody_on_the_path_and_to_nobody_else() -> None:
     here = settled_tree("n")
     here.add_app("p", "a")
     here.add_app("q", "b")
+    here.settle()
     here.enter(wish("p"))
     here.hear()
     for _ in here.machine.decide():

@@ -25,7 +25,7 @@ from muster_core.coordinator.coordinator import BatchResult, CoordinatorMachine
 from muster_core.coordinator.plain_scheduler import pass_time
 from muster_core.decisions import Announced, Decision, Kind
 from muster_core.events import AddApp, AddNode, Event
-from muster_core.owners.app_messages import ToApplication
+from muster_core.owners.app_messages import AppReport, ToApplication
 from muster_core.owners.application import ApplicationMachine
 from muster_core.owners.gang import GangMachine, GangReport, ToGang
 from muster_core.owners.queue import QueueMachine, QueueReport, ToQueue
@@ -62,6 +62,7 @@ class Tree:
         self.gangs: dict[int, GangMachine] = {}
         self._gang_mail: dict[int, deque[ToGang]] = {}
         self._reports: list[QueueReport] = []
+        self._direct: list[AppReport] = []
         self._gang_reports: list[GangReport] = []
         self._pick = pick
         self._open = True
@@ -277,13 +278,18 @@ class Tree:
     def _hear_owners(self) -> None:
         closing = all_at_once(self.machine.close())
         if closing is not None:
+            for key, commit in closing.commits.items():
+                self._queue_mail[key].append(commit)
             for key, expect in closing.queues.items():
                 self._queue_mail[key].append(expect)
             for key, close in closing.apps.items():
                 self._app_mail[key].append(close)
             self._work()
+            if not closing.queues:
+                self._reports.append(closing.together(self._direct))
             (report,) = self._reports
             self._reports.clear()
+            self._direct.clear()
             assert report.credits == closing.credits
             self._deliver(all_at_once(self.machine.apply(report)))
         for key, close in self.machine.close_gangs().items():
@@ -310,7 +316,10 @@ class Tree:
         report = app.handle(self._app_mail[key].popleft())
         if report is None:
             return
-        self._queue_mail[app.identity.leaf].append(report)
+        if report.direct:
+            self._direct.append(report)
+        else:
+            self._queue_mail[app.identity.leaf].append(report)
         if report.gone:
             del self.apps[key], self._app_mail[key]
 

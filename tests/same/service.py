@@ -385,5 +385,5 @@ def cell(value: object) -> str:
     digest = hashlib.sha256(value).hexdigest()[:12]
     try:
         return f"{msgpack.unpackb(value, strict_map_key=False)!r} #{digest}"
-    except ValueError:
+    except (ValueError, TypeError):  # the latter for a part of a value that looks like a map
         return f"{value.hex()} #{digest}"

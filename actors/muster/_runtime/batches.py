@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
 from operator import attrgetter
-from typing import TypeVar, assert_never, final
+from typing import Final, TypeVar, assert_never, final
 
 import attrs
 import trio
@@ -17,6 +17,7 @@ import trio
 from muster._runtime.clock import PIECE, PORTION, Pace, slices
 from muster._runtime.owners import (
     ApplicationOwner,
+    AppReportSink,
     EndTask,
     GangOwner,
     Interleave,
@@ -42,6 +43,7 @@ from muster_core.coordinator.reports import ReportRequests
 from muster_core.decisions import Announced, seconds
 from muster_core.events import Event
 from muster_core.facts import AppFacts, Facts, GangFacts, QueueFacts
+from muster_core.owners.app_messages import AppReport
 from muster_core.owners.application import ApplicationMachine
 from muster_core.owners.gang import GangMachine, GangReport
 from muster_core.owners.queue import QueueMachine, QueueReport
@@ -49,6 +51,9 @@ from muster_core.snapshots import AppSnapshot, GangSnapshot, QueueSnapshot, Snap
 from muster_core.structures.steps import Steps, all_at_once, freed, in_order, in_pieces
 
 T = TypeVar("T")
+
+COMMITS_KEPT: Final = 16
+"""How many commits a queue leaves unread at most: to wake its task for each costs a pass of trio."""
 
 
 @final
@@ -147,6 +152,7 @@ class Batches:
         self._heard: set[str] = set()
         self._interleave = interleave
         self._reports: Mailbox[QueueReport] = Mailbox(interleave)
+        self._app_reports: Mailbox[AppReport] = Mailbox(interleave)
         self._gang_reports: Mailbox[GangReport] = Mailbox(interleave)
         self._apps: dict[int, ApplicationOwner] = {}
         self._queues: dict[int, QueueOwner] = {}
@@ -339,7 +345,8 @@ class Batches:
             for key, app_commit in piece:
                 self._apps[key].mailbox.put(app_commit, wake=False)
         for key, queue_commit in outcome.queues.items():
-            self._queues[key].mailbox.put(queue_commit, wake=False)
+            mailbox = self._queues[key].mailbox
+            mailbox.put(queue_commit, wake=len(mailbox) >= COMMITS_KEPT)
         for key, gang_commit in outcome.gangs.items():
             self._gangs[key].mailbox.put(gang_commit, wake=False)
 
@@ -356,7 +363,7 @@ class Batches:
                         "application",
                         identity.name,
                         machine,
-                        self._queues[identity.leaf].mailbox,
+                        AppReportSink(self._queues[identity.leaf].mailbox, self._app_reports),
                         Mailbox(self._interleave),
                         self._pace,
                         machine.in_steps,
@@ -409,10 +416,15 @@ class Batches:
                 del self._gangs[gang.key]
 
     async def _hear_applications(self, closing: ReportRequests) -> None:
+        for key, commit in closing.commits.items():
+            self._queues[key].mailbox.put(commit, wake=False)
         for key, expect in closing.queues.items():
             self._queues[key].mailbox.put(expect, wake=not expect.children)
         await self._tell((self._apps[key].mailbox, close) for key, close in closing.apps.items())
-        (report,) = await self._reports.take_all()
+        if closing.queues:
+            (report,) = await self._reports.take_all()
+        else:
+            report = closing.together(await _collect(self._app_reports, len(closing.apps)))
         assert report.credits == closing.credits, "a request was not answered"
         self._deliver(await self._pace.take(self.machine.apply(report)))
         for key in [app.identity.key for app in report.apps if app.gone]:

@@ -229,6 +229,19 @@ class Owner(Generic[K_co, M, R, S, F]):
         return gone
 
 
+@final
+@attrs.frozen
+class AppReportSink:
+    """Takes the reports of an application: for its leaf, or for the coordinator."""
+
+    leaf: ReportSink[AppReport]
+    coordinator: ReportSink[AppReport]
+
+    def put(self, report: AppReport, /) -> None:
+        """Put a report in, and wake its reader."""
+        (self.coordinator if report.direct else self.leaf).put(report)
+
+
 ApplicationOwner = Owner[ApplicationMachine, ToApplication, AppReport, AppSnapshot, AppFacts]
 QueueOwner = Owner[QueueMachine, ToQueue, QueueReport, QueueSnapshot, QueueFacts]
 GangOwner = Owner[GangMachine, ToGang, GangReport, GangSnapshot, GangFacts]

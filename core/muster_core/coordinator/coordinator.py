@@ -193,6 +193,7 @@ class CoordinatorMachine:
         self._batches += 1
         self._is_new = False
         self._refused_at.clear()
+        self._epoch.begin_batch()
         routes: list[AnyRoute] = []
         # ROUND-2
         for due in self.view.timers.due(now_us):
@@ -310,16 +311,14 @@ class CoordinatorMachine:
         assert report.epoch == self._epoch.number, "a report of another epoch"
         yield from self.view.apply(report, self.now_us)
         moves: list[tuple[MemberKey, MemberMoved]] = []
-        for app in report.apps:
-            yield
-            for number, action in enumerate(app.actions, 1):
-                if isinstance(action, DecisionMade):
-                    self._say(action)
-                elif isinstance(action, MemberMoved):
-                    key, name = app.identity.key, app.identity.name
-                    moves.append((MemberKey(key, name, action.ask.name), action))
-                if not number % SIZE:
-                    yield
+        actions = ((app.identity, action) for app in report.apps for action in app.actions)
+        for number, (identity, action) in enumerate(actions, 1):
+            if isinstance(action, DecisionMade):
+                self._say(action)
+            elif isinstance(action, MemberMoved):
+                moves.append((MemberKey(identity.key, identity.name, action.ask.name), action))
+            if not number % SIZE:
+                yield
         self._epoch.forget(report)
         moves.sort(key=lambda move: (move[1].order, move[0].key))
         return self._note([route for move in moves for route in self._move(*move)])

@@ -28,7 +28,7 @@ from muster_core.admission.routes import (
 from muster_core.config import default_configuration
 from muster_core.coordinator.coordinator import CoordinatorMachine
 from muster_core.coordinator.reports import Facts, ReportRequests
-from muster_core.owners.app_messages import AppFacts
+from muster_core.owners.app_messages import AppFacts, AppReport
 from muster_core.owners.application import ApplicationMachine
 from muster_core.owners.asks import Allocation, Ask
 from muster_core.owners.gang import GangMachine
@@ -270,8 +270,11 @@ class PlainScheduler:
                 del self._gangs[gang.key]
 
     def _report(self, closing: ReportRequests) -> None:
-        """Carry the reports of an epoch from the applications up to the root."""
+        """Carry the reports of an epoch from the applications up to the coordinator."""
         reports: list[QueueReport] = []
+        direct: list[AppReport] = []
+        for key, commit in closing.commits.items():
+            self._queues[key].handle(commit)
         for key, expect in closing.queues.items():
             self._pass_up(self._queues[key].handle(expect), reports)
         for key, close in closing.apps.items():
@@ -279,7 +282,12 @@ class PlainScheduler:
             if report is not None:
                 if report.gone:
                     del self._apps[key]
-                self._pass_up(self._queues[report.identity.leaf].handle(report), reports)
+                if report.direct:
+                    direct.append(report)
+                else:
+                    self._pass_up(self._queues[report.identity.leaf].handle(report), reports)
+        if direct:
+            reports.append(closing.together(direct))
         for top in reports:
             self._deliver(all_at_once(self._machine.apply(top)))
 

@@ -27,9 +27,9 @@ from muster_core.admission.routes import (
     TellQueue,
 )
 from muster_core.nodes.node import Node
-from muster_core.owners.app_messages import AppFacts, Close, LoadApp
+from muster_core.owners.app_messages import AppFacts, AppReport, Close, LoadApp
 from muster_core.owners.gang import GangFacts, LoadGang
-from muster_core.owners.queue import Expect, LoadQueue, QueueFacts, QueueReport
+from muster_core.owners.queue import CommitQueue, Expect, LoadQueue, QueueFacts, QueueReport
 from muster_core.structures.steps import PART, Steps, in_order, in_pieces
 from muster_core.values.configuration import Configuration
 from muster_core.values.records import record
@@ -44,6 +44,7 @@ from muster_core.values.snapshots import (
 )
 from muster_core.view import DecisionView
 from muster_core.view.facts import ViewFacts
+from muster_core.view.state.view_state import ROOT_KEY
 
 
 @final
@@ -108,14 +109,25 @@ class ReportRequests:
     Attributes:
         apps: The applications that got requests.
         queues: The queues above them, the queues that got messages, and the queues above those;
-            each with the number of its children that report.
+            each with the number of its children that report. Empty if only applications got
+            requests: these report to the coordinator, and queues hear of them with the commits.
         credits: How many requests to applications the reports have to answer.
+        commits: What queues have not heard of applications that are gone since an earlier epoch of
+            the batch; they get it before they report.
     """
 
     epoch: int
     apps: Mapping[int, Close]
     queues: Mapping[int, Expect]
     credits: int
+    commits: Mapping[int, CommitQueue]
+
+    def together(self, reports: Iterable[AppReport]) -> QueueReport:
+        """Return the reports of applications, in any order, as the one report of the epoch."""
+        # ROUND-8
+        apps = tuple(sorted(reports, key=attrgetter("identity.key")))
+        answered = sum(report.credits for report in apps)
+        return QueueReport(ROOT_KEY, self.epoch, answered, (), apps)
 
 
 @final
@@ -130,9 +142,15 @@ class Epoch:
         self._told_queues: set[int] = set()
         self._told_gangs: set[int] = set()
         self._credits = 0
+        #: The applications that have reported without their queues in this batch, with their leaves.
+        self._reported: dict[int, int] = {}
         #: The parent of each queue, and the queue of each application, by key.
         self._parents: dict[int, int | None] = {}
         self._leaves: dict[int, int] = {}
+
+    def begin_batch(self) -> None:
+        """Begin a batch: the queues have the commits of the last one."""
+        self._reported.clear()
 
     def note(self, routes: Iterable[AnyRoute]) -> None:
         """Record which owners get messages."""
@@ -162,7 +180,38 @@ class Epoch:
         self.number += 1
         if not self._told_apps and not self._told_queues:
             return None
-        children: dict[int, set[tuple[str, int]]] = {key: set() for key in self._told_queues}
+        expected: dict[int, Expect] = {}
+        commits: dict[int, CommitQueue] = {}
+        if self._told_queues:
+            commits = self._report_again()
+            expected = yield from self._expected([*self._told_queues, *commits])
+        else:
+            self._reported.update(self._told_apps)
+        apps = dict.fromkeys(self._told_apps, Close(self.number, direct=not expected))
+        closing = ReportRequests(self.number, apps, expected, self._credits, commits)
+        self._told_apps.clear()
+        self._told_queues.clear()
+        self._credits = 0
+        return closing
+
+    def _report_again(self) -> dict[int, CommitQueue]:
+        """Let applications report to their leaves that reported without them in this batch.
+
+        Returns:
+            What leaves have not heard of applications that are gone.
+        """
+        gone: dict[int, dict[int, None]] = {}
+        for app, leaf in self._reported.items():
+            if app in self._leaves:
+                self._told_apps[app] = leaf
+            elif leaf in self._parents:
+                gone.setdefault(leaf, {})[app] = None
+        self._reported.clear()
+        return {leaf: CommitQueue(apps) for leaf, apps in gone.items()}
+
+    def _expected(self, queues: Iterable[int]) -> Steps[dict[int, Expect]]:
+        """Return how many children of each queue report, up to the root, some queues included."""
+        children: dict[int, set[tuple[str, int]]] = {key: set() for key in queues}
         for piece in in_pieces(self._told_apps.items()):
             yield
             for app, leaf in piece:
@@ -176,16 +225,7 @@ class Epoch:
                     break
                 siblings.add(("queue", below))
                 below, above = above, self._parents[above]
-        closing = ReportRequests(
-            epoch=self.number,
-            apps=dict.fromkeys(self._told_apps, Close(self.number)),
-            queues={key: Expect(self.number, len(below)) for key, below in children.items()},
-            credits=self._credits,
-        )
-        self._told_apps.clear()
-        self._told_queues.clear()
-        self._credits = 0
-        return closing
+        return {key: Expect(self.number, len(below)) for key, below in children.items()}
 
     def close_gangs(self) -> Mapping[int, Close]:
         """Return the messages to the gangs that have to report, after the applications have."""

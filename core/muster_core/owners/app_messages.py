@@ -211,6 +211,7 @@ class AppReport:
         credits: How many requests the report answers.
         came: The needs of new asks with devices, wherever these are now: their devices, their
             resources, and how many there were.
+        direct: Whether it is for the coordinator instead of the leaf.
     """
 
     identity: AppIdentity
@@ -220,6 +221,7 @@ class AppReport:
     values: Values
     gone: bool
     came: tuple[tuple[DeviceNeeds, Resources, int], ...] = ()
+    direct: bool = False
 
 
 @final
@@ -490,9 +492,15 @@ class CommitApp:
 @final
 @record
 class Close:
-    """Report the changes of an epoch, whose input is complete."""
+    """Report the changes of an epoch, whose input is complete.
+
+    Attributes:
+        direct: Whether an application reports to the coordinator instead of its leaf, because no
+            queue got a message.
+    """
 
     epoch: int
+    direct: bool = False
 
 
 AskRequest = (

@@ -185,7 +185,7 @@ class ApplicationMachine:
             self._moves.end_row()
         match message:
             case Close():
-                return self._report(message.epoch)
+                return self._report(message)
             case LoadApp():
                 all_at_once(self._load(message.facts))
             case CommitApp():
@@ -470,15 +470,16 @@ class ApplicationMachine:
         decision = decision_on_app(self.identity.name, self.identity.path, STATE_NAMES[state])
         self._moves.act(DecisionMade((origin.seq, order, 1), decision))
 
-    def _report(self, epoch: int) -> AppReport:
+    def _report(self, close: Close) -> AppReport:
         report = AppReport(
             identity=self.identity,
-            epoch=epoch,
+            epoch=close.epoch,
             credits=self._credits,
             actions=tuple(self._moves.actions),
             values=self.values(),
             gone=self._gone,
             came=self._moves.take_needs(),
+            direct=close.direct,
         )
         self._moves.actions.clear()
         self._credits = 0

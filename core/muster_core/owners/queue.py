@@ -104,9 +104,9 @@ class LoadQueue:
 @final
 @record
 class CommitQueue:
-    """The new values of children of the queue after the rounds, by their keys."""
+    """The new values of children of the queue, by their keys; None for those that are gone."""
 
-    children: Mapping[int, Values]
+    children: Mapping[int, Values | None]
 
 
 @final
@@ -175,7 +175,7 @@ class QueueMachine:
         match message:
             case CommitQueue():
                 for key, values in message.children.items():
-                    self._set_child(key, values)
+                    self._hear(key, values or NO_VALUES, gone=values is None)
             case AppReport():
                 self._app_reports.append(message)
                 self._credits += message.credits

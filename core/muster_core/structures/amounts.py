@@ -74,6 +74,14 @@ class Types:
         self.learn(amounts)
         return tuple((self._numbers[name], amount) for name, amount in amounts.items())
 
+    def change(self, before: Mapping[str, int], after: Mapping[str, int]) -> Numbered:
+        """Return what must be added to a row for some amounts to replace others."""
+        self.learn(after)
+        return tuple(
+            (self._numbers[name], after.get(name, 0) - before.get(name, 0))
+            for name in {**before, **after}
+        )
+
     def amounts(self, row: Row) -> dict[str, int]:
         """Return the amounts in a row by name, without zeros."""
         return {name: amount for name, amount in zip(self.names, row) if amount}  # noqa: B905 - quicker

@@ -6,7 +6,7 @@ ask that lost its node and got it back.
 
 from __future__ import annotations
 
-from collections.abc import Generator, Iterable
+from collections.abc import Generator, Mapping
 from contextlib import contextmanager
 from operator import attrgetter
 from typing import Final, final
@@ -17,7 +17,7 @@ from muster_core.owners.app_messages import CommitApp, Values
 from muster_core.owners.asks import Allocation, Ask, FailedBinds
 from muster_core.owners.gang import CommitGang, MemberKey
 from muster_core.owners.queue import CommitQueue
-from muster_core.structures.steps import Steps
+from muster_core.structures.steps import Steps, freed
 from muster_core.values.application_states import AppState
 from muster_core.values.decisions import Decision
 from muster_core.values.snapshots import AskPlace
@@ -146,7 +146,7 @@ class Commits:
     # For the owners
 
     def commits(
-        self, now_us: int
+        self, now_us: int, reported: Mapping[int, int]
     ) -> Steps[tuple[dict[int, CommitApp], dict[int, CommitQueue], dict[int, CommitGang]]]:
         """Return the commit of the batch for each owner concerned."""
         moved = self._fresh.keys() | self._members.keys() | self._evicted.keys()
@@ -154,13 +154,10 @@ class Commits:
         for key in sorted(moved | self._failed.keys()):
             yield
             apps[key] = self._commit_app(key)
-        queues = yield from self._commit_queues(sorted(moved))
+        leaves = {key: self._state.apps[key].identity.leaf for key in moved}
+        queues = yield from self._commit_queues({**reported, **leaves})
         gangs = self._commit_gangs(now_us)
-        # One by one: to forget a hundred thousand at once takes time.
-        for notes in (self._fresh, self._failed, self._in_a_row, self._evicted, self._members):
-            while notes:
-                yield
-                notes.popitem()
+        yield from freed(self._fresh, self._failed, self._in_a_row, self._evicted, self._members)
         for names in (self._satisfied, self._lost, self._unsaid):
             names.clear()
         return apps, queues, gangs
@@ -195,12 +192,12 @@ class Commits:
             in_a_row=tuple((name, app.in_a_row.get(name)) for name in self._in_a_row.get(key, ())),
         )
 
-    def _commit_queues(self, keys: Iterable[int]) -> Steps[dict[int, CommitQueue]]:
-        children: dict[int, dict[int, Values]] = {}
-        for key in keys:
+    def _commit_queues(self, leaves: Mapping[int, int]) -> Steps[dict[int, CommitQueue]]:
+        children: dict[int, dict[int, Values | None]] = {}
+        for key in sorted(leaves):
             yield
-            app = self._state.apps[key]
-            children.setdefault(app.identity.leaf, {})[key] = app.values()
+            app = self._state.apps.get(key)
+            children.setdefault(leaves[key], {})[key] = None if app is None else app.values()
         for key in list(children):
             yield
             for queue in self._state.queues[key].upward():
@@ -228,6 +225,8 @@ class Commits:
 
     def _commit_gangs(self, now_us: int) -> dict[int, CommitGang]:
         state = self._state
+        if state.gang_index.is_unused:
+            return {}
         concerned = self._satisfied | self._lost | state.gang_index.set_waits(now_us)
         placements: dict[str, list[tuple[int, MemberKey, AskPlace]]] = {}
         for key, names in self._members.items():

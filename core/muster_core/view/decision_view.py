@@ -268,7 +268,7 @@ class DecisionView:
         self, now_us: int
     ) -> Steps[tuple[dict[int, CommitApp], dict[int, CommitQueue], dict[int, CommitGang]]]:
         """Return the commit of the batch for each owner concerned."""
-        return self._rounds.commits(now_us)
+        return self._rounds.commits(now_us, self._intake.take_reported())
 
     def without_detours(self, decisions: deque[Decision]) -> deque[Decision]:
         """Remove from a batch's decisions what the batch undid and the log need not contain."""

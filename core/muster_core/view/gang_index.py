@@ -354,6 +354,11 @@ class GangIndex:
         self.invalid.clear()
 
     # GANG-41
+    @property
+    def is_unused(self) -> bool:
+        """Whether there is no gang, and no owner of one has to hear of a wait or a cycle."""
+        return not (self.gangs or self._timed or self._told_invalid)
+
     def set_waits(self, now_us: int) -> set[str]:
         """Begin and end waits, at the end of a batch.
 

@@ -15,7 +15,7 @@ view itself and undone again, so that there is only one way to place members.
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from typing import Final, final
 
 from muster_core.nodes.node import Node
@@ -263,6 +263,8 @@ class Rounds:
         self.forecast = StartForecast(state, self._placements)
         self._evictor = Evictor(state, self._placements, self._permits, self._finder)
         self._deadlocks = Deadlocks(state, self._placements, self._permits, self._finder)
+        #: The changes so far at the end of the last batch.
+        self._settled: tuple[int, ...] = ()
         #: Whether there are scopes, or reservations to forget, in this batch.
         self._reserves = False
         #: How many asks were tried on a node, and how many leaves were found blocked, so far.
@@ -281,12 +283,18 @@ class Rounds:
             The decisions of each step, or None if there are none; between two steps the caller
             may do other work, but must not touch the view.
         """
-        yield from self._state.catch_up()
-        yield from self._state.delays.refresh()
-        yield from self._state.end_back_offs(now_us)
-        changed = self._state.gang_index.take_changed()
+        state = self._state
+        if state.settings_changed or state.nodes.total != state.total:
+            yield from state.catch_up()
+        if state.delays.stale:
+            yield from state.delays.refresh()
+        if state.back_offs:
+            yield from state.end_back_offs(now_us)
         self._evictor.start_batch(is_new=is_new)
-        kept_nodes = self._state.kept_nodes
+        if self._has_nothing_to_do():
+            return
+        changed = state.gang_index.take_changed()
+        kept_nodes = state.kept_nodes
         while True:
             kept_nodes.settle()
             # ROUND-2, ROUND-7
@@ -308,6 +316,37 @@ class Rounds:
             if not helped:
                 break
         self._end_round()
+        self._settled = self._changes_so_far()
+
+    def _changes_so_far(self) -> tuple[int, ...]:
+        """Return counts that stay the same as long as nothing changes on which rounds depend."""
+        state = self._state
+        return state.nodes.changes, state.gang_index.changes, state.moves, state.reconfigured
+
+    def _has_nothing_to_do(self) -> bool:
+        """Return whether no ask can be placed, and nobody evicted, without a look at each leaf.
+
+        Most batches of a replayed trace only end an ask or a state of an application while nothing
+        is pending that fits, or nothing has changed since the last batch. Where more decides about
+        that, such as gangs or the time, this does not say so.
+        """
+        state = self._state
+        if (
+            state.gangs
+            or state.gang_index.stale
+            or state.failing
+            or state.back_offs
+            or state.kept_nodes
+            or state.may_evict
+            or state.learned.is_due
+            or not self._reservations.are_idle
+        ):
+            return False
+        self._placements.list_apps()
+        state.refresh()
+        root = state.root
+        fits = root.open & state.nodes.fitting or root.visiting
+        return not state.claimants and (not fits or self._settled == self._changes_so_far())
 
     def _rounds(self, changed: list[ViewGroup], now_us: int) -> Iterator[Decided]:
         """Run rounds until one changes nothing, or returns to a state where a round has begun."""
@@ -543,10 +582,15 @@ class Rounds:
         return self._evictor.evictions.without_detours(decisions)
 
     def commits(
-        self, now_us: int
+        self, now_us: int, reported: Mapping[int, int]
     ) -> Steps[tuple[dict[int, CommitApp], dict[int, CommitQueue], dict[int, CommitGang]]]:
-        """Return the commit of the batch for each owner concerned."""
-        commits = yield from self._placements.commits.commits(now_us)
+        """Return the commit of the batch for each owner concerned.
+
+        Args:
+            now_us: The instant of the batch, in microseconds.
+            reported: The applications of which queues have not heard yet, with their leaves.
+        """
+        commits = yield from self._placements.commits.commits(now_us, reported)
         yield from self._placements.seen_states.start_anew()
         yield from self._state.timers.tidy()
         return commits

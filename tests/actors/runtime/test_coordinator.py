@@ -179,8 +179,11 @@ async def test_only_those_concerned_are_woken(monkeypatch: pytest.MonkeyPatch) -
         monkeypatch.setattr(QueueMachine, "handle", handle_queue)
         await scheduler.submit(ask(app="b"))
         await scheduler.settle()
+        told = set(woken)
+        await scheduler.snapshot()
         monkeypatch.undo()
 
+    assert told == {"b"}
     assert woken == {"b", "root.b", "root"}
 
 

@@ -435,7 +435,7 @@ async def test_an_owner_that_fails_ends_the_scheduler(
             await scheduler.submit(APP)
             await CALLS[name](scheduler)
 
-    assert str(caught.value) == "the application 'a' failed on Close(epoch=1)"
+    assert str(caught.value) == "the application 'a' failed on Close(epoch=1, direct=False)"
     assert caught.value.__cause__ is broken_on_close
     assert tasks() == before
 

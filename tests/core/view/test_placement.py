@@ -286,7 +286,7 @@ def test_an_owner_is_told_of_a_parked_one_that_lost_its_node() -> None:
     assert commits.evicted(victim.app, victim.allocation) is None
     ask = victim.app.bound.pop("m")[0].ask
     victim.app.parked["m"] = ask
-    apps, _, gangs = all_at_once(commits.commits(0))
+    apps, _, gangs = all_at_once(commits.commits(0, {}))
     (commit,) = apps.values()
     (of_gang,) = gangs.values()
 
@@ -342,11 +342,11 @@ def test_the_batch_after_has_no_notes_of_it() -> None:
     commits.touch(app, held.ask, None)
     commits.failed(app, held.ask)
     commits.satisfied(full("g"))
-    apps, queues, gangs = all_at_once(commits.commits(0))
+    apps, queues, gangs = all_at_once(commits.commits(0, {}))
     assert len(apps) == len(gangs) == 1
     assert len(queues) == 2
 
-    assert all_at_once(commits.commits(0)) == ({}, {}, {})
+    assert all_at_once(commits.commits(0, {})) == ({}, {}, {})
 
 
 # Queues

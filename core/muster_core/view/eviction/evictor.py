@@ -363,6 +363,8 @@ class Evictor:
         Returns:
             The decisions; empty if no plan was found.
         """
+        if not self._state.may_evict:
+            return []
         plan = yield from self._services.find()
         if plan is not None:
             return self._carry_out(plan, now_us)

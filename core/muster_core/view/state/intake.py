@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Final, assert_never, final
 
 from muster_core.owners.app_messages import (
+    NO_VALUES,
     AppAction,
     AppLoaded,
     AppReport,
@@ -26,7 +27,7 @@ from muster_core.owners.app_messages import (
 from muster_core.owners.asks import Allocation, Ask
 from muster_core.owners.gang import GangReport
 from muster_core.owners.queue import QueueReport, QueueSummary
-from muster_core.structures.amounts import add_to, take_from
+from muster_core.structures.amounts import add_to, add_to_row, take_from
 from muster_core.structures.steps import SIZE, Steps, all_at_once
 from muster_core.values.application_states import AppState
 from muster_core.values.decisions import Reason
@@ -49,35 +50,59 @@ class Intake:
         self.left: set[str] = set()
         #: The ask whose allocation was freed last.
         self._freed: Ask | None = None
+        #: The applications that have reported without their queues, with their leaves; these hear
+        #: of it with the next commit.
+        self._reported: dict[int, int] = {}
+
+    def take_reported(self) -> Mapping[int, int]:
+        """Return the applications of which queues have not heard, with their leaves; forget them."""
+        reported, self._reported = self._reported, {}
+        return reported
 
     def apply(self, report: QueueReport, now_us: int) -> Steps[None]:
         """Apply a report of what has changed in an epoch."""
         self._state.learned.note(needs for app in report.apps for needs in app.came)
+        if report.queues:
+            self._reported.clear()  # They have reported again, with their queues.
+        else:
+            for app in report.apps:
+                self._count(app)
         # First the removals, from below: a leaf without applications may now be a parent, and
         # a parent without children a leaf. What came and went in one epoch was never in the view.
-        for app in report.apps:
-            if app.gone:
+        yield from self._apply_apps([app for app in report.apps if app.gone], now_us)
+        if report.queues:
+            yield from self._apply_queues(report.queues)
+        yield from self._apply_apps([app for app in report.apps if not app.gone], now_us)
+        yield from self._settle()
+
+    def _apply_apps(self, reports: Sequence[AppReport], now_us: int) -> Steps[None]:
+        for number, app in enumerate(reports, 1):
+            if app.gone and app.identity.key not in self._state.apps:
+                self._give_back_placed(app)
+            else:
+                yield from self._apply_app(app, now_us)
+            if not number % SIZE:
                 yield
-                yield from self._apply_gone(app, now_us)
-        for summary in reversed(report.queues):
+
+    def _apply_queues(self, queues: Sequence[QueueSummary]) -> Steps[None]:
+        for summary in reversed(queues):
             if summary.gone and summary.key in self._state.queues:
                 self._remove_queue(self._state.queues[summary.key])
-        for summary in report.queues:
+        for summary in queues:
             if not summary.gone:
                 yield
                 self._apply_queue(summary)
-        for app in report.apps:
-            if not app.gone:
-                yield
-                yield from self._apply_app(app, now_us)
-        nodes = self._state.nodes
+
+    def _settle(self) -> Steps[None]:
+        """Place new shapes on nodes, forget those without asks, and find the limits again."""
+        state, nodes = self._state, self._state.nodes
         yield from nodes.place_shapes()
-        forgotten = self._state.shapes.forget_idle()
+        forgotten = state.shapes.forget_idle()
         if forgotten:
             nodes.shapes_forgotten(forgotten)
-            self._state.forget_estimates()
-            self._state.user_limits.touch_all()
-        yield from self._state.find_limits()
+            state.forget_estimates()
+            state.user_limits.touch_all()
+        yield from state.find_limits()
 
     def _apply_queue(self, summary: QueueSummary) -> None:
         queue = self._state.queues.get(summary.key)
@@ -104,6 +129,27 @@ class Intake:
         queue.pending = types.row(values.pending)
         queue.allocated = types.row(values.allocated)  # This may lengthen the other one.
         self._state.dirty[queue.key] = queue
+
+    def _count(self, report: AppReport) -> None:
+        """Count in the queues what an application has reported without them."""
+        key, leaf = report.identity.key, self._state.queues[report.identity.leaf]
+        app = self._state.apps.get(key)
+        if app is None and report.gone:
+            return
+        before = NO_VALUES if app is None else app.values()
+        after = NO_VALUES if report.gone else report.values
+        self._state.dirty[leaf.key] = leaf
+        if app is None or report.gone or before != after:
+            self._reported[key] = leaf.key
+        types = self._state.shapes.types
+        if before.pending != after.pending:
+            more = types.change(before.pending, after.pending)
+            for queue in leaf.line:
+                add_to_row(queue.pending, more)
+        if before.allocated != after.allocated:
+            more = types.change(before.allocated, after.allocated)
+            for queue in leaf.line:
+                add_to_row(queue.allocated, more)
 
     def _touch_gangs(self, queue: ViewQueue) -> None:
         """Mark gangs whose members may have to be offered in another way."""
@@ -289,11 +335,8 @@ class Intake:
         else:
             self._state.unpark(app, ask)
 
-    def _apply_gone(self, report: AppReport, now_us: int) -> Steps[None]:
-        if report.identity.key in self._state.apps:
-            yield from self._apply_app(report, now_us)
-            return
-        # The application was never in the view, but its asks that arrived bound use nodes.
+    def _give_back_placed(self, report: AppReport) -> None:
+        """Free the nodes of asks that arrived bound in an application that was never in the view."""
         for action in report.actions:
             if isinstance(action, Placed):
                 node = self._state.placing.pop(action.allocation.number)

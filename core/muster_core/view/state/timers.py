@@ -119,6 +119,10 @@ class BackOffs:
         self.stale = False
         self._ends = Deadlines[BackOffEnd](self._stands)
 
+    def __bool__(self) -> bool:
+        """Return whether an ask may back off."""
+        return self.stale or bool(len(self._ends))
+
     def until_us(self, app: ViewApp, ask: str) -> int:
         """Return the instant before which an ask is not tried, in microseconds; 0 is any time."""
         failed = app.in_a_row.get(ask)
@@ -374,9 +378,10 @@ class Timers:
         """Return the instant of the next deadline, in microseconds, or None."""
         firsts = (self._completions.first(), self._state_ends.first())
         heads = [first[0] for first in firsts if first is not None]
-        heads.extend(end_us for gang in self._waiting.values() for end_us in self.ends(gang))
+        if self._waiting:
+            heads.extend(end_us for gang in self._waiting.values() for end_us in self.ends(gang))
         only_begin = (self._delays.next_us(), self._back_offs.next_us())
-        heads.extend(end_us for end_us in only_begin if end_us is not None)
+        heads += [end_us for end_us in only_begin if end_us is not None]
         return min(heads, default=None)
 
     def tidy(self) -> Steps[None]:
@@ -410,10 +415,11 @@ class Timers:
         while (over := self._completions.first()) is not None and over[0] <= now_us:
             due.append(Completion(app=over[2], ask=over[3]))
             self._completions.pop()
-        gangs = [
-            gang for gang in self._waiting.values() for end in self.ends(gang) if end <= now_us
-        ]
-        due.extend(WaitEnd(gang.name) for gang in sorted(gangs, key=lambda gang: gang.rank()))
+        if self._waiting:
+            gangs = [
+                gang for gang in self._waiting.values() for end in self.ends(gang) if end <= now_us
+            ]
+            due.extend(WaitEnd(gang.name) for gang in sorted(gangs, key=lambda gang: gang.rank()))
         while (end := self._state_ends.first()) is not None and end[0] <= now_us:
             due.append(StateEnd(app=end[1], state=end[3]))
             self._state_ends.pop()

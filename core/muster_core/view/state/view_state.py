@@ -103,6 +103,11 @@ class ViewState:
         return self.nodes.fitting | self.gang_shapes.fitting
 
     @property
+    def may_evict(self) -> bool:
+        """Whether some pending ask may reclaim or preempt, or a leaf has node services."""
+        return bool(self.claimants or self.preempting or self.kept_nodes.leaves)
+
+    @property
     def root(self) -> ViewQueue:
         """The root queue."""
         return self.queues[ROOT_KEY]
@@ -424,7 +429,9 @@ class ViewState:
         was_running = app.running
         starting = (state is AppState.STARTING) - (app.state is AppState.STARTING)
         leaf.starting += starting
-        if starting or app.pending:  # An application without asks concerns no round.
+        # Other applications wait for one that starts, if the leaf is state-aware. Besides that, one
+        # without asks concerns no round.
+        if app.pending or (starting and leaf.state_aware):
             self.moves += 1
         app.state = state
         if now_us is not None:

@@ -196,7 +196,7 @@ class LeafView(ViewQueue):
         self._limited, self._total = self._limits(), dict(total)
         self._all = None
         self._orders = {order_key: AppOrder[ViewApp]() for order_key in _ORDER_KEYS}
-        if not self._limited and not self._state_aware:
+        if not self._limited and not self.state_aware:
             self._all = self._orders[_HOLDING]
             self._orders = dict.fromkeys(_ORDER_KEYS, self._all)
         for piece in in_pieces(self.apps.values()):
@@ -429,7 +429,8 @@ class LeafView(ViewQueue):
         return (app, *app.best(EVERY_SHAPE))
 
     @property
-    def _state_aware(self) -> bool:
+    def state_aware(self) -> bool:
+        """Whether its applications start one after the other."""
         return self.config.settings.sort_policy is SortPolicy.STATE_AWARE
 
     # QUEUE-7
@@ -443,7 +444,7 @@ class LeafView(ViewQueue):
         if self._all is not None:
             return (self._all,)
         orders = self._orders
-        if self._state_aware:
+        if self.state_aware:
             return (orders[AppState.RUNNING, False],)
         running = (
             orders[AppState.RUNNING, False],
@@ -465,7 +466,7 @@ class LeafView(ViewQueue):
 
     def starter(self) -> ViewApp | None:
         """Return the one application that competes beside the Running ones, if state-aware."""
-        found = self.next_to_start() if self._state_aware else None
+        found = self.next_to_start() if self.state_aware else None
         if found is None or found.must_wait():
             return None
         return None if not found.running and self.is_closed() else found
