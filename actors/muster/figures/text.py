@@ -12,7 +12,7 @@ from typing import Final, TypeVar, final
 import attrs
 
 from muster_core.decisions import MICROSECONDS, Reason
-from muster_core.reasons import Code, Fact
+from muster_core.reasons import Fact
 from muster_core.values.devices import WHOLE, resource_type
 from muster_core.values.resources import MEMORY, VCORE, has_parts
 from muster_core.view.reasons.shortfalls import seconds
@@ -358,35 +358,6 @@ def dated(message: str, at_us: object, date: Callable[[int], str]) -> str:
         rf"\b(before|at|from) {written}(?![\w.])", lambda at: f"{at[1]} {date(at_us)}", message
     )
 
-
-REASONS: Final[Mapping[Code, str]] = {
-    Code.PERMIT_WAITING: "holds a node and waits for the rest of its gang",
-    Code.GANG_TIMED_OUT: "its gang has timed out",
-    Code.GANG_UNDEFINED: "its gang is not defined",
-    Code.GANG_TOO_FEW_MEMBERS: "its gang has fewer members than min_member",
-    Code.GANG_SURPLUS: "its gang has enough nodes, its group is not complete",
-    Code.NEVER_FITS: "fits on no node, even an empty one, or is over a max alone",
-    Code.QUEUE_MAX: "its queue has too little headroom under max",
-    Code.USER_LIMIT: "its user has reached a limit",
-    Code.GROUP_LIMIT: "its group has reached a limit",
-    Code.QUEUE_MAX_APPS: "its queue runs as many applications as maxapplications allows",
-    Code.STATE_AWARE_TURN: "another application must start first",
-    Code.BLOCKED: "an ask before it blocks its queue",
-    Code.GANG_CYCLE_INVALID: "there was no room for its whole gang",
-    Code.BACKING_OFF: "backs off after failures",
-    Code.BIND_FAILED: "its last bind failed",
-    Code.NODE_KEPT: "its node is kept for a node service",
-    Code.HELD_BACK: "would delay what is reserved for another ask",
-    Code.FRAGMENTED: "enough is free, but not on one node",
-    Code.NO_NODE_FITS: "no node has room now",
-    Code.TOPOLOGY: "no node with room is where its gang may be",
-    Code.PREEMPTION_DELAY: "may preempt after its preemption.delay",
-    Code.RECLAIM_INSUFFICIENT: "evictions would not make enough room",
-    Code.NOT_YOUR_TURN: "another ask is tried first",
-    Code.DRAINING: "its queue is draining",
-    Code.USER_NOT_ALLOWED: "the configuration admits its user no more",
-}
-"""Each reason why an ask is not running, in a few words."""
 
 CAUSES: Final[Mapping[str, str]] = {
     Reason.PREEMPTED: "preempted",

@@ -54,35 +54,46 @@ class Code(StrEnum):
     @property
     def rules(self) -> tuple[str, ...]:
         """The ids of the rules of the specification that keep the ask from running."""
-        return _RULES[self]
+        return _ABOUT[self][1]
+
+    @property
+    def summary(self) -> str:
+        """What the reason is, in a few words."""
+        return _ABOUT[self][0]
 
 
-_RULES: Final[Mapping[Code, tuple[str, ...]]] = {
-    Code.PERMIT_WAITING: ("GANG-33",),
-    Code.GANG_TIMED_OUT: ("GANG-44",),
-    Code.GANG_UNDEFINED: ("GANG-21",),
-    Code.GANG_TOO_FEW_MEMBERS: ("GANG-22",),
-    Code.GANG_SURPLUS: ("GANG-24",),
-    Code.NEVER_FITS: ("ORDER-21", "CONFIG-25"),
-    Code.QUEUE_MAX: ("ORDER-2", "ORDER-4"),
-    Code.USER_LIMIT: ("LIMIT-9", "LIMIT-13"),
-    Code.GROUP_LIMIT: ("LIMIT-9", "LIMIT-13"),
-    Code.QUEUE_MAX_APPS: ("QUEUE-7",),
-    Code.STATE_AWARE_TURN: ("ORDER-15", "ORDER-17"),
-    Code.BLOCKED: ("ROUND-13", "BACKFILL-4"),
-    Code.GANG_CYCLE_INVALID: ("GANG-25", "GANG-28"),
-    Code.BACKING_OFF: ("BACKOFF-6",),
-    Code.BIND_FAILED: ("FEED-34", "FEED-36"),
-    Code.NODE_KEPT: ("SERVICE-10",),
-    Code.HELD_BACK: ("BACKFILL-28",),
-    Code.FRAGMENTED: ("ORDER-21",),
-    Code.NO_NODE_FITS: ("ORDER-21",),
-    Code.TOPOLOGY: ("TOPOLOGY-4", "TOPOLOGY-6"),
-    Code.PREEMPTION_DELAY: ("EVICTION-5",),
-    Code.RECLAIM_INSUFFICIENT: ("EVICTION-26",),
-    Code.NOT_YOUR_TURN: ("ROUND-9",),
-    Code.DRAINING: ("QUEUE-20",),
-    Code.USER_NOT_ALLOWED: ("QUEUE-4", "QUEUE-6"),
+_ABOUT: Final[Mapping[Code, tuple[str, tuple[str, ...]]]] = {
+    Code.PERMIT_WAITING: ("holds a node and waits for the rest of its gang", ("GANG-33",)),
+    Code.GANG_TIMED_OUT: ("its gang has timed out", ("GANG-44",)),
+    Code.GANG_UNDEFINED: ("its gang is not defined", ("GANG-21",)),
+    Code.GANG_TOO_FEW_MEMBERS: ("its gang has fewer members than min_member", ("GANG-22",)),
+    Code.GANG_SURPLUS: ("its gang has enough nodes, its group is not complete", ("GANG-24",)),
+    Code.NEVER_FITS: (
+        "fits on no node, even an empty one, or is over a max alone",
+        ("ORDER-21", "CONFIG-25"),
+    ),
+    Code.QUEUE_MAX: ("its queue has too little headroom under max", ("ORDER-2", "ORDER-4")),
+    Code.USER_LIMIT: ("its user has reached a limit", ("LIMIT-9", "LIMIT-13")),
+    Code.GROUP_LIMIT: ("its group has reached a limit", ("LIMIT-9", "LIMIT-13")),
+    Code.QUEUE_MAX_APPS: (
+        "its queue runs as many applications as maxapplications allows",
+        ("QUEUE-7",),
+    ),
+    Code.STATE_AWARE_TURN: ("another application must start first", ("ORDER-15", "ORDER-17")),
+    Code.BLOCKED: ("an ask before it blocks its queue", ("ROUND-13", "BACKFILL-4")),
+    Code.GANG_CYCLE_INVALID: ("there was no room for its whole gang", ("GANG-25", "GANG-28")),
+    Code.BACKING_OFF: ("backs off after failures", ("BACKOFF-6",)),
+    Code.BIND_FAILED: ("its last bind failed", ("FEED-34", "FEED-36")),
+    Code.NODE_KEPT: ("its node is kept for a node service", ("SERVICE-10",)),
+    Code.HELD_BACK: ("would delay what is reserved for another ask", ("BACKFILL-28",)),
+    Code.FRAGMENTED: ("enough is free, but not on one node", ("ORDER-21",)),
+    Code.NO_NODE_FITS: ("no node has room now", ("ORDER-21",)),
+    Code.TOPOLOGY: ("no node with room is where its gang may be", ("TOPOLOGY-4", "TOPOLOGY-6")),
+    Code.PREEMPTION_DELAY: ("may preempt after its preemption.delay", ("EVICTION-5",)),
+    Code.RECLAIM_INSUFFICIENT: ("evictions would not make enough room", ("EVICTION-26",)),
+    Code.NOT_YOUR_TURN: ("another ask is tried first", ("ROUND-9",)),
+    Code.DRAINING: ("its queue is draining", ("QUEUE-20",)),
+    Code.USER_NOT_ALLOWED: ("the configuration admits its user no more", ("QUEUE-4", "QUEUE-6")),
 }
 
 

@@ -15,7 +15,7 @@ from starlette.responses import Response
 
 from muster.explain._output import explanation_map
 from muster.feeds import Raw
-from muster.figures.text import REASONS, instant_of
+from muster.figures.text import instant_of
 from muster.service.access import Role
 from muster.service.api.lists import app_of, full_gang, unknown_ask
 from muster.service.api.logs import OutputBody, written_by
@@ -82,7 +82,7 @@ def _why(row: AskRow, code: object) -> tuple[str | None, int | None]:
     What keeps a whole gang from starting takes a look at each node, and its page has it.
     """
     if row.ask.gang is not None and code is not None:
-        return REASONS[Code(str(code))], None
+        return Code(str(code)).summary, None
     reason = row.dominant()
     return (None, None) if reason is None else (reason.message, instant_of(reason.facts))
 
@@ -136,7 +136,7 @@ async def _asks(viewed: PageRequest) -> Response:
         listed=found.value,
         filters=filters_of(viewed, *_FILTERS),
         places=[place.value for place in AskPlace],
-        reasons={code.value: words for code, words in REASONS.items()},
+        reasons={code.value: code.summary for code in Code},
     )
 
 

@@ -12,7 +12,7 @@ from typing import Final
 
 from starlette.responses import Response
 
-from muster.figures.text import REASONS, instant_of
+from muster.figures.text import instant_of
 from muster.service.access import Role
 from muster.service.api.answers import UnknownItem
 from muster.service.api.lists import full_gang
@@ -82,7 +82,8 @@ def _why(looking: ReadContext, gang: ViewGang) -> str:
     if member is None:
         return "it has no members yet"
     key, name = member
-    return REASONS[looking.view.explainer.dominant(looking.view.apps[key], name, looking.now_us)]
+    app = looking.view.apps[key]
+    return looking.view.explainer.dominant(app, name, looking.now_us).summary
 
 
 # PAGE-48
@@ -205,7 +206,7 @@ def _sums(looking: ReadContext, gang: ViewGang) -> Steps[Sequence[Shown]]:
         sums.append(
             {
                 "code": code.value,
-                "words": REASONS[code],
+                "words": code.summary,
                 "count": len(members),
                 "app": app,
                 "ask": name,

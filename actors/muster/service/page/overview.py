@@ -11,7 +11,7 @@ import attrs
 from starlette.responses import Response
 
 from muster.figures.charts import Frame, Plot, PlotRow
-from muster.figures.text import REASONS, Unit, percent, shortened
+from muster.figures.text import Unit, percent, shortened
 from muster.service.access import Role
 from muster.service.decision_log import Gone
 from muster.service.ledger.usage import HOURLY_US, MINUTE_US, WAITS_US, Sample, mean_of
@@ -316,7 +316,7 @@ async def recounted_reasons(viewed: PageRequest) -> Response:
         "reasons_counted.html",
         now=now,
         reasons=_for_readers(latest, now),
-        words=REASONS,
+        words={code: code.summary for code in Code},
         now_us=viewed.moment.now_us(),
     )
 
@@ -352,7 +352,7 @@ async def _overview(viewed: PageRequest) -> Response:
         decisions=await latest_decisions(viewed, state["last"]),
         period=period,
         periods=PERIODS,
-        words=REASONS,
+        words={code: code.summary for code in Code},
         figures=draw_charts(state["samples"], period, viewed.service.unix_us(0)),
         now_us=now_us,
     )
