@@ -17,7 +17,6 @@ from typing_extensions import override
 from muster.cli._import_run import (
     DumpFormat,
     ImportRequest,
-    exit_on_feed_error,
     import_options,
     run,
 )
@@ -127,7 +126,7 @@ def csv_command(
             msg = f"--where: {text!r} is not COLUMN=PATTERN"
             raise click.UsageError(msg)
         patterns.setdefault(column, []).append(pattern)
-    with exit_on_feed_error(request):
+    with request.exit_on_error():
         mapped = read_mapping(mapping)
         if mapped.has_rules and request.queues is not None:
             msg = f"--queues: {mapping} has `queues` already: give them once"

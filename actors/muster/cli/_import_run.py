@@ -6,8 +6,8 @@ A format gives a :class:`DumpFormat`; :func:`run` does the rest, with a progress
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Collection, Generator, Iterator, Sequence
-from contextlib import AbstractContextManager, ExitStack, contextmanager, nullcontext
+from collections.abc import Callable, Collection, Iterator, Sequence
+from contextlib import AbstractContextManager, ExitStack, nullcontext
 from functools import partial, wraps
 from pathlib import Path
 from types import TracebackType
@@ -29,16 +29,15 @@ from muster.cli._import_report import (
     summary_lines,
     summary_map,
 )
-from muster.cli._inputs import Instant, as_time
+from muster.cli._inputs import Instant, as_time, exit_on_feed_error
 from muster.cli._options import (
     FILE,
     STDOUT,
-    UNUSABLE,
     Format,
     complain,
-    error_map,
     format_option,
     print_json,
+    warning_line,
 )
 from muster.cli._progress import NARROW, CountedFile
 from muster.config_files import read_configuration
@@ -59,7 +58,6 @@ from muster.importing.dumps import Opener
 from muster.importing.nodes import NodeFields, nodes_of
 from muster.importing.workload import Starts, configuration_of, parents_with_jobs
 from muster_core.config.model import QueueConfig
-from muster_core.errors import ConfigError
 
 
 @final
@@ -92,6 +90,10 @@ class ImportRequest:
     progress: bool
     output: Format
     calibrate: bool = False
+
+    def exit_on_error(self) -> AbstractContextManager[None]:
+        """Return the context in which an error of a file ends the command."""
+        return exit_on_feed_error(self.output, err=self.target == STDOUT)
 
 
 _NODES_HELP = (
@@ -281,32 +283,8 @@ class DumpFormat:
 # IMPORT-1
 def run(request: ImportRequest, kind: DumpFormat) -> None:
     """Import dumps as the user asked; exit with 2 if that cannot be done."""
-    with exit_on_feed_error(request), Workload() as workload:
+    with request.exit_on_error(), Workload() as workload:
         _import(request, kind, workload)
-
-
-@contextmanager
-def exit_on_feed_error(request: ImportRequest) -> Generator[None]:
-    """Say why files cannot be used, and exit with 2."""
-    to_stdout = request.target == STDOUT
-    try:
-        yield
-    except FeedError as error:
-        complain(str(error))
-        if request.output is Format.JSON:
-            print_json({"error": error_map(error)}, err=to_stdout)
-    except ConfigError as error:
-        for problem in error.problems:
-            complain(str(problem))
-        if request.output is Format.JSON:
-            told = [
-                {"file": one.file, "line": one.line, "path": one.path, "message": one.message}
-                for one in error.problems
-            ]
-            print_json({"problems": told}, err=to_stdout)
-    else:
-        return
-    click.get_current_context().exit(UNUSABLE)
 
 
 def _import(request: ImportRequest, kind: DumpFormat, workload: Workload) -> None:
@@ -424,8 +402,7 @@ def _look_for_queues(config: str, workload: Workload) -> None:
     except OSError as error:
         raise FeedError(config, f"cannot be read: {error.strerror}") from None
     for told in configuration.told:
-        place = ":".join(str(part) for part in (told.file or config, told.line) if part is not None)
-        complain(": ".join(part for part in (place, "warning", told.path, told.message) if part))
+        complain(warning_line(told.file or config, told.line, told.path, told.message))
     if configuration.placement_rules:
         return
     leaves = set(_leaves(configuration.root, "root"))
