@@ -165,6 +165,7 @@ class ComparisonProgress:
 @click.pass_context
 def command(
     context: click.Context,
+    /,
     *,
     summary: bool,
     output: Format,

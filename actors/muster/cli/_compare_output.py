@@ -13,7 +13,7 @@ from rich.console import Console, RenderableType
 
 from muster.cli._inputs import place_of
 from muster.cli._options import name_of
-from muster.cli._output import Column, Unit, console_of, tables_of
+from muster.cli._output import Column, Unit, console_of, print_parts, tables_of
 from muster.cli._progress import instant
 from muster.compare import (
     Compared,
@@ -220,12 +220,7 @@ def print_compared(
         _Pair(one, ("A", letter), names, origin_us)
         for letter, one in zip(ascii_uppercase[1:], compared, strict=False)
     ]
-    # rich exits by itself if a pipe is closed, so it only renders and click prints.
-    with console.capture() as capture:
-        for part in _parts(console, pairs, sides, summary=summary):
-            console.print(part, soft_wrap=isinstance(part, str), crop=False)
-    text = "".join(f"{line.rstrip()}\n" for line in capture.get().splitlines())
-    click.echo(text, nl=False, color=True)
+    print_parts(_parts(console, pairs, sides, summary=summary), console, soft_wrap=True)
 
 
 def _parts(

@@ -507,7 +507,7 @@ _BOUND: Final = AskPlace.BOUND.value
 
 
 @click.command("why", epilog=example("muster why nightly-1/load-0 --remedies"))
-@click.argument("ask", metavar="APP/ASK", shell_complete=NameCompletion.asks)
+@click.argument("ask", metavar="APP/ASK", shell_complete=NameCompletion.of("asks"))
 @click.option(
     "--remedies",
     is_flag=True,

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable, Collection, Iterator, Sequence
-from contextlib import AbstractContextManager, ExitStack, nullcontext
+from contextlib import AbstractContextManager, ExitStack, closing
 from functools import partial, wraps
 from pathlib import Path
 from types import TracebackType
@@ -17,9 +17,6 @@ import attrs
 import click
 import yaml
 from rich.console import Console, RenderableType
-from rich.live import Live
-from rich.progress_bar import ProgressBar
-from rich.table import Table
 
 from muster.cli._import_report import (
     calibrate,
@@ -39,7 +36,7 @@ from muster.cli._options import (
     print_json,
     warning_line,
 )
-from muster.cli._progress import NARROW, CountedFile
+from muster.cli._progress import CountedFile, bar_line, is_measured, live, opened_counted
 from muster.config_files import read_configuration
 from muster.feeds import FeedError, Output
 from muster.feeds._files import Source
@@ -198,10 +195,11 @@ class ReadProgress:
         self._shown = shown and self._console.is_terminal
         self._streams = ExitStack()
         self._measured: list[CountedFile] = []
-        self._bytes = sum(Path(file).stat().st_size for file in files if _is_measured(file))
+        self._bytes = sum(Path(file).stat().st_size for file in files if is_measured(file))
 
     def __enter__(self) -> Self:
-        self._streams.enter_context(self._line())
+        if self._shown:
+            self._streams.enter_context(live(self._console, self._drawn))
         return self
 
     def __exit__(
@@ -214,40 +212,15 @@ class ReadProgress:
 
     def open(self, file: str) -> Source:
         """Return what is to be read of a file: itself, or a stream that counts its bytes."""
-        if not (self._shown and _is_measured(file)):
+        if not (self._shown and is_measured(file)):
             return file
-        stream = Path(file).open("rb")  # noqa: SIM115 - closed with the others
-        self._streams.callback(stream.close)
-        measured = CountedFile(file, stream, Path(file).stat().st_size)
-        self._measured.append(measured)
-        return measured
-
-    def _line(self) -> AbstractContextManager[object]:
-        if not self._shown:
-            return nullcontext()
-        return Live(
-            get_renderable=self._drawn,
-            console=self._console,
-            refresh_per_second=8,
-            transient=True,
-            redirect_stdout=False,
-            redirect_stderr=False,
-        )
+        self._measured.append(self._streams.enter_context(closing(opened_counted(file))))
+        return self._measured[-1]
 
     def _drawn(self) -> RenderableType:
-        line = Table.grid(padding=(0, 2))
         read = sum(list(self._account.read.values()))
-        cells = [f"{read:,} records"]
-        if self._bytes and self._console.width >= NARROW:
-            done = sum(measured.done for measured in list(self._measured))
-            line.add_row(ProgressBar(total=self._bytes, completed=done, width=24), *cells)
-        else:
-            line.add_row(*cells)
-        return line
-
-
-def _is_measured(file: str) -> bool:
-    return Path(file).is_file() and os.access(file, os.R_OK)
+        done = sum(measured.done for measured in list(self._measured))
+        return bar_line(self._console, done, self._bytes, [f"{read:,} records"])
 
 
 class DumpReader(Protocol):

@@ -84,7 +84,7 @@ _OPTIONS: Final = (
         "--queue",
         "-q",
         envvar="MUSTER_QUEUE",
-        shell_complete=NameCompletion.queues,
+        shell_complete=NameCompletion.of("queues"),
         help="The queue. Also MUSTER_QUEUE. [default: the only one, or root.default]",
     ),
     click.option("--cpus", "-c", metavar="N", help="How many CPUs: `vcore`. [default: 1]"),

@@ -16,7 +16,7 @@ import click
 import yaml
 from rich import box
 from rich.cells import cell_len
-from rich.console import Console
+from rich.console import Console, RenderableType
 from rich.table import Table
 
 from muster.cli._options import printable
@@ -102,6 +102,29 @@ def tables_of(console: Console, names: Unit, units: Sequence[Unit]) -> Iterator[
         columns += unit
         beside = True
     yield _table(console.width, columns)
+
+
+def print_parts(
+    parts: Iterable[RenderableType],
+    console: Console,
+    *,
+    err: bool = False,
+    soft_wrap: bool = False,
+) -> None:
+    """Print texts and tables for people.
+
+    Args:
+        parts: The texts and tables.
+        console: The console that they are rendered for.
+        err: Whether they go to standard error.
+        soft_wrap: Whether texts are left to the terminal to wrap.
+    """
+    # rich exits by itself if a pipe is closed, so it only renders and click prints.
+    with console.capture() as capture:
+        for part in parts:
+            console.print(part, soft_wrap=soft_wrap and isinstance(part, str), crop=False)
+    text = "".join(f"{line.rstrip()}\n" for line in capture.get().splitlines())
+    click.echo(text, nl=False, err=err, color=True)
 
 
 def _parted(width: int, names: Unit, unit: Unit) -> Iterator[Unit]:

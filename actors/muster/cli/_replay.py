@@ -310,6 +310,7 @@ class ReplayArguments:
 @click.pass_context
 def command(
     context: click.Context,
+    /,
     *,
     output: Format,
     **options: Any,  # noqa: ANN401 - from click
