@@ -14,24 +14,9 @@ from muster.service.input.configuration import difference_of
 from muster.service.input.dry_runs import ClientGoneError
 from muster.store import KeptBatch, StateReader
 from muster.store._codec import tag_of
+from muster_core import events
 from muster_core.config.model import Configuration, QueueConfig
 from muster_core.decisions import Kind
-from muster_core.events import (
-    AddApp,
-    AddAsk,
-    AddGang,
-    AddNode,
-    AppliedObject,
-    Apply,
-    Configure,
-    Delete,
-    Event,
-    NodeObject,
-    ObjectKind,
-    PodObject,
-    QueueObject,
-    RemoveNode,
-)
 
 
 @final
@@ -56,7 +41,7 @@ class AcceptedEvents:
         number, count = self._entered
         return count - self._reader.event_count(batch.number - 1, number)
 
-    def events(self, batch: KeptBatch) -> list[Event]:
+    def events(self, batch: KeptBatch) -> list[events.Event]:
         """Return the events of a batch that were not refused, in order."""
         kinds = (one.decision for one in batch.decisions)
         refused = {decision.index for decision in kinds if decision.kind is Kind.REJECTED}
@@ -66,7 +51,7 @@ class AcceptedEvents:
         return [one for index, one in enumerate(batch.events, first) if index not in refused]
 
 
-CONFIGURES: Final = tag_of(Configure).encode()
+CONFIGURES: Final = tag_of(events.Configure).encode()
 """What is written in the batches that have an event with a configuration."""
 
 _WINDOW: Final = 2_000
@@ -124,7 +109,7 @@ class Changes:
         for one in batch.decisions:
             if one.decision.kind is Kind.CONFIG and one.decision.index is not None:
                 event = batch.events[one.decision.index - first]
-                assert isinstance(event, Configure), "another event has configured"
+                assert isinstance(event, events.Configure), "another event has configured"
                 yield event.config
 
     def end(self) -> Sequence[Change]:
@@ -196,37 +181,39 @@ class PastObject:
             case PastKind.APP | PastKind.NODE:
                 return self.name.encode()
 
-    def comes(self, event: Event) -> bool:
+    def comes(self, event: events.Event) -> bool:
         """Return whether it is there after an event that was let in."""
         match event:
-            case AddNode(node=node):
+            case events.AddNode(node=node):
                 return self.sort is PastKind.NODE and node == self.name
-            case AddApp(app=app, queue=queue):
+            case events.AddApp(app=app, queue=queue):
                 return self._is_app(app) or self._is_queue(queue)
-            case AddAsk():
+            case events.AddAsk():
                 return self._comes_with(event)
-            case AddGang(gang=gang):
+            case events.AddGang(gang=gang):
                 return self._is_gang(gang)
-            case Configure(config=config):
+            case events.Configure(config=config):
                 return self.sort is PastKind.QUEUE and _has(config.root, self.name)
-            case Apply(objects=manifests):
+            case events.Apply(objects=manifests):
                 return any(self._is_applied(one.content) for one in manifests)
             case _:
                 return False
 
-    def goes(self, event: Event) -> bool:
+    def goes(self, event: events.Event) -> bool:
         """Return whether it is not there after an event that was let in.
 
         Only nodes and queues are asked for: what else is over still has its page.
         """
         match event:
-            case RemoveNode(node=node):
+            case events.RemoveNode(node=node):
                 return self.sort is PastKind.NODE and node == self.name
-            case Configure(config=config):
+            case events.Configure(config=config):
                 return self.sort is PastKind.QUEUE and not _has(config.root, self.name)
-            case Delete(objects=manifests):
+            case events.Delete(objects=manifests):
                 names = [
-                    one.content.name for one in manifests if one.content.kind is ObjectKind.NODE
+                    one.content.name
+                    for one in manifests
+                    if one.content.kind is events.ObjectKind.NODE
                 ]
                 return self.sort is PastKind.NODE and self.name in names
             case _:
@@ -243,22 +230,22 @@ class PastObject:
         written = "" if path is None else f"{path.lower()}."
         return self.sort is PastKind.QUEUE and written.startswith(f"{self.name}.")
 
-    def _comes_with(self, event: AddAsk) -> bool:
+    def _comes_with(self, event: events.AddAsk) -> bool:
         if self.sort is PastKind.ASK:
             return event.app == self.app and self.name in event.names()
         return self._is_gang(event.gang)
 
-    def _is_applied(self, content: AppliedObject) -> bool:
+    def _is_applied(self, content: events.AppliedObject) -> bool:
         match content:
-            case NodeObject(node=node):
+            case events.NodeObject(node=node):
                 return self.sort is PastKind.NODE and node == self.name
-            case PodObject(app=app, name=name, queue=queue, ask=ask):
+            case events.PodObject(app=app, name=name, queue=queue, ask=ask):
                 is_ask = self.sort is PastKind.ASK and (app, name) == (self.app, self.name)
                 in_gang = ask is not None and self._is_gang(ask.gang)
                 return is_ask or in_gang or self._is_app(app) or self._is_queue(queue)
-            case AddGang(gang=gang):
+            case events.AddGang(gang=gang):
                 return self._is_gang(gang)
-            case QueueObject(name=name):
+            case events.QueueObject(name=name):
                 return self.sort is PastKind.QUEUE and self.name.rpartition(".")[2] == name.lower()
             case _:
                 return False
@@ -310,7 +297,7 @@ class _ExistenceSearch:
     let_in: AcceptedEvents
     gone: Flag
 
-    def _events(self, after: int, until: int) -> Iterator[tuple[KeptBatch, Event]]:
+    def _events(self, after: int, until: int) -> Iterator[tuple[KeptBatch, events.Event]]:
         """Yield the events that may be about the thing, each with its batch."""
         tags = [self.thing.needle]
         if self.thing.sort is PastKind.QUEUE:
