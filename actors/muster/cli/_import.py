@@ -14,12 +14,7 @@ import attrs
 import click
 from typing_extensions import override
 
-from muster.cli._import_run import (
-    DumpFormat,
-    ImportRequest,
-    import_options,
-    run,
-)
+from muster.cli._import_run import DumpFormat, ImportRequest, import_options, run
 from muster.cli._options import FILE, example
 from muster.importing.kubernetes import (
     FIELDS as KUBERNETES_FIELDS,

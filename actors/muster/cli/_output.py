@@ -105,11 +105,7 @@ def tables_of(console: Console, names: Unit, units: Sequence[Unit]) -> Iterator[
 
 
 def print_parts(
-    parts: Iterable[RenderableType],
-    console: Console,
-    *,
-    err: bool = False,
-    soft_wrap: bool = False,
+    parts: Iterable[RenderableType], console: Console, *, err: bool = False, soft_wrap: bool = False
 ) -> None:
     """Print texts and tables for people.
 

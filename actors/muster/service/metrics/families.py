@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from contextlib import suppress
 from functools import partial
 from pathlib import Path
@@ -126,69 +126,53 @@ def _of_backend(name: str) -> Callable[[ScrapeValues], float | None]:
     return lambda reading: reading.backend.get(name)
 
 
-def _amounts(
-    of: Callable[[QueueFigures], Mapping[str, int]],
-) -> Callable[[ScrapeValues], Values]:
+def _figures(of: Callable[[StateFigures], Values]) -> Callable[[ScrapeValues], Values]:
+    """Return how figures of the state are read that have labels."""
+    return lambda r: () if r.figures is None else of(r.figures)
+
+
+def _amounts(of: Callable[[QueueFigures], Mapping[str, int]]) -> Callable[[ScrapeValues], Values]:
     """Return how amounts of queues by resource are read."""
-
-    def values(reading: ScrapeValues) -> Iterator[tuple[tuple[str, ...], float]]:
-        if reading.figures is not None:
-            for queue in reading.figures.queues:
-                for resource, amount in of(queue).items():
-                    yield (queue.path, resource), amount
-
-    return values
-
-
-def _priorities(reading: ScrapeValues) -> Iterator[tuple[tuple[str, ...], float]]:
-    if reading.figures is not None:
-        for queue in reading.figures.queues:
-            if queue.priority is not None:
-                yield (queue.path,), queue.priority
-
-
-def _asks(reading: ScrapeValues) -> Iterator[tuple[tuple[str, ...], float]]:
-    if reading.figures is not None:
-        for place in AskPlace:
-            yield (place.value,), reading.figures.asks.get(place, 0)
-
-
-def _reasons(reading: ScrapeValues) -> Iterator[tuple[tuple[str, ...], float]]:
-    if reading.reasons is not None:
-        for code in Code:
-            yield (code.value,), reading.reasons.counts.get(code, 0)
-
-
-def _apps(reading: ScrapeValues) -> Iterator[tuple[tuple[str, ...], float]]:
-    if reading.figures is not None:
-        for state in AppState:
-            if state is not AppState.COMPLETED:
-                yield (state.value,), reading.figures.apps.get(state.value, 0)
-
-
-def _capacity(reading: ScrapeValues) -> Iterator[tuple[tuple[str, ...], float]]:
-    if reading.figures is not None:
-        for resource, amount in reading.figures.capacity.items():
-            yield (resource,), amount
+    return _figures(
+        lambda f: (
+            ((queue.path, resource), amount)
+            for queue in f.queues
+            for resource, amount in of(queue).items()
+        )
+    )
 
 
 # LISTS-23
-def _user_allocated(reading: ScrapeValues) -> Iterator[tuple[tuple[str, ...], float]]:
-    for user, one in reading.users.items():
-        for resource, amount in one.held.items():
-            yield (user, resource), amount
+def _of_users(of: Callable[[UserFigures], Mapping[str, int]]) -> Callable[[ScrapeValues], Values]:
+    """Return how figures of users by another label are read."""
+    return lambda r: (
+        ((user, label), amount)
+        for user, one in r.users.items()
+        for label, amount in of(one).items()
+    )
 
 
-def _user_used(reading: ScrapeValues) -> Iterator[tuple[tuple[str, ...], float]]:
-    for user, one in reading.users.items():
-        for resource, amount in in_seconds(one.used.areas).items():
-            yield (user, resource), amount
+def _ended(user: UserFigures) -> Mapping[str, int]:
+    return {ending.value: user.used.ended.get(ending.value, 0) for ending in AskEnding}
 
 
-def _user_ended(reading: ScrapeValues) -> Iterator[tuple[tuple[str, ...], float]]:
-    for user, one in reading.users.items():
-        for ending in AskEnding:
-            yield (user, ending.value), one.used.ended.get(ending.value, 0)
+_priorities: Final = _figures(
+    lambda f: (((one.path,), one.priority) for one in f.queues if one.priority is not None)
+)
+_asks: Final = _figures(lambda f: (((place.value,), f.asks.get(place, 0)) for place in AskPlace))
+_capacity: Final = _figures(lambda f: (((kind,), amount) for kind, amount in f.capacity.items()))
+_apps: Final = _figures(
+    lambda f: (
+        ((state.value,), f.apps.get(state.value, 0))
+        for state in AppState
+        if state is not AppState.COMPLETED
+    )
+)
+
+
+def _reasons(reading: ScrapeValues) -> Values:
+    found = reading.reasons
+    return [] if found is None else [((code.value,), found.counts.get(code, 0)) for code in Code]
 
 
 def _decisions(reading: ScrapeValues) -> Values:
@@ -310,19 +294,19 @@ METRICS: Final = (
     gauge(
         "muster_user_allocated",
         "What the waiting and bound asks of a user hold, in base units.",
-        _user_allocated,
+        _of_users(lambda user: user.held),
         "user resource",
     ),
     counter(
         "muster_user_used_total",
         "What asks of a user have held times how long, in base units times seconds.",
-        _user_used,
+        _of_users(lambda user: in_seconds(user.used.areas)),
         "user resource",
     ),
     counter(
         "muster_user_asks_ended_total",
         "How many asks of a user have ended, by outcome.",
-        _user_ended,
+        _of_users(_ended),
         "user outcome",
     ),
     # Decisions

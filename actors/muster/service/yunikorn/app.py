@@ -3,24 +3,21 @@
 from __future__ import annotations
 
 import logging
+import re
 from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Final, final
 
-import attrs
 from starlette.applications import Starlette
 from starlette.exceptions import HTTPException
 from starlette.requests import Request
 from starlette.responses import Response
-from starlette.routing import BaseRoute, Mount, Route
+from starlette.routing import BaseRoute, Mount, Route, compile_path
 from starlette.staticfiles import StaticFiles
 
 from muster.service.access import WHO, Role
 from muster.service.payloads import Problem
-from muster.service.yunikorn import (
-    endpoints,
-    protocol,
-)
+from muster.service.yunikorn import endpoints, protocol
 from muster.service.yunikorn.endpoints import Handler, YuniKornRequest
 from muster.service.yunikorn.protocol import (
     NoEndpoint,
@@ -84,47 +81,24 @@ _ORIGIN: Final = {
 }
 
 
-@final
-@attrs.frozen
-class _Route:
-    """An end point as its path is compared: its parts, those of names with their names."""
-
-    parts: tuple[str, ...]
-    method: str
-    handler: Handler
-
-    def match(self, parts: list[str]) -> dict[str, str] | None:
-        """Return the names in a path, decoded once; None if it is not that of the end point."""
-        if len(parts) != len(self.parts):
-            return None
-        found: dict[str, str] = {}
-        for own, part in zip(self.parts, parts, strict=True):
-            if own.startswith("{"):
-                if not part:
-                    return None
-                found[own[1:-1]] = protocol.of_path(part)
-            elif own != part:
-                return None
-        return found
-
-
-_ROUTES: Final = tuple(
-    _Route(tuple(path.split("/")), method, handler) for path, (method, handler) in PATHS.items()
+_ROUTES: Final = (
+    *((compile_path(path)[0], method, handler) for path, (method, handler) in PATHS.items()),
+    # The web UI writes a queue as it is, though its name may have slashes.
+    (
+        re.compile("/ws/v1/partition/(?P<p>[^/]+)/queue/(?P<q>[^/]+(/[^/]+)+)/applications$"),
+        "GET",
+        endpoints.applications_of_queue,
+    ),
 )
 
 
 def find(path: str) -> tuple[str, Handler, dict[str, str]] | None:
     """Return the method, the handler and the names of a path that is not decoded, or None."""
-    parts = path.split("/")
-    for route in _ROUTES:
-        found = route.match(parts)
+    for pattern, method, handler in _ROUTES:
+        found = pattern.match(path)
         if found is not None:
-            return route.method, route.handler, found
-    # The web UI writes a queue as it is, though its name may have slashes.
-    is_queue = parts[1:4] == ["ws", "v1", "partition"] and parts[5:6] == ["queue"]
-    if is_queue and len(parts) > 8 and parts[-1] == "applications" and all(parts[1:]):
-        written = {"p": protocol.of_path(parts[4]), "q": protocol.of_path("/".join(parts[6:-1]))}
-        return "GET", endpoints.applications_of_queue, written
+            names = found.groupdict().items()
+            return method, handler, {name: protocol.of_path(part) for name, part in names}
     return None
 
 
