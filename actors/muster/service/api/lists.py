@@ -49,6 +49,7 @@ from muster.service.queries.asks import (
     AskRow,
     ended_ask,
     ended_asks,
+    place_of_ask,
     row_of_ask,
 )
 from muster.service.queries.nodes import NODES, NodeRow
@@ -223,9 +224,7 @@ async def _asks(asked: ApiRequest) -> Response:
     def select(looking: ReadContext, most: int) -> Steps[Sequence[AskRow]]:
         return (yield from select_asks(looking, wanted, parts_of(asked, "after"), most))
 
-    return await answer_page(
-        asked, ASKS, "asks", select, lambda _, row: row, lambda row: (row.ask.seq, row.ask.number)
-    )
+    return await answer_page(asked, ASKS, "asks", select, lambda _, row: row, place_of_ask)
 
 
 def _ask(looking: ReadContext, app_name: str, name: str) -> AskRow | UnknownItem:

@@ -15,12 +15,13 @@ from muster.service.input.dry_runs import try_events
 from muster.service.input.events import JSON, made_event, made_events, raw_events
 from muster.service.input.permissions import as_user, guard_of
 from muster.service.input.submission import results_of, submit
+from muster.service.page.history import ENDS
 from muster.service.page.renderer import render_page
 from muster.service.page.requests import Form, Page, PageRequest
 from muster.service.payloads import Problem
 from muster.service.queries.asks import row_of_ask
 from muster.service.queries.reader import ReadContext
-from muster_core.decisions import Kind, Reason
+from muster_core.decisions import Kind
 from muster_core.events import Event
 from muster_core.structures.steps import Steps
 
@@ -60,9 +61,6 @@ Thing = tuple[str, ...]
 _MOST: Final = 20
 """How many decisions are shown."""
 
-_WANTED: Final = frozenset({Reason.COMPLETED.value, Reason.REMOVED.value, Reason.CANCELLED.value})
-"""Why an ask is released that does not need its node any more."""
-
 
 # PAGE-5, PAGE-52
 @final
@@ -93,7 +91,7 @@ class DecisionPreview:
         lost = {
             _ask(one)
             for one in decisions
-            if one["kind"] == Kind.RELEASED.value and one.get("reason") not in _WANTED
+            if one["kind"] == Kind.RELEASED.value and one.get("reason") not in ENDS
         }
         first = decisions[:_MOST]
         found = await viewed.moment.seen(lambda looking: _there(looking, first))

@@ -23,7 +23,7 @@ from muster.service.page.node_map import (
 from muster.service.page.renderer import Shown, render_page
 from muster.service.page.requests import Page, PageRequest, place_of
 from muster.service.payloads import Problem
-from muster.service.queries.asks import ASKS, AskRow
+from muster.service.queries.asks import ASKS, place_of_ask
 from muster.service.queries.nodes import NODES, NodeRow
 from muster.service.queries.reader import ReadContext, cursor
 from muster_core.nodes.node import Node
@@ -190,7 +190,7 @@ def read_node_page(looking: ReadContext, name: str, behind: tuple[int, int] | No
     row = NodeRow(looking, looking.view.nodes.nodes[name])
     rows = row.rows()
     devices = yield from devices_of(looking, row.node, rows)
-    first = 0 if behind is None else bisect_right(rows, behind, key=_place)
+    first = 0 if behind is None else bisect_right(rows, behind, key=place_of_ask)
     standing: list[Shown] = []
     for one in rows[first : first + ALLOCATIONS_AT_ONCE]:
         yield
@@ -209,12 +209,8 @@ def read_node_page(looking: ReadContext, name: str, behind: tuple[int, int] | No
         "standing": standing,
         "next": None
         if is_last
-        else cursor("standing", *_place(rows[first + ALLOCATIONS_AT_ONCE - 1])),
+        else cursor("standing", *place_of_ask(rows[first + ALLOCATIONS_AT_ONCE - 1])),
     }
-
-
-def _place(row: AskRow) -> tuple[int, int]:
-    return (row.ask.seq, row.ask.number)
 
 
 async def _node(viewed: PageRequest) -> Response:

@@ -261,18 +261,12 @@ def _filter(viewed: PageRequest, kinds: Sequence[str]) -> Filter:
 
 
 _VERBS: Final[Mapping[Kind, str]] = {
-    Kind.ASSIGNED: "assigned",
+    **{kind: kind.value for kind in Kind},
     Kind.WAITING: "waiting for the rest of the gang",
-    Kind.BOUND: "bound",
-    Kind.RELEASED: "released",
     Kind.REJECTED: "refused",
     Kind.GANG_SATISFIED: "satisfied",
     Kind.GANG_TIMED_OUT: "timed out",
-    Kind.APP_STATE: "",
-    Kind.QUEUE_PRIORITY: "",
-    Kind.CONFIG: "",
-    Kind.WARNING: "warning",
-    Kind.RESERVED: "reserved",
+    **dict.fromkeys((Kind.APP_STATE, Kind.QUEUE_PRIORITY, Kind.CONFIG), ""),
 }
 """What was decided, in a word."""
 
