@@ -15,8 +15,7 @@ from typing import Final
 from benchmarks.workloads import WORKLOADS, Workload
 from muster_core.decisions import Announced, Decision, Kind
 from muster_core.events import Configure, Release
-from tests.naive.harness import SETTLE, Batch, Drive, Step, What, comparable
-from tests.naive.plain import run_plainly
+from tests.naive.harness import SETTLE, Batch, Drive, Step, What, comparable, run_plainly
 from tests.naive.scheduler import NaiveScheduler
 
 SHRUNK: Final = {"W1": 0.04, "W2": 0.004, "W3a": 0.003, "W3b": 0.004, "W4": 0.004}

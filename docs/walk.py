@@ -1,6 +1,6 @@
 """Draw the walk of one ask through the packages, from the call to the handle that knows its node.
 
-``tests/test_architecture.py`` runs such a call and compares what it enters, in order.
+``tests/test_docs.py`` runs such a call and compares what it enters, in order.
 """
 
 from __future__ import annotations

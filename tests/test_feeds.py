@@ -8,8 +8,7 @@ import pytest
 
 from muster.feeds import Expect, FeedItem, Refused, Settle, read_feed
 from muster.replay import Check
-from tests.naive.harness import SETTLE, Step
-from tests.naive.relay import Relay
+from tests.naive.harness import SETTLE, Relay, Step
 from tests.share import every
 
 FEEDS = Path(__file__).parent / "feeds"

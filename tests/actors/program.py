@@ -1,19 +1,24 @@
-"""Small programs for the tests of the scheduler."""
+"""Small programs for the tests of the scheduler, callers of one that is about to close, and a wall
+clock that a test sets.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Generator, Sequence
+from collections.abc import Awaitable, Callable, Generator, Sequence
 from contextlib import contextmanager
 from importlib import import_module
 from math import inf
 from random import Random
-from typing import Any, Final
+from typing import Any, Final, final
 
+import attrs
 import pytest
 import trio
 from typing_extensions import override
 
+import muster
 from muster._runtime import clock as pace_module
+from muster.testing import check
 from muster_core.decisions import Announced, Kind, Reason
 from muster_core.events import AddApp, AddAsk, AddNode
 from muster_core.resources import Resources
@@ -122,3 +127,92 @@ class Steps(trio.abc.Instrument):
         self.count += 1
         if self.count == self._at:
             self._scope.cancel()
+
+
+Call = Callable[[muster.Scheduler], Awaitable[object]]
+
+
+async def ended(scheduler: muster.Scheduler) -> None:
+    await (await scheduler.ask("a", "stays").bound()).ended()
+
+
+async def read(scheduler: muster.Scheduler) -> None:
+    async for _ in scheduler.decisions():
+        pass
+
+
+CALLS: Final[dict[str, Call]] = {
+    "submit": lambda scheduler: scheduler.submit(ask("x")),
+    "refused": lambda scheduler: scheduler.submit(ask("x", app="nobody")),
+    "many": lambda scheduler: scheduler.submit_many([ask("y"), ask("z")]),
+    "add_ask": lambda scheduler: scheduler.add_ask("a", "w", {"vcore": 1}),
+    "settle": lambda scheduler: scheduler.settle(),
+    "snapshot": lambda scheduler: scheduler.snapshot(),
+    "why": lambda scheduler: scheduler.ask("a", "k-4").why(),
+    "bound": lambda scheduler: scheduler.ask("a", "k-0").bound(),
+    "satisfied": lambda scheduler: scheduler.gang("g").satisfied(),
+    "check": check,
+}
+"""What callers do that need not wait for a decision."""
+
+WAITS: Final[dict[str, Call]] = {
+    "never bound": lambda scheduler: scheduler.ask("a", "huge").bound(),
+    "never ended": ended,
+    "decisions": read,
+}
+"""What callers wait for that does not come before the scheduler is closed."""
+
+
+@attrs.define
+class Caller:
+    """A task outside of the block; it is answered in the end."""
+
+    answers: list[str] = attrs.field(factory=list[str])
+
+    async def call(self, name: str, scheduler: muster.Scheduler) -> None:
+        try:
+            await (CALLS | WAITS)[name](scheduler)
+        except muster.ClosedSchedulerError:
+            self.answers.append("closed")
+        except (muster.RefusedError, muster.GangRemovedError):
+            self.answers.append("refused")
+        else:
+            self.answers.append("done")
+
+
+async def prepare(scheduler: muster.Scheduler) -> None:
+    """Let in what the callers speak of."""
+    huge = Resources({"vcore": 1000})
+    await scheduler.submit_many(
+        [NODE, APP, ask("stays"), ask("k", count=5), AddAsk("a", "huge", huge)]
+    )
+
+
+START: Final = 1_700_000_000_000_000
+"""When tests begin, in microseconds since 1970."""
+
+
+@final
+class SetClock:
+    """A clock that stands still until a test sets it, also back.
+
+    Attributes:
+        us: Microseconds since 1970 in UTC.
+    """
+
+    def __init__(self, us: int = START) -> None:
+        self.us = us
+        self._changed = trio.Event()
+
+    def now_us(self) -> int:
+        return self.us
+
+    async def wait_until_us(self, at_us: int) -> None:
+        while self.us < at_us:
+            await self._changed.wait()
+
+    def move(self, seconds: float) -> None:
+        """Set the clock ahead, or back."""
+        self.us += round(seconds * 1e6)
+        self._changed.set()
+        self._changed = trio.Event()

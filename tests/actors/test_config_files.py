@@ -1,4 +1,5 @@
-"""Configuration files: the rules about form have files here, each of which cites its rule.
+"""Configuration files: the rules about form have files here, each of which cites its rule; tokens
+are the same in both parsers of YAML.
 
 A file in ``tests/configs/bad`` says at its head what is refused (``# refused: LINE PATH
 message``, ``-`` for no path), one in ``tests/configs/good`` which warnings there are.
@@ -8,13 +9,18 @@ from __future__ import annotations
 
 import codecs
 import re
+import subprocess
+import sys
 import tracemalloc
 from pathlib import Path
+from typing import Final
 
 import attrs
 import pytest
+import yaml
 from hypothesis import given, settings, strategies as st
 
+from muster._yaml import read_tokens
 from muster.config_files import (
     MAX_FILE_BYTES,
     parse_configuration,
@@ -370,3 +376,45 @@ def test_any_bytes_are_loaded_or_refused_and_nothing_else(data: bytes) -> None:
 def test_a_version_of_yaml_that_does_not_exist_is_refused(version: str) -> None:
     with pytest.raises(ConfigError, match=r"f\.yaml"):
         parse_configuration(f"%YAML {version}\n---\npartitions: []\n", file="f.yaml")
+
+
+TESTS: Final = Path(__file__).parents[1]
+SOME: Final = [
+    *sorted((TESTS / "feeds" / "config").rglob("*.yaml")),
+    *sorted((TESTS / "configs" / "good").rglob("*.yaml")),
+]
+WITHOUT_C: Final = """
+import sys, yaml
+del yaml.CLoader
+from muster._yaml import read_tokens
+for name in sys.argv[1:]:
+    print(list(read_tokens(open(name, encoding="utf-8").read())))
+from muster.config_files import parse_configuration
+from muster.feeds import FeedError, read_feed
+from muster import ConfigError
+for text in ('a: "\\\\ud800"', 'a:\\n  "\\\\U00110000"'):
+    try:
+        parse_configuration(text)
+    except ConfigError as error:
+        print(error)
+"""
+
+
+def test_the_parser_in_c_is_there() -> None:
+    assert yaml.__with_libyaml__
+
+
+def test_tokens_without_the_parser_in_c() -> None:
+    assert len(SOME) > 20
+    done = subprocess.run(
+        [sys.executable, "-c", WITHOUT_C, *SOME],
+        capture_output=True,
+        encoding="utf-8",
+        check=True,
+        timeout=300,
+    )
+
+    *tokens, half, beyond = done.stdout.splitlines()
+    assert tokens == [str(list(read_tokens(path.read_text("utf-8")))) for path in SOME]
+    assert half == "1: half a surrogate pair cannot stand in a configuration"
+    assert beyond == "1: not YAML: chr() arg not in range(0x110000)"

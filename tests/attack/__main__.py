@@ -15,9 +15,8 @@ import click
 import trio
 
 from tests.actors.serving.served import Served
-from tests.attack.looking import Look, faults_after, faults_in_log, look
-from tests.attack.sending import Findings, attack
-from tests.attack.valid import CONFIG
+from tests.attack.client import Findings, Look, attack, faults_after, faults_in_log, look
+from tests.attack.requests import CONFIG
 
 _AT_ONCE = 2_000
 _WARM_UP = 500

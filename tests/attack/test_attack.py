@@ -7,9 +7,8 @@ from pathlib import Path
 import pytest
 
 from tests.actors.serving.served import Served
-from tests.attack.looking import faults_after, faults_in_log, look
-from tests.attack.sending import attack
-from tests.attack.valid import CONFIG
+from tests.attack.client import attack, faults_after, faults_in_log, look
+from tests.attack.requests import CONFIG
 
 REQUESTS = 13_000
 MALFORMED = 10_000

@@ -17,13 +17,11 @@ from muster_core.config import default_configuration
 from muster_core.decisions import Announced, Decision, Kind
 from muster_core.events import AddApp, AddNode, Event, RemoveApp
 from muster_core.resources import Resources
-from tests.actors.kept import Keeper
-from tests.clash.accounts import Account
-from tests.clash.drawing import Draft, Drawing
-from tests.clash.following import Follower, wants
-from tests.clash.resting import faults_between
-from tests.clash.wire import Answer, Request
-from tests.clash.world import Tally, World
+from tests.actors.state_directories import Keeper
+from tests.clash.clients import Follower, wants
+from tests.clash.requests import Answer, Draft, Drawing, Request
+from tests.clash.rounds import faults_between
+from tests.clash.world import Account, Tally, World
 
 PROJECT = Path(__file__).parents[2]
 

@@ -1,4 +1,7 @@
-"""Short ways to make what the tests of the core are about."""
+"""Short ways to make what the tests of the core are about.
+
+Resources, nodes, trees, a directory of names, an index of nodes, an application.
+"""
 
 from __future__ import annotations
 
@@ -6,13 +9,46 @@ from collections.abc import Mapping, Sequence
 from itertools import count
 from typing import Final
 
-from muster_core.config import load_configuration
+import pytest
+
+from muster_core.admission.registry import Registry
+from muster_core.admission.routes import Route, StartApp, StartQueue, TellApp, TellQueue
+from muster_core.config import default_configuration, load_configuration
 from muster_core.config.document import from_python
 from muster_core.config.model import Configuration, Limits, QueueConfig, Settings
-from muster_core.events import AddAsk
-from muster_core.owners.asks import Allocation, AppIdentity, Ask
+from muster_core.decisions import Decision, Kind
+from muster_core.errors import RefusedError
+from muster_core.events import (
+    AddApp,
+    AddAsk,
+    AddPriorityClass,
+    Configure,
+    FailBind,
+    Release,
+    RemoveApp,
+    RemoveAsk,
+)
+from muster_core.nodes.node import Holder, Node
+from muster_core.nodes.node_index import NodeIndex
+from muster_core.owners.app_messages import (
+    AddAsks,
+    AppReport,
+    AppRequest,
+    Close,
+    CommitApp,
+    DecisionMade,
+    Pending,
+    ReleaseAsk,
+    SpoilBinds,
+    UndoBind,
+    WithdrawAsk,
+)
+from muster_core.owners.application import ApplicationMachine
+from muster_core.owners.asks import Allocation, AppIdentity, Ask, Origin
 from muster_core.resources import Resources
-from muster_core.structures.shapes import Shape
+from muster_core.structures.shapes import Shape, ShapeTable
+from muster_core.structures.steps import all_at_once
+from muster_core.values.application_states import AppState
 
 _positions = count(1)
 
@@ -128,3 +164,191 @@ def wish(
         retries=retries,
         gang=gang,
     )
+
+
+Admissible = (
+    AddApp | AddAsk | AddPriorityClass | Configure | FailBind | Release | RemoveApp | RemoveAsk
+)
+
+
+class Names:
+    """A directory with a counter of events."""
+
+    def __init__(self, config: Configuration | None = None) -> None:
+        self.registry = Registry(config or default_configuration())
+        self._seq = count(1)
+
+    def enter(self, event: Admissible) -> list[Route]:
+        routes = self.registry.handle(event, Origin(next(self._seq)))
+        self.registry.check()
+        return routes
+
+    def refused(self, event: Admissible) -> str:
+        """Check that an event is refused and changes nothing; give the message."""
+        before = self.picture()
+        with pytest.raises(RefusedError) as refusal:
+            self.registry.handle(event, Origin(next(self._seq)))
+        assert self.picture() == before
+        self.registry.check()
+        return str(refusal.value)
+
+    def picture(self) -> object:
+        queues = {
+            path: (entry.key, entry.config, entry.dynamic, entry.draining, entry.apps)
+            for path, entry in self.registry.queues.items()
+        }
+        return queues, self.registry.apps(), self.registry.completed.seen()
+
+    def add_app(self, name: str, path: str, **fields: str) -> list[Route]:
+        return self.enter(AddApp(name, path, **fields))  # type: ignore[arg-type]
+
+    def draining(self) -> list[str]:
+        return [path for path, entry in self.registry.queues.items() if entry.draining]
+
+    def paths(self) -> list[str]:
+        return sorted(self.registry.queues)
+
+
+def short(routes: list[Route]) -> list[str]:
+    """Give routes in short: ``+2 root.a``, ``2 Retire``, ``app 5 Enlist``."""
+    lines: list[str] = []
+    for route in routes:
+        match route:
+            case StartQueue():
+                lines.append(f"+{route.key} {route.config.path}")
+            case TellQueue():
+                lines.append(f"{route.key} {type(route.message).__name__}")
+            case StartApp():
+                lines.append(f"+app {route.identity.key}")
+            case TellApp():
+                lines.append(f"app {route.key} {type(route.message).__name__}")
+    return lines
+
+
+class Nodes:
+    """An index with its table of shapes, told of shapes as the view tells it."""
+
+    def __init__(self) -> None:
+        self.shapes = ShapeTable()
+        self.index = NodeIndex(self.shapes)
+
+    def add(
+        self,
+        *names: str,
+        attributes: Mapping[str, str] | None = None,
+        schedulable: bool = True,
+        **capacity: int,
+    ) -> None:
+        for name in names:
+            self.index.add(name, Resources(capacity), attributes or {}, schedulable=schedulable)
+
+    def update(
+        self,
+        name: str,
+        *,
+        attributes: Mapping[str, str] | None = None,
+        schedulable: bool | None = None,
+        **capacity: int,
+    ) -> None:
+        self.index.update(
+            name, Resources(capacity) if capacity else None, attributes, schedulable=schedulable
+        )
+
+    def find(self, wanted: Shape) -> str | None:
+        bit = self.shapes.find(wanted)
+        if bit is None:
+            bit = self.shapes.add(wanted)
+            self.index.shape_added(bit)
+            all_at_once(self.index.place_shapes())
+        node = self.index.find(bit)
+        return None if node is None else node.name
+
+    def take(self, name: str, holder: Holder = (1, "x"), **amounts: int) -> Node:
+        node = self.index.nodes[name]
+        self.index.take(node, Resources(amounts), holder)
+        return node
+
+    def order(self) -> list[str]:
+        self.index.check()
+        return [node.name for node in self.index.in_order()]
+
+
+class Application:
+    """An application and what a coordinator would tell it."""
+
+    def __init__(self, *, skip_starting: bool = False) -> None:
+        self.machine = ApplicationMachine(identity(skip_starting=skip_starting))
+        self.asks: dict[str, Ask] = {}
+        self.was_bound: dict[str, bool] = {}
+        self._seq = count(10)
+        self._epochs = count(1)
+        self._binds = count(1)
+
+    def origin(self) -> Origin:
+        return Origin(next(self._seq), index=3, line=4)
+
+    def close(self) -> AppReport:
+        report = self.machine.handle(Close(next(self._epochs)))
+        assert report is not None
+        for action in report.actions:
+            if isinstance(action, Pending):
+                self.asks.update((ask.name, ask) for ask in action.asks)
+                self.was_bound.update((ask.name, action.was_bound) for ask in action.asks)
+        self.machine.check()
+        return report
+
+    def tell(self, *requests: AppRequest) -> AppReport:
+        for request in requests:
+            assert self.machine.handle(request) is None
+        return self.close()
+
+    def add(self, event: AddAsk) -> AppReport:
+        return self.tell(AddAsks(self.origin(), event, event.priority or 0))
+
+    def commit(
+        self, *binds: str, failed: tuple[str, ...] = (), node: str = "n"
+    ) -> list[Allocation]:
+        held = [allocation(self.asks[ask], node, next(self._binds)) for ask in binds]
+        assert self.machine.handle(CommitApp(tuple(held), failed)) is None
+        self.machine.check()
+        return held
+
+    def withdraw(self, ask: str) -> AppReport:
+        return self.tell(WithdrawAsk(self.origin(), ask))
+
+    def release(self, ask: str) -> AppReport:
+        return self.tell(ReleaseAsk(self.origin(), ask))
+
+    def undo(self, ask: str) -> AppReport:
+        return self.tell(UndoBind(self.origin(), ask))
+
+    def spoil(self, ask: str, times: int = 1) -> AppReport:
+        return self.tell(SpoilBinds(self.origin(), ask, times))
+
+    def state(self) -> AppState:
+        return self.machine.snapshot().state
+
+    def refused(self, request: AppRequest) -> str:
+        """Check that a request is refused and changes nothing; give the message."""
+        before = (self.machine.snapshot(), self.machine.values())
+        report = self.tell(request)
+        (say,) = report.actions
+        assert isinstance(say, DecisionMade)
+        assert say.decision.kind is Kind.REJECTED
+        assert (say.decision.index, say.decision.line) == (3, 4)
+        assert (self.machine.snapshot(), self.machine.values(), report.credits) == (*before, 1)
+        return say.decision.message or ""
+
+
+def said(report: AppReport) -> list[Decision]:
+    says = [action for action in report.actions if isinstance(action, DecisionMade)]
+    return [say.decision for say in sorted(says, key=lambda say: say.order)]
+
+
+def told(report: AppReport) -> list[str]:
+    """Give what is said in short: ``released x n completed``, ``Accepted``."""
+    return [
+        decision.state
+        or " ".join(filter(None, (decision.kind, decision.ask, decision.node, decision.reason)))
+        for decision in said(report)
+    ]

@@ -1,13 +1,13 @@
 """The machines of the core put together without tasks: a mailbox each, any interleaving.
 
-What the actors do, done by hand: one machine that has mail is picked, handles its
-oldest message, and what comes of it is posted. Which one is picked must not matter.
+The tests of the view and of its reasons take their small tree, decisions in short, and
+questions why an ask is not running from here.
 """
 
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import assert_never
 
 from muster_core.admission.routes import (
@@ -29,10 +29,12 @@ from muster_core.owners.app_messages import ToApplication
 from muster_core.owners.application import ApplicationMachine
 from muster_core.owners.gang import GangMachine, GangReport, ToGang
 from muster_core.owners.queue import QueueMachine, QueueReport, ToQueue
+from muster_core.reasons import Code, Explanation, Fact
 from muster_core.resources import Resources
 from muster_core.snapshots import AskPlace, Snapshot
 from muster_core.structures.steps import all_at_once
 from tests.core import building
+from tests.core.building import configuration, queue as made_queue
 from tests.naive.harness import Marker, Scenario
 
 Pick = Callable[[int], int]
@@ -333,9 +335,71 @@ class Tree:
             del self.gangs[key], self._gang_mail[key]
 
 
-def tree(*nodes: str, vcore: int = 10) -> Tree:
+def settled_tree(*nodes: str, vcore: int = 10) -> Tree:
     """Give a tree with two queues, ``root.a`` and ``root.b``, that has decided on its nodes."""
     made = Tree(building.configuration(building.queue("a"), building.queue("b")))
     made.add_nodes(*nodes, vcore=vcore)
     made.settle()
     return made
+
+
+def props(**properties: str) -> dict[str, str]:
+    return {name.replace("_", "."): value for name, value in properties.items()}
+
+
+BLOCKING = props(application_sort_blocking="enabled")
+
+
+def tree(*nodes: str, config: Configuration | None = None, **capacity: int) -> Tree:
+    made = Tree(config or configuration(made_queue("a"), made_queue("b")))
+    made.add_nodes(*nodes, **(capacity or {"vcore": 10}))
+    return made
+
+
+def told(decisions: list[Decision]) -> list[str]:
+    """Give decisions in short: ``bound p/x n``, ``p Starting``, ``root.a 5``."""
+    lines: list[str] = []
+    for one in decisions:
+        if one.kind is Kind.APP_STATE:
+            lines.append(f"{one.app} {one.state}")
+        elif one.kind is Kind.QUEUE_PRIORITY:
+            lines.append(f"{one.queue} {one.priority}")
+        else:
+            lines.append(" ".join(filter(None, (one.kind, f"{one.app}/{one.ask}", one.node))))
+    return lines
+
+
+def explain(here: Tree, ask: str = "p/x", at_us: int | None = None) -> Explanation:
+    """Explain an ask that is not bound; the scheduler is as it was afterwards."""
+    here.check()
+    found = explained(here, ask, at_us)
+    here.check()
+    assert found is not None, f"{ask} is bound or unknown"
+    return found
+
+
+def explained(here: Tree, ask: str = "p/x", at_us: int | None = None) -> Explanation | None:
+    app, _, name = ask.partition("/")
+    return here.machine.explain(app, name, at_us)
+
+
+def why(here: Tree, ask: str = "p/x", at_us: int | None = None) -> str:
+    """Give the dominant reason of an ask."""
+    return str(explain(here, ask, at_us))
+
+
+def codes(here: Tree, ask: str = "p/x", at_us: int | None = None) -> list[Code]:
+    """Give the codes that hold of an ask, the dominant one first."""
+    return [reason.code for reason in explain(here, ask, at_us).reasons]
+
+
+def said(here: Tree, code: Code, ask: str = "p/x", at_us: int | None = None) -> str:
+    """Give what is said with a code, of which there is one."""
+    (message,) = (one.message for one in explain(here, ask, at_us).reasons if one.code is code)
+    return message
+
+
+def facts(here: Tree, code: Code, ask: str = "p/x") -> Mapping[str, Fact]:
+    """Give the facts that come with a code, of which there is one."""
+    (found,) = (one.facts for one in explain(here, ask).reasons if one.code is code)
+    return found

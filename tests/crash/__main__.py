@@ -20,7 +20,7 @@ import attrs
 import click
 
 from tests.crash.chain import Tally, run_chain, warm_up
-from tests.crash.plans import plan_of
+from tests.crash.protocol import plan_of
 
 _MEMORY = Path("/dev/shm")
 

@@ -25,11 +25,20 @@ from muster_core.events import AddApp
 from muster_core.structures.steps import all_at_once
 from tests.actors.store.faults import library
 from tests.actors.store.program import put_checkpoint
-from tests.crash.accounts import Account, Batch, Heard, Kept
-from tests.crash.decided import faults_of_decisions
-from tests.crash.living import live
-from tests.crash.plans import Kill, Life, Plan, When, last_of, plan_of
-from tests.crash.reports import Failed, Listener, Phase, Report
+from tests.crash.accounts import Account, Batch, Heard, Kept, faults_of_decisions
+from tests.crash.life import live
+from tests.crash.protocol import (
+    Failed,
+    Kill,
+    Life,
+    Listener,
+    Phase,
+    Plan,
+    Report,
+    When,
+    last_of,
+    plan_of,
+)
 
 LONGEST_S: Final = 60.0
 """How long a life may take, in seconds, before it counts as stuck."""

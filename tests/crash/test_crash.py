@@ -15,9 +15,8 @@ from muster_core.config import default_configuration
 from muster_core.decisions import Announced, Decision, Kind
 from muster_core.events import AddApp, Configure, Event
 from muster_core.snapshots import Snapshot
-from tests.crash.accounts import Account, Batch, Heard, Kept
-from tests.crash.decided import faults_of_decisions
-from tests.crash.reports import (
+from tests.crash.accounts import Account, Batch, Heard, Kept, faults_of_decisions
+from tests.crash.protocol import (
     Answered,
     Called,
     Failed,

@@ -12,20 +12,20 @@ from typing import Any
 
 import pytest
 
-from tests.actors.serving.served import Served
-from tests.actors.serving.test_local import runs
-from tests.actors.serving.working import (
+from tests.actors.serving.served import (
     APP,
     QUEUES,
     Decision,
+    Served,
     decisions,
+    decisions_until,
     ends_of,
     job,
     output,
     patiently,
     submit,
-    until,
 )
+from tests.actors.serving.test_local import runs
 from tests.engines.cluster import PATIENCE_S, Cluster, wait_until
 
 NODES = {"a", "b"}
@@ -79,8 +79,8 @@ def test_exit_codes(served: Served, tmp_path: Path) -> None:
         job("again", again, retries=5),
     )
     for ask in ("fine", "bad", "killed"):
-        until(served.client, ask=ask, kind="released")
-    until(served.client, ask="again", kind="released", reason="completed")
+        decisions_until(served.client, ask=ask, kind="released")
+    decisions_until(served.client, ask="again", kind="released", reason="completed")
     found = decisions(served.client)
 
     assert ends_of(found, "fine") == [("completed", None)]
@@ -96,7 +96,7 @@ def test_the_environment_of_a_command(served: Served, tmp_path: Path) -> None:
     submit(served.client, job("env", "env; pwd", env=env, workdir=str(tmp_path)))
     (bound,) = [
         one
-        for one in until(served.client, ask="env", kind="released", reason="completed")
+        for one in decisions_until(served.client, ask="env", kind="released", reason="completed")
         if one["kind"] == "bound" and one["ask"] == "env"
     ]
     lines = output(served.client, "env").splitlines()
@@ -124,7 +124,7 @@ def test_the_environment_of_a_command(served: Served, tmp_path: Path) -> None:
 def test_what_cannot_be_started(served: Served, ask: str, fields: dict[str, object]) -> None:
     # RAY-2
     submit(served.client, {**job(ask, ""), **fields})
-    found = until(served.client, ask=ask, kind="released", reason="removed")
+    found = decisions_until(served.client, ask=ask, kind="released", reason="removed")
 
     assert [reason for reason, _ in ends_of(found, ask)] == ["bind_failed"] * 3 + ["removed"]
 
@@ -134,7 +134,7 @@ def test_an_ask_without_a_command_is_left_to_others(served: Served) -> None:
     plain = job("plain", "x")
     del plain["command"]
     submit(served.client, plain, job("other", "true"))
-    until(served.client, ask="other", kind="released")
+    decisions_until(served.client, ask="other", kind="released")
     assert ends_of(decisions(served.client), "plain") == []
     submit(served.client, {"op": "release", "app": "a", "ask": "plain", "outcome": "failed"})
 
@@ -145,7 +145,7 @@ def test_a_command_ends_with_its_allocation(served: Served, tmp_path: Path) -> N
     # RAY-9
     command = UNTIL.format(tmp_path)
     submit(served.client, job("limited", f"trap '' TERM; {command}", run_for="2s"))
-    until(served.client, ask="limited", kind="released")
+    decisions_until(served.client, ask="limited", kind="released")
     (pid,) = pids_of(tmp_path)
 
     patiently(lambda: not runs(pid))
@@ -164,7 +164,7 @@ def test_output_among_the_logs_of_ray(cluster: Cluster, tmp_path: Path) -> None:
     # RAY-4
     with serving(cluster, tmp_path, state=False) as served:
         submit(served.client, APP, job("k", "echo what it says; echo and complains >&2"))
-        until(served.client, ask="k", kind="released", reason="completed")
+        decisions_until(served.client, ask="k", kind="released", reason="completed")
         answer = served.client.get("/api/v1/asks/a/k/logs")
 
     assert answer.status_code == 404
@@ -214,7 +214,7 @@ def test_a_command_goes_on_without_the_service(
     with serving(cluster, tmp_path) as served:
         submit(served.client, APP, job("k", UNTIL.format(tmp_path)))
         patiently(lambda: len(pids_of(tmp_path)) == 1)
-        until(served.client, ask="k", kind="bound")
+        decisions_until(served.client, ask="k", kind="bound")
         if way == "killed":
             served.kill()
         else:
@@ -227,7 +227,7 @@ def test_a_command_goes_on_without_the_service(
     with serving(cluster, tmp_path) as served:
         if when == "after":
             go(tmp_path, 7)
-        found = until(served.client, ask="k", kind="released")
+        found = decisions_until(served.client, ask="k", kind="released")
 
     assert ends_of(found, "k") == [("failed", "exit status 7")]
     assert pids_of(tmp_path) == [pid]
@@ -237,13 +237,13 @@ def test_what_is_not_wanted_any_more_is_ended(cluster: Cluster, tmp_path: Path) 
     with serving(cluster, tmp_path) as served:
         submit(served.client, APP, job("k", UNTIL.format(tmp_path), run_for="5s"))
         patiently(lambda: len(pids_of(tmp_path)) == 1)
-        until(served.client, ask="k", kind="bound")
+        decisions_until(served.client, ask="k", kind="bound")
         served.kill()
     (pid,) = pids_of(tmp_path)
     assert runs(pid)
     # Its time is over at the start, or soon after.
     with serving(cluster, tmp_path) as served:
-        until(served.client, ask="k", kind="released")
+        decisions_until(served.client, ask="k", kind="released")
         patiently(lambda: not runs(pid))
 
 
@@ -267,7 +267,7 @@ def test_the_service_outlives_its_agent(cluster: Cluster, tmp_path: Path) -> Non
     with serving(cluster, tmp_path) as served:
         submit(served.client, APP, job("k", UNTIL.format(tmp_path)))
         patiently(lambda: len(pids_of(tmp_path)) == 1)
-        until(served.client, ask="k", kind="bound")
+        decisions_until(served.client, ask="k", kind="bound")
         os.kill(agent_of(served), signal.SIGKILL)
         wait_until(lambda: len(pids_of(tmp_path)) == 2, "the work has begun again")
         first, _ = pids_of(tmp_path)
@@ -275,7 +275,9 @@ def test_the_service_outlives_its_agent(cluster: Cluster, tmp_path: Path) -> Non
         health = served.client.get("/healthz").json()
         metrics = served.client.get("/metrics").text
         go(tmp_path, 0)
-        found: list[Decision] = until(served.client, ask="k", kind="released", reason="completed")
+        found: list[Decision] = decisions_until(
+            served.client, ask="k", kind="released", reason="completed"
+        )
 
     assert health["ray"] == {"connected": True, "restarts": 1}
     assert "muster_ray_connected 1.0" in metrics

@@ -1,7 +1,11 @@
-"""What each event does to the naive model; a bad one is refused before anything is changed."""
+"""What each event, and each Kubernetes object, does to the naive model.
+
+A bad one is refused before anything is changed.
+"""
 
 from __future__ import annotations
 
+import copy
 from typing import assert_never
 
 import attrs
@@ -14,10 +18,19 @@ from muster_core.events import (
     AddGang,
     AddNode,
     AddPriorityClass,
+    AppliedObject,
+    Apply,
     BindFailed,
     Configure,
+    Delete,
+    Event,
     FailBind,
+    NodeObject,
+    ObjectKind,
+    ObjectName,
     Outcome,
+    PodObject,
+    QueueObject,
     Release,
     RemoveApp,
     RemoveAsk,
@@ -26,10 +39,17 @@ from muster_core.events import (
     UpdateNode,
 )
 from muster_core.snapshots import AskPlace
-from tests.naive import back_off, directory, gangs, lifecycle, placement, user_limits
-from tests.naive.devices.rooms import some_held
-from tests.naive.properties import INT32_MAX, INT32_MIN
-from tests.naive.state import App, Ask, AskShape, Node, PriorityClass, World
+from tests.naive import (
+    directory,
+    directory as lifecycle,
+    directory as placement,
+    gangs,
+    gangs as permits,
+    order,
+    state,
+)
+from tests.naive.picture import INT32_MAX, INT32_MIN, Picture, some_held, within
+from tests.naive.state import BUILT_IN_CLASSES, App, Ask, AskShape, Node, PriorityClass, World
 
 MAX_CLASS_VALUE = 1_000_000_000
 
@@ -117,7 +137,7 @@ def _refuse_if(refused: object, message: str) -> None:
 def _configure(world: World, event: Configure) -> None:
     directory.check_replacement(world, event.config)
     directory.replace(world, event.config)
-    user_limits.look_up_anew(world)
+    order.look_up_anew(world)
     world.log.append(Decision(Kind.CONFIG, message=event.config.partition))
     for warning in event.config.warnings:
         world.log.append(Decision(Kind.WARNING, message=warning))
@@ -157,7 +177,7 @@ def _remove_node(world: World, event: RemoveNode, now_us: int) -> None:
     lost.sort(key=lambda ask: max(ask.held_order, ask.bound_order))
     for ask in lost:
         if ask.place is AskPlace.BOUND:
-            back_off.lost(ask, now_us)
+            state.lost(ask, now_us)
     gangs.release(world, lost, Reason.NODE_LOST)
     for gang in world.gangs.values():
         if gang.name in {ask.gang for ask in lost}:
@@ -172,7 +192,7 @@ def _add_app(world: World, event: AddApp) -> None:
     directory.make_missing(world, path)
     skips = event.tags.get("application.stateaware.disable") == "true"
     app = App(event.app, path, world.here, skips, event.user, event.groups)
-    app.counts_for = user_limits.group_for(world, app)
+    app.counts_for = order.group_for(world, app)
     world.apps[event.app] = app
     lifecycle.enter(world, app, "New")
 
@@ -313,7 +333,7 @@ def _back_to_pending(
 ) -> None:
     """Take a bound ask back, which counts as a failed bind for it and for its gang."""
     ask.since_us = now_us
-    back_off.failed(ask, now_us)
+    state.failed(ask, now_us)
     gangs.release(world, [ask], reason, message)
     if ask.gang is not None:
         gangs.unsatisfy_if_lost(world, world.gangs[ask.gang])
@@ -347,3 +367,129 @@ def remove_gang(world: World, name: str) -> None:
         msg = f"gang: {name!r} is not defined"
         raise RefusedError(msg)
     gangs.undefine(world, gang)
+
+
+def take(world: World, event: Event, now_us: int) -> None:
+    """Apply an event, or the objects that it brings or takes away.
+
+    Raises:
+        RefusedError: If it makes no sense now; nothing was changed.
+    """
+    if not isinstance(event, Apply | Delete):
+        arrive(world, event, now_us)
+        return
+    before = copy.deepcopy(world, {id(world.config): world.config})
+    try:
+        for world.item, one in enumerate(event.objects):
+            if isinstance(one.content, ObjectName):
+                _delete(world, one.content, now_us)
+            else:
+                _apply(world, one.content, now_us)
+    except RefusedError:
+        for field in attrs.fields(World):
+            setattr(world, field.name, getattr(before, field.name))
+        raise
+    finally:
+        world.item = 0
+
+
+def _apply(world: World, content: AppliedObject, now_us: int) -> None:
+    match content:
+        case AddPriorityClass():
+            world.classes[content.name] = PriorityClass(content.value, content.preempts)
+        case AddGang():
+            gangs.give_object(world, content.gang, content.says)
+        case NodeObject():
+            _apply_node(world, content)
+        case PodObject():
+            _apply_pod(world, content, now_us)
+        case QueueObject():
+            msg = f"manifest.kind: {content.name!r}: the naive model has no Volcano queues"
+            raise RefusedError(msg)
+        case _:
+            assert_never(content)
+
+
+def _apply_node(world: World, content: NodeObject) -> None:
+    name, attributes = content.node, dict(content.attributes)
+    if name in world.nodes:
+        update = UpdateNode(name, content.capacity, attributes, content.schedulable)
+        arrive(world, update, 0)
+        return
+    if content.capacity is None:
+        msg = f"manifest.status: the node {name!r} has no capacity"
+        raise RefusedError(msg)
+    world.nodes[name] = Node(name, content.capacity, attributes, content.schedulable)
+
+
+def _apply_pod(world: World, content: PodObject, now_us: int) -> None:
+    app = world.apps.get(content.app)
+    known = None if app is None else app.asks.get(content.name)
+    if known is not None and content.finished:
+        complete(world, known, now_us)
+    if known is not None or content.finished:
+        return
+    if content.ask is None:
+        msg = f"manifest.spec.containers: the pod {content.name!r} requests nothing"
+        raise RefusedError(msg)
+    if app is None or app.state == "Completed":
+        rules = world.config.placement_rules
+        queue = content.queue or (None if rules else "root.default")
+        tags = {"namespace": content.namespace}
+        made = AddApp(content.app, queue, content.user, content.groups, tags)
+        arrive(world, made, now_us)
+    (ask,) = add_ask(world, content.ask, now_us)
+    if content.node is not None:
+        _start(world, ask, content.node, now_us)
+    mark_if_said(world, content.ask)
+
+
+def _start(world: World, ask: Ask, node_name: str, now_us: int) -> None:
+    """Bind a pod where it runs already; that satisfies its gang."""
+    node = world.nodes.get(node_name)
+    picture = Picture(world)
+    room = node is not None and within(ask.wants, picture.used[node.name], _all_of(node, ask))
+    if node is None or not room or not picture.fits_headroom(ask):
+        msg = f"manifest.spec.nodeName: {node_name!r} has no room"
+        raise RefusedError(msg)
+    permits.hold(world, ask, node)
+    world.log.pop()  # Nobody chose the node, so it was not assigned.
+    gang = permits.constrained(world, ask)
+    if gang is not None:
+        gang.satisfied = True
+        gangs.unmark(world, gang)  # It constrains nothing any longer, the mark neither.
+        world.log.append(Decision(Kind.GANG_SATISFIED, gang=gang.name))
+    permits.bind(world, ask, now_us)
+
+
+def _all_of(node: Node, ask: Ask) -> dict[str, int]:
+    return {name: node.capacity[name] for name in ask.wants}
+
+
+def _delete(world: World, name: ObjectName, now_us: int) -> None:
+    match name.kind:
+        case ObjectKind.PRIORITY_CLASS:
+            if name.name in BUILT_IN_CLASSES or name.name not in world.classes:
+                msg = f"manifest.metadata.name: there is no class {name.name!r} to delete"
+                raise RefusedError(msg)
+            del world.classes[name.name]
+        case ObjectKind.POD_GROUP:
+            remove_gang(world, name.name)
+        case ObjectKind.NODE:
+            arrive(world, RemoveNode(name.name), now_us)
+        case ObjectKind.POD:
+            _delete_pod(world, name, now_us)
+        case ObjectKind.QUEUE:
+            msg = f"manifest.kind: {name.name!r}: the naive model has no Volcano queues"
+            raise RefusedError(msg)
+        case _:
+            assert_never(name.kind)
+
+
+def _delete_pod(world: World, name: ObjectName, now_us: int) -> None:
+    app = world.apps.get(name.app or "")
+    ask = None if app is None else app.asks.get(name.name)
+    if ask is None:
+        msg = f"manifest.metadata.name: there is no pod {name.name!r}"
+        raise RefusedError(msg)
+    remove_ask(world, ask, now_us)

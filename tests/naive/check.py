@@ -20,8 +20,7 @@ from muster_core.decisions import Announced, Reason
 from muster_core.snapshots import Snapshot
 from muster_core.values.names import canonical_gang
 from tests.naive.harness import SETTLE, Batch, Drive, Step, What
-from tests.naive.scheduler import NaiveScheduler
-from tests.naive.shown import snapshot_of
+from tests.naive.scheduler import NaiveScheduler, snapshot_of
 
 
 class Check:

@@ -1,15 +1,22 @@
-"""The queues of the naive model: finding, making, draining and replacing them."""
+"""The queues of the naive model: finding, making, draining and replacing them.
+
+States of applications, and placement rules.
+"""
 
 from __future__ import annotations
 
 import re
 from collections.abc import Iterator
+from typing import Final
 
 from muster_core.config.model import Acl, Configuration, Limits, QueueConfig
+from muster_core.decisions import Decision, Kind
 from muster_core.errors import RefusedError
+from muster_core.events import AddApp
 from muster_core.resources import NOTHING
-from tests.naive.properties import inherit, resolve
-from tests.naive.state import RECOVERY, ROOT, Queue, World, lineage, parent_path
+from muster_core.values.configuration import PlacementFilter, PlacementRule, RuleName
+from tests.naive.picture import inherit, resolve
+from tests.naive.state import RECOVERY, ROOT, App, Queue, World, lineage, parent_path
 
 _NAME = re.compile(r"[a-zA-Z0-9_:#/@-]{1,64}")
 
@@ -188,3 +195,192 @@ def replace(world: World, config: Configuration) -> None:
     world.queues.update(new)
     world.config = config
     remove_empty(world)
+
+
+STARTING_US = 300_000_000
+"""A Starting application runs after five minutes, in microseconds."""
+
+COMPLETING_US = 30_000_000
+"""A Completing application has completed after 30 seconds, in microseconds."""
+
+
+def enter(world: World, app: App, state: str, deadline: int | None = None) -> None:
+    """Change the state of an application, and say so."""
+    app.state = state
+    app.deadline = deadline
+    world.log.append(Decision(Kind.APP_STATE, app=app.name, queue=app.queue, state=state))
+
+
+def ask_came(world: World, app: App) -> None:
+    """An ask was added."""
+    if app.state == "New":
+        enter(world, app, "Accepted")
+    elif app.state == "Completing":
+        enter(world, app, "Running")
+
+
+def ask_bound(world: World, app: App, now_us: int) -> None:
+    """An ask was bound."""
+    if app.state == "Accepted" and not app.skips_starting:
+        enter(world, app, "Starting", now_us + STARTING_US)
+    elif app.state in {"Accepted", "Starting"}:
+        enter(world, app, "Running")
+
+
+def undo_bound(world: World, app: App, now_us: int) -> None:
+    """An ask that the rounds of this batch had bound is not: it did not count."""
+    rounds = world.rounds
+    lines = [
+        index
+        for index, one in enumerate(world.log)
+        if index >= rounds.said and one.kind is Kind.APP_STATE and one.app == app.name
+    ]
+    app.state, app.deadline = rounds.states[app.name]
+    length = len(world.log)
+    for ask in rounds.bound:
+        if ask.app is app:
+            ask_bound(world, app, now_us)
+    hold = len(world.log) - length
+    del world.log[length:]
+    for index in reversed(lines[hold:]):
+        del world.log[index]
+
+
+def ask_gone(world: World, app: App, now_us: int) -> None:
+    """An ask completed or was removed."""
+    if not app.asks and app.state in {"Accepted", "Starting", "Running"}:
+        enter(world, app, "Completing", now_us + COMPLETING_US)
+
+
+def timers(world: World, now_us: int) -> None:
+    """Fire the timers of applications that are due."""
+    for app in world.in_queues():
+        if app.deadline is None or app.deadline > now_us:
+            continue
+        if app.state == "Starting":
+            enter(world, app, "Running")
+        else:
+            enter(world, app, "Completed")
+            remove_empty(world)
+
+
+DEFAULT: Final = "root.default"
+FORCE: Final = "application.create.force"
+_EXPRESSION: Final = re.compile(r"[$^*+?()\[{}|]")
+_USER: Final = re.compile(r"[_a-zA-Z][a-zA-Z0-9:#/_.@-]*[$]?")
+_GROUP: Final = re.compile(r"[_a-zA-Z][a-zA-Z0-9:_.-]*")
+
+
+def queue_for(world: World, event: AddApp) -> str:
+    """Give the path of the queue to which an application comes; it need not exist yet.
+
+    Raises:
+        RefusedError: If it may come to none.
+    """
+    if world.config.placement_rules:
+        return place(world, event)
+    if event.queue is None:
+        msg = "queue: missing"
+        raise RefusedError(msg)
+    path = canonical(event.queue)
+    check_place(world, path)
+    check_admitted(world, path, event.user, event.groups)
+    return path
+
+
+def place(world: World, event: AddApp) -> str:
+    """Give the path of the queue to which the rules let an application come.
+
+    Raises:
+        RefusedError: If no rule gives a queue that may be used, or one gives an illegal name.
+    """
+    for rule in world.config.placement_rules:
+        path = given(world, rule, event)
+        if path is not None and _may_be_used(world, path, event):
+            return path
+    if event.tags.get(FORCE) == "true":
+        return RECOVERY
+    if DEFAULT in world.queues and _may_be_used(world, DEFAULT, event):
+        return DEFAULT
+    msg = f"app: {event.app!r}: no placement rule matched"
+    raise RefusedError(msg)
+
+
+def given(world: World, rule: PlacementRule, event: AddApp) -> str | None:
+    """Give the path of the queue that a rule gives; None if it does not match.
+
+    Raises:
+        RefusedError: If the name that it gives is illegal.
+    """
+    if not passes(rule.filter, event):
+        return None
+    name = _name(rule, event).lower()
+    if not name:
+        return None
+    path = _path(world, rule, name, event)
+    if path is None or not (path in world.queues or rule.create):
+        return None
+    return path
+
+
+def _path(world: World, rule: PlacementRule, name: str, event: AddApp) -> str | None:
+    fixed = rule.name is RuleName.FIXED
+    whole = name.startswith(f"{ROOT}.") and rule.name is not RuleName.USER
+    if whole or (fixed and name == ROOT):
+        return _checked(name)
+    below = _checked(name if fixed else name.replace(".", "_dot_"))
+    above: str | None = ROOT
+    if rule.parent is not None:
+        above = given(world, rule.parent, event)
+    if above is None or (above in world.queues and not world.queues[above].is_parent):
+        return None
+    return f"{above}.{below}"
+
+
+def _checked(path: str) -> str:
+    if not all(is_name(part) for part in path.split(".")):
+        msg = f"queue: {path!r} is no path of a queue"
+        raise RefusedError(msg)
+    return path
+
+
+def _name(rule: PlacementRule, event: AddApp) -> str:
+    if rule.name is RuleName.PROVIDED:
+        return event.queue or ""
+    if rule.name is RuleName.USER:
+        return event.user or ""
+    if rule.name is RuleName.FIXED:
+        return rule.value
+    same = (text for tag, text in event.tags.items() if tag.lower() == rule.value.lower())
+    return next(same, "")
+
+
+def passes(who: PlacementFilter, event: AddApp) -> bool:
+    """Say whether a filter lets a rule be for an application."""
+    if not who.users and not who.groups:
+        return not who.deny
+    hit = bool(event.user) and _has(who.users, _USER, event.user or "")
+    hit = hit or any(_has(who.groups, _GROUP, group) for group in event.groups)
+    return hit is not who.deny
+
+
+def _has(names: tuple[str, ...], legal: re.Pattern[str], name: str) -> bool:
+    if len(names) == 1 and _EXPRESSION.search(names[0]):
+        return re.search(names[0], name) is not None
+    return any(one == name for one in names if legal.fullmatch(one))
+
+
+def _may_be_used(world: World, path: str, event: AddApp) -> bool:
+    """Say whether an application may come to a queue, which need not exist yet."""
+    if RECOVERY in lineage(path):
+        return False
+    nearest = next(world.queues[here] for here in lineage(path) if here in world.queues)
+    if any(world.queues[here].draining for here in lineage(nearest.path)):
+        return False
+    try:
+        check_admitted(world, path, event.user, event.groups)
+    except RefusedError:
+        return False
+    if nearest.path == path:
+        return not nearest.is_parent
+    return nearest.is_parent and nearest.settings.create is not False

@@ -1,32 +1,432 @@
-"""Reclaim and preemption in the naive model: who is looked at, and what is done for them."""
+"""Reclaim and preemption in the naive model.
+
+Who may take from whom, what one ask would take where, and what is done.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Iterator, Sequence
 
 import attrs
+from typing_extensions import override
 
+from muster_core.config.model import PreemptionPolicy, Settings
 from muster_core.decisions import Kind, Reason
 from muster_core.snapshots import AskPlace
-from tests.naive import back_off, claims, lifecycle, order, permits, services, user_limits
-from tests.naive.backfill import scopes
-from tests.naive.claims import Claim
-from tests.naive.deadlock import may_be_helped, next_missing
-from tests.naive.gangs import Group, group_of, holding, let_go, members, unsatisfy_if_lost
-from tests.naive.node_choice import fitting, fitting_in_claims
+from tests.naive import directory, gangs, node_choice, order, order as user_limits, state
+from tests.naive.gangs import Group, group_of, holding, let_go, members, unsatisfy_if_lost, waiting
+from tests.naive.node_choice import (
+    fitting,
+    fitting_in_claims,
+    is_open,
+    is_service,
+    lacks,
+    matches,
+    nodes_of_plans,
+)
 from tests.naive.picture import Picture
-from tests.naive.plans import Plan, plan_for
-from tests.naive.state import ROOT, Ask, Gang, World, lineage
-from tests.naive.takings import alike, evicted
-from tests.naive.trial import Trial
+from tests.naive.rounds import may_be_helped, next_missing
+from tests.naive.state import ROOT, Ask, Gang, Node, Trial, World, alike, evicted, lineage
+
+
+@attrs.frozen
+class Claim(ABC):
+    """What one ask may take as things are.
+
+    Attributes:
+        world: What there is.
+        ask: The ask.
+        top: The queue inside which victims are looked for.
+    """
+
+    world: World
+    ask: Ask
+    top: str
+
+    @property
+    @abstractmethod
+    def reason(self) -> Reason:
+        """Why victims are released."""
+
+    @abstractmethod
+    def in_scope(self, victim: Ask) -> bool:
+        """Say whether an ask with a node can be a victim at all."""
+
+    @abstractmethod
+    def may_lose(self, picture: Picture, victim: Ask, unit: Sequence[Ask]) -> bool:
+        """Say whether a victim may go as things are, and all of its unit with it."""
+
+    @abstractmethod
+    def order(self, picture: Picture, victim: Ask) -> tuple[object, ...]:
+        """Give what victims are sorted by, as things are."""
+
+    @abstractmethod
+    def rank(self, victim: Ask) -> tuple[int, ...]:
+        """Give what nodes are told apart by: the lower, the sooner its victims go."""
+
+    @abstractmethod
+    def message(self, victim: Ask) -> str:
+        """Say to a person why a victim went."""
+
+    def _inside(self, victim: Ask) -> bool:
+        """Say whether a victim is below the top, no partner of the ask and no node service."""
+        if is_service(self.world, victim):
+            return False
+        if self.ask.gang is not None and victim.gang is not None:
+            group = group_of(self.world, self.ask.gang)
+            if victim.gang in group.names:
+                return False
+        return victim.held and self.top in lineage(victim.app.queue)
+
+    def _keeps_guarantees(self, picture: Picture, victim: Ask, unit: Sequence[Ask]) -> bool:
+        """Say whether the loss of a unit leaves the queues of one of it what is guaranteed."""
+        for path in branch(victim.app.queue, self.ask.app.queue):
+            guaranteed = self.world.queues[path].guaranteed
+            inside = [one for one in unit if path in lineage(one.app.queue)]
+            for name in victim.wants:
+                loss = sum(one.wants.get(name, 0) for one in inside)
+                if picture.allocated[path].get(name, 0) - loss < guaranteed[name]:
+                    return False
+        return True
+
+
+@attrs.frozen
+class Reclaim(Claim):
+    """A queue takes back what it is guaranteed.
+
+    Attributes:
+        claimant: That queue.
+    """
+
+    claimant: str
+
+    @property
+    @override
+    def reason(self) -> Reason:
+        return Reason.RECLAIMED
+
+    @override
+    def in_scope(self, victim: Ask) -> bool:
+        leaf = victim.app.queue
+        if self.claimant in lineage(leaf) or not self._inside(victim):
+            return False
+        settings = self.world.queues[leaf].settings
+        return settings.reclaimable and _is_open(settings)
+
+    @override
+    def may_lose(self, picture: Picture, victim: Ask, unit: Sequence[Ask]) -> bool:
+        leaf = victim.app.queue
+        used, guaranteed = picture.allocated[leaf], self.world.queues[leaf].guaranteed
+        above = any(used.get(name, 0) > guaranteed[name] for name in victim.wants)
+        return above and self._keeps_guarantees(picture, victim, unit)
+
+    @override
+    def order(self, picture: Picture, victim: Ask) -> tuple[object, ...]:
+        share = picture.fair_share(victim.app.queue)
+        return (self.rank(victim), -share, victim.priority, -victim.held_order)
+
+    @override
+    def rank(self, victim: Ask) -> tuple[int, ...]:
+        down = reversed(branch(victim.app.queue, self.ask.app.queue))
+        levels = [self.world.queues[path].settings.queue_priority for path in down]
+        depth = max(len(lineage(path)) for path in self.world.queues)
+        return tuple(levels + [0] * (depth - len(levels)))
+
+    @override
+    def message(self, victim: Ask) -> str:
+        return f"for {_full(self.ask)}: {self.claimant} is below its guaranteed"
+
+
+@attrs.frozen
+class Preemption(Claim):
+    """An ask takes from asks of lower effective priority."""
+
+    @property
+    @override
+    def reason(self) -> Reason:
+        return Reason.PREEMPTED
+
+    @override
+    def in_scope(self, victim: Ask) -> bool:
+        if not self._inside(victim) or not _is_open(self.world.queues[victim.app.queue].settings):
+            return False
+        return self._of(victim) < self._against(victim)
+
+    @override
+    def may_lose(self, picture: Picture, victim: Ask, unit: Sequence[Ask]) -> bool:
+        return self._keeps_guarantees(picture, victim, unit)
+
+    @override
+    def order(self, picture: Picture, victim: Ask) -> tuple[object, ...]:
+        return (self._of(victim), -victim.held_order)
+
+    @override
+    def rank(self, victim: Ask) -> tuple[int, ...]:
+        return (self._of(victim),)
+
+    @override
+    def message(self, victim: Ask) -> str:
+        mine, other = self._against(victim), self._of(victim)
+        return f"for {_full(self.ask)}: its effective priority {mine} is above {other}"
+
+    def _of(self, victim: Ask) -> int:
+        """Give the effective priority of a victim, beside the ask."""
+        return effective_priority(self.world, victim, self.ask.app.queue)
+
+    def _against(self, victim: Ask) -> int:
+        """Give the effective priority of the ask, beside a victim."""
+        return effective_priority(self.world, self.ask, victim.app.queue)
+
+
+@attrs.frozen
+class Service(Claim):
+    """A node service takes room on its node, wherever the victims' queues are."""
+
+    @property
+    @override
+    def reason(self) -> Reason:
+        return Reason.PREEMPTED
+
+    @override
+    def in_scope(self, victim: Ask) -> bool:
+        return self._inside(victim) and victim.priority <= self.ask.priority
+
+    @override
+    def may_lose(self, picture: Picture, victim: Ask, unit: Sequence[Ask]) -> bool:
+        return True
+
+    @override
+    def order(self, picture: Picture, victim: Ask) -> tuple[object, ...]:
+        return (victim.priority, -victim.held_order)
+
+    @override
+    def rank(self, victim: Ask) -> tuple[int, ...]:
+        return (victim.priority,)
+
+    @override
+    def message(self, victim: Ask) -> str:
+        return f"for {_full(self.ask)}: it is a node service and requires {self.ask.required}"
+
+
+def effective_priority(world: World, ask: Ask, other_leaf: str) -> int:
+    """Give the priority of an ask as seen from where its path meets that of another leaf."""
+    value = ask.priority
+    for path in branch(ask.app.queue, other_leaf):
+        settings = world.queues[path].settings
+        value = settings.offset if settings.fence else value + settings.offset
+    return value
+
+
+def branch(path: str, other: str) -> list[str]:
+    """Give a queue and those above it, up to below where its path meets that of another one."""
+    return [here for here in lineage(path) if here not in lineage(other)]
+
+
+def reclaim(picture: Picture, ask: Ask, now_us: int) -> Claim | None:
+    """Give what an ask may reclaim; None if nothing at all."""
+    world, claimant = picture.world, _claimant(picture, ask)
+    if claimant is None or not _may_ask(world, ask, now_us):
+        return None
+    return Reclaim(world, ask, _fence(world, claimant), claimant)
+
+
+def service(picture: Picture, ask: Ask, _: int) -> Claim:
+    """Give what a node service may take that lacks only room: always something, and at once."""
+    return Service(picture.world, ask, ROOT)
+
+
+def preemption(picture: Picture, ask: Ask, now_us: int) -> Claim | None:
+    """Give what an ask may preempt; None if nothing at all."""
+    world = picture.world
+    if not ask.preempts or not _may_ask(world, ask, now_us):
+        return None
+    return Preemption(world, ask, _fence(world, ask.app.queue))
+
+
+def may_come_true(world: World, ask: Ask) -> bool:
+    """Say whether an ask could ever claim anything once its delay is over."""
+    settings = world.queues[ask.app.queue].settings
+    if not world.config.preemption_enabled or not _is_open(settings):
+        return False
+    named = [world.queues[path].guaranteed for path in lineage(ask.app.queue) if path != ROOT]
+    return ask.preempts or any(name in one for one in named for name in ask.wants)
+
+
+def delay_ends(world: World, ask: Ask) -> int:
+    """Give the instant from which on an ask may claim something."""
+    return ask.since_us + world.queues[ask.app.queue].settings.preemption_delay_us
+
+
+def _may_ask(world: World, ask: Ask, now_us: int) -> bool:
+    settings = world.queues[ask.app.queue].settings
+    ready = now_us >= delay_ends(world, ask)
+    return world.config.preemption_enabled and _is_open(settings) and ready
+
+
+def _is_open(settings: Settings) -> bool:
+    return settings.preemption_policy is not PreemptionPolicy.DISABLED
+
+
+def _claimant(picture: Picture, ask: Ask) -> str | None:
+    """Give the nearest queue that may reclaim for an ask."""
+    for path in lineage(ask.app.queue):
+        guaranteed = picture.world.queues[path].guaranteed
+        named = [name for name in ask.wants if guaranteed[name]]
+        used = picture.allocated[path]
+        within = all(used.get(t, 0) + ask.wants[t] <= guaranteed[t] for t in named)
+        if path != ROOT and named and within:
+            return path
+    return None
+
+
+def _fence(world: World, path: str) -> str:
+    """Give the nearest queue from here upward with a fence, or the root."""
+    for here in lineage(path):
+        if world.queues[here].settings.preemption_policy is PreemptionPolicy.FENCE:
+            return here
+    return ROOT
+
+
+def _full(ask: Ask) -> str:
+    return f"{ask.app.name}/{ask.name}"
+
+
+Unit = tuple[Ask, ...]
+"""What goes together, in the order of victims."""
+
+
+@attrs.frozen
+class Plan:
+    """What is to be done for an ask.
+
+    Attributes:
+        claim: What it may take.
+        node: Where it is to be placed.
+        victims: What goes, in the order in which it was taken.
+    """
+
+    claim: Claim
+    node: Node
+    victims: tuple[Ask, ...]
+
+
+def plan_for(claim: Claim) -> Plan | None:
+    """Give the best plan for an ask that fits nowhere, or None if no node works."""
+    plans: list[tuple[tuple[object, ...], Plan]] = []
+    for place, node in enumerate(nodes_of_plans(Picture(claim.world), claim.ask)):
+        may = matches(node, claim.ask) and is_open(claim.world, node, claim.ask)
+        lost = (alike(claim.ask), node.name) in claim.world.lost
+        units = _taken_on(claim, node) if may and not lost else None
+        if units is None:
+            continue
+        victims = tuple(ask for unit in _spared(claim, node, units) for ask in unit)
+        claim.world.reached["victims by devices"] += any(
+            set(one.devices or ()) & set(claim.ask.needs) for one in victims
+        )
+        highest = max(claim.rank(victim) for victim in victims)
+        plans.append(((highest, len(victims), place), Plan(claim, node, victims)))
+    return min(plans, key=lambda one: one[0])[1] if plans else None
+
+
+def fits(picture: Picture, node: Node, ask: Ask) -> bool:
+    """Say whether an ask has room on a node and in the quotas above it."""
+    return not lacks(picture, node, ask) and picture.fits_headroom(ask)
+
+
+def _gone(units: Sequence[Unit]) -> set[Ask]:
+    return {ask for unit in units for ask in unit}
+
+
+def _taken_on(claim: Claim, node: Node) -> list[Unit] | None:
+    """Take the first useful unit again and again, until the ask fits; None if it never does."""
+    taken: list[Unit] = []
+    while not fits(Picture(claim.world, _gone(taken)), node, claim.ask):
+        unit = _first_unit(claim, node, _gone(taken))
+        if unit is None:
+            return None
+        taken.append(unit)
+    return taken
+
+
+def _first_unit(claim: Claim, node: Node, gone: set[Ask]) -> Unit | None:
+    """Give the first unit in order that is useful and may be taken, once others are gone."""
+    picture = Picture(claim.world, gone)
+    held = [ask for ask in claim.world.asks() if ask.held and ask not in gone]
+    scope = [ask for ask in held if claim.in_scope(ask)]
+    scope.sort(key=lambda ask: claim.order(picture, ask))
+    for first in scope:
+        unit = _unit_of(claim.world, first, gone)
+        if not unit <= set(scope):
+            continue
+        useful = any(_is_useful(picture, node, claim.ask, ask) for ask in unit)
+        if useful and all(claim.may_lose(picture, ask, list(unit)) for ask in unit):
+            return tuple(ask for ask in scope if ask in unit)
+    return None
+
+
+def _is_useful(picture: Picture, node: Node, ask: Ask, victim: Ask) -> bool:
+    """Say whether a victim has something of what an ask lacks."""
+    if victim.node == node.name and lacks(picture, node, ask) & set(victim.wants):
+        return True
+    for path in lineage(ask.app.queue):
+        used, limits = picture.allocated[path], picture.world.queues[path].limits
+        if path not in lineage(victim.app.queue):
+            continue
+        for name, value in ask.wants.items():
+            limit = limits.get(name)
+            if limit is not None and used.get(name, 0) + value > limit and name in victim.wants:
+                return True
+    return False
+
+
+def _unit_of(world: World, ask: Ask, gone: set[Ask]) -> set[Ask]:
+    """Give what goes with an ask, itself included, once others are gone."""
+    gang = None if ask.gang is None else world.gangs[ask.gang]
+    if gang is None:
+        return {ask}
+    if ask.place is AskPlace.WAITING:
+        return set(waiting(world, *group_of(world, gang.name).gangs)) - gone
+    bound = _bound(world, gang) - gone
+    definition = gang.definition
+    if not gang.satisfied or definition is None or len(bound) > definition.min_member:
+        return {ask}
+    return bound
+
+
+def _bound(world: World, gang: Gang) -> set[Ask]:
+    return {ask for ask in members(world, gang) if ask.place is AskPlace.BOUND}
+
+
+def _spared(claim: Claim, node: Node, taken: Sequence[Unit]) -> list[Unit]:
+    """Leave out, from the last to the first, what need not go."""
+    kept = list(taken)
+    for unit in reversed(taken):
+        rest = [other for other in kept if other is not unit]
+        still_fits = fits(Picture(claim.world, _gone(rest)), node, claim.ask)
+        if still_fits and not _halves_a_gang(claim.world, _gone(rest)):
+            kept = rest
+    return kept
+
+
+def _halves_a_gang(world: World, gone: set[Ask]) -> bool:
+    """Say whether some of a gang go, but neither all of it nor what it can spare."""
+    for gang in world.gangs.values():
+        bound, definition = _bound(world, gang), gang.definition
+        if definition is None or not gang.satisfied or not bound & gone:
+            continue
+        if 0 < len(bound - gone) < definition.min_member:
+            return True
+    return False
+
 
 MakeClaim = Callable[[Picture, Ask, int], Claim | None]
 
 
 def deadlines(world: World, now_us: int) -> list[int]:
     """Give the instants, later than now, at which the delay of a pending ask ends."""
-    asks = [ask for ask in world.pending() if claims.may_come_true(world, ask)]
-    ends = [claims.delay_ends(world, ask) for ask in asks]
+    asks = [ask for ask in world.pending() if may_come_true(world, ask)]
+    ends = [delay_ends(world, ask) for ask in asks]
     return [end for end in ends if end > now_us]
 
 
@@ -36,16 +436,16 @@ def help_one(world: World, now_us: int) -> bool:
         return True
     if not world.config.preemption_enabled:
         return False
-    return _look(world, now_us, claims.reclaim) or _look(world, now_us, claims.preemption)
+    return _look(world, now_us, reclaim) or _look(world, now_us, preemption)
 
 
 def _serve(world: World, now_us: int) -> bool:
     """Let the first node service that can take its node; those before it keep theirs."""
     picture = Picture(world)
     for ask in candidates(picture):
-        if not services.is_service(world, ask) or not services.lacks_only_room(picture, ask):
+        if not node_choice.is_service(world, ask) or not node_choice.lacks_only_room(picture, ask):
             continue
-        if world.config.preemption_enabled and _help_ask(picture, ask, now_us, claims.service):
+        if world.config.preemption_enabled and _help_ask(picture, ask, now_us, service):
             return True
         ask.keeps |= fitting(picture, ask) is None
     return False
@@ -55,7 +455,7 @@ def _look(world: World, now_us: int, claim_of: MakeClaim) -> bool:
     picture = Picture(world)
     tried: set[frozenset[str]] = set()
     for ask in candidates(picture):
-        gang = permits.constrained(world, ask)
+        gang = gangs.constrained(world, ask)
         if gang is None:
             if _help_ask(picture, ask, now_us, claim_of):
                 return True
@@ -77,7 +477,7 @@ def candidates(picture: Picture) -> list[Ask]:
         if shut.isdisjoint(lineage(ask.app.queue)):
             found.append(ask)
             if not user_limits.over(picture, ask):
-                shut |= scopes.blocked_by(picture.world, ask)
+                shut |= state.blocked_by(picture.world, ask)
     return found
 
 
@@ -86,8 +486,8 @@ def _in_order(picture: Picture, path: str) -> Iterator[Ask]:
     for child in order.sorted_queues(picture, path, picture.with_pending(path)):
         yield from _in_order(picture, child.path)
     for app in order.applications(picture, path):
-        for ask in back_off.awake(picture.world, order.asks(picture, app)):
-            gang = permits.constrained(picture.world, ask)
+        for ask in state.awake(picture.world, order.asks(picture, app)):
+            gang = gangs.constrained(picture.world, ask)
             if gang is None or not _is_passed_over(picture.world, gang):
                 yield ask
 
@@ -108,7 +508,7 @@ def _help_ask(picture: Picture, ask: Ask, now_us: int, claim_of: MakeClaim) -> b
     if plan is None:
         return False
     _carry_out(world, plan, now_us)
-    if permits.bind(world, ask, now_us):
+    if gangs.bind(world, ask, now_us):
         world.taken[ask] = (alike(ask), plan.node.name)
     return True
 
@@ -133,20 +533,20 @@ def _help_group(world: World, group: Group, now_us: int, claim_of: MakeClaim) ->
         plan = None if node is not None else _plan(picture, ask, now_us, claim_of)
         placed.append(ask)
         if node is not None:
-            permits.hold(world, ask, node)
+            gangs.hold(world, ask, node)
         elif plan is not None:
             victims += len(plan.victims)
             _carry_out(world, plan, now_us)
         else:
             trial.undo()
             return False
-        if not permits.permitted(world, group):
+        if not gangs.permitted(world, group):
             world.log.append(ask.say(Kind.WAITING, ask.node))
     if not victims:
         trial.undo()
         return False
     world.taken |= dict.fromkeys(placed, group.names)
-    permits.satisfy(world, group, now_us)
+    gangs.satisfy(world, group, now_us)
     return True
 
 
@@ -154,7 +554,7 @@ def _carry_out(world: World, plan: Plan, now_us: int) -> None:
     """Let the victims go and the ask hold its node; nothing is bound yet."""
     for victim in plan.victims:
         _evict(world, victim, plan.claim.reason, plan.claim.message(victim), now_us)
-    permits.hold(world, plan.claim.ask, plan.node)
+    gangs.hold(world, plan.claim.ask, plan.node)
 
 
 def _evict(world: World, ask: Ask, reason: Reason, message: str, now_us: int) -> None:
@@ -172,9 +572,9 @@ def _evict(world: World, ask: Ask, reason: Reason, message: str, now_us: int) ->
         return
     if ask in world.rounds.bound:
         world.rounds.bound.remove(ask)
-        lifecycle.undo_bound(world, ask.app, now_us)
+        directory.undo_bound(world, ask.app, now_us)
     else:
-        back_off.lost(ask, now_us)
+        state.lost(ask, now_us)
     if ask.gang is not None:
         unsatisfy_if_lost(world, world.gangs[ask.gang])
 

@@ -5,13 +5,17 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Final
 
+import trio
+
+import muster
+from muster.testing import Interleaving, Recording
 from muster_core.coordinator.plain_scheduler import PlainScheduler
 from muster_core.reasons import Explanation, Level
 from muster_core.snapshots import Snapshot
+from tests.actors import real
 from tests.naive.figures import told
-from tests.naive.harness import SETTLE, Accounts, Observed, Scenario, Step
-from tests.naive.parting import NUMBERS, Parting
-from tests.naive.plain import run_plainly
+from tests.naive.harness import SETTLE, Accounts, Observed, Scenario, Step, run_plainly
+from tests.naive.order import NUMBERS, Parting
 from tests.naive.reasons import Account
 
 _LATER_US: Final = 4_000_000
@@ -95,3 +99,39 @@ def watched(scenario: Scenario) -> list[Step]:
 def _settle(steps: list[Step], at_us: int) -> None:
     if not steps or steps[-1] != Step(at_us, SETTLE):
         steps.append(Step(at_us, SETTLE))
+
+
+def observe(scenario: Scenario, seed: int | None = None) -> Observed:
+    """Give the log of a scenario, and what is shown and said after each ``SETTLE`` and at the end.
+
+    Args:
+        scenario: What comes in.
+        seed: The seed of the delays injected into every mailbox, or None for none.
+    """
+    return trio.run(_observe, scenario, seed)
+
+
+async def _observe(scenario: Scenario, seed: int | None) -> Observed:
+    recording, snapshots, accounts = Recording(), list[Snapshot](), list[Accounts]()
+    interleave = None if seed is None else Interleaving(seed)
+    async with muster.open_simulation(journal=recording, interleave=interleave) as scheduler:
+
+        async def look() -> None:
+            snapshots.append(await scheduler.snapshot())
+            accounts.append(await _observed_accounts(scheduler, snapshots[-1]))
+
+        await real.play(scheduler, scenario, look)
+        await scheduler.finish()
+        await look()
+    return Observed(recording.decisions, snapshots, accounts)
+
+
+async def _observed_accounts(scheduler: muster.Simulation, snapshot: Snapshot) -> Accounts:
+    """Ask of every ask in a snapshot why it is not running; those that are say nothing."""
+    found: dict[str, Account] = {}
+    for app in snapshot.apps.values():
+        for ask in app.asks:
+            explanation = await scheduler.why_pending(app.name, ask.name)
+            if explanation is not None:
+                found[f"{app.name}/{ask.name}"] = account_of(explanation)
+    return found

@@ -1,25 +1,199 @@
-"""The names and figures of each reason, as the specification has them, counted anew."""
+"""The names and figures of each reason, as the specification has them, counted anew at the end of
+a batch.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
-from typing import Final
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from functools import cached_property
+from typing import Final, final
 
-from muster_core.config.model import PreemptionPolicy
+from muster_core.config.model import PreemptionPolicy, SchedulingOrder
 from muster_core.gangs import TopologyRule
 from muster_core.reasons import Code, Reserved
-from tests.naive import back_off, claims, order, user_limits
-from tests.naive.backfill import outlooks, reservations
-from tests.naive.backfill.parties import party_of
-from tests.naive.filters import lacks
-from tests.naive.gangs import group_of, holding, members
-from tests.naive.moment import Moment, could_hold
-from tests.naive.node_choice import first_node
-from tests.naive.permits import constrained, has_enough
-from tests.naive.state import App, Ask, Gang, lineage
-from tests.naive.topology.choice import rooms
-from tests.naive.topology.domains import domains, homes, topology_of
-from tests.naive.waits import deadline
+from tests.naive import evictions, gangs, node_choice, order, order as user_limits, rounds, state
+from tests.naive.gangs import constrained, deadline, group_of, has_enough, holding, members
+from tests.naive.node_choice import first_node, lacks, may_stand, rooms
+from tests.naive.order import domains, homes, topology_of
+from tests.naive.picture import Picture
+from tests.naive.rounds import may_be_helped, party_of, staying
+from tests.naive.state import (
+    ROOT,
+    App,
+    Ask,
+    Gang,
+    Node,
+    Reservation,
+    World,
+    awake,
+    backs_off,
+    lineage,
+    release_of,
+    scope_of,
+)
+
+
+@final
+class Moment:
+    """The state at the end of a batch, and whom the next round would turn to.
+
+    Args:
+        world: The state.
+        now_us: The instant of the batch, in microseconds since the start.
+    """
+
+    def __init__(self, world: World, now_us: int) -> None:
+        self.world = world
+        self.now_us = now_us
+        self.picture = Picture(world)
+
+    @cached_property
+    def first(self) -> Ask | None:
+        """What would be tried first in the next round, where no cycle is invalid."""
+        return self._first_below(ROOT)
+
+    def _first_below(self, path: str) -> Ask | None:
+        if not self.picture.enters(path):
+            return None
+        for child in order.children(self.picture, path):
+            found = self._first_below(child.path)
+            if found is not None:
+                return found
+        return self.first_of_leaf(path)
+
+    def first_of_leaf(self, path: str) -> Ask | None:
+        """Give the first ask of a leaf that PreFilter lets through, whatever fits."""
+        return next(iter(self.tried_in(path)), None)
+
+    def blocked_with(self, ask: Ask) -> str | None:
+        """Give the path of the strict scope or the blocking leaf that an ask is in."""
+        leaf = self.world.queues[ask.app.queue]
+        scope = scope_of(self.world, leaf.path)
+        if scope is not None and scope.settings.scheduling_order is SchedulingOrder.STRICT:
+            return scope.path
+        return leaf.path if leaf.settings.blocking else None
+
+    def first_that_blocks(self, path: str) -> Ask | None:
+        """Give the first ask of a leaf or scope that blocks it unless it fits: no limit keeps it."""
+        tried = (ask for ask in self.tried_below(path) if not user_limits.over(self.picture, ask))
+        return next(tried, None)
+
+    def tried_below(self, path: str) -> Iterator[Ask]:
+        """Give the asks of a leaf, or of the queues that enter below one, as they are tried."""
+        for child in order.children(self.picture, path):
+            yield from self.tried_below(child.path)
+        yield from self.tried_in(path)
+
+    def tried_in(self, path: str) -> Iterator[Ask]:
+        """Give the asks of a leaf that may be picked and pass PreFilter, whatever fits."""
+        for app in order.applications(self.picture, path):
+            for ask in awake(self.world, order.asks(self.picture, app)):
+                if gang_code(self.world, ask) is None:
+                    yield ask
+
+    def competes(self, ask: Ask) -> bool:
+        """Say whether a round turns to an ask at all, if its queue enters."""
+        if backs_off(self.world, ask):
+            return False
+        applications = order.applications(self.picture, ask.app.queue)
+        return ask.app in applications and gang_code(self.world, ask) is None
+
+    def is_looked_at(self, ask: Ask) -> bool:
+        """Say whether reclaim and preemption look at an ask: overused queues included."""
+        gang = gangs.constrained(self.world, ask)
+        if gang is not None and not may_be_helped(self.world, group_of(self.world, gang.name)):
+            return False
+        if user_limits.over(self.picture, ask):
+            return False
+        return ask in self.candidates
+
+    @cached_property
+    def candidates(self) -> list[Ask]:
+        """Give the asks at which reclaim and preemption look, whatever they may take."""
+        return evictions.candidates(self.picture)
+
+    def free(self, node: Node, name: str) -> int:
+        """Give how much of a type is free on a node; one that has less than it gave has none."""
+        return max(0, node.capacity[name] - self.picture.used[node.name].get(name, 0))
+
+    def matching(self, ask: Ask) -> list[Node]:
+        """Give the nodes on which an ask may stand, schedulable or not."""
+        return [node for node in self.world.nodes.values() if may_stand(node, ask)]
+
+    def open_to(self, ask: Ask) -> list[Node]:
+        """Give the schedulable ones of them that no node service keeps from it."""
+        return [
+            node
+            for node in self.matching(ask)
+            if node.schedulable and node_choice.is_open(self.world, node, ask)
+        ]
+
+    def kept_from(self, ask: Ask) -> list[Node]:
+        """Give the nodes on which an ask would fit if no node service kept them."""
+        open_nodes = self.open_to(ask)
+        return [
+            node
+            for node in self.matching(ask)
+            if node.schedulable and node not in open_nodes and not lacks(self.picture, node, ask)
+        ]
+
+
+def could_hold(node: Node, ask: Ask) -> bool:
+    """Say whether a node has what an ask wants, whatever is used of it."""
+    return all(node.capacity[name] >= value for name, value in ask.wants.items())
+
+
+def gang_code(world: World, ask: Ask) -> Code | None:
+    """Say why PreFilter refuses an ask, whatever its cycle; None if it does not."""
+    gang = gangs.constrained(world, ask)
+    if gang is None:
+        return None
+    definition = gang.definition
+    if definition is None:
+        return Code.GANG_UNDEFINED
+    if len(members(world, gang)) < definition.min_member:
+        return Code.GANG_TOO_FEW_MEMBERS
+    if holding(world, gang) >= definition.min_member:
+        return Code.GANG_SURPLUS
+    return None
+
+
+def for_ask(world: World, ask: Ask) -> Reserved | None:
+    """Give what is reserved for a pending ask, or for others of its group."""
+    own = [one for one in world.reserved if ask in one.asks]
+    if own:
+        return _told(world, own)
+    gang = gangs.constrained(world, ask)
+    return None if gang is None else for_group(world, group_of(world, gang.name).names)
+
+
+def for_group(world: World, names: frozenset[str]) -> Reserved | None:
+    """Give what is reserved for what a group lacks."""
+    own = [one for one in world.reserved if one.group == names]
+    return _told(world, own) if own else None
+
+
+def _told(world: World, some: Iterable[Reservation]) -> Reserved:
+    """Tell of the reservation whose scope has the last path."""
+    one = max(some, key=lambda one: one.scope)
+    places = tuple((ask.full, node) for ask, node in one.nodes)
+    waits_for = tuple((ask.full, ask.node or "") for ask in _ending(world, one))
+    return Reserved(one.scope, one.start.start_us, places, waits_for)
+
+
+def _ending(world: World, one: Reservation) -> list[Ask]:
+    """Give the asks with whose end it starts: those on its nodes, or else all."""
+    held = {ask for ask in world.asks() if ask.held} - staying(world, one.group)
+    start = one.start
+    making = {ask for ask in held if release_of(world, ask) == start}
+    if start.is_unknown:
+        # Every known end is before it.
+        ends = {ask: release_of(world, ask) for ask in held}
+        making = {ask for ask, at in ends.items() if at.is_unknown and at <= start}
+    nodes = {node for _, node in one.nodes}
+    found = {ask for ask in making if ask.node in nodes} or making
+    return sorted(found, key=lambda ask: (release_of(world, ask), ask.held_order))
+
 
 Figures = Mapping[str, object]
 
@@ -162,7 +336,7 @@ def turn_of(apps: list[App], kept: list[App]) -> App | None:
 def _failed_member(moment: Moment, ask: Ask) -> Figures:
     figures = {"gang": ask.gang, "failed": moment.world.gangs[ask.gang or ""].failed}
     group = group_of(moment.world, ask.gang or "").names
-    found = outlooks.for_group(moment.world, group)
+    found = for_group(moment.world, group)
     return figures if found is None else {**figures, **_reserved(found)}
 
 
@@ -182,7 +356,7 @@ def _behind(moment: Moment, ask: Ask) -> Figures:
 
 def _delays(moment: Moment, ask: Ask) -> Figures:
     node = first_node(moment.picture, ask)
-    delayed = None if node is None else reservations.first_delayed(moment.world, ask, node)
+    delayed = None if node is None else rounds.first_delayed(moment.world, ask, node)
     if node is None or delayed is None:
         return {}
     first, reserved = delayed.nodes[0]
@@ -191,7 +365,7 @@ def _delays(moment: Moment, ask: Ask) -> Figures:
 
 
 def _back_off(moment: Moment, ask: Ask) -> Figures:
-    end_us = back_off.ends(moment.world, ask)
+    end_us = state.ends(moment.world, ask)
     return {"left_us": None if end_us is None else end_us - moment.now_us}
 
 
@@ -249,9 +423,9 @@ def _topology(moment: Moment, ask: Ask) -> Figures:
 
 
 def _claims(moment: Moment, ask: Ask) -> Figures:
-    then_us = claims.delay_ends(moment.world, ask)
-    claim = claims.reclaim(moment.picture, ask, then_us)
-    claimant = claim.claimant if isinstance(claim, claims.Reclaim) else None
+    then_us = evictions.delay_ends(moment.world, ask)
+    claim = evictions.reclaim(moment.picture, ask, then_us)
+    claimant = claim.claimant if isinstance(claim, evictions.Reclaim) else None
     return {"claimant": claimant, "preempts": ask.preempts}
 
 
@@ -264,7 +438,7 @@ def _ways(moment: Moment, ask: Ask) -> Figures:
 
 
 def _delay(moment: Moment, ask: Ask) -> Figures:
-    left_us = claims.delay_ends(moment.world, ask) - moment.now_us
+    left_us = evictions.delay_ends(moment.world, ask) - moment.now_us
     return {**_claims(moment, ask), "left_us": left_us}
 
 

@@ -1,7 +1,5 @@
-"""Gangs of the naive model: their members, groups and definitions, and what changes these.
-
-Nothing is kept that the asks or the definitions say: a group is found anew by walking
-along the lists each time somebody asks for it.
+"""Gangs of the naive model: members, groups, definitions, waits, and the steps of a member up to
+the bind of its group.
 """
 
 from __future__ import annotations
@@ -12,7 +10,9 @@ from muster_core.decisions import Decision, Kind, Reason
 from muster_core.errors import RefusedError
 from muster_core.gangs import NO_FIELDS, GangFields, GangMode
 from muster_core.snapshots import AskPlace
-from tests.naive.state import Ask, Gang, World
+from tests.naive import directory, state
+from tests.naive.picture import Picture, taken_by
+from tests.naive.state import ROOT, Ask, Gang, Node, World
 
 _FIELDS = ("min_member", "total", "mode", "wait_us", "groups")
 
@@ -215,3 +215,123 @@ def tidy(world: World) -> None:
             world.gangs[gang.name] = Gang(
                 gang.name, gang.manifest, creation=gang.creation, cycle_valid=gang.cycle_valid
             )
+
+
+def deadline(world: World, gang: Gang) -> int | None:
+    """Give the instant at which the present wait of a gang has lasted too long."""
+    definition = gang.definition
+    if gang.since_us is None or definition is None:
+        return None
+    return gang.since_us + (definition.wait_us or world.queues[ROOT].settings.gang_wait_us)
+
+
+def keep_clocks(world: World, now_us: int) -> None:
+    """Begin or end the waits of all gangs, at the end of a batch."""
+    for gang in world.gangs.values():
+        if not waiting(world, gang):
+            gang.since_us = None
+        elif gang.since_us is None:
+            gang.since_us = now_us
+
+
+def timers(world: World, now_us: int) -> None:
+    """Time out the groups of the gangs that have waited too long, in order of creation."""
+    for gang in sorted(world.gangs.values(), key=age):
+        due = deadline(world, gang)
+        if due is None or due > now_us:
+            continue
+        group = group_of(world, gang.name)
+        release(world, waiting(world, *group.gangs), Reason.GANG_TIMEOUT)
+        for one in group.gangs:
+            one.since_us = None
+            there = members(world, one)  # A gang without members is as new: not timed out.
+            if one.definition is not None and not one.satisfied and there:
+                mark(world, one)
+
+
+def constrained(world: World, ask: Ask) -> Gang | None:
+    """Give the gang that constrains an ask: its own, unless that is satisfied."""
+    gang = None if ask.gang is None else world.gangs[ask.gang]
+    return None if gang is None or gang.satisfied else gang
+
+
+def refused(world: World, gang: Gang) -> bool:
+    """Say whether PreFilter refuses a member of an unsatisfied gang now."""
+    definition = gang.definition
+    if definition is None or gang.timed_out:
+        return True
+    least = definition.min_member
+    if len(members(world, gang)) < least or holding(world, gang) >= least:
+        return True
+    return group_of(world, gang.name).strict and not gang.cycle_valid
+
+
+def permitted(world: World, group: Group) -> bool:
+    """Say whether every gang of a group has what it needs."""
+    return len(group.gangs) == len(group.names) and all(
+        has_enough(world, gang) for gang in group.gangs
+    )
+
+
+def has_enough(world: World, gang: Gang) -> bool:
+    """Say whether a gang has what it needs."""
+    definition = gang.definition
+    if definition is None or gang.timed_out:
+        return False
+    return gang.satisfied or holding(world, gang) >= definition.min_member
+
+
+def hold(world: World, ask: Ask, node: Node) -> None:
+    """Let an ask hold a node; nothing is bound yet, and whether it waits is still open."""
+    world.moves += 1
+    ask.devices = taken_by(Picture(world), node, ask)
+    ask.place, ask.node, ask.held_order = AskPlace.WAITING, node.name, world.moves
+    said = ask.say(Kind.ASSIGNED, node.name)
+    world.log.append(attrs.evolve(said, devices=ask.devices))
+
+
+def satisfy(world: World, group: Group, now_us: int) -> list[Ask]:
+    """Satisfy a group and bind what waits of it; give those whose bind failed."""
+    said: dict[str, Decision] = {}
+    for gang in group.gangs:
+        if not gang.satisfied:
+            gang.satisfied = True
+            said[gang.name] = Decision(Kind.GANG_SATISFIED, gang=gang.name)
+            world.log.append(said[gang.name])
+    failed = bind_all(world, waiting(world, *group.gangs), now_us)
+    for gang in group.gangs:
+        if not gang.satisfied:  # All its binds have failed: that it was satisfied is not said.
+            world.log[:] = [one for one in world.log if one is not said.get(gang.name)]
+    return failed
+
+
+def bind_all(world: World, asks: list[Ask], now_us: int) -> list[Ask]:
+    """Bind asks that hold a node, in this order and one step; give those whose bind failed."""
+    failed = [ask for ask in asks if not _bind(world, ask, now_us)]
+    for gang in world.gangs.values():
+        if gang.name in {ask.gang for ask in failed}:
+            unsatisfy_if_lost(world, gang)
+    return failed
+
+
+def bind(world: World, ask: Ask, now_us: int) -> bool:
+    """Bind an ask by itself to the node that it holds; say whether that went well."""
+    return not bind_all(world, [ask], now_us)
+
+
+def _bind(world: World, ask: Ask, now_us: int) -> bool:
+    if ask.failures:
+        ask.failures -= 1
+        world.log.append(ask.say(Kind.RELEASED, ask.node, Reason.BIND_FAILED))
+        let_go(world, ask)
+        ask.keeps = False
+        state.failed(ask, now_us)
+        return False
+    world.moves += 1
+    ask.place, ask.bound_order, ask.keeps = AskPlace.BOUND, world.moves, False
+    ask.bound_at_us = now_us
+    ask.ends_at = None if ask.run_for_us is None else now_us + ask.run_for_us
+    world.log.append(ask.say(Kind.BOUND, ask.node))
+    world.rounds.bound.append(ask)
+    directory.ask_bound(world, ask.app, now_us)
+    return True

@@ -1,26 +1,29 @@
 """Compare the real scheduler's log with the naive model's, decision by decision.
 
-The messages of refusals and of ``config`` are each implementation's own, so only
-the kind, and of a refusal the index, is compared there; of the warning of a deadlock
-the names of the gangs. What each shows of its state can be compared too.
+In one loop, saved and loaded, or as a story by hand.
 """
 
 from __future__ import annotations
 
+import pickle
 import re
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from enum import Enum
 from itertools import zip_longest
 from typing import Final, Protocol, TypeVar, cast, final
 
 import attrs
 
+from muster_core.coordinator.plain_scheduler import PlainScheduler
 from muster_core.decisions import Announced, Decision, Kind
-from muster_core.events import Event
-from muster_core.snapshots import Snapshot
+from muster_core.events import AddApp, AddAsk, AddGang, AddNode, Event
+from muster_core.facts import Facts
+from muster_core.gangs import GangFields, GangMode
+from muster_core.reasons import Explanation
+from muster_core.resources import Resources
+from muster_core.snapshots import Snapshot, Statistics
 from tests.naive.reasons import Account, agree
-from tests.naive.scheduler import NaiveScheduler
-from tests.naive.shown import Shown, differences, shown, snapshot_of
+from tests.naive.scheduler import NaiveScheduler, Shown, differences, shown, snapshot_of
 
 
 @final
@@ -364,3 +367,217 @@ def tell(at_us: int, decision: Decision) -> str:
     values = ((name, getattr(decision, name)) for name in names)
     said = " ".join(f"{name}={value}" for name, value in values if value is not None)
     return f"{at_us} us {decision.kind.value} {said}"
+
+
+def run_plainly(
+    steps: Sequence[Step],
+    scheduler: PlainScheduler | None = None,
+    settled: Callable[[], None] | None = None,
+) -> list[Announced]:
+    """Take steps with the machines of Muster, and give what they announced.
+
+    Args:
+        steps: The steps.
+        scheduler: Who takes them, or None for one of its own.
+        settled: Called after each ``SETTLE``.
+    """
+    scheduler = PlainScheduler() if scheduler is None else scheduler
+    for index, step in enumerate(steps):
+        if isinstance(step.what, Marker):
+            scheduler.settle(step.at_us)
+            if settled is not None:
+                settled()
+        else:
+            scheduler.submit(step.what, step.at_us, index)
+    scheduler.finish()
+    return scheduler.announced
+
+
+Save = Callable[[Facts], Facts]
+
+
+def as_it_is(facts: Facts) -> Facts:
+    """Take facts through nothing."""
+    return facts
+
+
+def through_bytes(facts: Facts) -> Facts:
+    """Give equal facts of which no object is one of these."""
+    copied = pickle.loads(pickle.dumps(facts))
+    assert isinstance(copied, Facts)
+    return copied
+
+
+@final
+class Relay:
+    """Takes steps with a scheduler that another one, loaded from facts, replaces after each batch.
+
+    Args:
+        save: What facts are taken through, like an encoding and back.
+        looks: Whether snapshots and reasons are compared, too; they settle cycles.
+    """
+
+    def __init__(self, save: Save = as_it_is, *, looks: bool) -> None:
+        self._save = save
+        self._looks = looks
+        #: Which is saved after each batch, and which never is.
+        self.loaded, self.kept = PlainScheduler(), PlainScheduler()
+        #: How many batches there were.
+        self.batches = 0
+        self._open = False
+        self._log: list[Announced] = []
+
+    def take(self, steps: Sequence[Step]) -> None:
+        """Take steps, and let all timers after them go off."""
+        for index, step in enumerate(steps):
+            self._pass_until(step.at_us)
+            if isinstance(step.what, Marker):
+                self._settle(step.at_us)
+            else:
+                for one in self._both():
+                    one.submit(step.what, step.at_us, index)
+                self._open = True
+        self._pass_until(None)
+        assert self._log == run_plainly(steps)
+
+    def _both(self) -> Iterator[PlainScheduler]:
+        yield from (self.loaded, self.kept)
+
+    def _pass_until(self, at_us: int | None) -> None:
+        """End the open batch if time passes, and have a batch for each timer before an instant."""
+        now_us = self.kept.machine.now_us
+        if at_us == now_us:
+            return
+        if self._open:
+            self._settle(now_us)
+        while (due_us := self.kept.machine.next_deadline_us()) is not None:
+            assert self.loaded.machine.next_deadline_us() == due_us
+            if at_us is not None and due_us >= at_us:
+                return
+            self._settle(due_us)
+
+    def _settle(self, at_us: int) -> None:
+        for one in self._both():
+            one.settle(at_us)
+        self._open = False
+        self.batches += 1
+        self._log += self.loaded.announced
+        assert self._log == self.kept.announced
+        facts = self.loaded.facts()
+        self.loaded = PlainScheduler(facts=self._save(facts))
+        assert self.loaded.facts() == facts
+        self.loaded.machine.check()
+        self._compare(self.loaded.machine.statistics(), self.kept.machine.statistics())
+        assert self.loaded.machine.next_deadline_us() == self.kept.machine.next_deadline_us()
+        if self._looks:
+            assert reasons(self.loaded) == reasons(self.kept)
+            own, other = self.loaded.snapshot(), self.kept.snapshot()
+            assert own == other
+            assert list(own.nodes) == list(other.nodes)
+
+    @staticmethod
+    def _compare(own: Statistics, other: Statistics) -> None:
+        # How many steps rounds take depends on what they found out before.
+        assert attrs.evolve(own, steps=other.steps) == other
+
+
+def reasons(scheduler: PlainScheduler) -> list[Explanation | None]:
+    """Explain everything that is not bound."""
+    return [scheduler.explain(app, ask) for app, ask in scheduler.pending()]
+
+
+S: Final = 1_000_000
+"""A second in microseconds."""
+
+LOOSE: Final = GangMode.NON_STRICT
+APP: Final = AddApp("a", "root.q")
+
+
+def node(name: str, cores: int) -> AddNode:
+    return AddNode(name, Resources({"vcore": cores}))
+
+
+def gang(
+    name: str,
+    least: int,
+    *groups: str,
+    mode: GangMode | None = None,
+    wait_us: int | None = None,
+) -> AddGang:
+    full = tuple(f"default/{other}" for other in groups)
+    return AddGang(f"default/{name}", GangFields(least, None, mode, wait_us, full))
+
+
+def asks(
+    name: str,
+    *,
+    count: int | None = None,
+    of: str | None = None,
+    app: str = "a",
+    cores: int = 1,
+    priority: int | None = None,
+    named: str | None = None,
+    on: str | None = None,
+    retries: int = 0,
+) -> AddAsk:
+    return AddAsk(
+        app,
+        name,
+        Resources({"vcore": cores}),
+        priority=priority,
+        priority_class=named,
+        count=count,
+        node=on,
+        gang=None if of is None else f"default/{of}",
+        retries=retries,
+    )
+
+
+class Story:
+    """Plays steps on a model; a number among them is the instant of those after it."""
+
+    def __init__(self, *steps: What | int) -> None:
+        self.model = NaiveScheduler()
+        self.drive = Drive(self.model)
+        self._steps = 0
+        self._now_us = 0
+        self._seen = 0
+        if steps:
+            self.play(*steps)
+
+    def play(self, *steps: What | int) -> list[str]:
+        """Work off steps and close the batch; give what was decided of gangs and members."""
+        return list(summary_lines(self.decide(*steps)))
+
+    def decide(self, *steps: What | int) -> list[Decision]:
+        """Work off steps and close the batch; give what was decided."""
+        for what in (*steps, SETTLE):
+            if isinstance(what, int):
+                self._now_us = what
+                continue
+            self.drive.step(self._steps, Step(self._now_us, what))
+            self._steps += 1
+        batches = self.drive.batches[self._seen :]
+        self._seen += len(batches)
+        return [decision for batch in batches for decision in batch.decisions]
+
+    def gang(self, name: str) -> tuple[int, int, int, int]:
+        """Give how many members of a gang are waiting, bound, pending, parked."""
+        found = self.model.gangs[f"default/{name}"]
+        return (len(found.waiting), len(found.bound), len(found.pending), len(found.parked))
+
+
+def summary_lines(decisions: Iterable[Decision]) -> Iterable[str]:
+    """Tell what was decided of gangs and asks, and what was refused or warned of."""
+    told = {Kind.ASSIGNED, Kind.WAITING, Kind.BOUND, Kind.RELEASED, Kind.REJECTED, Kind.WARNING}
+    for decision in decisions:
+        if decision.kind in {Kind.GANG_SATISFIED, Kind.GANG_TIMED_OUT}:
+            yield f"{decision.kind.value} {(decision.gang or '').removeprefix('default/')}"
+        elif decision.kind in told:
+            parts = (decision.kind.value, decision.ask, decision.reason)
+            yield " ".join(str(part) for part in parts if part)
+
+
+def kinds(decisions: list[str], *wanted: str) -> list[str]:
+    """Give the lines that begin with one of some words."""
+    return [one for one in decisions if one.split()[0] in wanted]

@@ -1,17 +1,131 @@
-"""The orders of the specification: queues, applications, asks, nodes, each sorted anew."""
+"""The orders of the specification, each sorted anew: queues, applications, asks, nodes, domains.
+
+Limits of users; and where two asks part.
+"""
 
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
+from collections.abc import Callable, Iterator, Mapping
+from typing import Final, final
+
+import attrs
 
 from muster_core.config.model import NodeSortPolicy, SortPolicy
-from tests.naive import user_limits
-from tests.naive.back_off import awake
-from tests.naive.devices.fragmentation import fragmentation
-from tests.naive.devices.rooms import after_placing, can_hold, room_of, typical_of
-from tests.naive.picture import Picture, remembered
-from tests.naive.state import ROOT, App, Ask, Node, Queue, lineage
+from muster_core.gangs import Topology, TopologyRule
+from muster_core.reasons import Code
+from muster_core.values.configuration import EVERY_NAME, LimitEntry
+from tests.naive.picture import (
+    Picture,
+    after_placing,
+    can_hold,
+    fragmentation,
+    remembered,
+    room_of,
+    runs,
+    typical_of,
+    within,
+)
+from tests.naive.state import ROOT, App, Ask, Node, Queue, World, awake, lineage, total, total_of
+
+
+@attrs.frozen
+class Standing:
+    """A limit that applies to an application in one queue.
+
+    Attributes:
+        code: Whether it is that of its user or that of its group.
+        name: The name of the user or of the group; None of the nameless user.
+        path: The queue.
+        entry: What it allows.
+        shares: Says of an application whether it counts for the same sum.
+    """
+
+    code: Code
+    name: str | None
+    path: str
+    entry: LimitEntry
+    shares: Callable[[App], bool]
+
+
+def user_of(app: App) -> str | None:
+    """Give the name of an application's user, or None of the nameless one."""
+    return app.user or None
+
+
+def group_for(world: World, app: App) -> str | None:
+    """Find the group for which an application counts: the first limited from the leaf up."""
+    for path in lineage(app.queue):
+        limited = [name for entry in world.queues[path].entries for name in entry.groups]
+        found = [name for name in limited if name in app.groups and name != EVERY_NAME]
+        if found:
+            return found[0]
+        if EVERY_NAME in limited:
+            return EVERY_NAME
+    return None
+
+
+def look_up_anew(world: World) -> None:
+    """Let applications count for another group, where no queue limits their present one."""
+    for app in world.in_queues():
+        limited = {
+            name
+            for path in lineage(app.queue)
+            for entry in world.queues[path].entries
+            for name in entry.groups
+        }
+        if app.counts_for not in limited:
+            app.counts_for = group_for(world, app)
+
+
+def applying(world: World, app: App) -> Iterator[Standing]:
+    """Give the limits that apply to an application, from the leaf up."""
+    user, group = user_of(app), app.counts_for
+    for path in lineage(app.queue):
+        entries = world.queues[path].entries
+        own = [entry for entry in entries if user is not None and user in entry.users]
+        every = [entry for entry in entries if EVERY_NAME in entry.users]
+        for entry in (own or every)[:1]:
+            yield Standing(Code.USER_LIMIT, user, path, entry, lambda other: user_of(other) == user)
+        for entry in entries:
+            if group is not None and group in entry.groups:
+                yield Standing(
+                    Code.GROUP_LIMIT, group, path, entry, lambda other: other.counts_for == group
+                )
+
+
+def over(picture: Picture, ask: Ask) -> list[Standing]:
+    """Give the ``maxresources`` above which an ask would bring its user or its group."""
+    return [one for one in applying(picture.world, ask.app) if not _has_room(picture, one, ask)]
+
+
+def _has_room(picture: Picture, limit: Standing, ask: Ask) -> bool:
+    counted = [
+        held
+        for held in picture.held
+        if limit.path in lineage(held.app.queue) and limit.shares(held.app)
+    ]
+    return within(ask.wants, total_of(counted), dict(limit.entry.max.amounts))
+
+
+def full(picture: Picture, app: App) -> list[Standing]:
+    """Give the ``maxapplications`` that keep an application which does not run waiting."""
+    if runs(app):
+        return []
+    return [one for one in applying(picture.world, app) if _is_full(picture, one)]
+
+
+def _is_full(picture: Picture, limit: Standing) -> bool:
+    there = [app for app in picture.world.below(limit.path) if limit.shares(app)]
+    most = limit.entry.max_applications
+    return most > 0 and sum(map(runs, there)) >= most
+
+
+def against(picture: Picture, ask: Ask, code: Code) -> list[Standing]:
+    """Give the limits of users, or those of groups, that keep an ask from running."""
+    both = over(picture, ask) + full(picture, ask.app)
+    found = [one for one in both if one.code is code]
+    return sorted(found, key=lambda one: -len(lineage(one.path)))
 
 
 @remembered
@@ -48,7 +162,7 @@ def applications(picture: Picture, path: str) -> list[App]:
 
 def _kept_out(picture: Picture, app: App) -> bool:
     """Say whether ``maxapplications`` of a queue, a user or a group keeps it waiting."""
-    return picture.kept_out(app) or bool(user_limits.full(picture, app))
+    return picture.kept_out(app) or bool(full(picture, app))
 
 
 def sorted_applications(picture: Picture, path: str, apps: list[App]) -> list[App]:
@@ -208,3 +322,150 @@ def utilisation(
         return 0.0
     parts = (weights[name] * (used.get(name, 0) / capacity[name]) for name in types)
     return math.fsum(parts) / whole
+
+
+Keys = dict[str, object]
+
+NUMBERS: Final = frozenset({"queue.priority", "currentPriority", "priority"})
+"""The keys that say the same to everybody; of others each has its own wording."""
+
+
+@final
+@attrs.frozen
+class Parting:
+    """Where two ways part.
+
+    Attributes:
+        at: The path of the queue, or the name of the application.
+        own: The child that leads to the ask: the path of a queue, or a name.
+        other: The child that leads to the ask that goes first.
+        key: The first key of the order in which these differ.
+        values: That key of both, where it is a whole number by itself.
+    """
+
+    at: str
+    own: str
+    other: str
+    key: str
+    values: tuple[int, int] | None = None
+
+
+def parting(picture: Picture, ask: Ask, first: Ask) -> Parting | None:
+    """Say where the way to an ask parts from that to the first; None if they are the same."""
+    if ask is first:
+        return None
+    if ask.app is first.app:
+        keys = _ask_keys(picture, ask), _ask_keys(picture, first)
+        return _at(ask.app.name, (ask.name, first.name), keys)
+    if ask.app.queue == first.app.queue:
+        keys = _app_keys(picture, ask.app), _app_keys(picture, first.app)
+        return _at(ask.app.queue, (ask.app.name, first.app.name), keys)
+    own, other = _split(ask.app.queue, first.app.queue)
+    at = own.rpartition(".")[0]
+    keys = _queue_keys(picture, at, own), _queue_keys(picture, at, other)
+    return _at(at, (own, other), keys)
+
+
+def _split(path: str, other: str) -> tuple[str, str]:
+    """Give the queues right below the one where two paths meet."""
+    ways = zip(reversed(lineage(path)), reversed(lineage(other)), strict=False)
+    return next((mine, theirs) for mine, theirs in ways if mine != theirs)
+
+
+def _at(at: str, names: tuple[str, str], keys: tuple[Keys, Keys]) -> Parting:
+    own, other = keys
+    key = next(name for name in own if own[name] != other[name])
+    values = None
+    if key in NUMBERS:
+        values = (int(str(own[key])), int(str(other[key])))
+    return Parting(at, *names, key, values)
+
+
+def _queue_keys(picture: Picture, parent: str, path: str) -> Keys:
+    queue = picture.world.queues[path]
+    keys: Keys = {}
+    if picture.world.queues[parent].settings.sort_by_priority:
+        keys["queue.priority"] = queue.settings.queue_priority
+        keys["currentPriority"] = picture.queue_priority(path)
+    keys["share"] = picture.fair_share(path)
+    keys["pending"] = picture.pending_share(path)
+    keys["path"] = path
+    return keys
+
+
+def _app_keys(picture: Picture, app: App) -> Keys:
+    settings = picture.world.queues[app.queue].settings
+    keys: Keys = {}
+    if settings.sort_by_priority:
+        keys["priority"] = picture.app_priority(app)
+    if settings.sort_policy is SortPolicy.FAIR:
+        keys["usage"] = picture.usage(app)
+    keys["creation"] = app.creation
+    return keys
+
+
+def _ask_keys(picture: Picture, ask: Ask) -> Keys:
+    return {
+        "priority": ask.priority,
+        "creation": ask_creation(picture, ask),
+        "gang": ask.gang or "",
+        "submission": ask.creation,
+        "number": ask.number,
+    }
+
+
+def topology_of(picture: Picture, ask: Ask) -> Topology | None:
+    """Give the topology of an ask's gang, while that is defined, satisfied or not."""
+    gang = None if ask.gang is None else picture.world.gangs[ask.gang]
+    definition = None if gang is None else gang.definition
+    return None if definition is None else definition.topology
+
+
+def domain_of(node: Node, topology: Topology) -> str | None:
+    """Give the domain of a node."""
+    return node.attributes.get(topology.attribute)
+
+
+def lets(picture: Picture, node: Node, ask: Ask) -> bool:
+    """Say whether ``same`` or ``spread`` lets a member be on a node, as far as nothing is tried."""
+    topology = topology_of(picture, ask)
+    if topology is None or topology.rule is TopologyRule.PREFER:
+        return True
+    domain, held = domain_of(node, topology), homes(picture, ask)
+    if domain is None:
+        return False
+    if topology.rule is TopologyRule.SAME:
+        return not held or domain == held[0]
+    return topology.max is None or held.count(domain) < topology.max
+
+
+def homes(picture: Picture, ask: Ask) -> list[str]:
+    """Give the domain of each member of an ask's gang that holds a node in one.
+
+    They are in the order in which their nodes were chosen.
+    """
+    topology = topology_of(picture, ask)
+    if topology is None:
+        return []
+    held = [one for one in picture.held if one.gang == ask.gang]
+    held.sort(key=lambda one: one.held_order)
+    domains = [domain_of(picture.world.nodes[one.node or ""], topology) for one in held]
+    return [domain for domain in domains if domain is not None]
+
+
+def domains(picture: Picture, topology: Topology) -> list[str]:
+    """Give all domains, ordered like nodes that have the sums of their schedulable nodes."""
+    there = picture.world.nodes.values()
+    config = picture.world.config
+    sign = 1.0 if config.node_sort is NodeSortPolicy.FAIR else -1.0
+
+    def key(domain: str) -> tuple[float, str]:
+        inside = [
+            node for node in there if domain_of(node, topology) == domain and node.schedulable
+        ]
+        capacity = total(node.capacity for node in inside)
+        used = total(picture.used[node.name] for node in inside)
+        return (sign * utilisation(capacity, used, dict(config.node_weights)), domain)
+
+    values = {domain_of(node, topology) for node in there} - {None}
+    return sorted((value for value in values if value is not None), key=key)

@@ -1,31 +1,133 @@
-"""Everything that an order needs, computed anew from the asks: totals, priorities, shares.
+"""Everything that an order needs, computed anew from the asks.
 
-A picture is of one moment. After every allocation a new one is made and the old
-one thrown away, which is what makes this model slow and hard to get wrong. Within
-one moment nothing changes, so what was computed of it once is remembered.
+Properties, totals, priorities, shares, free devices.
 """
 
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Collection, Hashable, Mapping
+import re
+from collections import Counter
+from collections.abc import Callable, Collection, Hashable, Iterable, Mapping, Sequence
 from functools import cached_property, wraps
 from typing import Any, TypeVar
 
+import attrs
+
+from muster_core.config.model import (
+    DeadlockPolicy,
+    NodeSortPolicy,
+    PreemptionPolicy,
+    SchedulingOrder,
+    Settings,
+    SortPolicy,
+)
 from muster_core.snapshots import AskPlace
-from tests.naive.properties import INT32_MAX, INT32_MIN
+from muster_core.values.devices import DeviceNeed
 from tests.naive.state import (
+    MILLI,
     ROOT,
     RUNNING_STATES,
     App,
     Ask,
+    AskShape,
+    Node,
     Queue,
     World,
     add,
+    device_type,
     lineage,
     total,
     total_of,
 )
+
+INT32_MIN = -(2**31)
+INT32_MAX = 2**31 - 1
+
+_UNITS_US = {"us": 1, "ms": 1_000, "s": 1_000_000, "m": 60_000_000, "h": 3_600_000_000}
+
+
+def parse_offset(text: str) -> int:
+    """Read ``priority.offset`` as Go's ``strconv.ParseInt(text, 10, 32)``; what it refuses is 0."""
+    if not re.fullmatch(r"[+-]?[0-9]+", text):
+        return 0
+    value = int(text)
+    return value if INT32_MIN <= value <= INT32_MAX else 0
+
+
+def parse_duration_us(text: str) -> int:
+    """Read a duration such as ``30s``, ``1m30s`` or ``0``."""
+    parts = re.findall(r"([0-9]+)(us|ms|s|m|h)?", text)
+    return sum(int(number) * _UNITS_US[unit or "s"] for number, unit in parts)
+
+
+def resolve(texts: Mapping[str, str], parent: Settings | None) -> Settings:
+    """Give the settings of a queue below one with the settings ``parent`` (None: the root)."""
+    above = Settings() if parent is None else inherit(parent)
+    own = {name.lower(): text.strip().lower() for name, text in texts.items()}
+
+    def said(name: str) -> bool | None:
+        return own[name] in {"enabled", "true"} if name in own else None
+
+    def switch(name: str, otherwise: bool) -> bool:
+        answer = said(name)
+        return otherwise if answer is None else answer
+
+    def duration(name: str, otherwise: int) -> int:
+        return parse_duration_us(own[name]) if name in own else otherwise
+
+    estimate = above.estimate_us
+    if "estimate.default" in own:
+        estimate = parse_duration_us(own["estimate.default"])
+    limit = above.priority_limit
+    if "priority.limit" in own:
+        limit = int(own["priority.limit"])
+    settings = Settings(
+        sort_policy=SortPolicy(own.get("application.sort.policy", above.sort_policy)),
+        sort_by_priority=switch("application.sort.priority", above.sort_by_priority),
+        blocking=switch("application.sort.blocking", above.blocking),
+        fence=own.get("priority.policy") == "fence",
+        offset=parse_offset(own.get("priority.offset", "")),
+        queue_priority=int(own.get("queue.priority", "0")),
+        reclaimable=switch("queue.reclaimable", above.reclaimable),
+        create=above.create if (own_create := said("queue.create")) is None else own_create,
+        preemption_policy=PreemptionPolicy(own.get("preemption.policy", above.preemption_policy)),
+        preemption_delay_us=duration("preemption.delay", above.preemption_delay_us),
+        required_node=switch("preemption.required.node", above.required_node),
+        bind_retry_us=duration("bind.retry.delay", above.bind_retry_us),
+        scheduling_order=SchedulingOrder(own.get("scheduling.order", "greedy")),
+        backfill_depth=int(own.get("backfill.depth", "1")),
+        estimate_us=estimate,
+        priority_limit=limit,
+    )
+    if parent is not None:
+        return settings
+    return attrs.evolve(
+        settings,
+        gang_wait_us=duration("gang.wait.time", above.gang_wait_us),
+        deadlock_policy=DeadlockPolicy(own.get("gang.deadlock.policy", above.deadlock_policy)),
+    )
+
+
+def inherit(parent: Settings) -> Settings:
+    """Give the settings of a queue that says nothing itself."""
+    policy = PreemptionPolicy.DEFAULT
+    if parent.preemption_policy is PreemptionPolicy.DISABLED:
+        policy = PreemptionPolicy.DISABLED
+    return Settings(
+        sort_policy=parent.sort_policy,
+        sort_by_priority=parent.sort_by_priority,
+        blocking=parent.blocking,
+        reclaimable=parent.reclaimable,
+        create=parent.create,
+        preemption_policy=policy,
+        preemption_delay_us=parent.preemption_delay_us,
+        required_node=parent.required_node,
+        bind_retry_us=parent.bind_retry_us,
+        estimate_us=parent.estimate_us,
+        priority_limit=parent.priority_limit,
+    )
+
 
 Thing = TypeVar("Thing", bound=Hashable)
 Answer = TypeVar("Answer")
@@ -207,3 +309,217 @@ def within(amount: Mapping[str, int], used: Mapping[str, int], limits: Mapping[s
         for name, value in amount.items()
         if name in limits
     )
+
+
+@attrs.frozen
+class Room:
+    """What is free on a node.
+
+    Attributes:
+        free: Of each resource type; less than nothing where a capacity became smaller.
+        devices: The free milli of each device, by number, of each type of devices.
+        models: The model of each type of devices.
+    """
+
+    free: Mapping[str, int]
+    devices: Mapping[str, tuple[int, ...]]
+    models: Mapping[str, str | None]
+
+
+@attrs.frozen
+class Typical:
+    """A shape that many asks have, and its weight."""
+
+    shape: AskShape
+    weight: int
+
+
+def typical_asks(world: World) -> tuple[Typical, ...]:
+    """Give the typical asks: those that are named, or else those that were learned."""
+    named = [
+        Typical(AskShape.of(dict(one.devices), one.resources), one.weight)
+        for one in world.config.typical
+    ]
+    if named:
+        return tuple(named)
+    return tuple(Typical(shape, number) for shape, number in Counter(world.learned).items())
+
+
+def learn(world: World) -> None:
+    """Take what was learned at the start of a round, if it is time for that.
+
+    That is in the first one that has an ask with devices, and in each that has twice as many.
+    """
+    known, came = len(world.learned), len(world.came)
+    if came and came >= 2 * known:
+        weighted = dict(world.config.node_weights)
+        world.reached["learned again" if known else "learned"] += 1
+        world.learned = [shape.only(weighted) for shape in world.came]
+
+
+def fits_devices(room: Room, kind: str, need: DeviceNeed) -> bool:
+    """Say whether there are devices of a type for an ask: free ones, and of a model that it takes."""
+    free = room.devices.get(kind, ())
+    if need.models is not None and room.models.get(kind) not in need.models:
+        return False
+    if need.milli:
+        return any(left >= need.milli for left in free)
+    return sum(left == MILLI for left in free) >= need.count
+
+
+def fits(room: Room, shape: AskShape) -> bool:
+    """Say whether a shape fits a node: its resources, its models, its devices."""
+    has_room = all(room.free.get(name, 0) >= value for name, value in shape.resources)
+    return has_room and all(fits_devices(room, kind, need) for kind, need in shape.devices)
+
+
+def fragmentation(room: Room, typical: Iterable[Typical]) -> int:
+    """Give the fragmentation F of a node: what typical asks cannot use of its devices."""
+    whole = 0
+    for one in typical:
+        fitting = fits(room, one.shape)
+        for kind, need in one.shape.devices:
+            on_one = need.milli or MILLI
+            free = room.devices.get(kind, ())
+            useless = [left for left in free if not fitting or left < on_one]
+            whole += one.weight * sum(useless)
+    return whole
+
+
+@remembered
+def room_of(picture: Picture, node: Node) -> Room:
+    """Give what is free on a node."""
+    used = picture.used[node.name]
+    there = [ask for ask in picture.held if ask.node == node.name]
+    devices = {kind: [MILLI] * stock.count for kind, stock in node.stock.items()}
+    for ask in there:
+        for kind, numbers in (ask.devices or {}).items():
+            for number in numbers:
+                devices[kind][number] -= ask.needs[kind].milli or MILLI
+    return Room(
+        free={name: node.capacity[name] - used.get(name, 0) for name in {*node.capacity, *used}},
+        devices={kind: tuple(free) for kind, free in devices.items()},
+        models={kind: stock.model for kind, stock in node.stock.items()},
+    )
+
+
+def typical_of(picture: Picture) -> tuple[Typical, ...]:
+    """Give the typical asks, counted once for each picture."""
+    return _typical(picture, None)
+
+
+@remembered
+def _typical(picture: Picture, _: None) -> tuple[Typical, ...]:
+    return typical_asks(picture.world)
+
+
+def empty_room(node: Node) -> Room:
+    """Give what would be free on a node if nothing were there."""
+    return Room(
+        free=node.capacity,
+        devices={kind: (MILLI,) * stock.count for kind, stock in node.stock.items()},
+        models={kind: stock.model for kind, stock in node.stock.items()},
+    )
+
+
+def has_models(node: Node, ask: Ask) -> bool:
+    """Say whether the models of a node's devices are among those that an ask names, if it does."""
+    return all(
+        need.models is None or (kind in node.stock and node.stock[kind].model in need.models)
+        for kind, need in ask.needs.items()
+    )
+
+
+def lacking(room: Room, ask: Ask) -> set[str]:
+    """Give the types of devices of which an ask does not fit a node, as resource types."""
+    return {
+        device_type(kind) for kind, need in ask.needs.items() if not fits_devices(room, kind, need)
+    }
+
+
+def can_hold(room: Room, ask: Ask) -> bool:
+    """Say whether an ask has room on a node."""
+    return fits(room, AskShape.of(ask.needs, ask.resources))
+
+
+def taken_by(picture: Picture, node: Node, ask: Ask) -> dict[str, tuple[int, ...]] | None:
+    """Give the numbers of the devices that an ask takes on a node that it fits, type by type."""
+    if not ask.needs:
+        return None
+    numbers: dict[str, tuple[int, ...]] = {}
+    room = without_resources(room_of(picture, node), ask.resources)
+    for kind, need in sorted(ask.needs.items()):
+        numbers[kind] = _numbers(picture, room, kind, need)
+        room = without_devices(room, kind, need, numbers[kind])
+    return numbers
+
+
+def taken_anyway(picture: Picture, node: Node, ask: Ask) -> dict[str, tuple[int, ...]] | None:
+    """Give the devices that an ask takes on a node whose devices may not be free.
+
+    Then the free ones come first, and a share is taken of the device that has most free.
+    """
+    free = room_of(picture, node).devices
+    if not lacking(room_of(picture, node), ask):
+        return taken_by(picture, node, ask)
+    numbers: dict[str, tuple[int, ...]] = {}
+    for kind, need in ask.needs.items():
+        if need.milli:
+            most_first = sorted((-left, number) for number, left in enumerate(free[kind]))
+            numbers[kind] = tuple(number for _, number in most_first[:1])
+        else:
+            whole_first = sorted((left < MILLI, number) for number, left in enumerate(free[kind]))
+            numbers[kind] = tuple(number for _, number in whole_first[: need.count])
+    return numbers
+
+
+def _numbers(picture: Picture, room: Room, kind: str, need: DeviceNeed) -> tuple[int, ...]:
+    """Give the devices that are taken of a type: of those that fit, the best."""
+    free = room.devices[kind]
+    reached = picture.world.reached
+    if need.count:
+        reached["whole ones"] += 1
+        return tuple(number for number, left in enumerate(free) if left == MILLI)[: need.count]
+    fitting = [number for number, left in enumerate(free) if left >= need.milli]
+    fullest = min(fitting, key=lambda number: (free[number], number))
+    reached["a share, of several devices"] += fullest != fitting[0]
+    if picture.world.config.node_sort is not NodeSortPolicy.FGD:
+        return (fullest,)
+    typical = typical_of(picture)
+
+    def after(number: int) -> tuple[int, int]:
+        left = without_devices(room, kind, need, (number,))
+        return (fragmentation(left, typical), number)
+
+    best = min(fitting, key=after)
+    reached["a share, by least fragmentation"] += best != fullest
+    return (best,)
+
+
+def without_resources(room: Room, amounts: Mapping[str, int]) -> Room:
+    """Give what is free once amounts are taken."""
+    free = dict(room.free)
+    for name, value in amounts.items():
+        free[name] = free.get(name, 0) - value
+    return attrs.evolve(room, free=free)
+
+
+def without_devices(room: Room, kind: str, need: DeviceNeed, numbers: Iterable[int]) -> Room:
+    """Give what is free once devices are taken."""
+    free = list(room.devices[kind])
+    for number in numbers:
+        free[number] -= need.milli or MILLI
+    return attrs.evolve(room, devices={**room.devices, kind: tuple(free)})
+
+
+def after_placing(picture: Picture, node: Node, ask: Ask) -> Room:
+    """Give what is free on a node that an ask fits, once it is there."""
+    room = without_resources(room_of(picture, node), ask.resources)
+    for kind, numbers in (taken_by(picture, node, ask) or {}).items():
+        room = without_devices(room, kind, ask.needs[kind], numbers)
+    return room
+
+
+def some_held(asks: Sequence[Ask], node: Node) -> bool:
+    """Say whether a device of a node is held by one of some asks."""
+    return any(ask.node == node.name and ask.devices for ask in asks)

@@ -17,17 +17,21 @@ from muster_core.config.model import SortPolicy
 from muster_core.errors import RefusedError
 from muster_core.reasons import Code
 from muster_core.snapshots import AskPlace
-from tests.naive import claims, order, permits, services, user_limits
-from tests.naive.back_off import backs_off
-from tests.naive.backfill import reservations
+from tests.naive import evictions, gangs, node_choice, order, order as user_limits, rounds
 from tests.naive.directory import check_admitted
-from tests.naive.figures import BACKING_OFF, Figures, figures_of, turn_of
-from tests.naive.filters import takes
+from tests.naive.figures import (
+    BACKING_OFF,
+    Figures,
+    Moment,
+    could_hold,
+    figures_of,
+    gang_code,
+    turn_of,
+)
 from tests.naive.gangs import group_of
-from tests.naive.moment import Moment, could_hold, gang_code
-from tests.naive.node_choice import first_node, has_headroom
-from tests.naive.parting import Parting, parting
-from tests.naive.state import RECOVERY, Ask, World, lineage
+from tests.naive.node_choice import first_node, has_headroom, takes
+from tests.naive.order import Parting, parting
+from tests.naive.state import RECOVERY, Ask, World, backs_off, lineage
 
 
 @final
@@ -143,7 +147,7 @@ def _blocked(moment: Moment, ask: Ask) -> bool:
 
 
 def _gang_cycle_invalid(moment: Moment, ask: Ask) -> bool:
-    gang = permits.constrained(moment.world, ask)
+    gang = gangs.constrained(moment.world, ask)
     return gang is not None and not gang.cycle_valid and group_of(moment.world, gang.name).strict
 
 
@@ -169,7 +173,7 @@ def _held_back(moment: Moment, ask: Ask) -> bool:
     picture = moment.picture
     if not has_headroom(picture, ask) or first_node(picture, ask) is None:
         return False
-    return first_node(picture, ask, reservations.undelayed(moment.world, ask)) is None
+    return first_node(picture, ask, rounds.undelayed(moment.world, ask)) is None
 
 
 def _no_node_fits(moment: Moment, ask: Ask) -> bool:
@@ -197,26 +201,26 @@ def _could_take(moment: Moment, ask: Ask) -> bool:
     """Say whether an ask may reclaim or preempt as things are, once its delay is over."""
     if not moment.is_looked_at(ask):
         return False
-    then_us = claims.delay_ends(moment.world, ask)
-    claim = claims.reclaim(moment.picture, ask, then_us)
-    return (claim or claims.preemption(moment.picture, ask, then_us)) is not None
+    then_us = evictions.delay_ends(moment.world, ask)
+    claim = evictions.reclaim(moment.picture, ask, then_us)
+    return (claim or evictions.preemption(moment.picture, ask, then_us)) is not None
 
 
 def _preemption_delay(moment: Moment, ask: Ask) -> bool:
-    return moment.now_us < claims.delay_ends(moment.world, ask) and _could_take(moment, ask)
+    return moment.now_us < evictions.delay_ends(moment.world, ask) and _could_take(moment, ask)
 
 
 def _reclaim_insufficient(moment: Moment, ask: Ask) -> bool:
     if _could_take(moment, ask):
-        return moment.now_us >= claims.delay_ends(moment.world, ask)
+        return moment.now_us >= evictions.delay_ends(moment.world, ask)
     return _could_serve(moment, ask)
 
 
 def _could_serve(moment: Moment, ask: Ask) -> bool:
     """A node service for which room on its node would suffice, though others hold it."""
     looked_at = moment.world.config.preemption_enabled and moment.is_looked_at(ask)
-    service = looked_at and services.is_service(moment.world, ask)
-    return service and services.lacks_only_room(moment.picture, ask)
+    service = looked_at and node_choice.is_service(moment.world, ask)
+    return service and node_choice.lacks_only_room(moment.picture, ask)
 
 
 def _not_your_turn(moment: Moment, ask: Ask) -> bool:

@@ -1,8 +1,10 @@
-"""The naive scheduler: batches in, decisions out, and the state to be read."""
+"""The naive scheduler: batches in, decisions out, and what can be seen from outside, as of the
+real one.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import final
 
 import attrs
@@ -10,15 +12,26 @@ import attrs
 from muster_core.decisions import Decision, Kind, Reason
 from muster_core.errors import RefusedError
 from muster_core.events import Event
-from muster_core.snapshots import AskPlace, GangSnapshot
-from tests.naive import back_off, deadlock, evictions, lifecycle, objects, takings, waits
+from muster_core.resources import Resources
+from muster_core.snapshots import (
+    AppSnapshot,
+    AskPlace,
+    AskSnapshot,
+    GangSnapshot,
+    NodeSnapshot,
+    QueueSnapshot,
+    ReservationSnapshot,
+    Snapshot,
+)
+from muster_core.values.application_states import AppState
+from muster_core.values.snapshots import DeviceSnapshot
+from tests.naive import arrivals, directory, evictions, gangs, rounds, state
 from tests.naive.arrivals import complete
 from tests.naive.directory import configured
-from tests.naive.failed_binds import note_failed_binds
-from tests.naive.picture import Picture
+from tests.naive.picture import Picture, room_of
 from tests.naive.reasons import Account, account_for
 from tests.naive.rounds import run_rounds
-from tests.naive.state import Ask, Gang, Rounds, World
+from tests.naive.state import App, Ask, Gang, Node, Rounds, World, note_failed_binds
 
 
 @final
@@ -36,7 +49,7 @@ class QueueState:
 
 @final
 @attrs.frozen
-class AppState:
+class AppView:
     """What can be read of an application."""
 
     state: str
@@ -73,30 +86,30 @@ class NaiveScheduler:
         self.world.searches.clear()
         deadlines = self._deadlines()
         if any(deadline <= at_us for deadline in deadlines):
-            takings.forget(self.world)
+            state.forget(self.world)
         for ask in self.world.bound():
             if ask.ends_at is not None and ask.ends_at <= at_us:
                 complete(self.world, ask, at_us)
-        waits.timers(self.world, at_us)
-        lifecycle.timers(self.world, at_us)
+        gangs.timers(self.world, at_us)
+        directory.timers(self.world, at_us)
 
     def enter(self, index: int, entry: Event | str, at_us: int) -> None:
         """Take the next event of the batch, or why it is unusable."""
         world = self.world
         world.positions += 1
-        takings.forget(self.world)
+        state.forget(self.world)
         if isinstance(entry, str):
             world.log.append(Decision(Kind.REJECTED, message=entry, index=index))
             return
         try:
-            objects.take(world, entry, at_us)
+            arrivals.take(world, entry, at_us)
         except RefusedError as refusal:
             world.log.append(Decision(Kind.REJECTED, message=str(refusal), index=index))
 
     def close(self, at_us: int) -> list[Decision]:
         """Close the batch: rounds, deadlocks, clocks, priorities; give what it decided."""
         self._run(at_us)
-        waits.keep_clocks(self.world, at_us)
+        gangs.keep_clocks(self.world, at_us)
         self._announce_priorities()
         self._announce_reservations()
         note_failed_binds(self.world)
@@ -113,22 +126,22 @@ class NaiveScheduler:
             run_rounds(world, at_us)
             known, failures = failures, _failures(world)
             if failures != known:
-                takings.forget(world)
+                state.forget(world)
             helped = evictions.help_one(world, at_us)
-            if not helped and not deadlock.resolve(world, at_us):
+            if not helped and not rounds.resolve(world, at_us):
                 break
         world.rounds = Rounds()
 
     def next_deadline(self) -> int | None:
         """Give the instant of the next timer in microseconds, or None."""
         delays = evictions.deadlines(self.world, self._now_us)
-        ends = back_off.deadlines(self.world)
+        ends = state.deadlines(self.world)
         return min([*self._deadlines(), *delays, *ends], default=None)
 
     def _deadlines(self) -> list[int]:
         """Give the instants of all timers but the ends of delays, in microseconds."""
         ends = [ask.ends_at for ask in self.world.bound()]
-        ends += [waits.deadline(self.world, gang) for gang in self.world.gangs.values()]
+        ends += [gangs.deadline(self.world, gang) for gang in self.world.gangs.values()]
         ends += [app.deadline for app in self.world.in_queues()]
         return [end for end in ends if end is not None]
 
@@ -202,11 +215,11 @@ class NaiveScheduler:
         return {path: self.queue(path) for path in sorted(self.world.queues)}
 
     @property
-    def apps(self) -> dict[str, AppState]:
+    def apps(self) -> dict[str, AppView]:
         """Every application that is known by its name, a Completed one too."""
         picture = Picture(self.world)
         return {
-            name: AppState(app.state, picture.app_priority(app))
+            name: AppView(app.state, picture.app_priority(app))
             for name, app in sorted(self.world.apps.items())
         }
 
@@ -246,3 +259,142 @@ def _failures(world: World) -> int:
 
 def _full(ask: Ask) -> str:
     return f"{ask.app.name}/{ask.name}"
+
+
+@final
+@attrs.frozen
+class Shown:
+    """The state, as maps by name.
+
+    Attributes:
+        asks: Place, node and gang of each ask.
+        queues: Priority, allocated and pending resources, and whether it drains.
+        apps: State and priority.
+        nodes: What is used.
+        gangs: Everything; of members that do not wait, no order.
+        reserved: Node, start and scope of each reservation, and its place in the order of all.
+    """
+
+    asks: Mapping[str, tuple[str, str | None, str | None]]
+    queues: Mapping[str, tuple[object, ...]]
+    apps: Mapping[str, tuple[str, int | None]]
+    nodes: Mapping[str, Mapping[str, int]]
+    gangs: Mapping[str, GangSnapshot]
+    reserved: Mapping[str, tuple[int, ReservationSnapshot]]
+
+
+def shown(snapshot: Snapshot) -> Shown:
+    """Give what a snapshot shows."""
+    return Shown(
+        asks={
+            f"{app.name}/{ask.name}": (ask.place.value, ask.node, ask.gang)
+            for app in snapshot.apps.values()
+            for ask in app.asks
+        },
+        queues={
+            path: (queue.priority, _some(queue.allocated), _some(queue.pending), queue.draining)
+            for path, queue in snapshot.queues.items()
+        },
+        apps={name: (app.state.value, app.priority) for name, app in snapshot.apps.items()},
+        nodes={name: _some(node.used) for name, node in snapshot.nodes.items()},
+        gangs={name: _in_order(gang) for name, gang in snapshot.gangs.items()},
+        reserved={
+            name: (place, one) for place, (name, one) in enumerate(snapshot.reservations.items())
+        },
+    )
+
+
+def snapshot_of(model: NaiveScheduler, at_us: int = 0) -> Snapshot:
+    """Give the snapshot of a model; what only the real scheduler counts is 0."""
+    states = model.queues
+    completed = {name for name, app in model.apps.items() if app.state == "Completed"}
+    used = Picture(model.world).used
+    return Snapshot(
+        at_us=at_us,
+        apps={
+            name: _app(app, model.apps[name].priority)
+            for name, app in model.world.apps.items()
+            if name not in completed
+        },
+        completed=frozenset(completed),
+        queues={path: _queue(path, queue) for path, queue in states.items()},
+        shares={path: queue.share for path, queue in states.items()},
+        nodes={
+            name: NodeSnapshot(
+                name,
+                dict(node.capacity),
+                used[name],
+                node.schedulable,
+                dict(node.attributes),
+                devices=_devices(model, node),
+            )
+            for name, node in model.world.nodes.items()
+        },
+        gangs=model.gangs,
+        reservations={
+            ask.full: ReservationSnapshot(node, one.start.start_us, one.scope)
+            for one in sorted(model.world.reserved, key=lambda one: one.scope)
+            for ask, node in one.nodes
+        },
+    )
+
+
+def _app(app: App, priority: int | None) -> AppSnapshot:
+    asks = tuple(
+        AskSnapshot(
+            ask.name,
+            ask.place,
+            ask.priority,
+            Resources(ask.wants),
+            ask.node,
+            ask.gang,
+            devices=ask.devices or {},
+        )
+        for ask in app.asks.values()
+    )
+    return AppSnapshot(app.name, app.queue, AppState(app.state), priority, asks)
+
+
+def _devices(model: NaiveScheduler, node: Node) -> dict[str, DeviceSnapshot]:
+    room = room_of(Picture(model.world), node)
+    return {kind: DeviceSnapshot(room.models[kind], free) for kind, free in room.devices.items()}
+
+
+def _queue(path: str, queue: QueueState) -> QueueSnapshot:
+    return QueueSnapshot(
+        key=0,
+        path=path,
+        draining=queue.state == "draining",
+        priority=queue.priority,
+        allocated=queue.allocated,
+        pending=queue.pending,
+        recomputations=0,
+        children=0,
+    )
+
+
+def differences(want: Shown, got: Shown) -> list[str]:
+    """Tell where two differ, the model first."""
+    lines: list[str] = []
+    for field in attrs.fields(Shown):
+        ours: Mapping[str, object] = getattr(want, field.name)
+        theirs: Mapping[str, object] = getattr(got, field.name)
+        for name in sorted({*ours, *theirs}):
+            if ours.get(name) != theirs.get(name):
+                lines.append(f"  {field.name} {name}:")
+                lines += [f"    - {ours.get(name)}", f"    + {theirs.get(name)}"]
+    return lines
+
+
+def _some(amounts: Mapping[str, int]) -> dict[str, int]:
+    return {name: value for name, value in amounts.items() if value}
+
+
+def _in_order(gang: GangSnapshot) -> GangSnapshot:
+    """Leave out what has no order of its own."""
+    return attrs.evolve(
+        gang,
+        bound=tuple(sorted(gang.bound)),
+        pending=tuple(sorted(gang.pending)),
+        parked=tuple(sorted(gang.parked)),
+    )

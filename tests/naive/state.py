@@ -1,7 +1,7 @@
-"""The naive model's state: what is there, and nothing that can be computed from it.
+"""The naive model's state: what is there, and nothing that can be computed from more than an ask
+or a queue of it.
 
-No totals, no priorities, no orders are kept. Whoever wants one computes it from
-the asks, so that nothing here can be stale.
+Also: undoing a trial, back-offs, failed binds, what was taken and lost, scopes, and estimates.
 """
 
 from __future__ import annotations
@@ -9,10 +9,18 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Collection, Iterable, Mapping
 from functools import cache
+from typing import Final
 
 import attrs
 
-from muster_core.config.model import Acl, Configuration, QueueConfig, Settings, Template
+from muster_core.config.model import (
+    Acl,
+    Configuration,
+    QueueConfig,
+    SchedulingOrder,
+    Settings,
+    Template,
+)
 from muster_core.decisions import Decision, Kind, Reason
 from muster_core.gangs import NO_FIELDS, GangDefinition, GangFields, define
 from muster_core.resources import Resources
@@ -425,3 +433,211 @@ def add(result: dict[str, int], amount: Mapping[str, int]) -> None:
     """Add an amount to a sum, type by type."""
     for name, value in amount.items():
         result[name] = result.get(name, 0) + value
+
+
+_ASK: Final = (
+    *("place", "node", "held_order", "bound_order", "ends_at", "failures", "since_us"),
+    *("failed_binds", "failed_at_us", "bound_at_us", "devices"),
+)
+_APP: Final = ("state", "deadline")
+_GANG: Final = ("satisfied", "since_us")
+
+
+class Trial:
+    """Remembers everything that placing and evicting asks changes.
+
+    Args:
+        world: What there is.
+    """
+
+    def __init__(self, world: World) -> None:
+        self._world = world
+        self._log = list(world.log)
+        self._moves = world.moves
+        self._taken, self._lost = dict(world.taken), set(world.lost)
+        self._rounds = attrs.evolve(
+            world.rounds, bound=list(world.rounds.bound), evicted=list(world.rounds.evicted)
+        )
+        things: list[tuple[Ask | App | Gang, tuple[str, ...]]] = []
+        things += [(ask, _ASK) for ask in world.asks()]
+        things += [(app, _APP) for app in world.apps.values()]
+        things += [(gang, _GANG) for gang in world.gangs.values()]
+        self._values = [
+            (thing, name, getattr(thing, name)) for thing, names in things for name in names
+        ]
+
+    def undo(self) -> None:
+        """Bring everything back; once."""
+        for thing, name, value in self._values:
+            setattr(thing, name, value)
+        self._world.log, self._world.moves = self._log, self._moves
+        self._world.rounds = self._rounds
+        self._world.taken, self._world.lost = self._taken, self._lost
+
+
+Alike = tuple[object, ...]
+
+
+def alike(ask: Ask) -> Alike:
+    """Give what asks have in common that differ in their names alone."""
+    wants, selector = tuple(sorted(ask.wants.items())), tuple(sorted(ask.selector.items()))
+    needs = tuple(sorted(ask.needs.items()))
+    return (
+        ask.app.name,
+        wants,
+        needs,
+        selector,
+        ask.required,
+        ask.priority,
+        ask.preempts,
+        ask.gang,
+    )
+
+
+def forget(world: World) -> None:
+    """Forget what was taken: something new came in, or a bind failed."""
+    world.taken.clear()
+    world.lost.clear()
+
+
+def evicted(world: World, ask: Ask) -> None:
+    """Take note that an ask was evicted, which may have taken something before."""
+    taking = world.taken.pop(ask, None)
+    if taking is not None:
+        world.lost.add(taking)
+
+
+def note_failed_binds(world: World) -> None:
+    """Note it of each ask, from what was said in the batch that ends now."""
+    for app in world.apps.values():
+        for ask in app.asks.values():
+            said = [one for one in world.log if (one.app, one.ask) == (app.name, ask.name)]
+            ask.failed_on = _failed_on(ask, said)
+
+
+def _failed_on(ask: Ask, said: list[Decision]) -> str | None:
+    """Follow an ask: what is undone in the batch in which it was done counts for nothing."""
+    node, before = ask.failed_on, None
+    for one in said:
+        if one.kind is Kind.ASSIGNED:
+            node, before = None, node
+        elif one.kind is Kind.RELEASED:
+            failed = one.reason is Reason.BIND_FAILED
+            node, before = (one.node if failed else before), None
+    return node
+
+
+_MOST = 64
+"""A back-off is never longer than so many times the delay."""
+
+
+def failed(ask: Ask, now_us: int) -> None:
+    """The bind of an ask failed once more: at once, when it was to start, or in its work."""
+    ask.failed_binds += 1
+    ask.failed_at_us = now_us
+
+
+def lost(ask: Ask, now_us: int) -> None:
+    """An ask was released from being bound and is pending again, though no bind failed."""
+    ask.since_us = now_us
+    ask.failed_binds = 0
+
+
+def ends(world: World, ask: Ask) -> int | None:
+    """Give the instant from which on a pending ask is tried again; None if no bind failed.
+
+    The delay is that of the leaf now, as it is of ``preemption.delay``.
+    """
+    delay_us = world.queues[ask.app.queue].settings.bind_retry_us
+    if not ask.failed_binds or not delay_us:
+        return None
+    return ask.failed_at_us + delay_us * min(1 << (ask.failed_binds - 1), _MOST)
+
+
+def backs_off(world: World, ask: Ask) -> bool:
+    """Say whether an ask, if it is pending, is left out wherever asks are picked."""
+    end_us = ends(world, ask)
+    return end_us is not None and world.now_us < end_us
+
+
+def awake(world: World, asks: list[Ask]) -> list[Ask]:
+    """Leave of some pending asks those that may be picked."""
+    return [ask for ask in asks if not backs_off(world, ask)]
+
+
+def deadlines(world: World) -> list[int]:
+    """Give the instants, later than now, at which pending asks may be picked again."""
+    found = [ends(world, ask) for ask in world.pending() if backs_off(world, ask)]
+    return [end_us for end_us in found if end_us is not None]
+
+
+def scope_of(world: World, leaf: str) -> Queue | None:
+    """Give the queue below which a leaf is in one scope with others; None if there is none."""
+    for path in reversed(lineage(leaf)):
+        queue = world.queues[path]
+        if queue.settings.scheduling_order is not SchedulingOrder.GREEDY:
+            return queue
+    return None
+
+
+def backfill_scope(world: World, ask: Ask) -> Queue | None:
+    """Give the queue of the backfill scope in which an ask is."""
+    found = scope_of(world, ask.app.queue)
+    if found is None or found.settings.scheduling_order is not SchedulingOrder.BACKFILL:
+        return None
+    return found
+
+
+def blocked_by(world: World, ask: Ask) -> set[str]:
+    """Give the paths of what an ask that did not fit shuts: its leaf, or a strict scope."""
+    leaf = world.queues[ask.app.queue]
+    blocked = {leaf.path} if leaf.settings.blocking else set[str]()
+    scope = scope_of(world, leaf.path)
+    if scope is not None and scope.settings.scheduling_order is SchedulingOrder.STRICT:
+        world.reached["strict stop"] += 1
+        blocked.add(scope.path)
+    return blocked
+
+
+def estimate_us(world: World, ask: Ask) -> int | None:
+    """Give how long an ask will run once it is bound, in microseconds; None if unknown."""
+    if ask.estimate_us is not None:
+        return ask.estimate_us
+    if ask.run_for_us is not None:
+        return ask.run_for_us
+    return world.queues[ask.app.queue].settings.estimate_us
+
+
+def expected_end_us(world: World, ask: Ask) -> int | None:
+    """Give when an ask is expected to end, always later than now; None if unknown."""
+    length_us = estimate_us(world, ask)
+    if ask.place is not AskPlace.BOUND or length_us is None:
+        return None
+    while ask.bound_at_us + length_us <= world.now_us:
+        world.reached["exceeded"] += 1
+        length_us *= 2
+    return ask.bound_at_us + length_us
+
+
+def release_of(world: World, ask: Ask) -> Instant:
+    """Give when an ask is released that holds a node."""
+    end_us = expected_end_us(world, ask)
+    return Instant(True, ask.held_order) if end_us is None else Instant(False, end_us)
+
+
+def instants(world: World) -> list[Instant]:
+    """Give every instant at which something is released, the first first."""
+    return sorted({release_of(world, ask) for ask in world.asks() if ask.held})
+
+
+def released_by(world: World, instant: Instant, staying: Collection[Ask]) -> set[Ask]:
+    """Give what is released up to an instant; some asks stay whatever is expected of them."""
+    held = {ask for ask in world.asks() if ask.held} - set(staying)
+    return {ask for ask in held if release_of(world, ask) <= instant}
+
+
+def is_after_now(world: World, instant: Instant) -> bool:
+    """Say whether an instant, found some time ago, is still to come."""
+    if instant.is_unknown:
+        return instant in instants(world)
+    return instant.place > world.now_us

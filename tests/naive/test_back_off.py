@@ -1,4 +1,7 @@
-"""The naive model's work that fails and its back-offs: one small case for each sentence, by hand."""
+"""The naive model's work that fails and its back-offs.
+
+One small case for each sentence, by hand, and what is drawn of them.
+"""
 
 from __future__ import annotations
 
@@ -6,7 +9,10 @@ from typing import Any, Final
 
 import attrs
 import pytest
+from hypothesis import given
 
+from muster_core.config import load_configuration
+from muster_core.config.document import from_python
 from muster_core.config.model import QueueConfig, Settings, SortPolicy
 from muster_core.decisions import Decision, Kind, Reason
 from muster_core.events import (
@@ -23,12 +29,32 @@ from muster_core.events import (
 )
 from muster_core.reasons import Code
 from muster_core.resources import Resources
+from tests.naive.back_off_strategies import back_offs, retimed
 from tests.naive.figures import BACKING_OFF
-from tests.naive.harness import What
-from tests.naive.properties import resolve
-from tests.naive.story import APP, LOOSE, S, Story, asks, brief, gang, kinds, node
+from tests.naive.gang_strategies import gang_scenarios
+from tests.naive.harness import (
+    APP,
+    LOOSE,
+    Batch,
+    Drive,
+    S,
+    Step,
+    Story,
+    What,
+    asks,
+    gang,
+    kinds,
+    node,
+    summary_lines,
+)
+from tests.naive.picture import resolve
+from tests.naive.scheduler import NaiveScheduler
+from tests.naive.state import Ask
+from tests.naive.strategies import scenarios, written
 from tests.naive.test_evictions import apps, evicted
 from tests.naive.test_reasons import HIGH, codes, queue, told, tree
+from tests.naive.theme import Choices, drawn
+from tests.share import share
 
 ONE, TWO = Resources({"vcore": 1}), Resources({"vcore": 2})
 LATE: Final = Settings(preemption_delay_us=1000 * S)
@@ -423,7 +449,7 @@ def test_what_is_told_of_an_ask_that_backs_off() -> None:
 
 def test_of_work_that_failed_it_is_not_told_that_a_bind_did() -> None:
     story = Story(leaf(), node("n", 2), APP, asks("k", retries=1))
-    assert list(brief(story.decide(failed("k")))) == ["released k failed"]
+    assert list(summary_lines(story.decide(failed("k")))) == ["released k failed"]
     assert codes(story, "k") == [BACKING_OFF]
 
 
@@ -432,3 +458,66 @@ def test_an_ask_that_was_removed_while_it_backed_off_leaves_no_timer() -> None:
     assert story.model.next_deadline() == S
     story.play(RemoveAsk("a", "k"))
     assert story.model.next_deadline() != S
+
+
+_FAILED: Final = {Reason.BIND_FAILED, Reason.FAILED}
+_GONE: Final = {Reason.COMPLETED, Reason.REMOVED, Reason.FAILED}
+
+
+@share(0.2)
+@given(scenarios() | gang_scenarios() | back_offs())
+def test_nobody_is_assigned_before_a_back_off_is_over(scenario: list[Step]) -> None:
+    Drive(NaiveScheduler(), _Rows().after).run(scenario)
+
+
+@share(0.2)
+@given(back_offs(lists=1), drawn(20))
+def test_the_loader_makes_the_same_of_other_delays(scenario: list[Step], choices: Choices) -> None:
+    configs = [step.what.config for step in scenario if isinstance(step.what, Configure)]
+    for config in (*configs, retimed(configs[0], choices)):
+        loaded = load_configuration(from_python(written(config)))
+        assert attrs.evolve(loaded, warnings=config.warnings) == config
+
+
+@attrs.define
+class _Rows:
+    """Follows the rows of failed binds.
+
+    Attributes:
+        rows: How many binds of an ask failed in a row, and when the last of them did.
+        known: The asks that there were at the end of the batch before.
+        bound: Those of them that were bound.
+    """
+
+    rows: dict[Ask, tuple[int, int]] = attrs.field(factory=dict[Ask, tuple[int, int]])
+    known: set[Ask] = attrs.field(factory=set[Ask])
+    bound: set[Ask] = attrs.field(factory=set[Ask])
+
+    def after(self, model: NaiveScheduler, batch: Batch) -> None:
+        for ask in model.world.asks():
+            said = [
+                one for one in batch.decisions if (one.app, one.ask) == (ask.app.name, ask.name)
+            ]
+            if ask not in self.known:
+                said = _of_the_last(said)
+            for one in said:
+                self._follow(model, ask, one, batch.at_us)
+        self.known, self.bound = set(model.world.asks()), set(model.world.bound())
+
+    def _follow(self, model: NaiveScheduler, ask: Ask, one: Decision, at_us: int) -> None:
+        count, last_us = self.rows.get(ask, (0, 0))
+        if one.kind is Kind.RELEASED and one.reason in _FAILED:
+            self.rows[ask] = (count + 1, at_us)
+        elif one.kind is Kind.RELEASED and ask in self.bound:
+            self.rows[ask] = (0, 0)
+        elif one.kind is Kind.ASSIGNED and count:
+            delay_us = model.world.queues[ask.app.queue].settings.bind_retry_us
+            assert at_us >= last_us + delay_us * min(2 ** (count - 1), 64)
+        if one.kind is Kind.RELEASED:
+            self.bound.discard(ask)
+
+
+def _of_the_last(said: list[Decision]) -> list[Decision]:
+    """Leave of what was said that which is of the last ask of a name."""
+    gone = [place for place, one in enumerate(said) if one.reason in _GONE]
+    return said[gone[-1] + 1 :] if gone else said

@@ -20,7 +20,7 @@ from muster_core.events import (
     RemoveNode,
 )
 from muster_core.gangs import GangFields
-from tests.naive.story import APP, LOOSE, S, Story, asks, gang, kinds, node
+from tests.naive.harness import APP, LOOSE, S, Story, asks, gang, kinds, node
 
 
 def test_members_before_their_gang_are_refused_by_prefilter() -> None:

@@ -1,27 +1,37 @@
-"""The naive model by itself: what must hold whatever comes in."""
+"""The naive model by itself: what must hold whatever comes in.
+
+Drawn configurations, and the jobs of a benchmark.
+"""
 
 from __future__ import annotations
 
 import attrs
-from hypothesis import given
+import pytest
+from hypothesis import given, strategies as st
 
+from benchmarks.backlog import VARIANTS, configuration, trace
+from muster_core.config import load_configuration
+from muster_core.config.document import from_python
+from muster_core.config.model import Configuration
 from muster_core.decisions import Decision, Kind, Reason
 from muster_core.events import Apply, Configure, UpdateNode
 from muster_core.snapshots import AskPlace
 from muster_core.values.configuration import LimitEntry
-from tests.naive import back_off, permits, services
+from tests.naive import gangs, node_choice, state
 from tests.naive.back_off_strategies import back_offs
+from tests.naive.device_strategies import device_configurations
 from tests.naive.eviction_strategies import evictions
 from tests.naive.gang_strategies import gang_scenarios
 from tests.naive.gangs import group_of
-from tests.naive.harness import Batch, Drive, Step
+from tests.naive.harness import Batch, Drive, Step, compare, run_plainly
 from tests.naive.node_choice import fitting
-from tests.naive.operator_strategies import operations
+from tests.naive.operator_strategies import faults, is_legal, operations, operator_configurations
 from tests.naive.picture import Picture
 from tests.naive.rounds import run_rounds
 from tests.naive.scheduler import NaiveScheduler
 from tests.naive.state import lineage, total_of
-from tests.naive.strategies import scenarios
+from tests.naive.strategies import configurations, scenarios, written
+from tests.naive.theme import Choices, drawn, themed
 from tests.share import share
 
 _ANY = scenarios() | gang_scenarios() | evictions() | operations() | back_offs()
@@ -174,7 +184,7 @@ def _gangs_are_whole(model: NaiveScheduler, at_us: int) -> None:
         assert not (gang.timed_out and gang.satisfied)
         assert not gang.timed_out or not (gang.pending or gang.waiting)
         group = group_of(model.world, name)
-        assert group.satisfied or not permits.permitted(model.world, group)
+        assert group.satisfied or not gangs.permitted(model.world, group)
         if gang.waiting and group.strict:
             assert gang.cycle_valid
     deadline = model.next_deadline()
@@ -227,9 +237,9 @@ def _who_keeps_a_node_waits_for_it(model: NaiveScheduler) -> None:
             assert ask.place is AskPlace.PENDING
             assert ask.required is not None
     for node in model.world.nodes.values():
-        for ask in services.keepers(model.world, node):
-            assert services.is_service(model.world, ask)
-            assert services.lacks_only_room(picture, ask)
+        for ask in node_choice.keepers(model.world, node):
+            assert node_choice.is_service(model.world, ask)
+            assert node_choice.lacks_only_room(picture, ask)
 
 
 def _no_service_was_a_victim(model: NaiveScheduler, batch: Batch) -> None:
@@ -237,7 +247,7 @@ def _no_service_was_a_victim(model: NaiveScheduler, batch: Batch) -> None:
         app = model.world.apps.get(decision.app or "")
         ask = None if app is None else app.asks.get(decision.ask or "")
         if decision.reason in {Reason.PREEMPTED, Reason.RECLAIMED} and ask is not None:
-            assert not services.is_service(model.world, ask)
+            assert not node_choice.is_service(model.world, ask)
 
 
 def _nothing_more_fits(model: NaiveScheduler) -> None:
@@ -246,8 +256,59 @@ def _nothing_more_fits(model: NaiveScheduler) -> None:
     assert model.bound == before
     assert not model.world.log
     picture = Picture(model.world)
-    for ask in back_off.awake(model.world, model.world.pending()):
+    for ask in state.awake(model.world, model.world.pending()):
         leaf = model.world.queues[ask.app.queue].settings
         if leaf.blocking or leaf.sort_policy == "stateaware" or picture.kept_out(ask.app):
             continue
         assert fitting(picture, ask) is None
+
+
+@st.composite
+def some_configurations(draw: st.DrawFn) -> list[Configuration]:
+    choices: Choices = draw(drawn(24))
+    return draw(configurations(themed(choices)))
+
+
+@given(some_configurations())
+def test_the_loader_makes_the_same_of_them(configs: list[Configuration]) -> None:
+    _accepted(configs)
+
+
+@given(operator_configurations())
+def test_the_loader_makes_the_same_of_limits_and_rules(configs: list[Configuration]) -> None:
+    _accepted(configs)
+
+
+@share(0.3)
+@given(device_configurations())
+def test_the_loader_makes_the_same_of_orders_by_ask(configs: list[Configuration]) -> None:
+    _accepted(configs)
+
+
+@given(operator_configurations())
+def test_no_limit_is_drawn_that_the_specification_refuses(configs: list[Configuration]) -> None:
+    for config in configs:
+        assert not faults(config.root)
+        assert all(is_legal(rule, config.root) for rule in config.placement_rules)
+
+
+def _accepted(configs: list[Configuration]) -> None:
+    for config in configs:
+        loaded = load_configuration(from_python(written(config)))
+        assert attrs.evolve(loaded, warnings=config.warnings) == config
+
+
+@pytest.mark.parametrize(
+    "name",
+    [
+        "a limit of 64 cores",
+        pytest.param("depth 100 and a limit of 64 cores", marks=pytest.mark.takes_long),
+    ],
+)
+def test_a_backlog_is_decided_as_by_the_plain_algorithm(name: str) -> None:
+    # ROUND-10, BACKFILL-20, LIMIT-9
+    few = attrs.evolve(VARIANTS[name], cores=32)
+    steps = [Step(0, Configure(configuration(few)))]
+    steps += [Step(at_us, event) for at_us, event in trace(0.007)]
+
+    compare(steps, run_plainly)

@@ -1,18 +1,48 @@
-"""What a scenario is about: some features on, the others off.
-
-With everything at once a tie is rare, and the rules that decide ties are never
-reached: fair shares count only between queues of equal priority. So each scenario
-leaves out most of what there is. All off is the simplest.
-"""
+"""What a scenario is about: some features on, the others off, chosen out of a few drawn bytes."""
 
 from __future__ import annotations
 
-from typing import Final
+from collections.abc import Sequence
+from typing import Final, TypeVar
 
 import attrs
+from hypothesis import strategies as st
 
 from muster_core.events import Outcome
-from tests.naive.choices import Choices
+
+T = TypeVar("T")
+
+
+class Choices:
+    """Hands out one choice per byte.
+
+    Args:
+        drawn: The bytes; when they are used up every further choice is the simplest.
+    """
+
+    def __init__(self, drawn: bytes) -> None:
+        self._drawn = drawn
+        self._next = 0
+
+    def number(self, below: int) -> int:
+        """Give a number from 0, less than ``below`` (at most 256)."""
+        byte = self._drawn[self._next] if self._next < len(self._drawn) else 0
+        self._next += 1
+        return byte % below
+
+    def of(self, options: Sequence[T]) -> T:
+        """Give one of some options, the simplest of which comes first."""
+        return options[self.number(len(options))]
+
+    def one_in(self, chances: int) -> bool:
+        """Give True once in so many times."""
+        return self.number(chances) == chances - 1
+
+
+def drawn(size: int) -> st.SearchStrategy[Choices]:
+    """Draw so many choices at once."""
+    return st.binary(min_size=size, max_size=size).map(Choices)
+
 
 SECOND_US: Final = 1_000_000
 TYPES: Final = ("vcore", "memory", "gpu")

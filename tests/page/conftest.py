@@ -7,7 +7,7 @@ from collections.abc import Iterator
 import pytest
 from playwright.sync_api import Browser, sync_playwright
 
-from tests.page.browsing import NO_BROWSER, program, start
+from tests.page.browser import NO_BROWSER, program, start
 
 
 @pytest.fixture(scope="session")

@@ -21,9 +21,8 @@ from playwright.sync_api import Browser, Error, sync_playwright
 
 from muster.service.access import Role
 from tests.actors.serving.served import Served
-from tests.actors.serving.test_tokens import SECRETS, line_of
-from tests.page.browsing import NO_BROWSER, Window, program, start, window
-from tests.page.clusters import CONFIG, DATA
+from tests.actors.serving.test_access import SECRETS, line_of
+from tests.page.browser import CLUSTER_CONFIG, DATA, NO_BROWSER, Window, program, start, window
 
 SIZES: Final = {360: (360, 740), 1000: (1000, 800), 1280: (1280, 800), 3840: (3840, 2160)}
 
@@ -243,7 +242,7 @@ def serving(data: str) -> Generator[Served]:
             line = line_of(Role.ADMIN, SECRETS[Role.ADMIN])
             tokens.write_text(f"{line}\n", encoding="utf-8")
             arguments += ["--tokens", str(tokens)]
-        with Served(Path(folder), *arguments, config=CONFIG) as served:
+        with Served(Path(folder), *arguments, config=CLUSTER_CONFIG) as served:
             yield served
 
 

@@ -8,10 +8,9 @@ from pathlib import Path
 import pytest
 from playwright.sync_api import Browser, expect
 
-from tests.actors.serving.served import Served
+from tests.actors.serving.served import Served, running_commands
 from tests.actors.serving.test_page_asks import CONFIG, EVENTS, release
-from tests.actors.serving.working import running_commands
-from tests.page.browsing import PATIENCE_S, Window, serving, window
+from tests.page.browser import PATIENCE_S, Window, serving, window
 
 WAIT_MS = PATIENCE_S * 1e3
 

@@ -11,8 +11,8 @@ from playwright.sync_api import Browser, Route, expect
 
 from muster.service.access import Role
 from tests.actors.serving.served import Served
-from tests.actors.serving.test_tokens import SECRETS, line_of
-from tests.page.browsing import Window, serving, window
+from tests.actors.serving.test_access import SECRETS, line_of
+from tests.page.browser import Window, serving, window
 
 HISTORY: Final = [
     {"op": "add_node", "node": "n1", "capacity": {"vcore": 8}},

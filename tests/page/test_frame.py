@@ -14,8 +14,8 @@ from playwright.sync_api import Browser, Request, Route
 from muster.service.access import Role
 from muster.service.page.site import PAUSE
 from tests.actors.serving.served import Served
-from tests.actors.serving.test_tokens import SECRETS, line_of
-from tests.page.browsing import Window, window
+from tests.actors.serving.test_access import SECRETS, line_of
+from tests.page.browser import Window, window
 
 TELLS: Final = """() => {
     const tell = (done) => document.addEventListener("muster:decided", () => done(), {once: true});

@@ -14,7 +14,7 @@ from playwright.sync_api import Browser, expect
 
 from tests.actors.serving.served import Served
 from tests.actors.serving.test_page_asks import CONFIG, EVENTS
-from tests.page.browsing import PATIENCE_S, Window, serving, window
+from tests.page.browser import PATIENCE_S, Window, serving, window
 
 WAIT_MS: Final = PATIENCE_S * 1e3
 SMALL: Final = {"op": "add_node", "node": "small", "capacity": {"vcore": "1m"}}

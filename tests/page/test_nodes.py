@@ -11,7 +11,7 @@ from playwright.sync_api import Browser
 from tests.actors.serving import test_page_devices
 from tests.actors.serving.served import Served
 from tests.actors.serving.test_page_nodes import EVENTS
-from tests.page.browsing import check_all, serving, window
+from tests.page.browser import check_all, serving, window
 
 
 @pytest.fixture(scope="module")

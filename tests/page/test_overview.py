@@ -11,7 +11,7 @@ from playwright.sync_api import Browser, expect
 
 from tests.actors.serving.served import Served
 from tests.actors.serving.test_page_overview import EVENTS, MANY
-from tests.page.browsing import serving, window
+from tests.page.browser import serving, window
 
 MORE: Final = {"op": "add_ask", "app": "a b", "ask": "more", "resources": {"vcore": 5}}
 

@@ -9,7 +9,7 @@ from playwright.sync_api import Browser, Page
 
 from tests.actors.serving.served import Served
 from tests.actors.serving.test_page_queues import CONFIG, EVENTS
-from tests.page.browsing import check_all, serving, window
+from tests.page.browser import check_all, serving, window
 
 
 @pytest.fixture(scope="module")

@@ -14,7 +14,7 @@ from playwright.sync_api import Browser
 from muster.figures.text import iso_date
 from muster.store import StateReader
 from tests.actors.serving.served import Served
-from tests.page.browsing import window
+from tests.page.browser import window
 
 NODES: Final = 4
 

@@ -71,7 +71,7 @@ def _one(work: Work) -> Callable[[Path], Sequence[Work]]:
 
 
 FEEDS: Final = PROJECT / "tests" / "feeds"
-SERVICE: Final = ("tests/page/clusters.py", "tests/actors/serving/served.py", "docs/feeds")
+SERVICE: Final = ("tests/page/browser.py", "tests/actors/serving/served.py", "docs/feeds")
 
 # What takes long by itself comes first.
 KINDS: Final[Mapping[str, Kind]] = {

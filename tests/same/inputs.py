@@ -22,7 +22,7 @@ from muster.feeds import write_event
 from muster_core.events import Configure
 from tests.fuzz.themes import THEMES
 from tests.naive.harness import Marker, Step
-from tests.naive.writing import written
+from tests.naive.strategies import written
 
 MOST_AT_ONCE: Final = 100
 """How many feeds are drawn from a seed."""

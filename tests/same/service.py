@@ -28,9 +28,8 @@ import trio
 import muster
 from muster.feeds import Expect, FeedError, Refused, Settle, read_feed
 from muster_core.errors import MusterError
-from tests.actors.serving.listening import decisions_in
-from tests.actors.serving.served import Served
-from tests.page import clusters
+from tests.actors.serving.served import Served, decisions_in
+from tests.page import browser
 from tests.same.fixed import END_NS, NANOSECONDS, START_NS
 from tests.same.interface import DOCS, Write, masked, run
 
@@ -40,7 +39,7 @@ Event = dict[str, Any]
 
 def program() -> Iterator[tuple[int, list[Event]]]:
     """Yield what happens: after how many seconds since the start, and the events of one request."""
-    yield from zip((0, 60, 300, 700, 4_000), clusters.a_little(), strict=True)
+    yield from zip((0, 60, 300, 700, 4_000), browser.a_little(), strict=True)
     shop = {"app": "shop"}
     yield (
         5_000,
@@ -58,12 +57,12 @@ def program() -> Iterator[tuple[int, list[Event]]]:
         [
             {"op": "remove_node", "node": "cpu-2"},
             {"op": "add_priority_class", "name": "urgent", "value": 90},
-            clusters.app("late", "root.research.vision", "cleo", groups=["eyes"]),
-            clusters.ask("late", "much", {"vcore": 400}, priority_class="urgent"),
-            clusters.ask("late", "zone", {"vcore": 1}, selector={"zone": "nowhere"}),
-            clusters.ask("late", "short", {"vcore": 1}, run_for="90m", retries=2),
-            clusters.app("brief", "root.batch", "bob"),
-            clusters.ask("brief", "one", {"vcore": 1}),
+            browser.app("late", "root.research.vision", "cleo", groups=["eyes"]),
+            browser.ask("late", "much", {"vcore": 400}, priority_class="urgent"),
+            browser.ask("late", "zone", {"vcore": 1}, selector={"zone": "nowhere"}),
+            browser.ask("late", "short", {"vcore": 1}, run_for="90m", retries=2),
+            browser.app("brief", "root.batch", "bob"),
+            browser.ask("brief", "one", {"vcore": 1}),
             {"op": "remove_app", "app": "brief"},
         ],
     )
@@ -113,7 +112,7 @@ def in_fixed_state() -> Generator[Fixed]:
         folder = Path(path)
         clock = folder / "clock"
         clock.write_bytes(NANOSECONDS.pack(START_NS))
-        (folder / "queues.yaml").write_text(clusters.CONFIG, encoding="utf-8")
+        (folder / "queues.yaml").write_text(browser.CLUSTER_CONFIG, encoding="utf-8")
         # It runs in its folder, so that the names of its files are the same each time.
         files = ("--config", "queues.yaml", "--state", "state")
         with Served(
@@ -164,7 +163,7 @@ SAMPLES: Final[Mapping[str, Sequence[str]]] = {
 """Values of parameters whose values are not listed in the document."""
 
 DRY: Final[tuple[list[object], ...]] = (
-    [clusters.node("new", 8, "16Gi", "c"), clusters.ask("shop", "more", {"vcore": 2})],
+    [browser.node("new", 8, "16Gi", "c"), browser.ask("shop", "more", {"vcore": 2})],
     [{"op": "drain"}, {"op": "add_ask", "app": "shop"}, 7],
     [{"op": "release", "app": "shop", "ask": "web-4", "outcome": "lost"}],
     [{"op": "remove_app", "app": "film"}, {"op": "remove_node", "node": "gpu-2"}],
@@ -199,7 +198,7 @@ def show_api(write: Write) -> None:
             fixed.ask(write, "POST", "/api/v1/events?dry_run=true", json=events)
             fixed.ask(write, "POST", "/api/v1/events?dry_run=true&atomic=true", json=events)
         fixed.ask(write, "POST", "/api/v1/events", content=b"{")
-        fixed.ask(write, "PUT", "/api/v1/config?dry_run=true", content=clusters.CONFIG)
+        fixed.ask(write, "PUT", "/api/v1/config?dry_run=true", content=browser.CLUSTER_CONFIG)
         fixed.ask(write, "PUT", "/api/v1/config?dry_run=true", content="partitions: 3")
         last = max(
             one["seq"]
@@ -281,7 +280,7 @@ def show_yunikorn(write: Write) -> None:
         for path in YUNIKORN:
             if path != "/ws/v1/metrics":  # Has figures of time; see `show_metrics`.
                 fixed.ask(write, "GET", path)
-        for text in (clusters.CONFIG, "partitions: 3"):
+        for text in (browser.CLUSTER_CONFIG, "partitions: 3"):
             fixed.ask(write, "POST", "/ws/v1/validate-conf", content=text)
 
 

@@ -7,11 +7,7 @@ from typing import final
 
 from typing_extensions import Unpack
 
-from muster._runtime.calls import (
-    Client,
-    Enter,
-    TakeCheckpoint,
-)
+from muster._runtime.calls import Client, Enter, TakeCheckpoint
 from muster._runtime.clock import SMALL_PIECE
 from muster._runtime.observers import Decisions, Lag, filter_of, path_of
 from muster._runtime.requests import Examined

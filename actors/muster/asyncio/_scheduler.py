@@ -8,29 +8,12 @@ asyncio. Observers fetch decisions from the trio side in chunks.
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import (
-    AsyncGenerator,
-    Awaitable,
-    Callable,
-    Iterable,
-    Mapping,
-    Sequence,
-)
+from collections.abc import AsyncGenerator, Awaitable, Callable, Iterable, Mapping, Sequence
 from contextlib import asynccontextmanager, suppress
 from contextvars import copy_context
 from functools import partial, update_wrapper
 from types import CoroutineType, TracebackType
-from typing import (
-    Any,
-    Concatenate,
-    Generic,
-    Literal,
-    ParamSpec,
-    Self,
-    TypeVar,
-    final,
-    overload,
-)
+from typing import Any, Concatenate, Generic, Literal, ParamSpec, Self, TypeVar, final, overload
 
 from typing_extensions import override
 

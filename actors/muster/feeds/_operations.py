@@ -23,12 +23,7 @@ from muster.feeds._annotations import (
     membership,
     says_of_member,
 )
-from muster.feeds._configuration import (
-    CONFIGURE_FIELDS,
-    EventOrigin,
-    configure,
-    parts_of_configure,
-)
+from muster.feeds._configuration import CONFIGURE_FIELDS, EventOrigin, configure, parts_of_configure
 from muster.feeds._fields import (
     BYTES,
     CLASS_NAME,

@@ -17,15 +17,7 @@ from muster_core.owners.app_messages import AddAsks, Enlist
 from muster_core.owners.asks import Allocation
 from muster_core.owners.gang import MemberKey
 from muster_core.values.errors import RefusedError
-from muster_core.values.events import (
-    AddAsk,
-    AddGang,
-    Apply,
-    Delete,
-    Event,
-    RemoveGang,
-    UpdateNode,
-)
+from muster_core.values.events import AddAsk, AddGang, Apply, Delete, Event, RemoveGang, UpdateNode
 from muster_core.values.resources import Resources
 from muster_core.view import DecisionView
 

@@ -1,20 +1,34 @@
-"""Observers in asyncio: decisions come in chunks, and none is lost."""
+"""Observers in asyncio: decisions come in chunks and none is lost.
+
+How often the host's loop is woken.
+"""
 
 from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable
-from contextvars import ContextVar
+from contextvars import Context, ContextVar
+from time import perf_counter
 
 import pytest
 import trio
-from typing_extensions import override
+from typing_extensions import TypeVarTuple, override
 
 import muster.asyncio
 from muster import Announced, ClosedSchedulerError, LaggedError
 from muster.asyncio import Allocation, Decisions, Mode, open_scheduler
+from muster.asyncio._links import BUSY_S, PAUSE_S, InterpreterPauses
 from muster.testing import Recording
-from tests.actors.asyncio.program import both_modes, outcome, read, run, small, turns, until
+from tests.actors.asyncio.program import (
+    both_modes,
+    bridged,
+    outcome,
+    read,
+    run,
+    small,
+    turns,
+    until,
+)
 
 WHO: ContextVar[str] = ContextVar("WHO", default="nobody")
 
@@ -229,3 +243,77 @@ def test_a_scheduler_shows_itself_as_one_of_asyncio(mode: Mode) -> None:
             return repr(scheduler)
 
     assert "muster.asyncio" in run(main)
+
+
+Ts = TypeVarTuple("Ts")
+
+
+class CountingLoop(asyncio.SelectorEventLoop):
+    """A loop that counts how often another thread wakes it."""
+
+    wakings = 0
+
+    @override
+    def call_soon_threadsafe(
+        self, callback: Callable[[*Ts], object], *args: *Ts, context: Context | None = None
+    ) -> asyncio.Handle:
+        self.wakings += 1
+        return super().call_soon_threadsafe(callback, *args, context=context)
+
+
+def test_a_call_wakes_the_loop_once() -> None:
+    async def main() -> None:
+        loop = asyncio.get_running_loop()
+        assert isinstance(loop, CountingLoop)
+        async with bridged(Mode.THREAD) as bridge:
+            await bridge.call(trio.lowlevel.checkpoint)
+            before = loop.wakings
+            for _ in range(10):
+                await bridge.call(trio.lowlevel.checkpoint)
+            assert loop.wakings == before + 10
+
+    with asyncio.Runner(loop_factory=CountingLoop) as runner:
+        runner.run(main())
+
+
+def test_many_decisions_wake_the_loop_once() -> None:
+    async def main() -> None:
+        loop = asyncio.get_running_loop()
+        assert isinstance(loop, CountingLoop)
+        async with open_scheduler() as scheduler:
+            await small(scheduler, vcore=50)
+            decisions = scheduler.decisions(kinds=["bound"])
+            reading = asyncio.create_task(decisions.take())
+            await turns(3)
+            before = loop.wakings
+            await scheduler.add_asks("a", "k", {"vcore": 1}, 50)
+            assert len(await reading) == 50
+            # One for the answer, and one for the decisions; or the same one for both.
+            assert loop.wakings <= before + 2
+            assert decisions.missed == 0
+
+    with asyncio.Runner(loop_factory=CountingLoop) as runner:
+        runner.run(main())
+
+
+def test_long_work_lets_go_of_the_interpreter_now_and_then() -> None:
+    pauses: list[float] = []
+    courtesy = InterpreterPauses(pauses.append)
+
+    def work(seconds: float) -> None:
+        start = perf_counter()
+        courtesy.before_io_wait(0)
+        while perf_counter() - start < seconds:
+            courtesy.before_io_wait(0)
+        courtesy.before_io_wait(0)  # Others may have had the core since the first time.
+
+    work(BUSY_S * 5.5)
+    assert set(pauses) == {PAUSE_S}
+    assert 1 <= len(pauses) <= 6
+
+    courtesy.before_io_wait(1)
+    pauses.clear()
+    for _ in range(1000):  # Much to do, but never for long.
+        courtesy.before_io_wait(0)
+        courtesy.before_io_wait(1)
+    assert pauses == []

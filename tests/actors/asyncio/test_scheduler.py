@@ -1,15 +1,21 @@
-"""The whole surface in asyncio, end to end, in both modes."""
+"""The whole surface in asyncio, end to end, in both modes, with the same store.
+
+Journals are awaited in the program's loop.
+"""
 
 from __future__ import annotations
 
 import asyncio
 import threading
-from collections.abc import Iterator, Sequence
+from collections.abc import Awaitable, Callable, Iterator, Sequence
+from contextvars import ContextVar
+from pathlib import Path
 from typing import Any
 
 import pytest
 import trio
 
+import muster
 from muster import (
     AllocationEndedError,
     Announced,
@@ -22,11 +28,13 @@ from muster import (
     Reason,
     RefusedError,
 )
+from muster._runtime import announcer as journals
 from muster.asyncio import Mode, open_scheduler
+from muster.store import StateReader
 from muster.testing import check
 from muster_core.events import AddNode, Event, RemoveNode
 from muster_core.resources import Resources
-from tests.actors.asyncio.program import both_modes, names, outcome, read, run, small, turns
+from tests.actors.asyncio.program import both_modes, names, outcome, read, run, small, turns, until
 
 QUEUES = {"partitions": [{"name": "default", "queues": [{"name": "root"}]}]}
 
@@ -393,5 +401,220 @@ def test_the_loop_goes_on_during_a_round(mode: Mode) -> None:
                 rounds += 1
             assert len(await adding) == 2000
             assert rounds > 10
+
+    run(main)
+
+
+CONFIG = "partitions: [{name: default, queues: [{name: root, queues: [{name: q}]}]}]"
+
+
+class Finder:
+    """A binder that finds all work again."""
+
+    def __init__(self) -> None:
+        self.resumed: list[str] = []
+        self.is_over = asyncio.Event()
+
+    async def run(self, allocation: muster.Allocation, started: Callable[[], None]) -> None:
+        pytest.fail(f"{allocation.ask} began again")
+
+    async def resume(self, allocation: muster.Allocation, started: Callable[[], None]) -> None:
+        self.resumed.append(allocation.ask)
+        started()
+        await self.is_over.wait()
+
+
+@both_modes
+def test_a_scheduler_goes_on_where_it_was(mode: Mode, tmp_path: Path) -> None:
+    finder = Finder()
+
+    async def begin() -> None:
+        async with open_scheduler(CONFIG, mode=mode, store=tmp_path) as scheduler:
+            await scheduler.add_node("n", {"vcore": 1})
+            await scheduler.add_app("a", "root.q")
+            await scheduler.add_ask("a", "k", {"vcore": 1})
+            await scheduler.add_ask("a", "later", {"vcore": 9})
+            await scheduler.checkpoint()
+
+    async def go_on() -> None:
+        async with open_scheduler(mode=mode, store=tmp_path, binder=finder) as scheduler:
+            assert [ask.name for ask in await scheduler.asks(state="pending")] == ["later"]
+            allocation = await scheduler.ask("a", "k").bound()
+            finder.is_over.set()
+            assert await allocation.ended() is muster.Reason.COMPLETED
+
+    run(begin)
+    run(go_on)
+    assert finder.resumed == ["k"]
+    with StateReader(tmp_path) as reader:
+        assert len(reader.checkpoints()) == 2
+
+
+@both_modes
+def test_a_directory_in_use_is_refused(mode: Mode, tmp_path: Path) -> None:
+    async def twice() -> None:
+        async with open_scheduler(CONFIG, mode=mode, store=tmp_path):
+            with pytest.raises(muster.StoreError):
+                async with open_scheduler(CONFIG, mode=mode, store=tmp_path):
+                    pytest.fail("the block was entered")
+
+    run(twice)
+
+
+WHO: ContextVar[str] = ContextVar("WHO", default="nobody")
+
+
+class Slow:
+    """A journal that writes when the test says so."""
+
+    def __init__(self, error: Exception | None = None) -> None:
+        self.gate = asyncio.Event()
+        self.error = error
+        self.who: set[str] = set()
+        self.writing = 0
+        self.written: list[Announced] = []
+        self.cancelled = False
+
+    async def write(self, batch: Sequence[Announced]) -> None:
+        assert threading.current_thread() is threading.main_thread()
+        self.who.add(WHO.get())
+        self.writing += 1
+        try:
+            await self.gate.wait()
+        except asyncio.CancelledError:
+            self.cancelled = True
+            raise
+        if self.error is not None:
+            raise self.error
+        self.written += batch
+
+
+@both_modes
+def test_it_is_awaited_in_the_loop(mode: Mode) -> None:
+    async def main() -> None:
+        journal = Slow()
+        WHO.set("opener")
+        async with open_scheduler(mode=mode, journal=journal) as scheduler:
+            WHO.set("caller")
+            adding = asyncio.create_task(scheduler.add_app("a", "root.q"))
+            await until(lambda: journal.writing == 1)
+            await turns(5)
+            assert not adding.done()
+            journal.gate.set()
+            await adding
+            assert journal.written
+        assert journal.who == {"opener"}
+
+    run(main)
+
+
+@both_modes
+def test_its_error_comes_out_unchanged(mode: Mode) -> None:
+    async def main() -> None:
+        error = OSError("full")
+        journal = Slow(error)
+        journal.gate.set()
+        with pytest.raises(OSError, match="full") as caught:
+            async with open_scheduler(mode=mode, journal=journal) as scheduler:
+                await outcome(small(scheduler))
+                await asyncio.Event().wait()
+        assert caught.value is error
+
+    run(main)
+
+
+@both_modes
+def test_one_that_hangs_does_not_hold_up_a_cancelled_program_for_ever(
+    mode: Mode, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(journals, "WRITE_GRACE_S", 0.01)
+
+    async def main() -> None:
+        journal = Slow()
+        calls: list[asyncio.Task[object]] = []
+
+        async def body() -> None:
+            async with open_scheduler(mode=mode, journal=journal) as scheduler:
+                calls.append(asyncio.create_task(outcome(small(scheduler))))
+                await asyncio.Event().wait()
+
+        task = asyncio.create_task(body())
+        await until(lambda: journal.writing == 1)
+        task.cancel()
+        with pytest.raises(asyncio.CancelledError):
+            await task
+        assert journal.cancelled
+        assert type(await calls[0]) is muster.ClosedSchedulerError
+
+    run(main)
+
+
+@both_modes
+def test_a_cancellation_does_not_cut_a_batch_short(mode: Mode) -> None:
+    async def main() -> None:
+        journal = Slow()
+
+        async def body() -> None:
+            async with open_scheduler(mode=mode, journal=journal) as scheduler:
+                await small(scheduler)
+
+        task = asyncio.create_task(body())
+        await until(lambda: journal.writing == 1)
+        task.cancel()
+        await turns(5)
+        journal.gate.set()
+        with pytest.raises(asyncio.CancelledError):
+            await task
+        assert not journal.cancelled
+        assert journal.written
+
+    run(main)
+
+
+class Plain:
+    """A journal that is not asynchronous."""
+
+    def __init__(self) -> None:
+        self.threads: set[threading.Thread] = set()
+
+    def write(self, batch: Sequence[Announced]) -> None:
+        assert batch
+        self.threads.add(threading.current_thread())
+
+
+class Stepped(Plain):
+    def write_in_steps(self, batch: Sequence[Announced]) -> object:
+        yield
+        self.write(batch)
+
+
+@pytest.mark.parametrize("make", [Plain, Stepped])
+def test_others_are_called_in_trio(make: Callable[[], Plain]) -> None:
+    async def main() -> None:
+        journal = make()
+        async with open_scheduler(mode=Mode.THREAD, journal=journal) as scheduler:
+            await small(scheduler)
+        assert threading.main_thread() not in journal.threads
+        assert len(journal.threads) == 1
+
+    run(main)
+
+
+@both_modes
+def test_what_makes_a_coroutine_otherwise_is_awaited_too(mode: Mode) -> None:
+    class Wrapped:
+        def __init__(self, inner: Slow) -> None:
+            self._inner = inner
+
+        def write(self, batch: Sequence[Announced]) -> Awaitable[None] | None:
+            return self._inner.write(batch)
+
+    async def main() -> None:
+        inner = Slow()
+        inner.gate.set()
+        journal: muster.Journal = Wrapped(inner)
+        async with open_scheduler(mode=mode, journal=journal) as scheduler:
+            await small(scheduler)
+        assert inner.written
 
     run(main)

@@ -6,8 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.actors.cli.comparing import FEED, QUEUES, RANKED
-from tests.actors.cli.helpers import written
+from tests.actors.cli.helpers import FEED, QUEUES, RANKED, written
 
 
 @pytest.fixture(autouse=True)

@@ -1,8 +1,13 @@
+"""``muster check``, ``muster validate`` and ``muster convert``."""
+
 from __future__ import annotations
 
 import gzip
+import io
+import json
 from pathlib import Path
 
+import msgpack
 import pytest
 
 from tests.actors.cli.helpers import ASK, BAD, SETUP, run, run_json, written
@@ -128,7 +133,7 @@ def test_a_feed_that_breaks_off(tmp_path: Path) -> None:
     assert result.stderr.startswith(f"{feed}:")
 
 
-def test_standard_input() -> None:
+def test_check_reads_standard_input() -> None:
     result = run("check", "-", given=gzip.compress(WRONG.encode()))
 
     assert result.exit_code == 1
@@ -182,7 +187,7 @@ def test_what_is_the_same_in_a_long_list_is_left_out() -> None:
         assert _told(SETUP + asks + expect) == [f"pending: {told}"]
 
 
-def test_json(tmp_path: Path) -> None:
+def test_check_as_json(tmp_path: Path) -> None:
     good, wrong = written(tmp_path / "a.yaml", GOOD), written(tmp_path / "b.yaml", WRONG)
     status, said = run_json("check", good, wrong, tmp_path / "c.yaml")
 
@@ -270,3 +275,245 @@ def test_ctrl_c_says_what_was_found_so_far(tmp_path: Path, monkeypatch: pytest.M
 
     assert result.exit_code == 130
     assert result.stdout == f"{feed}: ok (0 events, 0 expects, interrupted)\n"
+
+
+CONFIGS = Path(__file__).parents[2] / "configs"
+
+GOOD_CONFIG = """\
+partitions:
+  - name: default
+    queues:
+      - name: root
+        queues: [{name: a}, {name: b, properties: {mine: yes}}]
+"""
+BAD_CONFIG = """\
+partitions:
+  - name: default
+    queues:
+      - name: root
+        queues:
+          - name: a
+            colour: red
+          - name: a b
+"""
+
+
+def test_a_good_one(tmp_path: Path) -> None:
+    config = written(tmp_path / "queues.yaml", GOOD_CONFIG)
+    result = run("validate", config)
+
+    assert (result.exit_code, result.stderr) == (0, "")
+    warning, verdict = result.stdout.splitlines()
+    assert warning == (
+        f"{config}:5: warning: partitions[0].queues[0].queues[1].properties.mine: "
+        "root.b: unknown property 'mine' is kept, without effect"
+    )
+    assert verdict == f"{config}: ok (partition default, 3 queues)"
+
+
+def test_every_problem_has_its_line_and_path(tmp_path: Path) -> None:
+    config = written(tmp_path / "queues.yaml", BAD_CONFIG)
+    result = run("validate", config)
+
+    assert result.exit_code == 1
+    first, second, verdict = result.stdout.splitlines()
+    assert first.startswith(f"{config}:7: partitions[0].queues[0].queues[0].colour: ")
+    assert second.startswith(f"{config}:8: partitions[0].queues[0].queues[1].name: ")
+    assert verdict == f"{config}: refused (2 problems)"
+
+
+def test_validate_reads_standard_input() -> None:
+    assert run("validate", "-", given=GOOD_CONFIG).exit_code == 0
+    assert run("validate", "-", given=BAD_CONFIG).stdout.startswith("standard input:7: ")
+
+
+@pytest.mark.parametrize("name", ["missing.yaml", "."])
+def test_one_that_cannot_be_read(tmp_path: Path, name: str) -> None:
+    result = run("validate", tmp_path / name)
+
+    assert (result.exit_code, result.stdout) == (2, "")
+    assert result.stderr.startswith(str(tmp_path))
+
+
+def test_all_are_looked_at(tmp_path: Path) -> None:
+    good, bad = (
+        written(tmp_path / "good.yaml", GOOD_CONFIG),
+        written(tmp_path / "bad.yaml", BAD_CONFIG),
+    )
+
+    assert run("validate", bad, good).exit_code == 1
+    assert run("validate", tmp_path / "missing", bad, good).exit_code == 2
+    assert (
+        run("validate", bad, good)
+        .stdout.splitlines()[-1]
+        .endswith(": ok (partition default, 3 queues)")
+    )
+
+
+def test_the_partition_that_is_to_run() -> None:
+    two = GOOD_CONFIG + GOOD_CONFIG.partition("\n")[2].replace("default", "gpu")
+
+    assert "partition default" in run("validate", "-", given=two).stdout
+    assert "partition gpu" in run("validate", "--partition", "gpu", "-", given=two).stdout
+    refused = run("validate", "--partition", "tpu", "-", given=two)
+    assert refused.exit_code == 1
+    assert "tpu" in refused.stdout
+
+
+def test_validate_as_json(tmp_path: Path) -> None:
+    good, bad = (
+        written(tmp_path / "good.yaml", GOOD_CONFIG),
+        written(tmp_path / "bad.yaml", BAD_CONFIG),
+    )
+    status, said = run_json("validate", good, bad, tmp_path / "missing")
+    first, second, third = said["configs"]
+
+    assert (status, said["ok"]) == (2, False)
+    assert (first["config"], first["ok"], first["partition"]) == (str(good), True, "default")
+    assert [(warning["line"], warning["path"]) for warning in first["warnings"]] == [
+        (5, "partitions[0].queues[0].queues[1].properties.mine")
+    ]
+    assert (second["ok"], second["partition"], second["error"]) == (False, None, None)
+    assert [problem["line"] for problem in second["problems"]] == [7, 8]
+    assert second["problems"][0]["path"] == "partitions[0].queues[0].queues[0].colour"
+    assert third["error"]["message"] == "No such file or directory"
+
+
+def test_validate_strict_fails_on_warnings(tmp_path: Path) -> None:
+    warned = written(tmp_path / "queues.yaml", GOOD_CONFIG)
+    clean = written(tmp_path / "clean.yaml", GOOD_CONFIG.replace(", properties: {mine: yes}", ""))
+
+    result = run("validate", "--strict", warned)
+    assert result.exit_code == 1
+    assert (
+        result.stdout.splitlines()[-1] == f"{warned}: valid, but not without warnings (1 warning)"
+    )
+    assert run_json("validate", "--strict", warned)[1]["configs"][0]["ok"] is False
+    assert run("validate", "--strict", clean).exit_code == 0
+
+
+def test_types_that_look_like_a_slip(tmp_path: Path) -> None:
+    """CONFIG-83."""
+    resources = "{guaranteed: {cpu: 1, gpu: 1}, max: {cpu: 2, gpus: 4}}"
+    config = written(
+        tmp_path / "queues.yaml",
+        GOOD_CONFIG.replace("{name: a}", f"{{name: a, resources: {resources}}}"),
+    )
+    *warnings, _ = run("validate", config).stdout.splitlines()
+
+    path = f"{config}:5: warning: partitions[0].queues[0].queues[0].resources"
+    assert warnings[0].startswith(f"{path}.guaranteed.cpu: the type 'cpu' is not vcore")
+    assert warnings[1].startswith(f"{path}.max.gpus: the type 'gpus' differs little from 'gpu'")
+    assert "mine" in warnings[2]
+    assert len(warnings) == 3
+
+
+@pytest.mark.parametrize("path", sorted(CONFIGS.rglob("*.yaml")), ids=lambda path: path.stem)
+def test_configurations_of_the_suite(path: Path) -> None:
+    result = run("validate", path)
+
+    assert result.exit_code == (0 if path.parent.name == "good" else 1), result.output
+
+
+FEED = "- {op: settle, at: 5}\n- {op: settle}\n"
+LINES = '{"op": "settle", "at": 5}\n{"op": "settle"}\n'
+
+
+def test_the_name_says_how_to_write(tmp_path: Path) -> None:
+    source, target = written(tmp_path / "a.yaml", FEED), tmp_path / "a.jsonl.gz"
+    result = run("convert", source, target)
+
+    assert (result.exit_code, result.stderr) == (0, "")
+    assert result.stdout == f"{target}: 2 events from {source}\n"
+    assert gzip.decompress(target.read_bytes()).decode() == LINES
+
+
+def test_standard_input_to_standard_output() -> None:
+    result = run("convert", "-", "-", given=FEED)
+
+    assert (result.exit_code, result.stdout, result.stderr) == (0, LINES, "")
+
+
+def test_encodings_that_are_said() -> None:
+    packed = run("convert", "-", "-", "--to", "msgpack", given=FEED).stdout_bytes
+    back = run("convert", "-", "-", "--from", "msgpack", "--to", "yaml", given=packed)
+
+    assert list(msgpack.Unpacker(io.BytesIO(packed)))[1] == {"op": "settle"}
+    assert back.stdout == "- {op: settle, at: 5}\n- {op: settle}\n"
+
+
+@pytest.mark.parametrize(
+    ("source", "target"),
+    [
+        ("missing.yaml", "a.jsonl"),
+        ("a.yaml", "a.txt"),
+        ("a.yaml", "missing/a.jsonl"),
+        (".", "b.jsonl"),
+    ],
+)
+def test_what_cannot_be_read_or_written(tmp_path: Path, source: str, target: str) -> None:
+    written(tmp_path / "a.yaml", FEED)
+    result = run("convert", tmp_path / source, tmp_path / target)
+
+    assert (result.exit_code, result.stdout) == (2, "")
+    assert result.stderr.startswith(str(tmp_path))
+
+
+def test_the_line_of_a_broken_feed() -> None:
+    result = run("convert", "-", "-", given=FEED + "- [\n")
+
+    assert (result.exit_code, result.stdout) == (2, LINES)
+    assert result.stderr.startswith("standard input:")
+
+
+def test_convert_as_json(tmp_path: Path) -> None:
+    source, target = written(tmp_path / "a.yaml", FEED), tmp_path / "b.jsonl"
+
+    assert run_json("convert", source, target) == (
+        0,
+        {"in": str(source), "out": str(target), "events": 2},
+    )
+    status, said = run_json("convert", tmp_path / "missing", target)
+    assert (status, said["error"]["message"]) == (2, "No such file or directory")
+
+
+def test_json_leaves_standard_output_to_the_feed() -> None:
+    result = run("convert", "-", "-", "--format", "json", given=FEED)
+
+    assert result.stdout == LINES
+    assert result.stderr == '{"in": "standard input", "out": "-", "events": 2}\n'
+
+
+# COMMAND-20: a feed that is converted elsewhere replays the same
+def test_a_feed_with_its_file_elsewhere(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    for folder in ("from", "to"):
+        (tmp_path / folder).mkdir()
+    limited = "{name: q, resources: {max: {vcore: 1}}}"
+    queues = f"partitions: [{{name: default, queues: [{{name: root, queues: [{limited}]}}]}}]\n"
+    written(tmp_path / "from" / "queues.yaml", queues)
+    feed = (
+        "- {op: configure, file: queues.yaml}\n"
+        "- {op: add_node, node: n, capacity: {vcore: 9}}\n"
+        "- {op: add_app, app: a, queue: root.q}\n"
+        "- {op: add_ask, app: a, ask: x, resources: {vcore: 1}, count: 3, run_for: 5}\n"
+    )
+    source = written(tmp_path / "from" / "a.yaml", feed)
+    monkeypatch.chdir(tmp_path / "to")
+    assert run("convert", source, "b.json").exit_code == 0
+    lines = run("convert", source, "-").stdout
+    decided = run("replay", source, "--decisions", "-").stdout
+
+    assert (
+        json.loads(Path("b.json").read_text(encoding="utf-8"))[0]["file"] == "../from/queues.yaml"
+    )
+    assert decided.count('"bound"') == 3
+    for result in (
+        run("replay", "b.json", "--decisions", "-"),
+        run("replay", "-", "--decisions", "-", given=lines),
+    ):
+        assert result.exit_code == 0
+        assert _without_places(result.stdout) == _without_places(decided)
+
+
+def _without_places(decided: str) -> list[object]:
+    return [{**json.loads(line), "line": None} for line in decided.splitlines()]

@@ -1,18 +1,30 @@
-"""``muster compare``: what it says of two configurations, and of two feeds."""
+"""``muster compare``: two configurations, two feeds, decision logs, and what is refused."""
 
 from __future__ import annotations
 
 import io
 import re
 import signal
+import subprocess
 from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
 from muster.feeds import RawEvent, read_raw
-from tests.actors.cli.comparing import FEED, PARTITIONS, QUEUES, RANKED, under
-from tests.actors.cli.helpers import LONGEST_S, run, run_json, started, written
+from tests.actors.cli.helpers import (
+    COMMAND,
+    FEED,
+    LONGEST_S,
+    PARTITIONS,
+    QUEUES,
+    RANKED,
+    run,
+    run_json,
+    started,
+    under,
+    written,
+)
 
 
 def told(text: str) -> str:
@@ -348,3 +360,248 @@ def test_warnings_of_configurations(files: dict[str, Path]) -> None:
     files["a"].write_text(limited, encoding="utf-8")
     twice = run("compare", files["feed"], "--config", files["a"], "--config", files["a"])
     assert twice.stderr == f"{files['a']}:6: warning: {path}: {message}\n"
+
+
+def logs(tmp_path: Path, files: dict[str, Path], ending: str) -> list[Path]:
+    """Write the decision logs of both configurations."""
+    made: list[Path] = []
+    for name in ("a", "b"):
+        feed = f"- {{op: configure, file: {files[name].name}}}\n{FEED}"
+        log = tmp_path / f"{name}-log{ending}"
+        run("replay", written(tmp_path / f"{name}-feed.yaml", feed), "--decisions", log)
+        made.append(log)
+    return made
+
+
+@pytest.mark.parametrize("ending", [".jsonl", ".msgpack", ".jsonl.gz", ".msgpack.gz", ".log"])
+def test_two_logs(files: dict[str, Path], tmp_path: Path, ending: str) -> None:
+    a, b = logs(tmp_path, files, ending)
+    status, given = run_json("compare", a, b)
+    by_feed = run_json(*under(files))[1]
+    in_lines = "msgpack" not in ending
+
+    assert status == 1
+    assert given["first"]["a"]["decision"]["app"] == "a"
+    assert given["first"]["a"]["line"] == (6 if in_lines else None)
+    assert given["first"]["a"]["elsewhere"] is None
+    assert given["all"]["a"]["wait"] is None
+    assert given["all"]["a"]["job_wait"] == by_feed["all"]["a"]["job_wait"]
+    assert given["jobs"] == by_feed["jobs"]
+    assert given["priorities"] == []
+    assert run("compare", a, a).exit_code == 0
+
+
+def test_two_logs_in_words(files: dict[str, Path], tmp_path: Path) -> None:
+    a, b = logs(tmp_path, files, ".msgpack")
+    text = run("compare", a, b).stdout
+
+    assert f"\nA  assigned a/x on n1 in root.east  ({a}: event 5)\nB  assigned" in text
+    assert re.search(r"\n mean wait of jobs +5 s +750 s +\+745 s\n", text)
+    assert re.search(r"\n queue +jobs   asks bound   mean wait of jobs +median ", text)
+    assert "vcore" not in text
+
+
+def test_a_log_and_a_feed_are_not_compared(files: dict[str, Path], tmp_path: Path) -> None:
+    (log, _) = logs(tmp_path, files, ".jsonl")
+    for pair in ((log, files["feed"]), (files["feed"], log)):
+        result = run("compare", *pair)
+        assert result.exit_code == 2
+        assert result.stderr == f"{log}: is a decision log, and the other is a feed\n"
+
+
+def test_a_log_has_no_configuration_to_change(files: dict[str, Path], tmp_path: Path) -> None:
+    (log, _) = logs(tmp_path, files, ".jsonl")
+    result = run("compare", log, "--config", files["a"])
+
+    assert result.exit_code == 2
+    assert result.stderr == f"{log}: is a decision log: a configuration cannot change it\n"
+
+
+def test_what_is_empty_is_what_the_other_is(files: dict[str, Path], tmp_path: Path) -> None:
+    (log, _) = logs(tmp_path, files, ".jsonl")
+    empty = written(tmp_path / "empty.yaml", "[]")
+
+    assert run_json("compare", empty, log)[1]["jobs"]["only_b"] == 2
+    assert run_json("compare", files["feed"], empty)[1]["jobs"]["only_a"] == 2
+    assert run("compare", empty, empty).exit_code == 0
+
+
+def test_a_log_that_breaks_off(files: dict[str, Path], tmp_path: Path) -> None:
+    (log, _) = logs(tmp_path, files, ".jsonl")
+    broken = written(tmp_path / "broken.jsonl", log.read_text(encoding="utf-8")[:-9])
+    result = run("compare", log, broken)
+
+    assert (result.exit_code, result.stdout) == (2, "")
+    assert re.fullmatch(rf"{broken}:\d+: no decision of a log: the line is .*\n", result.stderr)
+
+
+# What cannot be compared
+
+
+@pytest.mark.parametrize(
+    ("arguments", "problem"),
+    [
+        (
+            ["{feed}"],
+            "There is only one feed: name a second one, or a configuration with --config.",
+        ),
+        (["{feed}"] * 3, "There are 3 feeds; compare two."),
+        (["{feed}", *["--config", "{a}"] * 27], "There are 27 configurations; compare 26 at most."),
+        (["{feed}", "{feed}", "--partition", "p"], "--partition needs --config"),
+        (["-", "-"], "Standard input can be read only once: name a file."),
+        (["-", "--config", "-"], "Standard input can be read only once: name a file."),
+        ([], "Missing argument 'FEED...'"),
+    ],
+)
+def test_arguments_that_make_no_sense(
+    files: dict[str, Path], arguments: list[str], problem: str
+) -> None:
+    names = {name: str(path) for name, path in files.items()}
+    result = run("compare", *(argument.format(**names) for argument in arguments))
+
+    assert (result.exit_code, result.stdout) == (2, "")
+    assert problem in result.stderr
+
+
+def test_a_configuration_that_is_refused(files: dict[str, Path]) -> None:
+    files["b"].write_text(QUEUES.replace("west", "east").replace("root", "root!"), encoding="utf-8")
+    result = run(*under(files))
+    status, given = run_json(*under(files))
+
+    assert (result.exit_code, result.stdout, status) == (2, "", 2)
+    assert result.stderr.startswith(f"{files['b']}:4: partitions[0].queues[0].name: ")
+    assert given["error"]["file"] == str(files["b"])
+    assert given["error"]["line"] == 4
+
+
+@pytest.mark.parametrize("which", ["feed", "a"])
+def test_a_file_that_is_not_there(files: dict[str, Path], which: str) -> None:
+    files[which].unlink()
+    result = run(*under(files))
+
+    assert (result.exit_code, result.stdout) == (2, "")
+    assert result.stderr.startswith(f"{files[which]}: ")
+
+
+def test_standard_input_that_is_closed(files: dict[str, Path]) -> None:
+    command = [*COMMAND, *map(str, ["compare", files["feed"], "--config", "-"])]
+    done = subprocess.run(
+        ["sh", "-c", '"$@" <&-', "sh", *command], capture_output=True, text=True, check=False
+    )
+
+    assert (done.returncode, done.stdout) == (2, "")
+    assert done.stderr == "standard input: cannot be read: it is closed\n"
+
+
+def test_what_is_no_feed(files: dict[str, Path], tmp_path: Path) -> None:
+    problem = f"{files['a']}: is a configuration, not a feed: check it with `muster validate {files['a']}`\n"
+    lines = written(tmp_path / "lines.jsonl", '{"op": "bogus"}\n{}\n')
+
+    for arguments in (
+        [files["a"], files["b"]],
+        [files["feed"], files["a"]],
+        [files["a"], "--config", files["b"]],
+        [files["a"], "--config", files["b"], "--config", files["b"]],
+    ):
+        result = run("compare", *arguments)
+        assert (result.exit_code, result.stdout, result.stderr) == (2, "", problem)
+    result = run("compare", lines, files["feed"])
+    assert (result.exit_code, result.stdout) == (2, "")
+    assert result.stderr.startswith(f"{lines}:1: op: 'bogus' ")
+
+
+def test_a_feed_of_which_something_can_be_read(files: dict[str, Path], tmp_path: Path) -> None:
+    bogus = written(tmp_path / "bogus.yaml", "- {op: bogus}\n- {op: settle}\n")
+    result = run("compare", bogus, bogus)
+
+    assert result.exit_code == 0
+    assert result.stderr.startswith(f"{bogus}:1: refused: op: 'bogus' ")
+
+
+# Events that are refused
+
+
+REFUSING = (
+    QUEUES.replace("- {name: west}", "- {name: west, submitacl: alice}")
+    .replace("- name: root", "- name: root\n        submitacl: ' '")
+    .replace("{name: east}", "{name: east, submitacl: '*'}")
+)
+STRANGE = "- {op: add_app, app: z, queue: root.east}\n- {op: add_app, app: z, queue: root.east}\n"
+
+
+def test_a_configuration_that_refuses_jobs(files: dict[str, Path]) -> None:
+    files["b"].write_text(REFUSING, encoding="utf-8")
+    files["feed"].write_text(FEED + STRANGE, encoding="utf-8")
+    result = run(*under(files))
+    feed = files["feed"]
+
+    assert result.exit_code == 1
+    assert (
+        f"\nOnly B refuses 2 events:\n\n   {feed}:4: queue: 'root.west' does not admit "
+    ) in result.stdout
+    assert f"\n   {feed}:5: app: 'b' is unknown\n" in result.stdout
+    assert "Only A refuses" not in result.stdout
+    assert re.search(r"\n events refused +1 +3 +\+2\n", result.stdout)
+    assert "\nOnly in A: 1 job; B refused it.\n" in result.stdout
+    # COMMAND-28
+    summary = run(*under(files), "--summary").stdout
+    assert "\nOnly B refuses 2 events.\n" in summary
+    assert "app: 'b' is unknown" not in summary
+    assert summary.endswith("\nOnly in A: 1 job; B refused it.\n\n")
+    # What both refuse is said as a replay says it, once.
+    assert result.stderr == f"{feed}:7: refused: app: 'z' is already an application\n"
+
+
+def test_refused_jobs_as_json(files: dict[str, Path]) -> None:
+    files["b"].write_text(REFUSING, encoding="utf-8")
+    files["feed"].write_text(FEED + STRANGE, encoding="utf-8")
+    given = run_json(*under(files))[1]
+    refused = given["refused"]
+
+    assert (refused["both"], refused["only_a"], refused["only_b"]) == (1, 0, 2)
+    assert [(one["index"], one["line"]) for one in refused["first_b"]] == [(3, 4), (4, 5)]
+    assert refused["first_b"][1]["message"] == "app: 'b' is unknown"
+    assert refused["first_a"] == []
+    assert refused["first_both"][0]["a"] == refused["first_both"][0]["b"]
+    assert refused["first_both"][0]["a"]["line"] == 7
+    assert given["all"]["b"]["events_refused"] == 3
+    assert given["all"]["difference"]["events_refused"] == 2
+    assert (given["jobs"]["only_a"], given["jobs"]["refused_a"]) == (1, 1)
+    assert (given["jobs"]["only_b"], given["jobs"]["refused_b"]) == (0, 0)
+
+
+def test_many_refusals_are_counted(files: dict[str, Path], tmp_path: Path) -> None:
+    repeated = STRANGE.splitlines(keepends=True)[0] * 13
+    files["feed"].write_text(FEED + repeated, encoding="utf-8")
+    lines = run(*under(files)).stderr.splitlines()
+    other = written(tmp_path / "other.yaml", FEED)
+    text = run("compare", files["feed"], other).stdout
+
+    assert len(lines) == 11
+    assert lines[-1] == f"{files['feed']}: refused: … 12 in all on both sides"
+    assert "\nOnly A refuses 12 events:\n" in text
+    assert "\n   … and 2 more\n" in text
+
+
+def test_refusals_of_two_feeds(files: dict[str, Path], tmp_path: Path) -> None:
+    files["feed"].write_text(FEED + STRANGE, encoding="utf-8")
+    other = written(tmp_path / "other.yaml", f"# The same.\n{FEED}{STRANGE}")
+    result = run("compare", files["feed"], other)
+
+    assert result.exit_code == 0
+    assert result.stderr.splitlines() == [
+        f"{files['feed']}:7: refused: app: 'z' is already an application",
+        f"{other}:8: refused: app: 'z' is already an application",
+    ]
+
+
+def test_an_event_refused_for_two_reasons(files: dict[str, Path]) -> None:
+    files["a"].write_text(
+        REFUSING.replace("{name: east,", "{name: east, queues: [{name: leaf}],"), encoding="utf-8"
+    )
+    files["b"].write_text(REFUSING.replace("submitacl: '*'", "submitacl: bob"), encoding="utf-8")
+    result = run(*under(files))
+
+    lines = [line for line in result.stderr.splitlines() if f"{files['feed']}:2: " in line]
+    assert len(set(lines)) == 2
+    assert "Only" not in result.stdout

@@ -10,9 +10,8 @@ import pytest
 
 from muster.cli._progress import ProgressLine
 from muster.replay import Tally
-from tests.actors.cli.comparing import FEED, QUEUES, RANKED
-from tests.actors.cli.helpers import run, run_json, written
-from tests.actors.kept import S, small
+from tests.actors.cli.helpers import FEED, QUEUES, RANKED, run, run_json, written
+from tests.actors.state_directories import S, small
 
 INLINE = "- {op: configure, config: {partitions: [{name: default, queues: [{name: root}]}]}}\n"
 

@@ -8,7 +8,7 @@ import pytest
 
 from tests.actors.cli.helpers import run
 from tests.actors.cli.test_explain import explained
-from tests.actors.reserving import LATER, RESERVED
+from tests.actors.samples import LATER, RESERVED
 
 RUNNING: Final = """\
 - op: configure

@@ -36,8 +36,7 @@ from muster.feeds import (
 from muster.replay import Reserved
 from muster_core.coordinator.plain_scheduler import PlainScheduler
 from muster_core.decisions import Announced, Decision, Kind, Reason
-from tests.actors.compare.helpers import compare_items, items, log_side, logged, of_scenario
-from tests.actors.reserving import RESERVED
+from tests.actors.samples import RESERVED, compare_items, items, log_side, logged, of_scenario
 from tests.naive.eviction_strategies import evictions
 from tests.naive.gang_strategies import gang_scenarios
 from tests.naive.harness import Marker, Scenario, Step

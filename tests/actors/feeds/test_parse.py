@@ -1,12 +1,37 @@
+"""Feeds as texts: operations, the date of the start, and instants that are dates."""
+
 from __future__ import annotations
 
 import io
 import itertools
+import json
+from datetime import UTC, datetime, timedelta, timezone
 from pathlib import Path
 
+import attrs
+import msgpack
 import pytest
+from hypothesis import given, strategies as st
 
-from muster.feeds import Content, Encoding, FeedItem, RawEvent, Refused, Settle, parse, read_feed
+from muster.feeds import (
+    AT,
+    OPS,
+    Content,
+    Encoding,
+    FeedItem,
+    FeedOrigin,
+    Op,
+    RawEvent,
+    Refused,
+    Settle,
+    date_text,
+    is_like_date,
+    parse,
+    parse_date,
+    read_feed,
+)
+from muster.feeds._configuration import EventOrigin
+from muster.feeds._fields import EXIT_FIELDS
 from muster_core.events import (
     AddApp,
     AddAsk,
@@ -21,6 +46,7 @@ from muster_core.events import (
     UpdateNode,
     Work,
 )
+from muster_core.gangs import GangFields
 from muster_core.resources import Resources
 from tests.actors.feeds.helpers import content, items, refusal
 
@@ -365,3 +391,240 @@ def test_a_feed_that_is_a_file(tmp_path: Path) -> None:
     path.write_text("- op: settle\n")
 
     assert list(read_feed(path)) == list(read_feed(io.BytesIO(b"- op: settle\n")))
+
+
+SPEC = {
+    "configure": "config? file? partition?",
+    "add_node": "node capacity attributes? schedulable? devices? lease?",
+    "update_node": "node capacity? attributes? schedulable? devices?",
+    "remove_node": "node",
+    "add_app": "app queue? user? groups? tags?",
+    "remove_app": "app",
+    "add_ask": "app ask resources devices? priority? priority_class? count? gang? annotations? node?"
+    " selector? run_for? estimate? retries? command? env? workdir?",
+    "remove_ask": "app ask",
+    "release": "app ask outcome? message? exit_status? signal? cpu_time? max_memory?",
+    "add_gang": "gang min_member total? mode? wait_time? groups? topology? user?",
+    "remove_gang": "gang",
+    "add_priority_class": "name value preemption_policy?",
+    "apply": "manifest",
+    "delete": "manifest",
+    "fail_bind": "app ask times?",
+    "settle": "",
+    "expect": "order? bound? waiting? pending? parked? placed? queues? apps? gangs? preempted?"
+    " reclaimed? rejected? warnings? reasons? devices? reservations?",
+}
+
+ADDED = {"bind_failed": "app ask message?"}
+"""What services record, and the contract does not name."""
+
+OTHERWISE = {"add_ask": {"says", "timed_out", "work"}, "release": {"exited"}}
+"""What events have that is made of several fields."""
+
+
+def test_the_table_is_that_of_the_contract() -> None:
+    found = {
+        name: " ".join(field.name + "?" * (not field.required) for field in op.fields.values())
+        for name, op in OPS.items()
+    }
+
+    assert found == SPEC | ADDED
+
+
+@pytest.mark.parametrize("op", OPS.values(), ids=list(OPS))
+def test_everything_is_described(op: Op) -> None:
+    assert op.doc.endswith(".")
+    assert all(field.doc and field.kind.name for field in [AT, *op.fields.values()])
+
+
+@pytest.mark.parametrize("op", OPS.values(), ids=list(OPS))
+def test_every_field_has_its_place_in_the_typed_event(op: Op) -> None:
+    names = {field.attribute for field in op.fields.values()}
+    if op.name in {"configure", "settle", "add_gang"}:
+        return
+    with attrs.validators.disabled():
+        made = op.build(dict.fromkeys(names), EventOrigin(Path(), None))
+
+    assert {attribute.name for attribute in attrs.fields(type(made))} == (
+        names - {"annotations", "command", "env", "workdir", *EXIT_FIELDS}
+    ) | OTHERWISE.get(op.name, set())
+
+
+def test_what_defines_a_gang_has_its_place_in_the_typed_event() -> None:
+    names = {field.attribute for field in OPS["add_gang"].fields.values()}
+
+    assert {attribute.name for attribute in attrs.fields(GangFields)} == names - {"gang"}
+
+
+START = parse_date("2026-01-01")
+EVENT = {"op": "add_app", "queue": "root.q"}
+
+
+def origin_of(text: str) -> int | None:
+    origin = FeedOrigin()
+    list(read_feed(io.BytesIO(text.encode()), origin=origin))
+    return origin.us
+
+
+def instants_of(*written: object) -> list[int]:
+    """Give the instants of events with these `at`, in JSON; None for no `at`."""
+    events = [{**EVENT, "app": f"a{n}", "at": at} for n, at in enumerate(written)]
+    found = items("".join(json.dumps(event) + "\n" for event in events), Encoding.JSON_LINES)
+    assert not any(isinstance(item.content, Refused) for item in found)
+    return [item.at_us for item in found]
+
+
+def test_the_first_date_is_instant_0() -> None:
+    # FEED-86
+    assert instants_of(None, 0, "2026-01-01", None, "2026-01-01T00:00:02Z", 3, "4s") == [
+        *(0, 0, 0, 0, 2_000_000, 3_000_000, 4_000_000)
+    ]
+
+
+@pytest.mark.parametrize(
+    ("feed", "origin_us"),
+    [
+        ("- {op: settle}\n- {op: settle, at: 2026-01-01}\n- {op: settle, at: 2026-01-02}", START),
+        ("- {op: unknown, at: 2026-01-01}", START),
+        ("- {op: settle, at: 5}\n- {op: settle, at: 2026-01-01}", None),
+        ("- {op: settle, at: 2026-02-30}", None),
+        ("- {op: settle}", None),
+    ],
+)
+def test_the_origin(feed: str, origin_us: int | None) -> None:
+    # FEED-86
+    assert origin_of(feed) == origin_us
+
+
+def test_the_origin_is_known_with_the_first_date() -> None:
+    origin = FeedOrigin()
+    feed = b"- {op: settle}\n- {op: settle, at: 2026-01-01}\n- {op: settle, at: 9999-01-01}\n"
+    found = read_feed(io.BytesIO(feed), origin=origin)
+
+    assert [next(found).at_us, origin.us] == [0, None]
+    assert [next(found).at_us, origin.us] == [0, START]
+
+
+@pytest.mark.parametrize("at", ["2026-01-01T00:00:05Z", "2026-01-01T01:00:05+01:00"])
+def test_every_encoding_has_dates(at: str) -> None:
+    # FEED-85
+    events = [{"op": "settle", "at": "2026-01-01"}, {"op": "settle", "at": at}]
+    feeds = [
+        f"- {{op: settle, at: 2026-01-01}}\n- {{op: settle, at: {at}}}".encode(),
+        f"- {{op: settle, at: '2026-01-01'}}\n- {{op: settle, at: '{at}'}}".encode(),
+        "".join(json.dumps(event) + "\n" for event in events).encode(),
+        b"".join(msgpack.packb(event) for event in events),
+    ]
+    for feed in feeds:
+        assert [item.at_us for item in read_feed(io.BytesIO(feed))] == [0, 5_000_000]
+
+
+def test_what_is_neither_a_duration_nor_a_date() -> None:
+    [item] = items("- {op: settle, at: soon}")
+    assert isinstance(item.content, Refused)
+    assert item.content.message == (
+        "at: 'soon' is not a duration: write seconds or a duration such as '1m30s', '500ms' or "
+        "'1.5h', or a date such as '2026-01-31T18:30:00Z'"
+    )
+
+
+WRITTEN = st.sampled_from(["date", "number", "missing"])
+DELTAS = st.integers(0, 10**12) | st.sampled_from([0, 1, 999_999, 86_400_000_000])
+
+
+@given(st.integers(0, 10**15), st.lists(st.tuples(DELTAS, WRITTEN), max_size=8))
+def test_a_feed_with_dates_is_one_with_numbers(
+    origin_us: int, steps: list[tuple[int, str]]
+) -> None:
+    # FEED-86
+    numbers: list[object] = [0]
+    dates: list[object] = [date_text(origin_us)]
+    at_us = 0
+    for delta_us, how in steps:
+        if how == "missing":
+            numbers.append(None)
+            dates.append(None)
+            continue
+        at_us += delta_us
+        numbers.append(f"{at_us}us")
+        dates.append(date_text(origin_us + at_us) if how == "date" else f"{at_us}us")
+    assert instants_of(*dates) == instants_of(*numbers)
+
+
+EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
+
+
+@pytest.mark.parametrize(
+    ("text", "same"),
+    [
+        ("2026-01-31", "2026-01-31T00:00:00Z"),
+        ("2026-01-31T18:30", "2026-01-31T18:30:00Z"),
+        ("2026-01-31 18:30:05", "2026-01-31T18:30:05Z"),
+        ("2026-01-31t18:30:05z", "2026-01-31T18:30:05Z"),
+        ("2026-01-31T18:30:05.25+01:30", "2026-01-31T17:00:05.25Z"),
+        ("2026-12-31T23:30:00-0100", "2027-01-01T00:30:00Z"),
+        ("2026-12-31T23:30:00-01", "2027-01-01T00:30:00Z"),
+        ("2026-12-31T23:59:59.9999995Z", "2027-01-01T00:00:00Z"),
+        ("2026-12-31T23:59:59.99999949Z", "2026-12-31T23:59:59.999999Z"),
+        (" 2026-01-31 ", "2026-01-31T00:00:00Z"),
+        ("0001-01-01", "0001-01-01T00:00:00Z"),
+        ("9999-12-31T23:59:59.999999Z", "9999-12-31T23:59:59.999999Z"),
+    ],
+)
+def test_dates(text: str, same: str) -> None:
+    # FEED-85
+    assert date_text(parse_date(text)) == same
+
+
+@pytest.mark.parametrize(
+    ("text", "why"),
+    [
+        ("2026-01", "write it like"),
+        ("2026-01-31T18", "write it like"),
+        ("2026-01-31Z", "write it like"),
+        ("2026-1-31", "write it like"),
+        ("\u0662026-01-31", "write it like"),
+        ("2026-01-31T18:30:00.Z", "write it like"),
+        ("2026-01-31T18:30:00 Z", "write it like"),
+        ("2026-04-31", "day is out of range for month"),
+        ("2026-01-31T18:60:00Z", "minute must be in 0..59"),
+        ("2026-12-31T23:59:60Z", "second must be in 0..59"),
+        ("2026-01-31T18:30:00+01:60", "its offset must be below 24:00"),
+        ("0000-01-01", "year 0 is out of range"),
+        ("0001-01-01T00:00:00+00:01", "not within the years 1 to 9999"),
+        ("9999-12-31T23:59:59.9999995Z", "not within the years 1 to 9999"),
+    ],
+)
+def test_what_is_no_date(text: str, why: str) -> None:
+    # FEED-85
+    with pytest.raises(ValueError, match=f"^is no date: .*{why}"):
+        parse_date(text)
+
+
+@given(
+    st.datetimes(timezones=st.just(UTC)),
+    st.integers(-23 * 60 - 59, 23 * 60 + 59),
+)
+def test_they_mean_what_python_says(date: datetime, minutes: int) -> None:
+    us = (date - EPOCH) // timedelta(microseconds=1)
+    assert parse_date(date_text(us)) == us
+    offset = timezone(timedelta(minutes=minutes))
+    try:
+        there = date.astimezone(offset)
+    except OverflowError:
+        return
+    assert parse_date(there.isoformat()) == us
+
+
+def test_an_instant_without_a_date() -> None:
+    last_us = parse_date("9999-12-31T23:59:59.999999Z")
+
+    assert date_text(last_us + 1) == "253402300800 s since 1970"
+
+
+@pytest.mark.parametrize(
+    ("text", "is_date"),
+    [("2026-01-31", True), (" 2026-", True), ("2026", False), ("26-01-31", False), ("1m", False)],
+)
+def test_what_is_meant_as_a_date(text: str, is_date: bool) -> None:
+    assert is_like_date(text) is is_date

@@ -1,4 +1,7 @@
-"""The runner in a plain process: what it runs, and what it says."""
+"""The runner, the keeper and the fence in plain processes.
+
+What they run, and that nothing of it is left.
+"""
 
 from __future__ import annotations
 
@@ -7,12 +10,24 @@ import pickle
 import signal
 import subprocess
 import sys
+import threading
 import time
+from collections.abc import Callable, Generator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
+import pytest
+
 from muster.ray import keeper, runner
-from tests.actors.ray.workers import call, command, shipped, wait_until, worker
+from tests.actors.ray.workers import (
+    callable_job,
+    command,
+    kill_if_there,
+    shipped,
+    wait_until,
+    worker,
+)
 
 
 def test_command_says_its_start_and_its_status(tmp_path: Path) -> None:
@@ -79,7 +94,7 @@ def test_value_of_a_callable(tmp_path: Path) -> None:
     def add(a: int, b: int) -> tuple[int, str]:
         return a + b, os.environ["MUSTER_RUN"]
 
-    with worker(tmp_path, call(add, 1, kwargs={"b": 2})) as running:
+    with worker(tmp_path, callable_job(add, 1, kwargs={"b": 2})) as running:
         started = running.hear("started")
         ended = running.hear("ended")
         (over,) = running.items()
@@ -90,7 +105,7 @@ def test_value_of_a_callable(tmp_path: Path) -> None:
 
 
 def test_named_callable(tmp_path: Path) -> None:
-    with worker(tmp_path, call("os.path:basename", "/a/b")) as running:
+    with worker(tmp_path, callable_job("os.path:basename", "/a/b")) as running:
         assert running.hear("ended")[2] == repr(pickle.dumps("b"))
 
 
@@ -106,11 +121,11 @@ def test_callable_that_raises(tmp_path: Path) -> None:
         ("no_such_module:x", "ModuleNotFoundError: No module named 'no_such_module'"),
         (leave, "SystemExit: 3"),
     ):
-        with worker(tmp_path, call(function)) as running:
+        with worker(tmp_path, callable_job(function)) as running:
             failed = running.hear("failed")
             assert failed[1] == said
             assert failed[2].startswith("Traceback")
-    with worker(tmp_path, call(secret)) as running:
+    with worker(tmp_path, callable_job(secret)) as running:
         assert running.hear("failed")[1].startswith("TypeError: the result cannot be pickled: ")
 
 
@@ -120,7 +135,7 @@ def test_interrupt_reaches_a_callable(tmp_path: Path) -> None:
         while True:
             time.sleep(0.01)
 
-    with worker(tmp_path, call(spin, str(tmp_path / "begun"))) as running:
+    with worker(tmp_path, callable_job(spin, str(tmp_path / "begun"))) as running:
         wait_until((tmp_path / "begun").exists, "it runs")
         os.kill(running.pid, signal.SIGINT)
 
@@ -141,7 +156,7 @@ def test_second_interrupt_does_not_disturb_the_end_of_a_callable(tmp_path: Path)
                 time.sleep(0.01)
             return "saved"
 
-    with worker(tmp_path, call(spin, str(ending))) as running:
+    with worker(tmp_path, callable_job(spin, str(ending))) as running:
         wait_until((tmp_path / "begun").exists, "it runs")
         os.kill(running.pid, signal.SIGINT)
         wait_until(ending.exists, "it has heard the first one")
@@ -167,7 +182,7 @@ def test_interrupt_that_python_drops_comes_again(tmp_path: Path) -> None:
         while True:
             time.sleep(0.01)
 
-    with worker(tmp_path, call(spin, str(tmp_path / "begun"))) as running:
+    with worker(tmp_path, callable_job(spin, str(tmp_path / "begun"))) as running:
         wait_until((tmp_path / "begun").exists, "it runs")
         os.kill(running.pid, signal.SIGINT)
 
@@ -247,7 +262,7 @@ class _Gate:
 
 
 def items_at(gate: _Gate, asked: runner.Asked | None = None) -> list[runner.Item]:
-    job = call("os.path:basename", "/a/b") | {"gate": "gang"}
+    job = callable_job("os.path:basename", "/a/b") | {"gate": "gang"}
     return list(runner.work("", job, gate, asked))
 
 
@@ -301,3 +316,295 @@ def test_end_of_a_group_without_keeper() -> None:
     assert runner.end_group(process.pid, at, 5.0)
     assert process.wait() == -signal.SIGTERM
     assert runner.end_group(process.pid, at, 0.0)
+
+
+PATIENCE_S = 60.0
+
+
+def job(function: Callable[..., object], *arguments: object) -> dict[str, Any]:
+    # What runs in this process need not be sent.
+    CALLS["now"] = lambda: function(*arguments)
+    return {
+        "kind": "call",
+        "function": f"{__name__}:call",
+        "arguments": pickle.dumps(((), {})),
+        "env": {},
+        "name": "a/k/1",
+        "grace_s": 1.0,
+        "gate": None,
+    }
+
+
+CALLS: dict[str, Callable[[], object]] = {}
+
+
+def call() -> object:
+    return CALLS["now"]()
+
+
+@contextmanager
+def begun(function: Callable[..., object], *arguments: object) -> Generator[runner.Detached]:
+    """Have a detached run, as its actor has it: the work is in a thread of its own."""
+    actor = runner.Detached("", job(function, *arguments), {"node": "n"})
+    thread = threading.Thread(target=actor.begin, args=(None,), daemon=True)
+    thread.start()
+    try:
+        yield actor
+    finally:
+        actor.end()
+        thread.join(PATIENCE_S)
+        assert not thread.is_alive(), "it has ended"
+
+
+def ends(actor: runner.Detached) -> runner.Item:
+    """Wait for the last item."""
+    (_, last) = actor.items(0, PATIENCE_S)[:1] + actor.items(1, PATIENCE_S)
+    return last
+
+
+def test_the_end_interrupts_a_callable_once() -> None:
+    entered = threading.Event()
+    leave = threading.Event()
+    interrupted = threading.Event()
+
+    def work() -> str:
+        entered.set()
+        try:
+            while True:
+                time.sleep(0.001)
+        except KeyboardInterrupt:
+            interrupted.set()
+        while not leave.is_set():  # it saves what it has
+            time.sleep(0.001)
+        return "saved"
+
+    with begun(work) as actor:
+        assert entered.wait(PATIENCE_S)
+        actor.end()
+        assert interrupted.wait(PATIENCE_S)
+        for _ in range(3):  # the agent may ask several times
+            actor.end()
+        leave.set()
+
+        assert ends(actor) == ("ended", None, pickle.dumps("saved"))
+
+
+def test_an_interrupt_that_is_not_caught_ends_it() -> None:
+    entered = threading.Event()
+
+    def work() -> None:
+        entered.set()
+        while True:
+            time.sleep(0.001)
+
+    with begun(work) as actor:
+        assert entered.wait(PATIENCE_S)
+        actor.end()
+
+        assert ends(actor)[:2] == ("failed", "KeyboardInterrupt")
+
+
+def test_an_interrupt_that_python_drops_comes_again() -> None:
+    dropped = threading.Event()
+
+    class Drops:
+        def __del__(self) -> None:
+            dropped.set()
+            while True:
+                time.sleep(0.001)
+
+    def work() -> None:
+        drops = Drops()
+        del drops
+        while True:
+            time.sleep(0.001)
+
+    with begun(work) as actor:
+        assert dropped.wait(PATIENCE_S)
+        actor.end()
+
+        assert ends(actor)[:2] == ("failed", "KeyboardInterrupt")
+
+
+def test_an_interrupt_that_comes_too_late_changes_nothing() -> None:
+    with begun(lambda: "done") as actor:
+        assert ends(actor) == ("ended", None, pickle.dumps("done"))
+        actor.end()
+        assert actor.about()["state"] == "ended"
+        assert ends(actor) == ("ended", None, pickle.dumps("done"))
+
+
+@pytest.mark.parametrize("times", [1, 2])
+def test_what_is_asked_to_end_first_does_not_begin(times: int) -> None:
+    actor = runner.Detached("", job(lambda: pytest.fail("it has begun")), {"node": "n"})
+    for _ in range(times):
+        actor.end()
+    actor.begin(None)
+    assert actor.items(0, 0.0) == []
+
+
+def test_keeper_is_no_child_of_the_worker(tmp_path: Path) -> None:
+    with worker(tmp_path, command("sleep 1000")) as running:
+        pid = running.hear("started")[1]
+        children = Path(f"/proc/{running.pid}/task/{running.pid}/children").read_text().split()
+
+        assert children == []
+        assert running.keeper() is not None
+        assert os.getsid(pid) == pid
+        assert os.getsid(running.keeper() or 0) not in (pid, os.getsid(running.pid))
+
+
+def test_worker_killed(tmp_path: Path) -> None:
+    with worker(tmp_path, command("sleep 1000 & sleep 1001 & wait")) as running:
+        running.hear("started")
+        wait_until(lambda: len(running.left()) >= 6, "all of it runs")
+        os.kill(running.pid, signal.SIGKILL)
+
+        wait_until(lambda: running.left().keys() <= {running.daemon.pid}, "nothing is left")
+
+
+def test_worker_killed_while_the_command_is_deaf(tmp_path: Path) -> None:
+    ready = tmp_path / "ready"
+    deaf = f"trap '' TERM; touch {ready}; while :; do sleep 0.05; done"
+
+    with worker(tmp_path, command(deaf, grace_s=0.2)) as running:
+        wait_until(ready.exists, "it is deaf")
+        os.kill(running.pid, signal.SIGKILL)
+
+        wait_until(lambda: running.left().keys() <= {running.daemon.pid}, "nothing is left")
+
+
+def test_command_has_its_grace_period_when_the_worker_was_killed(tmp_path: Path) -> None:
+    ready = tmp_path / "ready"
+    saved = tmp_path / "saved"
+    slow = (
+        f"trap 'sleep 0.3; touch {saved}; exit' TERM; touch {ready}; while :; do sleep 0.05; done"
+    )
+
+    with worker(tmp_path, command(slow)) as running:
+        wait_until(ready.exists, "it listens")
+        os.kill(running.pid, signal.SIGKILL)
+
+        wait_until(lambda: running.left().keys() <= {running.daemon.pid}, "nothing is left")
+    assert saved.exists()
+
+
+def test_keeper_killed(tmp_path: Path) -> None:
+    with worker(tmp_path, command("sleep 1000 & sleep 1001")) as running:
+        running.hear("started")
+        wait_until(lambda: len(running.left()) >= 6, "all of it runs")
+        keeper = running.keeper()
+        assert keeper is not None
+        os.kill(keeper, signal.SIGKILL)
+
+        assert running.hear("failed")[1] == "the keeper of the command was killed"
+        running.items()
+        assert running.commands() == {}
+
+
+def test_command_killed(tmp_path: Path) -> None:
+    with worker(tmp_path, command("sleep 1000 & sleep 1001")) as running:
+        pid = running.hear("started")[1]
+        os.kill(pid, signal.SIGKILL)
+
+        assert running.hear("ended")[1] == -signal.SIGKILL
+        running.items()
+        assert running.commands() == {}
+
+
+@pytest.mark.parametrize("after_ms", [0, 5, 10, 15, 20, 25, 30, 40, 50, 70])
+def test_worker_killed_at_any_moment(tmp_path: Path, after_ms: int) -> None:
+    with worker(tmp_path, command("sleep 1000 & sleep 1001")) as running:
+        time.sleep(after_ms / 1000)
+        os.kill(running.pid, signal.SIGKILL)
+
+        wait_until(lambda: running.left().keys() <= {running.daemon.pid}, "nothing is left")
+
+
+@pytest.mark.parametrize("after_ms", [0, 2, 5, 10, 15, 20, 30])
+def test_keeper_or_launcher_killed_at_any_moment(tmp_path: Path, after_ms: int) -> None:
+    with worker(tmp_path, command("sleep 1000 & sleep 1001")) as running:
+        wait_until(lambda: running.keeper() is not None, "the launcher runs")
+        time.sleep(after_ms / 1000)
+        # The launcher may start the keeper and end while somebody looks for either.
+        keeper = running.keeper() or running.keeper()
+        assert keeper is not None
+        # The launcher has ended already, or is killed: the keeper lives, and is asked to end.
+        # If it was the keeper, the worker may have ended by then.
+        kill_if_there(keeper, signal.SIGKILL)
+        kill_if_there(running.pid, signal.SIGINT)
+
+        running.items()
+        assert running.commands() == {}
+
+
+def test_keeper_ends_its_command_when_it_is_asked_to(tmp_path: Path) -> None:
+    with worker(tmp_path, command("sleep 1000")) as running:
+        running.hear("started")
+        os.kill(running.keeper() or 0, signal.SIGTERM)
+
+        assert running.hear("ended")[1] == -signal.SIGTERM
+
+
+def test_daemon_killed_ends_a_command_at_once(tmp_path: Path) -> None:
+    ready = tmp_path / "ready"
+    deaf = f"trap '' TERM; touch {ready}; while :; do sleep 0.05; done"
+
+    # The grace period is longer than the test would wait: the same work may begin elsewhere soon.
+    with worker(tmp_path, command(deaf, grace_s=1000.0)) as running:
+        wait_until(ready.exists, "it is deaf")
+        os.kill(running.daemon.pid, signal.SIGKILL)
+
+        wait_until(lambda: running.left() == {}, "nothing is left")
+
+
+def test_daemon_killed_ends_a_callable_and_its_processes(tmp_path: Path) -> None:
+    def starts() -> None:
+        subprocess.Popen(["sh", "-c", "sleep 1000 & sleep 1001"])
+        while True:
+            try:
+                time.sleep(60)
+            except KeyboardInterrupt:
+                continue
+
+    with worker(tmp_path, callable_job(starts)) as running:
+        running.hear("started")
+        wait_until(lambda: len(running.left()) >= 5, "all of it runs")
+        os.kill(running.daemon.pid, signal.SIGKILL)
+
+        wait_until(lambda: running.left() == {}, "nothing is left")
+
+
+def test_daemon_killed_while_the_command_is_ending(tmp_path: Path) -> None:
+    ready = tmp_path / "ready"
+    deaf = f"trap '' TERM; touch {ready}; while :; do sleep 0.05; done"
+
+    with worker(tmp_path, command(deaf, grace_s=1000.0)) as running:
+        wait_until(ready.exists, "it is deaf")
+        os.kill(running.pid, signal.SIGINT)
+        os.kill(running.daemon.pid, signal.SIGKILL)
+
+        wait_until(lambda: running.left() == {}, "nothing is left")
+
+
+def test_stopped_worker_does_not_keep_a_command_when_it_is_killed(tmp_path: Path) -> None:
+    with worker(tmp_path, command("sleep 1000")) as running:
+        running.hear("started")
+        os.kill(running.pid, signal.SIGSTOP)
+        os.kill(running.pid, signal.SIGKILL)
+
+        wait_until(lambda: running.left().keys() <= {running.daemon.pid}, "nothing is left")
+
+
+def test_daemon_killed_after_the_worker(tmp_path: Path) -> None:
+    ready = tmp_path / "ready"
+    asked = tmp_path / "asked"
+    deaf = f"trap 'touch {asked}' TERM; touch {ready}; while :; do sleep 0.05; done"
+
+    with worker(tmp_path, command(deaf, grace_s=1000.0)) as running:
+        wait_until(ready.exists, "it listens")
+        os.kill(running.pid, signal.SIGKILL)
+        wait_until(asked.exists, "the keeper has begun to end it")
+        os.kill(running.daemon.pid, signal.SIGKILL)
+
+        wait_until(lambda: running.left() == {}, "nothing is left")

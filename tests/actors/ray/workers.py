@@ -46,7 +46,7 @@ def command(run: list[str] | str, **more: Any) -> dict[str, Any]:  # noqa: ANN40
     return _job({"kind": "command", "run": run, **files, **more})
 
 
-def call(function: Any, *args: Any, **more: Any) -> dict[str, Any]:  # noqa: ANN401
+def callable_job(function: Any, *args: Any, **more: Any) -> dict[str, Any]:  # noqa: ANN401
     """Give the job of a callable."""
     cloudpickle: Any = importlib.import_module("cloudpickle")
     sent = function if isinstance(function, str) else cloudpickle.dumps(function)

@@ -1,7 +1,29 @@
+"""What a replay counts: waits, gangs, evictions, reservations, also from the middle of a feed on."""
+
 from __future__ import annotations
 
-from muster.replay import QueueSummary, Remark, WaitSummary
-from tests.actors.replay.helpers import tally_of
+import statistics
+from functools import partial
+
+import pytest
+import trio
+from hypothesis import given, settings, strategies as st
+
+from muster.feeds import FeedItem
+from muster.replay import (
+    QueueSummary,
+    Remark,
+    Reserved,
+    ReservedTally,
+    Tally,
+    WaitSummary,
+    begun_at,
+    replay,
+)
+from muster.replay._costs import Waits
+from muster.testing import Recording
+from muster_core.decisions import Announced, Decision, Kind, Reason
+from tests.actors.samples import items, tally_of
 
 NODE = "- {op: add_node, node: n1, capacity: {vcore: 2}}\n"
 APP = "- {op: add_app, app: a, queue: root.q}\n"
@@ -264,3 +286,304 @@ async def test_decisions_for_each_second() -> None:
 
     assert summary.decisions == 1
     assert summary.decisions_per_s == 1 / summary.real_s
+
+
+EVICTION_SETUP = """
+- op: configure
+  config: {partitions: [{name: default, queues: [{name: root, queues: [
+    {name: owed, resources: {guaranteed: {vcore: "1"}}},
+    {name: rich}]}]}]}
+- {op: add_priority_class, name: urgent, value: 9, preemption_policy: PreemptLowerPriority}
+- {op: add_node, node: n1, capacity: {vcore: 2}}
+- {op: add_app, app: rich, queue: root.rich}
+- {op: add_app, app: owed, queue: root.owed}
+- {op: add_ask, app: rich, ask: x, resources: {vcore: 1}, count: 2}
+- {op: add_ask, at: 10, app: owed, ask: x, resources: {vcore: 1}, run_for: 20}
+"""
+
+
+async def test_who_was_evicted_is_pending_and_uses_nothing() -> None:
+    summary = (await tally_of(EVICTION_SETUP, until_us=45_000_000)).summary()
+
+    assert (summary.asks_reclaimed, summary.asks_preempted) == (1, 0)
+    assert (summary.asks_bound, summary.asks_running, summary.asks_pending) == (3, 2, 1)
+    assert dict(summary.utilisation) == {"vcore": 1.0}
+
+
+async def test_a_wait_ends_with_the_first_bind() -> None:
+    summary = (await tally_of(EVICTION_SETUP, until_us=70_000_000)).summary()
+
+    assert (summary.asks_reclaimed, summary.asks_bound, summary.asks_running) == (1, 3, 2)
+    assert summary.wait.longest_s == 30
+
+
+async def test_preemption_is_counted_apart() -> None:
+    more = (
+        "- {op: add_ask, at: 70, app: rich, ask: u, resources: {vcore: 1}, "
+        "priority_class: urgent}\n"
+    )
+    summary = (await tally_of(EVICTION_SETUP + more, until_us=110_000_000)).summary()
+
+    assert (summary.asks_reclaimed, summary.asks_preempted) == (1, 1)
+
+
+GANG_SETUP = """
+- {op: add_node, node: n1, capacity: {vcore: 2}}
+- {op: add_app, app: a, queue: root.q}
+- {op: add_gang, gang: g, min_member: 3, mode: NonStrict, wait_time: 20}
+- {op: add_ask, app: a, ask: x, resources: {vcore: 1}, count: 3, gang: g}
+"""
+
+
+async def test_waiting_members_are_neither_bound_nor_pending_but_use_nodes() -> None:
+    summary = (await tally_of(GANG_SETUP, until_us=10_000_000)).summary()
+
+    assert (summary.asks_bound, summary.asks_waiting, summary.asks_pending) == (0, 2, 1)
+    assert dict(summary.utilisation) == {"vcore": 1.0}
+    assert (summary.gangs_satisfied, summary.gangs_timed_out) == (0, 0)
+
+
+async def test_members_wait_until_they_are_bound() -> None:
+    more = "- {op: add_node, at: 5, node: n2, capacity: {vcore: 2}}\n"
+    summary = (await tally_of(GANG_SETUP + more, until_us=10_000_000)).summary()
+
+    assert (summary.asks_bound, summary.asks_running, summary.asks_waiting) == (3, 3, 0)
+    assert (summary.wait.mean_s, summary.wait.longest_s) == (5, 5)
+    assert summary.gangs_satisfied == 1
+    # 2 of 2 for 5 s, then 3 of 4 for 5 s.
+    assert dict(summary.utilisation) == {"vcore": 25 / 30}
+
+
+async def test_members_of_a_gang_that_times_out_are_pending() -> None:
+    summary = (await tally_of(GANG_SETUP, until_us=40_000_000)).summary()
+
+    assert (summary.asks_waiting, summary.asks_pending, summary.gangs_timed_out) == (0, 3, 1)
+    assert dict(summary.utilisation) == {"vcore": 0.5}
+
+
+async def test_a_waiting_member_that_is_removed_is_gone() -> None:
+    more = "- {op: remove_ask, at: 5, app: a, ask: x-0}\n"
+    summary = (await tally_of(GANG_SETUP + more, until_us=10_000_000)).summary()
+
+    assert (summary.asks_waiting, summary.asks_pending) == (1, 1)
+
+
+POD = """
+- op: apply
+  at: {at}
+  manifest:
+    kind: Pod
+    metadata: {{name: p, labels: {{applicationId: a}}}}
+    spec: {{{spec}containers: [{{name: c, resources: {{requests: {{cpu: 1}}}}}}]}}
+    status: {{phase: {phase}}}
+"""
+
+
+async def test_a_pod_that_runs_was_bound_at_once() -> None:
+    runs = POD.format(at=5, spec="nodeName: n1, ", phase="Running")
+    ends = POD.format(at=7, spec="", phase="Succeeded")
+    node = "- {op: add_node, node: n1, capacity: {vcore: 1}}\n"
+
+    summary = (await tally_of(node + runs, until_us=10_000_000)).summary()
+    assert (summary.asks_bound, summary.asks_running, summary.wait.longest_s) == (1, 1, 0)
+    assert dict(summary.utilisation) == {"vcore": 0.5}
+    summary = (await tally_of(node + runs + ends, until_us=10_000_000)).summary()
+    assert (summary.asks_bound, summary.asks_running, summary.asks_pending) == (1, 0, 0)
+    assert dict(summary.utilisation) == {"vcore": 0.2}
+
+
+def told(*heard: tuple[int, Kind, str] | tuple[int, Kind, str, int | None]) -> Reserved:
+    """Give the figures after decisions: the instant, the kind, the ask, and a start."""
+    tally = ReservedTally()
+    for at_us, kind, ask, *start in heard:
+        reason = Reason.REMOVED if kind is Kind.RELEASED else None
+        tally.heard(
+            Decision(kind, "a", ask, reason=reason, start_us=start[0] if start else None), at_us
+        )
+    return tally.told()
+
+
+# COMMAND-26
+@pytest.mark.parametrize(("at_us", "kept"), [(5, True), (9, True), (10, False)])
+def test_the_first_known_start_counts(at_us: int, kept: bool) -> None:
+    found = told(
+        (0, Kind.RESERVED, "k", None),
+        (1, Kind.RESERVED, "k", 9),
+        (2, Kind.RESERVED, "k", 30),
+        (at_us, Kind.BOUND, "k"),
+    )
+
+    assert found == Reserved(asks=1, kept=int(kept), late=int(not kept))
+
+
+# COMMAND-26
+def test_who_was_given_no_known_start_or_is_not_bound() -> None:
+    found = told(
+        (0, Kind.BOUND, "others"),
+        (0, Kind.RESERVED, "open", None),
+        (0, Kind.RESERVED, "gone", 5),
+        (0, Kind.RESERVED, "waits", 5),
+        (3, Kind.BOUND, "others"),
+        (3, Kind.RELEASED, "gone"),
+        (7, Kind.BOUND, "gone"),
+        (7, Kind.BOUND, "open"),
+    )
+
+    assert found == Reserved(asks=3, open_ended=1)
+    assert found.unbound == 2
+
+
+# COMMAND-26
+def test_who_lost_its_node_counts_again() -> None:
+    found = told(
+        (0, Kind.RESERVED, "k", 5),
+        (5, Kind.BOUND, "k"),
+        (6, Kind.BOUND, "k"),
+        (7, Kind.RESERVED, "k", 8),
+        (9, Kind.BOUND, "k"),
+    )
+
+    assert found == Reserved(asks=2, kept=1, late=1)
+
+
+S = 1_000_000
+FEED = """\
+- {op: add_node, node: n, capacity: {vcore: 2}}
+- {op: add_app, app: a, queue: root.q, at: 10}
+- {op: add_ask, app: a, ask: x, count: 4, resources: {vcore: 1}, run_for: 10}
+- {op: add_ask, app: a, ask: huge, resources: {vcore: 3}, at: 15}
+- {op: settle, at: 15}
+- {op: add_gang, gang: g, min_member: 2, wait_time: 5s}
+- {op: add_ask, app: a, ask: w, count: 2, resources: {vcore: 1}, gang: g, run_for: 3, at: 31}
+- {op: fail_bind, app: a, ask: w-0}
+- {op: add_node, node: m, capacity: {vcore: 3}, at: 40}
+- {op: remove_app, app: a, at: 60}
+"""
+
+
+async def decided(feed: list[FeedItem], start_us: int | None, tally: Tally) -> list[Announced]:
+    log = Recording()
+    if start_us is None:
+        await replay(feed, journals=[log], tally=tally)
+    else:
+        facts, rest = begun_at(iter(feed), start_us)
+        await replay(rest, facts=facts, journals=[log], tally=tally)
+    return log.decisions
+
+
+@settings(max_examples=30)
+@given(st.integers(0, 70 * S) | st.sampled_from([0, 1, 10, 15, 20, 31, 40, 60, 99]).map(S.__mul__))
+def test_the_decisions_from_there_on_are_the_same(start_us: int) -> None:
+    # COMMAND-16
+    feed = items(FEED)
+    whole = trio.run(decided, feed, None, Tally())
+
+    found = trio.run(decided, feed, start_us, Tally())
+    assert found == [one for one in whole if one.at_us >= start_us]
+
+
+@pytest.mark.parametrize(
+    ("start_s", "bound", "virtual_s"),
+    [
+        (0, 7, 60),
+        (5, 7, 55),  # before there is anything but a node
+        (20, 5, 40),
+        (61, 0, 0),
+    ],
+)
+async def test_figures_count_from_there(start_s: int, bound: int, virtual_s: float) -> None:
+    # COMMAND-16
+    tally = Tally()
+    await decided(items(FEED), start_s * S, tally)
+    tally.check()
+
+    summary = tally.summary()
+    assert summary.asks_bound == bound
+    assert summary.virtual_s == virtual_s
+
+
+async def test_use_before_is_left_out() -> None:
+    # COMMAND-16
+    feed = items("""\
+- {op: add_node, node: n, capacity: {vcore: 1}}
+- {op: add_app, app: a, queue: root.q}
+- {op: add_ask, app: a, ask: x, resources: {vcore: 1}, run_for: 50}
+- {op: settle, at: 100}
+""")
+    used: list[float | None] = []
+    for start_s in (0, 40, 50):
+        tally = Tally()
+        facts, rest = begun_at(iter(feed), start_s * S)
+        run = partial(replay, rest, facts=facts, tally=tally, until_us=100 * S)
+        await run()
+        used.append(tally.summary().utilisation["vcore"])
+    assert used == [0.5, 10 / 60, 0]
+
+
+async def test_it_goes_on_from_a_state() -> None:
+    # COMMAND-16: as with a state directory
+    feed = items(FEED)
+    whole = await decided(feed, None, Tally())
+    early, rest = begun_at(iter(feed), 12 * S)
+    later, rest = begun_at(rest, 33 * S, early)
+    log = Recording()
+    await replay(rest, facts=later, journals=[log])
+
+    assert log.decisions == [one for one in whole if one.at_us >= 33 * S]
+
+
+LISTS = st.lists(st.integers(0, 10**12), min_size=1)
+
+
+def waits(*waits_us: int) -> Waits:
+    noted = Waits()
+    for wait_us in waits_us:
+        noted.add(wait_us)
+    return noted
+
+
+def test_none() -> None:
+    assert waits().summary() == WaitSummary(0, None, None, None, None)
+
+
+def test_one() -> None:
+    assert waits(1_500_000).summary() == WaitSummary(1, 1.5, 1.5, 1.5, 1.5)
+
+
+def test_two() -> None:
+    assert waits(3_000_000, 1_000_000).summary() == WaitSummary(2, 2.0, 2.0, 3.0, 3.0)
+
+
+@pytest.mark.parametrize(("count", "p95_s"), [(19, 19), (20, 19), (21, 20), (40, 38), (100, 95)])
+def test_95_percent_do_not_wait_longer(count: int, p95_s: float) -> None:
+    noted = waits(*(number * 1_000_000 for number in range(count, 0, -1)))
+
+    assert noted.summary().p95_s == p95_s
+
+
+@given(LISTS)
+def test_against_the_library(waits_us: list[int]) -> None:
+    summary = waits(*waits_us).summary()
+    longest_s, p95_s = summary.longest_s, summary.p95_s
+
+    assert summary.count == len(waits_us)
+    assert summary.mean_s == pytest.approx(statistics.fmean(waits_us) / 1e6)
+    assert summary.median_s == pytest.approx(statistics.median(waits_us) / 1e6)
+    assert longest_s == max(waits_us) / 1e6
+    assert p95_s is not None
+    assert sum(wait_us / 1e6 <= p95_s for wait_us in waits_us) >= 0.95 * len(waits_us)
+    assert sum(wait_us / 1e6 < p95_s for wait_us in waits_us) < 0.95 * len(waits_us)
+
+
+@given(LISTS, LISTS)
+def test_of_two_queues_together(first: list[int], second: list[int]) -> None:
+    together = waits(*first)
+    together.extend(waits(*second))
+
+    assert together.summary() == waits(*first, *second).summary()
+
+
+def test_a_wait_longer_than_can_be_kept() -> None:
+    longest_s = waits(2**64).summary().longest_s
+
+    assert longest_s == (2**63 - 1) / 1_000_000

@@ -14,7 +14,7 @@ from muster.replay import Tally, begun_at, replay
 from muster.report import Content, Ending, Recorder, page
 from muster.testing import Recording
 from muster_core.decisions import Announced
-from tests.actors.replay.helpers import items
+from tests.actors.samples import items
 
 #: A queue with a max, a gang, a preemption, a lost node, and an ask that never fits.
 EVERYTHING = """\

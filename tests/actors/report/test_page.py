@@ -1,17 +1,23 @@
-"""A page is one file, well formed, that says what was recorded and nothing that is not text."""
+"""A page is one file, well formed, that says what was recorded.
+
+Devices, reservations, users (LISTS-24), and nothing that is not text.
+"""
 
 from __future__ import annotations
 
 import re
+from typing import Any
 
 import attrs
 import pytest
 
 from muster.replay import Tally
 from muster.report import Content, Ending, Recorder, page
-from muster.report._node_records import MOST_BARS
+from muster.report._node_records import MOST_BARS, ReservedBar
+from muster.report._queue_records import MOST_USERS, OTHER_USERS, UserRecords
 from muster_core.decisions import Kind
 from tests.actors.report.helpers import EVERYTHING, Reader, Recorded, known, recorded, tile
+from tests.actors.samples import RESERVED
 
 EVIL = "<script>alert(1)<!--\"'&amp;]]>\u202e\u0007"
 EVIL_IN_YAML = '"<script>alert(1)<!--\\"\'&amp;]]>\\u202e\\u0007"'
@@ -239,3 +245,224 @@ def test_a_page_of_nothing_is_well_formed() -> None:
     assert (
         Reader(page(Content(recorder, Tally().summary(), "-", Ending.INTERRUPTED))).tags["h1"] == 1
     )
+
+
+S = 1_000_000
+
+DEVICES_FEED = """\
+- {op: add_node, node: g1, capacity: {vcore: 4}, devices: {gpu: 3}}
+- {op: add_app, app: a, queue: root.q}
+- {op: add_ask, app: a, ask: whole, devices: {gpu: 2}, run_for: 20}
+- {op: add_ask, app: a, ask: half, devices: {gpu: {milli: 500}}, run_for: 30}
+- {op: add_ask, app: a, ask: part, devices: {gpu: {milli: 250}}, run_for: 30}
+- {op: add_ask, app: a, ask: cpu, resources: {vcore: 2}, run_for: 30}
+- {op: add_ask, app: a, ask: next, at: 20, devices: {gpu: 1}, run_for: 10}
+"""
+PLAIN = "- {op: add_node, node: plain, capacity: {vcore: 8}}\n"
+
+Drawn = dict[str, list[tuple[float, float]]]
+
+
+def drawn(page: str) -> Drawn:
+    """Return of each ask where its bar begins, from the top of the drawing, and how high it is."""
+    bars: list[list[Any]] = known(page)["bars"]
+    found: Drawn = {}
+    for path, number in re.findall(r'class="bar [^"]*" d="([^"]+)" data-i="(\d+)"', page):
+        pieces = re.findall(r"M\S+ ([\d.]+)H[\d.]+v([\d.]+)", path)
+        found[bars[int(number)][0]] = [(float(top), float(high)) for top, high in pieces]
+    return found
+
+
+def held(page: str) -> dict[str, object]:
+    return {bar[0]: bar[8] for bar in known(page)["bars"] if len(bar) > 8}
+
+
+# COMMAND-27: a lane for each device, and one below them for asks without devices
+async def test_each_device_has_a_lane() -> None:
+    page = (await recorded(DEVICES_FEED)).page
+
+    # A lane is 4.8 high, of which 0.6 stay empty; the last one is as high as two.
+    assert drawn(page) == {
+        "a/whole": [(0, 4.2), (4.8, 4.2)],
+        "a/half": [(9.6, 2.1)],
+        "a/part": [(11.7, 1.05)],
+        "a/cpu": [(14.4, 4.5)],
+        "a/next": [(0, 4.2)],
+    }
+    assert "each device has a lane" in page
+
+
+# COMMAND-27: which devices an ask held
+async def test_a_bar_says_which_devices_it_held() -> None:
+    page = (await recorded(DEVICES_FEED, until_us=25 * S)).page
+
+    assert held(page) == {
+        "a/whole": "gpu 0, 1",
+        "a/half": "500 milli of gpu 2",
+        "a/part": "250 milli of gpu 2",
+        "a/next": "gpu 0",
+    }
+
+
+# COMMAND-27: an ask that gets other devices on another node, and one of each type of devices
+async def test_an_ask_that_moves_holds_other_devices_then() -> None:
+    feed = """\
+- {op: add_node, node: g1, capacity: {vcore: 4}, devices: {gpu: 2}}
+- {op: add_node, node: g2, capacity: {vcore: 4}, devices: {gpu: 2, nic: 1}}
+- {op: add_app, app: a, queue: root.q}
+- {op: add_ask, app: a, ask: first, node: g2, devices: {gpu: 1}}
+- {op: add_ask, app: a, ask: moves, node: g1, devices: {gpu: 1}}
+- {op: release, at: 10, app: a, ask: moves, outcome: completed}
+- {op: add_ask, at: 10, app: a, ask: moves, node: g2, devices: {gpu: 1, nic: {milli: 100}}}
+- {op: settle, at: 20}
+"""
+    bars = known((await recorded(feed)).page)["bars"]
+
+    assert sorted((bar[0], bar[1], bar[4] // S, bar[8]) for bar in bars) == [
+        ("a/first", "g2", 0, "gpu 0"),
+        ("a/moves", "g1", 0, "gpu 0"),
+        ("a/moves", "g2", 10, "gpu 1; 100 milli of nic 0"),
+    ]
+
+
+# COMMAND-27: with the state of an instant a report begins with the devices that are held then
+async def test_a_report_begins_with_what_is_held() -> None:
+    page = (await recorded(DEVICES_FEED, start_us=10 * S)).page
+
+    assert drawn(page)["a/whole"] == [(0, 4.2), (4.8, 4.2)]
+    assert held(page)["a/part"] == "250 milli of gpu 2"
+    assert held(page)["a/next"] == "gpu 0"
+
+
+async def test_nodes_without_devices_are_drawn_by_share() -> None:
+    plain = "- {op: add_ask, app: a, ask: cores, node: plain, resources: {vcore: 2}, run_for: 9}\n"
+    page = (await recorded(PLAIN + DEVICES_FEED + plain)).page
+    without = (await recorded(PLAIN + DEVICES_FEED.splitlines(keepends=True)[1] + plain)).page
+
+    assert drawn(page)["a/cores"] == drawn(without)["a/cores"] == [(0, 6)]
+    assert drawn(page)["a/whole"] == [(26, 4.2), (30.8, 4.2)]
+    assert "lane" not in without.partition("<body>")[2].partition("<script")[0]
+
+
+# COMMAND-27: with too many devices for lanes a bar is as thick as its share
+async def test_very_many_devices_have_no_lanes() -> None:
+    feed = DEVICES_FEED.replace("devices: {gpu: 3}", "devices: {gpu: 64, nic: 1}")
+    page = (await recorded(feed)).page
+
+    assert drawn(page)["a/whole"] == [(14, 1)]
+    assert held(page)["a/whole"] == "gpu 0, 1"
+    assert "each device has a lane" not in page
+
+
+#: At 20 s a reservation is given up without another: its queue has another order.
+GIVEN_UP = """\
+- op: configure
+  at: 20
+  config:
+    partitions: [{name: default, queues: [{name: root, queues: [{name: q}]}]}]
+- {op: settle, at: 30}
+"""
+
+
+def told(bars: list[ReservedBar] | None) -> list[tuple[object, ...]]:
+    assert bars is not None
+    return [
+        (one.ask.key[1], one.node, one.since_us, one.start_us, one.end_us)
+        for one in sorted(bars, key=lambda one: (one.since_us, one.ask.key))
+    ]
+
+
+async def test_reservations_last_until_their_asks_get_nodes() -> None:
+    found = await recorded(RESERVED)
+
+    assert told(found.recorder.reserved.bars)[:2] == [
+        ("next", "n2", 10 * S, None, 100 * S),
+        ("wide", "n1", 10 * S, 100 * S, 100 * S),
+    ]
+    assert found.recorder.reserved.present == {}
+
+
+async def test_reservations_that_are_given_up_end() -> None:
+    found = await recorded(RESERVED + GIVEN_UP)
+
+    assert told(found.recorder.reserved.bars)[:2] == [
+        ("next", "n2", 10 * S, None, 20 * S),
+        ("wide", "n1", 10 * S, 100 * S, 20 * S),
+    ]
+
+
+async def test_they_are_drawn_hatched_with_a_legend() -> None:
+    found = await recorded(RESERVED)
+    page = found.page
+    bars: list[list[Any]] = known(page)["bars"]
+
+    hatched = [bar for bar in bars if len(bar) == 10]
+    drawn = re.findall(r'class="bar reserved" d="[^"]+" data-i="(\d+)"', page)
+    assert [bars[int(number)] for number in drawn] == hatched
+    assert ["new/wide", "n1", "root.q", None, 10 * S, None, 100 * S, None, None, 100 * S] in hatched
+    assert ["new/next", "n2", "root.q", None, 10 * S, None, 100 * S, None, None, None] in hatched
+    assert page.count('id="hatch"') == page.count('class="hatched"') == 1
+    assert "reserved for an ask that does not run yet" in page
+
+
+@pytest.mark.parametrize("feed", [EVERYTHING, RESERVED.replace("backfill,", "greedy,")])
+async def test_without_them_nothing_is_hatched(feed: str) -> None:
+    body = (await recorded(feed)).page.partition("<body>")[2].partition("<script")[0]
+
+    assert "reserved" not in body
+    assert "hatch" not in body
+
+
+async def test_who_waits_has_the_start_of_its_reservation() -> None:
+    page = (await recorded(RESERVED, until_us=60 * S)).page
+
+    assert "reserved: n1 from 1:40 min" in page
+    assert "reserved: n2 from an end that is not known" in page
+    assert "which starts at 1:40 min" in page
+
+
+USERS_FEED = """
+- {op: add_node, node: n, capacity: {vcore: 4, nvidia.com/gpu: 2}}
+- {op: add_app, app: a, queue: q, user: sue}
+- {op: add_app, app: b, queue: q, user: "<bob>"}
+- {op: add_app, app: c, queue: q}
+- {op: add_ask, app: a, ask: x, count: 4, resources: {vcore: 1, nvidia.com/gpu: 1}, run_for: 2h}
+- {op: add_ask, app: b, ask: y, count: 3, resources: {vcore: 2}, run_for: 30m}
+- {op: add_ask, app: b, ask: z, resources: {vcore: 8}}
+- {op: remove_app, app: c, at: 4h}
+"""
+
+
+def rows(html: str) -> list[list[str]]:
+    """Return the cells of the table."""
+    (section,) = re.findall(r'<section id="users">.*?</section>', html, re.DOTALL)
+    return [re.findall(r"<td>(.*?)</td>", row) for row in section.split("<tr>")[2:]]
+
+
+async def test_it_says_who_waited_and_used() -> None:
+    html = (await recorded(USERS_FEED)).page
+    # Two GPUs for four hours; sue's last two asks wait two hours, and bob's last one half an hour
+    # more than the others, which share the two cores that are left.
+    assert [row[:-1] for row in rows(html)] == [
+        ["sue", "4", "0", "1 h", "2 h", "8 vcore h, 8 nvidia.com/gpu h"],
+        ["&lt;bob&gt;", "3", "1", "30 min", "1 h", "3 vcore h"],
+    ]
+    # The replay ends with the applications, half a minute after the last ask.
+    assert [row[-1] for row in rows(html)] == ["99.8 %", "18.7 %"]
+    assert "Users" in Reader(html).text
+
+
+async def test_without_users_there_is_no_table() -> None:
+    html = (
+        await recorded(USERS_FEED.replace(", user: sue", "").replace(', user: "<bob>"', ""))
+    ).page
+    assert 'id="users"' not in html
+
+
+def test_the_records_are_bounded() -> None:
+    records = UserRecords()
+    for number in range(MOST_USERS + 2):
+        records.of(f"user-{number}").bound(1_000_000)
+    assert len(records.records) == MOST_USERS + 1
+    assert records.of(OTHER_USERS).asks == 2
+    assert records.counted(["user-0", "stranger", "stranger"]) == {"user-0": 1, OTHER_USERS: 2}

@@ -1,14 +1,18 @@
+"""Owners as tasks: their mailboxes, and batches with checkpoints."""
+
 from __future__ import annotations
 
 import gc
-from collections.abc import AsyncGenerator
+from collections.abc import AsyncGenerator, Awaitable, Callable, Sequence
 from contextlib import asynccontextmanager
 
 import pytest
 import trio
+from hypothesis import given, settings, strategies as st
 from trio.testing import wait_all_tasks_blocked
 
 import muster
+from muster._runtime.batches import Batches, DecidedBatch
 from muster._runtime.clock import Pace
 from muster._runtime.owners import (
     ApplicationOwner,
@@ -18,9 +22,13 @@ from muster._runtime.owners import (
     QueueOwner,
     SendSnapshot,
 )
-from muster.testing import Interleaving
+from muster.testing import Interleaving, Recording
 from muster_core.config import default_configuration
+from muster_core.coordinator.coordinator import CoordinatorMachine
+from muster_core.coordinator.plain_scheduler import PlainScheduler
+from muster_core.decisions import Announced
 from muster_core.events import AddApp, AddAsk, AddGang, AddNode, RemoveApp, RemoveGang
+from muster_core.facts import Facts
 from muster_core.gangs import GangDefinition, GangFields
 from muster_core.owners.app_messages import (
     AddAsks,
@@ -46,6 +54,10 @@ from muster_core.resources import Resources
 from muster_core.snapshots import AppSnapshot, AskPlace, GangSnapshot, QueueSnapshot
 from muster_core.values.application_states import AppState
 from tests.actors.program import APP, NODE, ask, inside, settled, watchdog
+from tests.naive.eviction_strategies import evictions
+from tests.naive.gang_strategies import gang_scenarios
+from tests.naive.harness import Marker, Scenario, Step, run_plainly
+from tests.share import share
 
 IDENTITY = AppIdentity(5, "a", 1, "root")
 
@@ -345,3 +357,214 @@ async def test_an_owner_that_waits_keeps_no_report() -> None:
         gc.collect()
 
         assert [one for one in gc.get_objects() if isinstance(one, AppReport | QueueReport)] == []
+
+
+async def take_into(mailbox: Mailbox[int], taken: list[list[int]]) -> None:
+    while True:
+        taken.append(await mailbox.take_all())
+
+
+async def test_takes_everything_in_the_order_of_putting() -> None:
+    mailbox: Mailbox[int] = Mailbox()
+    for message in range(3):
+        mailbox.put(message, wake=message == 1)
+
+    assert await mailbox.take_all() == [0, 1, 2]
+    assert mailbox.drain() == []
+
+
+async def test_waits_until_it_is_woken() -> None:
+    mailbox: Mailbox[int] = Mailbox()
+    taken: list[list[int]] = []
+    async with trio.open_nursery() as nursery:
+        nursery.start_soon(take_into, mailbox, taken)
+        await settled()
+        mailbox.put(1, wake=False)
+        mailbox.put(2, wake=False)
+        await settled()
+        assert taken == []
+        mailbox.put(3)
+        await settled()
+        assert taken == [[1, 2, 3]]
+        nursery.cancel_scope.cancel()
+
+
+async def test_waking_without_a_message_wakes_nobody() -> None:
+    mailbox: Mailbox[int] = Mailbox()
+    taken: list[list[int]] = []
+    async with trio.open_nursery() as nursery:
+        nursery.start_soon(take_into, mailbox, taken)
+        await settled()
+        mailbox.wake()
+        await settled()
+        assert taken == []
+        mailbox.put(1, wake=False)
+        mailbox.wake()
+        await settled()
+        assert taken == [[1]]
+        nursery.cancel_scope.cancel()
+
+
+async def test_two_wakes_before_it_runs_are_one() -> None:
+    mailbox: Mailbox[int] = Mailbox()
+    taken: list[list[int]] = []
+    async with trio.open_nursery() as nursery:
+        nursery.start_soon(take_into, mailbox, taken)
+        await settled()
+        mailbox.put(1)
+        mailbox.put(2)
+        await settled()
+        assert taken == [[1, 2]]
+        nursery.cancel_scope.cancel()
+
+
+async def test_one_that_comes_back_finds_what_was_put_without_waking() -> None:
+    mailbox: Mailbox[int] = Mailbox()
+    mailbox.put(1, wake=False)
+
+    with watchdog():
+        assert await mailbox.take_all() == [1]
+
+
+async def test_taking_is_a_checkpoint_with_and_without_messages() -> None:
+    mailbox: Mailbox[int] = Mailbox()
+    mailbox.put(1)
+    with trio.CancelScope() as scope:
+        scope.cancel()
+        await mailbox.take_all()
+    assert scope.cancelled_caught
+
+    assert mailbox.drain() == [1]  # A cancelled taker has taken nothing.
+    with trio.CancelScope() as scope:
+        scope.cancel()
+        await mailbox.take_all()
+    assert scope.cancelled_caught
+
+
+async def test_a_cancelled_taker_is_not_woken_any_more() -> None:
+    mailbox: Mailbox[int] = Mailbox()
+    async with trio.open_nursery() as nursery:
+        nursery.start_soon(take_into, mailbox, list[list[int]]())
+        await settled()
+        nursery.cancel_scope.cancel()
+
+    mailbox.put(1)  # This would fail if it still waited.
+
+    with watchdog():
+        assert await mailbox.take_all() == [1]
+
+
+async def test_cancellation_after_the_wake_loses_no_message() -> None:
+    mailbox: Mailbox[int] = Mailbox()
+    taken: list[list[int]] = []
+    async with trio.open_nursery() as nursery:
+        nursery.start_soon(take_into, mailbox, taken)
+        await settled()
+        mailbox.put(1)
+        nursery.cancel_scope.cancel()
+
+    assert [*taken, mailbox.drain()] == [[1], []]
+
+
+@pytest.mark.parametrize("seed", range(20))
+async def test_nothing_is_lost_whatever_the_interleaving(seed: int) -> None:
+    mailbox: Mailbox[tuple[int, int]] = Mailbox(Interleaving(seed))
+    delay = Interleaving(seed + 1000)
+
+    async def putter(who: int) -> None:
+        for number in range(20):
+            mailbox.put((who, number), wake=(seed + who + number) % 3 == 0 or number == 19)
+            await delay()
+
+    taken: list[tuple[int, int]] = []
+    with watchdog():
+        async with trio.open_nursery() as nursery:
+            for who in range(3):
+                nursery.start_soon(putter, who)
+            while len(taken) < 60:
+                taken.extend(await mailbox.take_all())
+
+    for who in range(3):
+        assert [message for message in taken if message[0] == who] == [
+            (who, number) for number in range(20)
+        ]
+
+
+def written(recording: Recording) -> Callable[[DecidedBatch], Awaitable[None]]:
+    """Return what announces a batch to a recording."""
+
+    async def announce(decided: DecidedBatch) -> None:
+        recording.write(decided.announced)
+
+    return announce
+
+
+def new(machine: CoordinatorMachine, recording: Recording) -> Batches:
+    return Batches(machine, None, Pace(), written(recording))
+
+
+async def play(scenario: Scenario, seed: int) -> tuple[Sequence[Announced], list[Facts]]:
+    """Take steps with tasks, all of which are replaced by loaded ones after each ``SETTLE``.
+
+    Returns:
+        The decisions, and the facts after each ``SETTLE``.
+    """
+    recording, saved = Recording(), list[Facts]()
+
+    def made(machine: CoordinatorMachine) -> Batches:
+        return Batches(machine, Interleaving(seed), Pace(), written(recording))
+
+    async with trio.open_nursery() as nursery:
+        batches = made(CoordinatorMachine(default_configuration()))
+        batches.start(nursery)
+        for index, step in enumerate(scenario):
+            await batches.advance(step.at_us)
+            if not isinstance(step.what, Marker):
+                await batches.enter(step.what, index)
+                continue
+            batches.begin()
+            await batches.end_and_announce()
+            saved.append(await batches.facts())
+            await batches.close()
+            batches = made(CoordinatorMachine(saved[-1].configuration))
+            await batches.load(nursery, saved[-1])
+            assert await batches.facts() == saved[-1]
+        await batches.end_and_announce()
+        await batches.run_timers(None)
+        await batches.close()
+    return recording.decisions, saved
+
+
+# CHECKPOINT-1, CHECKPOINT-5
+@settings(max_examples=share(0.2).max_examples)
+@given(st.one_of(gang_scenarios(), evictions()), st.integers(0, 2**16))
+def test_owners_that_are_loaded_go_on(scenario: list[Step], seed: int) -> None:
+    decisions, saved = trio.run(play, scenario, seed)
+
+    plain, expected = PlainScheduler(), list[Facts]()
+    assert list(decisions) == run_plainly(scenario, plain, lambda: expected.append(plain.facts()))
+    # The facts are the same, whoever drives the machines.
+    assert saved == expected
+
+
+# CHECKPOINT-1
+async def test_nothing_has_happened_before_the_first_batch() -> None:
+    async with trio.open_nursery() as nursery:
+        batches = new(CoordinatorMachine(default_configuration()), Recording())
+        batches.start(nursery)
+        facts = await batches.facts()
+        await batches.close()
+
+        recording = Recording()
+        loaded = new(CoordinatorMachine(facts.configuration), recording)
+        await loaded.load(nursery, facts)
+        loaded.begin()
+        await loaded.end_and_announce()
+        snapshot = await loaded.snapshot()
+        await loaded.close()
+
+    plain = PlainScheduler()
+    plain.settle()
+    assert not facts.has_begun
+    assert recording.decisions == plain.announced
+    assert snapshot == plain.snapshot()

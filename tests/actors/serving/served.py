@@ -1,22 +1,39 @@
-"""A real ``muster serve``: a process with a socket, and a client for it."""
+"""A real ``muster serve``, and a service in this process.
+
+Clients for them: of streams, over bare sockets, and with commands to run.
+"""
 
 from __future__ import annotations
 
+import json
 import os
+import queue
 import re
+import shutil
 import signal
+import socket
 import ssl
 import subprocess
 import sys
 import threading
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from functools import cache
 from pathlib import Path
 from queue import Empty, Queue
+from time import monotonic
 from types import TracebackType
-from typing import Final, Self, final
+from typing import Any, Final, Self, final
+from urllib.parse import urlsplit
 
+import attrs
 import httpx
+import pytest
+import trio
+
+from muster.service.backends.ray import RayOptions
+from muster.service.options import ServeOptions
+from muster.service.serve import serve
 
 PATIENCE_S: Final = 180.0
 """How long anything is waited for, in seconds; it is never reached on a machine that works."""
@@ -193,3 +210,390 @@ class Served:
                 self.lines.append(line)
         assert self.process.stderr is not None
         self.process.stderr.close()
+
+
+@final
+class Here:
+    """A running service, as a context manager.
+
+    Args:
+        state: The state directory, or None to keep nothing.
+        config: The file of the configuration, or None.
+        ray: How commands run on Ray; None if nothing runs commands.
+    """
+
+    def __init__(
+        self,
+        state: Path | None = None,
+        config: Path | None = None,
+        ray: RayOptions | None = None,
+    ) -> None:
+        self._options = ServeOptions(
+            config=config,
+            state=state,
+            listen=("127.0.0.1:0",),
+            backend=ray,
+        )
+        self._told: queue.Queue[str | BaseException] = queue.Queue()
+        self._token: trio.lowlevel.TrioToken | None = None
+        self._ends: trio.Event | None = None
+        self._thread = threading.Thread(target=self._run, daemon=True)
+        self.client: httpx.Client
+
+    def _run(self) -> None:
+        try:
+            trio.run(self._serve)
+        except BaseException as error:  # noqa: BLE001 - the test raises it
+            self._told.put(error)
+
+    async def _serve(self) -> None:
+        self._token, self._ends = trio.lowlevel.current_trio_token(), trio.Event()
+        await serve(self._options, ends=self._ends, listening=self._listening)
+
+    def _listening(self, addresses: Sequence[str]) -> None:
+        self._told.put(addresses[0])
+
+    def __enter__(self) -> Self:
+        self._thread.start()
+        told = self._told.get(timeout=PATIENCE_S)
+        if isinstance(told, BaseException):
+            raise told
+        self.client = httpx.Client(base_url=told, timeout=PATIENCE_S, trust_env=False)
+        self._wait_until_ready()
+        return self
+
+    def _wait_until_ready(self) -> None:
+        until = monotonic() + PATIENCE_S
+        while self.client.get("/readyz").status_code != 200:
+            assert monotonic() < until, "the state is not loaded"
+            assert self._thread.is_alive(), "the service has ended"
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        self.client.close()
+        assert self._token is not None
+        assert self._ends is not None
+        self._token.run_sync_soon(self._ends.set)
+        self._thread.join(PATIENCE_S)
+        assert not self._thread.is_alive()
+        while error is None and not self._told.empty():
+            left = self._told.get()
+            if isinstance(left, BaseException):
+                raise left
+
+    def get(self, path: str, status: int = 200, /, **parameters: object) -> dict[str, Any]:
+        """Return the answer to a request."""
+        known = {name: f"{one}" for name, one in parameters.items() if one is not None}
+        response = self.client.get(path, params=known)
+        assert response.status_code == status, response.text
+        found: dict[str, Any] = response.json()
+        return found
+
+    def all(self, path: str, limit: int = 1000, /, **parameters: object) -> list[dict[str, Any]]:
+        """Return all items of a list, page by page."""
+        found: list[dict[str, Any]] = []
+        after: str | None = None
+        while True:
+            page = self.get(path, 200, limit=limit, after=after, **parameters)
+            assert len(page["items"]) <= limit
+            found += page["items"]
+            after = page["next"]
+            if after is None:
+                return found
+            assert len(page["items"]) == limit
+            assert len(found) < 10_000_000
+
+    def post(self, *events: dict[str, object]) -> list[dict[str, Any]]:
+        """Send events, all of which are accepted; return the answers."""
+        response = self.client.post("/api/v1/events", json=list(events))
+        assert response.status_code == 200, response.text
+        answers: list[dict[str, Any]] = response.json()
+        assert all(one["ok"] for one in answers), answers
+        return answers
+
+
+@final
+class Raw:
+    """A bare connection with a server, as a context manager.
+
+    Args:
+        url: Where the server listens: ``http://…``, ``https://…`` or ``unix:…``.
+        verify: The file of the certificate authority for TLS.
+        receive_bytes: The size of the buffer for what comes, or None for the usual one.
+    """
+
+    def __init__(
+        self, url: str, verify: str | None = None, receive_bytes: int | None = None
+    ) -> None:
+        if url.startswith("unix:"):
+            made = socket.socket(socket.AF_UNIX)
+            place: str | tuple[str | None, int | None] = url.removeprefix("unix:")
+        else:
+            parts = urlsplit(url)
+            made = socket.socket(socket.AF_INET6 if "[" in url else socket.AF_INET)
+            place = (parts.hostname, parts.port)
+        made.settimeout(PATIENCE_S)
+        if receive_bytes is not None:
+            made.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, receive_bytes)
+        try:
+            made.connect(place)
+        except OSError:
+            made.close()
+            raise
+        if verify is not None:
+            context = ssl.create_default_context(cafile=verify)
+            made = context.wrap_socket(made, server_hostname=urlsplit(url).hostname)
+        self.socket = made
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        self.socket.close()
+
+    def send(self, *lines: str, body: bytes = b"") -> None:
+        """Send the lines of a head, and what follows it."""
+        self.socket.sendall("".join(f"{line}\r\n" for line in lines).encode("latin-1") + body)
+
+    def get(self, path: str, *headers: str) -> tuple[int, bytes]:
+        """Send a whole request; return the status and everything else of the answer."""
+        self.send(f"GET {path} HTTP/1.1", "Host: localhost", *headers, "Connection: close", "")
+        return self.answer()
+
+    def answer(self) -> tuple[int, bytes]:
+        """Return the status of an answer, and everything until the server ends the connection."""
+        content = self.rest()
+        assert content.startswith(b"HTTP/1.1 "), content[:200]
+        return int(content[9:12]), content
+
+    def rest(self) -> bytes:
+        """Return everything until the server ends the connection, in one way or the other."""
+        parts: list[bytes] = []
+        try:
+            while part := self.socket.recv(65_536):
+                parts.append(part)
+        except ConnectionResetError:
+            pass
+        return b"".join(parts)
+
+
+QUEUES = """
+partitions:
+  - name: default
+    queues:
+      - name: root
+        submitacl: "*"
+        queues: [{name: jobs}]
+"""
+
+APP = {"op": "add_app", "app": "a", "queue": "root.jobs"}
+
+Decision = dict[str, Any]
+
+
+@cache
+def as_user() -> tuple[str, ...]:
+    """Give the program that lets a service run as somebody who is not root; skip if none can."""
+    if os.geteuid() != 0:
+        return ()
+    prefix = (shutil.which("unshare") or "unshare", "--user")
+    try:
+        subprocess.run([*prefix, "true"], check=True, timeout=PATIENCE_S)
+    except (OSError, subprocess.SubprocessError) as error:
+        pytest.skip(f"root has no user namespace to leave its rights behind: {error}")
+    return prefix
+
+
+def running_commands(
+    folder: Path,
+    *arguments: str,
+    config: str | None = QUEUES,
+    environment: Mapping[str, str] | None = None,
+    listen: Sequence[str] = ("127.0.0.1:0",),
+    prefix: Sequence[str] = (),
+) -> Served:
+    """Start a service that runs commands as the user of the tests, who is not root there."""
+    return Served(
+        folder,
+        *("--run", "local", "--trust-local", *arguments),
+        config=config,
+        environment=environment,
+        listen=listen,
+        prefix=(*prefix, *as_user()),
+    )
+
+
+def node(vcores: int = 8, name: str = "here") -> dict[str, object]:
+    return {"op": "add_node", "node": name, "capacity": {"vcore": vcores}}
+
+
+def job(ask: str, command: object, **more: object) -> dict[str, object]:
+    """Give the event of an ask of one core with a command."""
+    return {
+        "op": "add_ask",
+        "app": "a",
+        "ask": ask,
+        "resources": {"vcore": 1},
+        "command": command,
+        **more,
+    }
+
+
+def submit(client: httpx.Client, *events: object) -> None:
+    """Let in events, none of which may be refused."""
+    response = client.post("/api/v1/events", json=events)
+    assert response.status_code == 200, response.text
+    assert [one for one in response.json() if not one["ok"]] == []
+
+
+def decisions(client: httpx.Client) -> list[Decision]:
+    """Give all decisions so far."""
+    response = client.get("/api/v1/decisions")
+    assert response.status_code == 200, response.text
+    return [json.loads(line) for line in response.text.splitlines()]
+
+
+def following(client: httpx.Client, after: int = 0) -> Iterator[Decision]:
+    """Give all decisions after one, those of the future included."""
+    limit = time.monotonic() + PATIENCE_S
+    headers = {"Accept": "text/event-stream"}
+    with client.stream("GET", f"/api/v1/decisions?after={after}", headers=headers) as response:
+        for line in response.iter_lines():
+            assert time.monotonic() < limit, "no such decision for too long"
+            if line.startswith("data: "):
+                yield json.loads(line.removeprefix("data: "))
+
+
+def decisions_until(client: httpx.Client, times: int = 1, **wanted: object) -> list[Decision]:
+    """Wait until there are so many decisions with these fields; give all up to there."""
+    seen: list[Decision] = []
+    for decision in following(client):
+        seen.append(decision)
+        times -= wanted.items() <= decision.items()
+        if times == 0:
+            return seen
+    raise AssertionError(f"the stream has ended: {seen}")
+
+
+def ends_of(found: list[Decision], ask: str) -> list[tuple[str, str | None]]:
+    """Give how the allocations of an ask ended: the reason and the message."""
+    return [
+        (one["reason"], one.get("message"))
+        for one in found
+        if one["kind"] == "released" and one.get("ask") == ask
+    ]
+
+
+def patiently(condition: Callable[[], bool]) -> None:
+    """Wait until a condition holds that nobody tells of."""
+    limit = time.monotonic() + PATIENCE_S
+    while not condition():
+        assert time.monotonic() < limit, "waited for too long"
+        time.sleep(0.01)
+
+
+def output(client: httpx.Client, ask: str, **parameters: str | int) -> str:
+    """Give the output of an ask of the application `a`."""
+    response = client.get(f"/api/v1/asks/a/{ask}/logs", params=parameters)
+    assert response.status_code == 200, response.text
+    return response.text
+
+
+@final
+@attrs.frozen
+class Sent:
+    """One event of a stream.
+
+    Attributes:
+        kind: Its kind.
+        last_id: The last id when it came.
+        data: Its data.
+    """
+
+    kind: str
+    last_id: str
+    data: str
+
+    @property
+    def value(self) -> dict[str, Any]:
+        """Its data, which are JSON."""
+        found: dict[str, Any] = json.loads(self.data)
+        return found
+
+
+@final
+class EventReader:
+    """Reads the bytes of a stream.
+
+    Attributes:
+        last_id: The last id that came.
+        comments: How many comments came.
+        retry: When to connect again, in milliseconds, as it was said.
+    """
+
+    def __init__(self, last_id: str = "") -> None:
+        self.last_id = last_id
+        self.comments = 0
+        self.retry = 0
+        self._rest = b""
+        self._kind = ""
+        self._data: list[str] = []
+
+    def feed(self, part: bytes) -> Iterator[Sent]:
+        """Yield the events that end in a part of the stream; what is cut short is none."""
+        *lines, self._rest = (self._rest + part).split(b"\n")
+        for line in lines:
+            if not line:
+                if self._data:
+                    yield Sent(self._kind or "message", self.last_id, "\n".join(self._data))
+                self._kind, self._data = "", []
+                continue
+            name, _, value = line.decode().partition(":")
+            value = value.removeprefix(" ")
+            match name:
+                case "":
+                    self.comments += 1
+                case "event":
+                    self._kind = value
+                case "data":
+                    self._data.append(value)
+                case "id":
+                    self.last_id = value
+                case "retry":
+                    self.retry = int(value)
+                case _:
+                    msg = f"no field of an event: {line!r}"
+                    raise AssertionError(msg)
+
+
+def decisions_in(
+    client: httpx.Client, target: str, last_id: str = "", until: int | None = None
+) -> list[Sent]:
+    """Read a stream up to its end, or to a decision.
+
+    Args:
+        client: The client.
+        target: The path with its query.
+        last_id: Where to go on.
+        until: The number of the last decision to read; None to read to the end.
+    """
+    headers = {"accept": "text/event-stream", **({"last-event-id": last_id} if last_id else {})}
+    found: list[Sent] = []
+    reader = EventReader()
+    with client.stream("GET", target, headers=headers) as response:
+        assert response.status_code == 200, response.read()
+        assert response.headers["content-type"].partition(";")[0] == "text/event-stream"
+        for part in response.iter_bytes():
+            found += reader.feed(part)
+            if found and until is not None and found[-1].value["seq"] >= until:
+                break
+    return found

@@ -12,8 +12,7 @@ from typing import Any
 import pytest
 
 from muster.store import StateReader
-from tests.actors.serving.listening import EventReader, decisions_in
-from tests.actors.serving.served import PATIENCE_S, Served
+from tests.actors.serving.served import PATIENCE_S, EventReader, Served, decisions_in
 
 PATH = "/api/v1/decisions"
 _NUMBERS = count()

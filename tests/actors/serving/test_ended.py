@@ -11,9 +11,16 @@ import pytest
 
 from muster.service.ledger.records import KEPT
 from tests.actors.cli.helpers import run
-from tests.actors.serving.here import Here
-from tests.actors.serving.served import Served, until as patiently
-from tests.actors.serving.working import job, node, running_commands, submit, until
+from tests.actors.serving.served import (
+    Here,
+    Served,
+    decisions_until,
+    job,
+    node,
+    running_commands,
+    submit,
+    until as patiently,
+)
 
 Item = dict[str, Any]
 
@@ -66,7 +73,7 @@ def before(folder: Path) -> tuple[list[Item], dict[str, Item]]:
             {**job("long", "sleep 1000"), "app": "b"},
         )
         for ask in ("fine", "bad", "killed"):
-            until(client, ask=ask, kind="released")
+            decisions_until(client, ask=ask, kind="released")
         for name, told in (("b/long", "not needed"), ("b/gone", "nor this")):
             result = run("cancel", name, "--message", told, "--server", served.urls[0])
             assert (result.exit_code, result.stdout) == (0, f"{name}: cancelled\n")

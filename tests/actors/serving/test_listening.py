@@ -19,8 +19,7 @@ from muster.service.backends.local import LocalOptions
 from muster.service.options import ServeOptions
 from muster.service.server.addresses import Address, ListenError
 from muster.service.startup_checks import problems_of
-from tests.actors.serving.raw import Raw
-from tests.actors.serving.served import PATIENCE_S, Served
+from tests.actors.serving.served import PATIENCE_S, Raw, Served
 
 
 def refused(*arguments: str) -> str:

@@ -15,11 +15,10 @@ import pytest
 from muster.service.local import keeper
 from muster.service.local.cgroups import LEAF, Cgroups, NoCgroupsError, own_cgroup
 from muster.service.local.jobs import CommandResult, JobSpec, record
-from tests.actors.serving.served import Served
-from tests.actors.serving.test_local import runs
-from tests.actors.serving.test_local_keeper import begun
-from tests.actors.serving.working import (
+from tests.actors.serving.served import (
     APP,
+    Served,
+    decisions_until,
     ends_of,
     job,
     node,
@@ -27,8 +26,9 @@ from tests.actors.serving.working import (
     patiently,
     running_commands,
     submit,
-    until,
 )
+from tests.actors.serving.test_local import runs
+from tests.actors.serving.test_local_survivors import begun
 
 # A command with a process that leaves its session, and ends when it is told to.
 LEAVES = (
@@ -68,7 +68,7 @@ def serving(folder: Path, base: Path, *arguments: str) -> Served:
 def begin(served: Served, folder: Path) -> Path:
     """Let a command run that leaves its session; give its cgroup."""
     submit(served.client, node(), APP, job("k", LEAVES.format(folder)))
-    until(served.client, ask="k", kind="bound")
+    decisions_until(served.client, ask="k", kind="bound")
     patiently(lambda: "began" in served.client.get("/api/v1/asks/a/k/logs").text)
     return cgroup_of(left(folder))
 
@@ -105,7 +105,7 @@ def test_a_command_has_a_cgroup_of_its_own(tmp_path: Path, base: Path) -> None:
         assert cgroup_of(served.process.pid) in {base, base / LEAF}
         assert f"/{cgroup.name}\n" in output(served.client, "k")
         (tmp_path / "go").touch()
-        found = until(served.client, ask="k", kind="released")
+        found = decisions_until(served.client, ask="k", kind="released")
 
         assert ends_of(found, "k") == [("failed", "exit status 4")]
         assert not runs(left(tmp_path)), "it had left the process group"
@@ -115,7 +115,7 @@ def test_a_command_has_a_cgroup_of_its_own(tmp_path: Path, base: Path) -> None:
 def test_a_command_that_cannot_be_started_leaves_no_cgroup(tmp_path: Path, base: Path) -> None:
     with serving(tmp_path, base) as served:
         submit(served.client, node(), APP, job("k", ["no-such-program"]))
-        found = until(served.client, ask="k", kind="released", reason="removed")
+        found = decisions_until(served.client, ask="k", kind="released", reason="removed")
 
         message = "'no-such-program': No such file or directory"
         assert ends_of(found, "k")[:3] == [("bind_failed", message)] * 3
@@ -127,7 +127,7 @@ def test_commands_without_cgroups(tmp_path: Path, base: Path) -> None:
         assert begin(served, tmp_path) == base
         assert not any("cgroup" in line for line in served.lines)
         (tmp_path / "go").touch()
-        until(served.client, ask="k", kind="released")
+        decisions_until(served.client, ask="k", kind="released")
         assert runs(left(tmp_path)), "nobody knows of it"
         os.kill(left(tmp_path), signal.SIGKILL)
 
@@ -142,7 +142,7 @@ def test_a_cgroup_outlives_the_service_with_its_command(tmp_path: Path, base: Pa
     patiently(lambda: not cgroup.exists())
     assert not runs(left(tmp_path))
     with serving(tmp_path, base) as served:
-        found = until(served.client, ask="k", kind="released")
+        found = decisions_until(served.client, ask="k", kind="released")
 
     assert ends_of(found, "k") == [("failed", "exit status 4")]
 
@@ -160,7 +160,7 @@ def test_cgroups_of_killed_keepers(tmp_path: Path, base: Path, *, has_record: bo
     before = left(tmp_path)
     (tmp_path / "go").touch()
     with serving(tmp_path, base) as served:
-        found = until(served.client, ask="k", kind="released", reason="failed")
+        found = decisions_until(served.client, ask="k", kind="released", reason="failed")
 
         assert [reason for reason, _ in ends_of(found, "k")] == ["bind_failed", "failed"]
         assert not runs(before)
@@ -171,7 +171,7 @@ def test_cgroups_of_killed_keepers(tmp_path: Path, base: Path, *, has_record: bo
 def test_the_cgroup_of_another_user(tmp_path: Path, base: Path) -> None:
     with serving(tmp_path, base, "--run-as", "nobody") as served:
         submit(served.client, node(), APP, job("k", "id -un; cat /proc/self/cgroup"))
-        until(served.client, ask="k", kind="released", reason="completed")
+        decisions_until(served.client, ask="k", kind="released", reason="completed")
         name, *lines = output(served.client, "k").splitlines()
 
         assert name == "nobody"
@@ -265,9 +265,9 @@ def test_limits_of_the_kernel(tmp_path: Path, dividing: Path) -> None:
         submit(served.client, job("slow", script, resources=small))
         submit(served.client, job("large", takes, resources=small))
         submit(served.client, job("free", takes, resources={"vcore": 1}))
-        until(served.client, ask="slow", kind="released", reason="completed")
-        until(served.client, ask="free", kind="released", reason="completed")
-        found = until(served.client, ask="large", kind="released")
+        decisions_until(served.client, ask="slow", kind="released", reason="completed")
+        decisions_until(served.client, ask="free", kind="released", reason="completed")
+        found = decisions_until(served.client, ask="large", kind="released")
 
         assert ends_of(found, "large") == [("failed", "killed by signal SIGKILL: out of memory")]
         cpu, memory, *lines = output(served.client, "slow").splitlines()

@@ -1,4 +1,7 @@
-"""Commands that outlive the service are found again, or ended: never two of one allocation."""
+"""Commands that outlive the service are found again, or ended: never two of one allocation.
+
+The keeper of a job says whether anything runs.
+"""
 
 from __future__ import annotations
 
@@ -8,17 +11,23 @@ import os
 import random
 import shutil
 import signal
+import subprocess
+import sys
 from collections import Counter
 from pathlib import Path
+from typing import Any
 
 import pytest
 
-from tests.actors.serving.served import PATIENCE_S, Served
-from tests.actors.serving.test_local import runs
-from tests.actors.serving.working import (
+from muster.service.local import keeper
+from muster.service.local.jobs import CommandResult, Job, JobSpec, jobs_in, record
+from tests.actors.serving.served import (
     APP,
+    PATIENCE_S,
     Decision,
+    Served,
     decisions,
+    decisions_until,
     ends_of,
     following,
     job,
@@ -27,8 +36,8 @@ from tests.actors.serving.working import (
     patiently,
     running_commands,
     submit,
-    until,
 )
+from tests.actors.serving.test_local import runs
 
 # Waits for a file, for two minutes at most, and ends with the status in it.
 UNTIL = (
@@ -51,7 +60,7 @@ def serving(folder: Path, *arguments: str, state: bool = True) -> Served:
 def began(served: Served, ask: str) -> None:
     """Wait until a command has written its first line."""
     path = f"/api/v1/asks/a/{ask}/logs"
-    until(served.client, ask=ask, kind="bound")
+    decisions_until(served.client, ask=ask, kind="bound")
     patiently(lambda: "began" in served.client.get(path).text)
 
 
@@ -93,7 +102,7 @@ def test_a_command_goes_on_without_the_service(tmp_path: Path, way: str, when: s
         if when == "after":
             assert runs(pid_of(tmp_path))
             go(tmp_path, 7)
-        found = until(served.client, 2, ask="k", kind="released")
+        found = decisions_until(served.client, 2, ask="k", kind="released")
 
     # It was never started twice at once: the second start is the retry.
     assert ends_of(found, "k") == [("failed", "exit status 7")] * 2
@@ -119,7 +128,7 @@ def test_output_goes_on_where_it_was(tmp_path: Path) -> None:
             assert next(lines) == "began"
             go(tmp_path, 0)
             assert list(lines) == ["over"]
-        found = until(served.client, ask="k", kind="released")
+        found = decisions_until(served.client, ask="k", kind="released")
 
     assert ends_of(found, "k") == [("completed", None)]
 
@@ -148,7 +157,7 @@ def test_jobs_end_with_the_service_if_that_is_wanted(tmp_path: Path) -> None:
         assert not runs(pid_of(tmp_path))
     go(tmp_path, 0)
     with serving(tmp_path) as served:
-        found = until(served.client, ask="k", kind="released", reason="completed")
+        found = decisions_until(served.client, ask="k", kind="released", reason="completed")
 
     assert ends_of(found, "k") == [("bind_failed", NOT_THERE), ("completed", None)]
 
@@ -173,10 +182,10 @@ def test_a_keeper_that_was_killed(tmp_path: Path) -> None:
         began(served, "k")
         first = pid_of(tmp_path)
         os.kill(keeper_of(tmp_path), signal.SIGKILL)
-        until(served.client, 2, ask="k", kind="bound")
+        decisions_until(served.client, 2, ask="k", kind="bound")
         assert not runs(first)
         go(tmp_path, 0)
-        found = until(served.client, ask="k", kind="released", reason="completed")
+        found = decisions_until(served.client, ask="k", kind="released", reason="completed")
         assert "began" in output(served.client, "k", attempt=1)
 
     assert ends_of(found, "k") == [("bind_failed", WITH_KEEPER), ("completed", None)]
@@ -193,10 +202,10 @@ def test_a_keeper_that_was_killed_while_there_was_no_service(tmp_path: Path) -> 
     first = pid_of(tmp_path)
     os.kill(keeper_of(tmp_path), signal.SIGKILL)
     with serving(tmp_path) as served:
-        until(served.client, 2, ask="k", kind="bound")
+        decisions_until(served.client, 2, ask="k", kind="bound")
         assert not runs(first)
         go(tmp_path, 0)
-        found = until(served.client, ask="k", kind="released", reason="completed")
+        found = decisions_until(served.client, ask="k", kind="released", reason="completed")
 
     assert ends_of(found, "k") == [("bind_failed", WITH_KEEPER), ("completed", None)]
 
@@ -215,7 +224,7 @@ def test_a_command_that_could_not_be_started_while_the_service_went(tmp_path: Pa
     (record / "result.json").write_text(json.dumps({"error": "no such program"}))
     go(tmp_path, 0)
     with serving(tmp_path) as served:
-        found = until(served.client, ask="k", kind="released", reason="completed")
+        found = decisions_until(served.client, ask="k", kind="released", reason="completed")
 
     assert ends_of(found, "k") == [
         ("bind_failed", "LostJobError: no such program"),
@@ -236,7 +245,7 @@ def test_a_machine_that_has_started_again(tmp_path: Path) -> None:
     (record / "child.json").write_text(json.dumps({**child, "boot": "another"}))
     go(tmp_path, 0)
     with serving(tmp_path) as served:
-        found = until(served.client, ask="k", kind="released", reason="completed")
+        found = decisions_until(served.client, ask="k", kind="released", reason="completed")
 
     assert ends_of(found, "k") == [("bind_failed", WITH_KEEPER), ("completed", None)]
     patiently(lambda: not runs(first))
@@ -249,7 +258,7 @@ def test_an_allocation_that_ended_while_the_service_was_away(tmp_path: Path) -> 
         began(served, "k")
         served.kill()
     with serving(tmp_path) as served:
-        found = until(served.client, ask="k", kind="released")
+        found = decisions_until(served.client, ask="k", kind="released")
         pid = pid_of(tmp_path)
         patiently(lambda: not runs(pid))
 
@@ -284,7 +293,7 @@ def test_killed_at_any_moment(tmp_path: Path) -> None:
             served.kill()
     with serving(tmp_path) as served:
         while left(found := decisions(served.client)):
-            until(served.client, len(ended(found)) + 1, kind="released")
+            decisions_until(served.client, len(ended(found)) + 1, kind="released")
     assert_as_told(found, (tmp_path / "trace").read_text().splitlines())
 
 
@@ -299,14 +308,14 @@ def test_killed_while_many_end(tmp_path: Path) -> None:
             many = [job(f"k{part}-{number}", script) for number in range(30)]
             first = [node(30), APP] if part == 0 else []
             submit(served.client, *first, *many)
-            until(served.client, 30 * (part + 1), kind="bound")
+            decisions_until(served.client, 30 * (part + 1), kind="bound")
             patiently(lambda: len(list((tmp_path / "state" / "jobs").glob("*/child.json"))) == 30)
             last = decisions(served.client)[-1]["seq"]
             fcntl.flock(lock, fcntl.LOCK_UN)
             pass_by(served, last, 5 * part + 1)
             served.kill()
         with serving(tmp_path) as served:
-            found = until(served.client, 30 * (part + 1), kind="released")
+            found = decisions_until(served.client, 30 * (part + 1), kind="released")
 
     assert Counter(how for one in range(3) for how in all_ends(found, f"k{one}-")) == {
         ("failed", "exit status 5"): 90
@@ -353,3 +362,112 @@ def assert_as_told(found: list[Decision], trace: list[str]) -> None:
     assert set(jobs.values()) == {1}, "an allocation ran twice"
     wanted = Counter(one["ask"] for one in ended(found) if one["reason"] in {"completed", "failed"})
     assert starts == ends == wanted
+
+
+# LOCAL-7
+
+
+def recorded(folder: Path, command: str, number: int = 1) -> Job:
+    """Write the record of a job."""
+    (folder / "jobs").mkdir(exist_ok=True)
+    about: dict[str, object] = {"app": "a", "ask": "k", "number": number, "attempt": 1}
+    shell = ("/bin/sh", "-c", command)
+    log, told = folder / "1.log", folder / "1.json"
+    order = JobSpec(shell, dict(os.environ), str(folder), None, about, log, 10_000, told, 0.3)
+    return record(folder / "jobs", order)
+
+
+def begun(job: Job) -> dict[str, Any]:
+    """Start the keeper of a job; give its answer, or an empty one if there is none."""
+    command = [sys.executable, "-I", "-S", keeper.__file__, str(job.folder)]
+    done = subprocess.run(command, capture_output=True, timeout=PATIENCE_S, check=True)
+    answer: dict[str, Any] = json.loads(done.stdout or '{"none": true}')
+    return answer
+
+
+@pytest.mark.parametrize(
+    ("command", "result"),
+    [
+        ("exit 0", CommandResult(0)),
+        ("exit 9", CommandResult(9)),
+        ("kill -ABRT $$", CommandResult(None, signal.SIGABRT)),
+        ("trap '' TERM; sleep 60 & exit 2", CommandResult(2)),
+    ],
+)
+def test_how_a_command_ended(tmp_path: Path, command: str, result: CommandResult) -> None:
+    job = recorded(tmp_path, command)
+    assert begun(job) == {}
+    patiently(job.claim)
+
+    found = job.result()
+    assert found is not None
+    assert (found.exit_status, found.signal, found.error) == (
+        *(result.exit_status, result.signal),
+        None,
+    )
+    # LISTS-17
+    assert found.cpu_us is not None
+    assert 0 < found.cpu_us < 60 * 10**6
+    assert found.max_memory is not None
+    assert found.max_memory > 0
+    told = json.loads((tmp_path / "1.json").read_text())
+    assert told["started_us"] <= told["ended_us"]
+    assert (told["ask"], told.get("exit_status")) == ("k", result.exit_status)
+
+
+def test_of_one_record_there_is_one_keeper(tmp_path: Path) -> None:
+    job = recorded(tmp_path, "echo once; until test -f go; do sleep 0.05; done")
+    assert begun(job) == {}
+    assert begun(job) == {"none": True}
+    assert not job.claim()
+    (tmp_path / "go").touch()
+    patiently(job.claim)
+
+    assert begun(job) == {"none": True}, "a record that somebody has given up"
+    assert (tmp_path / "1.log").read_text() == "once\n"
+
+
+def test_a_record_that_was_given_up_before_its_keeper_began(tmp_path: Path) -> None:
+    job = recorded(tmp_path, "touch ran")
+    assert job.claim()
+
+    assert begun(job) == {"none": True}
+    assert job.result() is None
+    assert not (tmp_path / "ran").exists()
+
+
+def test_a_record_that_was_removed_before_its_keeper_began(tmp_path: Path) -> None:
+    job = recorded(tmp_path, "touch ran")
+    job.remove()
+    begun(job)
+
+    assert not (tmp_path / "ran").exists()
+    assert job.claim()
+
+
+def test_a_record_that_is_being_looked_at(tmp_path: Path) -> None:
+    job = recorded(tmp_path, "touch ran")
+    with (job.folder / keeper.LOCK).open("w") as lock:
+        fcntl.flock(lock, fcntl.LOCK_EX)
+
+        assert begun(job) == {"none": True}
+    assert not (tmp_path / "ran").exists()
+
+
+def test_a_child_does_not_begin_without_its_keeper(tmp_path: Path) -> None:
+    # LOCAL-8: the keeper is killed where it writes down the process; nobody would know of it.
+    job = recorded(tmp_path, "touch ran")
+    (job.folder / f"{keeper.CHILD}.new").mkdir()  # writing fails there
+
+    assert "error" in begun(job)
+    patiently(job.claim)
+    assert not (tmp_path / "ran").exists()
+
+
+def test_records_that_were_cut_short_are_removed(tmp_path: Path) -> None:
+    job = recorded(tmp_path, "true", number=7)
+    (tmp_path / "jobs" / "8").mkdir()
+    (tmp_path / "jobs" / "9.new").mkdir()
+
+    assert jobs_in(tmp_path / "jobs") == [job]
+    assert [one.name for one in (tmp_path / "jobs").iterdir()] == ["7"]

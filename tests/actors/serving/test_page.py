@@ -14,7 +14,7 @@ import pytest
 from muster.service.access import Role
 from muster.service.page.site import PAUSE, pause_ms
 from tests.actors.serving.served import Served
-from tests.actors.serving.test_tokens import SECRETS, line_of
+from tests.actors.serving.test_access import SECRETS, line_of
 
 NODE: Final = {"op": "add_node", "node": "n1", "capacity": {"vcore": 8}}
 

@@ -16,11 +16,9 @@ from muster.figures.text import REASONS
 from muster.service.access import Role
 from muster.service.page.renderer import sentence
 from muster_core.reasons import Code
-from tests.actors.serving.here import Here
-from tests.actors.serving.served import Served, until
+from tests.actors.serving.served import Here, Served, running_commands, until
+from tests.actors.serving.test_access import SECRETS, line_of
 from tests.actors.serving.test_page import log_in, proof
-from tests.actors.serving.test_tokens import SECRETS, line_of
-from tests.actors.serving.working import running_commands
 
 CONFIG: Final = """
 partitions:

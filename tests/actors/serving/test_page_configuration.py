@@ -12,8 +12,8 @@ import pytest
 from muster.figures.text import MINUS
 from muster.service.access import Role
 from tests.actors.serving.served import Served
+from tests.actors.serving.test_access import SECRETS, line_of
 from tests.actors.serving.test_page import log_in, proof
-from tests.actors.serving.test_tokens import SECRETS, line_of
 
 
 @pytest.fixture

@@ -14,9 +14,9 @@ import pytest
 
 from muster.service.access import Role
 from tests.actors.serving.served import Served
+from tests.actors.serving.test_access import SECRETS, line_of
 from tests.actors.serving.test_page import log_in
 from tests.actors.serving.test_page_queues import row_of, text_of
-from tests.actors.serving.test_tokens import SECRETS, line_of
 
 #: How many cores are used of each of these nodes, which have four.
 USED: Final = {"a1": 0, "a2": 1, "b1": 2, "b2": 4}

@@ -1,4 +1,4 @@
-"""The overview without a browser: figures, reasons, decisions, what was refused."""
+"""The overview without a browser, and what asks and gangs need and no nodes have."""
 
 from __future__ import annotations
 
@@ -6,14 +6,15 @@ import json
 import re
 import signal
 import time
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from html import unescape
 from pathlib import Path
 from typing import Final
 
 import pytest
 
-from tests.actors.serving.served import Served, until
+from tests.actors.serving.served import Here, Served, until
+from tests.actors.serving.test_page_asks import found
 
 EVENTS: Final[list[Mapping[str, object]]] = [
     {"op": "add_node", "node": "n 1", "capacity": {"vcore": 8}},
@@ -196,3 +197,240 @@ def test_the_past_is_shown_as_it_was(tmp_path: Path) -> None:
     ):
         assert told in past, told
     assert "The scheduler is ready" not in past
+
+
+Event = dict[str, object]
+
+#: Each gang has a resource type of its own, so that it takes nothing from the others.
+KINDS: Final = ("whole", "half", "split", "big", "pair", "drained", "mixed", "absent")
+
+
+def gang(
+    name: str, count: int, amount: int, *, kind: str = "", groups: Sequence[str] = ()
+) -> list[Event]:
+    """Return the events that add a gang and as many equal members as it needs."""
+    member: Event = {"op": "add_ask", "app": "a", "count": count, "ask": name, "gang": f"ns/{name}"}
+    return [
+        {"op": "add_gang", "gang": f"ns/{name}", "min_member": count, "groups": [*groups]},
+        {**member, "resources": {kind or name: amount}},
+    ]
+
+
+def ask(name: str, resources: dict[str, object], **more: object) -> Event:
+    return {"op": "add_ask", "app": "a", "ask": name, "resources": resources, **more}
+
+
+def node(name: str) -> Event:
+    capacity = {"vcore": 1, **dict.fromkeys(KINDS[:-1], 4)}
+    return {"op": "add_node", "node": name, "capacity": capacity}
+
+
+PAIR: Final = ("ns/pair", "ns/other")
+
+SHORTAGE_EVENTS: Final[list[Event]] = [
+    node("n1"),
+    node("n2"),
+    {"op": "add_node", "node": "n3", "capacity": {"drained": 4}, "schedulable": False},
+    {"op": "update_node", "node": "n1", "attributes": {"zone": "a"}},
+    {"op": "add_app", "app": "a", "queue": "root.x"},
+    *gang("whole", 6, 2),
+    *gang("half", 4, 2),
+    *gang("split", 2, 6),
+    *gang("big", 1, 5),
+    *gang("pair", 2, 4, groups=PAIR),
+    *gang("other", 2, 3, kind="pair", groups=PAIR),
+    *gang("drained", 3, 3),
+    *gang("absent", 2, 1),
+    {"op": "add_gang", "gang": "ns/mixed", "min_member": 3, "total": 5},
+    ask("small", {"mixed": 4}, count=2, gang="ns/mixed"),
+    ask("large", {"mixed": 8}, count=3, gang="ns/mixed"),
+    ask("too-large", {"vcore": 2}),
+    ask("both", {"vcore": 2, "big": 8}),
+    ask("picky", {"big": 5}, selector={"zone": "a"}),
+    ask("closed", {"drained": 6}),
+    ask("later", {"half": 4}),
+]
+
+
+@pytest.fixture(scope="module")
+def here() -> Iterator[Here]:
+    with Here() as running:
+        running.post(*SHORTAGE_EVENTS)
+        yield running
+
+
+# PAGE-49
+@pytest.mark.parametrize(
+    ("name", "told"),
+    [
+        ("whole", "The gang needs 12 whole in all; all nodes together have 8."),
+        ("split", "The gang needs 12 split in all; all nodes together have 8."),
+        (
+            "big",
+            "The gang needs room for 1 member; no schedulable node has room for one of them, even an empty node.",
+        ),
+        ("pair", "The group of the gang needs 14 pair in all; all nodes together have 8."),
+        ("drained", "The gang needs 9 drained in all; all schedulable nodes together have 8."),
+        ("absent", "The gang needs 2 absent in all; all nodes together have none."),
+        # Three of its members need no less.
+        ("mixed", "The gang needs at least 16 mixed in all; all nodes together have 8."),
+    ],
+)
+def test_a_gang_that_needs_more_than_there_is_says_so_first(
+    here: Here, name: str, told: str
+) -> None:
+    assert f"Why it does not start {told}" in found(here.client, f"/gangs/ns/{name}")
+
+
+# PAGE-49
+def test_a_gang_that_could_have_room_is_not_told_so(here: Here) -> None:
+    page = found(here.client, "/gangs/ns/half")
+
+    assert "together have" not in page
+    assert "No node has" not in page
+
+
+# PAGE-42
+@pytest.mark.parametrize(
+    ("name", "told"),
+    [
+        ("too-large", "It asks for 2 vcore, and the most on any of 3 nodes is 1 vcore."),
+        (
+            "both",
+            "It asks for 8 big and 2 vcore, and the most on any of 3 nodes is 4 big and 1 vcore.",
+        ),
+        ("picky", "It asks for 5 big, and the most on the only node with zone=a is 4 big."),
+        ("closed", "It asks for 6 drained, and the most on any of 3 nodes is 4 drained."),
+        ("whole-0", "The gang needs 12 whole in all; all nodes together have 8."),
+    ],
+)
+def test_an_ask_that_no_node_could_hold_says_so_first(here: Here, name: str, told: str) -> None:
+    assert f"Why it is not running {told}" in found(here.client, f"/asks/a/{name}")
+
+
+# PAGE-42
+def test_an_ask_that_has_to_wait_for_room_is_not_told_so(here: Here) -> None:
+    page = found(here.client, "/asks/a/later")
+
+    assert "Why it is not running" in page
+    assert "No node has" not in page
+
+
+# The `max` of queues
+
+QUEUES: Final = """
+partitions:
+  - name: default
+    queues:
+      - name: root
+        submitacl: "*"
+        queues:
+          - name: team
+            resources: {max: {vcore: 10, memory: 8Gi}}
+            queues:
+              - {name: small, resources: {max: {vcore: 4}}}
+              - {name: none, resources: {max: {gpu: 0}}}
+              - {name: other}
+"""
+
+FULL: Final = ("ns/left", "ns/right")
+
+
+def members(name: str, queue: str, amounts: dict[str, object], count: int) -> list[Event]:
+    """Return the events that add an application with members of the gang of its name."""
+    app = f"{name}-{queue}"
+    return [
+        {"op": "add_app", "app": app, "queue": f"root.team.{queue}"},
+        ask("m", amounts, count=count, gang=f"ns/{name}") | {"app": app},
+    ]
+
+
+def define(name: str, least: int, **more: object) -> Event:
+    return {"op": "add_gang", "gang": f"ns/{name}", "min_member": least, **more}
+
+
+LIMITED: Final[list[Event]] = [
+    {"op": "add_node", "node": "n1", "capacity": {"vcore": 64, "memory": "64Gi", "gpu": 8}},
+    define("over", 3),
+    *members("over", "small", {"vcore": 2}, 3),
+    define("above", 6),
+    *members("above", "other", {"vcore": 2, "memory": "2Gi"}, 6),
+    define("none", 2),
+    *members("none", "none", {"gpu": 1}, 2),
+    define("mixed", 2, total=3),
+    *members("mixed", "small", {"vcore": 3}, 2),
+    ask("big", {"vcore": 4}, gang="ns/mixed") | {"app": "mixed-small"},
+    # Two members run elsewhere, so that one in the small queue is enough.
+    define("spread", 3),
+    *members("spread", "small", {"vcore": 3}, 2),
+    *members("spread", "other", {"vcore": 1}, 2),
+    define("left", 2, groups=[*FULL]),
+    *members("left", "other", {"vcore": 3}, 2),
+    define("right", 2, groups=[*FULL]),
+    *members("right", "other", {"vcore": 3}, 2),
+    define("huge", 2),
+    *members("huge", "small", {"vcore": 33}, 2),
+]
+
+
+@pytest.fixture(scope="module")
+def limited(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Here]:
+    config = tmp_path_factory.mktemp("limited") / "queues.yaml"
+    config.write_text(QUEUES, encoding="utf-8")
+    with Here(config=config) as running:
+        running.post(*LIMITED)
+        yield running
+
+
+# PAGE-49
+@pytest.mark.parametrize(
+    ("name", "told"),
+    [
+        ("over", "The gang needs 6 vcore in all; its queue root.team.small may have 4."),
+        (
+            "above",
+            (
+                "The gang needs 12Gi memory and 12 vcore in all; "
+                "the queue root.team may have 8Gi memory and 10 vcore."
+            ),
+        ),
+        ("none", "The gang needs 2 gpu in all; its queue root.team.none may have none."),
+        (
+            "mixed",
+            "The gang needs at least 6 vcore in all; its queue root.team.small may have 4.",
+        ),
+        (
+            "left",
+            "The group of the gang needs 12 vcore in all; the queue root.team may have 10.",
+        ),
+        (
+            "huge",
+            (
+                "The gang needs 66 vcore in all; all nodes together have 64. "
+                "The gang needs 66 vcore in all; its queue root.team.small may have 4."
+            ),
+        ),
+    ],
+)
+def test_a_gang_that_needs_more_than_its_queue_may_have_says_so_first(
+    limited: Here, name: str, told: str
+) -> None:
+    page = found(limited.client, f"/gangs/ns/{name}")
+
+    assert f"Why it does not start {told} Open this queue" in page
+    assert 'href="/queues/root.team' in limited.client.get(f"/gangs/ns/{name}").text
+
+
+# PAGE-49
+def test_a_gang_whose_members_may_run_in_other_queues_is_not_told_so(limited: Here) -> None:
+    assert "may have" not in found(limited.client, "/gangs/ns/spread")
+
+
+# PAGE-42
+def test_a_member_says_what_keeps_its_gang_from_starting(limited: Here) -> None:
+    page = found(limited.client, "/asks/over-small/m-0")
+
+    assert (
+        "Why it is not running The gang needs 6 vcore in all; "
+        "its queue root.team.small may have 4. Open this queue"
+    ) in page

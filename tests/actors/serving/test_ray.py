@@ -1,4 +1,7 @@
-"""``muster serve --run ray``, with a process that speaks as the agent does; no Ray is needed."""
+"""``muster serve --run ray``, with a process that speaks as the agent does.
+
+Its options. No Ray is needed.
+"""
 
 from __future__ import annotations
 
@@ -6,28 +9,136 @@ import json
 import os
 import signal
 import stat
+import subprocess
 import sys
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
+import attrs
 import pytest
 
+from muster.service.backends.local import LocalOptions
 from muster.service.backends.ray import RayOptions
-from tests.actors.serving.here import Here
-from tests.actors.serving.served import Served
-from tests.actors.serving.test_ray_options import serve
-from tests.actors.serving.working import (
+from muster.service.options import ServeOptions
+from muster.service.startup_checks import problems_of
+from tests.actors.serving.served import (
     APP,
     QUEUES,
+    Here,
+    Served,
     decisions,
+    decisions_until,
     ends_of,
     job,
     output,
     patiently,
     submit,
-    until,
 )
+
+RAY = ServeOptions(backend=RayOptions())
+TOKENS = Path("tokens")
+
+
+def on_ray(**options: object) -> ServeOptions:
+    ray = RayOptions(**options)  # type: ignore[arg-type]
+    return attrs.evolve(RAY, backend=ray)
+
+
+# RAY-3
+
+
+@pytest.mark.parametrize(
+    ("options", "problem"),
+    [
+        (attrs.evolve(RAY, run_as=(("*", "nobody"),)), "--run-as needs --run local: on a node of"),
+        (attrs.evolve(RAY, tokens=TOKENS), "--run ray with --tokens runs commands of submitters"),
+        (
+            attrs.evolve(RAY, tokens=TOKENS, run_as=(("*", "nobody"),)),
+            "--run-as needs --run local: on a node of",
+        ),
+        (on_ray(detached=True), "--ray-detached needs --state"),
+        (on_ray(address="ray://head:10001"), "--ray-address: ray://head:10001: must be HOST:PORT"),
+        (on_ray(output=Path("out")), "--ray-output: out: must begin at /"),
+        (attrs.evolve(RAY, unused=(LocalOptions(end_jobs=True),)), "--end-jobs needs --run local"),
+        (attrs.evolve(RAY, unused=(LocalOptions(adds_node=False),)), "--no-node needs --run local"),
+        (attrs.evolve(RAY, unused=(LocalOptions(log_bytes=7),)), "--log-bytes needs --run local"),
+        (ServeOptions(trust_submitters=True), "--trust-submitters needs --run local or ray"),
+        (ServeOptions(unused=(LocalOptions(end_jobs=True),)), "--end-jobs needs --run local"),
+    ],
+)
+def test_what_makes_no_sense(options: ServeOptions, problem: str) -> None:
+    (found,) = problems_of(options)
+    assert found.startswith(problem)
+
+
+@pytest.mark.parametrize("run", ["none", "local"])
+@pytest.mark.parametrize(
+    "argument",
+    [
+        ("--ray-address", "head:6379"),
+        ("--ray-namespace", "ours"),
+        ("--ray-python", "python3"),
+        ("--ray-node-name", "name"),
+        ("--ray-select", "muster=yes"),
+        ("--ray-warm", "1"),
+        ("--ray-detached",),
+        ("--no-ray-detached",),
+        ("--ray-output", "/out"),
+    ],
+)
+def test_what_is_only_for_ray(run: str, argument: tuple[str, ...]) -> None:
+    name = argument[0].replace("--no-ray", "--ray")
+    tokens = ("--tokens", "tokens", "--trust-submitters") if run == "local" else ()
+    assert serve("--run", run, *tokens, *argument) == (
+        2,
+        f"{name} needs --run ray: with --run {run} it means nothing\n",
+    )
+
+
+@pytest.mark.parametrize(
+    "options",
+    [
+        RAY,
+        attrs.evolve(RAY, tokens=TOKENS, trust_submitters=True),
+        attrs.evolve(on_ray(detached=True), state=Path("state")),
+        on_ray(detached=False, address="head:6379", namespace="ours", select=(("muster", "yes"),)),
+        on_ray(output=Path("/out"), warm=2, python=Path("python3"), node_name="name", grace_s=1.0),
+    ],
+)
+def test_what_makes_sense(options: ServeOptions) -> None:
+    assert problems_of(options) == []
+
+
+@pytest.mark.parametrize(
+    ("arguments", "problem"),
+    [
+        (("--ray-select", "muster"), "'muster': must be LABEL=VALUE"),
+        (("--ray-select", "=yes"), "'=yes': must be LABEL=VALUE"),
+        (("--ray-select", "muster="), "'muster=': must be LABEL=VALUE"),
+        (("--ray-select", "a=b", "--ray-select", "a=c"), "'a=c': the label a is there twice"),
+        (("--ray-warm", "-1"), "-1 is not in the range"),
+        (("--run", "slurry"), "'slurry' is not one of"),
+    ],
+)
+def test_arguments_that_are_wrong(arguments: tuple[str, ...], problem: str) -> None:
+    status, told = serve("--run", "ray", *arguments)
+    assert status == 2
+    assert problem in told
+
+
+def serve(*arguments: str) -> tuple[int, str]:
+    """Run a service that does not start; give its exit status and what it says."""
+    done = subprocess.run(
+        [sys.executable, "-m", "muster", "serve", "--listen=127.0.0.1:0", *arguments],
+        stdout=subprocess.DEVNULL,
+        stderr=subprocess.PIPE,
+        text=True,
+        check=False,
+        timeout=60,
+    )
+    return done.returncode, done.stderr
+
 
 AGENT = Path(__file__).with_name("ray_agent.py")
 
@@ -83,10 +194,10 @@ def test_exit_codes(served: Served) -> None:
         job("killed", "kill -KILL $$"),
         job("missing", ["no-such-program"]),
     )
-    until(served.client, ask="fine", kind="released")
-    until(served.client, ask="killed", kind="released")
-    until(served.client, ask="missing", kind="released", reason="removed")
-    until(served.client, 2, ask="bad", kind="released")
+    decisions_until(served.client, ask="fine", kind="released")
+    decisions_until(served.client, ask="killed", kind="released")
+    decisions_until(served.client, ask="missing", kind="released", reason="removed")
+    decisions_until(served.client, 2, ask="bad", kind="released")
     found = decisions(served.client)
 
     assert ends_of(found, "fine") == [("completed", None)]
@@ -102,7 +213,7 @@ def test_exit_codes(served: Served) -> None:
 def test_a_command_that_never_started_has_no_output(served: Served) -> None:
     # RAY-4
     submit(served.client, job("nothing", ["no-such-program"], resources={"vcore": 1}))
-    until(served.client, ask="nothing", kind="released", reason="removed")
+    decisions_until(served.client, ask="nothing", kind="released", reason="removed")
     (folder_of(served) / "a+nothing.log").unlink()
 
     failed = "its last start, on the node here, failed: FileNotFoundError: [Errno 2] No such file"
@@ -118,7 +229,7 @@ def test_a_folder_for_output_that_is_not_on_the_node(tmp_path: Path, ray: Path) 
     out = tmp_path / "nowhere"
     with Served(tmp_path, *options(ray, "--ray-output", str(out)), config=QUEUES) as served:
         submit(served.client, APP, job("k", "true"))
-        found = until(served.client, ask="k", kind="released", reason="removed")
+        found = decisions_until(served.client, ask="k", kind="released", reason="removed")
         told = served.client.get("/api/v1/asks/a/k/logs").json()["detail"]
 
     missing = f"--ray-output: there is no folder {out} on the node here"
@@ -131,7 +242,7 @@ def test_an_ask_without_a_command_is_left_to_others(served: Served) -> None:
     plain = job("plain", "x")
     del plain["command"]
     submit(served.client, plain)
-    until(served.client, ask="plain", kind="bound")
+    decisions_until(served.client, ask="plain", kind="bound")
     submit(served.client, {"op": "release", "app": "a", "ask": "plain", "outcome": "failed"})
 
     assert ends_of(decisions(served.client), "plain") == [("failed", None)]
@@ -140,7 +251,7 @@ def test_an_ask_without_a_command_is_left_to_others(served: Served) -> None:
 def test_a_command_ends_with_its_allocation(served: Served) -> None:
     # RAY-9
     submit(served.client, job("endless", "sleep 600"))
-    until(served.client, ask="endless", kind="bound")
+    decisions_until(served.client, ask="endless", kind="bound")
     submit(served.client, {"op": "release", "app": "a", "ask": "endless"})
 
     assert ends_of(decisions(served.client), "endless") == [("completed", None)]
@@ -159,7 +270,7 @@ def test_the_nodes_are_those_of_ray(served: Served) -> None:
 
 def test_output_in_a_file_that_the_service_has(served: Served) -> None:
     submit(served.client, job("two words", "echo one; echo two >&2; exit 1", retries=1))
-    found = until(served.client, 2, ask="two words", kind="released")
+    found = decisions_until(served.client, 2, ask="two words", kind="released")
 
     assert ends_of(found, "two words") == [("failed", "exit status 1")] * 2
     assert output(served.client, "two words") == "one\ntwo\n" * 2
@@ -172,7 +283,7 @@ def test_output_in_a_file_that_the_service_has(served: Served) -> None:
 def test_output_is_followed_until_the_command_has_ended(served: Served, tmp_path: Path) -> None:
     command = "echo one; until test -f {0}/go; do sleep 0.05; done; echo two"
     submit(served.client, job("long", command.format(tmp_path)))
-    until(served.client, ask="long", kind="bound")
+    decisions_until(served.client, ask="long", kind="bound")
     path = "/api/v1/asks/a/long/logs"
     patiently(lambda: served.client.get(path).text == "one\n")  # it begins after it is bound
     with served.client.stream("GET", f"{path}?follow=true") as response:
@@ -184,7 +295,7 @@ def test_output_is_followed_until_the_command_has_ended(served: Served, tmp_path
 
 def test_output_on_another_machine(served: Served) -> None:
     submit(served.client, job("x" * 250, "rm {0}; sleep 600"), job("gone", "true"))
-    until(served.client, ask="gone", kind="released")
+    decisions_until(served.client, ask="gone", kind="released")
     (file,) = folder_of(served).glob("a+gone.log")
     file.unlink()
 
@@ -205,7 +316,7 @@ def folder_of(served: Served) -> Path:
 def test_output_among_the_logs_of_ray(tmp_path: Path, ray: Path) -> None:
     with Served(tmp_path, *options(ray), config=QUEUES) as served:
         submit(served.client, APP, job("k", "true"))
-        until(served.client, ask="k", kind="released")
+        decisions_until(served.client, ask="k", kind="released")
         detail = served.client.get("/api/v1/asks/a/k/logs").json()["detail"]
 
     assert "of a/k has written is on the node here, among Ray's logs of its workers" in detail
@@ -253,7 +364,7 @@ def test_ray_may_be_away_at_a_later_start(tmp_path: Path, ray: Path) -> None:
         assert not health_of(served)["connected"]
         assert "muster_ray_connected 0.0" in served.client.get("/metrics").text
         (ray / "away").unlink()
-        found = until(served.client, ask="k", kind="released")
+        found = decisions_until(served.client, ask="k", kind="released")
         assert health_of(served) == {"connected": True, "restarts": 0}
 
     assert ends_of(found, "k") == [("completed", None)]
@@ -275,13 +386,13 @@ def test_nodes_go_when_ray_does_not_come(tmp_path: Path, ray: Path) -> None:
 def test_the_service_outlives_its_agent(tmp_path: Path, ray: Path) -> None:
     with Served(tmp_path, *options(ray, "--grace", "1s"), config=QUEUES) as served:
         submit(served.client, APP, job("k", f"until test -f {ray}/go; do sleep 0.05; done"))
-        until(served.client, ask="k", kind="bound")
+        decisions_until(served.client, ask="k", kind="bound")
         (agent,) = agents(ray)
         os.kill(agent, signal.SIGKILL)
         patiently(lambda: health_of(served) == {"connected": True, "restarts": 1})
         told = served.client.get("/metrics").text
         (ray / "go").touch()
-        until(served.client, ask="k", kind="released", reason="completed")
+        decisions_until(served.client, ask="k", kind="released", reason="completed")
 
     assert "muster_ray_connected 1.0" in told
     assert "muster_ray_restarts_total 1.0" in told

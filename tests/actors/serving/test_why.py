@@ -17,9 +17,8 @@ import pytest
 from muster.explain import explain
 from muster.explain._output import explanation_map, passed_map, reason_map, remedy_map
 from muster.feeds import read_feed
-from tests.actors.reserving import LATER, reserved
-from tests.actors.serving.here import Here
-from tests.actors.serving.served import PATIENCE_S
+from tests.actors.samples import LATER, reserved
+from tests.actors.serving.served import PATIENCE_S, Here
 from tests.actors.serving.truth import Truth, fill
 
 CONFIG = """

@@ -15,7 +15,7 @@ from muster_core.coordinator.plain_scheduler import PlainScheduler
 from muster_core.decisions import seconds
 from muster_core.events import Event
 from muster_core.snapshots import AppSnapshot, AskSnapshot, GangSnapshot, Snapshot
-from tests.actors.kept import Keeper
+from tests.actors.state_directories import Keeper
 
 PLACES: Final = ("pending", "parked", "waiting", "bound")
 DAY_US: Final = 86_400_000_000

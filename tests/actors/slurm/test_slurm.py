@@ -1,4 +1,4 @@
-"""Jobs of earlier programs and of others: taken over, ended, or left alone."""
+"""Slurm's commands, and jobs of earlier programs and of others: taken over, ended, or left alone."""
 
 from __future__ import annotations
 
@@ -16,6 +16,7 @@ import muster
 import muster.slurm
 from muster import Reason
 from muster.slurm import JobResult, Slurm, SlurmBinder
+from muster.slurm._commands import SilentError, SlurmCommands, SlurmError
 from tests.actors.slurm.conftest import PATIENCE_S, FakeSlurm
 from tests.actors.slurm.test_binder import ONE
 
@@ -269,3 +270,15 @@ async def test_member_of_a_gang_does_not_run_beside_one_that_nobody_has_taken_ov
             assert fake.jobs[0]["job_state"] == "RUNNING"
             fake.job(2, job_state="RUNNING")
             await scheduler.app("a").ask("again").bound()
+
+
+async def test_the_names_of_files_may_be_no_text() -> None:
+    printed = await SlurmCommands().run(("od", "-An", "-tx1"), "\udcff")
+    assert printed.split() == ["ff"]
+
+
+@pytest.mark.parametrize(("argument", "given"), [("", "\ud800"), ("\ud800", ""), ("\0", "")])
+async def test_what_cannot_be_said_is_refused(argument: str, given: str) -> None:
+    with pytest.raises(SlurmError, match="cat: ") as caught:
+        await SlurmCommands().run(("cat", argument), given)
+    assert not isinstance(caught.value, SilentError), "nothing was asked"

@@ -1,10 +1,14 @@
-"""A small program for the store: batches, checkpoints, and what a reader makes of them."""
+"""A small program for the store, and what two values differ in, types included."""
 
 from __future__ import annotations
 
 import shutil
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from enum import Enum
 from pathlib import Path
+from typing import cast
+
+import attrs
 
 from muster.store import KeptBatch, StateReader
 from muster.store._rows import BatchRow, row_of
@@ -87,3 +91,24 @@ def copied(source: Path, target: Path) -> Path:
         if path.name.startswith("muster.db") and not path.name.endswith("-shm"):
             (target / path.name).write_bytes(path.read_bytes())
     return target
+
+
+def anatomy(value: object) -> object:
+    """Give all parts of a value, each with its type."""
+    cls = type(value)
+    if isinstance(value, Enum):
+        return cls, value.name
+    if isinstance(value, Resources):
+        return cls, list(value.amounts.items())
+    if attrs.has(cls):
+        return cls, [(one.name, anatomy(getattr(value, one.name))) for one in attrs.fields(cls)]
+    if isinstance(value, Mapping):
+        pairs = cast("Mapping[object, object]", value).items()
+        return dict, [(anatomy(key), anatomy(part)) for key, part in pairs]
+    if isinstance(value, tuple | list):
+        return cls, [anatomy(part) for part in cast("tuple[object, ...]", value)]
+    if isinstance(value, frozenset | set):
+        return cls, cast("frozenset[object]", value)
+    if isinstance(value, str):
+        return str, str(value)
+    return cls, repr(value)

@@ -1,8 +1,14 @@
-"""Formats: what is brought up to date, what is refused, and what is no file of Muster."""
+"""Formats: what is brought up to date, what is refused; verification; and the lock on a store."""
 
 from __future__ import annotations
 
+import os
+import signal
+import socket
 import sqlite3
+import subprocess
+import sys
+import textwrap
 from collections.abc import Callable
 from pathlib import Path
 
@@ -12,10 +18,11 @@ import muster
 from muster import StoreError
 from muster.store import StateReader
 from muster.store._file import MIGRATIONS, Migration
-from muster.store._rows import MetaFacts, facts_digest
+from muster.store._reader import verify
+from muster.store._rows import BatchRow, MetaFacts, facts_digest
 from muster.store._sql import RequestRow
 from muster.store._writer import StateWriter
-from tests.actors.store.program import made, numbers, rows
+from tests.actors.store.program import NEW, S, made, numbers, parts_of, put_checkpoint, rows
 
 MOST = 2**63 - 1
 
@@ -218,3 +225,220 @@ def test_a_file_of_something_else_is_told(
     with pytest.raises(StoreError, match=told):
         opened(tmp_path)
     assert (tmp_path / "muster.db").read_bytes() == content
+
+
+@pytest.fixture
+def directory(tmp_path: Path) -> Path:
+    """A directory with five batches and two checkpoints, closed."""
+    with made(tmp_path / "state", 5) as writer:
+        put_checkpoint(writer, 2, parts_of(2))
+        put_checkpoint(writer, 4, parts_of(4))
+    return tmp_path / "state"
+
+
+def test_a_directory_that_is_whole(directory: Path) -> None:
+    # STORE-18
+    seen: list[int] = []
+
+    assert list(verify(directory, seen.append)) == []
+    assert seen == [1, 2, 3, 4, 5]
+
+
+@pytest.mark.parametrize(
+    ("statements", "told"),
+    [
+        (["UPDATE batch SET at_us = 0 WHERE number = 3"], ["batch 3 does not match its digest"]),
+        (["DELETE FROM batch WHERE number = 5"], ["batches 5 to 5 are missing"]),
+        (
+            ["UPDATE checkpoint SET state = x'00' WHERE part = 1"],
+            ["part 1 of the checkpoint of batch 2", "part 1 of the checkpoint of batch 4"],
+        ),
+        (
+            [
+                "UPDATE batch SET at_us = 0 WHERE number = 5",
+                "UPDATE checkpoint SET state = x'00' WHERE batch = 4 AND part = 0",
+            ],
+            [
+                "batch 5 does not match its digest",
+                "batch 5 does not match its digest",
+                "part 0 of the checkpoint of",
+            ],
+        ),
+    ],
+)
+def test_what_is_damaged_is_told(directory: Path, statements: list[str], told: list[str]) -> None:
+    # STORE-18
+    connection = sqlite3.connect(directory / "muster.db", isolation_level=None)
+    for statement in statements:
+        connection.execute(statement)
+    connection.close()
+
+    found = list(verify(directory))
+
+    assert len(found) == len(told)
+    assert all(part in problem for part, problem in zip(told, found, strict=True))
+
+
+def test_pages_that_hang_together_wrongly_are_told(directory: Path) -> None:
+    # STORE-18: a page that is in no list and in no table harms nothing yet.
+    connection = sqlite3.connect(directory / "muster.db", isolation_level=None)
+    connection.execute("PRAGMA writable_schema = ON")
+    connection.execute("UPDATE sqlite_master SET rootpage = 2 WHERE type = 'index'")
+    connection.close()
+
+    assert any("muster.db: " in problem for problem in verify(directory))
+
+
+def test_what_this_version_does_not_know_is_told(tmp_path: Path) -> None:
+    # STORE-12
+    with made(tmp_path, 0) as writer:
+        writer.append([BatchRow(1, S, b"\x91\xc0", b"\x90", 1, 0)])
+
+    (problem,) = verify(tmp_path)
+
+    assert "batch 1: event 0 is unreadable" in problem
+
+
+def test_a_part_of_a_checkpoint_that_is_being_written_is_no_problem(directory: Path) -> None:
+    with made(directory.parent / "other", 2) as writer:
+        writer.put_part(2, 0, b"x", last=False)
+        assert list(verify(directory.parent / "other")) == []
+
+
+def test_what_cannot_be_opened_is_an_error(tmp_path: Path) -> None:
+    with pytest.raises(StoreError, match="No such file or directory"):
+        list(verify(tmp_path / "missing"))
+
+
+PROJECT = Path(__file__).parents[3]
+HOLD = """
+    import sys
+    from pathlib import Path
+    from tests.actors.store.program import made
+    writer = made(Path(sys.argv[1]), 3)
+    print("open", flush=True)
+    sys.stdin.read()
+"""
+
+FORK = """
+    import os, sys
+    from pathlib import Path
+    from muster.store._writer import StateWriter
+    from tests.actors.store.program import made
+    directory = Path(sys.argv[1])
+    writer = made(directory, 1)
+    told, tell = os.pipe()
+    child = os.fork()
+    if not child:
+        os.close(tell)
+        os.read(told, 1)
+        os._exit(0)
+    try:
+        StateWriter.open(directory)
+    except Exception as error:
+        print(type(error).__name__)
+    writer.close()
+    StateWriter.open(directory).close()
+    os.close(tell)
+    os.waitpid(child, 0)
+"""
+
+
+def holder(directory: Path) -> subprocess.Popen[str]:
+    """Start a process that has a directory open until its standard input ends."""
+    process = subprocess.Popen(
+        [sys.executable, "-c", textwrap.dedent(HOLD), str(directory)],
+        cwd=PROJECT,
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        text=True,
+    )
+    assert process.stdout is not None
+    assert process.stdout.readline() == "open\n"
+    return process
+
+
+def test_a_second_process_is_told_who_has_it(tmp_path: Path) -> None:
+    # STORE-14
+    directory = tmp_path / "state"
+    with holder(directory) as process:
+        with pytest.raises(StoreError) as caught:
+            StateWriter.open(directory)
+        process.communicate(timeout=300)
+
+    told = str(caught.value)
+    assert told.startswith(
+        f"{directory}: process {process.pid} on {socket.gethostname()} has had the directory open"
+    )
+    assert str(directory) in told.partition("(command: ")[2]
+    assert " since 20" in told
+    assert caught.value.path == directory
+    StateWriter.open(directory).close()
+
+
+def test_a_process_that_was_killed_has_it_no_longer(tmp_path: Path) -> None:
+    # STORE-14
+    directory = tmp_path / "state"
+    with holder(directory) as process:
+        process.send_signal(signal.SIGKILL)
+        assert process.wait(30) == -signal.SIGKILL
+
+    with StateWriter.open(directory) as writer:
+        writer.append(rows(4, 4))
+    assert numbers(directory) == [1, 2, 3, 4]
+
+
+def test_the_same_process_cannot_open_it_twice(tmp_path: Path) -> None:
+    # STORE-14
+    directory = tmp_path / "state"
+    with made(directory, 1) as writer:
+        with pytest.raises(
+            StoreError, match=rf"this process \({os.getpid()}\) has had the directory"
+        ):
+            StateWriter.open(directory)
+        writer.append(rows(2, 2))
+    assert numbers(directory) == [1, 2]
+
+
+def test_readers_need_no_lock(tmp_path: Path) -> None:
+    # STORE-14
+    directory = tmp_path / "state"
+    with made(directory, 2) as writer, StateReader(directory) as reader:
+        assert [batch.number for batch in reader.batches()] == [1, 2]
+        writer.append(rows(3, 3))
+        assert [batch.number for batch in reader.batches()] == [1, 2, 3]
+
+
+@pytest.mark.parametrize("content", [b"", b"{", b"[1]", b"\xff"])
+def test_a_holder_that_is_not_known_is_refused_all_the_same(tmp_path: Path, content: bytes) -> None:
+    directory = tmp_path / "state"
+    with made(directory, 1):
+        (directory / "lock").write_bytes(content)
+        with pytest.raises(StoreError, match="another process has the directory open for writing"):
+            StateWriter.open(directory)
+
+
+def test_a_lock_that_was_deleted_is_made_anew(tmp_path: Path) -> None:
+    directory = tmp_path / "state"
+    made(directory, 1).close()
+    (directory / "lock").unlink()
+
+    with StateWriter.open(directory), pytest.raises(StoreError, match="has had the directory open"):
+        StateWriter.open(directory)
+
+
+def test_a_lock_that_is_a_folder_is_told(tmp_path: Path) -> None:
+    (tmp_path / "state" / "lock").mkdir(parents=True)
+
+    with pytest.raises(StoreError, match="cannot lock the directory: Is a directory"):
+        StateWriter.create(tmp_path / "state", NEW)
+
+
+@pytest.mark.skipif(not hasattr(os, "fork"), reason="the system has no fork")
+def test_a_process_that_was_forked_does_not_keep_it(tmp_path: Path) -> None:
+    # STORE-14
+    command = [sys.executable, "-c", textwrap.dedent(FORK), str(tmp_path / "state")]
+    done = subprocess.run(
+        command, cwd=PROJECT, capture_output=True, text=True, timeout=300, check=False
+    )
+    assert (done.returncode, done.stdout) == (0, "StoreError\n"), done.stderr

@@ -22,18 +22,15 @@ from muster_core.events import AddApp, AddAsk, AddNode, Configure
 from muster_core.facts import Facts
 from muster_core.resources import Resources
 from muster_core.structures.steps import SIZE, all_at_once
-from tests.actors.store.exact import anatomy
+from tests.actors.store.program import anatomy
 from tests.core.building import configuration, queue
 from tests.naive.back_off_strategies import back_offs
-from tests.naive.devices.strategies import devices
-from tests.naive.eviction_strategies import evictions
+from tests.naive.device_strategies import devices, topologies
+from tests.naive.eviction_strategies import evictions, tangles
 from tests.naive.gang_strategies import gang_scenarios
-from tests.naive.harness import Step
+from tests.naive.harness import Relay, Step
 from tests.naive.operator_strategies import operations
-from tests.naive.relay import Relay
 from tests.naive.strategies import scenarios
-from tests.naive.tangles import tangles
-from tests.naive.topology.strategies import topologies
 from tests.share import share
 
 pytestmark = pytest.mark.starts_early

@@ -22,17 +22,14 @@ from hypothesis import given, settings, strategies as st
 
 from tests.actors import real
 from tests.naive.back_off_strategies import back_offs
-from tests.naive.backfill.strategies import backfills
-from tests.naive.devices.strategies import devices
-from tests.naive.eviction_strategies import evictions
-from tests.naive.explained import explain_all, watched
+from tests.naive.backfill_strategies import backfills
+from tests.naive.device_strategies import devices, topologies
+from tests.naive.eviction_strategies import evictions, tangles
+from tests.naive.explained import explain_all, observe, watched
 from tests.naive.gang_strategies import gang_scenarios
 from tests.naive.harness import Step, compare, compare_with_state
-from tests.naive.observed import observe
 from tests.naive.operator_strategies import operations
 from tests.naive.strategies import scenarios
-from tests.naive.tangles import tangles
-from tests.naive.topology.strategies import topologies
 from tests.share import share
 
 pytestmark = pytest.mark.starts_early

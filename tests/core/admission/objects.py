@@ -22,8 +22,7 @@ from muster_core.events import (
 )
 from muster_core.gangs import NO_FIELDS, GangFields, GangMode
 from muster_core.resources import Resources
-from tests.core.tree import Tree
-from tests.core.view.helpers import tree
+from tests.core.tree import Tree, tree
 
 LOOSE = GangMode.NON_STRICT
 

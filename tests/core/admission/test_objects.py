@@ -40,8 +40,7 @@ from tests.core.admission.objects import (
     volcano_queue,
 )
 from tests.core.building import MAY_CREATE, configuration, queue, wish
-from tests.core.tree import Tree
-from tests.core.view.helpers import tree
+from tests.core.tree import Tree, tree
 
 # Priority classes
 

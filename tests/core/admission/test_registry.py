@@ -1,16 +1,20 @@
-"""The directory of names."""
+"""The directory of names: queues, applications and nodes, also under another configuration, and
+the latest of very many names.
+"""
 
 from __future__ import annotations
 
 import pytest
+from hypothesis import given, strategies as st
 
-from muster_core.admission.registry import Registry
-from muster_core.admission.routes import StartApp, StartQueue, TellApp
+from muster_core.admission.registry import RecentNames, Registry
+from muster_core.admission.routes import StartApp, StartQueue, TellApp, TellQueue
 from muster_core.config.model import Configuration, SortPolicy
 from muster_core.events import (
     AddApp,
     AddAsk,
     AddPriorityClass,
+    Configure,
     FailBind,
     QueueObject,
     Release,
@@ -26,9 +30,9 @@ from muster_core.owners.app_messages import (
     WithdrawAsk,
 )
 from muster_core.owners.asks import AppIdentity, Origin
+from muster_core.owners.queue import SetQueue
 from muster_core.resources import Resources
-from tests.core.admission.names import Admissible, Names, short
-from tests.core.building import MAY_CREATE, configuration, queue, wish
+from tests.core.building import MAY_CREATE, Admissible, Names, configuration, queue, short, wish
 
 
 def test_the_first_routes_start_the_queues_from_above() -> None:
@@ -374,3 +378,233 @@ def test_only_the_leaf_gets_the_nearest_template_whole() -> None:
     assert made["root.a.b.c.d"].max_applications == 3
     assert made["root.a.b.c.d"].settings.sort_policy is SortPolicy.FAIR
     assert made["root.a.e"].max_applications == 9
+
+
+def test_the_same_configuration_tells_nobody_anything() -> None:
+    config = configuration(queue("a", queue("b")), queue("c"))
+
+    assert Names(config).enter(Configure(config)) == []
+
+
+def test_a_configuration_changes_what_it_names() -> None:
+    names = Names(configuration(queue("a"), queue("b")))
+    routes = names.enter(Configure(configuration(queue("a", maxapplications="1"), queue("c"))))
+
+    assert short(routes) == ["1 SetQueue", "3 Retire", "2 SetQueue", "+4 root.c"]
+    assert names.registry.queues["root.a"].config.max_applications == 1
+
+
+def test_a_queue_that_vanishes_while_in_use_drains_and_goes_when_empty() -> None:
+    names = Names(configuration(queue("a", queue("b")), queue("c")))
+    names.add_app("p", "a.b")
+    routes = names.enter(Configure(configuration(queue("c"))))
+
+    assert [line for line in short(routes) if line[0] != "1"] == ["3 SetQueue", "2 SetQueue"]
+    assert names.draining() == ["root.a", "root.a.b"]
+    assert short(names.enter(RemoveApp("p"))) == ["app 1 Dismiss", "3 Retire", "2 Retire"]
+
+
+def test_a_draining_queue_keeps_its_settings() -> None:
+    names = Names(configuration(queue("a", maxapplications="7")))
+    names.add_app("p", "a")
+    before = names.registry.queues["root.a"].config
+    routes = names.enter(Configure(configuration()))
+
+    assert routes[-1] == TellQueue(2, SetQueue(before, draining=True))
+    assert names.enter(Configure(configuration())) == []
+
+
+@pytest.mark.parametrize("path", ["a", "a.b", "a.b.c", "a.made"])
+def test_a_draining_queue_takes_no_application(path: str) -> None:
+    names = Names(
+        configuration(queue("a", queue("b", parent="true", properties=MAY_CREATE), parent="true"))
+    )
+    names.add_app("p", "a.b.c")
+    names.enter(Configure(configuration()))
+
+    assert names.refused(AddApp("q", path)) == (
+        f"queue: {path!r} is draining and takes no new application"
+    )
+
+
+def test_a_queue_that_comes_back_is_active_again() -> None:
+    config = configuration(queue("a"))
+    names = Names(config)
+    names.add_app("p", "a")
+    names.enter(Configure(configuration()))
+    before = names.registry.queues["root.a"].key
+    routes = names.enter(Configure(config))
+
+    assert f"{before} SetQueue" in short(routes)
+    assert names.draining() == []
+    names.add_app("q", "a")
+    assert short(names.enter(RemoveApp("p"))) == ["app 1 Dismiss"]
+
+
+def test_a_child_that_drains_alone_leaves_its_parent_active() -> None:
+    names = Names(configuration(queue("a", queue("b"), queue("c"))))
+    names.add_app("p", "a.b")
+    names.enter(Configure(configuration(queue("a", queue("c")))))
+
+    assert names.draining() == ["root.a.b"]
+    assert short(names.enter(RemoveApp("p"))) == ["app 1 Dismiss", "3 Retire"]
+
+
+def test_dynamic_queues_outlast_a_configuration() -> None:
+    names = Names(configuration(queue("a", parent="true", properties=MAY_CREATE)))
+    names.add_app("p", "a.x")
+    made = names.registry.queues["root.a.x"].config
+    names.enter(Configure(configuration(queue("a", parent="true", properties={"x": "y"}))))
+
+    entry = names.registry.queues["root.a.x"]
+    assert (entry.config, entry.dynamic, entry.draining) == (made, True, False)
+
+
+def test_a_dynamic_queue_that_a_configuration_names_drains_once_it_vanishes() -> None:
+    names = Names()
+    names.add_app("p", "x")
+    names.enter(Configure(configuration(queue("x"))))
+    names.enter(Configure(configuration(queue("y"))))
+
+    assert names.draining() == ["root.x"]
+
+
+def test_a_dynamic_queue_that_a_configuration_names_is_there_to_stay() -> None:
+    names = Names()
+    names.add_app("p", "x")
+    names.enter(Configure(configuration(queue("x", maxapplications="2"))))
+    names.enter(RemoveApp("p"))
+
+    assert names.paths() == ["root", "root.x"]
+    assert names.registry.queues["root.x"].config.max_applications == 2
+
+
+def test_below_a_draining_parent_dynamic_queues_keep_it() -> None:
+    names = Names(configuration(queue("a", parent="true", properties=MAY_CREATE)))
+    names.add_app("p", "a.x")
+    names.enter(Configure(configuration()))
+    assert names.draining() == ["root.a"]
+
+    assert short(names.registry.complete(1)) == ["3 Retire", "2 Retire"]
+
+
+def test_a_leaf_with_applications_cannot_become_a_parent() -> None:
+    names = Names(configuration(queue("a"), queue("b")))
+    names.add_app("p", "a")
+
+    message = names.refused(Configure(configuration(queue("a", queue("c")), queue("d"))))
+    assert message == "config: 'root.a' has applications and cannot become a parent"
+
+
+def test_a_leaf_without_applications_can() -> None:
+    names = Names(configuration(queue("a")))
+    names.add_app("p", "a")
+    names.enter(RemoveApp("p"))
+    names.enter(Configure(configuration(queue("a", queue("c")))))
+
+    assert short(names.add_app("p", "a.c")) == ["+app 4", "app 4 Enlist"]
+
+
+def test_a_parent_with_a_child_in_use_cannot_become_a_leaf() -> None:
+    names = Names(configuration(queue("a", parent="true", properties=MAY_CREATE)))
+    names.add_app("p", "a.x")
+
+    message = names.refused(Configure(configuration(queue("a"))))
+    assert message == "config: 'root.a' cannot become a leaf: 'root.a.x' below it is in use"
+
+
+def test_a_parent_with_a_draining_child_in_use_cannot_either() -> None:
+    names = Names(configuration(queue("a", queue("b", queue("c")), queue("d"))))
+    names.add_app("p", "a.b.c")
+    names.enter(Configure(configuration(queue("a", queue("d")))))
+
+    message = names.refused(Configure(configuration(queue("a"))))
+    assert message == "config: 'root.a' cannot become a leaf: 'root.a.b' below it is in use"
+
+
+def test_a_parent_whose_children_nobody_uses_can() -> None:
+    names = Names(configuration(queue("a", queue("b", queue("c")), queue("d"))))
+    names.add_app("p", "a.b.c")
+    names.enter(RemoveApp("p"))
+    routes = names.enter(Configure(configuration(queue("a"))))
+
+    assert short(routes) == ["1 SetQueue", "2 SetQueue", "4 Retire", "3 Retire", "5 Retire"]
+    assert short(names.add_app("p", "a")) == ["+app 4", "app 4 Enlist"]
+
+
+def test_a_parent_without_children_can() -> None:
+    names = Names(configuration(queue("a", parent="true")))
+    names.enter(Configure(configuration(queue("a"))))
+
+    assert short(names.add_app("p", "a")) == ["+app 2", "app 2 Enlist"]
+
+
+def names_of(*added: str, kept: int = 3) -> RecentNames:
+    names = RecentNames(kept)
+    for name in added:
+        names.add(name)
+        names.check()
+    return names
+
+
+def test_few_names_are_all_known() -> None:
+    assert names_of("a", "b").seen() == {"a", "b"}
+
+
+def test_of_many_the_latest_are_known() -> None:
+    names = names_of(*(str(number) for number in range(100)))
+
+    assert {"97", "98", "99"} <= names.seen()
+    assert len(names.seen()) < 6
+
+
+def test_a_name_may_be_forgotten_wherever_it_is() -> None:
+    names = names_of("old", "b", "c", "young")
+    for name in ("old", "young", "unknown"):
+        names.discard(name)
+        names.check()
+
+    assert names.seen() == {"b", "c"}
+
+
+def test_what_is_handed_out_is_the_same_until_something_changes() -> None:
+    names = names_of("a")
+    before = names.seen()
+    names.discard("unknown")
+
+    assert names.seen() is before
+    names.add("b")
+    assert before == {"a"}
+    assert names.seen() == {"a", "b"}
+
+
+@pytest.mark.parametrize("name", ["b", "d", "unknown"])
+def test_a_name_goes_back_to_where_it_was_and_drops_no_other(name: str) -> None:
+    names = names_of("a", "b", "c", "d", "e")
+    before = names.seen()
+    restore = names.save(name)
+    names.discard(name)
+    restore()
+    names.check()
+
+    assert names.seen() == before
+    names.add("f")  # It fills the young set, which replaces the old one.
+    assert names.seen() == {"d", "e", "f"}
+
+
+@given(st.lists(st.tuples(st.booleans(), st.integers(0, 9))), st.integers(1, 4))
+def test_whatever_comes_the_latest_are_known(changes: list[tuple[bool, int]], kept: int) -> None:
+    names, added, gone = RecentNames(kept), list[str](), set[str]()
+    for comes, number in changes:
+        name = str(number)
+        if comes:
+            added = [*(one for one in added if one != name), name]
+            gone.discard(name)
+            names.add(name)
+        else:
+            gone.add(name)
+            names.discard(name)
+        names.check()
+        assert (name in names) == comes
+        assert set(added[-kept:]) - gone <= names.seen() <= set(added) - gone
+        assert len(names.seen()) < 2 * kept

@@ -1,4 +1,6 @@
-"""Loading from a document: partitions, queues, and what the machines get."""
+"""Loading from a document: partitions, queues, what is checked but not obeyed, and names of
+resource types that look like a slip (CONFIG-83).
+"""
 
 from __future__ import annotations
 
@@ -7,7 +9,16 @@ from typing import Any
 import pytest
 
 from muster_core.config import load_configuration
-from muster_core.config.document import from_python
+from muster_core.config.document import (
+    MAX_DEPTH,
+    Listing,
+    Scalar,
+    Table,
+    describe,
+    from_python,
+    unprintable,
+)
+from muster_core.config.loader import MOST_COMPARED, similar_type, type_name_warning
 from muster_core.config.model import (
     Configuration,
     Limits,
@@ -285,3 +296,200 @@ def test_an_option_of_slurm_as_a_property(name: str, meant: str) -> None:
 
     [told] = configuration.told
     assert told.message.endswith(f"kept, without effect; did you mean {meant}?")
+
+
+@pytest.mark.parametrize(
+    ("value", "text"),
+    [
+        ("off", "off"),
+        ("", ""),
+        (None, ""),
+        (True, "true"),
+        (False, "false"),
+        (5, "5"),
+        (-5, "-5"),
+        (0.5, "0.5"),
+        (1e16, "1e+16"),
+    ],
+)
+def test_scalars_become_texts(value: object, text: str) -> None:
+    assert from_python(value) == Scalar(text, quoted=isinstance(value, str))
+
+
+def test_maps_and_lists_keep_their_order() -> None:
+    document = from_python({"b": [1, 2], "a": {}}, line=7)
+
+    assert isinstance(document, Table)
+    assert [key.text for key, _ in document.entries if isinstance(key, Scalar)] == ["b", "a"]
+    orders = [node.order for entry in document.entries for node in entry]
+    assert orders == sorted(orders)
+    assert document.line == 7
+
+
+def test_nodes_within_stay_as_they_are() -> None:
+    node = Scalar("x", line=3)
+
+    assert from_python([node]) == Listing((node,))
+
+
+def test_keys_that_are_numbers_are_texts() -> None:
+    assert from_python({1: 2}) == Table(((Scalar("1", order=1), Scalar("2", order=2)),))
+
+
+@pytest.mark.parametrize(
+    "value", [b"x", {1, 2}, object(), "\ud800", {"\udfff": 1}, pytest.param(10**4300, id="huge")]
+)
+def test_what_has_no_text_is_refused(value: object) -> None:
+    with pytest.raises(ConfigError, match="cannot stand in a configuration"):
+        from_python({"partitions": [value]})
+
+
+def test_the_refusal_names_the_path_and_the_line() -> None:
+    with pytest.raises(ConfigError, match=r"^3: a\[1\]\.b: a bytes cannot stand"):
+        from_python({"a": [0, {"b": b""}]}, line=3)
+
+
+def test_nesting_has_an_end() -> None:
+    deep: object = "x"
+    for _ in range(MAX_DEPTH):
+        deep = [deep]
+    with pytest.raises(ConfigError, match="nested deeper than 200 levels"):
+        from_python(deep)
+
+
+def test_a_list_within_itself_is_refused() -> None:
+    endless: list[object] = []
+    endless.append(endless)
+
+    with pytest.raises(ConfigError, match="nested deeper"):
+        from_python(endless)
+
+
+@pytest.mark.parametrize("text", ["", "~", "null", "Null", "NULL"])
+def test_nothing(text: str) -> None:
+    assert Scalar(text).is_null
+    assert not Scalar(text, quoted=True).is_null
+
+
+def test_descriptions_are_short() -> None:
+    assert describe(Scalar("x")) == "'x'"
+    assert describe(Scalar("x" * 100)) == "'" + "x" * 60 + "'…"
+    assert describe(Table()) == "a map"
+    assert describe(Listing()) == "a list"
+
+
+def test_half_a_surrogate_pair_cannot_be_printed() -> None:
+    assert unprintable("a\ud800b")
+    assert not unprintable("a\U0001f600b")
+
+
+def warnings_of(top: dict[str, Any] | None = None, **partition: Any) -> tuple[str, ...]:  # noqa: ANN401
+    document = from_python({"partitions": [partition], **(top or {})})
+    return load_configuration(document).warnings
+
+
+@pytest.mark.parametrize(
+    ("partition", "name"),
+    [
+        ({"usergroupresolver": "os"}, "usergroupresolver"),
+        ({"usergroupresolver": {"type": "os"}}, "usergroupresolver"),
+        ({"usergroupresolver": {}}, "usergroupresolver"),
+        ({"preemption": {"quotapreemptionenabled": False}}, "preemption.quotapreemptionenabled"),
+    ],
+)
+def test_one_warning_each(partition: dict[str, Any], name: str) -> None:
+    assert warnings_of(**partition) == (f"{name}: checked for form, but not obeyed",)
+
+
+@pytest.mark.parametrize("checksum", ["ABC", 0])
+def test_a_checksum(checksum: object) -> None:
+    assert warnings_of({"checksum": checksum}) == ("checksum: checked for form, but not obeyed",)
+
+
+@pytest.mark.parametrize(
+    "partition",
+    [
+        {"usergroupresolver": None},
+        {"preemption": {"quotapreemptionenabled": None}},
+    ],
+)
+def test_nothing_is_said_of_nothing(partition: dict[str, Any]) -> None:
+    assert warnings_of({"checksum": ""}, **partition) == ()
+
+
+WRONG: list[tuple[dict[str, Any], str]] = [
+    ({"usergroupresolver": ["os"]}, "usergroupresolver"),
+    ({"usergroupresolver": {"type": {}}}, "usergroupresolver.type"),
+]
+
+
+@pytest.mark.parametrize(("partition", "path"), WRONG)
+def test_a_wrong_form_is_refused(partition: dict[str, Any], path: str) -> None:
+    with pytest.raises(ConfigError) as caught:
+        warnings_of(**partition)
+
+    assert [problem.path for problem in caught.value.problems] == [f"partitions[0].{path}"]
+
+
+@pytest.mark.parametrize("name", ["cpu", "CPU", "cpus", "cores", "vcores", "vCPU"])
+def test_what_means_vcore(name: str) -> None:
+    assert (
+        type_name_warning(name)
+        == f"the type {name!r} is not vcore, but one of its own: write vcore"
+    )
+
+
+@pytest.mark.parametrize("name", ["mem", "MEM", "ram"])
+def test_what_means_memory(name: str) -> None:
+    assert "write memory" in (type_name_warning(name) or "")
+
+
+@pytest.mark.parametrize(
+    ("name", "other"),
+    [
+        ("gpus", "gpu"),
+        ("GPU", "gpu"),
+        ("nvidia.com/gpus", "nvidia.com/gpu"),
+        ("nvidia.com/GPU", "nvidia.com/gpu"),
+        ("nvdia.com/gpu", "nvidia.com/gpu"),
+        ("memry", "memory"),
+        ("memroy", "memory"),
+        ("Memory", "memory"),
+        ("ephemeral_storage", "ephemeral-storage"),
+        ("licence", "licences"),
+    ],
+)
+def test_names_that_differ_little(name: str, other: str) -> None:
+    assert similar_type(name, ["pods", other]) == other
+    assert similar_type(other, ["pods", name]) == name
+    assert type_name_warning(name, [other]) is not None
+
+
+@pytest.mark.parametrize(
+    ("name", "other"),
+    [
+        ("gpu", "gpu"),
+        ("gpu", "tpu"),
+        ("gpu", "vgpu"),
+        ("nvidia.com/gpu", "nvidia.com/vgpu"),
+        ("nvidia.com/gpu", "amd.com/gpu"),
+        ("hugepages-1Gi", "hugepages-2Mi"),
+        ("nvidia.com/mig-1g.5gb", "nvidia.com/mig-2g.10gb"),
+        ("a10", "a100"),
+        ("rtx4090", "rtx4090s"),
+        ("rtx4090", "rtx4090d"),
+        ("hdd", "ssd"),
+        ("pods", "ports"),
+        ("memory", "memories"),
+    ],
+)
+def test_names_of_two_types(name: str, other: str) -> None:
+    assert similar_type(name, [other]) is None
+    assert similar_type(other, [name]) is None
+
+
+def test_only_some_are_compared() -> None:
+    known = [*(f"type{number}" for number in range(MOST_COMPARED)), "gpu"]
+
+    assert similar_type("gpus", known) is None
+    assert similar_type("gpus", known[1:]) == "gpu"

@@ -35,8 +35,7 @@ from muster_core.structures.shapes import Shape
 from muster_core.structures.steps import PART, SIZE
 from muster_core.values.application_states import AppState
 from muster_core.values.priority import MAX_PRIORITY
-from tests.core.building import wish
-from tests.core.owners.applications import Application, said, told
+from tests.core.building import Application, said, told, wish
 
 
 def test_an_application_begins_as_new() -> None:

@@ -1,13 +1,28 @@
-"""The rounds: what is placed, in which order, and where."""
+"""The rounds: what is placed, in which order, where, by which keys asks are compared, and what is
+announced at the end of a batch.
+"""
 
 from __future__ import annotations
 
 import pytest
 
+from muster_core.config.model import QueueConfig, Settings, SortPolicy
 from muster_core.decisions import Kind, Reason
-from muster_core.events import FailBind
-from tests.core.building import configuration, queue, wish
-from tests.core.view.helpers import BLOCKING, props, told, tree
+from muster_core.events import AddAsk, AddGang, FailBind, RemoveApp
+from muster_core.gangs import GangFields
+from muster_core.resources import Resources
+from muster_core.view.tree.application import ViewApp
+from muster_core.view.tree.queue import (
+    ASK_PARTS,
+    KeyPart,
+    KeyValue,
+    app_key,
+    app_parts,
+    queue_key,
+    queue_parts,
+)
+from tests.core.building import ask, configuration, identity, queue, wish
+from tests.core.tree import BLOCKING, Tree, props, told, tree
 
 
 def test_the_best_ask_takes_the_best_node() -> None:
@@ -150,3 +165,124 @@ def test_hundreds_of_nodes_fill_up() -> None:
 
     nodes = [f"n{number:03}" for number in range(200)]
     assert [line.split()[1] for line in here.bound()] == nodes * 2
+
+
+def named(parts: tuple[KeyPart, ...], key: tuple[KeyValue, ...]) -> dict[str, KeyValue]:
+    """Give what stands in a key, by the names of its parts."""
+    return {part.name: part.value(found) for part, found in zip(parts, key, strict=True)}
+
+
+def test_the_parts_of_a_queue_s_key() -> None:
+    parent, own = (
+        Settings(),
+        QueueConfig("a", "root.a", is_parent=False, settings=Settings(queue_priority=7)),
+    )
+
+    assert named(queue_parts(parent), queue_key(parent, own, 3, 0.25, 0.5)) == {
+        "queue.priority": 7,
+        "currentPriority": 3,
+        "share": 0.25,
+        "pending": 0.5,
+        "path": "root.a",
+    }
+
+
+def test_the_parts_of_a_queue_s_key_without_priorities() -> None:
+    parent, own = Settings(sort_by_priority=False), QueueConfig("a", "root.a", is_parent=False)
+
+    assert named(queue_parts(parent), queue_key(parent, own, None, 0.25, 0.5)) == {
+        "share": 0.25,
+        "pending": 0.5,
+        "path": "root.a",
+    }
+
+
+@pytest.mark.parametrize("by_priority", [False, True])
+@pytest.mark.parametrize("policy", SortPolicy)
+def test_the_parts_of_an_application_s_key(policy: SortPolicy, by_priority: bool) -> None:
+    settings = Settings(sort_policy=policy, sort_by_priority=by_priority)
+    leaf = QueueConfig("a", "root.a", is_parent=False, settings=settings)
+    app = ViewApp(identity(4), allocated={"vcore": 2}, counted=-3)
+
+    found = named(app_parts(settings), app_key(leaf, app, {"vcore": 8}))
+    expected: dict[str, KeyValue] = {"priority": -3} if by_priority else {}
+    if policy is SortPolicy.FAIR:
+        expected["usage"] = (0.25,)
+    assert found == {**expected, "creation": 4}
+    assert list(found) == [*expected, "creation"]
+
+
+def test_the_parts_of_an_ask_s_key() -> None:
+    one = ask(priority=5)
+
+    assert named(ASK_PARTS, one.order) == {
+        "priority": 5,
+        "creation": one.creation,
+        "gang": one.group,
+        "submission": one.seq,
+        "number": one.number,
+    }
+
+
+def test_a_part_that_is_nothing_is_shown_without_a_sign() -> None:
+    assert str(KeyPart("pending", highest_first=True).value(-0.0)) == "0.0"
+    assert KeyPart("path").value("root.a") == "root.a"
+
+
+def test_a_stuck_ask_keeps_lifting_its_queue() -> None:
+    here = tree("n", vcore=2)
+    here.add_app("p", "a")
+    here.add_app("q", "b")
+    here.enter(wish("p", "stuck", 9, vcore=5), wish("q", "y", 5), wish("p", "z", 1))
+    decisions = here.settle()
+
+    assert here.bound() == ["p/z n", "q/y n"]
+    assert told(decisions)[-2:] == ["root 9", "root.a 9"]
+
+
+def test_fences_and_offsets_are_announced_when_they_change() -> None:
+    fence = props(priority_policy="fence", priority_offset="7")
+    here = tree(config=configuration(queue("a", properties=fence), queue("b")))
+    assert told(here.settle()) == ["root.a 7"]
+
+    here.add_app("p", "a")
+    assert told(here.settle(wish("p", "x", 100)))[-1:] == ["root 7"]
+    assert told(here.settle(wish("p", "y", 200))) == []
+    assert told(here.settle(RemoveApp("p")))[-1:] == ["root None"]
+
+
+def test_nothing_happens_without_a_change() -> None:
+    here = tree("n", vcore=1)
+    here.add_app("p")
+    here.settle(wish("p", count=2))
+
+    assert here.settle() == []
+    here.check()
+
+
+def test_the_last_child_of_a_queue_stays_in_order_when_the_others_have_gone() -> None:
+    made = Tree()
+    made.add_app("p", "root.a")
+    made.add_app("q", "root.b")
+    made.add_nodes("n", vcore=1)
+    # What competes is listed: a member that is visited, though there is room for nobody else.
+    member = AddAsk("q", "m", Resources({"vcore": 1}), count=2, gang="default/g")
+    made.settle(AddGang("default/g", GangFields(min_member=2)), wish("p"), member)
+
+    made.settle(RemoveApp("p"))
+
+    assert list(made.snapshot().queues) == ["root", "root.b"]
+    made.machine.view.check()
+
+
+def test_a_gang_over_a_limit_fails_though_the_nodes_have_room() -> None:
+    limits = [{"users": ["*"], "maxresources": {"vcore": "1m"}}]
+    made = Tree(configuration(queue("a", limits=limits)))
+    made.add_nodes("n", vcore=9)
+    made.add_app("p")
+    member = AddAsk("p", "m", Resources({"vcore": 1}), count=2, gang="default/g")
+
+    made.settle(AddGang("default/g", GangFields(min_member=2)), member)
+
+    assert not made.snapshot().gangs["default/g"].cycle_valid
+    made.machine.view.check()

@@ -15,8 +15,7 @@ from pathlib import Path
 import click
 
 from tests.engines import cluster as clusters
-from tests.engines.crash.killing import KINDS, What
-from tests.engines.crash.rounds import Options, run
+from tests.engines.crash.rounds import KINDS, Options, What, run
 
 
 @click.command()

@@ -8,8 +8,7 @@ from pathlib import Path
 import attrs
 import pytest
 
-from tests.engines.crash.killing import What
-from tests.engines.crash.rounds import Options, run
+from tests.engines.crash.rounds import Options, What, run
 from tests.engines.crash.verdict import Books, Bound, Kill, Ran, faults_in
 
 ONE = ("alone-1", "m-0")

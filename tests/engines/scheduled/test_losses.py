@@ -201,3 +201,23 @@ async def test_scheduler_answers_while_the_head_is_away_and_work_begins_again(
             go.touch()
             await rig.completed(ask)
             await rig.at_rest()
+
+
+async def test_command_that_is_deaf_has_ended_before_its_ask_begins_again(
+    cluster: Cluster, tmp_path: Path
+) -> None:
+    file = tmp_path / "file"
+    script = f"trap '' TERM; while echo $MUSTER_RUN >>{file}; do sleep 0.1; done"
+    async with scheduling(cluster, lambda _: script, grace_period=8) as rig:
+        app = await rig.scheduler.add_app("app", "root.q")
+        await app.add_ask("it", {"vcore": 1})
+        await rig.until(lambda: len(lines(file)) > 3)
+        (agent,) = agents(cluster)
+        os.kill(agent, signal.SIGKILL)
+
+        await rig.until(lambda: len(set(lines(file))) > 1)
+        await rig.until(lambda: lines(file).count(max(lines(file), key=lines(file).index)) > 10)
+        said = lines(file)
+        assert said == sorted(said, key=said.index), "the two have overlapped"
+        assert said.count(said[0]) > 40, "it had its grace period"
+        await app.remove()

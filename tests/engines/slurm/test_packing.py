@@ -1,13 +1,18 @@
-"""Slurm fills up nodes, and so does the replay of a feed that was imported from it. IMPORT-18."""
+"""Slurm fills up nodes, and so does a replay (IMPORT-18); examples/slurm by one command."""
 
 from __future__ import annotations
 
 import json
+import re
+import subprocess
+import sys
 from pathlib import Path
 
+import pytest
+
 from tests.actors.cli.helpers import run, written
-from tests.actors.importing.slurm.helpers import dump_of, row
-from tests.engines.slurm.cluster import Cluster, wait_until
+from tests.actors.importing.slurm.samples import dump_of, row
+from tests.engines.slurm.cluster import PATIENCE_S, Cluster, wait_until
 
 _CPUS = (2, 3, 1, 1, 1, 2)
 """What jobs ask for, one after another, on nodes of four CPUs."""
@@ -57,3 +62,43 @@ def _replayed(cluster: Cluster, folder: Path) -> list[str]:
     decisions = [json.loads(line) for line in log.read_text(encoding="utf-8").splitlines()]
     bound = {one["app"]: one["node"] for one in decisions if one["kind"] == "bound"}
     return [bound[str(number)] for number in range(len(_CPUS))]
+
+
+EVICT = Path(__file__).parents[3] / "examples" / "slurm" / "evict.py"
+
+
+def run_example(*arguments: str) -> subprocess.CompletedProcess[str]:
+    return subprocess.run(
+        [sys.executable, str(EVICT), *arguments],
+        capture_output=True,
+        text=True,
+        check=False,
+        timeout=PATIENCE_S,
+    )
+
+
+def test_urgent_job_waits_with_plain_slurm_and_not_with_muster(cluster: Cluster) -> None:
+    done = run_example()
+
+    assert done.returncode == 0, done.stderr
+    plain, with_muster, asked, begins = done.stdout.splitlines()
+    assert waited(plain, "plain Slurm") > 8
+    assert waited(with_muster, "with Muster") < waited(plain, "plain Slurm") / 2
+    found = re.fullmatch(r"with Muster  (\S+) was asked to end at (\d+)", asked)
+    assert found is not None, asked
+    assert int(found[2]) > 0
+    assert begins == f"with Muster  {found[1]} begins at {found[2]}"
+    assert cluster.jobs() == []
+
+
+def waited(line: str, half: str) -> float:
+    found = re.fullmatch(rf"{half}  the urgent job has waited ([\d.]+) s", line)
+    assert found is not None, line
+    return float(found[1])
+
+
+def test_without_slurm_it_says_what_it_needs(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("PATH", "/nowhere")
+    done = run_example()
+    assert done.returncode == 2
+    assert done.stderr.startswith("needs a Slurm whose commands are here: ")

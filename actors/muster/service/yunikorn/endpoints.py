@@ -27,10 +27,7 @@ from muster.service.yunikorn.objects.diagnostics import (
     metrics as metrics_of,
     stacks,
 )
-from muster.service.yunikorn.objects.partitions import (
-    groups as groups_of,
-    users as users_of,
-)
+from muster.service.yunikorn.objects.partitions import groups as groups_of, users as users_of
 from muster.service.yunikorn.objects.values import Made, YuniKornState
 from muster.service.yunikorn.protocol import (
     TEXT,

@@ -1,12 +1,19 @@
-"""``muster import csv``: tables of jobs, with a mapping file."""
+"""``muster import csv``: tables of jobs, with a mapping file.
+
+Their cells, and amounts that are divided.
+"""
 
 from __future__ import annotations
 
 import gzip
+from collections import Counter
+from collections.abc import Iterable, Mapping
 from pathlib import Path
 
 import pytest
+from hypothesis import given, strategies as st
 
+from muster.importing.tables.rows import divide_evenly, divide_within
 from tests.actors.cli.helpers import run
 from tests.actors.importing.helpers import imported, of, refusal, written
 
@@ -368,3 +375,118 @@ def test_the_mapping_file_also_says_which_jobs_go_to_which_queues(tmp_path: Path
 def test_rules_in_the_mapping_file_that_are_wrong(tmp_path: Path, more: str, problem: str) -> None:
     table = written(tmp_path / "a.csv", TABLE)
     assert problem in refusal("csv", table, *options(tmp_path, PLAIN + more))
+
+
+MAPPING = "job: id\nsubmit: came\nduration: took\nresources: {vcore: cpus}\n"
+HEAD = "id,came,took,cpus\n"
+
+
+def cell_options(folder: Path, nodes: str = "2x vcore=8") -> tuple[object, ...]:
+    return "--mapping", written(folder / "mapping.yaml", MAPPING), "--nodes", nodes
+
+
+@pytest.mark.parametrize(
+    ("table", "said"),
+    [
+        (HEAD.replace(",", ";"), "a.csv:1: has no column 'id'"),
+        (HEAD.replace(",", ";"), "write `delimiter: ';'` in "),
+        (HEAD.replace(",", "\t"), "write `delimiter: tab` in "),
+        ("id,came,took,cpus,cpus\n", "a.csv:1: names the column 'cpus' twice"),
+        (HEAD + 'a,0,60,1\n"b,0,60,1\nc,0,60,1\n', "a.csv:3: a cell begins with a quotation mark"),
+    ],
+)
+def test_what_is_no_such_table_is_refused(tmp_path: Path, table: str, said: str) -> None:
+    assert said in refusal("csv", written(tmp_path / "a.csv", table), *cell_options(tmp_path))
+
+
+def test_a_table_in_utf_16_is_refused(tmp_path: Path) -> None:
+    path = tmp_path / "a.csv"
+    path.write_text(HEAD + "a,0,60,1\n", encoding="utf-16")
+
+    assert "a.csv:1: is in UTF-16: save it in UTF-8" in refusal(
+        "csv", path, *cell_options(tmp_path)
+    )
+
+
+def test_a_table_of_which_nothing_can_be_taken_shows_a_value_and_what_is_right(
+    tmp_path: Path,
+) -> None:
+    path = written(tmp_path / "a.csv", HEAD + "a,31.01.2026 18:30,60,1\n")
+    message = refusal("csv", path, *cell_options(tmp_path))
+
+    assert "1 row: came is no instant: write 2026-01-31 18:30, a number, or its form" in message
+    assert "a.csv:2: 31.01.2026 18:30" in message
+
+
+@pytest.mark.parametrize(("nodes", "example"), [("2x vcore=2", "vcore 3"), ("2x cpu=8", "vcore 3")])
+def test_a_job_that_is_too_large_for_each_node_is_counted(
+    tmp_path: Path, nodes: str, example: str
+) -> None:
+    path = written(tmp_path / "a.csv", HEAD + "a,0,60,3\n")
+    _, summary = imported("csv", path, *cell_options(tmp_path, nodes))
+
+    assert summary["taken"] == {"row": 1}
+    (note,) = summary["not_in_feed"]
+    assert note["cause"] == "asks for more than any node has: it never starts"
+    assert note["example"] == example
+
+
+def test_tasks_for_which_nothing_is_left_are_counted(tmp_path: Path) -> None:
+    mapping = MAPPING.replace("vcore", "nvidia.com/gpu") + "tasks: took\namounts: per_job\n"
+    path = written(tmp_path / "a.csv", HEAD + "a,0,4,1\n")
+    _, summary = imported(
+        "csv", path, *cell_options(tmp_path, "2x nvidia.com/gpu=8"),
+        "--mapping", written(tmp_path / "other.yaml", mapping),
+    )  # fmt: skip
+
+    (note,) = summary["not_in_feed"]
+    assert note["example"] == "1 of 4 tasks"
+
+
+AMOUNTS = st.dictionaries(st.sampled_from("abc"), st.integers(1, 40), min_size=1)
+
+
+def total(sizes: Iterable[tuple[Mapping[str, int], int]]) -> Counter[str]:
+    """Return what all asks need together."""
+    found: Counter[str] = Counter()
+    for size, count in sizes:
+        found.update({name: amount * count for name, amount in size.items()})
+    return found
+
+
+@given(AMOUNTS, st.integers(1, 12))
+def test_tasks_need_together_what_the_job_needs(amounts: dict[str, int], tasks: int) -> None:
+    sizes = divide_evenly(amounts, tasks)
+
+    assert total(sizes) == Counter(amounts)
+    assert sum(count for _, count in sizes) <= tasks
+    for name, amount in amounts.items():
+        assert max(size.get(name, 0) for size, _ in sizes) == -(-amount // tasks)
+
+
+@given(AMOUNTS, st.integers(1, 9))
+def test_asks_within_limits_need_together_what_the_job_needs(
+    amounts: dict[str, int], limit: int
+) -> None:
+    name = min(amounts)
+    sizes = divide_within(amounts, {name: limit})
+
+    assert total(sizes) == Counter(amounts)
+    assert sum(count for _, count in sizes) == -(-amounts[name] // limit)
+    assert all(size and size.get(name, 0) <= limit for size, _ in sizes)
+
+
+def test_two_rests_of_different_size_stay_two() -> None:
+    assert divide_evenly({"gpu": 4, "memory": 8}, 3) == [
+        ({"gpu": 2, "memory": 3}, 1),
+        ({"gpu": 1, "memory": 3}, 1),
+        ({"gpu": 1, "memory": 2}, 1),
+    ]
+
+
+def test_what_one_member_needs_is_not_rounded_up_for_each() -> None:
+    assert divide_within({"vcore": 20, "gpu": 1}, {"vcore": 8}) == [
+        ({"vcore": 8, "gpu": 1}, 1),
+        ({"vcore": 8}, 1),
+        ({"vcore": 4}, 1),
+    ]

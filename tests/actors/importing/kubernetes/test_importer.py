@@ -1,14 +1,27 @@
-"""Dumps as wholes: records of one pod, classes, the mapping file, other objects."""
+"""Dumps as wholes: nodes, queues of Volcano and Koordinator, gangs, classes, the mapping file."""
 
 from __future__ import annotations
 
+import json
 from pathlib import Path
 
 import pytest
 
+from muster.config_files import parse_configuration
+from muster.importing.kubernetes.nodes import MOST_TAINTS
+from muster.importing.workload import configuration_of
 from tests.actors.importing.helpers import imported, of, refusal
-from tests.actors.importing.kubernetes.feeds import fed
-from tests.actors.importing.kubernetes.samples import Object, as_json, as_yaml, node, other, pod
+from tests.actors.importing.kubernetes.samples import (
+    DAY,
+    Fed,
+    Object,
+    as_json,
+    as_yaml,
+    fed,
+    node,
+    other,
+    pod,
+)
 
 
 # KUBERNETES-3: Several dumps
@@ -154,3 +167,265 @@ def test_a_dump_that_makes_no_feed_is_refused(text: str, said: str, tmp_path: Pa
     dump.write_text(text)
 
     assert said in refusal("kubernetes", dump)
+
+
+# KUBERNETES-14: Nodes
+def test_a_node_has_what_pods_can_have_of_it() -> None:
+    made = node("n1", unschedulable=True)
+    made["status"] = {
+        "allocatable": {"cpu": "7910m", "memory": "1Gi"},
+        "capacity": {"cpu": "8", "memory": "2Gi"},
+    }
+    assert fed(pod(), made).of("add_node") == [
+        {
+            "node": "n1",
+            "capacity": {"vcore": "7910m", "memory": "1Gi"},
+            "attributes": {"kubernetes.io/hostname": "n1"},
+            "schedulable": False,
+        }
+    ]
+
+
+def test_without_allocatable_its_capacity_counts() -> None:
+    made = node("n1")
+    made["status"] = {"capacity": {"cpu": "8"}}
+
+    assert fed(pod(), made).of("add_node")[0]["capacity"] == {"vcore": 8}
+
+
+def test_nodes_are_there_from_the_start() -> None:
+    late = node("n2")
+    late["metadata"]["creationTimestamp"] = f"{DAY}30:00Z"
+    feed = fed(pod(), pod("b", created="30:00"), node(), late)
+
+    assert [event["op"] for event in feed.events[1:3]] == ["add_node", "add_node"]
+
+
+def test_a_younger_node_joins_if_that_is_asked_for() -> None:
+    late = node("n2")
+    late["metadata"]["creationTimestamp"] = f"{DAY}30:00Z"
+    feed = fed(pod(), pod("b", created="30:00"), node(), late, nodes_join=True)
+
+    assert [(event["op"], event.get("at")) for event in feed.events] == [
+        ("configure", f"{DAY}00:00Z"),
+        ("add_node", None),
+        ("add_app", None),
+        ("add_ask", None),
+        ("add_node", f"{DAY}30:00Z"),
+        ("add_app", None),
+        ("add_ask", None),
+    ]
+
+
+def test_the_oldest_node_is_there_from_the_start_anyway() -> None:
+    late = node("n2")
+    late["metadata"]["creationTimestamp"] = f"{DAY}30:00Z"
+
+    assert fed(pod(), late, nodes_join=True).events[1]["op"] == "add_node"
+
+
+def test_the_last_record_of_a_node_counts() -> None:
+    feed = fed(pod(), node("n1", {"disk": "hdd"}), node("n1", {"disk": "ssd"}))
+
+    assert feed.of("add_node")[0]["attributes"]["disk"] == "ssd"
+    assert feed.left_out == ["1 node: a later record of the same one is taken"]
+
+
+def test_taints_are_modelled_up_to_a_number() -> None:
+    nodes = [
+        node(f"n{number}", taints=[{"key": f"k{number:03}", "effect": "NoExecute"}])
+        for number in range(MOST_TAINTS + 1)
+    ]
+    feed = fed(pod("a", spec={"tolerations": [{"operator": "Exists"}]}), *nodes)
+
+    assert feed.notes == [
+        f"1 node: more than {MOST_TAINTS} different taints: the others are not modelled"
+    ]
+
+
+@pytest.mark.parametrize("field", ["taints", "unschedulable"])
+def test_a_node_with_a_field_of_another_form_is_left_out(field: str) -> None:
+    bad = node("bad")
+    bad["spec"] = {field: 5}
+    feed = fed(pod(), node(), bad)
+
+    (cause,) = feed.account.left_out
+    assert cause.example.startswith(f"bad: spec.{field}: 5 is not ")
+
+
+def queue_fed(*objects: Object, queue: str = "q") -> Fed:
+    return fed(pod(labels={"volcano.sh/queue-name": queue}), node(), *objects)
+
+
+# KUBERNETES-17: Queues
+def test_a_queue_of_volcano_is_a_queue_of_the_made_configuration() -> None:
+    spec = {
+        "parent": "p",
+        "capability": {"cpu": "4", "memory": "8Gi"},
+        "deserved": {"cpu": "2"},
+        "reclaimable": False,
+        "priority": 7,
+        "weight": 1,
+    }
+    feed = queue_fed(other("Queue", "q", spec), other("Queue", "p"))
+
+    assert feed.settings == {
+        "root.p": {},
+        "root.p.q": {
+            "resources": {"guaranteed": {"vcore": 2}, "max": {"vcore": 4, "memory": "8Gi"}},
+            "properties": {"queue.priority": "7", "queue.reclaimable": "false"},
+        },
+    }
+    assert not feed.notes
+
+
+def test_a_quota_of_koordinator_is_one_too() -> None:
+    key = "quota.scheduling.koordinator.sh"
+    child = other("ElasticQuota", "b", {"min": {"cpu": "1"}, "max": {"cpu": "3"}})
+    child["metadata"]["labels"] = {f"{key}/parent": "a"}
+    parent = other("ElasticQuota", "a", {"max": {"cpu": "5"}})
+    feed = fed(pod(labels={f"{key}/name": "b"}), node(), child, parent)
+
+    assert feed.queues == ["root.a.b"]
+    assert feed.settings == {
+        "root.a": {"resources": {"max": {"vcore": 5}}},
+        "root.a.b": {"resources": {"guaranteed": {"vcore": 1}, "max": {"vcore": 3}}},
+    }
+
+
+def test_weights_are_noted() -> None:
+    assert queue_fed(other("Queue", "q", {"weight": 4})).notes == [
+        "1 queue: weights are not modelled"
+    ]
+
+
+def test_settings_that_a_configuration_cannot_have_are_noted_and_left_out() -> None:
+    feed = queue_fed(
+        other("Queue", "q", {"parent": "p", "deserved": {"cpu": "9"}}),
+        other("Queue", "p", {"capability": {"cpu": "4"}}),
+    )
+    assert feed.notes == [
+        "1 queue: a configuration that says the same would be refused: it has no limits"
+    ]
+    assert feed.settings["root.p"] == {"resources": {"max": {"vcore": 4}}}
+    made = configuration_of(["root.p.q"], feed.settings)
+    assert parse_configuration(str(made)).root.name == "root"
+
+
+def test_a_queue_below_one_with_pods_is_left_out() -> None:
+    feed = queue_fed(other("Queue", "below", {"parent": "q"}), other("Queue", "q"))
+
+    assert feed.left_out == ["1 queue: a queue above it has pods of its own"]
+
+
+def test_parents_in_a_circle_end() -> None:
+    feed = queue_fed(other("Queue", "q", {"parent": "p"}), other("Queue", "p", {"parent": "q"}))
+
+    assert feed.queues == ["root.p.q"]
+
+
+def test_the_last_record_of_a_queue_counts() -> None:
+    feed = queue_fed(other("Queue", "q", {"parent": "p"}), other("Queue", "q", {"parent": "o"}))
+
+    assert feed.queues == ["root.o.q"]
+    assert feed.left_out == ["1 queue: a later record of the same one is taken"]
+
+
+LABEL = {"pod-group.scheduling.sigs.k8s.io": "g"}
+
+
+def members(number: int, labels: Object = LABEL, minute: int = 0) -> list[Object]:
+    return [
+        pod(
+            f"m{minute}-{one}",
+            created=f"{minute:02}:{one:02}",
+            bound=f"{minute:02}:30",
+            labels=labels,
+        )
+        for one in range(number)
+    ]
+
+
+# KUBERNETES-11: Gangs
+def test_a_pod_group_is_a_gang_that_is_there_before_its_first_pod() -> None:
+    feed = fed(*members(3), node(), other("PodGroup", "g", {"minMember": 2}))
+
+    assert feed.of("add_gang") == [{"gang": "default/g", "min_member": 2}]
+    ops = [event["op"] for event in feed.events]
+    assert ops.index("add_gang") < ops.index("add_app")
+    assert [ask["gang"] for ask in feed.of("add_ask")] == ["default/g"] * 3
+    assert feed.account.taken["pod group"] == 1
+
+
+def test_annotations_of_koordinator_override_the_object() -> None:
+    key = "gang.scheduling.koordinator.sh"
+    marks = {f"{key}/name": "g", f"{key}/min-available": "3", f"{key}/waiting-time": "90s"}
+    marks |= {f"{key}/mode": "NonStrict", f"{key}/groups": '["default/g", "default/none"]'}
+    feed = fed(*members(3, marks), node(), other("PodGroup", "g", {"minMember": 2}))
+
+    assert feed.of("add_gang") == [
+        {
+            "gang": "default/g",
+            "min_member": 3,
+            "mode": "NonStrict",
+            "wait_time": 90,
+            "groups": ["default/g"],
+        }
+    ]
+
+
+def test_a_group_that_needs_one_pod_is_no_gang() -> None:
+    feed = fed(*members(2), node(), other("PodGroup", "g", {"minMember": 1}))
+
+    assert not feed.of("add_gang")
+    assert feed.left_out == ["1 pod group: needs one member, as any pod does"]
+
+
+def test_a_group_without_pods_is_left_out() -> None:
+    feed = fed(pod(), node(), other("PodGroup", "g", {"minMember": 2}))
+
+    assert feed.left_out == ["1 pod group: no pod of it is taken"]
+
+
+# KUBERNETES-12: Task groups of YuniKorn
+def test_a_task_group_of_yunikorn_is_a_gang() -> None:
+    key = "yunikorn.apache.org"
+    groups = [{"name": "driver", "minMember": 1}, {"name": "Exec", "minMember": 2}]
+    driver = {f"{key}/task-groups": json.dumps(groups), f"{key}/task-group-name": "driver"}
+    worker = {f"{key}/task-group-name": "Exec"}
+    labels = {f"{key}/app-id": "spark"}
+    feed = fed(
+        pod("d", labels=labels, annotations=driver),
+        pod("e1", labels=labels, annotations=worker),
+        pod("e2", labels=labels, annotations=worker),
+        node(),
+    )
+    (gang,) = feed.of("add_gang")
+
+    assert gang["min_member"] == 2
+    assert [ask.get("gang") for ask in feed.of("add_ask")] == [None, gang["gang"], gang["gang"]]
+
+
+# KUBERNETES-13: A gang needs no more members than came
+def test_a_gang_with_fewer_pods_than_it_needs_can_start() -> None:
+    feed = fed(*members(3), node(), other("PodGroup", "g", {"minMember": 5}))
+
+    assert feed.of("add_gang")[0]["min_member"] == 3
+    (note,) = feed.account.changes
+    assert (note.what, note.example) == ("gang", "default/g: 3 of 5")
+
+
+def test_pods_that_came_long_after_the_start_are_not_waited_for() -> None:
+    feed = fed(
+        *members(3), *members(2, minute=50), node(), other("PodGroup", "g", {"minMember": 5})
+    )
+
+    assert feed.of("add_gang")[0]["min_member"] == 3
+
+
+def test_gangs_without_a_wait_wait_long_in_a_made_configuration() -> None:
+    feed = fed(*members(3), node(), other("PodGroup", "g", {"minMember": 2}))
+    told = {"minMember": 2, "scheduleTimeoutSeconds": 60}
+
+    assert feed.settings == {"root": {"properties": {"gang.wait.time": "24h"}}}
+    assert fed(*members(3), node(), other("PodGroup", "g", told)).settings == {}

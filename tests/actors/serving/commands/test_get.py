@@ -15,9 +15,8 @@ import pytest
 import yaml
 
 from tests.actors.cli.helpers import LONGEST_S, run, started
-from tests.actors.reserving import reserved
-from tests.actors.serving.here import Here
-from tests.actors.serving.served import Served
+from tests.actors.samples import reserved
+from tests.actors.serving.served import Here, Served
 from tests.actors.serving.truth import fill
 
 FEED = """

@@ -9,8 +9,17 @@ from pathlib import Path
 
 import pytest
 
-from tests.actors.serving.served import PATIENCE_S, Served
-from tests.actors.serving.working import APP, job, node, patiently, running_commands, submit, until
+from tests.actors.serving.served import (
+    APP,
+    PATIENCE_S,
+    Served,
+    decisions_until,
+    job,
+    node,
+    patiently,
+    running_commands,
+    submit,
+)
 
 # LOCAL-10
 
@@ -30,7 +39,7 @@ def logs(*arguments: str) -> subprocess.CompletedProcess[bytes]:
 
 def test_output_of_what_is_over(served: Served) -> None:
     submit(served.client, job("k", r"printf 'start %s\n\377' $MUSTER_ATTEMPT; exit 1", retries=1))
-    until(served.client, 2, ask="k", kind="released")
+    decisions_until(served.client, 2, ask="k", kind="released")
 
     assert logs("a/k").stdout == b"start 2\n\xff"
     assert logs("a/k", "--attempt", "1").stdout == b"start 1\n\xff"

@@ -15,8 +15,14 @@ from typing import Any
 import pytest
 
 from tests.actors.cli.helpers import run, run_json
-from tests.actors.serving.served import PATIENCE_S, Served
-from tests.actors.serving.working import QUEUES, patiently, running_commands, submit
+from tests.actors.serving.served import (
+    PATIENCE_S,
+    QUEUES,
+    Served,
+    patiently,
+    running_commands,
+    submit,
+)
 
 MUSTER = (sys.executable, "-m", "muster")
 

@@ -11,9 +11,8 @@ import pytest
 from muster.feeds import read_feed
 from muster_core.events import AddAsk
 from tests.actors.cli.helpers import run
-from tests.actors.reserving import LATER, RESERVED
-from tests.actors.serving.here import Here
-from tests.actors.serving.served import Served
+from tests.actors.samples import LATER, RESERVED
+from tests.actors.serving.served import Here, Served
 from tests.actors.serving.truth import fill
 
 FEED = """

@@ -9,7 +9,7 @@ from trio.testing import MockClock
 
 from muster.service.decision_log import PAUSE_S, DecisionTail
 from muster_core.structures.steps import all_at_once
-from tests.actors.serving.streaming.announcing import announced
+from tests.actors.serving.test_streams import announced
 
 
 def hear(tail: DecisionTail, count: int, message: str | None = None) -> None:

@@ -11,7 +11,7 @@ import pytest
 
 from muster.service.yunikorn.streams import PER_HOST
 from tests.actors.serving.served import PATIENCE_S, Served
-from tests.actors.serving.yunikorn.fields import wrong_in
+from tests.actors.serving.yunikorn.contract import wrong_in
 
 _LEAF = "root.prod"
 _CONFIG = """

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from tests.actors.serving.served import Served
-from tests.actors.serving.yunikorn.scene import GI, kept_scene, lacks, ns
+from tests.actors.serving.yunikorn.contract import GI, kept_scene, lacks, ns
 
 
 @pytest.fixture(scope="module")

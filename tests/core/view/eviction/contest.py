@@ -23,8 +23,7 @@ from muster_core.view.tree.application import ViewApp
 from muster_core.view.tree.leaf import LeafView
 from tests.core.admission.objects import story
 from tests.core.building import Queue, configuration, queue
-from tests.core.tree import Tree
-from tests.core.view.helpers import props
+from tests.core.tree import Tree, props
 
 Amounts = Mapping[str, int]
 

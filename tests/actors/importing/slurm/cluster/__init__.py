@@ -1,1 +1,0 @@
-"""Tests of nodes and accounts of Slurm."""

@@ -1,1 +1,0 @@
-"""The past: states that are made again, and spans of the kept history."""

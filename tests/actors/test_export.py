@@ -1,0 +1,340 @@
+"""What a state directory holds, written as a feed, devices included."""
+
+from __future__ import annotations
+
+import io
+import json
+from itertools import count
+from pathlib import Path
+from typing import Any
+
+import attrs
+import pytest
+from hypothesis import HealthCheck, event as hypothesis_event, given, settings, strategies as st
+
+from muster.export import Exported, export
+from muster.export._preamble import preamble_of
+from muster.feeds import Encoding, Expect, FeedError, FeedItem, KeptFeed, read_feed
+from muster.feeds._output import write_and_read
+from muster.replay import Check
+from muster.replay._driver import submit_item_directly
+from muster_core.coordinator.plain_scheduler import PlainScheduler
+from muster_core.decisions import Announced, Decision
+from muster_core.events import AddApp, AddAsk, AddGang, AddNode, Release, Work
+from muster_core.gangs import GangFields
+from muster_core.resources import MAX_QUANTITY, Resources
+from muster_core.snapshots import Snapshot
+from muster_core.values.devices import DeviceNeed, DeviceStock
+from tests.actors.state_directories import ONE, Keeper, S, batches, decisions_in, small
+from tests.naive.eviction_strategies import evictions
+from tests.naive.gang_strategies import gang_scenarios
+from tests.naive.harness import Marker, Step
+from tests.naive.operator_strategies import operations
+from tests.naive.strategies import scenarios
+from tests.share import share
+
+# COMMAND-13
+
+_NUMBERS = count()
+SCENARIOS = scenarios() | gang_scenarios() | operations() | evictions()
+RANDOM = settings(
+    share(0.1), suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow]
+)
+
+
+def kept_in(tmp_path: Path, steps: list[Step]) -> Path:
+    """Keep a scenario, without what no feed can say."""
+    keeper = Keeper(tmp_path / str(next(_NUMBERS)))
+    for at_us, events in batches([one for step in steps for one in said(step)]):
+        keeper.run(at_us, events)
+    return keeper.close()
+
+
+def said(step: Step) -> list[Step]:
+    """Give a step as a feed says it; nothing if no feed can."""
+    if isinstance(step.what, str | Marker):
+        return [step]
+    try:
+        return [Step(step.at_us, write_and_read(step.what)[1])]
+    except ValueError:
+        return []
+
+
+def exported(
+    directory: Path,
+    *,
+    since_us: int | None = None,
+    until_us: int | None = None,
+    expects: bool = False,
+) -> tuple[list[FeedItem], Exported]:
+    """Export a directory as JSON Lines, and read that."""
+    written = io.BytesIO()
+    done = export(directory, written, since_us=since_us, until_us=until_us, expects=expects)
+    return list(read_feed(io.BytesIO(written.getvalue()))), done
+
+
+def decided(items: list[FeedItem], until_us: int) -> list[tuple[int, Decision]]:
+    scheduler = PlainScheduler()
+    for item in items:
+        submit_item_directly(scheduler, item)
+    scheduler.pass_until(until_us)
+    return alike(scheduler.announced)
+
+
+def alike(announced: list[Announced]) -> list[tuple[int, Decision]]:
+    return [(one.at_us, attrs.evolve(one.decision, index=None, line=None)) for one in announced]
+
+
+@RANDOM
+@given(steps=SCENARIOS, expects=st.booleans())
+async def test_it_replays_the_same(tmp_path: Path, steps: list[Step], expects: bool) -> None:
+    directory = kept_in(tmp_path, steps)
+    items, done = exported(directory, expects=expects)
+    kept = decisions_in(directory)
+
+    assert done == Exported(len(items), ())
+    assert decided(items, kept[-1].at_us if kept else 0) == alike(kept)
+    if expects:
+        check = Check()
+        await check.run(items)
+        # Timers go off after the last event, too, and nothing is refused then.
+        assert check.differences == []
+        assert check.expects
+
+
+@RANDOM
+@given(steps=SCENARIOS, at=st.integers(0, 20))
+async def test_it_begins_with_the_state_or_tells(
+    tmp_path: Path, steps: list[Step], at: int
+) -> None:
+    # COMMAND-14
+    directory = kept_in(tmp_path, steps)
+    instants = sorted({one.at_us for one in decisions_in(directory)}) or [0]
+    since_us = instants[at % len(instants)]
+    items, done = exported(directory, since_us=since_us, until_us=since_us - 1, expects=True)
+    with KeptFeed(directory, since_us=since_us) as feed:
+        if feed.facts is None:
+            return
+        wanted = PlainScheduler(facts=feed.facts).snapshot()
+    scheduler = PlainScheduler()
+    for item in items:
+        submit_item_directly(scheduler, item)
+
+    told = [note for note in done.notes if "as they were" in note or "refused" in note]
+    hypothesis_event(f"differences: {[note.split(':')[0] for note in told]}")
+    assert (look(scheduler.snapshot()) == look(wanted)) or told
+    check = Check()
+    await check.run(items)
+    assert [one for one in check.differences if one.field != "rejected"] == []
+
+
+def look(snapshot: Snapshot) -> object:
+    asks = {
+        (app.name, ask.name): (ask.place, ask.node)
+        for app in snapshot.apps.values()
+        for ask in app.asks
+    }
+    queues = {path: (one.allocated, one.pending) for path, one in snapshot.queues.items()}
+    return asks, queues, {name: (one.capacity, one.used) for name, one in snapshot.nodes.items()}
+
+
+# Small ones
+
+
+def as_maps(directory: Path, *, expects: bool = False) -> list[Any]:
+    written = io.BytesIO()
+    export(directory, written, expects=expects)
+    return [json.loads(line) for line in written.getvalue().splitlines()]
+
+
+def test_it_closes_a_batch_only_where_time_does_not(tmp_path: Path) -> None:
+    keeper = small(tmp_path / "state")
+    keeper.run(4 * S, [Release("a", "two")])
+
+    assert as_maps(keeper.close()) == [
+        {"op": "add_node", "at": 1, "node": "n", "capacity": {"vcore": 1}},
+        {"op": "add_app", "app": "a", "queue": "root.q"},
+        {
+            "op": "add_ask",
+            "at": 2,
+            "app": "a",
+            "ask": "one",
+            "resources": {"vcore": 1},
+            "run_for": 1,
+        },
+        {"op": "add_ask", "at": 4, "app": "a", "ask": "two", "resources": {"vcore": 1}},
+        {"op": "remove_ask", "app": "a", "ask": "three"},
+        {"op": "settle"},
+        {"op": "release", "app": "a", "ask": "two"},
+    ]
+
+
+def test_what_happened(tmp_path: Path) -> None:
+    found = as_maps(small(tmp_path / "state").close(), expects=True)
+
+    expected = [one for one in found if one["op"] == "expect"]
+    assert expected[:3] == [
+        {"op": "expect", "order": []},
+        {"op": "expect", "order": ["a/one"], "placed": {"a/one": "n"}},
+        {
+            "op": "expect",
+            "order": ["a/two"],
+            "placed": {"a/two": "n"},
+            "rejected": ["ask: 'three' is no ask of application 'a'"],
+        },
+    ]
+    assert expected[3]["bound"] == ["a/two"]
+    assert expected[3]["apps"] == {"a": {"state": "Running", "priority": None}}
+    assert len(expected) == 4
+
+
+def test_sums_that_no_feed_can_say_are_not_expected(tmp_path: Path) -> None:
+    keeper = Keeper(tmp_path / "state")
+    most = Resources({"vcore": MAX_QUANTITY})
+    keeper.run(S, [AddNode("n", ONE), AddApp("a", "root.q"), AddAsk("a", "one", most, count=2)])
+
+    *_, last = as_maps(keeper.close(), expects=True)
+
+    assert last["queues"]["root.q"] == {"priority": 0, "allocated": {}, "state": "active"}
+
+
+async def test_the_state_is_that_after_the_last_timer(tmp_path: Path) -> None:
+    keeper = Keeper(tmp_path / "state")
+    keeper.run(S, [AddNode("n", ONE), AddApp("a", "root.q"), AddAsk("a", "one", ONE)])
+    keeper.pass_until(301 * S)
+
+    items, _ = exported(keeper.close(), expects=True)
+
+    check = Check()
+    await check.run(items)
+    assert not check.differences
+    assert items[-1].at_us == 301 * S
+
+
+async def test_what_happens_otherwise_is_found(tmp_path: Path) -> None:
+    items, _ = exported(small(tmp_path / "state").close(), expects=True)
+    other = [
+        attrs.evolve(one, content=attrs.evolve(one.content, node="m"))
+        if isinstance(one.content, AddNode)
+        else one
+        for one in items
+    ]
+    check = Check()
+    await check.run(other)
+
+    assert [one.field for one in check.differences][:2] == ["placed.a/one", "placed.a/two"]
+
+
+def test_what_is_decided_otherwise_today_is_not_expected(tmp_path: Path) -> None:
+    keeper = small(tmp_path / "state")
+    keeper.lie(5 * S)
+    items, done = exported(keeper.close(), expects=True)
+
+    assert sum(isinstance(one.content, Expect) for one in items) == 3
+    (note,) = done.notes
+    assert note.startswith("batch 5 decides otherwise from what the feed says than it did")
+
+
+def test_what_no_feed_can_say(tmp_path: Path) -> None:
+    keeper = small(tmp_path / "state")
+    keeper.run(5 * S, [Release("a", "two", message="file \udc80")])
+    target = tmp_path / "feed.yaml"
+    target.write_text("before")
+
+    with pytest.raises(FeedError, match=r"batch 5: no feed can say Release: .* is not Unicode"):
+        export(keeper.close(), target)
+    assert target.read_text() == "before"
+
+
+def test_a_feed_is_not_written_into_the_directory(tmp_path: Path) -> None:
+    directory = small(tmp_path / "state").close()
+
+    with pytest.raises(FeedError, match="is in the state directory: write to another folder"):
+        export(directory, directory / "muster.db", encoding=Encoding.JSON_LINES)
+
+
+# COMMAND-14
+
+
+def test_the_state_at_an_instant(tmp_path: Path) -> None:
+    keeper = Keeper(tmp_path / "state")
+    keeper.run(S, [AddNode("n", ONE), AddNode("m", ONE), AddApp("a", "root.q", "sue")])
+    keeper.run(2 * S, [AddAsk("a", "runs", ONE, run_for_us=9 * S), AddAsk("a", "stays", ONE)])
+    keeper.run(3 * S, [AddAsk("a", "waits", ONE, priority=7)])
+    keeper.run(8 * S, [Release("a", "stays")])
+    items, done = exported(keeper.close(), since_us=4 * S, expects=True)
+
+    assert {one.at_us for one in items} == {3 * S, 8 * S}
+    (runs,) = (
+        one.content
+        for one in items
+        if isinstance(one.content, AddAsk) and one.content.ask == "runs"
+    )
+    assert runs.run_for_us == 8 * S
+    first = next(one.content for one in items if isinstance(one.content, Expect))
+    assert first.placed == {"a/runs": "m", "a/stays": "n"}
+    assert first.pending == frozenset({"a/waits"})
+    last = [one.content for one in items if isinstance(one.content, Expect)][-2]
+    assert last.order == ("a/waits",)
+    assert done.notes == (
+        "asks that are not bound begin to wait now, and came alone, not by a `count` (1)",
+        "asks run only as long as was left, also if they run again (1)",
+    )
+
+
+def test_what_asks_run_is_in_the_feed(tmp_path: Path) -> None:
+    # FEED-83
+    keeper = Keeper(tmp_path / "state", checkpoints=[2])
+    keeper.run(S, [AddNode("n", ONE, lease_us=30 * S), AddApp("a", "root.q")])
+    work = Work(("date", "-u"), env={"TZ": "UTC"}, workdir="/srv")
+    keeper.run(2 * S, [AddAsk("a", "runs", ONE, work=work)])
+    keeper.run(3 * S, [AddAsk("a", "waits", ONE, count=2, work=Work(shell="date; true"))])
+    directory = keeper.close()
+    whole, _ = exported(directory)
+    since, done = exported(directory, since_us=3 * S)
+
+    found = [
+        {one.content.ask: one.content.work for one in items if isinstance(one.content, AddAsk)}
+        for items in (whole, since)
+    ]
+    assert found == [{"runs": work, "waits": Work(shell="date; true")}] * 2
+    assert [one.content.lease_us for one in whole if isinstance(one.content, AddNode)] == [30 * S]
+    assert not any("lose" in note for note in done.notes)
+
+
+CORE = Resources({"vcore": 1000})
+SHARE = {"gpu": DeviceNeed(milli=400, models=("T4",))}
+
+
+def test_nodes_and_asks_have_their_devices_again() -> None:
+    scheduler = PlainScheduler()
+    for event in (
+        AddNode("n", CORE, devices={"gpu": DeviceStock(2, "T4")}),
+        AddApp("a", "root.q"),
+        AddAsk("a", "share", Resources(), devices=SHARE, count=2),
+        AddAsk("a", "whole", CORE, devices={"gpu": DeviceNeed(count=1)}),
+        AddAsk("a", "large", Resources(), devices={"gpu": DeviceNeed(count=2)}),
+    ):
+        scheduler.submit(event)
+    scheduler.settle()
+
+    made = preamble_of(scheduler.facts())
+
+    before, after = scheduler.snapshot(), made.scheduler.snapshot()
+    assert [*before.nodes.values()] == [*after.nodes.values()]
+    assert before.apps["a"].asks == after.apps["a"].asks
+    assert not [note for note in made.notes if "refused" in note or "devices" in note]
+
+
+def test_a_gang_of_which_few_are_left_is_none() -> None:
+    scheduler = PlainScheduler()
+    for event in (
+        AddNode("n", CORE, devices={"gpu": DeviceStock(1, "T4")}),
+        AddApp("a", "root.q"),
+        AddGang("default/g", GangFields(min_member=1)),
+        AddAsk("a", "x", Resources(), devices=SHARE, gang="default/g"),
+    ):
+        scheduler.submit(event)
+    scheduler.settle()
+    facts = scheduler.facts()
+    assert preamble_of(facts).scheduler.snapshot().apps["a"].asks[0].node == "n"

@@ -1,0 +1,548 @@
+"""The coordinator's machine, with the owners' machines below it and no tasks.
+
+Batches, timers, instants.
+"""
+
+from __future__ import annotations
+
+from random import Random
+
+import pytest
+from hypothesis import given, settings, strategies as st
+from typing_extensions import override
+
+from muster_core.config import default_configuration
+from muster_core.coordinator.coordinator import CoordinatorMachine
+from muster_core.coordinator.plain_scheduler import PlainScheduler, pass_time
+from muster_core.decisions import Announced, Decision, Kind, Reason
+from muster_core.events import (
+    AddApp,
+    AddNode,
+    AddPriorityClass,
+    BindFailed,
+    Configure,
+    Event,
+    FailBind,
+    Release,
+    RemoveApp,
+    RemoveAsk,
+    RemoveNode,
+    UpdateNode,
+)
+from muster_core.owners.queue import CommitQueue, Expect, QueueReport
+from muster_core.resources import Resources
+from muster_core.snapshots import AskPlace
+from muster_core.structures.steps import all_at_once
+from tests.core.building import configuration, queue, wish
+from tests.core.tree import Tree, settled_tree
+from tests.naive.gang_strategies import gang_scenarios
+from tests.naive.harness import Step, compare
+from tests.naive.strategies import scenarios
+
+SECOND_US = 1_000_000
+ONE = Resources({"vcore": 1})
+
+
+def kinds(decisions: list[Decision]) -> list[str]:
+    return [decision.kind.value for decision in decisions]
+
+
+def queues(decisions: list[Decision]) -> list[tuple[str | None, int | None]]:
+    return [(one.queue, one.priority) for one in decisions if one.kind is Kind.QUEUE_PRIORITY]
+
+
+# Batches
+
+
+def test_decisions_are_numbered_without_gaps_and_timed_by_their_batch() -> None:
+    here = settled_tree("n")
+    here.add_app("p")
+    here.settle(wish("p", run_for_us=5 * SECOND_US))
+    here.pass_time(None)
+
+    assert [one.seq for one in here.log] == list(range(1, len(here.log) + 1))
+    assert {one.at_us for one in here.log} == {0, 5 * SECOND_US, 35 * SECOND_US}
+    assert here.log[-1].decision.state == "Completed"
+
+
+def test_a_batch_says_timers_then_events_then_rounds_then_priorities() -> None:
+    here = settled_tree("n", vcore=1)
+    here.add_app("p")
+    here.settle(wish("p", "first", run_for_us=5), wish("p", "second"), wish("p", "third"))
+    here.pass_time(5)
+    here.enter("something unusable")
+    decisions = here.settle(RemoveAsk("p", "third"))
+
+    assert [(one.kind.value, one.ask) for one in decisions] == [
+        ("released", "first"),
+        ("rejected", None),
+        ("released", "third"),
+        ("assigned", "second"),
+        ("bound", "second"),
+        ("app_state", None),
+        ("queue_priority", None),
+        ("queue_priority", None),
+    ]
+
+
+def test_decisions_of_events_are_in_their_order_whoever_made_them() -> None:
+    here = settled_tree("n")
+    for app in ("q", "p"):
+        here.add_app(app)
+    here.settle(wish("q", "x"), wish("p", "x"))
+    decisions = here.settle(Release("p", "x"), FailBind("z", "x"), Release("q", "x"))
+
+    assert [one.app for one in decisions] == ["p", "p", None, "q", "q"]
+
+
+def test_priorities_are_announced_in_path_order_when_they_change() -> None:
+    here = Tree(configuration(queue("b", queue("c")), queue("a")))
+    here.settle()
+    for app, path in (("p", "b.c"), ("q", "a")):
+        here.add_app(app, path)
+    here.enter(wish("p", "x", 3))
+
+    assert queues(here.settle(wish("q", "x", 1))) == [
+        *(("root", 3), ("root.a", 1), ("root.b", 3), ("root.b.c", 3)),
+    ]
+    assert queues(here.settle(wish("q", "y", 1))) == []
+    assert queues(here.settle(RemoveAsk("p", "x"))) == [
+        *(("root", 1), ("root.b", None), ("root.b.c", None)),
+    ]
+
+
+def test_a_priority_that_came_and_went_within_a_batch_is_not_announced() -> None:
+    here = settled_tree("n")
+    here.add_app("p")
+
+    assert queues(here.settle(wish("p", "x", 9))) == []
+
+
+def test_an_empty_batch_says_nothing() -> None:
+    assert settled_tree().settle() == []
+
+
+def test_a_lost_node_releases_in_bind_order_across_applications() -> None:
+    here = settled_tree("n")
+    here.add_app("p")
+    here.add_app("q")
+    here.settle(wish("p", "x", 1), wish("q", "x", 2), wish("p", "y", 3))
+    lost = [one for one in here.settle(RemoveNode("n")) if one.reason is Reason.NODE_LOST]
+
+    assert [(one.app, one.ask, one.node) for one in lost] == [
+        *(("p", "y", "n"), ("q", "x", "n"), ("p", "x", "n")),
+    ]
+
+
+def test_an_application_removed_in_the_batch_in_which_its_node_is_lost() -> None:
+    here = settled_tree("n")
+    here.add_app("p")
+    here.settle(wish("p"))
+    first = here.settle(RemoveApp("p"), RemoveNode("n"))
+    here.check()
+    assert [one.reason for one in first if one.ask] == [Reason.REMOVED]
+
+    here.add_nodes("n", vcore=1)
+    here.add_app("p")
+    here.settle(wish("p"))
+    second = here.settle(RemoveNode("n"), RemoveApp("p"))
+    here.check()
+    assert [one.reason for one in second if one.ask] == [Reason.NODE_LOST, Reason.REMOVED]
+
+
+def test_an_application_that_came_and_went_within_a_batch() -> None:
+    here = settled_tree("n")
+    here.add_app("p")
+    decisions = here.settle(wish("p"), RemoveApp("p"))
+    here.check()
+
+    assert kinds(decisions) == ["app_state", "app_state", "released"]
+    assert here.snapshot().apps == {}
+
+
+def test_a_name_that_is_used_again_within_a_batch() -> None:
+    here = settled_tree("n")
+    here.add_app("p", "a")
+    here.settle(wish("p"))
+    here.enter(RemoveApp("p"))
+    here.add_app("p", "b")
+    here.settle(wish("p", "y"))
+    here.check()
+
+    assert here.snapshot().apps["p"].queue == "root.b"
+    assert [ask.name for ask in here.snapshot().apps["p"].asks] == ["y"]
+
+
+# Refusals
+
+
+def everything() -> Tree:
+    """Give a tree in which there is one of everything."""
+    here = settled_tree("n", "full")
+    here.add_app("p")
+    here.settle(wish("p", "bound"), wish("p", "pending", vcore=99), AddPriorityClass("high", 5))
+    return here
+
+
+@pytest.mark.parametrize(
+    ("event", "message"),
+    [
+        (AddNode("n", ONE), "node: 'n' is already a node"),
+        (UpdateNode("N", ONE), "node: 'N' is unknown"),
+        (RemoveNode("z"), "node: 'z' is unknown"),
+        (AddApp("p", "root.b"), "app: 'p' is already"),
+        (AddApp("q", "root"), "queue: 'root' is a parent"),
+        (RemoveApp("q"), "app: 'q' is unknown"),
+        (wish("q"), "app: 'q' is unknown"),
+        (wish("p", "bound"), "ask: 'bound' is already"),
+        (RemoveAsk("p", "bound"), "ask: 'bound' of application 'p' is not pending"),
+        (Release("p", "pending"), "ask: 'pending' of application 'p' is not bound"),
+        (BindFailed("p", "pending"), "ask: 'pending' of application 'p' is not bound"),
+        (BindFailed("p", "z"), "ask: 'z' is no ask"),
+        (BindFailed("q", "x"), "app: 'q' is unknown"),
+        (FailBind("p", "z"), "ask: 'z' is no ask"),
+        (AddPriorityClass("high", 5), "name: 'high' is already"),
+        (Configure(configuration(queue("a", queue("c")))), "config: 'root.a' has applications"),
+        ("unusable", "unusable"),
+    ],
+    ids=lambda value: value if isinstance(value, str) else type(value).__name__,
+)
+def test_a_refused_event_is_one_decision_and_changes_nothing(
+    event: Event | str, message: str
+) -> None:
+    here = everything()
+    before = here.snapshot()
+    here.enter(event, index=7)
+    (decision,) = here.settle()
+    here.check()
+
+    assert decision.kind is Kind.REJECTED
+    assert (decision.message or "").startswith(message)
+    assert decision.index == 7
+    assert here.snapshot() == before
+
+
+def test_the_line_of_a_refused_event() -> None:
+    machine = CoordinatorMachine(default_configuration())
+    machine.enter(RemoveNode("z"), index=3, line=9)
+    machine.refuse("unusable", index=4, line=10)
+
+    (first, second) = [one.decision for one in all_at_once(machine.finish()).announced]
+    assert (first.index, first.line) == (3, 9)
+    assert (second.index, second.line) == (4, 10)
+
+
+def test_why_the_last_event_was_refused_is_known_in_the_middle_of_a_batch() -> None:
+    here = settled_tree()
+    here.add_app("p")
+    here.enter(Release("p", "x"))
+    assert here.hear() == "ask: 'x' is no ask of application 'p'"
+
+    here.enter(wish("p"))
+    assert here.hear() is None
+    here.enter(RemoveNode("z"))
+    assert here.hear() == "node: 'z' is unknown"
+
+
+def test_hearing_the_owners_often_changes_no_decision() -> None:
+    events: list[Event] = [
+        wish("p", "x", 1),
+        FailBind("p", "x"),
+        Release("p", "x"),
+        wish("p", "y", 2),
+    ]
+    logs: list[list[Announced]] = []
+    for often in (False, True):
+        here = settled_tree("n", vcore=1)
+        here.add_app("p")
+        for event in events:
+            here.enter(event)
+            if often:
+                here.hear()
+        here.settle()
+        here.check()
+        logs.append(here.log)
+
+    assert logs[0] == logs[1]
+
+
+# Configurations
+
+
+def test_a_configuration_says_so_and_then_warns() -> None:
+    here = settled_tree()
+    config = configuration(queue("a", properties={"priority.offset": "x", "unheard": "of"}))
+    decisions = here.settle(Configure(config))
+
+    assert kinds(decisions) == ["config", "warning", "warning"]
+    assert [one.message for one in decisions[1:]] == list(config.warnings)
+
+
+def test_the_order_of_the_nodes_comes_with_the_configuration() -> None:
+    here = settled_tree("n", "m")
+    here.add_app("p")
+    here.settle(wish("p", "x"), wish("p", "y"))
+    binpacking = configuration(queue("a"), nodesortpolicy={"type": "binpacking"})
+    here.settle(Configure(binpacking), wish("p", "z", vcore=2), wish("p", "z2"))
+    here.check()
+
+    assert here.bound() == ["p/x m", "p/y n", "p/z m", "p/z2 m"]
+
+
+# What goes to and comes from the owners
+
+
+def test_only_those_concerned_are_to_report() -> None:
+    here = Tree(configuration(queue("a", queue("b")), queue("c")))
+    here.add_app("p", "a.b")
+    here.settle()
+    all_at_once(here.machine.begin(0))
+    here.machine.enter(wish("p"))
+    closing = all_at_once(here.machine.close())
+
+    assert closing is not None
+    assert (closing.epoch, closing.credits, len(closing.apps)) == (2, 1, 1)
+    keys = {path: entry.key for path, entry in here.machine.registry.queues.items()}
+    assert closing.queues == {keys[path]: Expect(2, 1) for path in ("root", "root.a", "root.a.b")}
+    assert all_at_once(here.machine.close()) is None
+
+
+def test_a_report_of_another_epoch_is_a_bug() -> None:
+    with pytest.raises(AssertionError, match="another epoch"):
+        all_at_once(CoordinatorMachine(default_configuration()).apply(QueueReport(1, 9, 0, (), ())))
+
+
+def test_commits_go_to_everybody_on_the_path_and_to_nobody_else() -> None:
+    here = settled_tree("n")
+    here.add_app("p", "a")
+    here.add_app("q", "b")
+    here.enter(wish("p"))
+    here.hear()
+    for _ in here.machine.decide():
+        pass
+    outcome = all_at_once(here.machine.finish())
+
+    keys = {path: entry.key for path, entry in here.machine.registry.queues.items()}
+    assert set(outcome.apps) == {here.machine.registry.locate("p")}
+    assert set(outcome.queues) == {keys["root"], keys["root.a"]}
+    assert all(isinstance(commit, CommitQueue) for commit in outcome.queues.values())
+
+
+# Reading
+
+
+def test_the_snapshot_shows_everything() -> None:
+    here = settled_tree("n", "m", vcore=4)
+    here.add_app("p")
+    here.settle(wish("p", vcore=3, count=3))
+    shown = here.snapshot()
+
+    assert list(shown.nodes) == ["m", "n"]
+    assert shown.nodes["n"].used == {"vcore": 3}
+    assert list(shown.queues) == ["root", "root.a", "root.b"]
+    assert shown.shares == {"root": 0.75, "root.a": 0.75, "root.b": 0.0}
+    assert [ask.place for ask in shown.apps["p"].asks] == [
+        *(AskPlace.PENDING, AskPlace.BOUND, AskPlace.BOUND),
+    ]
+
+
+def test_the_statistics() -> None:
+    here = settled_tree("n")
+    here.add_app("p")
+    here.settle(wish("p"), RemoveNode("z"))
+    known = here.machine.statistics()
+
+    assert (known.requests, known.batches, known.bound, known.refused) == (4, 1, 1, 1)
+    assert (known.steps, known.decisions) == (1, len(here.log))
+
+
+# Costs
+
+
+def test_a_burst_below_one_parent_costs_every_queue_one_recomputation() -> None:
+    here = Tree(configuration(queue("a", queue("b"), queue("c")), queue("d")))
+    here.settle()
+    before = {path: here.recomputations(path) for path in ("root", "root.a", "root.a.b", "root.d")}
+    for number in range(20):
+        here.add_app(f"p{number}", ("a.b", "a.c")[number % 2])
+        here.enter(*(wish(f"p{number}", f"x{burst}", burst, count=10) for burst in range(10)))
+    here.settle()
+    after = {path: here.recomputations(path) for path in before}
+
+    assert {path: after[path] - before[path] for path in before} == {
+        **dict.fromkeys(("root", "root.a", "root.a.b"), 1),
+        "root.d": 0,
+    }
+
+
+# Any scenario
+
+
+class Checked(Tree):
+    """A tree that checks itself after every batch."""
+
+    @override
+    def _end(self) -> None:
+        was_open = self._open
+        super()._end()
+        if was_open:
+            self.check()
+
+
+@settings(max_examples=20)
+@given(scenarios() | gang_scenarios(), st.integers(0, 2**16))
+def test_machines_and_view_agree_after_every_batch_whoever_goes_first(
+    scenario: list[Step], seed: int
+) -> None:
+    compare(scenario, lambda steps: Checked(pick=Random(seed).randrange).run(steps))
+
+
+def test_without_timers_there_is_no_deadline() -> None:
+    here = settled_tree("n")
+    here.add_app("p")
+    here.settle()
+
+    assert here.machine.next_deadline_us() is None
+
+
+def test_a_released_allocation_does_not_end_again() -> None:
+    here = settled_tree("n")
+    here.add_app("p")
+    here.settle(wish("p", run_for_us=5), wish("p", "y"))
+    here.settle(Release("p", "x"))
+    here.pass_time(10)
+
+    assert [one.at_us for one in here.log if one.decision.ask == "x"] == [0, 0, 0]
+    here.check()
+
+
+def test_run_for_starts_afresh_after_a_node_is_lost() -> None:
+    here = settled_tree("n")
+    here.add_app("p")
+    here.settle(wish("p", run_for_us=10))
+    here.pass_time(6)
+    here.settle(RemoveNode("n"), AddNode("m", ONE))
+
+    assert here.machine.next_deadline_us() == 16
+
+
+def test_run_for_starts_afresh_after_a_bind_has_failed() -> None:
+    here = settled_tree("n", vcore=1)
+    here.add_app("p")
+    here.settle(wish("p", run_for_us=10))
+    here.pass_time(6)
+    # Another one has the room, so that there is nothing to end.
+    here.settle(BindFailed("p", "x"), wish("p", "y", 1))
+    here.check()
+    assert here.machine.next_deadline_us() is None
+
+    here.pass_time(20)
+    here.settle(Release("p", "y"))
+    here.check()
+    assert here.machine.next_deadline_us() == 30
+
+
+def test_what_completes_at_that_instant_cannot_fail_to_start() -> None:
+    here = settled_tree("n")
+    here.add_app("p")
+    here.settle(wish("p", run_for_us=10))
+    here.pass_time(10)
+    decisions = here.settle(BindFailed("p", "x"))
+    here.check()
+
+    assert [(one.kind, one.reason) for one in decisions if one.state is None] == [
+        (Kind.RELEASED, Reason.COMPLETED),
+        (Kind.REJECTED, None),
+    ]
+
+
+def test_a_bind_that_failed_on_a_node_that_is_lost_in_the_same_batch() -> None:
+    here = settled_tree("n")
+    here.add_app("p")
+    here.settle(wish("p", "x"), wish("p", "y"))
+    decisions = here.settle(BindFailed("p", "y"), RemoveNode("n"), AddNode("n", ONE))
+    here.check()
+
+    lost = [f"{one.ask} {one.reason}" for one in decisions if one.kind is Kind.RELEASED]
+    assert lost == ["y bind_failed", "x node_lost"]
+    assert here.bound()[-1] == "p/x n"
+    assert here.snapshot().nodes["n"].used == {"vcore": 1}
+
+
+def test_an_ask_in_time_keeps_an_application_from_completing() -> None:
+    here = settled_tree("n")
+    here.add_app("p")
+    here.settle(wish("p", run_for_us=SECOND_US))
+    here.pass_time(31 * SECOND_US)
+    here.settle(wish("p", "y"))  # At the very instant the timer comes first.
+    assert here.snapshot().completed == {"p"}
+
+    here.add_app("p")
+    here.settle(wish("p"), RemoveAsk("p", "x"))
+    here.pass_time(61 * SECOND_US - 1)
+    here.settle(wish("p", "y"))
+    assert here.snapshot().apps["p"].state == "Running"
+    here.check()
+
+
+def test_a_completion_at_the_end_of_starting_comes_first() -> None:
+    here = settled_tree("n")
+    here.add_app("p")
+    here.settle(wish("p", run_for_us=300 * SECOND_US))
+    here.pass_time(None)
+    here.check()
+
+    states = [one.decision.state for one in here.log if one.decision.kind is Kind.APP_STATE]
+    assert states == ["New", "Accepted", "Starting", "Completing", "Completed"]
+
+
+ENDS = {"x": 2, "y": 5, "z": 5}
+
+
+def running() -> PlainScheduler:
+    """Give a scheduler of which three asks run, until they end."""
+    scheduler = PlainScheduler()
+    scheduler.submit(AddNode("n", Resources({"vcore": 1_000})))
+    scheduler.submit(AddApp("p", "root.q"))
+    for name, end_us in ENDS.items():
+        scheduler.submit(wish("p", name, 1, run_for_us=end_us))
+    scheduler.settle()
+    return scheduler
+
+
+@pytest.mark.parametrize(
+    ("until_us", "instants", "then_us"),
+    [(1, [], 1), (2, [2], 2), (4, [2], 4), (5, [2, 5], 5), (9, [2, 5], 9), (0, [], 0)],
+)
+def test_it_stops_at_each_timer_up_to_an_instant(
+    until_us: int, instants: list[int], then_us: int
+) -> None:
+    scheduler = running()
+    stops: list[int] = []
+    for at_us in pass_time(scheduler.machine, until_us):
+        assert scheduler.machine.now_us == at_us
+        stops.append(at_us)
+        scheduler.settle()
+
+    assert stops == instants
+    assert scheduler.machine.now_us == then_us
+
+
+def test_without_an_end_it_goes_on_as_long_as_a_timer_is_left() -> None:
+    scheduler = running()
+    stops: list[int] = []
+    for at_us in pass_time(scheduler.machine, None):
+        stops.append(at_us)
+        scheduler.settle()
+
+    assert stops[:2] == [2, 5]
+    assert scheduler.machine.next_deadline_us() is None
+    assert scheduler.machine.now_us == stops[-1]
+
+
+def test_time_does_not_go_back() -> None:
+    scheduler = running()
+    scheduler.pass_until(9)
+
+    assert list(pass_time(scheduler.machine, 3)) == []
+    assert scheduler.machine.now_us == 9

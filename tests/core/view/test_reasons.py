@@ -1,0 +1,533 @@
+"""Why an ask is not running: what nodes and queues have to do with it.
+
+Explaining changes nothing.
+"""
+
+from __future__ import annotations
+
+import attrs
+from hypothesis import given
+from typing_extensions import override
+
+from muster_core.config.model import Configuration
+from muster_core.events import (
+    AddNode,
+    BindFailed,
+    Configure,
+    FailBind,
+    Outcome,
+    Release,
+    RemoveAsk,
+    RemoveNode,
+    UpdateNode,
+)
+from muster_core.reasons import Code, Explanation
+from muster_core.resources import Resources
+from muster_core.snapshots import AskPlace
+from tests.core.building import configuration, queue, wish
+from tests.core.tree import BLOCKING, Tree, codes, explain, explained, facts, said, why
+from tests.naive.eviction_strategies import evictions
+from tests.naive.gang_strategies import gang_scenarios
+from tests.naive.harness import Scenario
+from tests.naive.strategies import scenarios
+from tests.share import share
+
+
+def tree(config: Configuration | None = None, **capacity: int) -> Tree:
+    made = Tree(config or configuration(queue("a")))
+    made.add_nodes("n", "m", **(capacity or {"vcore": 10}))
+    made.add_app("p")
+    return made
+
+
+def test_what_is_bound_or_unknown_has_no_reason() -> None:
+    here = tree()
+    here.settle(wish("p"))
+
+    assert explained(here) is None
+    assert explained(here, "p/unknown") is None
+    assert explained(here, "unknown/x") is None
+
+
+def test_what_is_said_besides_the_reasons() -> None:
+    here = tree()
+    here.pass_time(3_000_000)
+    here.settle(wish("p", vcore=11), wish("p", "y", vcore=11))
+
+    explanation = explain(here, "p/y")
+    assert (explanation.app, explanation.ask, explanation.queue) == ("p", "y", "root.a")
+    assert (explanation.place, explanation.since_us) == (AskPlace.PENDING, 3_000_000)
+    assert explanation.first == explain(here).first == "p/x"
+    assert explanation.dominant is explanation.reasons[0]
+    assert str(explanation) == str(explanation.dominant)
+    assert str(explanation.dominant) == f"NeverFits: {explanation.dominant.message}"
+
+
+def test_all_reasons_are_given_in_the_order_of_the_codes() -> None:
+    here = tree(configuration(queue("a", resources={"max": {"vcore": "12m", "memory": 5}})))
+    here.settle(wish("p", "y", 1, vcore=4), wish("p", "z", 1, vcore=4))
+    here.settle(wish("p", vcore=7, memory=6))
+
+    order = list(Code)
+    found = codes(here)
+    assert found == [Code.NEVER_FITS, Code.QUEUE_MAX, Code.NO_NODE_FITS]
+    assert found == sorted(found, key=order.index)
+
+
+# Nodes
+
+
+def test_more_than_any_node_has() -> None:
+    here = tree()
+    here.settle(wish("p", vcore=11_000))
+
+    assert (
+        why(here) == "NeverFits: it asks for 11 vcore, and the most on any of 2 nodes is 10m vcore"
+    )
+    assert facts(here, Code.NEVER_FITS) == {
+        "nodes": 2,
+        "unmatched": 0,
+        "largest": {"vcore": 10},
+    }
+
+
+def test_a_type_that_no_node_has() -> None:
+    here = tree()
+    here.settle(wish("p", vcore=1, gpu=1))
+
+    assert why(here) == "NeverFits: there is no gpu on any of 2 nodes"
+
+
+def test_two_types_that_no_node_has_together() -> None:
+    here = tree()
+    here.add_nodes("k", memory=2048)
+    here.settle(wish("p", vcore=1, memory=2048))
+
+    assert why(here) == (
+        "NeverFits: it asks for 2Ki memory and 1m vcore, which are not together on any of 3 nodes"
+    )
+
+
+def test_a_required_node() -> None:
+    here = tree()
+    here.settle(wish("p", node="z"), wish("p", "y", node="m", vcore=11))
+    here.settle(wish("p", "w", node="m", selector={"zone": "x"}))
+
+    assert why(here) == "NeverFits: it requires node z, which is unknown"
+    assert why(here, "p/y") == (
+        "NeverFits: it asks for 11m vcore, and the most on the required node m is 10m vcore"
+    )
+    assert why(here, "p/w") == (
+        "NeverFits: it requires node m, which does not match its selector zone=x"
+    )
+
+
+def test_a_selector() -> None:
+    here = tree()
+    here.enter(AddNode("z", Resources({"vcore": 4}), {"zone": "x"}))
+    here.settle(wish("p", vcore=5, selector={"zone": "x"}))
+    here.settle(wish("p", "y", selector={"zone": "x", "disk": "ssd"}))
+
+    assert why(here) == (
+        "NeverFits: it asks for 5m vcore, and the most on the only node with zone=x is 4m vcore"
+    )
+    assert why(here, "p/y") == "NeverFits: no node matches its selector disk=ssd and zone=x"
+
+
+def test_no_nodes_at_all() -> None:
+    here = Tree(configuration(queue("a")))
+    here.add_app("p")
+    here.settle(wish("p"))
+
+    assert [str(reason) for reason in explain(here).reasons] == [
+        "NeverFits: there are no nodes",
+        "NoNodeFits: there are no nodes",
+    ]
+
+
+def test_a_node_that_takes_nothing_new_could_hold_it_one_day() -> None:
+    here = tree()
+    here.settle(UpdateNode("n", schedulable=False), UpdateNode("m", schedulable=False), wish("p"))
+
+    assert why(here) == "NoNodeFits: of 2 nodes 2 are not schedulable"
+
+
+def test_of_the_nodes_each_lacks_something() -> None:
+    here = tree(vcore=4, memory=4)
+    here.enter(AddNode("z", Resources({"vcore": 9}), {"zone": "x"}, schedulable=False))
+    here.settle(wish("p", "y", 1, count=2, vcore=3, memory=4), wish("p", vcore=2, memory=1))
+
+    assert why(here) == (
+        "NoNodeFits: of 3 nodes 1 is not schedulable, 2 have too little memory and vcore; "
+        "m is the closest and lacks 1 memory and 1m vcore"
+    )
+    assert facts(here, Code.NO_NODE_FITS) == {
+        "nodes": 3,
+        "unmatched": 0,
+        "unschedulable": 1,
+        "lacking": {"memory vcore": 2},
+        "closest": "m",
+        "closest_lacks": {"vcore": 1, "memory": 1},
+    }
+
+
+def test_the_closest_node_lacks_the_least_of_what_is_asked_for() -> None:
+    here = Tree(configuration(queue("a")))
+    here.add_nodes("even", vcore=6, memory=6)
+    here.add_nodes("odd", vcore=10, memory=2)
+    here.add_nodes("whole", vcore=10, memory=10)
+    here.add_app("p")
+    here.settle(wish("p", "y", 1, vcore=10, memory=10), wish("p", vcore=10, memory=8))
+
+    assert said(here, Code.NO_NODE_FITS).endswith(
+        "; even is the closest and lacks 2 memory and 4m vcore"
+    )
+
+
+def test_nodes_that_do_not_match() -> None:
+    here = tree()
+    here.enter(AddNode("z", Resources({"vcore": 4}), {"zone": "x"}))
+    here.settle(wish("p", "y", 1, vcore=4, selector={"zone": "x"}))
+    here.settle(wish("p", selector={"zone": "x"}))
+
+    assert why(here) == (
+        "NoNodeFits: of 3 nodes 2 do not match, 1 has too little vcore; "
+        "z is the closest and lacks 1m vcore"
+    )
+
+
+def test_free_in_sum_but_on_no_single_node() -> None:
+    here = tree()
+    here.settle(wish("p", "y", 2, count=2, vcore=1), wish("p", vcore=10))
+
+    assert codes(here) == [Code.FRAGMENTED, Code.NO_NODE_FITS]
+    assert why(here) == (
+        "Fragmented: it asks for 10m vcore; 18m vcore are free on 2 nodes in all, but not on one"
+    )
+    assert facts(here, Code.FRAGMENTED) == {"free": {"vcore": 18}, "nodes": 2}
+
+
+def test_only_nodes_on_which_it_may_stand_are_fragments() -> None:
+    here = tree()
+    here.enter(AddNode("z", Resources({"vcore": 10}), schedulable=False))
+    here.settle(wish("p", "y", 2, count=2, vcore=6), wish("p", vcore=9))
+
+    assert codes(here) == [Code.NO_NODE_FITS]
+
+
+def test_a_node_that_holds_more_than_it_has_left_is_not_owed_anything() -> None:
+    here = tree()
+    here.settle(wish("p", "y", 1, vcore=9, node="n"), wish("p", "z", 1, vcore=4, node="m"))
+    here.settle(UpdateNode("n", Resources({"vcore": 1})), AddNode("k", Resources({"vcore": 7})))
+    here.settle(wish("p", vcore=10))
+
+    # Six are free on m, seven on k, and none on n, which has eight less than are taken there.
+    assert codes(here) == [Code.FRAGMENTED, Code.NO_NODE_FITS]
+    assert facts(here, Code.FRAGMENTED)["free"] == {"vcore": 13}
+
+
+# Binds that fail
+
+
+def test_a_bind_failed_and_another_took_the_place() -> None:
+    here = tree(vcore=1)
+    here.settle(wish("p", "y"), wish("p"), wish("p", "z"), FailBind("p", "x"))
+
+    assert codes(here) == [Code.BIND_FAILED, Code.NO_NODE_FITS]
+    assert why(here) == "BindFailed: its last bind, on n, failed; it has held no node since"
+    assert facts(here, Code.BIND_FAILED) == {"node": "n"}
+
+
+def test_what_held_a_node_since_has_lost_that() -> None:
+    here = tree(vcore=1)
+    here.settle(wish("p", "y"), wish("p"), wish("p", "z"), FailBind("p", "x"))
+    here.settle(RemoveNode("n"), AddNode("k", Resources({"vcore": 1})))
+    assert "p/x k" in here.bound()
+    here.settle(RemoveNode("k"))
+
+    assert Code.BIND_FAILED not in codes(here)
+
+
+def test_another_ask_of_the_name_has_not_failed() -> None:
+    here = tree(vcore=1)
+    here.settle(wish("p", "y"), wish("p"), wish("p", "z"), FailBind("p", "x"))
+    here.settle(RemoveAsk("p", "x"), wish("p"))
+
+    assert codes(here) == [Code.NO_NODE_FITS]
+
+
+def test_a_failed_bind_is_forgotten_with_its_ask() -> None:
+    here = tree(vcore=1)
+    here.settle(wish("p", "y"), wish("p"), wish("p", "z"), FailBind("p", "x"))
+    here.settle(RemoveAsk("p", "x"))
+
+    here.check()
+    here.settle(wish("p"))
+    assert codes(here) == [Code.NO_NODE_FITS]
+
+
+def test_work_that_could_not_be_started() -> None:
+    here = tree(vcore=1)
+    here.settle(wish("p", "y"), wish("p"))
+    assert here.bound() == ["p/y m", "p/x n"]
+    here.settle(wish("p", "z", 1), BindFailed("p", "x"))
+
+    assert codes(here) == [Code.BIND_FAILED, Code.NO_NODE_FITS]
+    assert said(here, Code.BIND_FAILED) == "its last bind, on n, failed; it has held no node since"
+
+
+def test_why_work_could_not_be_started() -> None:
+    here = tree(vcore=1)
+    here.settle(wish("p", "y"), wish("p"))
+    here.settle(wish("p", "z", 1), BindFailed("p", "x", "no such program"))
+
+    assert said(here, Code.BIND_FAILED) == (
+        "its last bind, on n, failed: no such program; it has held no node since"
+    )
+    assert facts(here, Code.BIND_FAILED) == {"node": "n"}
+
+
+def test_an_ask_that_backs_off() -> None:
+    config = configuration(queue("a", properties={"bind.retry.delay": "10s"}))
+    here = tree(config, vcore=2)
+    here.settle(wish("p", vcore=2, priority=1), FailBind("p", "x", 2), wish("p", "w", vcore=2))
+    here.pass_time(3_500_000)
+    here.settle()
+
+    assert codes(here) == [Code.BACKING_OFF, Code.BIND_FAILED]
+    assert said(here, Code.BACKING_OFF) == (
+        "its last bind failed, so it is not tried before 10 s, 6.5 s from now"
+    )
+    # It is neither first, nor compared with the first one.
+    here.settle(wish("p", "z", vcore=2), wish("p", "y", vcore=2))
+    assert explain(here, "p/y").first == "p/y"
+    assert (explain(here).first, explain(here).levels) == ("p/y", ())
+
+    here.settle(RemoveAsk("p", "y"), Release("p", "z"))
+    here.pass_time(10_000_001)
+    left = facts(here, Code.BACKING_OFF)
+    assert left == {"failures": 2, "until_us": 30_000_000, "left_us": 19_999_999}
+    # Asked at an instant at which the timer has not gone off yet.
+    assert "0 s from now" in said(here, Code.BACKING_OFF, at_us=30_000_001)
+
+
+def test_whose_turn_it_is_while_asks_back_off() -> None:
+    properties = {"bind.retry.delay": "10s", "application.sort.policy": "stateaware"}
+    here = tree(configuration(queue("a", properties=properties)))
+    here.add_app("r")
+    here.settle(wish("p"), FailBind("p", "x"))
+    # Nobody else may start, but nobody keeps it from starting either.
+    assert codes(here) == [Code.BACKING_OFF, Code.BIND_FAILED]
+
+    here.settle(wish("r"), FailBind("r", "x"))
+    assert codes(here, "r/x") == [Code.BACKING_OFF, Code.BIND_FAILED]
+    here.settle(wish("r", "y"), wish("r", "z", vcore=11))
+    assert here.bound() == ["r/y m"]
+    assert codes(here) == [Code.STATE_AWARE_TURN, Code.BACKING_OFF, Code.BIND_FAILED]
+
+    # The one that is Starting has its turn, though all its asks back off.
+    here.settle(RemoveAsk("r", "z"), RemoveAsk("r", "x"), BindFailed("r", "y"))
+    assert codes(here, "r/y") == [Code.BACKING_OFF, Code.BIND_FAILED]
+    assert facts(here, Code.STATE_AWARE_TURN)["first"] == "r"
+
+
+# BACKOFF-13
+def test_of_work_that_failed_it_is_not_said_that_its_bind_did() -> None:
+    here = tree(configuration(queue("a", properties={"bind.retry.delay": "10s"})))
+    here.settle(attrs.evolve(wish("p"), retries=1))
+    here.settle(Release("p", "x", Outcome.FAILED))
+
+    assert codes(here) == [Code.BACKING_OFF]
+
+
+# Queues
+
+
+def test_more_than_a_queue_may_ever_have() -> None:
+    here = tree(configuration(queue("a", resources={"max": {"vcore": "5m"}})))
+    here.settle(wish("p", vcore=6))
+
+    assert codes(here) == [Code.NEVER_FITS]
+    assert why(here) == "NeverFits: it asks for 6m vcore, the max of root.a is 5m vcore"
+    assert facts(here, Code.NEVER_FITS) == {"max": {"root.a vcore": 5}}
+
+
+def test_the_max_of_an_ancestor_is_used_up() -> None:
+    limited = queue("q", queue("a"), resources={"max": {"vcore": "5m", "memory": 1}})
+    here = Tree(configuration(limited))
+    here.add_nodes("n", vcore=10)
+    here.add_app("p", "q.a")
+    here.settle(wish("p", "y", 1, vcore=3), wish("p", vcore=4))
+
+    assert why(here) == (
+        "QueueMax: it asks for 4m vcore, and the max of root.q leaves 2m vcore of 5m vcore"
+    )
+    assert facts(here, Code.QUEUE_MAX) == {"left": {"root.q vcore": 2}}
+
+
+def test_a_type_that_is_not_asked_for_does_not_matter_even_if_it_is_over_its_max() -> None:
+    config = configuration(queue("a", resources={"max": {"vcore": "5m"}}))
+    here = Tree(configuration(queue("a")))
+    here.add_nodes("n", vcore=10, memory=2)
+    here.add_app("p")
+    here.settle(wish("p", "y", vcore=8), wish("p", "z", count=2, memory=1))
+    here.settle(Configure(config))
+    here.settle(wish("p", memory=1))
+
+    assert codes(here) == [Code.NO_NODE_FITS]
+
+
+def test_too_many_applications_run() -> None:
+    here = tree(configuration(queue("a", maxapplications="1")))
+    here.add_app("q")
+    here.settle(wish("p"), wish("q"))
+
+    assert why(here, "q/x") == (
+        "QueueMaxApps: application q is not tried: "
+        "1 other runs in root.a, whose maxapplications is 1"
+    )
+    assert codes(here, "q/x") == [Code.QUEUE_MAX_APPS]
+    assert facts(here, Code.QUEUE_MAX_APPS, "q/x") == {"maxapplications": {"root.a": 1}}
+
+
+def test_one_that_runs_does_not_count_itself() -> None:
+    here = tree(configuration(queue("a", maxapplications="1")))
+    here.settle(wish("p"))
+    here.settle(wish("p", "y", gpu=1))
+
+    assert codes(here, "p/y") == [Code.NEVER_FITS, Code.NO_NODE_FITS]
+
+
+def test_another_application_is_to_start_first() -> None:
+    leaf = queue("a", properties={"application.sort.policy": "stateaware"})
+    here = tree(configuration(leaf))
+    here.add_app("q")
+    here.settle(wish("p"), wish("q"))
+
+    assert codes(here, "q/x") == [Code.STATE_AWARE_TURN]
+    assert why(here, "q/x") == (
+        "StateAwareTurn: root.a is stateaware and lets one application start at a time: "
+        "p, which is Starting, is before q, which is Accepted"
+    )
+
+
+def test_the_one_that_may_start_is_not_told_to_wait() -> None:
+    leaf = queue("a", properties={"application.sort.policy": "stateaware"})
+    here = tree(configuration(leaf))
+    here.add_app("q")
+    here.settle(wish("q", vcore=11), wish("p", priority=1, vcore=11))
+
+    assert Code.STATE_AWARE_TURN not in codes(here)
+    assert said(here, Code.STATE_AWARE_TURN, "q/x").endswith(
+        "p, which is Accepted, is before q, which is Accepted"
+    )
+
+
+def test_whose_asks_all_back_off_does_not_wait_for_its_own_turn() -> None:
+    properties = {"application.sort.policy": "stateaware", "bind.retry.delay": "1s"}
+    here = tree(configuration(queue("a", properties=properties)))
+    here.settle(wish("p"), FailBind("p", "x"))
+    assert codes(here) == [Code.BACKING_OFF, Code.BIND_FAILED]
+
+    here.pass_time(1_000_001)
+    here.settle(BindFailed("p", "x"))
+    here.add_app("q")
+    here.settle(wish("q"))
+    assert codes(here) == [Code.BACKING_OFF, Code.BIND_FAILED]
+    assert codes(here, "q/x") == [Code.STATE_AWARE_TURN], "p is Starting"
+
+
+def test_the_one_that_maxapplications_keeps_out_has_its_turn() -> None:
+    policy = {"application.sort.policy": "stateaware"}
+    turns = queue("a", properties=policy, maxapplications="1")
+    other = queue("b", maxapplications="1")
+    here = Tree(configuration(queue("q", turns, other, maxapplications="1")))
+    here.add_nodes("n", vcore=10)
+    here.add_app("p", "q.a")
+    here.add_app("r", "q.b")
+    here.settle(wish("r"))
+    here.settle(wish("p"))
+
+    assert codes(here) == [Code.QUEUE_MAX_APPS]
+
+
+def test_a_blocking_leaf_keeps_strict_order() -> None:
+    here = tree(configuration(queue("a", properties=BLOCKING)), vcore=10)
+    here.settle(wish("p", "first", 2, vcore=10), wish("p", "second", 2, vcore=10))
+    here.settle(wish("p", "third", 1, vcore=9), wish("p"))
+
+    assert why(here) == (
+        "Blocked: root.a keeps strict order, and p/third is before it and not placed"
+    )
+    assert facts(here, Code.BLOCKED) == {"behind": "p/third"}
+    assert codes(here, "p/third") == [Code.NO_NODE_FITS]
+
+
+def test_the_first_ask_of_a_blocking_leaf_is_not_blocked_by_itself() -> None:
+    here = tree(configuration(queue("a", properties=BLOCKING)), vcore=10)
+    here.settle(wish("p", "y", 2, count=2, vcore=1), wish("p", vcore=10))
+
+    assert Code.BLOCKED not in codes(here)
+
+
+NOTES = {Code.DRAINING, Code.USER_NOT_ALLOWED}
+SOLE = {AskPlace.WAITING: Code.PERMIT_WAITING, AskPlace.PARKED: Code.GANG_TIMED_OUT}
+
+
+class Asking(Tree):
+    """A scheduler that is asked of everything after each batch, twice."""
+
+    @override
+    def _end(self) -> None:
+        super()._end()
+        if not self._open:
+            first = self.explain_all()
+            self.check()
+            assert self.explain_all() == first
+
+    def explain_all(self) -> list[Explanation]:
+        found: list[Explanation] = []
+        for app, ask in self.machine.pending():
+            explanation = self.machine.explain(app, ask)
+            assert explanation is not None
+            make_sense_of(explanation)
+            self._compare_code(explanation)
+            found.append(explanation)
+        return found
+
+    def _compare_code(self, explanation: Explanation) -> None:
+        """Compare the dominant reason with what is found for many asks together."""
+        view, dominant = self.machine.view, explanation.dominant.code
+        key = self.machine.registry.app_key(explanation.app)
+        app, ask = view.apps[key], explanation.ask
+        assert view.explainer.dominant(app, ask, self.machine.now_us) is dominant
+        if explanation.place is AskPlace.PENDING:
+            found = app.find(ask)
+            assert found is not None
+            possible = view.explainer.dominants.possible(app, found)
+            assert possible is None or dominant in possible
+
+
+def make_sense_of(explanation: Explanation) -> None:
+    codes = [reason.code for reason in explanation.reasons]
+    # Each once, in the order in which they matter, and one at least that keeps it from running.
+    assert codes == [code for code in Code if code in codes]
+    assert set(codes) - NOTES
+    sole = SOLE.get(explanation.place)
+    assert codes == [sole] if sole else not set(codes) & set(SOLE.values())
+    # The ways are compared where another one is tried before it, and they part in the end.
+    assert bool(explanation.levels) == (Code.NOT_YOUR_TURN in codes)
+    for level in explanation.levels[:-1]:
+        assert level.own == level.other
+        assert not any(key.decides or key.own != key.other for key in level.keys)
+    for level in explanation.levels[-1:]:
+        assert level.own != level.other
+        (decisive,) = (key for key in level.keys if key.decides)
+        assert decisive.own != decisive.other
+    assert all(reason.message for reason in explanation.reasons)
+
+
+@share(0.15)
+@given(scenarios() | gang_scenarios() | evictions())
+def test_the_same_is_decided_whether_anybody_asks_or_not(scenario: Scenario) -> None:
+    assert Asking().run(scenario) == Tree().run(scenario)

@@ -1,0 +1,385 @@
+"""Deadlines in order, timers, and back-offs in the machines together."""
+
+from __future__ import annotations
+
+import pytest
+
+from muster_core.decisions import Kind, Reason
+from muster_core.events import (
+    AddGang,
+    AddNode,
+    BindFailed,
+    Configure,
+    FailBind,
+    Outcome,
+    Release,
+    RemoveAsk,
+)
+from muster_core.gangs import GangDefinition, GangFields
+from muster_core.nodes.node import Node
+from muster_core.resources import Resources
+from muster_core.structures.steps import all_at_once
+from muster_core.values.application_states import AppState
+from muster_core.view.gangs import ViewGang
+from muster_core.view.state.timers import (
+    BackOffs,
+    Completion,
+    Deadlines,
+    Delays,
+    StateEnd,
+    Timers,
+    WaitEnd,
+)
+from muster_core.view.tree.application import ViewApp
+from tests.core.building import allocation, ask, configuration, identity, queue, wish
+from tests.core.tree import Tree
+
+NODE = Node("n", {}, {}, schedulable=True)
+SECOND_US = 1_000_000
+
+
+class Clock:
+    """Timers and the applications that they look at."""
+
+    def __init__(self, apps: int = 1) -> None:
+        self.apps = {key: ViewApp(identity(key)) for key in range(1, apps + 1)}
+        self.waiting: dict[str, ViewGang] = {}
+        self.timers = Timers(self.apps, self.waiting, Delays({}), BackOffs(self.apps, {}))
+        self.binds = 0
+
+    def bind(self, name: str, run_for_us: int | None, now_us: int = 0, app: int = 1) -> None:
+        self.binds += 1
+        held = allocation(ask(name, run_for_us=run_for_us), number=self.binds)
+        self.apps[app].bound[name] = (held, NODE)
+        self.timers.bound(self.apps[app], held, now_us)
+
+    def wait(self, name: str, since_us: int | None, wait_us: int | None, creation: int) -> None:
+        """Let members of a gang wait, or, with None, let a wait begin in the open batch."""
+        definition = GangDefinition(1, 1, wait_us=wait_us)
+        gang = ViewGang(name, 1, definition, creation, since_us=since_us)
+        self.waiting[name] = gang
+
+    def enter(self, state: AppState, now_us: int = 0, app: int = 1) -> None:
+        self.apps[app].state = state
+        self.timers.entered(self.apps[app], now_us)
+
+
+def test_without_anything_there_is_no_deadline() -> None:
+    clock = Clock()
+    clock.bind("x", None)
+
+    assert clock.timers.next_us() is None
+    assert clock.timers.due(10**18) == []
+
+
+def test_an_allocation_ends_this_long_after_it_was_bound() -> None:
+    clock = Clock()
+    clock.bind("x", 5, now_us=100)
+
+    assert clock.timers.next_us() == 105
+    assert clock.timers.due(104) == []
+    assert clock.timers.due(105) == [Completion(1, "x")]
+    assert clock.timers.next_us() is None
+
+
+def test_completions_of_one_instant_go_in_bind_order() -> None:
+    clock = Clock(apps=2)
+    clock.bind("z", 10, app=2)
+    clock.bind("a", 8, now_us=2)
+    clock.bind("b", 5, now_us=5, app=2)
+
+    assert clock.timers.due(10) == [Completion(2, "z"), Completion(1, "a"), Completion(2, "b")]
+
+
+def test_an_allocation_that_is_gone_has_no_deadline() -> None:
+    clock = Clock()
+    clock.bind("x", 5)
+    clock.bind("y", 7)
+    del clock.apps[1].bound["x"]
+
+    assert clock.timers.next_us() == 7
+    assert clock.timers.due(7) == [Completion(1, "y")]
+
+
+def test_an_ask_that_was_bound_anew_starts_afresh() -> None:
+    clock = Clock()
+    clock.bind("x", 5)
+    clock.bind("x", 5, now_us=3)
+
+    assert clock.timers.next_us() == 8
+    assert clock.timers.due(8) == [Completion(1, "x")]
+
+
+def test_an_application_that_is_gone_has_no_deadline() -> None:
+    clock = Clock()
+    clock.bind("x", 5)
+    clock.enter(AppState.STARTING)
+    del clock.apps[1]
+
+    assert clock.timers.next_us() is None
+
+
+@pytest.mark.parametrize(
+    ("state", "limit_us"),
+    [(AppState.STARTING, 300 * SECOND_US), (AppState.COMPLETING, 30 * SECOND_US)],
+)
+def test_states_that_end_by_themselves(state: AppState, limit_us: int) -> None:
+    clock = Clock()
+    clock.enter(state, now_us=7)
+
+    assert clock.timers.next_us() == limit_us + 7
+    assert clock.timers.due(limit_us + 6) == []
+    assert clock.timers.due(limit_us + 7) == [StateEnd(1, state)]
+
+
+@pytest.mark.parametrize("state", [AppState.ACCEPTED, AppState.RUNNING, AppState.NEW])
+def test_states_that_do_not(state: AppState) -> None:
+    clock = Clock()
+    clock.enter(state)
+
+    assert clock.timers.next_us() is None
+
+
+def test_a_state_that_was_left_has_no_deadline() -> None:
+    clock = Clock()
+    clock.enter(AppState.STARTING)
+    clock.enter(AppState.RUNNING, now_us=1)
+
+    assert clock.timers.next_us() is None
+
+
+def test_a_state_that_was_entered_again_starts_afresh() -> None:
+    clock = Clock()
+    clock.enter(AppState.COMPLETING)
+    clock.enter(AppState.RUNNING, now_us=10)
+    clock.enter(AppState.COMPLETING, now_us=20)
+
+    assert clock.timers.next_us() == 30 * SECOND_US + 20
+    assert clock.timers.due(30 * SECOND_US) == []
+
+
+def test_a_state_that_was_left_and_entered_at_one_instant_ends_once() -> None:
+    clock = Clock()
+    for state in (AppState.COMPLETING, AppState.RUNNING, AppState.COMPLETING):
+        clock.enter(state)
+
+    assert clock.timers.due(30 * SECOND_US) == [StateEnd(1, AppState.COMPLETING)]
+
+
+def test_a_wait_is_over_this_long_after_it_began() -> None:
+    clock = Clock()
+    clock.wait("g", 100, 5, 1)
+
+    assert clock.timers.next_us() == 105
+    assert clock.timers.due(104) == []
+    assert clock.timers.due(105) == [WaitEnd("g")]
+
+
+def test_a_gang_that_does_not_say_waits_as_long_as_is_configured() -> None:
+    clock = Clock()
+    clock.wait("g", 100, None, 1)
+    for wait_us in (7, 9):
+        clock.timers.gang_wait_us = wait_us
+        assert clock.timers.next_us() == 100 + wait_us
+
+
+def test_a_wait_that_has_only_just_begun_has_no_deadline() -> None:
+    clock = Clock()
+    clock.wait("g", None, 5, 1)
+
+    assert clock.timers.next_us() is None
+    assert clock.timers.due(10**18) == []
+
+
+def test_a_wait_that_is_over_has_no_deadline() -> None:
+    clock = Clock()
+    clock.wait("g", 100, 5, 1)
+    del clock.waiting["g"]
+
+    assert clock.timers.next_us() is None
+
+
+def test_completions_then_gangs_then_applications_each_by_creation() -> None:
+    clock = Clock(apps=2)
+    clock.enter(AppState.COMPLETING, app=2)
+    clock.enter(AppState.COMPLETING, app=1)
+    for name, creation in (("a", 3), ("b", 1), ("c", 2)):
+        clock.wait(name, 30 * SECOND_US - creation, creation, creation)
+    clock.bind("x", 30 * SECOND_US)
+
+    assert clock.timers.due(30 * SECOND_US) == [
+        Completion(1, "x"),
+        WaitEnd("b"),
+        WaitEnd("c"),
+        WaitEnd("a"),
+        StateEnd(1, AppState.COMPLETING),
+        StateEnd(2, AppState.COMPLETING),
+    ]
+
+
+def test_completions_first_then_applications_by_creation() -> None:
+    clock = Clock(apps=3)
+    clock.enter(AppState.COMPLETING, app=3)
+    clock.enter(AppState.COMPLETING, app=2)
+    clock.bind("x", 30 * SECOND_US)
+
+    assert clock.timers.due(30 * SECOND_US) == [
+        Completion(1, "x"),
+        StateEnd(2, AppState.COMPLETING),
+        StateEnd(3, AppState.COMPLETING),
+    ]
+
+
+def test_all_deadlines_that_stand_are_kept() -> None:
+    clock = Clock()
+    for number in range(1_000):
+        clock.bind(f"x{number}", 10**15, now_us=number)
+        all_at_once(clock.timers.tidy())
+        assert clock.timers.next_us() == 10**15
+
+    assert len(clock.timers.due(2 * 10**15)) == 1_000
+
+
+def test_far_off_deadlines_that_no_longer_stand_are_not_kept() -> None:
+    standing: list[tuple[int]] = []
+    deadlines = Deadlines[tuple[int]](lambda deadline: deadline in standing)
+    for number in range(1_000):
+        standing[:] = [(10**15 - number,)]
+        deadlines.add((10**15 - number,))
+        assert deadlines.first() == (10**15 - number,)
+        all_at_once(deadlines.tidy())
+        assert len(deadlines) < 100
+
+
+def test_a_deadline_that_no_longer_stands_is_passed_over() -> None:
+    standing = {(2,), (3,)}
+    deadlines = Deadlines[tuple[int]](lambda deadline: deadline in standing)
+    for instant in (3, 1, 2):
+        deadlines.add((instant,))
+
+    assert deadlines.first() == (2,)
+    deadlines.pop()
+    assert deadlines.first() == (3,)
+    standing.clear()
+    assert deadlines.first() is None
+
+
+S = 1_000_000
+ONE = Resources({"vcore": 1})
+
+
+def configured(delay: str = "10s", **properties: str) -> Tree:
+    made = Tree(configuration(a(delay, **properties)))
+    made.add_nodes("n", vcore=2)
+    made.add_app("p")
+    return made
+
+
+def a(delay: str, **properties: str) -> dict[str, object]:
+    return queue("a", properties={"bind.retry.delay": delay, **properties})
+
+
+def test_the_end_of_a_back_off_is_the_next_deadline() -> None:
+    here = configured()
+    here.settle(wish("p"), FailBind("p", "x"))
+    here.check()
+    assert here.machine.next_deadline_us() == 10 * S
+
+    here.pass_time(10 * S)
+    assert here.bound() == []
+    here.pass_time(10 * S + 1)
+    here.check()
+    assert here.bound() == ["p/x n"]
+
+
+def test_an_ask_that_goes_leaves_no_deadline() -> None:
+    here = configured()
+    here.settle(wish("p"), FailBind("p", "x"))
+    here.settle(RemoveAsk("p", "x"), wish("p"))
+
+    here.check()
+    assert here.bound() == ["p/x n"]
+    assert here.machine.next_deadline_us() is None
+
+
+def test_an_ask_that_comes_and_goes_in_the_batch_in_which_it_backs_off() -> None:
+    here = configured()
+    here.settle(wish("p"))
+    here.settle(BindFailed("p", "x"), RemoveAsk("p", "x"), wish("p"))
+
+    here.check()
+    assert here.bound() == ["p/x n", "p/x n"]
+
+
+def test_what_failed_in_one_round_is_not_tried_in_the_next() -> None:
+    here = configured()
+    here.settle(wish("p", count=2), FailBind("p", "x-0", 5))
+    here.check()
+
+    failed = [one for one in here.log if one.decision.reason is Reason.BIND_FAILED]
+    assert len(failed) == 1
+    assert here.bound() == ["p/x-1 n"]
+
+
+def test_new_settings_change_what_has_begun() -> None:
+    here = configured()
+    here.settle(wish("p", count=2), FailBind("p", "x-0"), FailBind("p", "x-1", 2))
+    here.settle(Configure(configuration(a("30s"))))
+    here.check()
+    assert here.machine.next_deadline_us() == 30 * S
+
+    here.settle(Configure(configuration(a("0"))))
+    here.check()
+    # The second one failed once more, without a delay, and was then bound.
+    assert here.bound() == ["p/x-0 n", "p/x-1 n"]
+    here.settle(BindFailed("p", "x-1"), Configure(configuration(a("2s"))))
+    here.check()
+    assert here.machine.next_deadline_us() == 8 * S
+
+
+def test_members_of_a_gang_that_back_off_count_as_its_children() -> None:
+    here = configured()
+    here.settle(
+        AddGang("default/g", GangFields(min_member=2)), wish("p", count=2, gang="default/g")
+    )
+    here.settle(BindFailed("p", "x-0"))
+    here.pass_time(5 * S)
+    here.settle(Release("p", "x-1", Outcome.FAILED), wish("p", "y", gang="default/g"))
+    here.check()
+
+    # A completed gang is satisfied still; so is one of which no member is left but new ones.
+    gang = here.snapshot().gangs["default/g"]
+    assert (gang.satisfied, len(gang.pending) + len(gang.bound)) == (True, 2)
+    here.pass_time(None)
+    here.check()
+    assert here.bound()[-1] == "p/x-0 n"
+
+
+def test_a_gang_of_which_all_members_back_off() -> None:
+    here = configured()
+    here.settle(
+        AddGang("default/g", GangFields(min_member=2)),
+        wish("p", count=2, gang="default/g", retries=1),
+    )
+    here.settle(*(Release("p", f"x-{number}", Outcome.FAILED) for number in range(2)))
+    here.check()
+    gang = here.snapshot().gangs["default/g"]
+    assert (gang.satisfied, len(gang.pending), gang.cycle_valid) == (False, 2, True)
+
+    # The first one to be tried again waits for the other.
+    here.settle(AddNode("m", ONE))
+    here.pass_time(10 * S + 1)
+    here.check()
+    satisfied = [one.at_us for one in here.log if one.decision.kind is Kind.GANG_SATISFIED]
+    assert satisfied == [0, 10 * S]
+
+
+def test_a_loss_in_the_batch_of_the_bind_does_not_end_the_row() -> None:
+    here = configured()
+    here.settle(wish("p"), FailBind("p", "x"))
+    here.pass_time(10 * S + 1)
+    here.settle(BindFailed("p", "x"))
+    here.check()
+
+    (shown,) = here.snapshot().apps["p"].asks
+    assert (shown.failed_binds, shown.last_failed_us) == (2, 10 * S + 1)

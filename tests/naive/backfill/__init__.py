@@ -1,1 +1,0 @@
-"""Strict order and backfill of the naive model: scopes, estimates, reservations, forecasts."""

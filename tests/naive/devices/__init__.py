@@ -1,1 +1,0 @@
-"""Devices in the naive model, and the scenarios that are about them."""

@@ -1,1 +1,0 @@
-"""Topology of a gang in the naive model, and the scenarios that are about it."""
