@@ -37,7 +37,6 @@ from muster.explain import (
     Hold,
     Overview,
     RefusedSoFar,
-    RemedyKind,
     explain,
     explain_all,
     how_it_runs,
@@ -50,6 +49,7 @@ from muster.explain._output import (
     outlook_of,
     passed_map,
     passed_of,
+    proof_of,
     reason_map,
     reason_of,
     remedy_map,
@@ -223,7 +223,7 @@ def _print_remedies(found: Mapping[str, Any], written: Callable[[int], str]) -> 
 
 def _print_remedy(number: int, remedy: Mapping[str, Any], written: Callable[[int], str]) -> None:
     click.echo(f"\n{number}. {printable(remedy['text'])}")
-    click.echo(f"   {printable(_effect(remedy, written))}{_proof(remedy)}")
+    click.echo(f"   {printable(_effect(remedy, written))} {proof_of(remedy)}".rstrip())
     if not (remedy["events"] or remedy.get("applicable", True)):
         click.echo("   This is advice: it needs a machine, and no event makes one.")
     for event in remedy["events"]:
@@ -249,18 +249,6 @@ def _evicted(evicted: Sequence[str]) -> str:
         names.append(f"… {len(evicted):,} in all")
     verb = "loses its node" if len(evicted) == 1 else "lose their nodes"
     return f", and {', '.join(names)} {verb}"
-
-
-def _proof(remedy: Mapping[str, Any]) -> str:
-    match remedy["kind"]:
-        case _ if not remedy["smallest"]:
-            return ""
-        case RemedyKind.MIN_MEMBER | RemedyKind.DEFINE_GANG:
-            return " One more is too many."
-        case RemedyKind.PRIORITY:
-            return " A lower priority is not enough."
-        case _:
-            return " Less is not enough."
 
 
 def print_overview(overview: Overview, origin_us: int | None) -> None:

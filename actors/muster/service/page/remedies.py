@@ -11,7 +11,7 @@ from typing import Any, Final
 from starlette.responses import Response
 
 from muster.explain import RemedyKind
-from muster.explain._output import in_us
+from muster.explain._output import in_us, proof_of
 from muster.feeds import RawEvent
 from muster.service.access import Role
 from muster.service.api.lists import app_of
@@ -29,13 +29,6 @@ from muster_core.events import Configure
 from muster_core.snapshots import AskPlace
 from muster_core.structures.steps import Steps
 from muster_core.view.gangs import ViewGang
-
-_EXACT: Final = {
-    RemedyKind.PRIORITY: "A lower priority is not enough.",
-    RemedyKind.MIN_MEMBER: "One more is too many.",
-    RemedyKind.DEFINE_GANG: "One more is too many.",
-}
-_LESS: Final = "Less is not enough."
 
 _FEWER: Final = frozenset({RemedyKind.MIN_MEMBER, RemedyKind.DEFINE_GANG})
 """The changes that say themselves how many members a gang then needs."""
@@ -68,8 +61,6 @@ def remedy_line(remedy: dict[str, Any], refused: str, looking: ReadContext) -> S
         looking: The state.
     """
     queues = looking.machine.registry.queues
-    kind = RemedyKind(remedy["kind"])
-    proof = _EXACT.get(kind, _LESS) if remedy["smallest"] else ""
     evicted, starts = tuple(remedy["evicted"]), remedy["starts"]
     return {
         "text": remedy["text"],
@@ -77,13 +68,13 @@ def remedy_line(remedy: dict[str, Any], refused: str, looking: ReadContext) -> S
         "node": remedy["node"],
         "evicted": evicted[:_MOST_EVICTED],
         "more_evicted": max(len(evicted) - _MOST_EVICTED, 0),
-        "is_fewer": kind in _FEWER,
+        "is_fewer": remedy["kind"] in _FEWER,
         "is_applicable": remedy["applicable"],
         "difference": _difference(remedy["events"], looking.machine.configuration),
         "queue": next(
             (one for one in map(_path_of, remedy["smallest"] or ()) if one in queues), ""
         ),
-        "proof": proof,
+        "proof": proof_of(remedy),
         "events": remedy["events"],
         "refused": refused,
     }

@@ -2,45 +2,37 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from collections.abc import Mapping
-from muster.service.access import Role
-from muster.service.access import WHO
-from muster.service.payloads import Problem
-from muster.service.yunikorn import endpoints
-from muster.service.yunikorn import protocol
-from muster.service.yunikorn.endpoints import Handler
-from muster.service.yunikorn.endpoints import YuniKornRequest
-from muster.service.yunikorn.protocol import NoEndpoint
-from muster.service.yunikorn.protocol import YuniKornError
-from muster.service.yunikorn.protocol import answer_wrong
-from muster.service.yunikorn.protocol import plain
-from muster.service.yunikorn.protocol import wrong_response
-from muster.service.yunikorn.streams import Streams
-from muster_core.errors import MusterError
+import logging
+import re
+from collections.abc import Callable, Mapping
 from pathlib import Path
+from typing import TYPE_CHECKING, Final, final
+
 from starlette.applications import Starlette
 from starlette.exceptions import HTTPException
 from starlette.requests import Request
 from starlette.responses import Response
-from starlette.routing import BaseRoute
-from starlette.routing import Mount
-from starlette.routing import Route
-from starlette.routing import compile_path
+from starlette.routing import BaseRoute, Mount, Route, compile_path
 from starlette.staticfiles import StaticFiles
-from typing import Final
-from typing import TYPE_CHECKING
-from typing import final
-import logging
-import re
+
+from muster.service.access import WHO, Role
+from muster.service.payloads import Problem
+from muster.service.yunikorn import endpoints, protocol
+from muster.service.yunikorn.endpoints import Handler, YuniKornRequest
+from muster.service.yunikorn.protocol import (
+    NoEndpoint,
+    YuniKornError,
+    answer_wrong,
+    plain,
+    wrong_response,
+)
+from muster.service.yunikorn.streams import Streams
+from muster_core.errors import MusterError
 
 if TYPE_CHECKING:
+    from starlette.types import ASGIApp, Message, Receive, Scope, Send
+
     from muster.service.state import Service
-    from starlette.types import ASGIApp
-    from starlette.types import Message
-    from starlette.types import Receive
-    from starlette.types import Scope
-    from starlette.types import Send
 
 
 _LOG: Final = logging.getLogger("muster.service")

@@ -12,6 +12,7 @@ from starlette.responses import Response
 from muster.config_files import MAX_FILE_BYTES, parse_configuration
 from muster.service.ledger.reconciliation import note_queues, tell_reasons
 from muster.service.payloads import body_of
+from muster.service.queries.reader import ReadContext, read_state
 from muster.service.yunikorn import protocol
 from muster.service.yunikorn.objects import partitions, settings
 from muster.service.yunikorn.objects.applications import (
@@ -40,7 +41,6 @@ from muster.service.yunikorn.protocol import (
 )
 from muster.service.yunikorn.streams import EventLines, Streams, batch
 from muster_core.config.model import Configuration
-from muster_core.coordinator.coordinator import CoordinatorMachine
 from muster_core.errors import ConfigError, Problem
 from muster_core.structures.steps import Steps
 from muster_core.view.tree.application import ViewApp
@@ -83,26 +83,14 @@ class YuniKornRequest:
             ClosedSchedulerError: If the scheduler is closed.
         """
         service = self.service
-        found: list[T] = []
-        told: list[Exception] = []
 
-        def reading(machine: CoordinatorMachine) -> Steps[None]:
-            seen = YuniKornState(
-                machine,
-                service.ledger,
-                service.origin_us,
-                service.started_us,
-                service.options.cluster,
+        def reading(looking: ReadContext) -> Steps[T]:
+            machine, ledger, cluster = looking.machine, looking.ledger, service.options.cluster
+            return read(
+                YuniKornState(machine, ledger, service.origin_us, service.started_us, cluster)
             )
-            try:
-                found.append((yield from read(seen)))
-            except Exception as error:  # noqa: BLE001 - raised below, in the task that asks
-                told.append(error)
 
-        await service.look(reading)
-        if told:
-            raise told[0]
-        return found[0]
+        return (await read_state(service, reading)).value
 
     @property
     def now_us(self) -> int:
