@@ -9,6 +9,7 @@ import json
 import os
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from enum import StrEnum
+from functools import partial
 from typing import Any, Final, TypeAlias, TypeVar, cast, final
 
 import attrs
@@ -227,19 +228,23 @@ class ItemField:
     if_any: bool = False
 
 
-def name(title: str, field: str, *, wide: bool = False) -> ItemField:
-    """Return a column of names."""
-    return ItemField(title, lambda item: shown(item.get(field)), wide, folds=True)
+@final
+@attrs.frozen
+class FieldKind:
+    """Columns of fields that are written in the same way; their titles are the names of the fields."""
 
+    text: Callable[[Any], str]
+    folds: bool = False
 
-def number(title: str, field: str, *, wide: bool = False) -> ItemField:
-    """Return a column of numbers."""
-    return ItemField(title, lambda item: shown(item.get(field)), wide)
+    def __call__(self, *fields: str, wide: bool = False) -> list[ItemField]:
+        """Return the columns of some fields."""
+        return [
+            ItemField(name.replace("_", " "), partial(self._cell, name), wide, self.folds)
+            for name in fields
+        ]
 
-
-def amounts(title: str, field: str, *, wide: bool = False) -> ItemField:
-    """Return a column of amounts of resources."""
-    return ItemField(title, lambda item: amounts_text(item.get(field)), wide, folds=True)
+    def _cell(self, name: str, item: Item) -> str:
+        return self.text(item.get(name))
 
 
 def shown(value: object) -> str:
@@ -260,6 +265,9 @@ def shown(value: object) -> str:
             return printable(str(value))
 
 
+names: Final = FieldKind(shown, folds=True)
+numbers: Final = FieldKind(shown)
+
 _UNITS: Final = (("Ti", 1 << 40), ("Gi", 1 << 30), ("Mi", 1 << 20), ("Ki", 1 << 10))
 
 
@@ -268,6 +276,9 @@ def amounts_text(found: Mapping[str, int] | None) -> str:
     if not found:
         return ""
     return ", ".join(f"{printable(kind)} {_amount(kind, one)}" for kind, one in found.items())
+
+
+amounts: Final = FieldKind(amounts_text, folds=True)
 
 
 def _amount(kind: str, amount: int) -> str:

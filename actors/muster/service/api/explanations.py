@@ -11,8 +11,7 @@ from starlette.responses import Response
 from muster.explain import AT_ONCE
 from muster.explain._output import explanation_map, forecast_map, passed_map, reason_map
 from muster.service.access import Role
-from muster.service.api.answers import UnknownItem, single_answer
-from muster.service.api.lists import app_of, ended_item, unknown_ask
+from muster.service.api.lists import UnknownItem, app_of, ended_item, single_answer, unknown_ask
 from muster.service.endpoints.routes import Answer, ApiRequest, Endpoint, json_response
 from muster.service.endpoints.schemas import (
     AMOUNTS,

@@ -14,8 +14,7 @@ from starlette.responses import Response
 
 from muster.figures.text import REASONS, instant_of
 from muster.service.access import Role
-from muster.service.api.answers import UnknownItem
-from muster.service.api.lists import full_gang
+from muster.service.api.lists import UnknownItem, full_gang
 from muster.service.endpoints.schemas import row_of
 from muster.service.page.asks import lines_of
 from muster.service.page.history import HistorySubject, earlier_history, subject_page

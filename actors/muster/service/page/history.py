@@ -19,7 +19,7 @@ from muster_core.decisions import Announced, Kind, Reason
 from muster_core.structures.steps import Steps
 
 if TYPE_CHECKING:
-    from muster.service.api.answers import UnknownItem
+    from muster.service.api.lists import UnknownItem
     from muster.service.page.requests import PageRequest
     from muster.service.streams import Broadcast
 

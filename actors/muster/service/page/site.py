@@ -26,9 +26,7 @@ from muster.service.page import (
     gangs,
     nodes,
     overview,
-    queue_details,
-    queue_tree,
-    remedies,
+    queues,
     timeline,
 )
 from muster.service.page.frame import FILES, LIVE, LOGIN
@@ -135,8 +133,8 @@ async def absence_page(viewed: PageRequest, thing: PastObject, problem: Problem)
 
 PARTS: Final[tuple[Page, ...]] = (
     *overview.OVERVIEW_PAGES,
-    *queue_tree.QUEUE_TREE_PAGES,
-    *queue_details.QUEUE_PAGES,
+    *queues.QUEUE_TREE_PAGES,
+    *queues.QUEUE_PAGES,
     *nodes.NODE_LIST_PAGES,
     *nodes.NODE_PAGES,
     *apps.USERS_PAGES,
@@ -144,8 +142,8 @@ PARTS: Final[tuple[Page, ...]] = (
     *actions.ACTION_PAGES,
     *asks.ASK_LIST_PAGES,
     *asks.ASK_PAGES,
-    *remedies.REMEDY_PAGES,
-    *remedies.FORECAST_PAGES,
+    *actions.REMEDY_PAGES,
+    *actions.FORECAST_PAGES,
     *asks.OUTPUT_PAGES,
     *apps.APP_PAGES,
     *gangs.GANG_LIST_PAGES,
