@@ -128,10 +128,5 @@ def _export(
     """
     since_us, until_us = span_of(since, until, origin_of(directory))
     return export(
-        directory,
-        target,
-        since_us=since_us,
-        until_us=until_us,
-        expects=expects,
-        encoding=encoding,
+        directory, target, since_us=since_us, until_us=until_us, expects=expects, encoding=encoding
     )

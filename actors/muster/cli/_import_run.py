@@ -138,9 +138,7 @@ _OPTIONS: Final = (
 _NAMES: Final = frozenset(field.name for field in attrs.fields(ImportRequest))
 
 
-def import_options(
-    *queues: str,
-) -> Callable[[Callable[..., None]], Callable[..., None]]:
+def import_options(*queues: str) -> Callable[[Callable[..., None]], Callable[..., None]]:
     """Return what gives a command the arguments and options of :class:`ImportRequest`.
 
     The command gets them as one, its first argument; those of its own come by their names.
@@ -417,8 +415,5 @@ def _calibrated(
         return None
     at = instant_of(written)
     return calibrate(
-        request.target,
-        workload.starts,
-        lambda at_us: str(at(at_us)),
-        progress=request.progress,
+        request.target, workload.starts, lambda at_us: str(at(at_us)), progress=request.progress
     )

@@ -149,15 +149,9 @@ _OPTIONS: Final = (
         help="Its working folder. [default: the present one]",
     ),
     click.option(
-        "--wait/--no-wait",
-        default=None,
-        help="Wait until it has ended, and exit as it did.",
+        "--wait/--no-wait", default=None, help="Wait until it has ended, and exit as it did."
     ),
-    click.option(
-        "--follow/--no-follow",
-        default=None,
-        help="Wait, and show what it writes.",
-    ),
+    click.option("--follow/--no-follow", default=None, help="Wait, and show what it writes."),
 )
 
 

@@ -382,10 +382,7 @@ ASKS: Final = ResourceKind(
         ItemField("command", _command, wide=True, folds=True),
     ),
     _describe_ask,
-    (
-        *("came", "since", "taken", "bound", "last_failed", "backs_off_until"),
-        "reservation.start",
-    ),
+    (*("came", "since", "taken", "bound", "last_failed", "backs_off_until"), "reservation.start"),
 )
 ENDED: Final = ResourceKind(
     "asks",

@@ -113,10 +113,7 @@ def server_options(function: Callable[Concatenate[ServerAddress, P], R]) -> Call
         help="Certificates of those who may vouch for the server. Also MUSTER_CACERT.",
     )
     @functools.wraps(function)
-    def wrapped(
-        *args: P.args,
-        **kwargs: P.kwargs,
-    ) -> R:
+    def wrapped(*args: P.args, **kwargs: P.kwargs) -> R:
         server = kwargs.pop("server")
         token_file, cacert = kwargs.pop("token_file"), kwargs.pop("cacert")
         assert isinstance(server, str)

@@ -101,12 +101,7 @@ APP_PAGES: Final = (
 _MOST: Final = 100
 """How many users the page shows."""
 
-_SPANS: Final[Mapping[str, str]] = {
-    "1": "a day",
-    "7": "7 days",
-    "30": "30 days",
-    "90": "90 days",
-}
+_SPANS: Final[Mapping[str, str]] = {"1": "a day", "7": "7 days", "30": "30 days", "90": "90 days"}
 """How far the page looks back, in days, and in words."""
 
 _USUAL: Final = "7"

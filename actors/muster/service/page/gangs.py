@@ -211,12 +211,7 @@ async def _gang(viewed: PageRequest) -> Response:
         return await earlier_history(viewed, subject, lambda _: None)
 
     return await subject_page(
-        viewed,
-        "gang.html",
-        subject,
-        lambda looking: _read(name, looking),
-        name=name,
-        states=_WORDS,
+        viewed, "gang.html", subject, lambda looking: _read(name, looking), name=name, states=_WORDS
     )
 
 

@@ -337,9 +337,7 @@ def _fields(entry: QueueEntry) -> list[Shown]:
             "the most that may be allocated in it and below it",
         ),
         _field(
-            "maxapplications",
-            str(apps or ""),
-            "how many applications may run at once; others wait",
+            "maxapplications", str(apps or ""), "how many applications may run at once; others wait"
         ),
         _field("submitacl", _acl(config.submit_acl), "who may submit applications here and below"),
         _field(

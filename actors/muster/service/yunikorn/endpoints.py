@@ -100,15 +100,7 @@ class YuniKornRequest:
 
 _ACTIVE: Final = "active"
 _STATES: Final = (_ACTIVE, "completed", "rejected")
-_STATUSES: Final = (
-    "new",
-    "accepted",
-    "starting",
-    "running",
-    "completing",
-    "failing",
-    "resuming",
-)
+_STATUSES: Final = ("new", "accepted", "starting", "running", "completing", "failing", "resuming")
 
 
 Handler = Callable[[YuniKornRequest], Awaitable["Response"]]
