@@ -40,7 +40,7 @@ from muster.service.page.requests import (
     moment_of,
     present_of,
 )
-from muster.service.past.events import PastKind, PastObject, existence_of
+from muster.service.past.spans import PastKind, PastObject, existence_of
 from muster.service.payloads import Problem
 from muster.service.queries.reader import ReadContext
 from muster.service.streams import EVENT_STREAM, HEARTBEAT_S, Broadcast, LongResponse

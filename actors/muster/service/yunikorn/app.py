@@ -21,12 +21,12 @@ from muster.service.yunikorn import endpoints, protocol
 from muster.service.yunikorn.endpoints import Handler, YuniKornRequest
 from muster.service.yunikorn.protocol import (
     NoEndpoint,
+    Streams,
     YuniKornError,
     answer_wrong,
     plain,
     wrong_response,
 )
-from muster.service.yunikorn.streams import Streams
 from muster_core.errors import MusterError
 
 if TYPE_CHECKING:

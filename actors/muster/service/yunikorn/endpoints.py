@@ -33,13 +33,15 @@ from muster.service.yunikorn.objects.values import Made, YuniKornState
 from muster.service.yunikorn.protocol import (
     TEXT,
     YAML,
+    EventLines,
     NoEndpoint,
+    Streams,
     YuniKornError,
     answer,
     answer_json,
+    batch,
     plain,
 )
-from muster.service.yunikorn.streams import EventLines, Streams, batch
 from muster_core.config.model import Configuration
 from muster_core.errors import ConfigError, Problem
 from muster_core.structures.steps import Steps
