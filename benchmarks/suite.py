@@ -104,7 +104,9 @@ def parts(scale: float, trace: Path | None = None) -> list[Part]:
         _module("evictions", "what reclaim and preemption cost"),
         _module("backfill", "what a reservation costs while many asks are pending"),
         _backlog(),
-        _module("jobs", "a log of jobs on one node, and the shortest program that decides the same"),
+        _module(
+            "jobs", "a log of jobs on one node, and the shortest program that decides the same"
+        ),
         _module("devices", "filling nodes with GPUs, in orders for the ask at hand"),
         _module("reload", "a new configuration with 10,000 applications and 100,000 asks"),
         _module("store", "what it costs to keep the state on disk"),

@@ -33,7 +33,7 @@ from click.testing import CliRunner, Result
 
 from muster.cli._main import muster
 from muster.feeds import OPS
-from muster.service.metrics.families import METRICS
+from muster.service.metrics.scrape import METRICS
 from muster_core.config.properties import PROPERTIES
 from muster_core.gangs import GANG_TRANSITIONS, GangState, GangTrigger
 from muster_core.values.application_states import TIMERS_US, TRANSITIONS, AppState

@@ -15,7 +15,7 @@ import attrs
 import click
 import trio
 
-from muster.cli._inputs import feed_hint, read_configuration_text
+from muster.cli._inputs import error_map, feed_hint, read_configuration_text
 from muster.cli._options import (
     DIFFERENT,
     FILE,
@@ -23,11 +23,12 @@ from muster.cli._options import (
     UNUSABLE,
     Format,
     complain,
-    error_map,
     example,
     format_option,
     name_of,
     print_json,
+    problem_map,
+    warning_line,
     warning_text,
 )
 from muster.config_files import parse_configuration
@@ -329,7 +330,7 @@ def _print_configuration_verdict(verdict: ConfigurationVerdict) -> None:
     for problem in verdict.problems:
         click.echo(problem)
     for warning in verdict.warnings:
-        click.echo(_as_warning(warning))
+        click.echo(warning_line(warning.file, warning.line, warning.path, warning.message))
     if verdict.unreadable is not None:
         complain(f"{verdict.name}: {verdict.unreadable}")
     elif verdict.configuration is None:
@@ -342,11 +343,6 @@ def _print_configuration_verdict(verdict: ConfigurationVerdict) -> None:
         click.echo(f"{verdict.name}: ok (partition {verdict.configuration.partition}, {queues})")
 
 
-def _as_warning(warning: Problem) -> str:
-    place = ":".join(str(part) for part in (warning.file, warning.line) if part is not None)
-    return ": ".join(part for part in (place, "warning", warning.path, warning.message) if part)
-
-
 def _queues(queue: QueueConfig) -> int:
     return 1 + sum(_queues(child) for child in queue.children)
 
@@ -357,13 +353,9 @@ def _configuration_verdict_map(verdict: ConfigurationVerdict) -> dict[str, objec
         "config": verdict.name,
         "ok": verdict.status == 0,
         "partition": None if configuration is None else configuration.partition,
-        "problems": [_problem_map(problem) for problem in verdict.problems],
-        "warnings": [_problem_map(warning) for warning in verdict.warnings],
+        "problems": [problem_map(problem) for problem in verdict.problems],
+        "warnings": [problem_map(warning) for warning in verdict.warnings],
         "error": None
         if verdict.unreadable is None
         else {"file": verdict.name, "line": None, "message": verdict.unreadable},
     }
-
-
-def _problem_map(problem: Problem) -> dict[str, object]:
-    return {"line": problem.line, "path": problem.path, "message": problem.message}

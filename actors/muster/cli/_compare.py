@@ -6,7 +6,7 @@ from collections.abc import Iterator, Sequence
 from contextlib import ExitStack
 from itertools import chain
 from time import perf_counter
-from typing import Final, final
+from typing import Any, Final, final
 
 import attrs
 import click
@@ -16,6 +16,7 @@ from muster.cli._inputs import (
     Instant,
     as_time,
     base_of,
+    exit_on_feed_error,
     opened,
     print_left_out,
     print_warnings,
@@ -27,10 +28,7 @@ from muster.cli._options import (
     DIFFERENT,
     FILE,
     STDIN,
-    UNUSABLE,
     Format,
-    complain,
-    error_map,
     example,
     format_option,
     name_of,
@@ -167,14 +165,11 @@ class ComparisonProgress:
 @click.pass_context
 def command(
     context: click.Context,
+    /,
     *,
-    inputs: tuple[str, ...],
-    configs: tuple[str, ...],
-    partition: str | None,
-    since: Instant | None,
-    until: Instant | None,
     summary: bool,
     output: Format,
+    **options: Any,  # noqa: ANN401 - from click
 ) -> None:
     """Compare a feed under several configurations, two feeds, or two decision logs.
 
@@ -186,17 +181,12 @@ def command(
     Exit status: 0 if all sides decide the same, 1 if not, 2 if the arguments or a file cannot
     be used, 130 after Ctrl-C.
     """
-    arguments = CompareArguments(inputs, configs, partition, since, until)
+    arguments = CompareArguments(**options)
     _check(arguments)
     left_out: dict[str, list[LeftOut]] = {}
     warnings: list[Warned] = []
-    try:
+    with exit_on_feed_error(output):
         compared, origin_us = _run(arguments, left_out, warnings)
-    except FeedError as error:
-        complain(str(error))
-        if output is Format.JSON:
-            print_json({"error": error_map(error)})
-        context.exit(UNUSABLE)
     if output is Format.JSON:
         origin = None if origin_us is None else date_text(origin_us)
         print_json(as_map(compared, arguments.names, left_out, warnings, origin))

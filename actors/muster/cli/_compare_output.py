@@ -11,8 +11,9 @@ import attrs
 import click
 from rich.console import Console, RenderableType
 
+from muster.cli._inputs import place_of
 from muster.cli._options import name_of
-from muster.cli._output import Column, Unit, console_of, tables_of
+from muster.cli._output import Column, Unit, console_of, print_parts, tables_of
 from muster.cli._progress import instant
 from muster.compare import (
     Compared,
@@ -34,7 +35,7 @@ from muster.figures.text import (
     resource_time,
     seconds_text,
 )
-from muster.replay import LostRuns, Remark, Reserved
+from muster.replay import LostRuns, Reserved
 from muster_core.decisions import MICROSECONDS, Decision, Kind
 
 
@@ -129,7 +130,7 @@ def refused_words(
         if number and not listed:
             yield f"Only {side} refuses {counted(number, 'event')}.\n"
         elif number:
-            told = [f"   {_event_place(name, remark)}: {remark.message}" for remark in first]
+            told = [f"   {place_of(name, remark)}: {remark.message}" for remark in first]
             more = [f"   … and {number - len(first):,} more"] if len(first) < number else []
             head = f"Only {side} refuses {counted(number, 'event')}:"
             yield "\n".join([head, "", *told, *more]) + "\n"
@@ -153,13 +154,9 @@ def print_refused(refusals: Refusals, names: Sequence[str]) -> None:
             # With two configurations, an event may be refused for two reasons.
             told = both if len(names) == 1 else (both[number],)
             for message in dict.fromkeys(remark.message for remark in told):
-                click.echo(f"{_event_place(name, told[0])}: refused: {message}", err=True)
+                click.echo(f"{place_of(name, told[0])}: refused: {message}", err=True)
         if len(refusals.first_both) < refusals.both:
             click.echo(f"{name}: refused: … {refusals.both:,} in all on both sides", err=True)
-
-
-def _event_place(name: str, remark: Remark) -> str:
-    return f"{name}:{f'event {remark.index}' if remark.line is None else remark.line}"
 
 
 _NONE: Final = "-"
@@ -223,12 +220,7 @@ def print_compared(
         _Pair(one, ("A", letter), names, origin_us)
         for letter, one in zip(ascii_uppercase[1:], compared, strict=False)
     ]
-    # rich exits by itself if a pipe is closed, so it only renders and click prints.
-    with console.capture() as capture:
-        for part in _parts(console, pairs, sides, summary=summary):
-            console.print(part, soft_wrap=isinstance(part, str), crop=False)
-    text = "".join(f"{line.rstrip()}\n" for line in capture.get().splitlines())
-    click.echo(text, nl=False, color=True)
+    print_parts(_parts(console, pairs, sides, summary=summary), console, soft_wrap=True)
 
 
 def _parts(

@@ -9,7 +9,7 @@ from typing import Any, Final
 import click
 
 from muster.cli._inputs import read_configuration_text
-from muster.cli._options import FILE, complain, example, name_of, printable
+from muster.cli._options import FILE, complain, example, name_of, printable, warning_line
 from muster.cli._output import Column, OutputForm, form_option, print_map, rendered
 from muster.cli._progress import clock
 from muster.cli._server import CommandError, ServerAddress, exit_on_server_error, server_options
@@ -85,10 +85,7 @@ def _put(
         print_map(answer, form)
         return
     for warning in answer["warnings"]:
-        line = warning["line"]
-        place = name_of(config) if line is None else f"{name_of(config)}:{line}"
-        parts = (place, "warning", warning["path"], warning["message"])
-        complain(printable(": ".join(part for part in parts if part)))
+        complain(printable(warning_line(name_of(config), **warning)))
     _print_difference(answer["difference"])
     if answer["applied"]:
         click.echo(f"applied, as batch {answer['batch']:,}")

@@ -4,21 +4,19 @@ from __future__ import annotations
 
 import click
 
-from muster.cli._inputs import Instant, as_time, since_option, span_of
+from muster.cli._inputs import Instant, as_time, exit_on_feed_error, since_option, span_of
 from muster.cli._options import (
     FILE,
     STDOUT,
-    UNUSABLE,
     Format,
     complain,
-    error_map,
     example,
     format_option,
     name_of,
     print_json,
 )
 from muster.export import Exported, export
-from muster.feeds import Encoding, FeedError, convert, is_directory, origin_of
+from muster.feeds import Encoding, convert, is_directory, origin_of
 from muster.figures.text import counted
 
 ENCODING = click.Choice([encoding.value for encoding in Encoding])
@@ -54,9 +52,7 @@ ENCODING = click.Choice([encoding.value for encoding in Encoding])
     help="Write what happened as `expect` after each batch. Needs a state directory.",
 )
 @format_option
-@click.pass_context
 def command(
-    context: click.Context,
     *,
     source: str,
     target: str,
@@ -82,7 +78,7 @@ def command(
     to_stdout = target == STDOUT
     to = None if target_encoding is None else Encoding(target_encoding)
     notes: tuple[str, ...] = ()
-    try:
+    with exit_on_feed_error(output, err=to_stdout):
         if is_directory(source):
             if source_encoding is not None:
                 raise click.UsageError("--from: a state directory has no encoding")
@@ -94,11 +90,6 @@ def command(
             events = convert(
                 source, target, source_encoding=given, target_encoding=to, only_feeds=True
             )
-    except FeedError as error:
-        complain(str(error))
-        if output is Format.JSON:
-            print_json({"error": error_map(error)}, err=to_stdout)
-        context.exit(UNUSABLE)
     for note in notes:
         complain(f"{source}: {note}")
     if output is Format.JSON:
@@ -137,10 +128,5 @@ def _export(
     """
     since_us, until_us = span_of(since, until, origin_of(directory))
     return export(
-        directory,
-        target,
-        since_us=since_us,
-        until_us=until_us,
-        expects=expects,
-        encoding=encoding,
+        directory, target, since_us=since_us, until_us=until_us, expects=expects, encoding=encoding
     )

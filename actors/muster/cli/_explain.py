@@ -14,14 +14,12 @@ import click
 from rich import box
 from rich.table import Table
 
-from muster.cli._inputs import Instant, as_time, opened_at
+from muster.cli._inputs import Instant, as_time, exit_on_feed_error, opened_at, print_refused
 from muster.cli._options import (
     DIFFERENT,
     FILE,
-    UNUSABLE,
     Format,
     complain,
-    error_map,
     example,
     format_option,
     name_of,
@@ -39,7 +37,6 @@ from muster.explain import (
     Hold,
     Overview,
     RefusedSoFar,
-    RemedyKind,
     explain,
     explain_all,
     how_it_runs,
@@ -52,11 +49,12 @@ from muster.explain._output import (
     outlook_of,
     passed_map,
     passed_of,
+    proof_of,
     reason_map,
     reason_of,
     remedy_map,
 )
-from muster.feeds import FeedError, FeedItem, date_text
+from muster.feeds import FeedItem, date_text
 from muster.feeds._encodings import to_yaml_item
 from muster.figures.text import counted, dated, instant_of
 from muster_core.decisions import MICROSECONDS, seconds
@@ -225,7 +223,7 @@ def _print_remedies(found: Mapping[str, Any], written: Callable[[int], str]) -> 
 
 def _print_remedy(number: int, remedy: Mapping[str, Any], written: Callable[[int], str]) -> None:
     click.echo(f"\n{number}. {printable(remedy['text'])}")
-    click.echo(f"   {printable(_effect(remedy, written))}{_proof(remedy)}")
+    click.echo(f"   {printable(_effect(remedy, written))} {proof_of(remedy)}".rstrip())
     if not (remedy["events"] or remedy.get("applicable", True)):
         click.echo("   This is advice: it needs a machine, and no event makes one.")
     for event in remedy["events"]:
@@ -251,18 +249,6 @@ def _evicted(evicted: Sequence[str]) -> str:
         names.append(f"… {len(evicted):,} in all")
     verb = "loses its node" if len(evicted) == 1 else "lose their nodes"
     return f", and {', '.join(names)} {verb}"
-
-
-def _proof(remedy: Mapping[str, Any]) -> str:
-    match remedy["kind"]:
-        case _ if not remedy["smallest"]:
-            return ""
-        case RemedyKind.MIN_MEMBER | RemedyKind.DEFINE_GANG:
-            return " One more is too many."
-        case RemedyKind.PRIORITY:
-            return " A lower priority is not enough."
-        case _:
-            return " Less is not enough."
 
 
 def print_overview(overview: Overview, origin_us: int | None) -> None:
@@ -393,27 +379,16 @@ def command(
     if ask is not None and everything:
         msg = "--ask and --all exclude each other: give one of them"
         raise click.UsageError(msg)
-    try:
-        with opened_at(feed, at) as source:
-            at_us = source.us(at, "--at")
-            if ask is None:
-                overview = explain_all(source.items, at_us=at_us, kept=source.kept)
-                _tell_refusals(feed, overview.refusals)
-                _tell_all(feed, overview, output, source.origin.us)
-                context.exit(DIFFERENT if overview.refusals.all else 0)
-            answer = explain(
-                source.items,
-                ask.app,
-                ask.ask,
-                at_us=at_us,
-                search=not why_only,
-                kept=source.kept,
-            )
-    except FeedError as error:
-        complain(str(error))
-        if output is Format.JSON:
-            print_json({"error": error_map(error)})
-        context.exit(UNUSABLE)
+    with exit_on_feed_error(output), opened_at(feed, at) as source:
+        at_us = source.us(at, "--at")
+        if ask is None:
+            overview = explain_all(source.items, at_us=at_us, kept=source.kept)
+            _tell_refusals(feed, overview.refusals)
+            _tell_all(feed, overview, output, source.origin.us)
+            context.exit(DIFFERENT if overview.refusals.all else 0)
+        answer = explain(
+            source.items, ask.app, ask.ask, at_us=at_us, search=not why_only, kept=source.kept
+        )
     _tell_refusals(feed, answer.refusals)
     origin_us, found = source.origin.us, _answer_map(answer)
     if output is Format.JSON:
@@ -429,11 +404,7 @@ def command(
 
 def _tell_refusals(feed: str, refusals: RefusedSoFar) -> None:
     """Print the refused events of the feed to standard error."""
-    for remark in refusals.first:
-        place = f"event {remark.index}" if remark.line is None else remark.line
-        complain(f"{name_of(feed)}:{place}: refused: {remark.message}")
-    if len(refusals.first) < refusals.count:
-        complain(f"{name_of(feed)}: refused: … {refusals.count:,} in all")
+    print_refused(feed, refusals.first, refusals.count)
     if refusals.all:
         complain(f"{name_of(feed)}: every event was refused: is it a feed?")
 
@@ -524,7 +495,7 @@ _BOUND: Final = AskPlace.BOUND.value
 
 
 @click.command("why", epilog=example("muster why nightly-1/load-0 --remedies"))
-@click.argument("ask", metavar="APP/ASK", shell_complete=NameCompletion.asks)
+@click.argument("ask", metavar="APP/ASK", shell_complete=NameCompletion.of("asks"))
 @click.option(
     "--remedies",
     is_flag=True,

@@ -14,13 +14,7 @@ import attrs
 import click
 from typing_extensions import override
 
-from muster.cli._import_run import (
-    DumpFormat,
-    ImportRequest,
-    exit_on_feed_error,
-    import_options,
-    run,
-)
+from muster.cli._import_run import DumpFormat, ImportRequest, import_options, run
 from muster.cli._options import FILE, example
 from muster.importing.kubernetes import (
     FIELDS as KUBERNETES_FIELDS,
@@ -127,7 +121,7 @@ def csv_command(
             msg = f"--where: {text!r} is not COLUMN=PATTERN"
             raise click.UsageError(msg)
         patterns.setdefault(column, []).append(pattern)
-    with exit_on_feed_error(request):
+    with request.exit_on_error():
         mapped = read_mapping(mapping)
         if mapped.has_rules and request.queues is not None:
             msg = f"--queues: {mapping} has `queues` already: give them once"

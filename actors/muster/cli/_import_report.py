@@ -9,11 +9,11 @@ from collections.abc import Callable, Iterator, Sequence
 
 import click
 import trio
-from rich.console import Console
+from rich.console import Console, RenderableType
 from rich.table import Table
 
 from muster.cli._options import INTERRUPTED, STDOUT, complain
-from muster.cli._output import Column, Unit, console_of, tables_of
+from muster.cli._output import Column, Unit, console_of, print_parts, tables_of
 from muster.cli._progress import ProgressLine
 from muster.feeds import FeedOrigin, date_text
 from muster.figures.text import counted, percent, seconds_text
@@ -159,14 +159,10 @@ def check_target(target: str) -> None:
 def print_calibrated(result: CalibrationResult) -> None:
     """Print a result as text."""
     console = console_of()
-    with console.capture() as capture:
-        console.print(_headline(result))
-        for table in _tables(console, result):
-            console.print(table, crop=False)
-        if result.most_apart:
-            for table in _jobs(console, result):
-                console.print(table, crop=False)
-    click.echo("".join(f"{line.rstrip()}\n" for line in capture.get().splitlines()), nl=False)
+    parts: list[RenderableType] = [_headline(result), *_tables(console, result)]
+    if result.most_apart:
+        parts += _jobs(console, result)
+    print_parts(parts, console)
     for job in result.most_apart:
         if job.held is not None:
             click.echo(f"{job.app}/{job.ask}: {job.held}")

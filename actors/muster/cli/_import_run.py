@@ -6,8 +6,8 @@ A format gives a :class:`DumpFormat`; :func:`run` does the rest, with a progress
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Collection, Generator, Iterator, Sequence
-from contextlib import AbstractContextManager, ExitStack, contextmanager, nullcontext
+from collections.abc import Callable, Collection, Iterator, Sequence
+from contextlib import AbstractContextManager, ExitStack, closing
 from functools import partial, wraps
 from pathlib import Path
 from types import TracebackType
@@ -17,9 +17,6 @@ import attrs
 import click
 import yaml
 from rich.console import Console, RenderableType
-from rich.live import Live
-from rich.progress_bar import ProgressBar
-from rich.table import Table
 
 from muster.cli._import_report import (
     calibrate,
@@ -29,18 +26,17 @@ from muster.cli._import_report import (
     summary_lines,
     summary_map,
 )
-from muster.cli._inputs import Instant, as_time
+from muster.cli._inputs import Instant, as_time, exit_on_feed_error
 from muster.cli._options import (
     FILE,
     STDOUT,
-    UNUSABLE,
     Format,
     complain,
-    error_map,
     format_option,
     print_json,
+    warning_line,
 )
-from muster.cli._progress import NARROW, CountedFile
+from muster.cli._progress import CountedFile, bar_line, is_measured, live, opened_counted
 from muster.config_files import read_configuration
 from muster.feeds import FeedError, Output
 from muster.feeds._files import Source
@@ -59,7 +55,6 @@ from muster.importing.dumps import Opener
 from muster.importing.nodes import NodeFields, nodes_of
 from muster.importing.workload import Starts, configuration_of, parents_with_jobs
 from muster_core.config.model import QueueConfig
-from muster_core.errors import ConfigError
 
 
 @final
@@ -92,6 +87,10 @@ class ImportRequest:
     progress: bool
     output: Format
     calibrate: bool = False
+
+    def exit_on_error(self) -> AbstractContextManager[None]:
+        """Return the context in which an error of a file ends the command."""
+        return exit_on_feed_error(self.output, err=self.target == STDOUT)
 
 
 _NODES_HELP = (
@@ -139,9 +138,7 @@ _OPTIONS: Final = (
 _NAMES: Final = frozenset(field.name for field in attrs.fields(ImportRequest))
 
 
-def import_options(
-    *queues: str,
-) -> Callable[[Callable[..., None]], Callable[..., None]]:
+def import_options(*queues: str) -> Callable[[Callable[..., None]], Callable[..., None]]:
     """Return what gives a command the arguments and options of :class:`ImportRequest`.
 
     The command gets them as one, its first argument; those of its own come by their names.
@@ -196,10 +193,11 @@ class ReadProgress:
         self._shown = shown and self._console.is_terminal
         self._streams = ExitStack()
         self._measured: list[CountedFile] = []
-        self._bytes = sum(Path(file).stat().st_size for file in files if _is_measured(file))
+        self._bytes = sum(Path(file).stat().st_size for file in files if is_measured(file))
 
     def __enter__(self) -> Self:
-        self._streams.enter_context(self._line())
+        if self._shown:
+            self._streams.enter_context(live(self._console, self._drawn))
         return self
 
     def __exit__(
@@ -212,40 +210,15 @@ class ReadProgress:
 
     def open(self, file: str) -> Source:
         """Return what is to be read of a file: itself, or a stream that counts its bytes."""
-        if not (self._shown and _is_measured(file)):
+        if not (self._shown and is_measured(file)):
             return file
-        stream = Path(file).open("rb")  # noqa: SIM115 - closed with the others
-        self._streams.callback(stream.close)
-        measured = CountedFile(file, stream, Path(file).stat().st_size)
-        self._measured.append(measured)
-        return measured
-
-    def _line(self) -> AbstractContextManager[object]:
-        if not self._shown:
-            return nullcontext()
-        return Live(
-            get_renderable=self._drawn,
-            console=self._console,
-            refresh_per_second=8,
-            transient=True,
-            redirect_stdout=False,
-            redirect_stderr=False,
-        )
+        self._measured.append(self._streams.enter_context(closing(opened_counted(file))))
+        return self._measured[-1]
 
     def _drawn(self) -> RenderableType:
-        line = Table.grid(padding=(0, 2))
         read = sum(list(self._account.read.values()))
-        cells = [f"{read:,} records"]
-        if self._bytes and self._console.width >= NARROW:
-            done = sum(measured.done for measured in list(self._measured))
-            line.add_row(ProgressBar(total=self._bytes, completed=done, width=24), *cells)
-        else:
-            line.add_row(*cells)
-        return line
-
-
-def _is_measured(file: str) -> bool:
-    return Path(file).is_file() and os.access(file, os.R_OK)
+        done = sum(measured.done for measured in list(self._measured))
+        return bar_line(self._console, done, self._bytes, [f"{read:,} records"])
 
 
 class DumpReader(Protocol):
@@ -281,32 +254,8 @@ class DumpFormat:
 # IMPORT-1
 def run(request: ImportRequest, kind: DumpFormat) -> None:
     """Import dumps as the user asked; exit with 2 if that cannot be done."""
-    with exit_on_feed_error(request), Workload() as workload:
+    with request.exit_on_error(), Workload() as workload:
         _import(request, kind, workload)
-
-
-@contextmanager
-def exit_on_feed_error(request: ImportRequest) -> Generator[None]:
-    """Say why files cannot be used, and exit with 2."""
-    to_stdout = request.target == STDOUT
-    try:
-        yield
-    except FeedError as error:
-        complain(str(error))
-        if request.output is Format.JSON:
-            print_json({"error": error_map(error)}, err=to_stdout)
-    except ConfigError as error:
-        for problem in error.problems:
-            complain(str(problem))
-        if request.output is Format.JSON:
-            told = [
-                {"file": one.file, "line": one.line, "path": one.path, "message": one.message}
-                for one in error.problems
-            ]
-            print_json({"problems": told}, err=to_stdout)
-    else:
-        return
-    click.get_current_context().exit(UNUSABLE)
 
 
 def _import(request: ImportRequest, kind: DumpFormat, workload: Workload) -> None:
@@ -424,8 +373,7 @@ def _look_for_queues(config: str, workload: Workload) -> None:
     except OSError as error:
         raise FeedError(config, f"cannot be read: {error.strerror}") from None
     for told in configuration.told:
-        place = ":".join(str(part) for part in (told.file or config, told.line) if part is not None)
-        complain(": ".join(part for part in (place, "warning", told.path, told.message) if part))
+        complain(warning_line(told.file or config, told.line, told.path, told.message))
     if configuration.placement_rules:
         return
     leaves = set(_leaves(configuration.root, "root"))
@@ -467,8 +415,5 @@ def _calibrated(
         return None
     at = instant_of(written)
     return calibrate(
-        request.target,
-        workload.starts,
-        lambda at_us: str(at(at_us)),
-        progress=request.progress,
+        request.target, workload.starts, lambda at_us: str(at(at_us)), progress=request.progress
     )

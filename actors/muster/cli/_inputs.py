@@ -16,7 +16,17 @@ from typing import Final, TextIO, TypeVar, final
 import attrs
 import click
 
-from muster.cli._options import STDIN, as_instant, name_of
+from muster.cli._options import (
+    STDIN,
+    UNUSABLE,
+    Format,
+    as_instant,
+    complain,
+    name_of,
+    print_json,
+    problem_map,
+    warning_line,
+)
 from muster.compare import LeftOut, Warned
 from muster.config_files import parse_configuration, read_content
 from muster.feeds import (
@@ -34,10 +44,43 @@ from muster.feeds import (
     word_of,
 )
 from muster.figures.text import counted
+from muster.replay import Remark
 from muster_core.config.model import Configuration
 from muster_core.decisions import seconds
 from muster_core.errors import ConfigError
 from muster_core.facts import Facts
+
+
+# COMMAND-8
+@contextmanager
+def exit_on_feed_error(output: Format, *, err: bool = False) -> Generator[None]:
+    """Say why a file cannot be used, and exit with 2.
+
+    Args:
+        output: The format of the command.
+        err: Whether JSON goes to standard error.
+    """
+    told: dict[str, object]
+    try:
+        yield
+    except FeedError as error:
+        complain(str(error))
+        told = {"error": error_map(error)}
+    except ConfigError as error:
+        for problem in error.problems:
+            complain(str(problem))
+        told = {"problems": [{"file": one.file, **problem_map(one)} for one in error.problems]}
+    else:
+        return
+    if output is Format.JSON:
+        print_json(told, err=err)
+    click.get_current_context().exit(UNUSABLE)
+
+
+def error_map(error: FeedError) -> dict[str, object]:
+    """Return the JSON form of a feed error."""
+    return {"file": error.file, "line": error.line, "message": error.problem}
+
 
 LARGEST_INT64: Final = 2**63 - 1
 """The last instant that a state directory can hold, in microseconds."""
@@ -319,9 +362,7 @@ def warnings_of(name: str, configuration: Configuration) -> Iterable[Warned]:
 def print_warnings(warnings: Iterable[Warned]) -> None:
     """Print warnings about configurations to standard error."""
     for warned in warnings:
-        place = warned.file if warned.line is None else f"{warned.file}:{warned.line}"
-        parts = (place, "warning", warned.path, warned.message)
-        click.echo(": ".join(part for part in parts if part), err=True)
+        complain(warning_line(warned.file, warned.line, warned.path, warned.message))
 
 
 def base_of(feed: str) -> Path:
@@ -332,9 +373,22 @@ def base_of(feed: str) -> Path:
 def print_left_out(feed: str, left_out: Sequence[LeftOut]) -> None:
     """Print the left-out `configure` events to standard error."""
     for event in left_out[:_MOST_LEFT_OUT]:
-        place = f"event {event.index}" if event.line is None else event.line
         named = "" if event.partition is None else f" (of partition {event.partition!r})"
-        click.echo(f"{name_of(feed)}:{place}: `configure` is left out{named}", err=True)
+        complain(f"{place_of(feed, event)}: `configure` is left out{named}")
     if len(left_out) > _MOST_LEFT_OUT:
         told = counted(len(left_out), "`configure` event")
-        click.echo(f"{name_of(feed)}: … {told} left out in all", err=True)
+        complain(f"{name_of(feed)}: … {told} left out in all")
+
+
+def print_refused(feed: str, first: Sequence[Remark], count: int) -> None:
+    """Print the first events of a feed that were refused, and how many were, to standard error."""
+    for remark in first:
+        complain(f"{place_of(feed, remark)}: refused: {remark.message}")
+    if len(first) < count:
+        complain(f"{name_of(feed)}: refused: … {count:,} in all")
+
+
+def place_of(feed: str, event: Remark | LeftOut) -> str:
+    """Return where an event stands: in which line, or which one it is."""
+    place = f"event {event.index}" if event.line is None else event.line
+    return f"{name_of(feed)}:{place}"

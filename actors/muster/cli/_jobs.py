@@ -84,7 +84,7 @@ _OPTIONS: Final = (
         "--queue",
         "-q",
         envvar="MUSTER_QUEUE",
-        shell_complete=NameCompletion.queues,
+        shell_complete=NameCompletion.of("queues"),
         help="The queue. Also MUSTER_QUEUE. [default: the only one, or root.default]",
     ),
     click.option("--cpus", "-c", metavar="N", help="How many CPUs: `vcore`. [default: 1]"),
@@ -149,15 +149,9 @@ _OPTIONS: Final = (
         help="Its working folder. [default: the present one]",
     ),
     click.option(
-        "--wait/--no-wait",
-        default=None,
-        help="Wait until it has ended, and exit as it did.",
+        "--wait/--no-wait", default=None, help="Wait until it has ended, and exit as it did."
     ),
-    click.option(
-        "--follow/--no-follow",
-        default=None,
-        help="Wait, and show what it writes.",
-    ),
+    click.option("--follow/--no-follow", default=None, help="Wait, and show what it writes."),
 )
 
 

@@ -18,8 +18,8 @@ from muster_core.errors import QuantityError
 from muster_core.values.resources import parse_duration
 
 if TYPE_CHECKING:
-    from muster.feeds import FeedError
     from muster.replay import FeedWarning
+    from muster_core.errors import Problem
 
 
 Function = TypeVar("Function", bound=Callable[..., Any])
@@ -130,19 +130,24 @@ def complain(message: str) -> None:
     click.echo(message, err=True)
 
 
+def warning_line(file: str | None, line: int | str | None, path: str, message: str) -> str:
+    """Return a warning with its place: the file, the line and the path."""
+    place = ":".join(str(part) for part in (file, line) if part is not None)
+    return ": ".join(part for part in (place, "warning", path, message) if part)
+
+
 def warning_text(feed: str, warning: FeedWarning) -> str:
     """Return a warning about a feed with its file, line and path."""
-    place = name_of(feed) if warning.file is None else warning.file
-    if warning.line is not None:
-        place = f"{place}:{warning.line}"
-    elif warning.index is not None:
-        place = f"{place}:event {warning.index}"
-    return ": ".join(part for part in (place, "warning", warning.path, warning.message) if part)
+    line: int | str | None = warning.line
+    if line is None and warning.index is not None:
+        line = f"event {warning.index}"
+    file = name_of(feed) if warning.file is None else warning.file
+    return warning_line(file, line, warning.path, warning.message)
 
 
-def error_map(error: FeedError) -> dict[str, object]:
-    """Return the JSON form of a feed error."""
-    return {"file": error.file, "line": error.line, "message": error.problem}
+def problem_map(problem: Problem) -> dict[str, object]:
+    """Return the JSON form of a problem of a configuration."""
+    return {"line": problem.line, "path": problem.path, "message": problem.message}
 
 
 def printable(text: str) -> str:

@@ -9,6 +9,7 @@ import json
 import os
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from enum import StrEnum
+from functools import partial
 from typing import Any, Final, TypeAlias, TypeVar, cast, final
 
 import attrs
@@ -16,7 +17,7 @@ import click
 import yaml
 from rich import box
 from rich.cells import cell_len
-from rich.console import Console
+from rich.console import Console, RenderableType
 from rich.table import Table
 
 from muster.cli._options import printable
@@ -102,6 +103,25 @@ def tables_of(console: Console, names: Unit, units: Sequence[Unit]) -> Iterator[
         columns += unit
         beside = True
     yield _table(console.width, columns)
+
+
+def print_parts(
+    parts: Iterable[RenderableType], console: Console, *, err: bool = False, soft_wrap: bool = False
+) -> None:
+    """Print texts and tables for people.
+
+    Args:
+        parts: The texts and tables.
+        console: The console that they are rendered for.
+        err: Whether they go to standard error.
+        soft_wrap: Whether texts are left to the terminal to wrap.
+    """
+    # rich exits by itself if a pipe is closed, so it only renders and click prints.
+    with console.capture() as capture:
+        for part in parts:
+            console.print(part, soft_wrap=soft_wrap and isinstance(part, str), crop=False)
+    text = "".join(f"{line.rstrip()}\n" for line in capture.get().splitlines())
+    click.echo(text, nl=False, err=err, color=True)
 
 
 def _parted(width: int, names: Unit, unit: Unit) -> Iterator[Unit]:
@@ -208,19 +228,23 @@ class ItemField:
     if_any: bool = False
 
 
-def name(title: str, field: str, *, wide: bool = False) -> ItemField:
-    """Return a column of names."""
-    return ItemField(title, lambda item: shown(item.get(field)), wide, folds=True)
+@final
+@attrs.frozen
+class FieldKind:
+    """Columns of fields that are written in the same way; their titles are the names of the fields."""
 
+    text: Callable[[Any], str]
+    folds: bool = False
 
-def number(title: str, field: str, *, wide: bool = False) -> ItemField:
-    """Return a column of numbers."""
-    return ItemField(title, lambda item: shown(item.get(field)), wide)
+    def __call__(self, *fields: str, wide: bool = False) -> list[ItemField]:
+        """Return the columns of some fields."""
+        return [
+            ItemField(name.replace("_", " "), partial(self._cell, name), wide, self.folds)
+            for name in fields
+        ]
 
-
-def amounts(title: str, field: str, *, wide: bool = False) -> ItemField:
-    """Return a column of amounts of resources."""
-    return ItemField(title, lambda item: amounts_text(item.get(field)), wide, folds=True)
+    def _cell(self, name: str, item: Item) -> str:
+        return self.text(item.get(name))
 
 
 def shown(value: object) -> str:
@@ -241,6 +265,9 @@ def shown(value: object) -> str:
             return printable(str(value))
 
 
+names: Final = FieldKind(shown, folds=True)
+numbers: Final = FieldKind(shown)
+
 _UNITS: Final = (("Ti", 1 << 40), ("Gi", 1 << 30), ("Mi", 1 << 20), ("Ki", 1 << 10))
 
 
@@ -249,6 +276,9 @@ def amounts_text(found: Mapping[str, int] | None) -> str:
     if not found:
         return ""
     return ", ".join(f"{printable(kind)} {_amount(kind, one)}" for kind, one in found.items())
+
+
+amounts: Final = FieldKind(amounts_text, folds=True)
 
 
 def _amount(kind: str, amount: int) -> str:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable, Generator, Iterator, Sequence
-from contextlib import AbstractContextManager, contextmanager, nullcontext
+from contextlib import AbstractContextManager, closing, contextmanager, nullcontext
 from pathlib import Path
 from threading import Event, Thread
 from typing import Final, Protocol, final
@@ -48,6 +48,7 @@ def instant(at_us: int, origin_us: int | None) -> str:
 
 class _Readable(Protocol):
     def read1(self, size: int, /) -> bytes: ...
+    def close(self) -> None: ...
 
 
 class ProgressCounters(Protocol):
@@ -96,6 +97,41 @@ class CountedFile:
         self.done += len(chunk)
         return chunk
 
+    def close(self) -> None:
+        """Close it."""
+        self._stream.close()
+
+
+def live(console: Console, view: Callable[[], RenderableType]) -> Live:
+    """Return a context in which a view is drawn on a terminal again and again."""
+    return Live(
+        get_renderable=view,
+        console=console,
+        refresh_per_second=8,
+        transient=True,
+        redirect_stdout=False,
+        redirect_stderr=False,
+    )
+
+
+def bar_line(console: Console, done: int, size: int, cells: Sequence[str]) -> Table:
+    """Return a line with a bar, if the size is known and there is room for one."""
+    line = Table.grid(padding=(0, 2))
+    has_bar = size and console.width >= NARROW
+    line.add_row(*([ProgressBar(total=size, completed=done, width=24)] if has_bar else []), *cells)
+    return line
+
+
+def is_measured(file: str) -> bool:
+    """Return whether a file has a length and can be read."""
+    return Path(file).is_file() and os.access(file, os.R_OK)
+
+
+def opened_counted(file: str) -> CountedFile:
+    """Open a file whose bytes are counted; close it by its ``close``."""
+    path = Path(file)
+    return CountedFile(file, path.open("rb"), path.stat().st_size)
+
 
 @final
 class ProgressLine:
@@ -134,14 +170,7 @@ class ProgressLine:
             return nullcontext()
         if not self._console.is_terminal:
             return self._lines()
-        return Live(
-            get_renderable=self._view,
-            console=self._console,
-            refresh_per_second=8,
-            transient=True,
-            redirect_stdout=False,
-            redirect_stderr=False,
-        )
+        return live(self._console, self._view)
 
     # COMMAND-31
     @contextmanager
@@ -178,15 +207,12 @@ class ProgressLine:
                 file, logs=logs
             )  # also raises the error if the file cannot be read
             return
-        path = Path(file)
-        with path.open("rb") as stream:
-            measured = CountedFile(file, stream, path.stat().st_size)
+        with closing(opened_counted(file)) as measured:
             self._files.append(measured)
             yield from read_events(measured, logs=logs)
 
     def _measures(self, file: str) -> bool:
-        path = Path(file)
-        return self._shown and path.is_file() and os.access(path, os.R_OK)
+        return self._shown and is_measured(file)
 
     def _view(self) -> RenderableType:
         if self._below is None:
@@ -195,17 +221,9 @@ class ProgressLine:
         return Group(self._drawn(at_us), "", below)
 
     def _drawn(self, at_us: int) -> Table:
-        line = Table.grid(padding=(0, 2))
-        cells = self._cells(at_us)
         files = list(self._files)
-        size = sum(measured.size for measured in files)
-        if size and self._console.width >= NARROW:
-            done = sum(measured.done for measured in files)
-            bar = ProgressBar(total=size, completed=done, width=24)
-            line.add_row(bar, *cells)
-        else:
-            line.add_row(*cells)
-        return line
+        done, size = (sum(one.done for one in files), sum(one.size for one in files))
+        return bar_line(self._console, done, size, self._cells(at_us))
 
     def _cells(self, at_us: int) -> Sequence[str]:
         counters = self._counters

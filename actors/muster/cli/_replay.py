@@ -15,7 +15,7 @@ from functools import partial
 from itertools import chain, combinations
 from pathlib import Path
 from types import FrameType, TracebackType
-from typing import Self, TypeVar, final
+from typing import Any, Self, TypeVar, final
 
 import attrs
 import click
@@ -28,8 +28,10 @@ from muster.cli._inputs import (
     as_time,
     base_of,
     check_order,
+    exit_on_feed_error,
     opened,
     print_left_out,
+    print_refused,
     print_warnings,
     read_configuration,
     since_option,
@@ -41,10 +43,8 @@ from muster.cli._options import (
     INTERRUPTED,
     STDIN,
     STDOUT,
-    UNUSABLE,
     Format,
     complain,
-    error_map,
     example,
     format_option,
     name_of,
@@ -310,18 +310,10 @@ class ReplayArguments:
 @click.pass_context
 def command(
     context: click.Context,
+    /,
     *,
-    feed: str,
-    decisions: str | None,
-    report: str | None,
-    live: bool,
-    since: Instant | None,
-    start: Instant | None,
-    until: Instant | None,
-    strict: bool,
-    config: str | None,
-    partition: str | None,
     output: Format,
+    **options: Any,  # noqa: ANN401 - from click
 ) -> None:
     """Replay a feed in virtual time, and print a summary.
 
@@ -334,24 +326,16 @@ def command(
     Exit status: 0 if there was no error, 1 if an event was refused, 2 if the feed cannot be
     read, or the log or the report cannot be written, 130 after Ctrl-C.
     """
-    arguments = ReplayArguments(
-        feed, decisions, report, live, since, start, until, strict, config, partition
-    )
+    arguments = ReplayArguments(**options)
     arguments.check()
-    tally, origin = Tally(counts_settles=not is_directory(feed)), FeedOrigin()
+    tally, origin = Tally(counts_settles=not is_directory(arguments.feed)), FeedOrigin()
     interrupt = InterruptHandler()
-    report_written = False
-    try:
+    report: str | None = None
+    # Ctrl-C before anything was read writes no report.
+    with exit_on_feed_error(output, err=arguments.takes_stdout), suppress(KeyboardInterrupt):
         _run(arguments, tally, origin, interrupt)
-        report_written = report is not None
-    except KeyboardInterrupt:  # before anything was read
-        pass
-    except FeedError as error:
-        complain(str(error))
-        if output is Format.JSON:
-            print_json({"error": error_map(error)}, err=arguments.takes_stdout)
-        context.exit(UNUSABLE)
-    told = ReplayResult(tally, origin, output, report if report_written else None)
+        report = arguments.report
+    told = ReplayResult(tally, origin, output, report)
     _report(arguments, told, interrupted=interrupt.hit)
     context.exit(INTERRUPTED if interrupt.hit else DIFFERENT if tally.refused else 0)
 
@@ -544,18 +528,10 @@ def _report(arguments: ReplayArguments, told: ReplayResult, *, interrupted: bool
         return
     feed = name_of(arguments.feed)
     for warning in summary.first_warnings:
-        click.echo(warning_text(arguments.feed, warning), err=True)
-    _tell_number(feed, "warning", len(summary.first_warnings), summary.warnings)
-    for remark in summary.first_refusals:
-        place = f"event {remark.index}" if remark.line is None else remark.line
-        click.echo(f"{feed}:{place}: refused: {remark.message}", err=True)
-    _tell_number(feed, "refused", len(summary.first_refusals), summary.refused)
+        complain(warning_text(arguments.feed, warning))
+    if len(summary.first_warnings) < summary.warnings:
+        complain(f"{feed}: warning: … {summary.warnings:,} in all")
+    print_refused(arguments.feed, summary.first_refusals, summary.refused)
     print_summary(summary, told.dates(), interrupted=interrupted, err=err)
     if report is not None and report != STDOUT:
         click.echo(f"Report written to {click.format_filename(report)}", err=err)
-
-
-def _tell_number(feed: str, what: str, told: int, number: int) -> None:
-    """Print how many refusals or warnings there were, if not all were printed."""
-    if told < number:
-        click.echo(f"{feed}: {what}: … {number:,} in all", err=True)

@@ -6,13 +6,12 @@ from collections.abc import Iterator, Sequence
 from typing import Final
 
 import attrs
-import click
 from rich.console import Console, Group, RenderableType
 from rich.progress_bar import ProgressBar
 from rich.table import Table
 from rich.text import Text
 
-from muster.cli._output import Column, Unit, console_of, tables_of
+from muster.cli._output import Column, Unit, console_of, print_parts, tables_of
 from muster.cli._progress import clock, instant
 from muster.feeds import FeedOrigin, date_text
 from muster.figures.text import cause, counted, measured, percent, resource_time, seconds_text
@@ -136,21 +135,15 @@ def print_summary(
         err: Whether to print to standard error.
     """
     console = console_of(err=err)
-    # rich exits by itself if a pipe is closed, so it only renders and click prints.
-    with console.capture() as capture:
-        console.print(_headline(summary, dates, interrupted=interrupted))
-        console.print(_counts(summary))
-        if summary.queues:
-            for table in _waits(console, summary):
-                console.print(table, crop=False)
-        if summary.lost:
-            for table in _lost(console, summary):
-                console.print(table, crop=False)
-        if summary.utilisation:
-            for table in _utilisation(console, summary):
-                console.print(table, crop=False)
-    text = "".join(f"{line.rstrip()}\n" for line in capture.get().splitlines())
-    click.echo(text, nl=False, err=err, color=True)
+    parts: list[RenderableType] = [_headline(summary, dates, interrupted=interrupted)]
+    parts.append(_counts(summary))
+    if summary.queues:
+        parts += _waits(console, summary)
+    if summary.lost:
+        parts += _lost(console, summary)
+    if summary.utilisation:
+        parts += _utilisation(console, summary)
+    print_parts(parts, console, err=err)
 
 
 def _headline(summary: Summary, dates: tuple[str, str] | None, *, interrupted: bool) -> str:

@@ -284,7 +284,7 @@ def _cancelled(server: Server, app: str, ask: str, message: str) -> str | None:
 
 # CLIENT-8
 @click.command("drain", epilog=example("muster drain node-7 --wait"))
-@click.argument("node", metavar="NODE", shell_complete=NameCompletion.nodes)
+@click.argument("node", metavar="NODE", shell_complete=NameCompletion.of("nodes"))
 @click.option("--wait", is_flag=True, help="Wait until nothing stands on it any more.")
 @click.option("--undo", is_flag=True, help="Let asks be placed on it again.")
 @server_options

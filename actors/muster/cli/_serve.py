@@ -27,7 +27,7 @@ from muster.service.access import (
 )
 from muster.service.backends.registry import BACKENDS, any_of
 from muster.service.logs import LogWriter
-from muster.service.options import GRACE_S, BackendOptions, Limits, OptionForm, ServeOptions
+from muster.service.options import GRACE_S, NAMES, BackendOptions, Limits, OptionForm, ServeOptions
 from muster_core.errors import MusterError, QuantityError
 from muster_core.values.resources import parse_duration
 
@@ -59,16 +59,20 @@ def _labels(
 _SECOND_US: Final = 1_000_000
 
 
-def _grace(_context: click.Context, _parameter: click.Parameter, value: str) -> float:
-    """Read a time: seconds, or a duration such as ``30s``.
+def _seconds(_context: click.Context, parameter: click.Parameter, value: str) -> float:
+    """Read a time: seconds, or a duration such as ``30s``; that of a limit is above 0.
 
     Raises:
         click.BadParameter: If it is none.
     """
     try:
-        return parse_duration(value) / _SECOND_US
+        seconds = parse_duration(value) / _SECOND_US
     except QuantityError as error:
         raise click.BadParameter(str(error)) from None
+    if not seconds > 0 and parameter.name in NAMES:
+        msg = f"{value!r}: must be above 0"
+        raise click.BadParameter(msg)
+    return seconds
 
 
 _PATH: Final = click.Path(path_type=Path)
@@ -155,48 +159,16 @@ _LIMITS: Final = (
 """The limits: their fields in `Limits`, what an option takes, and what it means."""
 
 
-def _seconds(_context: click.Context, _parameter: click.Parameter, value: str) -> float:
-    """Read a time: seconds, or a duration such as ``30s``.
-
-    Raises:
-        click.BadParameter: If it is none, or is 0.
-    """
-    try:
-        seconds = parse_duration(value) / _SECOND_US
-    except QuantityError as error:
-        raise click.BadParameter(str(error)) from None
-    if not seconds > 0:
-        msg = f"{value!r}: must be above 0"
-        raise click.BadParameter(msg)
-    return seconds
-
-
 def _limit_options(function: Function) -> Function:
     """Add an option for each limit."""
     default = Limits()
     for field, takes, about in reversed(_LIMITS):
         flag = f"--max-{field.removesuffix('_s').replace('_', '-')}"
         value = getattr(default, field)
+        how: dict[str, Any] = {"default": value, "type": click.IntRange(min=1)}
         if takes == "TIME":
-            option = click.option(
-                f"{flag}-time",
-                field,
-                default=f"{value:g}s",
-                callback=_seconds,
-                metavar=takes,
-                show_default=True,
-                help=about,
-            )
-        else:
-            option = click.option(
-                flag,
-                field,
-                default=value,
-                type=click.IntRange(min=1),
-                metavar=takes,
-                show_default=True,
-                help=about,
-            )
+            flag, how = f"{flag}-time", {"default": f"{value:g}s", "callback": _seconds}
+        option = click.option(flag, field, **how, metavar=takes, show_default=True, help=about)
         function = option(function)
     return function
 
@@ -324,7 +296,7 @@ def _run_as(
     "grace_s",
     default=f"{GRACE_S:g}s",
     show_default=True,
-    callback=_grace,
+    callback=_seconds,
     metavar="TIME",
     help=f"With --run {any_of(BACKENDS.values())}: how long a command may take to end before it is "
     "killed.",
@@ -357,15 +329,14 @@ def command(context: click.Context, /, **values: object) -> None:
 
 
 def _options(values: Mapping[str, Any]) -> ServeOptions:
-    limits = {one.name for one in attrs.fields(Limits)}
-    others = {name: value for name, value in values.items() if name not in limits}
+    others = {name: value for name, value in values.items() if name not in NAMES}
     backends = _take_backends(others)
     chosen = backends.pop(others.pop("run"), None)
     return ServeOptions(
         **others,
         backend=chosen,
         unused=tuple(backends.values()),
-        limits=Limits(**{name: values[name] for name in limits}),
+        limits=Limits(**{name: values[name] for name in NAMES}),
     )
 
 

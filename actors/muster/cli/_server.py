@@ -113,10 +113,7 @@ def server_options(function: Callable[Concatenate[ServerAddress, P], R]) -> Call
         help="Certificates of those who may vouch for the server. Also MUSTER_CACERT.",
     )
     @functools.wraps(function)
-    def wrapped(
-        *args: P.args,
-        **kwargs: P.kwargs,
-    ) -> R:
+    def wrapped(*args: P.args, **kwargs: P.kwargs) -> R:
         server = kwargs.pop("server")
         token_file, cacert = kwargs.pop("token_file"), kwargs.pop("cacert")
         assert isinstance(server, str)
@@ -259,19 +256,9 @@ class NameCompletion:
         return _names(context, plural, typed)
 
     @staticmethod
-    def nodes(context: click.Context, _parameter: click.Parameter, typed: str) -> list[str]:
-        """Complete the name of a node."""
-        return _names(context, "nodes", typed)
-
-    @staticmethod
-    def queues(context: click.Context, _parameter: click.Parameter, typed: str) -> list[str]:
-        """Complete the path of a queue."""
-        return _names(context, "queues", typed)
-
-    @staticmethod
-    def asks(context: click.Context, _parameter: click.Parameter, typed: str) -> list[str]:
-        """Complete an ask, as APP/ASK."""
-        return _names(context, "asks", typed)
+    def of(kind: str) -> Callable[[click.Context, click.Parameter, str], list[str]]:
+        """Return what completes the name of a thing of a kind."""
+        return lambda context, _parameter, typed: _names(context, kind, typed)
 
     @staticmethod
     def apps_and_asks(context: click.Context, _parameter: click.Parameter, typed: str) -> list[str]:

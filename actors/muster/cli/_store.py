@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Final
 
 import click
+from rich.console import RenderableType
 from rich.table import Table
 
 from muster import StoreError
@@ -19,7 +20,7 @@ from muster.cli._options import (
     format_option,
     print_json,
 )
-from muster.cli._output import Column, console_of, tables_of
+from muster.cli._output import Column, console_of, print_parts, tables_of
 from muster.cli._progress import clock
 from muster.feeds import FeedError, KeptFeed
 from muster.figures.text import counted
@@ -117,15 +118,11 @@ def _decided_otherwise(directory: Path) -> Iterator[str]:
 
 def _print(directory: Path, summary: Summary) -> None:
     console = console_of()
-    # rich exits by itself if a pipe is closed, so it only renders and click prints.
-    with console.capture() as capture:
-        console.print(f"{directory}: format {summary.meta.format}, {_size(summary.file_bytes)}\n")
-        console.print(_facts(summary))
-        if summary.checkpoints:
-            for table in tables_of(console, [], [_checkpoints(summary.checkpoints)]):
-                console.print(table, crop=False)
-    text = "".join(f"{line.rstrip()}\n" for line in capture.get().splitlines())
-    click.echo(text, nl=False, color=True)
+    title = f"{directory}: format {summary.meta.format}, {_size(summary.file_bytes)}\n"
+    parts: list[RenderableType] = [title, _facts(summary)]
+    if summary.checkpoints:
+        parts += tables_of(console, [], [_checkpoints(summary.checkpoints)])
+    print_parts(parts, console)
 
 
 def _facts(summary: Summary) -> Table:

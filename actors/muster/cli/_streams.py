@@ -107,7 +107,7 @@ _SILENCE_S: Final = 60.0
 
 # LOCAL-10
 @click.command("logs", epilog=example("muster logs nightly-1/load-0 --follow"))
-@click.argument("ask", metavar="APP/ASK", shell_complete=NameCompletion.asks)
+@click.argument("ask", metavar="APP/ASK", shell_complete=NameCompletion.of("asks"))
 @click.option("--follow", "-f", is_flag=True, help="Go on until the command has ended.")
 @click.option(
     "--attempt",

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from typing import Any
+from typing import Any, Final
 
 import attrs
 
-from muster.explain._remedies.case import Remedy
+from muster.explain._remedies.case import Remedy, RemedyKind
 from muster.figures.text import counted, dated, instant_of
 from muster_core.coordinator.plain_scheduler import held_back_later
 from muster_core.decisions import MICROSECONDS, seconds
@@ -310,6 +310,19 @@ def in_us(at: float | None) -> int | None:
 
 def _seconds(at_us: int | None) -> int | float | None:
     return None if at_us is None else seconds(at_us)
+
+
+_PROOFS: Final = {
+    RemedyKind.PRIORITY: "A lower priority is not enough.",
+    RemedyKind.MIN_MEMBER: "One more is too many.",
+    RemedyKind.DEFINE_GANG: "One more is too many.",
+}
+
+
+def proof_of(remedy: Mapping[str, Any]) -> str:
+    """Return what says that the amounts of a remedy, given as a map, are the smallest, or nothing."""
+    kind = RemedyKind(remedy["kind"])
+    return _PROOFS.get(kind, "Less is not enough.") if remedy["smallest"] else ""
 
 
 def remedy_map(remedy: Remedy) -> dict[str, object]:

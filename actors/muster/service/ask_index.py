@@ -18,6 +18,7 @@ from typing import TYPE_CHECKING, Final, NamedTuple, TypeAlias, cast, final
 import attrs
 
 from muster_core.events import AddAsk, Apply, Event, PodObject
+from muster_core.snapshots import AskPlace
 from muster_core.structures.steps import PART, Steps, in_order, in_pieces
 
 if TYPE_CHECKING:
@@ -185,6 +186,13 @@ class AskIndex:
 def by_place(entries: Iterable[IndexEntry]) -> Steps[list[IndexEntry]]:
     """Return entries in the order in which their asks were added."""
     return in_order(entries, _BY_PLACE)
+
+
+def ask_counts(app: ViewApp) -> dict[str, int]:
+    """Return how many asks an application has in each place."""
+    pending = len(app.pending) + len(app.backing_off)
+    counts = (pending, len(app.parked), len(app.waiting), len(app.bound))
+    return {place.value: count for place, count in zip(AskPlace, counts, strict=True)}
 
 
 def each_ask(app: ViewApp) -> Iterator[Ask]:

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Final, final
 import attrs
 
 from muster._runtime.clock import Timings
-from muster.service.options import Limits
+from muster.service.options import NAMES, Limits
 from muster.service.payloads import Problem
 
 if TYPE_CHECKING:
@@ -55,9 +55,6 @@ class Requests:
 
 RETRY_AFTER_S: Final = 1
 """When a client that was refused for lack of room may come again, in seconds."""
-
-NAMES: Final = tuple(one.name for one in attrs.fields(Limits))
-"""The names of all limits, as the options, the problems and the metrics have them."""
 
 
 def too_much(limit: str, most: float, status: int, detail: str) -> Problem:

@@ -66,6 +66,9 @@ class Limits:
     calls: int = 1_024
 
 
+NAMES: Final = tuple(one.name for one in attrs.fields(Limits))
+"""The names of all limits, as the options, the problems and the metrics have them."""
+
 Takes: TypeAlias = Literal["text", "path", "labels", "count", "on", "off", "either"]
 """What an option takes, if anything: a text, a path, labels, or a number."""
 

@@ -58,9 +58,10 @@ def open_intake(state: Path | None, leases: Leases) -> Intake:
         state: The state directory, or None without one.
         leases: The leases of nodes.
     """
-    return Intake(
-        IdempotencyKeys(state), OneAtATime("a dry run"), OneAtATime("a comparison"), leases
+    tries, comparisons = (
+        OneAtATime(f"too many wait for {what} already") for what in ("a dry run", "a comparison")
     )
+    return Intake(IdempotencyKeys(state), tries, comparisons, leases)
 
 
 T = TypeVar("T")

@@ -198,6 +198,33 @@ class DecisionView:
         """Iterate over the leaves of a queue, which may be a leaf itself."""
         return self._state.leaves_below(queue)
 
+    def pending_in(self, queue: ViewQueue) -> int:
+        """Return the mask of the shapes of the pending asks of a queue."""
+        mask = 0
+        for leaf in self.leaves_below(queue):
+            mask |= leaf.pending_mask
+        return mask
+
+    # ORDER-2
+    def is_overused(self, queue: ViewQueue) -> bool:
+        """Return whether a queue has pending asks, and none of them fits its headroom."""
+        mask = pending = self.pending_in(queue)
+        for one in queue.upward():
+            mask &= one.admits
+        return bool(pending) and not mask
+
+    # LISTS-5
+    def types_that_keep_out(self, queue: ViewQueue) -> list[str]:
+        """Return of which types the ``max`` of a queue itself keeps pending asks out."""
+        if not queue.config.max.amounts:
+            return []
+        kept_out = [*self.shapes_in(self.pending_in(queue) & ~queue.admits)]
+        return [
+            name
+            for name, most in queue.config.max.amounts
+            if any(shape.resources[name] > max(most - queue.used(name), 0) for shape in kept_out)
+        ]
+
     def back_off_end_us(self, app: ViewApp, ask: str) -> int:
         """Return until when an ask that backs off does so, in microseconds."""
         return self._state.back_offs.until_us(app, ask)

@@ -29,8 +29,8 @@ from muster.service.access import (
     principal_of,
     read_tokens,
 )
-from muster.service.limits import NAMES, Slots, Usage
-from muster.service.options import Limits
+from muster.service.limits import Slots, Usage
+from muster.service.options import NAMES, Limits
 from muster.service.payloads import Problem
 from tests.actors.serving.served import CONFIG, PATIENCE_S, Raw, Served, until
 

@@ -24,7 +24,7 @@ from typing_extensions import override
 from docs.rules import PROJECT
 from muster.service.logs import JsonLines, LogWriter, TextLines
 from muster.service.metrics.collectors import EVERY_S, ReasonCensus
-from muster.service.metrics.families import METRICS
+from muster.service.metrics.scrape import METRICS
 from muster_core.coordinator.coordinator import CoordinatorMachine
 from muster_core.coordinator.plain_scheduler import PlainScheduler
 from muster_core.structures.steps import Steps, all_at_once

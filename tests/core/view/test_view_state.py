@@ -53,6 +53,24 @@ def test_one_of_those_that_a_limit_lets_in_starts() -> None:
     assert here.bound()[2:] == ["p/x n"]
 
 
+# ORDER-2, LISTS-5
+def test_a_queue_is_overused_when_none_of_its_pending_asks_fits() -> None:
+    limited = queue("a", resources={"max": {"vcore": "4m", "memory": "1G"}})
+    here = tree("n", config=configuration(limited, queue("b")))
+    here.add_app("p", "root.a")
+    here.add_app("q", "root.b")
+    here.settle(wish("p", "x", vcore=3))
+    view, queues = here.machine.view, here.machine.registry.queues
+    a, b = (view.queues[queues[path].key] for path in ("root.a", "root.b"))
+    assert not view.is_overused(a)
+
+    here.settle(wish("p", "y", vcore=2), wish("q", "z", vcore=20))
+
+    assert (view.is_overused(a), view.types_that_keep_out(a)) == (True, ["vcore"])
+    # No node has room for its ask, and no limit keeps that out.
+    assert (view.is_overused(b), view.types_that_keep_out(b)) == (False, [])
+
+
 def test_capacity_that_shrinks_under_what_is_used_evicts_nobody() -> None:
     here = tree("n", vcore=4)
     here.add_app("p")

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from typing import Any, Final, final
+from collections.abc import Mapping
+from typing import Any, Final
 
 import attrs
 from starlette.responses import Response
@@ -10,8 +11,7 @@ from starlette.responses import Response
 from muster.explain import AT_ONCE
 from muster.explain._output import explanation_map, forecast_map, passed_map, reason_map
 from muster.service.access import Role
-from muster.service.api.answers import UnknownItem, single_answer
-from muster.service.api.lists import app_of, ended_item, unknown_ask
+from muster.service.api.lists import UnknownItem, app_of, ended_item, single_answer, unknown_ask
 from muster.service.endpoints.routes import Answer, ApiRequest, Endpoint, json_response
 from muster.service.endpoints.schemas import (
     AMOUNTS,
@@ -26,6 +26,7 @@ from muster.service.endpoints.schemas import (
     Table,
     array,
     in_path,
+    in_seconds,
     instant,
     maybe,
     maybe_number,
@@ -36,33 +37,12 @@ from muster.service.endpoints.schemas import (
     text,
     word,
 )
-from muster.service.queries.asks import ENDED, AskRow, row_of_ask
+from muster.service.queries.asks import ASKS, ENDED, row_of_ask
 from muster.service.queries.reader import ReadContext, read_state
 from muster.service.queries.simulations import forecast_start, search_remedies
-from muster_core.reasons import UNKNOWN_START, Code, Explanation
+from muster_core.reasons import UNKNOWN_START, Code
 from muster_core.snapshots import AskPlace
 from muster_core.structures.steps import Steps
-
-
-@final
-@attrs.frozen(eq=False)
-class WhyRow:
-    """An ask, and why it is not running.
-
-    Attributes:
-        row: The ask.
-        explanation: Why it is not running; None if it is bound.
-        now_us: The present instant, in microseconds since the origin.
-    """
-
-    row: AskRow
-    explanation: Explanation | None
-    now_us: int
-
-    def of_map(self, name: str) -> object:
-        """Return a part of the explanation as ``muster explain`` gives it."""
-        return explanation_map(self.explanation)[name]
-
 
 _REASON: Final = shape(code=word(Code), message=TEXT, facts=OBJECT, rules=TEXTS)
 _SHORTFALL: Final = shape(message=TEXT, facts=OBJECT)
@@ -84,31 +64,17 @@ _REMEDY: Final = shape(
 )
 
 # LISTS-10
-# What a search finds comes afterwards, without the state; see ``Found``.
-WHY: Final = Table[WhyRow](
-    text("app", "its application", lambda w: w.row.app.identity.name),
-    text("ask", "its name", lambda w: w.row.ask.name),
-    text("queue", "the path of its queue", lambda w: w.row.app.identity.path),
-    Column("place", word(AskPlace), "its place", lambda w: w.row.place.value),
-    maybe_text(
-        "node",
-        "the node that it holds",
-        lambda w: None if w.row.allocation is None else w.row.allocation.node,
-    ),
-    instant(
-        "since",
-        "since when it counts as pending, in seconds; null if it is bound",
-        lambda w: w.row.since_us(),
-    ),
-    instant(
-        "bound",
-        "when it was bound, in seconds; null if it is not, or if that is not kept",
-        lambda w: w.row.bound_us(),
-    ),
+WHY: Final = Table[Mapping[str, object]](
+    text("app", "its application"),
+    text("ask", "its name"),
+    text("queue", "the path of its queue"),
+    Column("place", word(AskPlace), "its place"),
+    maybe_text("node", "the node that it holds"),
+    instant("since", "since when it counts as pending, in seconds; null if it is bound"),
+    instant("bound", "when it was bound, in seconds; null if it is not, or if that is not kept"),
     instant(
         "ends_at",
         "when it is expected to end, in seconds; null if it is not bound, or nobody knows",
-        lambda w: w.row.ends_at_us(w.now_us),
     ),
     Column(
         "passed",
@@ -117,37 +83,24 @@ WHY: Final = Table[WhyRow](
         "ask of the party, how many others it has, the start (in seconds; null for an end that "
         "nobody knew), and when it was expected to end, which was by the start (null if it "
         "fits beside the party)",
-        lambda w: [passed_map(passed) for passed in w.row.passed()],
     ),
     Column(
         "shortfalls",
         array(_SHORTFALL),
         "what there is too little of for it, or for the gang with which it starts, even if "
         "nothing else ran: it cannot start before that changes",
-        lambda w: w.of_map("shortfalls"),
     ),
-    Column(
-        "reasons",
-        array(_REASON),
-        "all reasons, the dominant one first",
-        lambda w: w.of_map("reasons"),
-    ),
-    maybe_text(
-        "first",
-        "the ask that the next round would try first, as `app/ask`",
-        lambda w: w.of_map("first"),
-    ),
+    Column("reasons", array(_REASON), "all reasons, the dominant one first"),
+    maybe_text("first", "the ask that the next round would try first, as `app/ask`"),
     Column(
         "levels",
         array(_LEVEL),
         "how the two are compared, from the root; empty if it does not compete",
-        lambda w: w.of_map("levels"),
     ),
     maybe_number(
         "position",
         "its place, from 1, if all pending asks were taken in order and none was placed; null "
         "if it is not pending",
-        lambda w: w.of_map("position"),
     ),
     Column(
         "reserved",
@@ -155,7 +108,6 @@ WHY: Final = Table[WhyRow](
         "what is reserved for its party: the path of the queue with `backfill`, the start (in "
         "seconds; null for an end that nobody knows), the node of each member, and the asks "
         "with whose end it starts; null for nothing",
-        lambda w: w.of_map("reserved"),
     ),
     Column(
         "fits_now",
@@ -208,7 +160,11 @@ WHY: Final = Table[WhyRow](
         "whether the search ended early, because the state is large or its time was over",
     ),
 )
-"""The fields of an answer to why an ask is not running."""
+"""The fields of an answer to why an ask is not running; each is null until it is known."""
+
+_OF_ASK: Final = ASKS.picked(
+    ("app", "ask", "queue", "place", "node", "since", "bound"), single=True
+)
 
 
 async def _why(asked: ApiRequest) -> Response:
@@ -222,9 +178,13 @@ async def _why(asked: ApiRequest) -> Response:
             return unknown_ask(looking, app_name, name)
         yield from looking.view.explainer.prepare()
         explanation = yield from looking.machine.explain_fully(app_name, name)
-        return explanation is not None, dict(
-            row_of(WHY.columns, WhyRow(row, explanation, asked.service.now_us()))
-        )
+        known = {
+            **row_of(_OF_ASK, row),
+            "ends_at": in_seconds(row.ends_at_us(asked.service.now_us())),
+            "passed": [passed_map(passed) for passed in row.passed()],
+            **explanation_map(explanation),
+        }
+        return explanation is not None, {name: known.get(name) for name in WHY.names(single=True)}
 
     found = await read_state(asked.service, read)
     if isinstance(found.value, UnknownItem):

@@ -51,10 +51,7 @@ class OutputBody(LongResponse):
     def __init__(
         self, written: StartOutput, broadcast: Broadcast, *, follows: bool, after: int = 0
     ) -> None:
-        headers = {
-            "Cache-Control": "no-cache, no-store",
-            "Muster-Attempt": str(written.number),
-        }
+        headers = {"Cache-Control": "no-cache, no-store", "Muster-Attempt": str(written.number)}
         if written.is_earlier:
             headers[EARLIER] = "true"
         super().__init__(broadcast, TEXT, headers)

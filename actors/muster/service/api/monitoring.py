@@ -9,41 +9,36 @@ from starlette.responses import Response
 from muster.service.access import Role
 from muster.service.backends.registry import BACKENDS
 from muster.service.endpoints.routes import Answer, ApiRequest, Endpoint, json_response
+from muster.service.endpoints.schemas import BOOLEAN, TEXT, TEXTS, Schema
 
 if TYPE_CHECKING:
-    from muster.service.endpoints.schemas import Schema
     from muster.service.health import Health
 
 
 _RETRY_AFTER_S: Final = "1"
 
-_BOOLEAN: Final[Schema] = {"type": "boolean"}
 _BATCH: Final[Schema] = {"type": "integer", "minimum": 0}
-_TEXT: Final[Schema] = {"type": "string"}
-_PROBLEMS: Final[Schema] = {
-    "type": "object",
-    "additionalProperties": {"type": "array", "items": _TEXT},
-}
+_PROBLEMS: Final[Schema] = {"type": "object", "additionalProperties": TEXTS}
 
 LIFE: Final[Schema] = {
     "type": "object",
     "required": ["alive", "ready", "ending", "batch", "problems", "run"],
     "properties": {
-        "alive": _BOOLEAN,
-        "ready": _BOOLEAN,
-        "ending": _BOOLEAN,
+        "alive": BOOLEAN,
+        "ready": BOOLEAN,
+        "ending": BOOLEAN,
         "batch": _BATCH,
         "problems": _PROBLEMS,
         "run": {"type": "string", "description": "what runs commands: the option --run"},
         **{name: one.health for name, one in BACKENDS.items() if one.health is not None},
-        "detail": _TEXT,
+        "detail": TEXT,
     },
 }
 
 READINESS: Final[Schema] = {
     "type": "object",
     "required": ["ready", "batch"],
-    "properties": {"ready": _BOOLEAN, "batch": _BATCH, "detail": _TEXT},
+    "properties": {"ready": BOOLEAN, "batch": _BATCH, "detail": TEXT},
 }
 
 

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Awaitable, Callable, Sequence
+from math import inf
 from pathlib import Path
 from threading import Event as Flag
 from typing import TYPE_CHECKING, Any, Final, TypeVar, final
@@ -35,33 +36,41 @@ if TYPE_CHECKING:
 
 T = TypeVar("T")
 
-_MOST_WAITING: Final = 8
-"""How many may wait until a thread is free."""
-
 
 @final
+@attrs.frozen(eq=False)
 class OneAtATime:
-    """Work in a thread of which only one is done at a time.
+    """Work on a copy of the state, or of history, of which only one is done at a time.
 
-    Args:
-        what: What it is, for messages.
+    Attributes:
+        busy: What is said if it cannot be done now.
+        retry_s: After how many seconds one may try again.
+        most: How many may wait.
+        patience_s: How long one waits at most, in seconds.
     """
 
-    def __init__(self, what: str) -> None:
-        self._what = what
-        self._limiter = trio.CapacityLimiter(1)
+    busy: str
+    retry_s: int = 5
+    most: float = 8
+    patience_s: float = inf
+    _turn: trio.Lock = attrs.field(factory=trio.Lock, init=False)
 
     async def run(self, work: Callable[[], Awaitable[T]]) -> T:
         """Do work when nothing else is being done.
 
         Raises:
-            Problem: 503 if too many wait already.
+            Problem: 503 if too many wait already, or those before take too long.
         """
-        if self._limiter.statistics().tasks_waiting >= _MOST_WAITING:
-            told = f"too many wait for {self._what} already"
-            raise Problem(503, told, headers={"Retry-After": "5"})
-        async with self._limiter:
+        with trio.move_on_after(self.patience_s) as waiting:
+            if self._turn.statistics().tasks_waiting >= self.most:
+                waiting.cancel()
+            await self._turn.acquire()
+        if waiting.cancelled_caught:
+            raise Problem(503, self.busy, headers={"Retry-After": f"{self.retry_s}"})
+        try:
             return await work()
+        finally:
+            self._turn.release()
 
 
 # INPUT-8

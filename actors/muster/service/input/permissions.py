@@ -13,31 +13,9 @@ from typing import TYPE_CHECKING, Final, assert_never, final
 import attrs
 
 from muster.service.access import Principal, Role
+from muster_core import events
 from muster_core.admission.placement import FORCE_TAG
 from muster_core.config.users import administers
-from muster_core.events import (
-    AddApp,
-    AddAsk,
-    AddGang,
-    AddNode,
-    AddPriorityClass,
-    AppliedObject,
-    Apply,
-    BindFailed,
-    Configure,
-    Delete,
-    Event,
-    FailBind,
-    Manifest,
-    ObjectKind,
-    ObjectName,
-    Release,
-    RemoveApp,
-    RemoveAsk,
-    RemoveGang,
-    RemoveNode,
-    UpdateNode,
-)
 from muster_core.values.events import USER_INFO
 from muster_core.values.priority import HIGHEST_USER_PRIORITY
 
@@ -62,7 +40,7 @@ def user_of(who: Principal) -> str:
 
 
 # INPUT-10, INPUT-20
-def as_user(event: Event | str, who: Principal) -> Event | str:
+def as_user(event: events.Event | str, who: Principal) -> events.Event | str:
     """Return an event as a user may send it, or the reason why not.
 
     Applications and gangs of submitters belong to the user of the token, applications in the groups
@@ -71,26 +49,26 @@ def as_user(event: Event | str, who: Principal) -> Event | str:
     if who.role >= Role.ADMIN:
         return event
     match event:
-        case AddApp():
+        case events.AddApp():
             return _app_of_user(event, who)
-        case AddGang():
+        case events.AddGang():
             return _gang_of_user(event, who, "user")
-        case Apply():
-            made: list[Manifest[AppliedObject]] = []
+        case events.Apply():
+            made: list[events.Manifest[events.AppliedObject]] = []
             for one in event.objects:
-                content: AppliedObject | str = one.content
-                if isinstance(content, AddGang):
+                content: events.AppliedObject | str = one.content
+                if isinstance(content, events.AddGang):
                     field = f"{one.field}.metadata.annotations.{USER_INFO}"
                     content = _gang_of_user(content, who, field)
                 if isinstance(content, str):
                     return content
-                made.append(Manifest(content, one.field))
-            return Apply(tuple(made))
+                made.append(events.Manifest(content, one.field))
+            return events.Apply(tuple(made))
         case _:
             return event
 
 
-def _app_of_user(event: AddApp, who: Principal) -> AddApp | str:
+def _app_of_user(event: events.AddApp, who: Principal) -> events.AddApp | str:
     user, foreign = user_of(who), [name for name in event.groups if name not in who.groups]
     if event.user not in {None, user}:
         return f"user: {event.user!r}: this token adds applications as {user!r}"
@@ -99,7 +77,7 @@ def _app_of_user(event: AddApp, who: Principal) -> AddApp | str:
     return attrs.evolve(event, user=user, groups=event.groups or who.groups)
 
 
-def _gang_of_user(event: AddGang, who: Principal, field: str) -> AddGang | str:
+def _gang_of_user(event: events.AddGang, who: Principal, field: str) -> events.AddGang | str:
     user = user_of(who)
     if event.says.user not in {None, user}:
         return f"{field}: {event.says.user!r}: this token adds gangs as {user!r}"
@@ -134,14 +112,14 @@ class SubmitterGuard:
         self._users = users
 
     # INPUT-21
-    def must_hear_first(self, event: Event, machine: CoordinatorMachine, /) -> bool:
+    def must_hear_first(self, event: events.Event, machine: CoordinatorMachine, /) -> bool:
         """Return whether a gang may only seem to be somebody else's.
 
         What has ended leaves its gang when its application reports.
         """
-        is_about_gangs = isinstance(event, (AddGang, RemoveGang, Apply, Delete)) or (
-            isinstance(event, AddAsk) and event.gang is not None
-        )
+        is_about_gangs = isinstance(
+            event, (events.AddGang, events.RemoveGang, events.Apply, events.Delete)
+        ) or (isinstance(event, events.AddAsk) and event.gang is not None)
         return (
             is_about_gangs
             and machine.admission.unreported.uncertain
@@ -149,25 +127,25 @@ class SubmitterGuard:
         )
 
     # INPUT-11
-    def refusal(self, event: Event, machine: CoordinatorMachine, /) -> str | None:
+    def refusal(self, event: events.Event, machine: CoordinatorMachine, /) -> str | None:
         """Return why an event is not let in, or None."""
         admission = machine.admission
         match event:
-            case AddApp():
+            case events.AddApp():
                 return _refusal_of_app(event)
-            case AddAsk():
+            case events.AddAsk():
                 return self._refusal_of_ask(event, admission)
-            case RemoveApp() | RemoveAsk() | Release() | BindFailed():
+            case events.RemoveApp() | events.RemoveAsk() | events.Release() | events.BindFailed():
                 return self._refusal_at(event.app, admission)
-            case AddGang():
+            case events.AddGang():
                 return self._refusal_of_gang(event, admission, "gang", "groups")
-            case RemoveGang(gang):
+            case events.RemoveGang(gang):
                 return self._refusal_to_change(gang, admission, "gang")
-            case Apply() | Delete():
+            case events.Apply() | events.Delete():
                 return next(self._refusals_of_objects(event, admission), None)
-            case Configure() | AddPriorityClass() | FailBind():
+            case events.Configure() | events.AddPriorityClass() | events.FailBind():
                 return _NEEDS_ADMIN
-            case AddNode() | UpdateNode() | RemoveNode():
+            case events.AddNode() | events.UpdateNode() | events.RemoveNode():
                 return _NEEDS_ADMIN
             case _:
                 assert_never(event)
@@ -194,7 +172,7 @@ class SubmitterGuard:
 
     # Asks
 
-    def _refusal_of_ask(self, event: AddAsk, admission: Admission) -> str | None:
+    def _refusal_of_ask(self, event: events.AddAsk, admission: Admission) -> str | None:
         refusal = self._refusal_at(event.app, admission)
         key = admission.registry.locate(event.app)
         if key is None or refusal is not None:
@@ -217,7 +195,9 @@ class SubmitterGuard:
         )
 
     # INPUT-19
-    def _refusal_of_priority(self, event: AddAsk, key: int, admission: Admission) -> str | None:
+    def _refusal_of_priority(
+        self, event: events.AddAsk, key: int, admission: Admission
+    ) -> str | None:
         """Return why an ask may not have its priority."""
         name, number = event.priority_class, event.priority
         value = None if name is None else admission.registry.classes.value_of(name)
@@ -245,7 +225,7 @@ class SubmitterGuard:
 
     # INPUT-22
     def _refusal_of_gang(
-        self, event: AddGang, admission: Admission, name: str, groups: str
+        self, event: events.AddGang, admission: Admission, name: str, groups: str
     ) -> str | None:
         """Return why the user may not define a gang.
 
@@ -272,15 +252,20 @@ class SubmitterGuard:
         return f"{field}: {gang!r} is defined, and belongs to nobody: this needs the role admin"
 
     # INPUT-22
-    def _refusals_of_objects(self, event: Apply | Delete, admission: Admission) -> Iterator[str]:
+    def _refusals_of_objects(
+        self, event: events.Apply | events.Delete, admission: Admission
+    ) -> Iterator[str]:
         """Yield why the user may not apply or delete objects."""
         for one in event.objects:
             content, place = one.content, f"{one.field}.metadata"
             refusal: str | None
-            if isinstance(content, AddGang):
+            if isinstance(content, events.AddGang):
                 groups = f"{place}.annotations: groups"
                 refusal = self._refusal_of_gang(content, admission, f"{place}.name", groups)
-            elif isinstance(content, ObjectName) and content.kind is ObjectKind.POD_GROUP:
+            elif (
+                isinstance(content, events.ObjectName)
+                and content.kind is events.ObjectKind.POD_GROUP
+            ):
                 refusal = self._refusal_to_change(content.name, admission, f"{place}.name")
             else:
                 refusal = f"{one.field}.kind: {_NEEDS_ADMIN_FOR_OBJECTS}"
@@ -322,7 +307,7 @@ class SubmitterGuard:
 
 
 # INPUT-25
-def _refusal_of_app(event: AddApp) -> str | None:
+def _refusal_of_app(event: events.AddApp) -> str | None:
     """Return why an application may not be added; the scheduler itself looks at the ACLs."""
     if event.tags.get(FORCE_TAG) == "true":
         return f"tags.{FORCE_TAG}: 'true': this needs the role admin: it leads past the ACLs"

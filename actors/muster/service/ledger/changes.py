@@ -12,52 +12,27 @@ import attrs
 
 from muster.service.ledger.records import AppEntry, AskEntry, NodeEntry, StartFailure
 from muster.service.ledger.state import LedgerState, YuniKornEventCode
+from muster_core import events
 from muster_core.admission.objects import NAMESPACE_TAG
 from muster_core.decisions import Announced, Decision, Kind, Reason
-from muster_core.events import (
-    AddApp,
-    AddAsk,
-    AddGang,
-    AddNode,
-    AddPriorityClass,
-    AppliedObject,
-    Apply,
-    BindFailed,
-    Configure,
-    Delete,
-    Event,
-    FailBind,
-    NodeObject,
-    ObjectKind,
-    ObjectName,
-    Outcome,
-    PodObject,
-    QueueObject,
-    Release,
-    RemoveApp,
-    RemoveAsk,
-    RemoveGang,
-    RemoveNode,
-    UpdateNode,
-)
 from muster_core.structures.steps import Steps, in_pieces
 
 _FEW: Final = 64
 """How many asks are added without a pause."""
 
 _OfOne = (
-    Release
-    | RemoveAsk
-    | AddApp
-    | AddNode
-    | UpdateNode
-    | RemoveNode
-    | Configure
-    | BindFailed
-    | FailBind
-    | AddPriorityClass
-    | AddGang
-    | RemoveGang
+    events.Release
+    | events.RemoveAsk
+    | events.AddApp
+    | events.AddNode
+    | events.UpdateNode
+    | events.RemoveNode
+    | events.Configure
+    | events.BindFailed
+    | events.FailBind
+    | events.AddPriorityClass
+    | events.AddGang
+    | events.RemoveGang
 )
 _ASK_CAME: Final = int(YuniKornEventCode.ASK_CAME)
 
@@ -73,16 +48,16 @@ class EventChanges:
     def __init__(self, book: LedgerState) -> None:
         self._book = book
         #: The last work of the batch that could not be started.
-        self._unstarted: BindFailed | None = None
+        self._unstarted: events.BindFailed | None = None
 
-    def refused(self, event: Event) -> None:
+    def refused(self, event: events.Event) -> None:
         """Count an event that was refused."""
-        if type(event) is AddAsk:
+        if type(event) is events.AddAsk:
             self._book.counts.refused_asks += 1
-        elif type(event) is AddApp:
+        elif type(event) is events.AddApp:
             self._book.counts.refused_apps += 1
 
-    def take(self, event: Event, at_us: int) -> Steps[None]:
+    def take(self, event: events.Event, at_us: int) -> Steps[None]:
         """Take up an event that was admitted.
 
         Args:
@@ -90,15 +65,15 @@ class EventChanges:
             at_us: The instant of its batch, in microseconds since the origin.
         """
         match event:
-            case AddAsk():
+            case events.AddAsk():
                 yield from self._add_asks(event, at_us)
-            case RemoveApp():
+            case events.RemoveApp():
                 yield from self._remove_app(event.app)
-            case Apply():
+            case events.Apply():
                 for manifest in event.objects:
                     yield
                     self._apply(manifest.content, at_us)
-            case Delete():
+            case events.Delete():
                 for named in event.objects:
                     yield
                     self._delete(named.content, at_us)
@@ -108,29 +83,34 @@ class EventChanges:
     def _take_one(self, event: _OfOne, at_us: int) -> None:
         """Take up an event about one thing at most."""
         match event:
-            case Release():
+            case events.Release():
                 self._release(event)
-            case RemoveAsk():
+            case events.RemoveAsk():
                 self._remove_ask(event)
-            case AddApp():
+            case events.AddApp():
                 self._add_app(event, at_us)
-            case AddNode() | UpdateNode() | RemoveNode():
+            case events.AddNode() | events.UpdateNode() | events.RemoveNode():
                 self._change_node(event, at_us)
-            case Configure():
+            case events.Configure():
                 self._book.queues_changed = True
                 self._book.configured_us = at_us
-            case BindFailed():
+            case events.BindFailed():
                 self._unstarted = event
-            case FailBind() | AddPriorityClass() | AddGang() | RemoveGang():
+            case (
+                events.FailBind()
+                | events.AddPriorityClass()
+                | events.AddGang()
+                | events.RemoveGang()
+            ):
                 pass
             case _:
                 assert_never(event)
 
-    def take_small(self, event: Event, at_us: int) -> bool:
+    def take_small(self, event: events.Event, at_us: int) -> bool:
         """Take up an event of a kind that most events are; return False if it is not one."""
-        if type(event) is AddAsk and event.count is None:
+        if type(event) is events.AddAsk and event.count is None:
             self._add(event, (event.ask,), at_us)
-        elif type(event) is Release:
+        elif type(event) is events.Release:
             self._release(event)
         else:
             return False
@@ -138,7 +118,7 @@ class EventChanges:
 
     # Applications and asks
 
-    def _add_app(self, event: AddApp, at_us: int) -> None:
+    def _add_app(self, event: events.AddApp, at_us: int) -> None:
         book = self._book
         book.completed.pop(event.app, None)
         book.say_leaving(event.app, at_us)
@@ -159,14 +139,18 @@ class EventChanges:
         book.history.series.asks -= len(app.asks)
         app.asks = {}
 
-    def _add_asks(self, event: AddAsk, at_us: int) -> Steps[None]:
+    def _add_asks(self, event: events.AddAsk, at_us: int) -> Steps[None]:
         count = event.count or 1
         for first in range(0, count, _FEW):
             yield
             self._add(event, event.names(first, min(first + _FEW, count)), at_us)
 
     def _add(
-        self, event: AddAsk, names: list[str] | tuple[str], at_us: int, namespace: str | None = None
+        self,
+        event: events.AddAsk,
+        names: list[str] | tuple[str],
+        at_us: int,
+        namespace: str | None = None,
     ) -> None:
         book = self._book
         app = book.apps.get(event.app)
@@ -185,9 +169,11 @@ class EventChanges:
             owner = event.app
             book.ring.add_all([(_ASK_CAME, at_us, owner, name, amounts, "") for name in names])
 
-    def _release(self, event: Release) -> None:
-        if event.outcome is not Outcome.FAILED:
-            reason = Reason.CANCELLED if event.outcome is Outcome.CANCELLED else Reason.COMPLETED
+    def _release(self, event: events.Release) -> None:
+        if event.outcome is not events.Outcome.FAILED:
+            reason = (
+                Reason.CANCELLED if event.outcome is events.Outcome.CANCELLED else Reason.COMPLETED
+            )
             self._note_exit(event, self._book.end(event.app, event.ask, reason))
             return
         app = self._book.apps.get(event.app)
@@ -198,11 +184,11 @@ class EventChanges:
             entry = self._book.end(event.app, event.ask, Reason.FAILED)
         self._note_exit(event, entry)
 
-    def _note_exit(self, event: Release, entry: AskEntry | None) -> None:
+    def _note_exit(self, event: events.Release, entry: AskEntry | None) -> None:
         if event.exited is not None and entry is not None:
             entry.before().exited = event.exited
 
-    def _remove_ask(self, event: RemoveAsk) -> None:
+    def _remove_ask(self, event: events.RemoveAsk) -> None:
         entry, failed = self._book.end(event.app, event.ask, Reason.REMOVED), self._unstarted
         # A scheduler with `bind_attempts` lets the two in one behind the other.
         gives_up = failed is not None and (failed.app, failed.ask) == (event.app, event.ask)
@@ -211,24 +197,26 @@ class EventChanges:
 
     # Nodes
 
-    def _change_node(self, event: AddNode | UpdateNode | RemoveNode, at_us: int) -> None:
+    def _change_node(
+        self, event: events.AddNode | events.UpdateNode | events.RemoveNode, at_us: int
+    ) -> None:
         match event:
-            case AddNode():
+            case events.AddNode():
                 self._add_node(event, at_us)
-            case UpdateNode():
+            case events.UpdateNode():
                 self._update_node(event, at_us)
-            case RemoveNode():
+            case events.RemoveNode():
                 self._remove_node(event.node, at_us)
             case _:
                 assert_never(event)
 
-    def _add_node(self, event: AddNode, at_us: int) -> None:
+    def _add_node(self, event: events.AddNode, at_us: int) -> None:
         self._book.put_node(NodeEntry(event, at_us))
         said = f"schedulable: {'true' if event.schedulable else 'false'}"
         self._book.ring.add(YuniKornEventCode.NODE_CAME, at_us, event.node, amounts=event.room)
         self._book.ring.add(YuniKornEventCode.NODE_READY, at_us, event.node, message=said)
 
-    def _update_node(self, event: UpdateNode | NodeObject, at_us: int) -> None:
+    def _update_node(self, event: events.UpdateNode | events.NodeObject, at_us: int) -> None:
         book = self._book
         entry = book.nodes.get(event.node)
         if entry is None:
@@ -241,7 +229,7 @@ class EventChanges:
             attributes=before.attributes if event.attributes is None else event.attributes,
             schedulable=before.schedulable if event.schedulable is None else event.schedulable,
         )
-        if isinstance(event, UpdateNode) and event.devices is not None:
+        if isinstance(event, events.UpdateNode) and event.devices is not None:
             entry.event = after = attrs.evolve(after, devices=event.devices)
         if after.room != before.room:
             book.history.series.change_capacity(before.room, after.room)
@@ -257,26 +245,26 @@ class EventChanges:
 
     # Kubernetes objects
 
-    def _apply(self, content: AppliedObject, at_us: int) -> None:
+    def _apply(self, content: events.AppliedObject, at_us: int) -> None:
         match content:
-            case PodObject():
+            case events.PodObject():
                 self._apply_pod(content, at_us)
-            case NodeObject():
+            case events.NodeObject():
                 if content.node in self._book.nodes:
                     self._update_node(content, at_us)
                 elif content.capacity is not None:
                     node, labels = content.node, content.attributes
                     self._add_node(
-                        AddNode(node, content.capacity, labels, content.schedulable), at_us
+                        events.AddNode(node, content.capacity, labels, content.schedulable), at_us
                     )
-            case QueueObject():
+            case events.QueueObject():
                 self._book.queues_changed = True
-            case AddGang() | AddPriorityClass():
+            case events.AddGang() | events.AddPriorityClass():
                 pass
             case _:
                 assert_never(content)
 
-    def _apply_pod(self, pod: PodObject, at_us: int) -> None:
+    def _apply_pod(self, pod: events.PodObject, at_us: int) -> None:
         app = self._book.apps.get(pod.app)
         if app is not None and pod.name in app.asks:
             if pod.finished:
@@ -286,18 +274,18 @@ class EventChanges:
             return
         if app is None:
             tags = {NAMESPACE_TAG: pod.namespace}
-            self._add_app(AddApp(pod.app, pod.queue, pod.user, pod.groups, tags), at_us)
+            self._add_app(events.AddApp(pod.app, pod.queue, pod.user, pod.groups, tags), at_us)
         self._add(pod.ask, (pod.name,), at_us, pod.namespace)
 
-    def _delete(self, named: ObjectName, at_us: int) -> None:
+    def _delete(self, named: events.ObjectName, at_us: int) -> None:
         match named.kind:
-            case ObjectKind.POD:
+            case events.ObjectKind.POD:
                 self._book.end(named.app or "", named.name, Reason.REMOVED)
-            case ObjectKind.NODE:
+            case events.ObjectKind.NODE:
                 self._remove_node(named.name, at_us)
-            case ObjectKind.QUEUE:
+            case events.ObjectKind.QUEUE:
                 self._book.queues_changed = True
-            case ObjectKind.POD_GROUP | ObjectKind.PRIORITY_CLASS:
+            case events.ObjectKind.POD_GROUP | events.ObjectKind.PRIORITY_CLASS:
                 pass
             case _:
                 assert_never(named.kind)

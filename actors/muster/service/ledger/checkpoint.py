@@ -5,7 +5,7 @@ The first item says the version. What can be computed from other items is not ke
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from itertools import groupby
 from typing import TYPE_CHECKING, Any, Final, TypeGuard
 
@@ -81,7 +81,7 @@ def load_ledger(book: LedgerState, parts: Sequence[bytes]) -> Steps[tuple[int, i
                 is_first = False
                 continue
             try:
-                _TAKERS[item[0]](book, *item[1:])
+                _take(book, item)
             except _UNREADABLE as error:
                 msg = f"an entry of the ledger cannot be read: {error}"
                 raise ValueError(msg) from error
@@ -109,16 +109,7 @@ def _items(book: LedgerState, heard: tuple[int, int, int]) -> Iterator[list[obje
         *heard,
         book.history.minute,
         book.lives.after_seq,
-        [
-            counts.allocated,
-            counts.released,
-            counts.failed_binds,
-            counts.refused_asks,
-            counts.new_apps,
-            counts.accepted_apps,
-            counts.refused_apps,
-            counts.completed_apps,
-        ],
+        [*attrs.astuple(counts, recurse=False)[:-1]],
     ]
     yield ["configured", book.configured_us]
     for path, queue in counts.queues.items():
@@ -209,69 +200,78 @@ def _head(book: LedgerState, item: list[Any]) -> tuple[int, int, int]:
     return batch, at_us, seq
 
 
-def _take_queue(book: LedgerState, path: str, *counts: int) -> None:
-    book.counts.queues[path] = QueueCounts(*counts)
+def _take(book: LedgerState, item: list[Any]) -> None:
+    """Take what an item says."""
+    match item:
+        case ["asks", event, namespace, rows]:
+            _take_asks(book, event, namespace, rows)
+        case ["app", *app]:
+            entry = _made_app(*app)
+            book.put_in(entry)
+            book.history.apps += entry.state in ("Starting", "Running")
+        case ["completed", *app]:
+            entry = _made_app(*app)
+            book.completed[entry.event.app] = entry
+        case ["node", event, came_us]:
+            book.put_node(NodeEntry(from_plain(event, AddNode), came_us))
+        case _:
+            _take_past(book, item)
 
 
-def _take_points(book: LedgerState, points: list[list[int]]) -> None:
-    book.history.points.extend(UsagePoint(*point) for point in points)
+def _take_past(book: LedgerState, item: list[Any]) -> None:
+    """Take what an item says of what is over."""
+    match item:
+        case ["lives", rows]:
+            for *known, exited in rows:
+                book.lives.kept.append(EndedAsk(*known)._replace(exited=_exit(exited)))
+        case ["failures", rows]:
+            for app, ask, node, message in rows:
+                book.note_failure(app, ask, StartFailure(node, message))
+        case ["refused", refused]:
+            book.refused.extend(RefusedEvent(*one) for one in refused)
+        case ["configured", at_us]:
+            book.configured_us = at_us
+        case _:
+            _take_series(book, item)
 
 
-def _take_waits(book: LedgerState, waits: dict[int, int]) -> None:
-    book.history.series.waits = waits
+def _take_series(book: LedgerState, item: list[Any]) -> None:
+    """Take what an item says of counts and series."""
+    series = book.history.series
+    match item:
+        case ["queue", path, *counts]:
+            book.counts.queues[path] = QueueCounts(*counts)
+        case ["points", points]:
+            book.history.points.extend(UsagePoint(*point) for point in points)
+        case ["waits", waits]:
+            series.waits = waits
+        case ["minutes", samples]:
+            series.minutes.extend(Sample(*sample) for sample in samples)
+        case ["hours", samples]:
+            series.hours.extend(Sample(*sample) for sample in samples)
+        case _:
+            _take_accounts(book.accounts, item)
 
 
-def _take_minutes(book: LedgerState, samples: list[list[Any]]) -> None:
-    book.history.series.minutes.extend(Sample(*sample) for sample in samples)
-
-
-def _take_hours(book: LedgerState, samples: list[list[Any]]) -> None:
-    book.history.series.hours.extend(Sample(*sample) for sample in samples)
-
-
-def _take_refused(book: LedgerState, refused: list[list[Any]]) -> None:
-    book.refused.extend(RefusedEvent(*one) for one in refused)
-
-
-def _take_failures(book: LedgerState, rows: list[list[str]]) -> None:
-    for app, ask, node, message in rows:
-        book.note_failure(app, ask, StartFailure(node, message))
-
-
-def _take_users(book: LedgerState, names: list[str]) -> None:
-    for name in names:
-        book.accounts.of(name)
-
-
-def _take_lives(book: LedgerState, rows: list[list[Any]]) -> None:
-    for *known, exited in rows:
-        life = EndedAsk(*known)
-        book.lives.kept.append(life._replace(exited=_exit(exited)))
+def _take_accounts(accounts: UserAccounts, item: list[Any]) -> None:
+    """Take what an item says of accounts."""
+    match item:
+        case ["users", names]:
+            for name in names:
+                accounts.of(name)
+        case ["accounts", known_us, gone]:
+            accounts.known_us, accounts.gone = known_us, UsageTotals(*gone)
+        case ["account", name, base, ended]:
+            account = accounts.of(name)
+            account.base, account.ended = base, ended
+        case ["marks", name, marks]:
+            accounts.of(name).marks += [(at_us, UsageTotals(*used)) for at_us, *used in marks]
+        case _:
+            raise ValueError(item[:1])
 
 
 def _exit(exited: object) -> Exit | None:
     return None if exited is None else from_plain(exited, Exit)
-
-
-def _take_accounts(book: LedgerState, known_us: int, gone: list[Any]) -> None:
-    book.accounts.known_us = known_us
-    book.accounts.gone = UsageTotals(*gone)
-
-
-def _take_account(
-    book: LedgerState, name: str, base: dict[str, int], ended: dict[str, int]
-) -> None:
-    account = book.accounts.of(name)
-    account.base, account.ended = base, ended
-
-
-def _take_marks(book: LedgerState, name: str, marks: list[list[Any]]) -> None:
-    book.accounts.of(name).marks += [(at_us, UsageTotals(*used)) for at_us, *used in marks]
-
-
-def _take_node(book: LedgerState, event: object, came_us: int | None) -> None:
-    made = from_plain(event, AddNode)
-    book.put_node(NodeEntry(made, came_us))
 
 
 def _made_app(event: object, came_us: int | None, queue: str, state: str, *rest: Any) -> AppEntry:  # noqa: ANN401 - as unpacked
@@ -280,17 +280,6 @@ def _made_app(event: object, came_us: int | None, queue: str, state: str, *rest:
     return AppEntry(
         made, came_us, queue, state, [(at, said) for at, said in states], ran_us, {}, most
     )
-
-
-def _take_completed(book: LedgerState, *app: Any) -> None:  # noqa: ANN401 - as unpacked
-    entry = _made_app(*app)
-    book.completed[entry.event.app] = entry
-
-
-def _take_app(book: LedgerState, *app: Any) -> None:  # noqa: ANN401 - as unpacked
-    entry = _made_app(*app)
-    book.put_in(entry)
-    book.history.apps += entry.state in ("Starting", "Running")
 
 
 def _take_asks(
@@ -309,28 +298,3 @@ def _take_asks(
         if before is not None:
             started_us, ran_us, held_us, exited = before
             ask.earlier = PreviousAllocation(started_us, ran_us, held_us, _exit(exited))
-
-
-def _take_configured(book: LedgerState, at_us: int | None) -> None:
-    book.configured_us = at_us
-
-
-_TAKERS: Final[Mapping[str, Callable[..., None]]] = {
-    "configured": _take_configured,
-    "queue": _take_queue,
-    "points": _take_points,
-    "waits": _take_waits,
-    "minutes": _take_minutes,
-    "hours": _take_hours,
-    "refused": _take_refused,
-    "failures": _take_failures,
-    "users": _take_users,
-    "lives": _take_lives,
-    "node": _take_node,
-    "completed": _take_completed,
-    "app": _take_app,
-    "asks": _take_asks,
-    "accounts": _take_accounts,
-    "account": _take_account,
-    "marks": _take_marks,
-}

@@ -21,10 +21,10 @@ import trio
 from muster._errors import ClosedSchedulerError
 from muster._runtime.clock import Timings, slices
 from muster.figures.usage import NOTHING, UsageTotals, total
+from muster.service.ask_index import ask_counts
 from muster.service.payloads import Problem
 from muster_core.decisions import MICROSECONDS, Announced, Kind, Reason
 from muster_core.reasons import Code
-from muster_core.snapshots import AskPlace
 from muster_core.structures.steps import Steps
 
 if TYPE_CHECKING:
@@ -163,7 +163,7 @@ class StateFigures:
     queues: Sequence[QueueFigures]
     summed: int
     apps: Mapping[str, int]
-    asks: Mapping[AskPlace, int]
+    asks: Mapping[str, int]
     gangs: int
     nodes: int
     capacity: Mapping[str, int]
@@ -218,7 +218,7 @@ async def read_figures(look: Looks) -> StateFigures:
     for keys in _pieces(survey.queues, _LOOK_QUEUES):
         queues += await look(partial(_queues, keys=keys))
     apps: Counter[str] = Counter()
-    asks: Counter[AskPlace] = Counter()
+    asks: Counter[str] = Counter()
     for keys in _pieces(survey.apps, _LOOK_APPS):
         some = await look(partial(_apps, keys=keys))
         apps.update(some[0])
@@ -292,24 +292,17 @@ def _figures_of(queue: ViewQueue) -> QueueFigures:
 
 def _apps(
     machine: CoordinatorMachine, keys: Sequence[int]
-) -> Steps[tuple[Counter[str], Counter[AskPlace]]]:
+) -> Steps[tuple[Counter[str], Counter[str]]]:
     yield
     apps: Counter[str] = Counter()
-    asks: Counter[AskPlace] = Counter()
+    asks: Counter[str] = Counter()
     known = machine.view.apps
     for key in keys:
         app = known.get(key)
         if app is not None:
             apps[app.state.value] += 1
-            _count(app, asks)
+            asks.update(ask_counts(app))
     return apps, asks
-
-
-def _count(app: ViewApp, asks: Counter[AskPlace]) -> None:
-    asks[AskPlace.PENDING] += len(app.pending) + len(app.backing_off)
-    asks[AskPlace.PARKED] += len(app.parked)
-    asks[AskPlace.WAITING] += len(app.waiting)
-    asks[AskPlace.BOUND] += len(app.bound)
 
 
 def _sum(queues: Iterable[QueueFigures]) -> QueueFigures:

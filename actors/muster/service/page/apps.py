@@ -35,35 +35,23 @@ def _read(viewed: PageRequest, name: str, looking: ReadContext) -> Steps[Shown]:
     yield
     app = app_of(looking, name)
     entry = looking.ledger.app(name) or looking.ledger.completed.get(name)
-    came_us = None if entry is None else entry.came_us
-    states = () if entry is None else tuple(entry.states)
-    seq = looking.ledger.seq
+    known: Shown = {
+        "came_us": None if entry is None else entry.came_us,
+        "states": () if entry is None else tuple(entry.states),
+        "last_seq": looking.ledger.seq,
+    }
     if app is None:
         unknown = unknown_app(looking, name)
-        return {
-            "item": None,
-            "came_us": came_us,
-            "states": states,
-            "ended": entry,
-            "unknown": unknown,
-            "last_seq": seq,
-            "lines": (),
-            "has_more": False,
-            "gangs": (),
-            "cancel": (),
-            "refused": "",
-        }
+        return {**known, "item": None, "ended": entry, "unknown": unknown}
     rows = yield from select_asks(looking, AskFilter(app=name), None, _LIMIT + 1)
     lines = yield from lines_of(looking, rows[:_LIMIT])
     gangs = yield from _gangs(app)
     cancel: list[Mapping[str, Raw]] = [{"op": "remove_app", "app": name}]
     return {
+        **known,
         "item": row_of(APPS.picked(None, single=True), row_of_app(looking, app)),
-        "came_us": came_us,
-        "states": states,
         "ended": None,
         "unknown": None,
-        "last_seq": seq,
         "lines": lines,
         "has_more": len(rows) > _LIMIT,
         "gangs": gangs,
@@ -113,12 +101,7 @@ APP_PAGES: Final = (
 _MOST: Final = 100
 """How many users the page shows."""
 
-_SPANS: Final[Mapping[str, str]] = {
-    "1": "a day",
-    "7": "7 days",
-    "30": "30 days",
-    "90": "90 days",
-}
+_SPANS: Final[Mapping[str, str]] = {"1": "a day", "7": "7 days", "30": "30 days", "90": "90 days"}
 """How far the page looks back, in days, and in words."""
 
 _USUAL: Final = "7"

@@ -6,6 +6,7 @@ An ask says all reasons why it is not running.
 from __future__ import annotations
 
 import os
+from collections import Counter
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Final, cast
@@ -19,6 +20,7 @@ from muster.figures.text import instant_of
 from muster.service.access import Role
 from muster.service.api.lists import app_of, full_gang, unknown_ask
 from muster.service.api.logs import OutputBody, written_by
+from muster.service.ask_index import ask_counts
 from muster.service.endpoints.schemas import row_of
 from muster.service.page.actions import refusal_of
 from muster.service.page.history import HistorySubject, earlier_history, subject_page
@@ -27,7 +29,7 @@ from muster.service.page.requests import Page, PageRequest, filters_of, place_of
 from muster.service.payloads import Problem
 from muster.service.queries.apps import leaves_of
 from muster.service.queries.ask_search import AskFilter, select_asks
-from muster.service.queries.asks import ASKS, AskRow, row_of_ask
+from muster.service.queries.asks import ASKS, AskRow, place_of_ask, row_of_ask
 from muster.service.queries.reader import ReadContext, cursor
 from muster_core.reasons import Code
 from muster_core.snapshots import AskPlace
@@ -123,8 +125,7 @@ async def _asks(viewed: PageRequest) -> Response:
         lines = yield from lines_of(looking, rows)
         more = None
         if len(found) > _LIMIT:
-            last = rows[-1].ask
-            more = cursor("asks", last.seq, last.number)
+            more = cursor("asks", *place_of_ask(rows[-1]))
         counts = yield from _counts(looking, wanted)
         return {"lines": lines, "next": more, "counts": counts}
 
@@ -144,7 +145,7 @@ def _counts(looking: ReadContext, wanted: AskFilter) -> Steps[Mapping[str, int] 
     """Return how many asks are in each place, if the applications tell."""
     if wanted.text is not None or wanted.gang is not None or wanted.codes is not None:
         return None
-    counts = dict.fromkeys((place.value for place in AskPlace), 0)
+    counts = Counter(dict.fromkeys((place.value for place in AskPlace), 0))
     leaves = None if wanted.queue is None else leaves_of(looking, wanted.queue)
     for piece in in_pieces(list(looking.view.apps.values()), _A_FEW):
         yield
@@ -155,10 +156,7 @@ def _counts(looking: ReadContext, wanted: AskFilter) -> Steps[Mapping[str, int] 
                 and (wanted.user is None or identity.user[0] == wanted.user)
                 and (wanted.app is None or identity.name == wanted.app)
             ):
-                counts["pending"] += len(app.pending) + len(app.backing_off)
-                counts["parked"] += len(app.parked)
-                counts["waiting"] += len(app.waiting)
-                counts["bound"] += len(app.bound)
+                counts.update(ask_counts(app))
     return counts
 
 
@@ -178,19 +176,7 @@ def _read(viewed: PageRequest, app_name: str, name: str, looking: ReadContext) -
         entry = looking.ledger.app(app_name) or looking.ledger.completed.get(app_name)
         begin_us = None if entry is None else entry.came_us
         unknown = unknown_ask(looking, app_name, name)
-        return {
-            "item": None,
-            "instants": {},
-            "why": explanation_map(None),
-            "came_us": begin_us,
-            "unknown": unknown,
-            "last_seq": seq,
-            "cancel": (),
-            "refused": "",
-            "has_command": False,
-            "outlook": None,
-            "passed": (),
-        }
+        return {"item": None, "came_us": begin_us, "unknown": unknown, "last_seq": seq}
     yield from looking.view.explainer.prepare()
     explanation = yield from looking.machine.explain_fully(app_name, name)
     cancel = _cancel(row)
@@ -204,7 +190,6 @@ def _read(viewed: PageRequest, app_name: str, name: str, looking: ReadContext) -
         "last_seq": seq,
         "cancel": cancel,
         "refused": refused,
-        "has_command": row.command() is not None,
         "outlook": None if explanation is None else explanation.outlook,
         "passed": row.passed(),
     }

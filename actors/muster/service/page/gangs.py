@@ -14,8 +14,7 @@ from starlette.responses import Response
 
 from muster.figures.text import instant_of
 from muster.service.access import Role
-from muster.service.api.answers import UnknownItem
-from muster.service.api.lists import full_gang
+from muster.service.api.lists import UnknownItem, full_gang
 from muster.service.endpoints.schemas import row_of
 from muster.service.page.asks import lines_of
 from muster.service.page.history import HistorySubject, earlier_history, subject_page
@@ -23,6 +22,7 @@ from muster.service.page.renderer import Shown, render_page
 from muster.service.page.requests import Page, PageRequest, filters_of, place_of, queue_of, word_of
 from muster.service.queries.apps import GANGS, GangRow, leaves_of
 from muster.service.queries.ask_search import AskFilter, select_asks
+from muster.service.queries.asks import AskRow, place_of_ask, row_of_ask
 from muster.service.queries.reader import ReadContext, cursor
 from muster_core.gangs import GangState
 from muster_core.reasons import Code
@@ -146,17 +146,7 @@ def _read(name: str, looking: ReadContext) -> Steps[Shown]:
     seq, gangs = looking.ledger.seq, looking.view.gangs
     gang = gangs.get(name)
     if gang is None:
-        return {
-            "line": None,
-            "unknown": UnknownItem.of(name, gangs),
-            "last_seq": seq,
-            "lines": (),
-            "count": 0,
-            "shortfalls": (),
-            "sums": (),
-            "group": (),
-            "reserved": None,
-        }
+        return {"line": None, "unknown": UnknownItem.of(name, gangs), "last_seq": seq}
     yield from looking.view.explainer.prepare()
     rows = yield from select_asks(looking, AskFilter(gang=name), None, _LIMIT)
     lines = yield from lines_of(looking, rows)
@@ -187,34 +177,32 @@ def _read(name: str, looking: ReadContext) -> Steps[Shown]:
 def _sums(looking: ReadContext, gang: ViewGang) -> Steps[Sequence[Shown]]:
     """Return why the members of a gang do not run, summed up."""
     apps = looking.view.apps
-    found: dict[Code, list[tuple[int, str]]] = {}
+    found: dict[Code, list[AskRow]] = {}
     for piece in in_pieces(list(islice(missing_members(gang), _MOST)), _A_FEW):
         yield
         for key, name in piece:
-            code = looking.view.explainer.dominant(apps[key], name, looking.now_us)
-            found.setdefault(code, []).append((key, name))
+            row = row_of_ask(looking, apps[key], name)
+            assert row is not None, "a member of a gang is gone"
+            code = looking.view.explainer.dominant(row.app, name, looking.now_us)
+            found.setdefault(code, []).append(row)
     sums: list[Shown] = []
-    for code, members in sorted(found.items(), key=lambda one: -len(one[1])):
+    for code, rows in found.items():
         yield
-        key, name = members[0]
-        app = apps[key].identity.name
-        explained = looking.machine.explain(app, name)
-        message, at_us = "", None
-        if explained is not None:
-            reason = explained.dominant
-            message, at_us = reason.message, instant_of(reason.facts)
+        # In which order a gang has its members says nothing.
+        first = min(rows, key=place_of_ask)
+        reason = first.dominant()
         sums.append(
             {
                 "code": code.value,
                 "words": code.summary,
-                "count": len(members),
-                "app": app,
-                "ask": name,
-                "message": message,
-                "at_us": at_us,
+                "count": len(rows),
+                "app": first.app.identity.name,
+                "ask": first.ask.name,
+                "message": "" if reason is None else reason.message,
+                "at_us": None if reason is None else instant_of(reason.facts),
             }
         )
-    return sums
+    return sorted(sums, key=lambda one: -one["count"])
 
 
 async def _gang(viewed: PageRequest) -> Response:
@@ -224,12 +212,7 @@ async def _gang(viewed: PageRequest) -> Response:
         return await earlier_history(viewed, subject, lambda _: None)
 
     return await subject_page(
-        viewed,
-        "gang.html",
-        subject,
-        lambda looking: _read(name, looking),
-        name=name,
-        states=_WORDS,
+        viewed, "gang.html", subject, lambda looking: _read(name, looking), name=name, states=_WORDS
     )
 
 

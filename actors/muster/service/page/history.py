@@ -19,7 +19,7 @@ from muster_core.decisions import Announced, Kind, Reason
 from muster_core.structures.steps import Steps
 
 if TYPE_CHECKING:
-    from muster.service.api.answers import UnknownItem
+    from muster.service.api.lists import UnknownItem
     from muster.service.page.requests import PageRequest
     from muster.service.streams import Broadcast
 
@@ -34,22 +34,15 @@ _PATIENCE_S: Final = 2.0
 """After how long one has to ask for more, in seconds."""
 
 _WORDS: Final[Mapping[Kind, str]] = {
-    Kind.ASSIGNED: "assigned",
+    **{kind: kind.value.replace("_", " ") for kind in Kind},
     Kind.WAITING: "waits for its gang",
-    Kind.BOUND: "bound",
-    Kind.RELEASED: "released",
     Kind.REJECTED: "refused",
-    Kind.GANG_SATISFIED: "gang satisfied",
-    Kind.GANG_TIMED_OUT: "gang timed out",
     Kind.APP_STATE: "application",
     Kind.QUEUE_PRIORITY: "priority of the queue",
     Kind.CONFIG: "configuration",
-    Kind.WARNING: "warning",
-    Kind.RESERVED: "reserved",
 }
 
-
-_ENDS: Final = frozenset({Reason.COMPLETED, Reason.REMOVED, Reason.CANCELLED})
+ENDS: Final = frozenset({Reason.COMPLETED, Reason.REMOVED, Reason.CANCELLED})
 """The reasons of releases after which an ask is over; after ``failed`` it may be tried again."""
 
 
@@ -97,7 +90,7 @@ class HistorySubject:
     def ends(self, announced: Announced) -> bool:
         """Return whether a decision is the last one about a thing, and others are about another."""
         decision = announced.decision
-        return self.kind == "ask" and decision.ask is not None and decision.reason in _ENDS
+        return self.kind == "ask" and decision.ask is not None and decision.reason in ENDS
 
 
 def _is_new(announced: Announced) -> bool:
@@ -125,21 +118,21 @@ def history_line(announced: Announced) -> Shown:
         "ask": decision.ask,
         "node": decision.node,
         "message": decision.message or "",
-        "tone": _tone(decision.kind, reason),
+        "tone": _tone(decision.kind, decision.reason),
         "is_reserved": decision.kind is Kind.RESERVED,
         "start_us": decision.start_us,
         "devices": held_words(decision.devices or {}, {}),
     }
 
 
-def _tone(kind: Kind, reason: str) -> str:
+def _tone(kind: Kind, reason: Reason | None) -> str:
     match kind:
         case Kind.BOUND | Kind.GANG_SATISFIED:
             return "fine"
         case Kind.ASSIGNED | Kind.WAITING | Kind.RESERVED:
             return "wait"
         case Kind.RELEASED:
-            return "" if reason in {"completed", "removed", "cancelled"} else "wrong"
+            return "" if reason in ENDS else "wrong"
         case Kind.REJECTED | Kind.GANG_TIMED_OUT | Kind.WARNING:
             return "wrong"
         case Kind.APP_STATE | Kind.QUEUE_PRIORITY | Kind.CONFIG:

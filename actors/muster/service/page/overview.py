@@ -16,7 +16,7 @@ from muster.service.access import Role
 from muster.service.decision_log import Gone
 from muster.service.ledger.usage import HOURLY_US, MINUTE_US, WAITS_US, Sample, mean_of
 from muster.service.metrics.collectors import ReasonCount, ReasonCounts, reasons_of
-from muster.service.page.node_contents import reserved_lines
+from muster.service.page.nodes import reserved_lines
 from muster.service.page.renderer import Shown, render_page
 from muster.service.page.requests import Page, PageRequest
 from muster.service.payloads import Problem

@@ -51,11 +51,7 @@ if TYPE_CHECKING:
 Shown = dict[str, Any]
 """What a template shows of one thing, by the names that it has there."""
 
-_MEDIA: Final = {
-    ".css": "text/css",
-    ".js": "text/javascript",
-    ".svg": "image/svg+xml",
-}
+_MEDIA: Final = {".css": "text/css", ".js": "text/javascript", ".svg": "image/svg+xml"}
 
 # PAGE-18
 _FOLDERS: Final = (

@@ -322,3 +322,9 @@ def queue_of(viewed: PageRequest) -> str | None:
 def filters_of(viewed: PageRequest, *names: str) -> Mapping[str, str]:
     """Return what is written into each filter of this page; nothing for those without."""
     return {name: viewed.text(name) for name in names}
+
+
+def local_path(path: str) -> str:
+    """Return a path of this service, and nothing that leads to another."""
+    is_local = path.startswith("/") and not path.startswith(("//", "/\\")) and path.isprintable()
+    return path if is_local else "/"

@@ -16,7 +16,6 @@ from muster._runtime.observers import Filter, path_of
 from muster.figures.text import HOUR, MINUTE, counted
 from muster.service.access import Role
 from muster.service.api.lists import full_gang
-from muster.service.page.frame import local_path
 from muster.service.page.renderer import (
     HEADERS,
     Shown,
@@ -25,7 +24,7 @@ from muster.service.page.renderer import (
     render_page,
     segment,
 )
-from muster.service.page.requests import Moment, Page, PageRequest, instant_of
+from muster.service.page.requests import Moment, Page, PageRequest, instant_of, local_path
 from muster.service.past.spans import (
     HistoryExtent,
     Span,
@@ -261,18 +260,12 @@ def _filter(viewed: PageRequest, kinds: Sequence[str]) -> Filter:
 
 
 _VERBS: Final[Mapping[Kind, str]] = {
-    Kind.ASSIGNED: "assigned",
+    **{kind: kind.value for kind in Kind},
     Kind.WAITING: "waiting for the rest of the gang",
-    Kind.BOUND: "bound",
-    Kind.RELEASED: "released",
     Kind.REJECTED: "refused",
     Kind.GANG_SATISFIED: "satisfied",
     Kind.GANG_TIMED_OUT: "timed out",
-    Kind.APP_STATE: "",
-    Kind.QUEUE_PRIORITY: "",
-    Kind.CONFIG: "",
-    Kind.WARNING: "warning",
-    Kind.RESERVED: "reserved",
+    **dict.fromkeys((Kind.APP_STATE, Kind.QUEUE_PRIORITY, Kind.CONFIG), ""),
 }
 """What was decided, in a word."""
 
@@ -453,11 +446,7 @@ def _presets(moment: Moment, kept: HistoryExtent) -> Sequence[tuple[str, str]]:
     """Return spans that one may want: what each is called, and its query."""
     until_us = now_us(moment, kept) if moment.past_us is None else moment.past_us
     day_us = 24 * HOUR
-    spans = (
-        ("last 10 minutes", 10 * MINUTE),
-        ("last hour", HOUR),
-        ("last 24 hours", day_us),
-    )
+    spans = (("last 10 minutes", 10 * MINUTE), ("last hour", HOUR), ("last 24 hours", day_us))
     return [(name, urlencode({"from": moment.iso(until_us - back_us)})) for name, back_us in spans]
 
 

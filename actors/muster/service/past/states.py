@@ -24,8 +24,7 @@ from muster.service.ledger.ledger import Ledger
 from muster.service.ledger.reconciliation import note_queues, reconcile
 from muster.service.ledger.records import EndedAsk, EndedAskFilter, EndedAsks
 from muster.service.listeners import parts_of_ledger
-from muster.service.past.events import AcceptedEvents
-from muster.service.past.spans import HistoryExtent, history_extent
+from muster.service.past.spans import AcceptedEvents, HistoryExtent, history_extent
 from muster.service.payloads import Problem
 from muster.store import KeptBatch, StateReader
 from muster.store._codec import facts_of

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Final, final
 
 import attrs
 
+from muster.service.ask_index import ask_counts
 from muster.service.endpoints.schemas import (
     NUMBER,
     SECONDS,
@@ -63,13 +64,6 @@ class AppRow:
         """Return when it came, or None if that is not known."""
         return None if self.told is None else self.told.came_us
 
-    def asks(self) -> dict[str, int]:
-        """Return how many asks it has in each place."""
-        app = self.app
-        pending = len(app.pending) + len(app.backing_off)
-        counts = (pending, len(app.parked), len(app.waiting), len(app.bound))
-        return dict(zip(_PLACES, counts, strict=True))
-
     def tags(self) -> dict[str, str]:
         """Return the tags of the event that added it."""
         return {} if self.told is None else dict(self.told.event.tags)
@@ -102,7 +96,7 @@ APPS: Final = Table[AppRow](
         "asks",
         shape(**dict.fromkeys(_PLACES, NUMBER)),
         "how many asks it has in each place",
-        AppRow.asks,
+        lambda a: ask_counts(a.app),
     ),
     amounts(
         "allocated",

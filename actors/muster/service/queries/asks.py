@@ -232,6 +232,11 @@ ASKS: Final = Table[AskRow](
 """The fields of asks."""
 
 
+def place_of_ask(row: AskRow) -> tuple[int, int]:
+    """Return the place of an ask in the order in which they were added."""
+    return row.ask.seq, row.ask.number
+
+
 def row_of_ask(looking: ReadContext, app: ViewApp, name: str) -> AskRow | None:
     """Return an ask of an application by its name, or None."""
     ask, place = app.find(name), app.place(name)

@@ -26,7 +26,7 @@ from muster.service.endpoints.schemas import (
     text,
     words,
 )
-from muster.service.queries.asks import ASKS, AskRow, row_of_ask
+from muster.service.queries.asks import ASKS, AskRow, place_of_ask, row_of_ask
 from muster.service.queries.reader import ReadContext
 from muster_core.nodes.node import Node
 from muster_core.snapshots import ReservationSnapshot
@@ -87,7 +87,7 @@ class NodeRow:
             row = row_of_ask(self.looking, apps[key], name)
             if row is not None and row.allocation is not None:
                 rows.append(row)
-        rows.sort(key=lambda row: (row.ask.seq, row.ask.number))
+        rows.sort(key=place_of_ask)
         return rows
 
     def reserved(self) -> list[object]:

@@ -33,7 +33,6 @@ from muster_core.values.configuration import PreemptionPolicy, QueueConfig, Sort
 
 if TYPE_CHECKING:
     from muster_core.admission.queue_tree import QueueEntry
-    from muster_core.structures.shapes import Shape
     from muster_core.view.tree.queue import ViewQueue
 
 
@@ -87,38 +86,14 @@ class QueueRow:
         allocated = self.allocated()
         return {kind: most - allocated.get(kind, 0) for kind, most in self.config.max.amounts}
 
-    def _pending_mask(self) -> int:
-        mask = 0
-        if self.seen is not None:
-            for leaf in self.looking.view.leaves_below(self.seen):
-                mask |= leaf.pending_mask
-        return mask
-
-    # ORDER-2
     def overused(self) -> bool:
         """Return whether none of its pending asks fits its headroom."""
-        if self.seen is None:
-            return False
-        mask = pending = self._pending_mask()
-        for queue in self.seen.upward():
-            mask &= queue.admits
-        return bool(pending) and not mask
+        return self.seen is not None and self.looking.view.is_overused(self.seen)
 
     # LISTS-5
     def hits(self) -> list[str]:
         """Return which of its own limits keep pending asks out."""
-        seen = self.seen
-        if seen is None:
-            return []
-        hit: list[str] = []
-        if self.config.max.amounts:
-            kept_out = self._pending_mask() & ~seen.admits
-            shapes = list(self.looking.view.shapes_in(kept_out))
-            hit = [
-                name
-                for name, most in self.config.max.amounts
-                if any(_is_over(shape, name, most - seen.used(name)) for shape in shapes)
-            ]
+        hit = [] if self.seen is None else self.looking.view.types_that_keep_out(self.seen)
         return [*hit, MAX_APPLICATIONS] if self._stops_applications() else hit
 
     def _stops_applications(self) -> bool:
@@ -140,11 +115,6 @@ class QueueRow:
     def below(self) -> list[str]:
         """Return the paths of the queues directly below it."""
         return sorted(child.config.path for child in self.entry.children.values())
-
-
-def _is_over(shape: Shape, name: str, room: int) -> bool:
-    amount = shape.resources[name]
-    return amount > 0 and amount > room
 
 
 # LISTS-5

@@ -11,6 +11,7 @@ import json
 import subprocess
 import sys
 from functools import partial
+from math import inf
 from typing import TYPE_CHECKING, Any, Final, final
 
 import attrs
@@ -18,6 +19,7 @@ import trio
 
 from muster._runtime.clock import Pace
 from muster.explain._output import reason_of
+from muster.service.input.dry_runs import OneAtATime
 from muster.service.payloads import Problem
 from muster.store._codec import state_in_parts
 from muster_core.reasons import Forecast, PendingReason
@@ -49,34 +51,29 @@ class ChildAnswer:
 
 
 async def run_in_child(
-    service: Service, turn: trio.Lock, what: str, ask: tuple[str, str], busy: str
+    service: Service, runs: OneAtATime, what: str, ask: tuple[str, str]
 ) -> ChildAnswer:
     """Let a process tell something of an ask from a copy of the state.
 
     Args:
         service: The service.
-        turn: Processes with the same turn run one after the other.
+        runs: Lets one process after the other go on.
         what: What it is to tell; see :mod:`muster.explain._child`.
         ask: The name of the application, and that of the ask.
-        busy: What is under way if those before take too long, in words.
 
     Raises:
         Problem: 503 if those before take too long.
     """
-    with trio.move_on_after(LIMIT_S) as scope:
-        await turn.acquire()
-    if scope.cancelled_caught:
-        told = f"{busy} are under way; try again later"
-        raise Problem(503, told, headers={"Retry-After": f"{LIMIT_S:.0f}"})
-    try:
+
+    async def work() -> ChildAnswer:
         facts = await service.facts()
         place = facts.coordinator.batches, facts.coordinator.now_us
         parts = await Pace().take(state_in_parts(facts))
         del facts
         first = json.dumps([what, *ask]).encode() + b"\n"
         return ChildAnswer(*place, await _in_child([first, *parts]))
-    finally:
-        turn.release()
+
+    return await runs.run(work)
 
 
 async def _in_child(written: list[bytes]) -> list[dict[str, Any]]:
@@ -120,7 +117,12 @@ async def _end(process: trio.Process) -> None:
     process.kill()
 
 
-_FORECAST_TURN: Final = trio.Lock()
+def _one_of(what: str) -> OneAtATime:
+    busy = f"other {what} are under way; try again later"
+    return OneAtATime(busy, round(LIMIT_S), most=inf, patience_s=LIMIT_S)
+
+
+_FORECASTS: Final = _one_of("forecasts")
 
 
 @final
@@ -154,7 +156,7 @@ async def forecast_start(service: Service, app: str, ask: str) -> StartForecast:
     Raises:
         Problem: 503 if this, or other forecasts before it, take too long.
     """
-    told = await run_in_child(service, _FORECAST_TURN, "forecast", (app, ask), "other forecasts")
+    told = await run_in_child(service, _FORECASTS, "forecast", (app, ask))
     if not told.lines:
         detail = f"the state is too large to be copied and run on within {LIMIT_S:.0f} s"
         raise Problem(503, detail)
@@ -164,7 +166,7 @@ async def forecast_start(service: Service, app: str, ask: str) -> StartForecast:
     return StartForecast(told.batch, told.at_us, forecast, later)
 
 
-_SEARCH_TURN: Final = trio.Lock()
+_SEARCHES: Final = _one_of("searches for remedies")
 
 
 @final
@@ -201,8 +203,7 @@ async def search_remedies(service: Service, app: str, ask: str) -> RemedySearch:
     Raises:
         Problem: 503 if other searches take too long.
     """
-    busy = "other searches for remedies"
-    told = await run_in_child(service, _SEARCH_TURN, "remedies", (app, ask), busy)
+    told = await run_in_child(service, _SEARCHES, "remedies", (app, ask))
     remedies = [_as_sent(line["remedy"]) for line in told.lines if "remedy" in line]
     end = told.lines[-1] if told.lines and "trials" in told.lines[-1] else None
     if end is None:

@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from muster.service.yunikorn.streams import PER_HOST
+from muster.service.yunikorn.protocol import PER_HOST
 from tests.actors.serving.served import PATIENCE_S, Served
 from tests.actors.serving.yunikorn.contract import wrong_in
 

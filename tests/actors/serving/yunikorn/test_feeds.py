@@ -17,7 +17,7 @@ from muster.service.yunikorn.objects.applications import application, utilizatio
 from muster.service.yunikorn.objects.diagnostics import everything, health, metrics
 from muster.service.yunikorn.objects.partitions import groups, users
 from muster.service.yunikorn.objects.values import Made, YuniKornState
-from muster.service.yunikorn.streams import event
+from muster.service.yunikorn.protocol import event
 from muster_core.decisions import Kind
 from muster_core.events import Event
 from muster_core.snapshots import AskPlace, Snapshot

@@ -52,11 +52,7 @@ def clusters(seen: YuniKornState) -> list[Made]:
             "partition": seen.partition,
             "startTime": seen.started_us * 1_000,
             "rmBuildInformation": [
-                {
-                    "buildVersion": _version.__version__,
-                    "buildDate": _build_date(),
-                    "rmId": RM_ID,
-                }
+                {"buildVersion": _version.__version__, "buildDate": _build_date(), "rmId": RM_ID}
             ],
         }
     ]
@@ -384,12 +380,7 @@ def _usage(who: str, apps: Iterable[ViewApp], limits: _Limits) -> Made:
 
 
 def _begun(path: str, limit: LimitSnapshot | None) -> Made:
-    made: Made = {
-        "queuePath": path,
-        "resourceUsage": {},
-        "runningApplications": [],
-        "children": [],
-    }
+    made: Made = {"queuePath": path, "resourceUsage": {}, "runningApplications": [], "children": []}
     if limit is not None:
         if limit.max:
             made["maxResources"] = dict(limit.max)

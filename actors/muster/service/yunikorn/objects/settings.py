@@ -142,106 +142,79 @@ def _map(value: object) -> dict[str, Any]:
     return cast("dict[str, Any]", value) if isinstance(value, dict) else {}
 
 
-_Fields = Mapping[str, tuple[str, Callable[[Any], object]]]
+def _each(make: Callable[[Mapping[str, Any]], Made]) -> Callable[[object], list[Made]]:
+    return lambda value: [make(one) for one in _maps(value)]
 
 
-def _same(value: object) -> object:
-    return value
+_AS_IT_IS: Final[Mapping[str, Callable[[Any], object]]] = {}
 
 
-def _made(source: Mapping[str, Any], fields: _Fields) -> Made:
-    """Return the fields that are there and are not empty, with their names in JSON."""
+def _made(
+    source: Mapping[str, Any], names: str, turns: Mapping[str, Callable[[Any], object]] = _AS_IT_IS
+) -> Made:
+    """Return the fields that are there and are not empty; their keys in YAML are in lower case.
+
+    Args:
+        source: What the text says.
+        names: The names of the fields in JSON, with blanks between them.
+        turns: What makes the values of some of them.
+    """
     made: Made = {}
-    for name, (written, turn) in fields.items():
-        if name in source:
-            value = turn(source[name])
+    for name in names.split():
+        if name.lower() in source:
+            value = source[name.lower()]
+            value = turns[name](value) if name in turns else value
             if value not in ("", 0, False, [], {}):
-                made[written] = value
+                made[name] = value
     return made
+
+
+def _text(source: Mapping[str, Any], key: str) -> str:
+    return str(source.get(key, ""))
 
 
 def _partition(one: Mapping[str, Any]) -> Made:
-    made: Made = {"Name": str(one.get("name", ""))}
-    made |= _made(
-        one,
-        {
-            "queues": ("Queues", lambda value: [_queue(item) for item in _maps(value)]),
-            "placementrules": ("PlacementRules", lambda value: [_rule(r) for r in _maps(value)]),
-            "limits": ("Limits", lambda value: [_limit(item) for item in _maps(value)]),
+    preemption, order = _map(one.get("preemption")), _map(one.get("nodesortpolicy"))
+    turns = {"Queues": _each(_queue), "PlacementRules": _each(_rule), "Limits": _each(_limit)}
+    return {
+        "Name": _text(one, "name"),
+        **_made(one, " ".join(turns), turns),
+        "Preemption": {
+            name: preemption[name.lower()]
+            for name in ("Enabled", "QuotaPreemptionEnabled")
+            if name.lower() in preemption
         },
-    )
-    preemption = _map(one.get("preemption"))
-    made["Preemption"] = {
-        name: preemption[key]
-        for key, name in (
-            ("enabled", "Enabled"),
-            ("quotapreemptionenabled", "QuotaPreemptionEnabled"),
-        )
-        if key in preemption
+        "NodeSortPolicy": {"Type": _text(order, "type"), **_made(order, "ResourceWeights")},
+        "UserGroupResolver": {"type": _text(_map(one.get("usergroupresolver")), "type")},
     }
-    order = _map(one.get("nodesortpolicy"))
-    made["NodeSortPolicy"] = {"Type": str(order.get("type", ""))} | _made(
-        order, {"resourceweights": ("ResourceWeights", _same)}
-    )
-    resolver = _map(one.get("usergroupresolver"))
-    made["UserGroupResolver"] = {"type": str(resolver.get("type", ""))}
-    return made
 
 
 def _queue(one: Mapping[str, Any]) -> Made:
-    made: Made = {"Name": str(one.get("name", ""))}
-    made |= _made(
-        one,
-        {
-            "parent": ("Parent", _same),
-            "maxapplications": ("MaxApplications", _same),
-            "properties": ("Properties", _same),
-            "adminacl": ("AdminACL", _same),
-            "submitacl": ("SubmitACL", _same),
-            "queues": ("Queues", lambda value: [_queue(item) for item in _maps(value)]),
-            "limits": ("Limits", lambda value: [_limit(item) for item in _maps(value)]),
-        },
-    )
-    made["Resources"] = _resources(one.get("resources"))
     template = _map(one.get("childtemplate"))
-    fields: _Fields = {
-        "maxapplications": ("MaxApplications", _same),
-        "properties": ("Properties", _same),
+    names = "Parent MaxApplications Properties AdminACL SubmitACL Queues Limits"
+    return {
+        "Name": _text(one, "name"),
+        **_made(one, names, {"Queues": _each(_queue), "Limits": _each(_limit)}),
+        "Resources": _resources(one),
+        "ChildTemplate": {
+            **_made(template, "MaxApplications Properties"),
+            "Resources": _resources(template),
+        },
     }
-    resources = {"Resources": _resources(template.get("resources"))}
-    made["ChildTemplate"] = _made(template, fields) | resources
-    return made
 
 
-def _resources(value: object) -> Made:
-    return _made(_map(value), {"guaranteed": ("Guaranteed", _same), "max": ("Max", _same)})
+def _resources(one: Mapping[str, Any]) -> Made:
+    return _made(_map(one.get("resources")), "Guaranteed Max")
 
 
 def _limit(one: Mapping[str, Any]) -> Made:
-    return _made(
-        one,
-        {
-            "limit": ("Limit", _same),
-            "users": ("Users", _same),
-            "groups": ("Groups", _same),
-            "maxresources": ("MaxResources", _same),
-            "maxapplications": ("MaxApplications", _same),
-        },
-    )
+    return _made(one, "Limit Users Groups MaxResources MaxApplications")
 
 
 def _rule(one: Mapping[str, Any]) -> Made:
-    made: Made = {"Name": str(one.get("name", ""))}
-    made |= _made(
-        one,
-        {
-            "create": ("Create", _same),
-            "parent": ("Parent", lambda value: _rule(_map(value))),
-            "value": ("Value", _same),
-        },
-    )
     chosen = _map(one.get("filter"))
-    made["Filter"] = {"Type": str(chosen.get("type", ""))} | _made(
-        chosen, {"users": ("Users", _same), "groups": ("Groups", _same)}
-    )
-    return made
+    return {
+        "Name": _text(one, "name"),
+        **_made(one, "Create Parent Value", {"Parent": lambda value: _rule(_map(value))}),
+        "Filter": {"Type": _text(chosen, "type"), **_made(chosen, "Users Groups")},
+    }
