@@ -15,13 +15,11 @@ from collections.abc import Callable, Iterator
 from typing import BinaryIO, Final, NoReturn, TypeAlias, final
 
 from muster.feeds._files import CHUNK_BYTES, FeedError
-from muster.feeds._raw import MAX_DEPTH, Raw, RawEvent, problem_of_value
+from muster.feeds._raw import TOO_DEEP, Raw, RawEvent, problem_of_value
+from muster_core.config.tree import MAX_DEPTH
 
 MAX_LINE_BYTES: Final = 64 * 1024 * 1024
 """The longest line that is parsed, so that a feed without line ends does not fill memory."""
-
-TOO_DEEP: Final = f"is nested deeper than {MAX_DEPTH} levels"
-"""The problem of a value that is nested too deep for functions that walk it."""
 
 _SOME_SPACE: Final = re.compile(r"[ \t\n\r]+")
 

@@ -12,7 +12,8 @@ import attrs
 from muster.feeds import FeedError
 from muster.feeds._encodings import read_raw
 from muster.feeds._kinds import RESOURCES, WORDS, FieldError
-from muster.feeds._raw import LocatedMap, Plain, Raw, RawEvent
+from muster.feeds._raw import Raw, RawEvent
+from muster_core.config.tree import LocatedMap, Plain
 from muster_core.values.names import did_you_mean
 from muster_core.values.resources import parse_quantity
 

@@ -16,8 +16,8 @@ from zlib import crc32
 import attrs
 
 from muster.config_files import parse_document
-from muster_core.config.document import Listing, Node, Scalar, Table, describe
 from muster_core.config.queues import canonical_path
+from muster_core.config.tree import describe, entries_of, items_of, line_of, text_of
 from muster_core.errors import ConfigError, Problem
 from muster_core.values.names import did_you_mean
 
@@ -198,25 +198,26 @@ def read_queues(file: str, names: Collection[str], rest: Collection[str] = ()) -
     return Queues(rules, names)
 
 
-_Complain = Callable[[Node, str, str], None]
+_Complain = Callable[[object, str, str], None]
 
 
-def _complain(problems: list[Problem], file: str, node: Node, path: str, message: str) -> None:
-    problems.append(Problem(path=path, message=message, line=node.line, file=file))
+def _complain(problems: list[Problem], file: str, node: object, path: str, message: str) -> None:
+    problems.append(Problem(path=path, message=message, line=line_of(node), file=file))
 
 
 def _rules(
-    document: Node, names: Collection[str], rest: Collection[str], complain: _Complain
+    document: object, names: Collection[str], rest: Collection[str], complain: _Complain
 ) -> list[Rule]:
     rules: list[Rule] = []
     others: list[Rule] = []
-    if not isinstance(document, Table) or not document.entries:
+    entries = entries_of(document)
+    if not entries:
         complain(document, "", f"{describe(document)} is not a map with `{RULES}`")
         return rules
-    for key, value in document.entries:
-        name = key.text if isinstance(key, Scalar) else ""
-        if name == RULES and isinstance(value, Listing):
-            for number, item in enumerate(value.items):
+    for key, value in entries:
+        name, items = text_of(key) or "", items_of(value)
+        if name == RULES and items is not None:
+            for number, item in enumerate(items):
                 rule = _rule(item, f"{RULES}[{number}]", names, complain)
                 rules += [] if rule is None else [rule]
         elif name == OTHERS:
@@ -230,15 +231,16 @@ def _rules(
     return rules + others
 
 
-def _rule(item: Node, where: str, names: Collection[str], complain: _Complain) -> Rule | None:
-    if not isinstance(item, Table):
+def _rule(item: object, where: str, names: Collection[str], complain: _Complain) -> Rule | None:
+    entries = entries_of(item)
+    if entries is None:
         complain(item, where, f"{describe(item)} is not a map with `{QUEUE}`")
         return None
     patterns: list[tuple[str, str]] = []
     path: str | None = None
     has_queue = False
-    for key, value in item.entries:
-        name = key.text if isinstance(key, Scalar) else ""
+    for key, value in entries:
+        name, text = text_of(key) or "", text_of(value)
         place = f"{where}.{name}"
         if name == QUEUE and not has_queue:
             has_queue = True
@@ -246,13 +248,13 @@ def _rule(item: Node, where: str, names: Collection[str], complain: _Complain) -
         elif not _is_field(name, names):
             hint = did_you_mean(name, names)
             complain(key, place, f"is no field of these jobs: {', '.join(names)}{hint}")
-        elif not isinstance(value, Scalar):
+        elif text is None:
             complain(value, place, f"{describe(value)} is not a text")
         else:
-            patterns.append((name, value.text))
+            patterns.append((name, text))
     if not has_queue:
         complain(item, where, f"has no `{QUEUE}`")
-    return None if path is None else Rule(tuple(patterns), path, item.line)
+    return None if path is None else Rule(tuple(patterns), path, line_of(item))
 
 
 def _is_field(name: str, names: Collection[str]) -> bool:
@@ -261,19 +263,20 @@ def _is_field(name: str, names: Collection[str]) -> bool:
     return name in names or (bool(colon and rest) and f"{prefix}:*" in names)
 
 
-def _path(value: Node, where: str, names: Collection[str], complain: _Complain) -> str | None:
-    if not isinstance(value, Scalar):
+def _path(value: object, where: str, names: Collection[str], complain: _Complain) -> str | None:
+    text = text_of(value)
+    if text is None:
         complain(value, where, f"{describe(value)} is not the path of a queue")
         return None
-    unknown = [name for name in _PLACE.findall(value.text) if not _is_field(name, names)]
+    unknown = [name for name in _PLACE.findall(text) if not _is_field(name, names)]
     if unknown:
         hint = did_you_mean(unknown[0], names)
         known = ", ".join(f"{{{name}}}" for name in names)
         complain(value, where, f"{{{unknown[0]}}} is no field of these jobs: {known}{hint}")
         return None
     try:
-        canonical_path(_PLACE.sub("x", value.text))
+        canonical_path(_PLACE.sub("x", text))
     except ValueError as error:
         complain(value, where, str(error))
         return None
-    return value.text
+    return text

@@ -25,7 +25,7 @@ from muster.feeds import (
     read_raw,
 )
 from muster.feeds._encodings import to_json_line, to_msgpack, to_yaml_item
-from muster.feeds._raw import MAX_DEPTH
+from muster_core.config.tree import MAX_DEPTH
 from tests.actors.feeds.helpers import VALUES, Pieces, raws
 
 
