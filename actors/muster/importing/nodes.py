@@ -47,16 +47,18 @@ class NodeFields:
 
     def event(self) -> dict[str, object]:
         """Return the event that adds it."""
-        event: dict[str, object] = {
-            "op": "add_node",
-            "node": self.name,
-            "capacity": dict(self.capacity),
-        }
-        if self.attributes:
-            event["attributes"] = dict(self.attributes)
-        if not self.schedulable:
-            event["schedulable"] = False
-        return event
+        return event_fields(
+            op="add_node",
+            node=self.name,
+            capacity=self.capacity,
+            attributes=self.attributes or None,
+            schedulable=None if self.schedulable else False,
+        )
+
+
+def event_fields(**fields: object) -> dict[str, object]:
+    """Return the fields of an event without those that are None."""
+    return {name: value for name, value in fields.items() if value is not None}
 
 
 TOO_LARGE: Final = "asks for more than any node has: it never starts"

@@ -10,19 +10,17 @@ from collections.abc import Collection, Mapping
 from datetime import UTC, datetime, timedelta, tzinfo
 from decimal import Decimal
 from functools import lru_cache
-from pathlib import Path
 from typing import Final, Literal, cast, final, get_args
 from zoneinfo import ZoneInfo
 
 import attrs
 
-from muster.config_files import parse_document
 from muster.feeds import parse_date
+from muster.importing.mapping_reader import MappingReader
 from muster.importing.queues import OTHERS, RULES
 from muster_core.config.queues import canonical_path
-from muster_core.config.tree import describe, entries_of, is_null, items_of, line_of, text_of
-from muster_core.errors import ConfigError, Problem, QuantityError
-from muster_core.values.names import did_you_mean
+from muster_core.config.tree import is_null, text_of
+from muster_core.errors import ConfigError, QuantityError
 from muster_core.values.resources import parse_quantity
 
 _NUMBER: Final = re.compile(r"[+-]?[0-9]{1,18}(\.[0-9]{0,9})?", re.ASCII)
@@ -110,89 +108,6 @@ class TableClock:
 @lru_cache
 def _zone(name: str) -> tzinfo:
     return UTC if name == "UTC" else ZoneInfo(name)
-
-
-@final
-@attrs.frozen
-class MappingReader:
-    """Reads nodes of a document.
-
-    Attributes:
-        file: The name of the mapping file.
-        problems: What is wrong in it, so far.
-    """
-
-    file: str
-    problems: list[Problem] = attrs.Factory(list[Problem])
-
-    def refuse(self, node: object, path: str, message: str) -> None:
-        """Add a problem."""
-        self.problems.append(Problem(message, path, self.file, line_of(node)))
-
-    def table(self, node: object, path: str, known: Collection[str] | None) -> Mapping[str, object]:
-        """Return the entries of a map; empty, with a problem, if it is none.
-
-        Args:
-            node: The node; None for no entry.
-            path: Its path.
-            known: The keys that it may have; None for any.
-        """
-        if node is None:
-            return {}
-        written = entries_of(node)
-        if written is None:
-            self.refuse(node, path, f"{describe(node)} is not a map")
-            return {}
-        entries: dict[str, object] = {}
-        for key, value in written:
-            name = text_of(key) or ""
-            place = f"{path}.{name}" if path else name
-            if known is not None and name not in known:
-                hint = did_you_mean(name, known)
-                self.refuse(key, place, f"is unknown: {', '.join(known)} can stand here{hint}")
-            elif name in entries:
-                self.refuse(key, place, "stands here twice")
-            else:
-                entries[name] = value
-        return entries
-
-    def text(self, node: object, path: str, default: str = "") -> str:
-        """Return a text."""
-        if node is None:
-            return default
-        if (text := text_of(node)) and not is_null(node):
-            return text
-        self.refuse(node, path, f"{describe(node)} is not a text")
-        return default
-
-    def texts(self, node: object, path: str) -> tuple[str, ...]:
-        """Return a list of texts; one text stands for a list of it."""
-        if node is None:
-            return ()
-        items = items_of(node)
-        parts = (node,) if items is None else items
-        return tuple(self.text(part, f"{path}[{number}]") for number, part in enumerate(parts))
-
-    def choice(self, node: object, path: str, words: Collection[str], default: str) -> str:
-        """Return one of some words."""
-        text = self.text(node, path, default)
-        if text in words:
-            return text
-        assert node is not None
-        self.refuse(
-            node, path, f"{text!r} is none of {', '.join(words)}{did_you_mean(text, words)}"
-        )
-        return default
-
-    def number(self, node: object, path: str, default: float) -> float:
-        """Return a number."""
-        text = self.text(node, path, str(default))
-        try:
-            return float(text)
-        except ValueError:
-            assert node is not None
-            self.refuse(node, path, f"{text!r} is not a number")
-            return default
 
 
 Wide = Literal["gang", "split", "skip"]
@@ -312,13 +227,8 @@ def read_mapping(file: str) -> JobMapping:
     Raises:
         ConfigError: If it cannot be read, or something in it is wrong; with the lines.
     """
-    try:
-        text = Path(file).read_bytes()
-    except OSError as error:
-        message = f"cannot be read: {error.strerror}"
-        raise ConfigError([Problem(message, file=file)]) from None
     reader = MappingReader(file)
-    mapped = _mapped(parse_document(text, file=file), reader)
+    mapped = _mapped(reader.document(), reader)
     if mapped is None or reader.problems:
         raise ConfigError(reader.problems)
     return mapped
