@@ -8,9 +8,10 @@ from __future__ import annotations
 
 import hashlib
 import re
-from collections.abc import Callable, Mapping
-from typing import Any, Final, cast
+from collections.abc import Mapping
+from typing import Any, Final, cast, final
 
+import attrs
 import yaml
 
 from muster.config_files import parse_configuration, parse_document
@@ -69,7 +70,7 @@ def as_map(text: str) -> Made:
     """Return the configuration of a text with YuniKorn's names of fields in JSON."""
     document = _document(text)
     return {
-        "Partitions": [_partition(one) for one in _maps(document.get("partitions"))],
+        "Partitions": [_made(one, "partition") for one in _maps(document.get("partitions"))],
         "Checksum": checksum(text),
         "Extra": {},
         "DeadlockDetectionEnabled": False,
@@ -139,106 +140,79 @@ def _map(value: object) -> dict[str, Any]:
     return cast("dict[str, Any]", value) if isinstance(value, dict) else {}
 
 
-_Fields = Mapping[str, tuple[str, Callable[[Any], object]]]
+@final
+@attrs.frozen
+class _Field:
+    """A field of the configuration in JSON.
+
+    Attributes:
+        name: Its name in JSON; a file has it in lower case.
+        form: What it is a map of, or a list of such maps: a key of the forms; empty for a value.
+        is_list: Whether it is a list.
+        is_always: Whether it is there even if the configuration does not have it.
+        is_empty: Whether it is there even if it is empty.
+    """
+
+    name: str
+    form: str = ""
+    is_list: bool = False
+    is_always: bool = False
+    is_empty: bool = False
 
 
-def _same(value: object) -> object:
-    return value
+_NAME: Final = _Field("Name", is_always=True)
+_TYPE: Final = _Field("Type", is_always=True)
+_QUEUES: Final = _Field("Queues", "queue", is_list=True)
+_LIMITS: Final = _Field("Limits", "limit", is_list=True)
+_RESOURCES: Final = _Field("Resources", "resources", is_always=True)
+
+_FORMS: Final[Mapping[str, tuple[str | _Field, ...]]] = {
+    "partition": (
+        _NAME,
+        _QUEUES,
+        _Field("PlacementRules", "rule", is_list=True),
+        _LIMITS,
+        _Field("Preemption", "preemption", is_always=True),
+        _Field("NodeSortPolicy", "order", is_always=True),
+        _Field("UserGroupResolver", "resolver", is_always=True),
+    ),
+    "preemption": (
+        _Field("Enabled", is_empty=True),
+        _Field("QuotaPreemptionEnabled", is_empty=True),
+    ),
+    "order": (_TYPE, "ResourceWeights"),
+    "resolver": (_Field("type", is_always=True),),
+    "queue": (
+        *(_NAME, "Parent", "MaxApplications", "Properties", "AdminACL", "SubmitACL"),
+        *(_QUEUES, _LIMITS, _RESOURCES, _Field("ChildTemplate", "template", is_always=True)),
+    ),
+    "template": ("MaxApplications", "Properties", _RESOURCES),
+    "resources": ("Guaranteed", "Max"),
+    "limit": ("Limit", "Users", "Groups", "MaxResources", "MaxApplications"),
+    "rule": (
+        *(_NAME, "Create", _Field("Parent", "rule"), "Value"),
+        _Field("Filter", "filter", is_always=True),
+    ),
+    "filter": (_TYPE, "Users", "Groups"),
+}
+"""The fields of each kind of map, in the order of the JSON; most are values, there unless empty."""
 
 
-def _made(source: Mapping[str, Any], fields: _Fields) -> Made:
-    """Return the fields that are there and are not empty, with their names in JSON."""
+def _made(source: Mapping[str, Any], form: str) -> Made:
+    """Return the fields of a map with their names in JSON, as a rule without empty ones."""
     made: Made = {}
-    for name, (written, turn) in fields.items():
-        if name in source:
-            value = turn(source[name])
-            if value not in ("", 0, False, [], {}):
-                made[written] = value
-    return made
-
-
-def _partition(one: Mapping[str, Any]) -> Made:
-    made: Made = {"Name": str(one.get("name", ""))}
-    made |= _made(
-        one,
-        {
-            "queues": ("Queues", lambda value: [_queue(item) for item in _maps(value)]),
-            "placementrules": ("PlacementRules", lambda value: [_rule(r) for r in _maps(value)]),
-            "limits": ("Limits", lambda value: [_limit(item) for item in _maps(value)]),
-        },
-    )
-    preemption = _map(one.get("preemption"))
-    made["Preemption"] = {
-        name: preemption[key]
-        for key, name in (
-            ("enabled", "Enabled"),
-            ("quotapreemptionenabled", "QuotaPreemptionEnabled"),
-        )
-        if key in preemption
-    }
-    order = _map(one.get("nodesortpolicy"))
-    made["NodeSortPolicy"] = {"Type": str(order.get("type", ""))} | _made(
-        order, {"resourceweights": ("ResourceWeights", _same)}
-    )
-    resolver = _map(one.get("usergroupresolver"))
-    made["UserGroupResolver"] = {"type": str(resolver.get("type", ""))}
-    return made
-
-
-def _queue(one: Mapping[str, Any]) -> Made:
-    made: Made = {"Name": str(one.get("name", ""))}
-    made |= _made(
-        one,
-        {
-            "parent": ("Parent", _same),
-            "maxapplications": ("MaxApplications", _same),
-            "properties": ("Properties", _same),
-            "adminacl": ("AdminACL", _same),
-            "submitacl": ("SubmitACL", _same),
-            "queues": ("Queues", lambda value: [_queue(item) for item in _maps(value)]),
-            "limits": ("Limits", lambda value: [_limit(item) for item in _maps(value)]),
-        },
-    )
-    made["Resources"] = _resources(one.get("resources"))
-    template = _map(one.get("childtemplate"))
-    fields: _Fields = {
-        "maxapplications": ("MaxApplications", _same),
-        "properties": ("Properties", _same),
-    }
-    resources = {"Resources": _resources(template.get("resources"))}
-    made["ChildTemplate"] = _made(template, fields) | resources
-    return made
-
-
-def _resources(value: object) -> Made:
-    return _made(_map(value), {"guaranteed": ("Guaranteed", _same), "max": ("Max", _same)})
-
-
-def _limit(one: Mapping[str, Any]) -> Made:
-    return _made(
-        one,
-        {
-            "limit": ("Limit", _same),
-            "users": ("Users", _same),
-            "groups": ("Groups", _same),
-            "maxresources": ("MaxResources", _same),
-            "maxapplications": ("MaxApplications", _same),
-        },
-    )
-
-
-def _rule(one: Mapping[str, Any]) -> Made:
-    made: Made = {"Name": str(one.get("name", ""))}
-    made |= _made(
-        one,
-        {
-            "create": ("Create", _same),
-            "parent": ("Parent", lambda value: _rule(_map(value))),
-            "value": ("Value", _same),
-        },
-    )
-    chosen = _map(one.get("filter"))
-    made["Filter"] = {"Type": str(chosen.get("type", ""))} | _made(
-        chosen, {"users": ("Users", _same), "groups": ("Groups", _same)}
-    )
+    for written in _FORMS[form]:
+        field = _Field(written) if isinstance(written, str) else written
+        name = field.name.lower()
+        if name not in source and not field.is_always:
+            continue
+        value: object = source.get(name, "")
+        if field.is_list:
+            value = [_made(item, field.form) for item in _maps(value)]
+        elif field.form:
+            value = _made(_map(value), field.form)
+        elif field.is_always:
+            value = str(value)
+        if field.is_always or field.is_empty or value not in ("", 0, False, [], {}):
+            made[field.name] = value
     return made
