@@ -10,7 +10,6 @@ from collections.abc import Callable, Collection, Generator, Iterator, Sequence
 from contextlib import AbstractContextManager, ExitStack, contextmanager, nullcontext
 from functools import partial, wraps
 from pathlib import Path
-from types import TracebackType
 from typing import Any, Final, Protocol, Self, final
 
 import attrs
@@ -202,12 +201,7 @@ class ReadProgress:
         self._streams.enter_context(self._line())
         return self
 
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
+    def __exit__(self, *_: object) -> None:
         self._streams.close()
 
     def open(self, file: str) -> Source:
