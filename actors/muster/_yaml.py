@@ -442,7 +442,7 @@ class TreeBuilder:
 
 
 def _merges(key: Tree) -> bool:
-    return key == "<<" and isinstance(key, Plain)
+    return isinstance(key, Plain) and key == "<<"
 
 
 def _has(node: LocatedMap, key: Tree) -> bool:

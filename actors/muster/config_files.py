@@ -290,7 +290,11 @@ def _opened(found: object, file: str | None) -> object:
     if len(documents) > 1:
         message = f"a second document starts here: {QUEUES} is one"
         raise ConfigError([Problem(message, file=file, line=line_of(documents[1]))])
-    return documents[0] if documents else Plain("", found.line)
+    if documents:
+        return documents[0]
+    nothing = Plain("")
+    nothing.line = found.line
+    return nothing
 
 
 def _parsed(text: str, file: str | None, inside: Embedded | None = None) -> list[Tree]:

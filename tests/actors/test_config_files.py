@@ -312,6 +312,30 @@ def test_what_is_not_yaml(data: bytes, message: str) -> None:
     assert str(caught.value).startswith(message)
 
 
+def nested_by_aliases(levels: int) -> str:
+    """Give a map in which aliases nest lists so deep."""
+    above = "".join(f"x{number}: &a{number} [*a{number - 1}]\n" for number in range(2, levels))
+    return f"x1: &a1 []\n{above}"
+
+
+def test_what_aliases_nest_too_deep() -> None:
+    parse_document(nested_by_aliases(200))
+
+    with pytest.raises(ConfigError, match=r"^f\.yaml:200: nested deeper than 200 levels"):
+        parse_document(nested_by_aliases(202), file="f.yaml")
+
+
+def test_a_key_that_stands_twice_below_a_merge() -> None:
+    text = "x: &x {name: a, name: b}\npartitions: [{<<: *x, queues: 1}]\n"
+    with pytest.raises(ConfigError) as caught:
+        load(text)
+
+    assert [str(problem) for problem in caught.value.problems][:2] == [
+        "f.yaml:1: x: unknown field 'x': known are partitions, checksum",
+        "f.yaml:1: partitions[0].name: the name 'name' is used twice, first in line 1",
+    ]
+
+
 def test_a_partition_can_be_chosen(tmp_path: Path) -> None:
     path = tmp_path / "queues.yaml"
     path.write_text("partitions: [{name: a}, {name: b}]", encoding="utf-8")

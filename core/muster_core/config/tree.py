@@ -27,14 +27,21 @@ _LONGEST_SHOWN: Final = 80
 
 
 class LocatedText(str):
-    """A text that knows its line, from 1."""
+    """A text that knows its line, from 1.
+
+    Attributes:
+        line: The line; None if it is not known.
+        quoted: Whether it was written in quotes or as a block.
+        literal: Whether it is a block whose lines follow the line of its ``|`` as they are.
+    """
 
     __slots__ = ("line",)
 
     line: int | None
+    quoted: ClassVar[bool] = True
     literal: ClassVar[bool] = False
 
-    def __new__(cls, text: str, line: int | None = 1) -> LocatedText:
+    def __new__(cls, text: str, line: int = 1) -> LocatedText:
         """Make a text that knows that it stands at ``line``."""
         self = super().__new__(cls, text)
         self.line = line
@@ -46,6 +53,8 @@ class Plain(LocatedText):
     """A YAML scalar without quotes: the field decides what it means."""
 
     __slots__ = ()
+
+    quoted = False
 
 
 @final

@@ -357,10 +357,10 @@ class Inventory:
                 self._account.leave_out(what, BAD, found.place, example)
 
     def _pod(self, found: DumpedObject) -> None:
-        created_us, pod, defines = read_pod(found.value, found.place, self._labels)
+        pod, defines = read_pod(found.value, found.place, self._labels)
         for gang, fields in defines:
             self.gangs.say(gang, fields)
-        self._pods.add(created_us, pod.packed())
+        self._pods.add(pod.created_us, pod.packed())
 
     def _node(self, found: DumpedObject) -> None:
         node = read_node(found.value, found.place)
