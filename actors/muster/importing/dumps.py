@@ -42,7 +42,7 @@ def opened(name: str, opener: Opener = str) -> Generator[Input]:
         source.close()
 
 
-def text_of(file: str) -> str:
+def file_text(file: str) -> str:
     r"""Return the text of a file; bytes that are no UTF-8 become ``\xNN``.
 
     Raises:

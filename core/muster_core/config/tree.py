@@ -20,7 +20,7 @@ Tree: TypeAlias = "bool | int | float | str | list[Tree] | dict[str, Tree] | Non
 MAX_DEPTH: Final = 200
 """How deep lists and maps may be nested: recursive functions walk them."""
 
-NULLS: Final = frozenset({"", "~", "null", "Null", "NULL"})
+_NULLS: Final = frozenset({"", "~", "null", "Null", "NULL"})
 """The plain texts that mean null in YAML."""
 
 _LONGEST_SHOWN: Final = 80
@@ -102,7 +102,7 @@ def line_of(value: object, default: int | None = None) -> int | None:
 
 def is_null(value: object) -> bool:
     """Return whether a value is null, or a plain text that means null in YAML."""
-    return value is None or (isinstance(value, Plain) and value in NULLS)
+    return value is None or (isinstance(value, Plain) and value in _NULLS)
 
 
 def is_unicode(text: str) -> bool:

@@ -39,7 +39,7 @@ _CLAIMS: Final = "volume claims are not modelled"
 _PORTS: Final = "host ports are not modelled"
 
 
-@attrs.frozen(kw_only=True, slots=False)  # a pod of a dump has several such bases
+@attrs.frozen(kw_only=True, slots=False)  # several bases of a pod cannot have slots
 class NodeConstraints:
     """The nodes on which a pod may run.
 

@@ -45,7 +45,7 @@ class PodState(IntEnum):
     FINISHED = 2
 
 
-@attrs.frozen(slots=False)  # a Pod has several such bases
+@attrs.frozen(slots=False)  # several bases of a Pod cannot have slots
 class PodTimes:
     """The instants of a pod, in microseconds since 1970.
 
@@ -211,7 +211,7 @@ BAD_GANG: Final = "what it says of its gang makes no sense: it is in no gang"
 BAD_USER: Final = "what it says of its user makes no sense: it has none"
 
 
-@attrs.frozen(kw_only=True, slots=False)  # a Pod has several such bases
+@attrs.frozen(kw_only=True, slots=False)  # several bases of a Pod cannot have slots
 class PodLabels:
     """What marks and owners say of a pod.
 
@@ -440,9 +440,9 @@ def read_pod(written: Raw, place: str, labels: tuple[str, ...]) -> tuple[Pod, tu
     times = times_of(values)
     said, defines = labels_of(values, notes)
     pod = Pod(
-        **attrs.asdict(times, recurse=False),
-        **attrs.asdict(said, recurse=False),
-        **attrs.asdict(constraints_of(values, notes, is_of_node=said.is_of_node), recurse=False),
+        **vars(times),
+        **vars(said),
+        **vars(constraints_of(values, notes, is_of_node=said.is_of_node)),
         place=place,
         name=str(values["name"]),
         uid=str(values.get("uid", "")),

@@ -15,7 +15,7 @@ from typing import Final, final
 import attrs
 
 from muster.feeds import FeedError
-from muster.importing.dumps import text_of
+from muster.importing.dumps import file_text
 from muster.importing.queues import name_of, queue_name_of
 from muster.importing.slurm.conf import SchedulerOptions
 from muster.importing.slurm.records import JobRecord
@@ -35,7 +35,7 @@ def read_qos(file: str) -> Mapping[str, int]:
         FeedError: If the file cannot be used.
     """
     found: dict[str, int] = {}
-    for number, row in rows_of(text_of(file), file, ("name", "priority"), _RIGHT):
+    for number, row in rows_of(file_text(file), file, ("name", "priority"), _RIGHT):
         written = row["priority"].strip()
         if not (written.isdecimal() and written.isascii() and len(written) < 20):
             msg = f"Priority: {written!r} is not a whole number"
@@ -100,7 +100,7 @@ def read_accounts(file: str, account: ImportAccount) -> AccountTree:
     Raises:
         FeedError: If it cannot be used.
     """
-    text = text_of(file)
+    text = file_text(file)
     entries = list(_dumped(text) if _DUMPED.search(text) else _printed(text, file))
     known: dict[str, DumpedAccount] = {}
     for entry in entries:

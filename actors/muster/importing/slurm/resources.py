@@ -14,7 +14,7 @@ from typing import Final, final
 import attrs
 
 from muster.feeds import FeedError
-from muster.importing.dumps import text_of
+from muster.importing.dumps import file_text
 from muster.importing.nodes import TOO_LARGE, NodeFields, largest_of, nodes_of
 from muster.importing.queues import name_of
 from muster.importing.slurm.conf import read_conf
@@ -245,7 +245,7 @@ def nodes_of_slurm(text: str) -> list[NodeFields]:
     """
     if not Path(text).is_file():
         return nodes_of(text)
-    written = text_of(text)
+    written = file_text(text)
     if _CPUS in written and _SHOWN.search(written):
         return _made(text, _shown(written))
     if _CONF.search(written):
@@ -262,7 +262,7 @@ def nodes_of_slurm(text: str) -> list[NodeFields]:
 def conf_of(text: str) -> str | None:
     """Return the name of the file that ``--nodes`` names if it is a ``slurm.conf``."""
     try:
-        written = text_of(text)
+        written = file_text(text)
     except FeedError:
         return None
     is_conf = _CONF.search(written) and not (_CPUS in written and _SHOWN.search(written))
