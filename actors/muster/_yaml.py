@@ -340,6 +340,7 @@ class TreeBuilder:
             for key, _ in frame.others:
                 if isinstance(key, str):
                     node.pop(key, None)
+            frame.others.clear()
         for part in frame.merged:
             frame.others += [pair for pair in part.others if not _has(node, pair[0])]
             node.update([pair for pair in part.items() if pair[0] not in node])
