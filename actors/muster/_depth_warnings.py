@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Final
 
 import attrs
 
-from muster_core.config.document import Field, Node, Report
+from muster_core.config.document import Field, Report
 from muster_core.config.properties import BACKFILL_DEPTH, SCHEDULING_ORDER
 from muster_core.config.queues import ROOT
 from muster_core.values.configuration import SchedulingOrder
@@ -26,7 +26,11 @@ _ORDER: Final = SCHEDULING_ORDER.name
 
 # BACKFILL-31, IMPORT-21
 def with_depth_warnings(
-    configuration: Configuration, document: Node, *, file: str | None = None
+    configuration: Configuration,
+    document: object,
+    *,
+    file: str | None = None,
+    line: int | None = None,
 ) -> Configuration:
     """Return a configuration that also tells of depths that are not read, or too small.
 
@@ -34,13 +38,14 @@ def with_depth_warnings(
         configuration: The configuration.
         document: The document from which it was loaded.
         file: The name of the file, or None for a configuration given inline.
+        line: The line of the parts that know none, or None.
     """
     idle = dict(_idle(configuration.root, None))
     narrow = dict(_narrow(configuration.root, ()))
     if not idle and not narrow:
         return configuration
     report = Report(file)
-    for path, queue in _queues(configuration, Field.top(document, report)):
+    for path, queue in _queues(configuration, Field.top(document, report, line)):
         if path in narrow:
             queue["properties"].fields()[_ORDER].warn(f"{path}: {narrow[path]}")
         for named, owner in _owners(path, queue):

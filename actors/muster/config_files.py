@@ -1,8 +1,7 @@
 """Read configurations from YAML files.
 
-All scalars stay texts, as the core reads them (:mod:`muster_core.config.document`): ``off``
-stays ``off`` and ``010`` stays ``010``. ``<<`` merges maps as in YAML 1.1, which real
-``queues.yaml`` files use. An error names the line.
+All scalars stay texts, as the core reads them (:mod:`muster_core.config.tree`): ``off`` stays ``off``
+and ``010`` stays ``010``. An error names the line.
 
 YuniKorn reads its configuration from a ConfigMap, whose ``data`` has it as the text of the key
 ``queues.yaml``. So a file may be that ConfigMap as it is, a List of objects, or several manifests.
@@ -15,21 +14,33 @@ import codecs
 from collections.abc import Iterator, Sequence
 from os import PathLike
 from pathlib import Path
-from typing import TYPE_CHECKING, BinaryIO, Final, assert_never, final
+from typing import TYPE_CHECKING, BinaryIO, Final, final
 
 import attrs
 
 from muster._depth_warnings import with_depth_warnings
-from muster._yaml import LITERAL, NotYamlError, Sign, Token, check_characters, read_tokens
+from muster._yaml import (
+    Sign,
+    TreeBuilder,
+    YamlError,
+    YamlRules,
+    check_characters,
+    read_tokens,
+)
 from muster_core.config import load_configuration
-from muster_core.config.document import (
+from muster_core.config.tree import (
     MAX_DEPTH,
-    Listing,
-    Node,
-    Scalar,
-    Table,
+    LocatedList,
+    LocatedMap,
+    LocatedText,
+    Plain,
+    Tree,
     describe,
-    unprintable,
+    entries_of,
+    is_null,
+    items_of,
+    line_of,
+    text_of,
 )
 from muster_core.errors import ConfigError, Problem
 from muster_core.values.names import did_you_mean
@@ -53,14 +64,18 @@ class Embedded:
 
     Attributes:
         text: The text.
+        line: The line where it begins, or None.
+        is_literal: Whether its lines follow that line as they are.
     """
 
-    text: Scalar
+    text: str
+    line: int | None
+    is_literal: bool
 
 
 # CONFIG-6
-def find_configuration(documents: Sequence[Node], file: str | None) -> Node | Embedded:
-    """Return the only configuration in the documents of a file.
+def find_configuration(documents: Sequence[object], file: str | None) -> object:
+    """Return the only configuration in the documents of a file: a tree, or one embedded in it.
 
     Args:
         documents: The documents, without empty ones.
@@ -69,38 +84,37 @@ def find_configuration(documents: Sequence[Node], file: str | None) -> Node | Em
     Raises:
         ConfigError: If there are several configurations, or only Kubernetes objects without one.
     """
-    found: Node | Embedded | None = None
-    objects: list[Table] = []
+    found: object = None
+    objects: list[object] = []
     for document in documents:
         for part in _parts(document):
             candidate = _candidate(part, file)
             if candidate is None:
-                assert isinstance(part, Table), "only an object can be without a configuration"
                 objects.append(part)
             elif found is None:
                 found = candidate
             else:
-                raise _refusal(_second(found), _line_of(candidate), file)
+                raise _refusal(_second(found), line_of(candidate), file)
     if found is not None:
         return found
     if objects:
-        raise _refusal(_without(objects), objects[0].line, file)
-    return Scalar("", 1)
+        raise _refusal(_without(objects), line_of(objects[0]), file)
+    return Plain("")
 
 
-def _parts(document: Node, depth: int = 0) -> Iterator[Node]:
+def _parts(document: object, depth: int = 0) -> Iterator[object]:
     """Yield a document, or the items of a List of objects."""
-    items = _field(document, "items") if _is_object(document) else None
+    items = items_of(_field(document, "items")) if _is_object(document) else None
     kind = _text(document, "kind")
-    if kind is not None and kind.endswith("List") and isinstance(items, Listing):
-        for item in items.items:
+    if kind is not None and kind.endswith("List") and items is not None:
+        for item in items:
             yield from _parts(item, depth + 1)
     elif depth == 0 or _is_object(document):
         yield document
 
 
 # CONFIG-80
-def _candidate(part: Node, file: str | None) -> Node | Embedded | None:
+def _candidate(part: object, file: str | None) -> object:
     """Return the configuration that a document is or contains; None for any other object.
 
     Raises:
@@ -108,66 +122,59 @@ def _candidate(part: Node, file: str | None) -> Node | Embedded | None:
     """
     if not _is_object(part):
         return part
-    text = _field(_field(part, "data"), QUEUES) if _text(part, "kind") == "ConfigMap" else None
-    if text is None:
+    data = _field(part, "data") if _text(part, "kind") == "ConfigMap" else _MISSING
+    value = _field(data, QUEUES)
+    if value is _MISSING:
         return None
-    if not isinstance(text, Scalar):
-        message = f"{describe(text)} stands where a text is expected: write | behind {QUEUES}:"
-        raise ConfigError([Problem(message, f"data.{QUEUES}", file, text.line)])
-    return Embedded(text)
+    text, line = text_of(value), line_of(value)
+    if text is None:
+        message = f"{describe(value)} stands where a text is expected: write | behind {QUEUES}:"
+        raise ConfigError([Problem(message, f"data.{QUEUES}", file, line)])
+    return Embedded(text, line, getattr(value, "literal", False))
 
 
-def _is_object(node: Node) -> bool:
+def _is_object(node: object) -> bool:
     """Return whether a document is a Kubernetes object, and no configuration."""
-    return _text(node, "kind") is not None and _field(node, _PARTITIONS) is None
+    return _text(node, "kind") is not None and _field(node, _PARTITIONS) is _MISSING
 
 
-def _field(node: Node | None, name: str) -> Node | None:
-    """Return the value of a field, or None."""
-    for key, value in node.entries if isinstance(node, Table) else ():
-        if isinstance(key, Scalar) and key.text == name:
-            return value
-    return None
+_MISSING: Final = object()
 
 
-def _text(node: Node | None, name: str) -> str | None:
+def _field(node: object, name: str) -> object:
+    """Return the value of a field, or what marks that there is none."""
+    return next((value for key, value in entries_of(node) or () if key == name), _MISSING)
+
+
+def _text(node: object, name: str) -> str | None:
     """Return the text of a field, or None."""
-    value = _field(node, name)
-    return value.text if isinstance(value, Scalar) else None
+    return text_of(_field(node, name))
 
 
-def _line_of(found: Node | Embedded) -> int | None:
-    return found.text.line if isinstance(found, Embedded) else found.line
-
-
-def _second(first: Node | Embedded) -> str:
-    line = _line_of(first)
+def _second(first: object) -> str:
+    line = line_of(first)
     place = "" if line is None else f" in line {line}"
     return f"a second configuration starts here, after the first{place}: leave out one of them"
 
 
-def _without(objects: Sequence[Table]) -> str:
+def _without(objects: Sequence[object]) -> str:
     """Return the message that none of the objects has a configuration."""
     named = ", ".join(_name_of(one) for one in objects[:_MOST_NAMED])
     more = f" and {len(objects) - _MOST_NAMED} more" if len(objects) > _MOST_NAMED else ""
     keys = [
-        key.text
+        name
         for one in objects
         if _text(one, "kind") == "ConfigMap"
         for part in ("data", "binaryData")
-        for key in _keys(_field(one, part))
+        for key, _ in entries_of(_field(one, part)) or ()
+        if (name := text_of(key)) is not None
     ]
     packed = f"{QUEUES}.gz" in keys
     hint = f"; unpack {QUEUES}.gz" if packed else did_you_mean(QUEUES, keys)
     return f"there is no ConfigMap with the key {QUEUES} in its data, only {named}{more}{hint}"
 
 
-def _keys(node: Node | None) -> list[Scalar]:
-    entries = node.entries if isinstance(node, Table) else ()
-    return [key for key, _ in entries if isinstance(key, Scalar)]
-
-
-def _name_of(one: Table) -> str:
+def _name_of(one: object) -> str:
     name = _text(_field(one, "metadata"), "name")
     kind = (_text(one, "kind") or "")[:80]
     return f"the {kind}" if name is None else f"the {kind} {name[:80]!r}"
@@ -177,14 +184,19 @@ def _refusal(message: str, line: int | None, file: str | None) -> ConfigError:
     return ConfigError([Problem(message, file=file, line=line)])
 
 
-_MOST_ALIASED: Final = 200_000
-"""How many nodes aliases may add to the nodes of the file; more could fill the memory."""
+_RULES: Final = YamlRules(
+    is_whole=True,
+    most_values=200_000,
+    unknown_tag="the tag {} has no meaning in a configuration",
+    no_unicode="half a surrogate pair cannot stand in a configuration",
+    too_deep=f"nested deeper than {MAX_DEPTH} levels",
+    too_many="the aliases stand for too much",
+    unknown_alias="the alias *{} names nothing that stands before it",
+    no_merge="<< takes a map or a list of maps, not {}",
+)
 
 MAX_FILE_BYTES: Final = 64 * 1024 * 1024
 """The largest file that is read, so that a wrong file does not fill the memory."""
-
-_MERGE: Final = "<<"
-_STANDARD_TAGS: Final = "tag:yaml.org,2002:"
 
 _BYTE_ORDER_MARKS: Final = (
     (codecs.BOM_UTF32_LE, "utf-32"),  # before UTF-16, as it begins with the mark of UTF-16
@@ -239,7 +251,7 @@ def parse_configuration(
 
 
 # CONFIG-6, CONFIG-35
-def parse_document(text: str | bytes, *, file: str | None = None) -> Node:
+def parse_document(text: str | bytes, *, file: str | None = None) -> object:
     """Read the one configuration of a file; an empty file is an empty text.
 
     Args:
@@ -256,11 +268,11 @@ def parse_document(text: str | bytes, *, file: str | None = None) -> Node:
         raise ConfigError([Problem(message, file=file)])
     if isinstance(text, bytes):
         text = _decode(text, file)
-    return _opened(find_configuration(_parsed(text, _Builder(file)), file), file)
+    return _opened(find_configuration(_parsed(text, file), file), file)
 
 
 # CONFIG-80
-def unwrap(document: Node) -> Node:
+def unwrap(document: object) -> object:
     """Return the configuration in a document that may be a ConfigMap or a List of objects.
 
     Raises:
@@ -270,30 +282,74 @@ def unwrap(document: Node) -> Node:
 
 
 # CONFIG-81
-def _opened(found: Node | Embedded, file: str | None) -> Node:
+def _opened(found: object, file: str | None) -> object:
     """Return a configuration; if it is a text in a ConfigMap, read it."""
     if not isinstance(found, Embedded):
         return found
-    documents = _parsed(found.text.text, _Builder(file, found.text))
+    documents = _parsed(found.text, file, found)
     if len(documents) > 1:
         message = f"a second document starts here: {QUEUES} is one"
-        raise ConfigError([Problem(message, file=file, line=documents[1].line)])
-    return documents[0] if documents else Scalar("", found.text.line)
+        raise ConfigError([Problem(message, file=file, line=line_of(documents[1]))])
+    if documents:
+        return documents[0]
+    nothing = Plain("")
+    nothing.line = found.line
+    return nothing
 
 
-def _parsed(text: str, builder: _Builder) -> list[Node]:
+def _parsed(text: str, file: str | None, inside: Embedded | None = None) -> list[Tree]:
     """Read all documents of a text, without empty ones.
+
+    Args:
+        text: The text.
+        file: The name of the file.
+        inside: Where the text stands in the file, if it is not all of it.
 
     Raises:
         ConfigError: If the text is not YAML, or uses YAML that a configuration must not use.
     """
+    is_elsewhere = inside is not None and not inside.is_literal
+    above = 0 if inside is None or is_elsewhere else inside.line or 0
     try:
-        check_characters(text)
-        for token in read_tokens(text):
-            builder.feed(token)
-    except NotYamlError as error:
-        raise builder.error(str(error), error.line) from None
-    return builder.documents
+        documents = _documents(text, above)
+    except YamlError as error:
+        message, line = str(error), error.line
+        if is_elsewhere and line is not None:
+            message, line = f"{message} (line {line} of the text that begins here)", None
+        if line is None and inside is not None:
+            line = inside.line
+        raise ConfigError([Problem(message, file=file, line=line)]) from None
+    if inside is not None and is_elsewhere:
+        for document in documents:
+            _put_on_line(document, inside.line)
+    return documents
+
+
+def _documents(text: str, above: int) -> list[Tree]:
+    check_characters(text, above + 1)
+    tokens = read_tokens(text, above)
+    builder = TreeBuilder(tokens, _RULES)
+    documents: list[Tree] = []
+    for token in tokens:
+        if token.sign is Sign.DOCUMENT:
+            builder.forget_anchors()
+            continue
+        document, _ = builder.build(token)
+        if not is_null(document):
+            documents.append(document)
+    return documents
+
+
+def _put_on_line(document: Tree, line: int | None) -> None:
+    """Say that a whole document stands on one line."""
+    waiting: list[object] = [document]
+    while waiting:
+        part = waiting.pop()
+        if isinstance(part, LocatedText | LocatedMap | LocatedList):
+            part.line = line
+        waiting.extend(items_of(part) or ())
+        for entry in entries_of(part) or ():
+            waiting.extend(entry)
 
 
 def _decode(data: bytes, file: str | None) -> str:
@@ -312,170 +368,3 @@ def _decode(data: bytes, file: str | None) -> str:
         byte = data[error.start]
         message = f"byte 0x{byte:02x} is not {encoding.removesuffix('-sig')}: {error.reason}"
         raise ConfigError([Problem(message, file=file, line=line)]) from None
-
-
-@final
-@attrs.define
-class _Open:
-    """A map or list whose end event is still to come."""
-
-    anchor: str | None
-    line: int | None
-    order: int
-    is_table: bool
-    parts: list[Node] = attrs.field(factory=list[Node])
-    size: int = 1
-
-
-# CONFIG-6
-@final
-class _Builder:
-    """Builds the trees of documents from parser events.
-
-    Args:
-        file: The name of the file, for messages.
-        inside: The text of the file that is read, if it is not the whole file.
-
-    Attributes:
-        documents: The documents, without empty ones.
-        line: The line of the last event in the text that is read, from 1.
-    """
-
-    def __init__(self, file: str | None, inside: Scalar | None = None) -> None:
-        self._file = file
-        self._inside = inside
-        self._open: list[_Open] = []
-        self._anchors: dict[str, tuple[Node, int]] = {}
-        self._written = 0
-        self.documents: list[Node] = []
-        self.line = 1
-
-    def error(self, message: str, line: int | None) -> ConfigError:
-        """Create the error that refuses the file."""
-        if self._inside is not None and line is not None and not self._inside.literal:
-            message = f"{message} (line {line} of the text that begins here)"
-        return ConfigError([Problem(message, file=self._file, line=self._place(line))])
-
-    # CONFIG-81
-    def _place(self, line: int | None) -> int | None:
-        """Return the line of the file on which a line of the text stands, as far as it is known."""
-        if self._inside is None:
-            return line
-        begins = self._inside.line
-        if line is None or begins is None or not self._inside.literal:
-            return begins
-        return begins + line
-
-    def feed(self, token: Token) -> None:
-        """Process the next token.
-
-        Raises:
-            ConfigError: If a configuration must not contain it.
-        """
-        self.line = token.line
-        self._written += 1
-        sign = token.sign
-        if sign is Sign.SCALAR:
-            node = self._scalar(token)
-            self._remember(token.anchor, node, 1)
-            self._add(node, 1)
-        elif sign is Sign.MAP or sign is Sign.LIST:
-            self._start(token)
-        elif sign is Sign.END:
-            self._end()
-        elif sign is Sign.ALIAS:
-            self._add(*self._aliased(token.text))
-        elif sign is Sign.DOCUMENT:
-            self._anchors.clear()
-        else:
-            assert_never(sign)
-
-    # CONFIG-7
-    def _scalar(self, token: Token) -> Scalar:
-        """Create the node of a scalar."""
-        self._check_tag(token.tag)
-        if unprintable(token.text):
-            raise self.error("half a surrogate pair cannot stand in a configuration", self.line)
-        literal = token.style == LITERAL
-        line = self._place(self.line)
-        return Scalar(token.text, line, self._written, quoted=bool(token.style), literal=literal)
-
-    def _check_tag(self, tag: str | None) -> None:
-        """Refuse tags other than the standard ones; the standard tags have no effect."""
-        if tag not in (None, "!") and not tag.startswith(_STANDARD_TAGS):
-            raise self.error(f"the tag {tag} has no meaning in a configuration", self.line)
-
-    def _start(self, token: Token) -> None:
-        """Start a map or list."""
-        self._check_tag(token.tag)
-        if len(self._open) == MAX_DEPTH:
-            raise self.error(f"nested deeper than {MAX_DEPTH} levels", self.line)
-        if token.anchor is not None:
-            # An alias inside the collection must not find an earlier anchor of this name.
-            self._anchors.pop(token.anchor, None)
-        is_table = token.sign is Sign.MAP
-        line = self._place(self.line)
-        self._open.append(_Open(token.anchor, line, self._written, is_table))
-
-    def _end(self) -> None:
-        """Create the node of the map or list that ends."""
-        ended = self._open.pop()
-        node: Node
-        if ended.is_table:
-            pairs = zip(ended.parts[::2], ended.parts[1::2], strict=True)
-            entries = self._merged(list(pairs))
-            node = Table(tuple(entries), ended.line, ended.order)
-        else:
-            node = Listing(tuple(ended.parts), ended.line, ended.order)
-        self._remember(ended.anchor, node, ended.size)
-        self._add(node, ended.size)
-
-    def _add(self, node: Node, size: int) -> None:
-        """Add a node to the innermost open collection, or to the documents."""
-        if not self._open:
-            if not (isinstance(node, Scalar) and node.is_null):
-                self.documents.append(node)
-            return
-        parent = self._open[-1]
-        parent.parts.append(node)
-        parent.size += size
-        if parent.size > self._written + _MOST_ALIASED:
-            raise self.error("the aliases stand for too much", self.line)
-
-    def _remember(self, anchor: str | None, node: Node, size: int) -> None:
-        """Keep a node for the aliases that may name it."""
-        if anchor is not None:
-            self._anchors[anchor] = (node, size)
-
-    def _aliased(self, anchor: str) -> tuple[Node, int]:
-        """Return the node that an alias names, and its size in nodes."""
-        known = self._anchors.get(anchor)
-        if known is None:
-            message = f"the alias *{anchor} names nothing that stands before it"
-            raise self.error(message, self.line)
-        return known
-
-    def _merged(self, pairs: list[tuple[Node, Node]]) -> list[tuple[Node, Node]]:
-        """Append the entries that ``<<`` merges into a map, except for keys that it has."""
-        own = [pair for pair in pairs if not _is_merge(pair[0])]
-        names = {key.text for key, _ in own if isinstance(key, Scalar)}
-        for key, value in pairs:
-            if not _is_merge(key):
-                continue
-            for table in value.items if isinstance(value, Listing) else (value,):
-                if not isinstance(table, Table):
-                    message = f"<< takes a map or a list of maps, not {describe(table)}"
-                    raise ConfigError([Problem(message, file=self._file, line=key.line)])
-                own.extend(pair for pair in table.entries if _name(pair[0]) not in names)
-                names.update(name for part, _ in table.entries if (name := _name(part)) is not None)
-        return own
-
-
-def _is_merge(key: Node) -> bool:
-    """Return whether a key is ``<<``, without quotes."""
-    return isinstance(key, Scalar) and key.text == _MERGE and not key.quoted
-
-
-def _name(key: Node) -> str | None:
-    """Return the text of a scalar key, or None."""
-    return key.text if isinstance(key, Scalar) else None

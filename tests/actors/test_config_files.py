@@ -27,8 +27,8 @@ from muster.config_files import (
     parse_document,
     read_configuration,
 )
-from muster_core.config.document import Listing, Node, Scalar, Table
 from muster_core.config.model import Configuration, Limits, QueueConfig
+from muster_core.config.tree import LocatedList, LocatedMap, line_of
 from muster_core.errors import ConfigError
 from muster_core.resources import Resources
 
@@ -58,17 +58,6 @@ def queues(configuration: Configuration) -> dict[str, QueueConfig]:
     for queue in found:
         found.extend(queue.children)
     return {queue.path: queue for queue in found}
-
-
-def plain(node: Node) -> object:
-    """Give a document as texts, dicts and lists."""
-    match node:
-        case Scalar():
-            return node.text
-        case Listing():
-            return [plain(item) for item in node.items]
-        case Table():
-            return {plain(key): plain(value) for key, value in node.entries}
 
 
 def test_there_are_enough_files() -> None:
@@ -271,19 +260,19 @@ def test_json_loads_as_yaml() -> None:
     ],
 )
 def test_documents(text: str, document: object) -> None:
-    assert plain(parse_document(text)) == document
+    assert parse_document(text) == document
 
 
 def test_every_node_knows_its_line() -> None:
     document = parse_document("a:\n  - b\n  - c: d\n    e: 'f\n\n      g'\n")
 
-    assert isinstance(document, Table)
-    [(key, value)] = document.entries
-    assert isinstance(value, Listing)
-    table = value.items[1]
-    assert isinstance(table, Table)
-    assert (key.line, value.line, value.items[0].line, table.line) == (1, 2, 2, 3)
-    assert [(name.line, text.line) for name, text in table.entries] == [(3, 3), (4, 4)]
+    assert isinstance(document, LocatedMap)
+    [(key, value)] = document.items()
+    assert isinstance(value, LocatedList)
+    inner = value[1]
+    assert isinstance(inner, LocatedMap)
+    assert [line_of(part) for part in (key, value, value[0], inner)] == [1, 2, 2, 3]
+    assert [(line_of(name), line_of(text)) for name, text in inner.items()] == [(3, 3), (4, 4)]
 
 
 @pytest.mark.parametrize(
@@ -321,6 +310,30 @@ def test_what_is_not_yaml(data: bytes, message: str) -> None:
         load(data)
 
     assert str(caught.value).startswith(message)
+
+
+def nested_by_aliases(levels: int) -> str:
+    """Give a map in which aliases nest lists so deep."""
+    above = "".join(f"x{number}: &a{number} [*a{number - 1}]\n" for number in range(2, levels))
+    return f"x1: &a1 []\n{above}"
+
+
+def test_what_aliases_nest_too_deep() -> None:
+    parse_document(nested_by_aliases(200))
+
+    with pytest.raises(ConfigError, match=r"^f\.yaml:200: nested deeper than 200 levels"):
+        parse_document(nested_by_aliases(202), file="f.yaml")
+
+
+def test_a_key_that_stands_twice_below_a_merge() -> None:
+    text = "x: &x {name: a, name: b}\npartitions: [{<<: *x, queues: 1}]\n"
+    with pytest.raises(ConfigError) as caught:
+        load(text)
+
+    assert [str(problem) for problem in caught.value.problems][:2] == [
+        "f.yaml:1: x: unknown field 'x': known are partitions, checksum",
+        "f.yaml:1: partitions[0].name: the name 'name' is used twice, first in line 1",
+    ]
 
 
 def test_a_partition_can_be_chosen(tmp_path: Path) -> None:

@@ -14,7 +14,6 @@ import pytest
 from muster_core.admission.registry import Registry
 from muster_core.admission.routes import Route, StartApp, StartQueue, TellApp, TellQueue
 from muster_core.config import default_configuration, load_configuration
-from muster_core.config.document import from_python
 from muster_core.config.model import Configuration, Limits, QueueConfig, Settings
 from muster_core.decisions import Decision, Kind
 from muster_core.errors import RefusedError
@@ -73,7 +72,7 @@ def configuration(
     """Load a configuration of one partition with these queues below root."""
     root: Queue = {"name": "root", "queues": list(queues), "properties": dict(props or {})}
     written = {"name": "default", "queues": [root], **partition}
-    return load_configuration(from_python({"partitions": [written]}))
+    return load_configuration({"partitions": [written]})
 
 
 def queue_config(

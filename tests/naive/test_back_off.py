@@ -12,7 +12,6 @@ import pytest
 from hypothesis import given
 
 from muster_core.config import load_configuration
-from muster_core.config.document import from_python
 from muster_core.config.model import QueueConfig, Settings, SortPolicy
 from muster_core.decisions import Decision, Kind, Reason
 from muster_core.events import (
@@ -475,7 +474,7 @@ def test_nobody_is_assigned_before_a_back_off_is_over(scenario: list[Step]) -> N
 def test_the_loader_makes_the_same_of_other_delays(scenario: list[Step], choices: Choices) -> None:
     configs = [step.what.config for step in scenario if isinstance(step.what, Configure)]
     for config in (*configs, retimed(configs[0], choices)):
-        loaded = load_configuration(from_python(written(config)))
+        loaded = load_configuration(written(config))
         assert attrs.evolve(loaded, warnings=config.warnings) == config
 
 

@@ -11,7 +11,6 @@ from hypothesis import given, strategies as st
 
 from benchmarks.backlog import VARIANTS, configuration, trace
 from muster_core.config import load_configuration
-from muster_core.config.document import from_python
 from muster_core.config.model import Configuration
 from muster_core.decisions import Decision, Kind, Reason
 from muster_core.events import Apply, Configure, UpdateNode
@@ -294,7 +293,7 @@ def test_no_limit_is_drawn_that_the_specification_refuses(configs: list[Configur
 
 def _accepted(configs: list[Configuration]) -> None:
     for config in configs:
-        loaded = load_configuration(from_python(written(config)))
+        loaded = load_configuration(written(config))
         assert attrs.evolve(loaded, warnings=config.warnings) == config
 
 

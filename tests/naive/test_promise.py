@@ -13,7 +13,6 @@ import pytest
 from hypothesis import assume, given, seed, settings, strategies as st
 
 from muster_core.config import load_configuration
-from muster_core.config.document import from_python
 from muster_core.config.model import Configuration, QueueConfig
 from muster_core.coordinator.plain_scheduler import PlainScheduler, forecast
 from muster_core.events import Configure
@@ -229,7 +228,7 @@ def test_the_loader_makes_the_same_of_the_orders(scenario: list[Step], choices: 
     theme = ordered(crowded(themed(choices), choices), choices)
     configs = [step.what.config for step in scenario if isinstance(step.what, Configure)]
     for config in (*configs, reordered(configs[0], theme, choices)):
-        loaded = load_configuration(from_python(written(config)))
+        loaded = load_configuration(written(config))
         assert attrs.evolve(loaded, warnings=config.warnings) == config
 
 

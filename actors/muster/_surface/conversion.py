@@ -20,9 +20,10 @@ from muster.feeds import (
     parse,
     read_raw,
 )
-from muster.feeds._raw import MAX_DEPTH, problem_of_value
+from muster.feeds._raw import problem_of_value
 from muster_core.config import default_configuration
 from muster_core.config.model import Configuration
+from muster_core.config.tree import MAX_DEPTH
 from muster_core.errors import ConfigError, EventError, Problem
 from muster_core.events import Configure, Event
 from muster_core.resources import Resources

@@ -10,7 +10,6 @@ from collections.abc import Callable, Collection, Iterator, Sequence
 from contextlib import AbstractContextManager, ExitStack, closing
 from functools import partial, wraps
 from pathlib import Path
-from types import TracebackType
 from typing import Any, Final, Protocol, Self, final
 
 import attrs
@@ -200,12 +199,7 @@ class ReadProgress:
             self._streams.enter_context(live(self._console, self._drawn))
         return self
 
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
+    def __exit__(self, *_: object) -> None:
         self._streams.close()
 
     def open(self, file: str) -> Source:

@@ -38,8 +38,9 @@ from muster.feeds._parser import (
     read_feed,
     word_of,
 )
-from muster.feeds._raw import Encoding, Plain, Raw, RawEvent
+from muster.feeds._raw import Encoding, Raw, RawEvent
 from muster.feeds._state_directory import KeptFeed, is_directory, origin_of, run_again
+from muster_core.config.tree import Plain
 
 __all__ = [
     "APP_FIELDS",

@@ -26,7 +26,8 @@ from muster.feeds._fields import (
     full_name,
 )
 from muster.feeds._kinds import NAME, WORD, FieldError, Kind, as_written, display_value, refused
-from muster.feeds._raw import Raw, is_unicode
+from muster.feeds._raw import Raw
+from muster_core.config.tree import is_unicode
 from muster_core.events import AddAsk
 from muster_core.gangs import GangFields
 from muster_core.values.events import USER_INFO

@@ -24,10 +24,10 @@ from muster.feeds._kinds import (
     display_value,
     write_amounts,
 )
-from muster.feeds._raw import Plain, Raw, is_null
+from muster.feeds._raw import Raw
 from muster_core.config import load_configuration
-from muster_core.config.document import from_python
 from muster_core.config.model import Configuration, QueueConfig
+from muster_core.config.tree import Plain, is_null
 from muster_core.errors import ConfigError, Problem
 from muster_core.events import Configure
 from muster_core.values.configuration import (
@@ -68,7 +68,7 @@ def _parse_config(value: Raw) -> Raw:
 
 
 def _config_normal(value: Raw, *, is_text: bool = False, has_texts: bool = False) -> Raw:
-    """Return a configuration with its texts as written; see :func:`from_python`."""
+    """Return a configuration with its texts as written; see CONFIG-7."""
     match value:
         case Plain():
             return None if is_null(value) and not (is_text and value) else str(value)
@@ -133,9 +133,9 @@ def _from_file(base: Path, name: str, partition: str | None) -> Configuration:
 
 def _inline(written: Raw, line: int | None, partition: str | None) -> Configuration:
     try:
-        document = unwrap(from_python(written, line=line))
-        configuration = load_configuration(document, partition=partition)
-        return _placed(with_depth_warnings(configuration, document))
+        document = unwrap(written)
+        configuration = load_configuration(document, line=line, partition=partition)
+        return _placed(with_depth_warnings(configuration, document, line=line))
     except ConfigError as error:
         raise FieldError("; ".join(_said(problem, line) for problem in error.problems)) from error
 

@@ -31,7 +31,8 @@ from muster.feeds._kinds import (
     one_of,
     refused,
 )
-from muster.feeds._raw import Plain, Raw, is_null
+from muster.feeds._raw import Raw
+from muster_core.config.tree import Plain, is_null
 from muster_core.errors import QuantityError
 from muster_core.events import Exit, Outcome, Work
 from muster_core.gangs import GangMode, Topology, TopologyRule

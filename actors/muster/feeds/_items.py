@@ -30,7 +30,8 @@ from muster.feeds._kinds import (
     one_of,
     set_of,
 )
-from muster.feeds._raw import Raw, is_null
+from muster.feeds._raw import Raw
+from muster_core.config.tree import is_null
 from muster_core.events import Event
 from muster_core.resources import Resources
 

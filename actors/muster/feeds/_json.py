@@ -15,15 +15,13 @@ from collections.abc import Callable, Iterator
 from typing import BinaryIO, Final, NoReturn, TypeAlias, final
 
 from muster.feeds._files import CHUNK_BYTES, FeedError
-from muster.feeds._raw import MAX_DEPTH, Raw, RawEvent, problem_of_value
+from muster.feeds._raw import TOO_DEEP, Raw, RawEvent, problem_of_value
+from muster_core.config.tree import MAX_DEPTH
 
 MAX_LINE_BYTES: Final = 64 * 1024 * 1024
 """The longest line that is parsed, so that a feed without line ends does not fill memory."""
 
-TOO_DEEP: Final = f"is nested deeper than {MAX_DEPTH} levels"
-"""The problem of a value that is nested too deep for functions that walk it."""
-
-_SOME_SPACE: Final = re.compile(r"[ \t\n\r]+")
+_SPACE: Final = re.compile(r"[ \t\n\r]+")
 
 
 # FEED-81
@@ -120,7 +118,7 @@ def read_listed(text: str) -> Iterator[tuple[Raw, str | None]]:
 
 
 def _after_space(text: str, at: int) -> int:
-    found = _SOME_SPACE.match(text, at)
+    found = _SPACE.match(text, at)
     return at if found is None else found.end()
 
 
@@ -194,21 +192,13 @@ _LONGEST_TOKEN: Final = 16
 _AFTER: Final = frozenset(" \t\n\r,]}")
 """What may stand after a value."""
 
-_SPACE: Final = re.compile(r"[ \t\n\r]*")
-
-
-def _refuse_constant(text: str) -> NoReturn:
-    msg = f"{text} is no number"
-    raise ValueError(msg)
-
-
 Decode: TypeAlias = Callable[[str, int], tuple[Raw, int]]
 """Returns the value that begins at a place of a text, and where it ends.
 
 It raises :class:`ValueError` for what is not JSON, or what it refuses.
 """
 
-_STRICT: Final[Decode] = json.JSONDecoder(parse_constant=_refuse_constant).raw_decode
+_STRICT: Final[Decode] = json.JSONDecoder(parse_constant=_no_number).raw_decode
 """Refuses a number that is none, or that has too many digits."""
 
 
@@ -250,8 +240,7 @@ class JsonText:
     def next(self) -> str:
         """Return the next character that is no space, without taking it; an empty text at the end."""
         while True:
-            found = _SPACE.match(self._text, self._at)
-            self._pass_to(self._at if found is None else found.end())
+            self._pass_to(_after_space(self._text, self._at))
             if self._at < len(self._text):
                 return self._text[self._at]
             if not self._more():

@@ -25,9 +25,10 @@ from typing import Final, Generic, TypeAlias, TypeVar, cast, final
 
 import attrs
 
-from muster.feeds._raw import Plain, Raw, is_null
+from muster.feeds._raw import Raw
 from muster_core.config.document import BOOLEANS
 from muster_core.config.loader import type_name_warning
+from muster_core.config.tree import Plain, is_null
 from muster_core.decisions import MICROSECONDS, seconds
 from muster_core.errors import QuantityError
 from muster_core.resources import Resources

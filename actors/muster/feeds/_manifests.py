@@ -52,7 +52,7 @@ from muster.feeds._kinds import (
     one_of,
     refused,
 )
-from muster.feeds._raw import Raw, is_null
+from muster.feeds._raw import Raw
 from muster.feeds._schema import (
     AMOUNTS,
     GROUP_NAME,
@@ -66,6 +66,7 @@ from muster.feeds._schema import (
     schema_field,
     unless_empty,
 )
+from muster_core.config.tree import is_null
 from muster_core.errors import QuantityError
 from muster_core.events import (
     AddAsk,

@@ -27,8 +27,9 @@ from muster.feeds._files import HEAD_BYTES, FeedError, Input, Source
 from muster.feeds._items import Content, FeedItem, Refused
 from muster.feeds._kinds import Date, FieldError, date_text, display_value
 from muster.feeds._operations import AT, OP, OPS, Op
-from muster.feeds._raw import Encoding, Raw, RawEvent, is_null
+from muster.feeds._raw import Encoding, Raw, RawEvent
 from muster.feeds._state_directory import is_directory, read_kept
+from muster_core.config.tree import is_null
 from muster_core.decisions import MICROSECONDS
 
 MOST_BEFORE: Final = 1000

@@ -1,32 +1,23 @@
 """Raw events: the events of a feed as written, before they are interpreted.
 
-The encodings say different things about a scalar. JSON and msgpack say whether it is
-a number. YAML does not, for a scalar without quotes: ``12:30``, ``off`` and ``010`` are
-names in one field and something else in another. So a plain YAML scalar stays the text as
-written, marked as :class:`Plain`, and the field decides.
-
-Values from YAML know their line, for messages about a configuration that is written in a
-feed. Values from JSON and msgpack are plain Python values.
+They are :mod:`trees <muster_core.config.tree>`: values of YAML know their lines, for messages about a
+configuration that is written in a feed, and a scalar of YAML without quotes is the text as written.
 """
 
 from __future__ import annotations
 
 from enum import StrEnum
-from typing import ClassVar, Final, TypeAlias, final
+from typing import Final, TypeAlias, final
 
 import attrs
 
-Raw: TypeAlias = "bool | int | float | str | list[Raw] | dict[str, Raw] | None"
-"""A value in a feed: a JSON value, or one of the marked types below."""
+from muster_core.config.tree import MAX_DEPTH, Tree, is_unicode
 
-MAX_DEPTH: Final = 200
-"""How deep the lists and maps of one event may be nested: recursive functions walk them."""
+Raw: TypeAlias = Tree
+"""A value in a feed."""
 
-MAX_NODES: Final = 1_000_000
-"""How many values one event may have; a value counts each time that a YAML alias repeats it."""
-
-NULLS: Final = frozenset({"", "~", "null", "Null", "NULL"})
-"""The plain texts that mean null in YAML."""
+TOO_DEEP: Final = f"is nested deeper than {MAX_DEPTH} levels"
+"""The problem of a value that is nested too deep for functions that walk it."""
 
 
 @final
@@ -37,62 +28,6 @@ class Encoding(StrEnum):
     JSON = "json"
     JSON_LINES = "jsonl"
     MSGPACK = "msgpack"
-
-
-class LocatedText(str):
-    """A text that knows its line, from 1."""
-
-    __slots__ = ("line",)
-
-    line: int
-    quoted: ClassVar[bool] = True
-    literal: ClassVar[bool] = False
-
-    def __new__(cls, text: str, line: int = 1) -> LocatedText:
-        """Make a text that knows that it stands at ``line``."""
-        self = super().__new__(cls, text)
-        self.line = line
-        return self
-
-
-@final
-class Plain(LocatedText):
-    """A YAML scalar without quotes: the field decides what it means."""
-
-    __slots__ = ()
-
-    quoted = False
-
-
-@final
-class Literal(LocatedText):
-    """A YAML block whose lines follow the line of its ``|`` as they are."""
-
-    __slots__ = ()
-
-    literal = True
-
-
-@final
-class LocatedMap(dict[str, Raw]):
-    """A map that knows its line, from 1."""
-
-    __slots__ = ("line",)
-
-    def __init__(self, line: int) -> None:
-        super().__init__()
-        self.line = line
-
-
-@final
-class LocatedList(list[Raw]):
-    """A list that knows its line, from 1."""
-
-    __slots__ = ("line",)
-
-    def __init__(self, line: int) -> None:
-        super().__init__()
-        self.line = line
 
 
 @final
@@ -113,22 +48,6 @@ class RawEvent:
     problem: str | None = None
 
 
-def is_null(value: Raw) -> bool:
-    """Return whether a value is null, or a plain text that means null in YAML."""
-    return value is None or (isinstance(value, Plain) and value in NULLS)
-
-
-def is_unicode(text: str) -> bool:
-    """Return whether a text is free of lone surrogates, which UTF-8 cannot encode."""
-    if text.isascii():
-        return True
-    try:
-        text.encode()
-    except UnicodeEncodeError:
-        return False
-    return True
-
-
 def problem_of_value(value: object) -> str | None:
     """Return why a value from outside is no :data:`Raw`, or None if it is one.
 
@@ -145,7 +64,7 @@ def problem_of_value(value: object) -> str | None:
         if not below:
             return None
         level = below
-    return f"is nested deeper than {MAX_DEPTH} levels"
+    return TOO_DEEP
 
 
 def _scalar_trouble(item: object, below: list[object]) -> str | None:

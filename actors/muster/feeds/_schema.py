@@ -27,9 +27,10 @@ from muster.feeds._kinds import (
     without_device_types,
     write_amounts,
 )
-from muster.feeds._raw import Plain, Raw, is_null
+from muster.feeds._raw import Raw
 from muster_core.config.model import Limits
 from muster_core.config.queues import canonical_path, check_queue_name
+from muster_core.config.tree import Plain, is_null
 from muster_core.resources import Resources
 from muster_core.values.names import canonical_gang
 from muster_core.values.resources import VCORE

@@ -12,7 +12,7 @@ import tempfile
 from codecs import BOM_UTF16_BE, BOM_UTF16_LE
 from collections.abc import Callable, Generator, Iterator
 from contextlib import ExitStack, contextmanager
-from types import TracebackType
+from pathlib import Path
 from typing import IO, Any, BinaryIO, Final, Self, cast, final
 
 import msgpack
@@ -40,6 +40,19 @@ def opened(name: str, opener: Opener = str) -> Generator[Input]:
         yield source
     finally:
         source.close()
+
+
+def file_text(file: str) -> str:
+    r"""Return the text of a file; bytes that are no UTF-8 become ``\xNN``.
+
+    Raises:
+        FeedError: If it cannot be read.
+    """
+    try:
+        return Path(file).read_bytes().decode("utf-8-sig", "backslashreplace")
+    except (OSError, ValueError) as error:
+        reason = error.strerror if isinstance(error, OSError) else str(error)
+        raise FeedError(file, f"cannot be read: {reason}") from None
 
 
 def lines_of(source: Input) -> Iterator[tuple[int, str]]:
@@ -122,12 +135,7 @@ class Spool:
     def __enter__(self) -> Self:
         return self
 
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
+    def __exit__(self, *_: object) -> None:
         self._files.close()
 
     def __len__(self) -> int:

@@ -12,7 +12,8 @@ import attrs
 from muster.feeds import FeedError
 from muster.feeds._encodings import read_raw
 from muster.feeds._kinds import RESOURCES, WORDS, FieldError
-from muster.feeds._raw import LocatedMap, Plain, Raw, RawEvent
+from muster.feeds._raw import Raw, RawEvent
+from muster_core.config.tree import LocatedMap, Plain
 from muster_core.values.names import did_you_mean
 from muster_core.values.resources import parse_quantity
 
@@ -46,16 +47,18 @@ class NodeFields:
 
     def event(self) -> dict[str, object]:
         """Return the event that adds it."""
-        event: dict[str, object] = {
-            "op": "add_node",
-            "node": self.name,
-            "capacity": dict(self.capacity),
-        }
-        if self.attributes:
-            event["attributes"] = dict(self.attributes)
-        if not self.schedulable:
-            event["schedulable"] = False
-        return event
+        return event_fields(
+            op="add_node",
+            node=self.name,
+            capacity=self.capacity,
+            attributes=self.attributes or None,
+            schedulable=None if self.schedulable else False,
+        )
+
+
+def event_fields(**fields: object) -> dict[str, object]:
+    """Return the fields of an event without those that are None."""
+    return {name: value for name, value in fields.items() if value is not None}
 
 
 TOO_LARGE: Final = "asks for more than any node has: it never starts"

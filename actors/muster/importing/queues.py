@@ -6,19 +6,17 @@ Also texts of a dump as names in a feed, and instants as a feed writes them.
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Collection, Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping
 from fnmatch import fnmatchcase
-from functools import partial
-from pathlib import Path
 from typing import Final, final
 from zlib import crc32
 
 import attrs
 
-from muster.config_files import parse_document
-from muster_core.config.document import Listing, Node, Scalar, Table, describe
+from muster.importing.mapping_reader import MappingReader
 from muster_core.config.queues import canonical_path
-from muster_core.errors import ConfigError, Problem
+from muster_core.config.tree import describe, entries_of, items_of, line_of, text_of
+from muster_core.errors import ConfigError
 from muster_core.values.names import did_you_mean
 
 _NO_NAME: Final = re.compile(r"[\x00-\x1f\x7f/]+")
@@ -185,74 +183,63 @@ def read_queues(file: str, names: Collection[str], rest: Collection[str] = ()) -
     Raises:
         ConfigError: If it cannot be read, or is no such file; with the lines.
     """
-    try:
-        text = Path(file).read_bytes()
-    except OSError as error:
-        message = f"cannot be read: {error.strerror}"
-        raise ConfigError([Problem(path="", message=message, file=file)]) from None
-    document = parse_document(text, file=file)
-    problems: list[Problem] = []
-    rules = _rules(document, names, rest, partial(_complain, problems, file))
-    if problems:
-        raise ConfigError(problems)
+    reader = MappingReader(file)
+    rules = _rules(reader.document(), names, rest, reader)
+    if reader.problems:
+        raise ConfigError(reader.problems)
     return Queues(rules, names)
 
 
-_Complain = Callable[[Node, str, str], None]
-
-
-def _complain(problems: list[Problem], file: str, node: Node, path: str, message: str) -> None:
-    problems.append(Problem(path=path, message=message, line=node.line, file=file))
-
-
 def _rules(
-    document: Node, names: Collection[str], rest: Collection[str], complain: _Complain
+    document: object, names: Collection[str], rest: Collection[str], reader: MappingReader
 ) -> list[Rule]:
     rules: list[Rule] = []
     others: list[Rule] = []
-    if not isinstance(document, Table) or not document.entries:
-        complain(document, "", f"{describe(document)} is not a map with `{RULES}`")
+    entries = entries_of(document)
+    if not entries:
+        reader.refuse(document, "", f"{describe(document)} is not a map with `{RULES}`")
         return rules
-    for key, value in document.entries:
-        name = key.text if isinstance(key, Scalar) else ""
-        if name == RULES and isinstance(value, Listing):
-            for number, item in enumerate(value.items):
-                rule = _rule(item, f"{RULES}[{number}]", names, complain)
+    for key, value in entries:
+        name, items = text_of(key) or "", items_of(value)
+        if name == RULES and items is not None:
+            for number, item in enumerate(items):
+                rule = _rule(item, f"{RULES}[{number}]", names, reader)
                 rules += [] if rule is None else [rule]
         elif name == OTHERS:
-            path = _path(value, OTHERS, names, complain)
+            path = _path(value, OTHERS, names, reader)
             others += [] if path is None else [Rule((), path)]
         elif name == RULES:
-            complain(value, name, f"{describe(value)} is not a list of rules")
+            reader.refuse(value, name, f"{describe(value)} is not a list of rules")
         elif name not in rest:
             hint = did_you_mean(name, (RULES, OTHERS))
-            complain(key, name, f"is unknown: `{RULES}` and `{OTHERS}` can stand here{hint}")
+            reader.refuse(key, name, f"is unknown: `{RULES}` and `{OTHERS}` can stand here{hint}")
     return rules + others
 
 
-def _rule(item: Node, where: str, names: Collection[str], complain: _Complain) -> Rule | None:
-    if not isinstance(item, Table):
-        complain(item, where, f"{describe(item)} is not a map with `{QUEUE}`")
+def _rule(item: object, where: str, names: Collection[str], reader: MappingReader) -> Rule | None:
+    entries = entries_of(item)
+    if entries is None:
+        reader.refuse(item, where, f"{describe(item)} is not a map with `{QUEUE}`")
         return None
     patterns: list[tuple[str, str]] = []
     path: str | None = None
     has_queue = False
-    for key, value in item.entries:
-        name = key.text if isinstance(key, Scalar) else ""
+    for key, value in entries:
+        name, text = text_of(key) or "", text_of(value)
         place = f"{where}.{name}"
         if name == QUEUE and not has_queue:
             has_queue = True
-            path = _path(value, place, names, complain)
+            path = _path(value, place, names, reader)
         elif not _is_field(name, names):
             hint = did_you_mean(name, names)
-            complain(key, place, f"is no field of these jobs: {', '.join(names)}{hint}")
-        elif not isinstance(value, Scalar):
-            complain(value, place, f"{describe(value)} is not a text")
+            reader.refuse(key, place, f"is no field of these jobs: {', '.join(names)}{hint}")
+        elif text is None:
+            reader.refuse(value, place, f"{describe(value)} is not a text")
         else:
-            patterns.append((name, value.text))
+            patterns.append((name, text))
     if not has_queue:
-        complain(item, where, f"has no `{QUEUE}`")
-    return None if path is None else Rule(tuple(patterns), path, item.line)
+        reader.refuse(item, where, f"has no `{QUEUE}`")
+    return None if path is None else Rule(tuple(patterns), path, line_of(item))
 
 
 def _is_field(name: str, names: Collection[str]) -> bool:
@@ -261,19 +248,20 @@ def _is_field(name: str, names: Collection[str]) -> bool:
     return name in names or (bool(colon and rest) and f"{prefix}:*" in names)
 
 
-def _path(value: Node, where: str, names: Collection[str], complain: _Complain) -> str | None:
-    if not isinstance(value, Scalar):
-        complain(value, where, f"{describe(value)} is not the path of a queue")
+def _path(value: object, where: str, names: Collection[str], reader: MappingReader) -> str | None:
+    text = text_of(value)
+    if text is None:
+        reader.refuse(value, where, f"{describe(value)} is not the path of a queue")
         return None
-    unknown = [name for name in _PLACE.findall(value.text) if not _is_field(name, names)]
+    unknown = [name for name in _PLACE.findall(text) if not _is_field(name, names)]
     if unknown:
         hint = did_you_mean(unknown[0], names)
         known = ", ".join(f"{{{name}}}" for name in names)
-        complain(value, where, f"{{{unknown[0]}}} is no field of these jobs: {known}{hint}")
+        reader.refuse(value, where, f"{{{unknown[0]}}} is no field of these jobs: {known}{hint}")
         return None
     try:
-        canonical_path(_PLACE.sub("x", value.text))
+        canonical_path(_PLACE.sub("x", text))
     except ValueError as error:
-        complain(value, where, str(error))
+        reader.refuse(value, where, str(error))
         return None
-    return value.text
+    return text

@@ -14,7 +14,7 @@ from muster.feeds import FeedError
 from muster.importing.dumps import Opener, lines_of, opened
 from muster.importing.nodes import NodeFields
 from muster.importing.queues import Queues
-from muster.importing.workload import AskGroup, Job, Workload
+from muster.importing.workload import AskGroup, Job, Workload, divide_evenly
 from muster_core.decisions import MICROSECONDS
 from muster_core.values.resources import parse_quantity
 
@@ -276,22 +276,18 @@ class _Reader:
         return -(-_processors(values) // (self._cores_m // _RESERVED))
 
     def _parts(self, values: list[int]) -> list[AskGroup]:
-        processors, members = _processors(values), self._members(values)
-        run_us = values[3] * MICROSECONDS
         memory = values[9] * _KIB if self._has_memory and values[9] > 0 else 0
-        least, more = divmod(processors, members)
         # Members that are as equal as possible: the larger ones first.
-        sizes = [(least + 1, more, "large"), (least, members - more, "task")]
+        sizes = divide_evenly({"vcore": _processors(values)}, self._members(values))
         return [
             AskGroup(
-                ask=name if more else "task",
-                resources={"vcore": size} | ({"memory": memory * size} if memory else {}),
+                ask=name,
+                resources={**size, "memory": memory * size["vcore"]} if memory else size,
                 count=count,
-                run_us=run_us,
+                run_us=values[3] * MICROSECONDS,
                 estimate_us=values[8] * MICROSECONDS if values[8] > 0 else None,
             )
-            for size, count, name in sizes
-            if count
+            for name, (size, count) in zip(("large", "task")[-len(sizes) :], sizes, strict=True)
         ]
 
 

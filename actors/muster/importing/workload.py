@@ -10,7 +10,8 @@ import json
 from array import array
 from collections import Counter
 from collections.abc import Mapping, Sequence
-from types import MappingProxyType, TracebackType
+from itertools import pairwise
+from types import MappingProxyType
 from typing import Any, Final, Self, final
 
 import attrs
@@ -21,7 +22,7 @@ from muster.feeds._files import Output, Target
 from muster.feeds._output import target_encoding_of
 from muster.feeds._raw import Encoding
 from muster.importing.dumps import Spool
-from muster.importing.nodes import NodeFields
+from muster.importing.nodes import NodeFields, event_fields
 from muster.importing.queues import gang_name_of
 from muster_core.decisions import seconds
 from muster_core.values.application_states import TIMERS_US, AppState
@@ -183,32 +184,44 @@ class AskGroup:
             app: The application.
             gang: The gang whose members they are, or None.
         """
-        event: dict[str, object] = {
-            "op": "add_ask",
-            "app": app,
-            "ask": self.ask,
-            "resources": self.resources,
-        }
-        if self.priority_class is not None:
-            event["priority_class"] = self.priority_class
-        elif self.priority:
-            event["priority"] = self.priority
-        if self.count > 1:
-            event["count"] = self.count
-        if gang is not None:
-            event["gang"] = gang
-        if self.node is not None:
-            event["node"] = self.node
-        if self.selector:
-            event["selector"] = self.selector
-        if self.run_us is not None:
-            event["run_for"] = in_seconds(self.run_us)
-        if self.retries:
-            event["retries"] = self.retries
-        # IMPORT-13
-        if self.estimate_us is not None:
-            event["estimate"] = in_seconds(self.estimate_us)
-        return event
+        has_class = self.priority_class is not None
+        return event_fields(
+            op="add_ask",
+            app=app,
+            ask=self.ask,
+            resources=self.resources,
+            priority_class=self.priority_class,
+            priority=None if has_class else self.priority or None,
+            count=self.count if self.count > 1 else None,
+            gang=gang,
+            node=self.node,
+            selector=self.selector or None,
+            run_for=None if self.run_us is None else in_seconds(self.run_us),
+            retries=self.retries or None,
+            # IMPORT-13
+            estimate=None if self.estimate_us is None else in_seconds(self.estimate_us),
+        )
+
+
+Sizes = list[tuple[Mapping[str, int], int]]
+"""What asks need, each with the number of such asks, the largest first."""
+
+
+# IMPORT-9
+def divide_evenly(amounts: Mapping[str, int], tasks: int) -> Sizes:
+    """Divide amounts among tasks, as evenly as whole numbers allow.
+
+    Tasks for which nothing is left are not among the sizes.
+    """
+    shares = {name: divmod(amount, tasks) for name, amount in amounts.items()}
+    places = sorted({more for _, more in shares.values()} | {0, tasks})
+    sizes: Sizes = []
+    for first, end in pairwise(places):
+        size = {name: least + (first < more) for name, (least, more) in shares.items()}
+        size = {name: amount for name, amount in size.items() if amount}
+        if size:
+            sizes.append((size, end - first))
+    return sizes
 
 
 def in_seconds(time_us: int) -> int | float:
@@ -252,12 +265,8 @@ class Job:
 
     def app_event(self, app: str) -> dict[str, object]:
         """Return the event that submits the application under a name."""
-        event: dict[str, object] = {"op": "add_app", "app": app, "queue": self.queue}
-        if self.user:
-            event["user"] = self.user
-        if self.groups:
-            event["groups"] = list(self.groups)
-        return event
+        user, groups = self.user or None, self.groups or None
+        return event_fields(op="add_app", app=app, queue=self.queue, user=user, groups=groups)
 
     @property
     def ends_us(self) -> int | None:
@@ -403,13 +412,8 @@ class Workload:
         self._spool.__enter__()
         return self
 
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
-        self._spool.__exit__(kind, error, trace)
+    def __exit__(self, *_: object) -> None:
+        self._spool.__exit__()
 
     @property
     def queues(self) -> tuple[str, ...]:

@@ -1,158 +1,30 @@
-"""A configuration as it was written: a tree of texts with their lines, and its fields.
+"""The fields of a configuration as it was written, and what is wrong with them.
 
-CONFIG-7 requires the original text of every name, property value and quantity, and the line of
-every problem. So the reader of YAML in ``muster.config_files`` builds this tree and does not
-resolve scalars; the loader decides what it expects at each place. Mappings keep the order of
-their keys, and keep duplicate keys, which the loader refuses.
-
-A :class:`Field` is a node with its path. Its methods return a text, a number or the fields of a
-map, or add a problem to the :class:`Report` and return a default. So the loading goes on, and the
-author of the file gets all problems at once.
+A :class:`Field` is a part of the :mod:`tree <muster_core.config.tree>` with its path. Its methods
+return a text, a number or the fields of a map, or add a problem to the :class:`Report` and return a
+default. So the loading goes on, and the author of the file gets all problems at once.
 """
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator, Mapping, Sequence
-from itertools import count
-from typing import Final, cast, final
+from collections.abc import Collection, Sequence
+from typing import Final, TypeAlias, TypeVar, final
 
 import attrs
 
+from muster_core.config.tree import (
+    MAX_DEPTH,
+    describe,
+    entries_of,
+    is_null,
+    items_of,
+    line_of,
+    text_of,
+)
 from muster_core.values.configuration import NamedType
-from muster_core.values.errors import ConfigError, Problem, QuantityError
+from muster_core.values.errors import Problem, QuantityError
 from muster_core.values.names import did_you_mean
 from muster_core.values.resources import parse_integer, parse_quantity
-
-MAX_DEPTH: Final = 200
-"""How deep a document may be nested; a deeper one is a mistake or an attack on the stack."""
-
-_NULLS: Final = frozenset({"", "~", "null", "Null", "NULL"})
-
-
-@final
-@attrs.frozen
-class Scalar:
-    """A text.
-
-    Attributes:
-        text: The text, without quotes and escapes.
-        line: Its line, from 1, or None if there are no lines.
-        order: Its place in the order of the document.
-        quoted: Whether it was written in quotes (or as a block), and so is never null.
-        literal: Whether it is a block whose lines follow ``line`` as they are.
-    """
-
-    text: str
-    line: int | None = None
-    order: int = 0
-    quoted: bool = False
-    literal: bool = False
-
-    @property
-    def is_null(self) -> bool:
-        """Whether this is null, where no text is expected."""
-        return not self.quoted and self.text in _NULLS
-
-
-@final
-@attrs.frozen
-class Table:
-    """A mapping, with its entries in the order of the document; a key may occur twice."""
-
-    entries: tuple[tuple[Node, Node], ...] = ()
-    line: int | None = None
-    order: int = 0
-
-
-@final
-@attrs.frozen
-class Listing:
-    """A sequence."""
-
-    items: tuple[Node, ...] = ()
-    line: int | None = None
-    order: int = 0
-
-
-Node = Scalar | Table | Listing
-"""A document, or any part of it."""
-
-
-def describe(node: Node) -> str:
-    """Describe a node for a message."""
-    if isinstance(node, Scalar):
-        return repr(node.text) if len(node.text) <= 80 else f"{node.text[:60]!r}…"
-    return "a map" if isinstance(node, Table) else "a list"
-
-
-def unprintable(text: str) -> bool:
-    """Return whether a text has half a surrogate pair, which no output can encode."""
-    return any("\ud800" <= character <= "\udfff" for character in text)
-
-
-def from_python(value: object, *, line: int | None = None) -> Node:
-    """Convert a value from a feed to a document.
-
-    Numbers count as their shortest text, booleans as ``true`` and ``false``, None as an empty text
-    without quotes; any other text has quotes. Parts that are nodes already are kept. A part with an
-    attribute ``line`` is at that line, and ``quoted`` and ``literal`` say how a text is written.
-
-    Args:
-        value: Maps, sequences, texts, numbers, booleans and None.
-        line: The line of the whole value, or None.
-
-    Raises:
-        ConfigError: If a part has another type, or is nested deeper than 200 levels.
-    """
-    return _convert(value, line, count(), "", MAX_DEPTH)
-
-
-# CONFIG-7
-def _convert(value: object, line: int | None, order: Iterator[int], path: str, depth: int) -> Node:
-    """Convert the value at ``path``, which may have ``depth`` more levels."""
-    place = next(order)
-    if isinstance(value, Scalar | Table | Listing):
-        return value
-    line = getattr(value, "line", line)
-    if depth == 0:
-        raise ConfigError([Problem(f"nested deeper than {MAX_DEPTH} levels", line=line)])
-    if isinstance(value, Mapping):
-        entries: list[tuple[Node, Node]] = []
-        for key, part in cast("Mapping[object, object]", value).items():
-            name = _convert(key, line, order, path, depth - 1)
-            below = f"{path}.{key}" if path else f"{key}"
-            entries.append((name, _convert(part, line, order, below, depth - 1)))
-        return Table(tuple(entries), line, place)
-    if isinstance(value, Sequence) and not isinstance(value, str | bytes | bytearray):
-        items = [
-            _convert(part, line, order, f"{path}[{index}]", depth - 1)
-            for index, part in enumerate(cast("Sequence[object]", value))
-        ]
-        return Listing(tuple(items), line, place)
-    text = _text_of(value)
-    if text is None or unprintable(text):
-        what = "half a surrogate pair" if text else f"a {type(value).__name__}"
-        raise ConfigError([Problem(f"{what} cannot stand in a configuration", path, line=line)])
-    quoted: bool = getattr(value, "quoted", isinstance(value, str))
-    return Scalar(text, line, place, quoted, getattr(value, "literal", False))
-
-
-def _text_of(value: object) -> str | None:
-    """Return the text of a scalar value; None for other types and for huge integers."""
-    match value:
-        case str():
-            return str(value)
-        case None:
-            return ""
-        case bool():
-            return "true" if value else "false"
-        case int() if abs(value) >= 10**4300:  # longer than Python prints
-            return None
-        case int() | float():
-            return repr(value)
-        case _:
-            return None
-
 
 # CONFIG-3
 MAX_APPLICATIONS: Final = 2**64 - 1
@@ -167,6 +39,12 @@ BOOLEANS: Final = {
 }
 
 
+T = TypeVar("T")
+
+Order: TypeAlias = tuple[int, ...]
+"""Where something stands in a document: its line, and the places in the maps and lists around it."""
+
+
 @final
 class Report:
     """The problems and warnings of a document.
@@ -176,9 +54,11 @@ class Report:
         problems: The list of problems, which the parts of a file share.
     """
 
-    def __init__(self, file: str | None, problems: list[tuple[int, Problem]] | None = None) -> None:
+    def __init__(
+        self, file: str | None, problems: list[tuple[Order, Problem]] | None = None
+    ) -> None:
         self._file = file
-        self._problems: list[tuple[int, Problem]] = [] if problems is None else problems
+        self._problems: list[tuple[Order, Problem]] = [] if problems is None else problems
         self._warnings: list[DocumentWarning] = []
         self._types: dict[str, Field] = {}
 
@@ -222,7 +102,7 @@ class Report:
         return kept
 
     @property
-    def types(self) -> list[tuple[int, NamedType]]:
+    def types(self) -> list[tuple[Order, NamedType]]:
         """All resource types with their places, in the order of the document."""
         found = sorted(self._types.items(), key=lambda item: item[1].order)
         return [
@@ -242,7 +122,7 @@ class DocumentWarning:
         guess: What the author may have meant; it is told and not announced.
     """
 
-    order: int
+    order: Order
     once: str | None
     problem: Problem
     guess: str = ""
@@ -252,24 +132,40 @@ class DocumentWarning:
 @final
 @attrs.frozen
 class Field:
-    """A node of the document, with its path.
+    """A part of the document, with its path.
 
     Attributes:
+        node: The value.
         path: The path from the top, such as ``partitions[0].queues[1].name``.
         line: The line of its key (for an item of a list, its first line), or None.
-        order: The place of its key in the order of the document.
+        places: Its place in each of the maps and lists around it.
     """
 
-    node: Node
+    node: object
     path: str
     report: Report
     line: int | None = None
-    order: int = 0
+    places: tuple[int, ...] = ()
 
     @classmethod
-    def top(cls, node: Node, report: Report) -> Field:
-        """Return the field that is the whole document."""
-        return cls(node, "", report, node.line, node.order)
+    def top(cls, document: object, report: Report, line: int | None = None) -> Field:
+        """Return the field that is the whole document; parts that know no line are at ``line``."""
+        return cls(document, "", report, line_of(document, line))
+
+    @property
+    def order(self) -> Order:
+        """Its place in the order of the document."""
+        return (self.line or 0, *self.places)
+
+    @property
+    def is_map(self) -> bool:
+        """Whether it is a map."""
+        return entries_of(self.node) is not None
+
+    @property
+    def is_list(self) -> bool:
+        """Whether it is a list."""
+        return items_of(self.node) is not None
 
     def refuse(self, message: str) -> None:
         """Add a problem with this field."""
@@ -293,51 +189,55 @@ class Field:
     @property
     def is_null(self) -> bool:
         """Whether the field is empty."""
-        return isinstance(self.node, Scalar) and self.node.is_null
+        return is_null(self.node)
 
     # CONFIG-18, CONFIG-36, CONFIG-87
     def fields(self, known: Collection[str] | None = None) -> dict[str, Field]:
         """Return the fields of this map by name, in the order of the document."""
-        if self.is_null:
-            return {}
-        if not isinstance(self.node, Table):
-            self.refuse(f"{describe(self.node)} stands where a map is expected")
-            return {}
         found: dict[str, Field] = {}
-        for key, value in self.node.entries:
-            if not isinstance(key, Scalar):
+        for place, (key, value) in enumerate(self._parts(entries_of(self.node), "map")):
+            name = text_of(key)
+            if name is None:
                 self.refuse(f"{describe(key)} stands where the name of a field is expected")
                 continue
-            field = Field(value, self.below(key.text), self.report, key.line, key.order)
-            if known is not None and key.text not in known:
-                guess = did_you_mean(key.text, known)
-                field.refuse(f"unknown field {describe(key)}: known are {', '.join(known)}{guess}")
-            elif key.text in found:
-                first = found[key.text].line
+            field = self._part(value, self.below(name), line_of(key, self.line), place)
+            if known is not None and name not in known:
+                guess = did_you_mean(name, known)
+                field.refuse(f"unknown field {describe(name)}: known are {', '.join(known)}{guess}")
+            elif name in found:
+                first = found[name].line
                 before = "" if first is None else f", first in line {first}"
-                field.refuse(f"the name {describe(key)} is used twice{before}")
+                field.refuse(f"the name {describe(name)} is used twice{before}")
             else:
-                found[key.text] = field
+                found[name] = field
         return found
 
     def items(self) -> list[Field]:
         """Return the items of this list."""
-        if self.is_null:
-            return []
-        if not isinstance(self.node, Listing):
-            self.refuse(f"{describe(self.node)} stands where a list is expected")
-            return []
         return [
-            Field(item, f"{self.path}[{index}]", self.report, item.line, item.order)
-            for index, item in enumerate(self.node.items)
+            self._part(item, f"{self.path}[{place}]", line_of(item, self.line), place)
+            for place, item in enumerate(self._parts(items_of(self.node), "list"))
         ]
 
-    def text(self) -> str | None:
+    def _part(self, node: object, path: str, line: int | None, place: int) -> Field:
+        return Field(node, path, self.report, line, (*self.places, place))
+
+    def _parts(self, parts: Sequence[T] | None, form: str) -> Sequence[T]:
+        """Return the parts of this map or list; none, with a problem, if it is another thing."""
+        if parts is not None and len(self.places) < MAX_DEPTH:
+            return parts
+        if parts is not None:
+            self.refuse(f"nested deeper than {MAX_DEPTH} levels")
+        elif not self.is_null:
+            self.refuse(f"{describe(self.node)} stands where a {form} is expected")
+        return ()
+
+    def text(self, expected: str = "a text") -> str | None:
         """Return the text of this field; None, with a problem, if it is not a text."""
-        if isinstance(self.node, Scalar):
-            return self.node.text
-        self.refuse(f"{describe(self.node)} stands where a text is expected")
-        return None
+        text = text_of(self.node)
+        if text is None:
+            self.refuse(f"{describe(self.node)} stands where {expected} is expected")
+        return text
 
     # CONFIG-8
     def boolean(self, default: bool) -> bool:

@@ -25,12 +25,8 @@ import attrs
 from muster_core.config.document import (
     DocumentWarning,
     Field,
-    Listing,
-    Node,
+    Order,
     Report,
-    Scalar,
-    Table,
-    describe,
 )
 from muster_core.config.placement import check_chain, read_rules
 from muster_core.config.properties import resolve
@@ -155,7 +151,7 @@ MOST_WEIGHT: Final = 1_000_000
 def read_typical(field: Field) -> tuple[TypicalAsk, ...]:
     """Read the typical asks; every problem is refused, and what is wrong is left out."""
     items = field.items()
-    if not items and _is_empty(field, Listing):
+    if not items and (field.is_list or field.is_null):
         field.refuse("there is no typical ask here: leave the field out, and they are learned")
     found = [_read_typical_ask(item) for item in items]
     return tuple(one for one in found if one is not None)
@@ -175,7 +171,7 @@ def _read_typical_ask(item: Field) -> TypicalAsk | None:
 def _read_devices(field: Field) -> DeviceNeeds:
     needs: dict[str, DeviceNeed] = {}
     fields = field.fields()
-    if not fields and _is_empty(field, Table):
+    if not fields and (field.is_map or field.is_null):
         field.refuse("a typical ask needs at least one type of devices")
     for name, part in fields.items():
         if not is_device_type(name):
@@ -190,7 +186,7 @@ def _read_devices(field: Field) -> DeviceNeeds:
 # DEVICE-2
 def _read_need(field: Field) -> DeviceNeed | None:
     """Return what is needed of one type: a number, or a map with ``milli`` or ``count``."""
-    if not isinstance(field.node, Table):
+    if not field.is_map:
         count = _read_number(field, MOST_WANTED)
         return None if count is None else DeviceNeed(count=count)
     fields = field.fields(NEED_FIELDS)
@@ -209,7 +205,7 @@ def _read_need(field: Field) -> DeviceNeed | None:
 
 def _read_models(field: Field) -> tuple[str, ...]:
     items = field.items()
-    if not items and _is_empty(field, Listing):
+    if not items and (field.is_list or field.is_null):
         field.refuse("the list is empty: leave it out for any model")
     models: list[str] = []
     for item in items:
@@ -231,22 +227,12 @@ def _read_resources(field: Field) -> Resources:
     return Resources(amounts)
 
 
-def _is_empty(field: Field, form: type[Listing | Table]) -> bool:
-    """Return whether a field has the right form and is empty; else it was refused or warned of."""
-    node = field.node
-    if isinstance(node, Listing):
-        return form is Listing and not node.items
-    if isinstance(node, Table):
-        return form is Table and not node.entries
-    return field.is_null
-
-
 def _read_number(field: Field, most: int) -> int | None:
-    if not isinstance(field.node, Scalar):
-        field.refuse(f"{describe(field.node)} stands where a number is expected")
+    text = field.text("a number")
+    if text is None:
         return None
     try:
-        return parse_integer(field.node.text, 1, most)
+        return parse_integer(text, 1, most)
     except QuantityError as error:
         field.refuse(str(error))
         return None
@@ -325,7 +311,7 @@ def read_resolver(field: Field) -> None:
     """Check a ``usergroupresolver``: a text, or a map with its ``type``."""
     if field.is_null:
         return
-    if not isinstance(field.node, Scalar):
+    if field.is_map or field.is_list:
         _read_ignored_text(field.fields(RESOLVER_FIELDS), "type")
     warn_not_obeyed(field, "usergroupresolver")
 
@@ -394,23 +380,29 @@ def default_configuration() -> Configuration:
 
 
 def load_configuration(
-    document: Node, *, file: str | None = None, partition: str | None = None
+    document: object,
+    *,
+    file: str | None = None,
+    line: int | None = None,
+    partition: str | None = None,
 ) -> Configuration:
     """Check a document and build the configuration of one of its partitions.
 
     Args:
-        document: The document, see :mod:`muster_core.config.document`.
+        document: The document: maps, lists and scalars, see :mod:`muster_core.config.tree`.
         file: The name of the file, for problems; None for a configuration given inline.
+        line: The line of the parts that know none, or None.
         partition: The partition to run; None for ``default``, or the only one.
 
     Raises:
         ConfigError: If it is refused; with all problems.
     """
     report = Report(file)
-    fields = Field.top(document, report).fields(FILE_FIELDS)
+    top = Field.top(document, report, line)
+    fields = top.fields(FILE_FIELDS)
     if "checksum" in fields:
         read_checksum(fields["checksum"])
-    where = fields.get("partitions", Field.top(document, report))
+    where = fields.get("partitions", top)
     partitions = _read_partitions(fields.get("partitions"))
     chosen = _choose(partitions, partition, where)
     problems = report.problems
@@ -435,7 +427,7 @@ def load_configuration(
     return attrs.evolve(configuration, node_weights=weights) if weights else configuration
 
 
-def _in_order(warned: DocumentWarning) -> tuple[int, str]:
+def _in_order(warned: DocumentWarning) -> tuple[Order, str]:
     return warned.order, warned.problem.message
 
 
@@ -444,7 +436,7 @@ def _with_guess(warned: DocumentWarning) -> Problem:
 
 
 # CONFIG-83
-def _about_types(types: list[tuple[int, NamedType]]) -> list[DocumentWarning]:
+def _about_types(types: list[tuple[Order, NamedType]]) -> list[DocumentWarning]:
     """Return the warnings about types whose names look like a slip."""
     found: list[DocumentWarning] = []
     names = [named.name for _, named in types]

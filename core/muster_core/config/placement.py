@@ -13,7 +13,7 @@ from typing import Final, TypeAlias, final
 
 import attrs
 
-from muster_core.config.document import Field, Table
+from muster_core.config.document import Field
 from muster_core.config.expressions import Expression
 from muster_core.config.queues import ROOT, WrittenQueue, canonical_path
 from muster_core.values.configuration import (
@@ -172,7 +172,7 @@ def _read_rule(field: Field) -> WrittenRule | None:
 def _read_name(rule: Field, fields: Mapping[str, Field]) -> RuleName | None:
     field = fields.get("name")
     if field is None or field.is_null:
-        if isinstance(rule.node, Table) or rule.is_null:
+        if rule.is_map or rule.is_null:
             (field or rule).refuse(f"a rule needs a name: one of {_RULE_NAMES}")
         return None
     text = field.text()

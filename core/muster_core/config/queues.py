@@ -22,8 +22,9 @@ from typing import Final, final
 
 import attrs
 
-from muster_core.config.document import Field, Listing, Scalar, Table, describe
+from muster_core.config.document import Field
 from muster_core.config.properties import SCHEDULING_ORDER, read_properties, resolve
+from muster_core.config.tree import describe, entries_of, items_of, text_of
 from muster_core.config.users import WrittenLimit, parse_acl, read_limits
 from muster_core.values.configuration import (
     EVERY_NAME,
@@ -212,17 +213,16 @@ def build_queue(written: WrittenQueue, parent: Settings | None = None) -> QueueC
 
 def _name_of(queue: Field) -> str | None:
     """Return the unchecked name of a queue in lower case, or None."""
-    entries = queue.node.entries if isinstance(queue.node, Table) else ()
-    for key, value in entries:
-        if isinstance(key, Scalar) and key.text == "name" and isinstance(value, Scalar):
-            return value.text.lower()
+    for key, value in entries_of(queue.node) or ():
+        if key == "name" and (text := text_of(value)) is not None:
+            return text.lower()
     return None
 
 
 def _read_name(queue: Field, field: Field | None) -> str:
     """Read a queue's name in lower case; return an empty one, with a problem, if it is invalid."""
     if field is None:
-        if isinstance(queue.node, Table) or queue.is_null:
+        if queue.is_map or queue.is_null:
             queue.refuse("a queue needs a name")
         return ""
     text = field.text()
@@ -238,8 +238,7 @@ def _read_name(queue: Field, field: Field | None) -> str:
 # CONFIG-23
 def _is_parent(fields: Mapping[str, Field]) -> bool:
     says_so = "parent" in fields and fields["parent"].boolean(default=False)
-    children = fields["queues"].node if "queues" in fields else None
-    return says_so or (isinstance(children, Listing) and bool(children.items))
+    return says_so or ("queues" in fields and bool(items_of(fields["queues"].node)))
 
 
 # CONFIG-18

@@ -18,7 +18,7 @@ from typing import Final, final
 
 import attrs
 
-from muster_core.config.document import Field, Listing, Table
+from muster_core.config.document import Field
 from muster_core.values.configuration import (
     EVERY_NAME,
     GROUP_NAME,
@@ -213,8 +213,8 @@ def _read_limit(item: Field, users: _NamesSoFar, groups: _NamesSoFar) -> Written
     items = {name: fields[name].items() for name in ("users", "groups") if name in fields}
     named_users = users.read(items.get("users", ()))
     named_groups = groups.read(items.get("groups", ()))
-    is_entry = isinstance(item.node, Table) or item.is_null
-    are_lists = all(isinstance(fields[name].node, Listing) for name in items)
+    is_entry = item.is_map or item.is_null
+    are_lists = all(fields[name].is_list for name in items)
     if is_entry and are_lists and not any(items.values()):
         item.refuse("it names neither users nor groups: whom does it limit?")
     most = fields.get("maxresources")

@@ -25,7 +25,7 @@ from muster.feeds import (
     read_raw,
 )
 from muster.feeds._encodings import to_json_line, to_msgpack, to_yaml_item
-from muster.feeds._raw import MAX_DEPTH
+from muster_core.config.tree import MAX_DEPTH
 from tests.actors.feeds.helpers import VALUES, Pieces, raws
 
 
@@ -447,7 +447,9 @@ def test_a_quoted_merge_key_is_a_key() -> None:
         ("- x: !!binary aaaa", "line 1: the tag tag:yaml.org,2002:binary is not known"),
         ("- x: *y", "line 1: the alias *y names no complete node"),
         ("- &a [*a]", "line 1: the alias *a names no complete node"),
+        ("- {x: &a 1, y: &a [*a]}", "line 1: the alias *a names no complete node"),
         ("- {<<: 5}", "line 1: << takes a map or a list of maps"),
+        ("- a: 1\n  <<:\n  - {b: 2}\n  - 5\n", "line 2: << takes a map or a list of maps"),
     ],
 )
 def test_what_is_wrong_with_one_event_in_yaml(text: str, message: str) -> None:

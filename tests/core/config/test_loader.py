@@ -9,15 +9,6 @@ from typing import Any
 import pytest
 
 from muster_core.config import load_configuration
-from muster_core.config.document import (
-    MAX_DEPTH,
-    Listing,
-    Scalar,
-    Table,
-    describe,
-    from_python,
-    unprintable,
-)
 from muster_core.config.loader import MOST_COMPARED, similar_type, type_name_warning
 from muster_core.config.model import (
     Configuration,
@@ -28,12 +19,23 @@ from muster_core.config.model import (
     SortPolicy,
     Template,
 )
+from muster_core.config.tree import (
+    MAX_DEPTH,
+    LocatedMap,
+    LocatedText,
+    Plain,
+    describe,
+    entries_of,
+    is_null,
+    is_unicode,
+    text_of,
+)
 from muster_core.errors import ConfigError
 from muster_core.resources import Resources
 
 
 def load(*partitions: dict[str, Any], partition: str | None = None) -> Configuration:
-    document = from_python({"partitions": list(partitions)})
+    document = {"partitions": list(partitions)}
     return load_configuration(document, partition=partition)
 
 
@@ -254,9 +256,9 @@ def test_an_unknown_property_is_logged_once_and_kept() -> None:
 
 
 def test_a_file_is_named_in_every_problem() -> None:
-    document = from_python({"partitions": [{"name": "a", "b": 1, "c": 2}]}, line=4)
+    document = {"partitions": [{"name": "a", "b": 1, "c": 2}]}
     with pytest.raises(ConfigError) as caught:
-        load_configuration(document, file="queues.yaml")
+        load_configuration(document, file="queues.yaml", line=4)
 
     assert [(problem.file, problem.line) for problem in caught.value.problems] == [
         ("queues.yaml", 4)
@@ -274,8 +276,8 @@ def test_paths_stay_on_one_line_and_short() -> None:
 def test_what_an_unknown_property_may_mean_is_told_and_not_announced() -> None:
     """CONFIG-87."""
     queue = {"name": "a", "properties": {"prioritypolicy": "fence"}}
-    document = from_python({"partitions": [{"queues": [queue]}]}, line=3)
-    configuration = load_configuration(document, file="f.yaml")
+    document = {"partitions": [{"queues": [queue]}]}
+    configuration = load_configuration(document, file="f.yaml", line=3)
 
     [message] = configuration.warnings
     assert message.endswith("unknown property 'prioritypolicy' is kept, without effect")
@@ -292,7 +294,7 @@ def test_what_an_unknown_property_may_mean_is_told_and_not_announced() -> None:
 )
 def test_an_option_of_slurm_as_a_property(name: str, meant: str) -> None:
     queue = {"name": "a", "properties": {name: "01:00:00"}}
-    configuration = load_configuration(from_python({"partitions": [{"queues": [queue]}]}))
+    configuration = load_configuration({"partitions": [{"queues": [queue]}]})
 
     [told] = configuration.told
     assert told.message.endswith(f"kept, without effect; did you mean {meant}?")
@@ -313,78 +315,113 @@ def test_an_option_of_slurm_as_a_property(name: str, meant: str) -> None:
     ],
 )
 def test_scalars_become_texts(value: object, text: str) -> None:
-    assert from_python(value) == Scalar(text, quoted=isinstance(value, str))
+    assert text_of(value) == text
 
 
-def test_maps_and_lists_keep_their_order() -> None:
-    document = from_python({"b": [1, 2], "a": {}}, line=7)
+def test_problems_have_the_order_of_the_document() -> None:
+    document = {"partitions": [{"b": 1, "queues": [{"z": 1}, {"name": "a", "y": 1}], "a": 1}]}
+    with pytest.raises(ConfigError) as caught:
+        load_configuration(document, line=7)
 
-    assert isinstance(document, Table)
-    assert [key.text for key, _ in document.entries if isinstance(key, Scalar)] == ["b", "a"]
-    orders = [node.order for entry in document.entries for node in entry]
-    assert orders == sorted(orders)
-    assert document.line == 7
+    assert [
+        (one.line, one.path.removeprefix("partitions[0].")) for one in caught.value.problems
+    ] == [
+        (7, "b"),
+        (7, "queues[0]"),
+        (7, "queues[0].z"),
+        (7, "queues[1].y"),
+        (7, "a"),
+    ]
 
 
-def test_nodes_within_stay_as_they_are() -> None:
-    node = Scalar("x", line=3)
+def test_parts_that_know_their_lines_come_in_the_order_of_these() -> None:
+    later, earlier = LocatedMap(5), LocatedMap(2)
+    later[LocatedText("x", 5)] = 1
+    earlier[LocatedText("y", 2)] = 1
+    with pytest.raises(ConfigError) as caught:
+        load_configuration({"partitions": [{**later}, {**earlier, "name": "a"}]}, line=1)
 
-    assert from_python([node]) == Listing((node,))
+    assert [(one.line, one.path) for one in caught.value.problems] == [
+        (2, "partitions[1].y"),
+        (5, "partitions[0].x"),
+    ]
 
 
 def test_keys_that_are_numbers_are_texts() -> None:
-    assert from_python({1: 2}) == Table(((Scalar("1", order=1), Scalar("2", order=2)),))
+    queue = {"name": "a", "properties": {1: 2}}
+    configuration = load_configuration({"partitions": [{"queues": [queue]}]})
+
+    assert configuration.root.children[0].own_properties == (("1", "2"),)
+
+
+def test_texts_of_a_configuration_know_no_line() -> None:
+    queue = {Plain("name", 3): Plain("a", 3), "properties": {LocatedText("b", 4): Plain("c", 4)}}
+    [found] = load_configuration({"partitions": [{"queues": [queue]}]}).root.children
+
+    [[name, value]] = found.own_properties
+    assert {type(text) for text in (found.name, found.path, name, value)} == {str}
 
 
 @pytest.mark.parametrize(
     "value", [b"x", {1, 2}, object(), "\ud800", {"\udfff": 1}, pytest.param(10**4300, id="huge")]
 )
 def test_what_has_no_text_is_refused(value: object) -> None:
-    with pytest.raises(ConfigError, match="cannot stand in a configuration"):
-        from_python({"partitions": [value]})
+    with pytest.raises(ConfigError, match="stands where") as caught:
+        load_configuration({"partitions": [{"checksum": 1, "queues": [{"name": value}]}]})
+
+    str(caught.value).encode()
 
 
 def test_the_refusal_names_the_path_and_the_line() -> None:
-    with pytest.raises(ConfigError, match=r"^3: a\[1\]\.b: a bytes cannot stand"):
-        from_python({"a": [0, {"b": b""}]}, line=3)
+    with pytest.raises(ConfigError, match=r"^3: partitions\[1\]\.name: bytes stands where a text"):
+        load_configuration({"partitions": [{}, {"name": b""}]}, line=3)
 
 
 def test_nesting_has_an_end() -> None:
-    deep: object = "x"
+    deep: object = {"name": "a"}
     for _ in range(MAX_DEPTH):
-        deep = [deep]
+        deep = {"name": "a", "queues": [deep]}
     with pytest.raises(ConfigError, match="nested deeper than 200 levels"):
-        from_python(deep)
+        load_configuration({"partitions": [{"queues": [deep]}]})
 
 
 def test_a_list_within_itself_is_refused() -> None:
-    endless: list[object] = []
-    endless.append(endless)
+    endless: dict[str, Any] = {"name": "a"}
+    endless["queues"] = [endless]
 
     with pytest.raises(ConfigError, match="nested deeper"):
-        from_python(endless)
+        load_configuration({"partitions": [{"queues": [endless]}]})
 
 
 @pytest.mark.parametrize("text", ["", "~", "null", "Null", "NULL"])
 def test_nothing(text: str) -> None:
-    assert Scalar(text).is_null
-    assert not Scalar(text, quoted=True).is_null
+    assert is_null(Plain(text))
+    assert not is_null(LocatedText(text))
 
 
 def test_descriptions_are_short() -> None:
-    assert describe(Scalar("x")) == "'x'"
-    assert describe(Scalar("x" * 100)) == "'" + "x" * 60 + "'…"
-    assert describe(Table()) == "a map"
-    assert describe(Listing()) == "a list"
+    assert describe("x") == "'x'"
+    assert describe("x" * 100) == "'" + "x" * 60 + "'…"
+    assert describe({}) == "a map"
+    assert describe([]) == "a list"
 
 
-def test_half_a_surrogate_pair_cannot_be_printed() -> None:
-    assert unprintable("a\ud800b")
-    assert not unprintable("a\U0001f600b")
+def test_the_entries_of_a_map_with_a_key_that_stands_twice() -> None:
+    node = LocatedMap(1)
+    node["a"] = 1
+    node.others = [("a", 2)]
+
+    assert entries_of(node) == [("a", 1), ("a", 2)]
+    assert entries_of([]) is None
+
+
+def test_half_a_surrogate_pair_is_no_text() -> None:
+    assert not is_unicode("a\ud800b")
+    assert is_unicode("a\U0001f600b")
 
 
 def warnings_of(top: dict[str, Any] | None = None, **partition: Any) -> tuple[str, ...]:  # noqa: ANN401
-    document = from_python({"partitions": [partition], **(top or {})})
+    document = {"partitions": [partition], **(top or {})}
     return load_configuration(document).warnings
 
 

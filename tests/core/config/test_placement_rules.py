@@ -13,7 +13,6 @@ import pytest
 from hypothesis import given, strategies as st
 
 from muster_core.config import load_configuration
-from muster_core.config.document import from_python
 from muster_core.config.expressions import (
     BLANKS,
     DIGITS,
@@ -38,7 +37,7 @@ from muster_core.values.configuration import GROUP_NAME, USER_NAME
 
 
 def load(rules: object, **partition: Any) -> Configuration:  # noqa: ANN401 - a JSON value
-    document = from_python({"partitions": [{"placementrules": rules, **partition}]})
+    document = {"partitions": [{"placementrules": rules, **partition}]}
     return load_configuration(document, file="q.yaml")
 
 
@@ -81,14 +80,12 @@ def test_obeyed_rules_bring_no_warning() -> None:
 
 
 def test_the_rules_of_the_partition_that_runs() -> None:
-    document = from_python(
-        {
-            "partitions": [
-                {"name": "other", "placementrules": [{"name": "user"}]},
-                {"name": "default", "placementrules": [{"name": "provided"}]},
-            ]
-        }
-    )
+    document = {
+        "partitions": [
+            {"name": "other", "placementrules": [{"name": "user"}]},
+            {"name": "default", "placementrules": [{"name": "provided"}]},
+        ]
+    }
 
     assert load_configuration(document).placement_rules == (PlacementRule(RuleName.PROVIDED),)
 
@@ -210,7 +207,7 @@ def rule(*values: str, create: bool = False, parents: bool = False) -> dict[str,
 
 
 def refusals(written: dict[str, Any]) -> list[tuple[str, str]]:
-    document = from_python({"partitions": [{"placementrules": [written], "queues": QUEUES}]})
+    document = {"partitions": [{"placementrules": [written], "queues": QUEUES}]}
     try:
         load_configuration(document)
     except ConfigError as error:

@@ -19,7 +19,6 @@ from muster_core.admission.queue_tree import (
     with_object,
 )
 from muster_core.config import load_configuration
-from muster_core.config.document import from_python
 from muster_core.config.model import (
     DeadlockPolicy,
     Limits,
@@ -227,7 +226,7 @@ def is_fine(queue: dict[str, Any], above: dict[str, int], apps: int) -> bool:
 
 @given(TREES)
 def test_a_tree_is_refused_exactly_if_a_sentence_is_broken(queue: dict[str, Any]) -> None:
-    document = from_python({"partitions": [{"queues": [written(queue)]}]})
+    document = {"partitions": [{"queues": [written(queue)]}]}
     try:
         load_configuration(document)
     except ConfigError:
@@ -240,10 +239,10 @@ def test_sums_have_no_limit() -> None:
     most = 2**63 - 1
     queues = [{"name": name, "resources": {"guaranteed": {"pods": most}}} for name in "ab"]
 
-    load_configuration(from_python({"partitions": [{"queues": queues}]}))
+    load_configuration({"partitions": [{"queues": queues}]})
     parent = {"name": "p", "queues": queues, "resources": {"max": {"pods": most}}}
     with pytest.raises(ConfigError, match="18446744073709551614 together, is over max"):
-        load_configuration(from_python({"partitions": [{"queues": [parent]}]}))
+        load_configuration({"partitions": [{"queues": [parent]}]})
 
 
 GIVEN = QueueConfig(

@@ -13,7 +13,6 @@ import pytest
 
 from muster_core.admission.queue_tree import dynamic_queue
 from muster_core.config import admits, default_configuration, has_acl, load_configuration
-from muster_core.config.document import from_python
 from muster_core.config.model import (
     Acl,
     Configuration,
@@ -139,7 +138,7 @@ def test_everybody_is_admitted_where_no_queue_has_an_acl() -> None:
 
 def nested_queues(**deepest: str) -> Configuration:
     queues = [{"name": "a", "queues": [{"name": "b", **deepest}]}]
-    return load_configuration(from_python({"partitions": [{"queues": queues}]}))
+    return load_configuration({"partitions": [{"queues": queues}]})
 
 
 def test_whether_a_configuration_has_an_acl() -> None:
@@ -159,7 +158,7 @@ TEMPLATE = Template(
 
 def parent(**properties: str) -> QueueConfig:
     queue = {"name": "P", "parent": True, "properties": dict(properties)}
-    document = from_python({"partitions": [{"queues": [queue]}]})
+    document = {"partitions": [{"queues": [queue]}]}
     return load_configuration(document).root.children[0]
 
 

@@ -19,16 +19,9 @@ import attrs
 from muster.feeds import FeedError
 from muster.feeds._files import Input
 from muster.feeds._json import JsonText
-from muster.feeds._raw import (
-    LocatedList,
-    LocatedMap,
-    LocatedText,
-    Plain,
-    Raw,
-    RawEvent,
-    problem_of_value,
-)
+from muster.feeds._raw import Raw, RawEvent, problem_of_value
 from muster.feeds._yaml import read_objects
+from muster_core.config.tree import LocatedList, LocatedMap, LocatedText, Plain
 
 _BLOCK_LINE: Final = re.compile(
     r"( *)((?:- )*)(?:([A-Za-z0-9_][A-Za-z0-9_./-]*):(?: ([\x20-\x7e]+))?|([\x20-\x7e]+))", re.ASCII
@@ -233,7 +226,6 @@ _HEAD_BYTES: Final = 64
 _REST: Final = re.compile(
     rb"(?:apiVersion|kind|metadata):.*\n?|  (?:resourceVersion|selfLink):.*\n?"
 )
-_LINE_OF_ERROR: Final = re.compile(r"^line ([0-9]+)")
 _ITEMS_LINE: Final = b"items:\n"
 _DOCUMENT: Final = b"---\n"
 
@@ -308,21 +300,9 @@ class _Items:
         self, stream: io.BytesIO | io.BufferedReader, above: int
     ) -> Iterator[tuple[RawEvent, str]]:
         """Yield objects as the parser reads them; so many lines stand above."""
-        try:
-            for raw, kind in read_objects(stream, self._name):
-                line = above + (raw.line or 1)
-                self._index += 1
-                yield RawEvent(self._index - 1, line, raw.value, _moved(raw.problem, above)), kind
-        except FeedError as error:
-            place = None if error.line is None else above + error.line
-            raise FeedError(self._name, error.problem, place) from error
-
-
-def _moved(problem: str | None, above: int) -> str | None:
-    """Return a problem whose line is counted from the start of the file."""
-    if problem is None:
-        return None
-    return _LINE_OF_ERROR.sub(lambda match: f"line {int(match[1]) + above}", problem, count=1)
+        for raw, kind in read_objects(stream, self._name, above):
+            self._index += 1
+            yield attrs.evolve(raw, index=self._index - 1), kind
 
 
 _LIST: Final = "List"

@@ -21,6 +21,7 @@ from muster.importing.kubernetes.dumps import DumpedObject
 from muster.importing.kubernetes.nodes import DumpedNode, read_node
 from muster.importing.kubernetes.pods import read_pod
 from muster.importing.kubernetes.schema import ELASTIC_QUOTA, VOLCANO_GROUP, Amounts
+from muster.importing.nodes import event_fields
 from muster.importing.queues import queue_name_of, queue_path_of
 from muster.importing.workload import ImportAccount, configuration_of
 from muster_core.config.queues import DEEPEST
@@ -219,18 +220,15 @@ class DumpedGang:
 
     def event(self) -> dict[str, object]:
         """Return the event that defines it."""
-        event: dict[str, object] = {
-            "op": "add_gang",
-            "gang": self.name,
-            "min_member": self.fields.min_member,
-        }
-        if self.fields.mode is GangMode.NON_STRICT:
-            event["mode"] = str(self.fields.mode)
-        if self.fields.wait_us is not None:
-            event["wait_time"] = write_duration(self.fields.wait_us)
-        if self.fields.groups:
-            event["groups"] = list(self.fields.groups)
-        return event
+        said = self.fields
+        return event_fields(
+            op="add_gang",
+            gang=self.name,
+            min_member=said.min_member,
+            mode=str(said.mode) if said.mode is GangMode.NON_STRICT else None,
+            wait_time=None if said.wait_us is None else write_duration(said.wait_us),
+            groups=said.groups or None,
+        )
 
 
 @final
@@ -359,15 +357,14 @@ class Inventory:
                 self._account.leave_out(what, BAD, found.place, example)
 
     def _pod(self, found: DumpedObject) -> None:
-        created_us, pod, defines = read_pod(found.value, found.place, self._labels)
+        pod, defines = read_pod(found.value, found.place, self._labels)
         for gang, fields in defines:
             self.gangs.say(gang, fields)
-        self._pods.add(created_us, pod.packed())
+        self._pods.add(pod.created_us, pod.packed())
 
     def _node(self, found: DumpedObject) -> None:
         node = read_node(found.value, found.place)
-        old = self.nodes.get(node.name)
-        if old is not None:
+        if (old := self.nodes.get(node.name)) is not None:
             self._account.leave_out(NODE, AGAIN, old.place, node.name)
         self.nodes[node.name] = node
 
@@ -377,8 +374,7 @@ class Inventory:
         made = form.make(form.shape.parse(found.value))
         assert isinstance(made, AddGang)
         queue = cast("str | None", VOLCANO_GROUP.parse(found.value).get("queue"))
-        old = self.groups.get(made.gang)
-        if old is not None:
+        if (old := self.groups.get(made.gang)) is not None:
             self._account.leave_out(GROUP, AGAIN, old[0], made.gang)
         self.groups[made.gang] = (found.place, queue or "")
         self.gangs.add_object(made.gang, made.says)
@@ -390,8 +386,7 @@ class Inventory:
         self._add_queue(read_quota(found.value, found.place, QUOTA))
 
     def _add_queue(self, queue: DumpedQueue) -> None:
-        old = self.tree.add(queue)
-        if old is not None:
+        if (old := self.tree.add(queue)) is not None:
             self._account.leave_out(old.what, AGAIN, old.place, queue.name)
 
     def _class(self, found: DumpedObject) -> None:
@@ -402,8 +397,7 @@ class Inventory:
         form = FORMS[ObjectKind.PRIORITY_CLASS]
         made = form.make(form.shape.parse(found.value))
         assert isinstance(made, AddPriorityClass)
-        old = self.classes.get(made.name)
-        if old is not None:
+        if (old := self.classes.get(made.name)) is not None:
             self._account.leave_out(CLASS, AGAIN, old[1], made.name)
         self.classes[made.name] = (made, found.place)
 

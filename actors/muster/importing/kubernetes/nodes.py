@@ -39,8 +39,7 @@ _CLAIMS: Final = "volume claims are not modelled"
 _PORTS: Final = "host ports are not modelled"
 
 
-@final
-@attrs.frozen
+@attrs.frozen(kw_only=True, slots=False)  # several bases of a pod cannot have slots
 class NodeConstraints:
     """The nodes on which a pod may run.
 
@@ -48,24 +47,23 @@ class NodeConstraints:
         selector: The labels that the node must have.
         node: The only node on which it may run, or None.
         tolerations: The taints that it tolerates.
-        notes: What is not modelled.
     """
 
     selector: Mapping[str, str]
     node: str | None
     tolerations: tuple[Toleration, ...]
-    notes: tuple[str, ...]
 
 
 # KUBERNETES-15
-def constraints_of(values: Values, *, is_of_node: bool) -> NodeConstraints:
+def constraints_of(values: Values, notes: list[str], *, is_of_node: bool) -> NodeConstraints:
     """Return the nodes on which a pod may run.
 
     Args:
         values: The pod.
+        notes: Gets what is not modelled.
         is_of_node: Whether it belongs to one node.
     """
-    notes = list(_notes(values))
+    notes += _notes(values)
     selector = dict(cast("Mapping[str, str]", values.get("selector", {})))
     node: str | None = None
     terms = cast("tuple[Values, ...]", values.get("terms", ()))
@@ -78,7 +76,7 @@ def constraints_of(values: Values, *, is_of_node: bool) -> NodeConstraints:
             node = required[1]
     if is_of_node:
         node = cast("str | None", values.get("node")) or node
-    return NodeConstraints(selector, node, _tolerations(values), tuple(notes))
+    return NodeConstraints(selector=selector, node=node, tolerations=_tolerations(values))
 
 
 def _notes(values: Values) -> Iterator[str]:

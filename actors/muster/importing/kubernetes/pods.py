@@ -23,7 +23,7 @@ from muster.feeds._annotations import (
 )
 from muster.feeds._kinds import FieldError
 from muster.feeds._raw import Raw
-from muster.importing.kubernetes.nodes import Toleration, constraints_of
+from muster.importing.kubernetes.nodes import NodeConstraints, constraints_of
 from muster.importing.kubernetes.schema import POD, Amounts
 from muster.importing.queues import gang_name_of, name_of
 from muster_core.gangs import GangFields
@@ -45,20 +45,19 @@ class PodState(IntEnum):
     FINISHED = 2
 
 
-@final
-@attrs.frozen
+@attrs.frozen(slots=False)  # several bases of a Pod cannot have slots
 class PodTimes:
     """The instants of a pod, in microseconds since 1970.
 
     Attributes:
-        state: How far it had come when it was dumped.
+        state: How far it had come when it was dumped: a :class:`PodState`.
         created_us: When it was created.
         started_us: Since when it held its node; None if it never did.
         finished_us: When it ended; None if it has not, or if that is not known.
         is_deleted: Whether somebody has deleted it.
     """
 
-    state: PodState
+    state: int
     created_us: int
     started_us: int | None = None
     finished_us: int | None = None
@@ -212,8 +211,7 @@ BAD_GANG: Final = "what it says of its gang makes no sense: it is in no gang"
 BAD_USER: Final = "what it says of its user makes no sense: it has none"
 
 
-@final
-@attrs.frozen(kw_only=True)
+@attrs.frozen(kw_only=True, slots=False)  # several bases of a Pod cannot have slots
 class PodLabels:
     """What marks and owners say of a pod.
 
@@ -226,10 +224,8 @@ class PodLabels:
         user: Whose it is; may be empty.
         groups: The groups of the user.
         gang: The full name of its gang, or None.
-        defines: What it says of gangs.
         is_placeholder: Whether it only holds room for pods of a gang.
         is_of_node: Whether it belongs to one node, as pods of a DaemonSet and static pods do.
-        notes: What could not be taken over.
     """
 
     namespace: str
@@ -240,17 +236,19 @@ class PodLabels:
     user: str
     groups: tuple[str, ...]
     gang: str | None
-    defines: tuple[Define, ...]
     is_placeholder: bool
     is_of_node: bool
-    notes: tuple[str, ...]
 
 
-def labels_of(values: Values) -> PodLabels:
-    """Return what marks and owners say of a pod."""
+def labels_of(values: Values, notes: list[str]) -> tuple[PodLabels, tuple[Define, ...]]:
+    """Return what marks and owners say of a pod, and of gangs.
+
+    Args:
+        values: The pod.
+        notes: Gets what could not be taken over.
+    """
     marks = (_marks(values, "labels"), _marks(values, "annotations"))
     namespace = str(values.get("namespace") or DEFAULT_NAMESPACE)
-    notes: list[str] = []
     gang, defines = _gang(marks, namespace, notes)
     owner = _owner(values)
     owner_kind = str(owner.get("kind", ""))
@@ -261,7 +259,7 @@ def labels_of(values: Values) -> PodLabels:
     if tasks := _found(marks, _TASK_GROUPS):
         defines = (*defines, *_task_groups(tasks, namespace, app, notes))
     about = _user(marks, notes)
-    return PodLabels(
+    said = PodLabels(
         namespace=namespace,
         app=app,
         owner_kind=owner_kind,
@@ -270,11 +268,10 @@ def labels_of(values: Values) -> PodLabels:
         user=about.user or "",
         groups=about.groups if about.user else (),
         gang=gang,
-        defines=defines,
         is_placeholder=_found(marks, _PLACEHOLDER) == "true",
         is_of_node=owner_kind in _DAEMONS or bool(_found(marks, _MIRROR)),
-        notes=tuple(notes),
     )
+    return said, defines
 
 
 def _marks(values: Values, name: str) -> ParsedAnnotations:
@@ -382,34 +379,17 @@ LABEL: Final = "label:"
 
 @final
 @attrs.frozen(kw_only=True)
-class Pod:
+class Pod(PodTimes, PodLabels, NodeConstraints):
     """A pod, in values that msgpack can write.
 
     Attributes:
         place: Where it stands.
         name: Its name.
-        namespace: Its namespace.
         uid: Its id in the cluster; may be empty.
-        state: How far it had come.
-        started_us: Since when it held its node, or None.
-        finished_us: When it ended, or None.
-        is_deleted: Whether somebody has deleted it.
         is_gated: Whether it waits until somebody lets it be scheduled.
-        is_placeholder: Whether it only holds room for pods of a gang.
-        is_of_node: Whether it belongs to one node.
         requests: What it needs, in base units.
-        app: Its application.
-        owner_kind: The kind of its owner; may be empty.
-        path: The path of its queue as labelled; may be empty.
-        queue: The name of its queue as labelled; may be empty.
-        user: Whose it is; may be empty.
-        groups: The groups of the user.
-        gang: Its gang, or None.
         priority: Its priority, or None.
         priority_class: Its priority class; may be empty.
-        selector: The labels that its node must have.
-        node: The only node on which it may run, or None.
-        tolerations: The taints that it tolerates.
         labels: Those of its labels that choose queues.
         notes: What a feed does not say of it.
         deadline_s: How long it may run, in seconds, or None.
@@ -417,28 +397,11 @@ class Pod:
 
     place: str
     name: str
-    namespace: str
     uid: str
-    state: int
-    started_us: int | None
-    finished_us: int | None
-    is_deleted: bool
     is_gated: bool
-    is_placeholder: bool
-    is_of_node: bool
     requests: Mapping[str, int]
-    app: str
-    owner_kind: str
-    path: str
-    queue: str
-    user: str
-    groups: tuple[str, ...]
-    gang: str | None
     priority: int | None
     priority_class: str
-    selector: Mapping[str, str]
-    node: str | None
-    tolerations: tuple[Toleration, ...]
     labels: Mapping[str, str]
     notes: tuple[str, ...]
     deadline_s: int | None = None
@@ -461,10 +424,8 @@ class Pod:
 _NAMES: Final = tuple(attribute.name for attribute in attrs.fields(Pod))
 
 
-def read_pod(
-    written: Raw, place: str, labels: tuple[str, ...]
-) -> tuple[int, Pod, tuple[Define, ...]]:
-    """Return when a pod was created, the pod, and what it says of gangs.
+def read_pod(written: Raw, place: str, labels: tuple[str, ...]) -> tuple[Pod, tuple[Define, ...]]:
+    """Return a pod, and what it says of gangs.
 
     Args:
         written: The object.
@@ -475,39 +436,25 @@ def read_pod(
         FieldError: If a field that matters has another form than Kubernetes gives it.
     """
     values = POD.parse(written)
-    times: PodTimes = times_of(values)
-    said = labels_of(values)
-    places = constraints_of(values, is_of_node=said.is_of_node)
+    notes: list[str] = []
+    times = times_of(values)
+    said, defines = labels_of(values, notes)
     pod = Pod(
+        **vars(times),
+        **vars(said),
+        **vars(constraints_of(values, notes, is_of_node=said.is_of_node)),
         place=place,
         name=str(values["name"]),
-        namespace=said.namespace,
         uid=str(values.get("uid", "")),
-        state=int(times.state),
-        started_us=times.started_us,
-        finished_us=times.finished_us,
-        is_deleted=times.is_deleted,
-        is_gated=times.state is PodState.PENDING and bool(values.get("gates")),
-        is_placeholder=said.is_placeholder,
-        is_of_node=said.is_of_node,
+        is_gated=times.state == PodState.PENDING and bool(values.get("gates")),
         requests=requests_of(values),
-        app=said.app,
-        owner_kind=said.owner_kind,
-        path=said.path,
-        queue=said.queue,
-        user=said.user,
-        groups=said.groups,
-        gang=said.gang,
         priority=cast("int | None", values.get("priority")),
         priority_class=str(values.get("priority_class") or ""),
-        selector=places.selector,
-        node=places.node,
-        tolerations=places.tolerations,
         labels=_labels(written, labels),
-        notes=said.notes + places.notes,
+        notes=tuple(notes),
         deadline_s=cast("int | None", values.get("deadline")),
     )
-    return times.created_us, pod, said.defines
+    return pod, defines
 
 
 def _labels(written: Raw, names: tuple[str, ...]) -> dict[str, str]:

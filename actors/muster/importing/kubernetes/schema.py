@@ -27,8 +27,9 @@ from muster.feeds._kinds import (
     listed,
     refused,
 )
-from muster.feeds._raw import Raw, is_null
+from muster.feeds._raw import Raw
 from muster.feeds._schema import NAMESPACE, ObjectSchema, schema_field, unless_empty
+from muster_core.config.tree import is_null
 from muster_core.errors import QuantityError
 from muster_core.values.resources import MAX_INT32, MAX_QUANTITY, VCORE, parse_quantity
 

@@ -15,11 +15,12 @@ from typing import Final, final
 import attrs
 
 from muster.feeds import FeedError
+from muster.importing.dumps import file_text
 from muster.importing.queues import name_of, queue_name_of
 from muster.importing.slurm.conf import SchedulerOptions
 from muster.importing.slurm.records import JobRecord
 from muster.importing.slurm.resources import GPU, MEMORY, VCORE
-from muster.importing.slurm.values import rows_of, text_of, tres_of
+from muster.importing.slurm.values import rows_of, tres_of
 from muster.importing.workload import ImportAccount, Workload
 from muster_core.decisions import MICROSECONDS
 
@@ -34,7 +35,7 @@ def read_qos(file: str) -> Mapping[str, int]:
         FeedError: If the file cannot be used.
     """
     found: dict[str, int] = {}
-    for number, row in rows_of(text_of(file), file, ("name", "priority"), _RIGHT):
+    for number, row in rows_of(file_text(file), file, ("name", "priority"), _RIGHT):
         written = row["priority"].strip()
         if not (written.isdecimal() and written.isascii() and len(written) < 20):
             msg = f"Priority: {written!r} is not a whole number"
@@ -99,7 +100,7 @@ def read_accounts(file: str, account: ImportAccount) -> AccountTree:
     Raises:
         FeedError: If it cannot be used.
     """
-    text = text_of(file)
+    text = file_text(file)
     entries = list(_dumped(text) if _DUMPED.search(text) else _printed(text, file))
     known: dict[str, DumpedAccount] = {}
     for entry in entries:
@@ -255,6 +256,14 @@ class PrioritySource(StrEnum):
     QOS = "qos"
 
 
+_GOES_FIRST: Final[Mapping[PrioritySource, str]] = {
+    PrioritySource.JOB: "each priority is the one that sacct shows last",
+    PrioritySource.ARRIVAL: "who came first has the highest priority",
+    PrioritySource.QOS: "the priority of the QOS goes first",
+    PrioritySource.NONE: "the queue with the smaller present share goes first",
+}
+"""What orders the jobs of the feed, in place of ``PriorityType``."""
+
 _IN_FEED: Final = frozenset({("age", PrioritySource.ARRIVAL), ("qos", PrioritySource.QOS)})
 """The weights of which a feed has something, each with where its priorities come from."""
 
@@ -338,16 +347,9 @@ def note_priorities(
         said = f"jobs: {first}who came first goes first, over all queues"
         workload.remarks.append(f"{said} (--priority arrival)")
         workload.comments += [f"{said}: the feed gives them such priorities.", _DISABLED]
-    if source is PrioritySource.JOB:
-        _change(account, setup, "prioritytype", "each priority is the one that sacct shows last")
-    elif source is PrioritySource.ARRIVAL:
-        _change(account, setup, "prioritytype", "who came first has the highest priority")
-    elif source is PrioritySource.QOS:
-        _change(account, setup, "prioritytype", "the priority of the QOS goes first")
-    else:
-        _change(
-            account, setup, "prioritytype", "the queue with the smaller present share goes first"
-        )
+    if "prioritytype" in setup.options:
+        value, place = setup.options["prioritytype"]
+        account.change(_CONF_OPTION, _GOES_FIRST[source], place, value)
     if source is not PrioritySource.JOB:
         for name, (value, place) in _weights(setup):
             if (name, source) not in _IN_FEED:
@@ -370,12 +372,6 @@ def _note_tiers(source: PrioritySource, setup: SchedulerOptions, account: Import
         else:
             text = "has a PriorityTier, which does not count: see --priority arrival"
             account.note("partition", text, one.place, f"{name}, {one.tier}")
-
-
-def _change(account: ImportAccount, setup: SchedulerOptions, option: str, text: str) -> None:
-    if option in setup.options:
-        value, place = setup.options[option]
-        account.change(_CONF_OPTION, text, place, value)
 
 
 def _weights(setup: SchedulerOptions) -> Iterator[tuple[str, tuple[str, str]]]:

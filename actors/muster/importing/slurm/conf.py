@@ -14,8 +14,9 @@ from typing import Final, final
 import attrs
 
 from muster.feeds import FeedError
+from muster.importing.dumps import file_text
 from muster.importing.nodes import MAX_NODES
-from muster.importing.slurm.values import is_unlimited, minutes_s, text_of
+from muster.importing.slurm.values import is_unlimited, minutes_s
 from muster.slurm._nodes import SlurmNode, fields_of, gres_of
 from muster_core.values.names import did_you_mean
 
@@ -216,13 +217,8 @@ class Conf:
 
 def _lines(file: str) -> Iterator[tuple[int, str]]:
     """Yield each line with its number: without comments, with those that continue it."""
-    try:
-        text = Path(file).read_bytes().decode("utf-8", "backslashreplace")
-    except (OSError, ValueError) as error:
-        reason = error.strerror if isinstance(error, OSError) else str(error)
-        raise FeedError(file, f"cannot be read: {reason}") from None
     begun, first = "", 0
-    for number, line in enumerate(text.splitlines(), start=1):
+    for number, line in enumerate(file_text(file).splitlines(), start=1):
         first = first if begun else number
         begun += _COMMENT.sub("", line).rstrip()
         if begun.endswith("\\"):
@@ -344,7 +340,7 @@ def read_setup(file: str) -> SchedulerOptions:
     Raises:
         FeedError: If it cannot be read or is none of these, or a time limit is wrong.
     """
-    text = text_of(file)
+    text = file_text(file)
     if _SHOWN_PARTITION.search(text) or _SHOWN_CONFIG.search(text):
         return _shown(text, file)
     conf = Conf()

@@ -8,18 +8,19 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from itertools import pairwise
 from pathlib import Path
 from typing import Final, final
 
 import attrs
 
 from muster.feeds import FeedError
+from muster.importing.dumps import file_text
 from muster.importing.nodes import TOO_LARGE, NodeFields, largest_of, nodes_of
 from muster.importing.queues import name_of
 from muster.importing.slurm.conf import read_conf
 from muster.importing.slurm.records import JobRequest
 from muster.importing.slurm.values import MIB, count_of, memory_of, tres_of
+from muster.importing.workload import divide_evenly
 from muster.slurm._nodes import SlurmNode, fields_of, node_of
 
 VCORE: Final = "vcore"
@@ -140,7 +141,10 @@ class JobShapes:
             for name in self._shares
             if name in kept
         ]
-        members = tuple(_divided(kept, nodes))
+        members = [
+            ({**size, MEMORY: size[MEMORY] * MIB} if MEMORY in size else size, count)
+            for size, count in divide_evenly(kept, nodes)
+        ]
         selector = dict(self._selector(wants, types, notes))
         notes += self._too_large(members[0][0])
         return JobShape(members, selector, tuple(notes), count=nodes)
@@ -219,19 +223,6 @@ def _memory_mib(
     return -(-(amount or had.get("mem", 0)) // MIB)
 
 
-def _divided(totals: Mapping[str, int], nodes: int) -> Iterator[tuple[Mapping[str, int], int]]:
-    """Divide amounts over nodes as evenly as whole numbers allow, the larger shares first."""
-    shares = {name: divmod(amount, nodes) for name, amount in totals.items()}
-    places = sorted({more for _, more in shares.values()} | {0, nodes})
-    for first, end in pairwise(places):
-        resources: dict[str, int] = {}
-        for name, (least, more) in shares.items():
-            amount = least + (first < more)
-            if amount:
-                resources[name] = amount * MIB if name == MEMORY else amount
-        yield resources, end - first
-
-
 _SHOWN: Final = re.compile(r"^\s*NodeName=\S+\s[^=]*=", re.MULTILINE)
 _CPUS: Final = "CPUTot="
 _CONF: Final = re.compile(
@@ -252,13 +243,9 @@ def nodes_of_slurm(text: str) -> list[NodeFields]:
         FeedError: If the file cannot be used.
         ValueError: If the text cannot be used.
     """
-    file = Path(text)
-    if not file.is_file():
+    if not Path(text).is_file():
         return nodes_of(text)
-    try:
-        written = file.read_bytes().decode("utf-8", "backslashreplace")
-    except OSError as error:
-        raise FeedError(text, f"cannot be read: {error.strerror}") from None
+    written = file_text(text)
     if _CPUS in written and _SHOWN.search(written):
         return _made(text, _shown(written))
     if _CONF.search(written):
@@ -275,8 +262,8 @@ def nodes_of_slurm(text: str) -> list[NodeFields]:
 def conf_of(text: str) -> str | None:
     """Return the name of the file that ``--nodes`` names if it is a ``slurm.conf``."""
     try:
-        written = Path(text).read_bytes().decode("utf-8", "backslashreplace")
-    except (OSError, ValueError):
+        written = file_text(text)
+    except FeedError:
         return None
     is_conf = _CONF.search(written) and not (_CPUS in written and _SHOWN.search(written))
     return text if is_conf else None

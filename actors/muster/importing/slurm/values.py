@@ -10,7 +10,6 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping, Sequence
 from datetime import UTC, datetime, timedelta, tzinfo
-from pathlib import Path
 from typing import Final, final
 
 from muster.feeds import FeedError
@@ -199,19 +198,6 @@ def count_of(text: str) -> int:
 
 Row = tuple[int, Mapping[str, str]]
 """The line of a row, from 1, and its values by the names of the columns, without blanks."""
-
-
-def text_of(file: str) -> str:
-    """Return the text of a file.
-
-    Raises:
-        FeedError: If it cannot be read.
-    """
-    try:
-        return Path(file).read_bytes().decode("utf-8-sig", "backslashreplace")
-    except (OSError, ValueError) as error:
-        reason = error.strerror if isinstance(error, OSError) else str(error)
-        raise FeedError(file, f"cannot be read: {reason}") from None
 
 
 def rows_of(text: str, file: str, needed: Sequence[str], right: str) -> list[Row]:

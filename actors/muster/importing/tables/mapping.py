@@ -10,19 +10,17 @@ from collections.abc import Collection, Mapping
 from datetime import UTC, datetime, timedelta, tzinfo
 from decimal import Decimal
 from functools import lru_cache
-from pathlib import Path
 from typing import Final, Literal, cast, final, get_args
 from zoneinfo import ZoneInfo
 
 import attrs
 
-from muster.config_files import parse_document
 from muster.feeds import parse_date
+from muster.importing.mapping_reader import MappingReader
 from muster.importing.queues import OTHERS, RULES
-from muster_core.config.document import Listing, Node, Scalar, Table, describe
 from muster_core.config.queues import canonical_path
-from muster_core.errors import ConfigError, Problem, QuantityError
-from muster_core.values.names import did_you_mean
+from muster_core.config.tree import is_null, text_of
+from muster_core.errors import ConfigError, QuantityError
 from muster_core.values.resources import parse_quantity
 
 _NUMBER: Final = re.compile(r"[+-]?[0-9]{1,18}(\.[0-9]{0,9})?", re.ASCII)
@@ -110,89 +108,6 @@ class TableClock:
 @lru_cache
 def _zone(name: str) -> tzinfo:
     return UTC if name == "UTC" else ZoneInfo(name)
-
-
-@final
-@attrs.frozen
-class MappingReader:
-    """Reads nodes of a document.
-
-    Attributes:
-        file: The name of the mapping file.
-        problems: What is wrong in it, so far.
-    """
-
-    file: str
-    problems: list[Problem] = attrs.Factory(list[Problem])
-
-    def refuse(self, node: Node, path: str, message: str) -> None:
-        """Add a problem."""
-        self.problems.append(Problem(message, path, self.file, node.line))
-
-    def table(
-        self, node: Node | None, path: str, known: Collection[str] | None
-    ) -> Mapping[str, Node]:
-        """Return the entries of a map; empty, with a problem, if it is none.
-
-        Args:
-            node: The node; None for no entry.
-            path: Its path.
-            known: The keys that it may have; None for any.
-        """
-        if node is None:
-            return {}
-        if not isinstance(node, Table):
-            self.refuse(node, path, f"{describe(node)} is not a map")
-            return {}
-        entries: dict[str, Node] = {}
-        for key, value in node.entries:
-            name = key.text if isinstance(key, Scalar) else ""
-            place = f"{path}.{name}" if path else name
-            if known is not None and name not in known:
-                hint = did_you_mean(name, known)
-                self.refuse(key, place, f"is unknown: {', '.join(known)} can stand here{hint}")
-            elif name in entries:
-                self.refuse(key, place, "stands here twice")
-            else:
-                entries[name] = value
-        return entries
-
-    def text(self, node: Node | None, path: str, default: str = "") -> str:
-        """Return a text."""
-        if node is None:
-            return default
-        if isinstance(node, Scalar) and node.text and not node.is_null:
-            return node.text
-        self.refuse(node, path, f"{describe(node)} is not a text")
-        return default
-
-    def texts(self, node: Node | None, path: str) -> tuple[str, ...]:
-        """Return a list of texts; one text stands for a list of it."""
-        if node is None:
-            return ()
-        items = node.items if isinstance(node, Listing) else (node,)
-        return tuple(self.text(item, f"{path}[{number}]") for number, item in enumerate(items))
-
-    def choice(self, node: Node | None, path: str, words: Collection[str], default: str) -> str:
-        """Return one of some words."""
-        text = self.text(node, path, default)
-        if text in words:
-            return text
-        assert node is not None
-        self.refuse(
-            node, path, f"{text!r} is none of {', '.join(words)}{did_you_mean(text, words)}"
-        )
-        return default
-
-    def number(self, node: Node | None, path: str, default: float) -> float:
-        """Return a number."""
-        text = self.text(node, path, str(default))
-        try:
-            return float(text)
-        except ValueError:
-            assert node is not None
-            self.refuse(node, path, f"{text!r} is not a number")
-            return default
 
 
 Wide = Literal["gang", "split", "skip"]
@@ -312,20 +227,15 @@ def read_mapping(file: str) -> JobMapping:
     Raises:
         ConfigError: If it cannot be read, or something in it is wrong; with the lines.
     """
-    try:
-        text = Path(file).read_bytes()
-    except OSError as error:
-        message = f"cannot be read: {error.strerror}"
-        raise ConfigError([Problem(message, file=file)]) from None
     reader = MappingReader(file)
-    mapped = _mapped(parse_document(text, file=file), reader)
+    mapped = _mapped(reader.document(), reader)
     if mapped is None or reader.problems:
         raise ConfigError(reader.problems)
     return mapped
 
 
-def _mapped(document: Node, reader: MappingReader) -> JobMapping | None:
-    if isinstance(document, Scalar) and document.is_null:
+def _mapped(document: object, reader: MappingReader) -> JobMapping | None:
+    if is_null(document):
         reader.refuse(document, "", "is empty: it needs `submit`, `duration` and `resources`")
         return None
     entries = reader.table(document, "", _FIELDS)
@@ -388,7 +298,9 @@ def _mapped(document: Node, reader: MappingReader) -> JobMapping | None:
     )
 
 
-def _check_times(columns: Mapping[str, str | None], document: Node, reader: MappingReader) -> None:
+def _check_times(
+    columns: Mapping[str, str | None], document: object, reader: MappingReader
+) -> None:
     if columns["submit"] is None:
         reader.refuse(document, "submit", "is missing: the column that says when a job came")
     if columns["duration"] is None and (columns["start"] is None or columns["end"] is None):
@@ -396,13 +308,13 @@ def _check_times(columns: Mapping[str, str | None], document: Node, reader: Mapp
         reader.refuse(document, "duration", message)
 
 
-def _amounts(node: Node | None, path: str, reader: MappingReader) -> dict[str, AmountColumn]:
+def _amounts(node: object, path: str, reader: MappingReader) -> dict[str, AmountColumn]:
     if node is None:
         return {}
     amounts: dict[str, AmountColumn] = {}
     for name, value in reader.table(node, path, None).items():
         place = f"{path}.{name}"
-        if isinstance(value, Scalar):
+        if text_of(value) is not None:
             amounts[name] = AmountColumn(reader.text(value, place))
             continue
         entries = reader.table(value, place, ("column", "unit", "default"))
@@ -420,7 +332,7 @@ def _amounts(node: Node | None, path: str, reader: MappingReader) -> dict[str, A
     return amounts
 
 
-def _quantity(name: str, written: str, node: Node, path: str, reader: MappingReader) -> int:
+def _quantity(name: str, written: str, node: object, path: str, reader: MappingReader) -> int:
     try:
         return parse_quantity(name, written)
     except QuantityError as error:
@@ -428,7 +340,7 @@ def _quantity(name: str, written: str, node: Node, path: str, reader: MappingRea
         return 0
 
 
-def _limits(node: Node | None, resources: Collection[str], reader: MappingReader) -> dict[str, int]:
+def _limits(node: object, resources: Collection[str], reader: MappingReader) -> dict[str, int]:
     limits: dict[str, int] = {}
     for name, value in reader.table(node, "per_node", resources).items():
         path = f"per_node.{name}"
@@ -439,10 +351,10 @@ def _limits(node: Node | None, resources: Collection[str], reader: MappingReader
     return limits
 
 
-def _priority(node: Node | None, reader: MappingReader) -> tuple[str | None, float]:
+def _priority(node: object, reader: MappingReader) -> tuple[str | None, float]:
     if node is None:
         return None, 1
-    if isinstance(node, Scalar):
+    if text_of(node) is not None:
         return reader.text(node, "priority"), 1
     entries = reader.table(node, "priority", ("column", "times"))
     if "column" not in entries:
@@ -451,14 +363,14 @@ def _priority(node: Node | None, reader: MappingReader) -> tuple[str | None, flo
     return column, reader.number(entries.get("times"), "priority.times", 1)
 
 
-def _texts(node: Node | None, path: str, reader: MappingReader) -> dict[str, str]:
+def _texts(node: object, path: str, reader: MappingReader) -> dict[str, str]:
     if node is None:
         return {}
     entries = reader.table(node, path, None)
     return {name: reader.text(value, f"{path}.{name}") for name, value in entries.items()}
 
 
-def _queue(node: Node | None, reader: MappingReader) -> str:
+def _queue(node: object, reader: MappingReader) -> str:
     path = reader.text(node, "queue", "root.default")
     try:
         canonical_path(_PLACE.sub("x", path))
@@ -468,7 +380,7 @@ def _queue(node: Node | None, reader: MappingReader) -> str:
     return path
 
 
-def _clock(node: Node | None, reader: MappingReader) -> TableClock:
+def _clock(node: object, reader: MappingReader) -> TableClock:
     if node is None:
         return TableClock()
     entries = reader.table(node, "time", ("unit", "format", "zone", "origin"))
@@ -488,7 +400,7 @@ def _clock(node: Node | None, reader: MappingReader) -> TableClock:
     return clock
 
 
-def _nodes(node: Node | None, reader: MappingReader) -> NodeMapping | None:
+def _nodes(node: object, reader: MappingReader) -> NodeMapping | None:
     if node is None:
         return None
     entries = reader.table(node, "nodes", ("name", "count", "capacity", "attributes"))
@@ -503,7 +415,7 @@ def _nodes(node: Node | None, reader: MappingReader) -> NodeMapping | None:
     )
 
 
-def _delimiter(node: Node | None, reader: MappingReader) -> str:
+def _delimiter(node: object, reader: MappingReader) -> str:
     text = reader.text(node, "delimiter", ",")
     text = "\t" if text in {"tab", "\\t"} else text
     if len(text) != 1:

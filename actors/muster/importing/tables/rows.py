@@ -10,7 +10,6 @@ import re
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from decimal import Decimal, InvalidOperation
 from fnmatch import fnmatchcase
-from itertools import pairwise
 from typing import Final, final
 
 import attrs
@@ -22,7 +21,7 @@ from muster.importing.dumps import Opener, lines_of, opened
 from muster.importing.nodes import TOO_LARGE, NodeFields, largest_of, nodes_of
 from muster.importing.queues import Queues, name_of
 from muster.importing.tables.mapping import AmountColumn, JobMapping, NodeMapping, Wide
-from muster.importing.workload import AskGroup, Job, Workload
+from muster.importing.workload import AskGroup, Job, Sizes, Workload, divide_evenly
 from muster_core.errors import QuantityError
 from muster_core.values.event_fields import PRIORITIES
 from muster_core.values.names import did_you_mean
@@ -105,29 +104,6 @@ def _rows(reader: Iterator[list[str]], place: _LineCounter, name: str) -> Iterat
         line = place.line + 1
 
 
-Sizes = list[tuple[Mapping[str, int], int]]
-"""What asks need, each with the number of such asks, the largest first."""
-
-
-# IMPORT-9
-def divide_evenly(amounts: Mapping[str, int], tasks: int) -> Sizes:
-    """Divide amounts among tasks, as evenly as whole numbers allow.
-
-    Tasks for which nothing is left are not among the sizes.
-    """
-    return list(_even(amounts, tasks))
-
-
-def _even(amounts: Mapping[str, int], tasks: int) -> Iterator[tuple[Mapping[str, int], int]]:
-    shares = {name: divmod(amount, tasks) for name, amount in amounts.items()}
-    places = sorted({more for _, more in shares.values()} | {0, tasks})
-    for first, end in pairwise(places):
-        size = {name: least + (first < more) for name, (least, more) in shares.items()}
-        size = {name: amount for name, amount in size.items() if amount}
-        if size:
-            yield size, end - first
-
-
 def divide_within(amounts: Mapping[str, int], limits: Mapping[str, int]) -> Sizes:
     """Divide amounts so that none is above its limit: full ones, then one with the rest.
 
@@ -155,7 +131,7 @@ def divide_within(amounts: Mapping[str, int], limits: Mapping[str, int]) -> Size
 
 def _shared(amounts: Mapping[str, int], members: int) -> Sizes:
     """Divide amounts evenly, with the members that get nothing."""
-    sizes = list(_even(amounts, members))
+    sizes = divide_evenly(amounts, members)
     left = members - sum(count for _, count in sizes)
     return [*sizes, ({}, left)] if left else sizes
 

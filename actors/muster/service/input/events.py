@@ -19,8 +19,9 @@ import orjson
 from muster._runtime.clock import SMALL_PIECE
 from muster.feeds import Expect, FeedError, Raw, RawEvent, Refused, Settle, parse
 from muster.feeds._encodings import read_msgpack
-from muster.feeds._json import TOO_DEEP, read_jsonl, read_listed
+from muster.feeds._json import read_jsonl, read_listed
 from muster.feeds._kinds import SOME_RESOURCES, FieldError
+from muster.feeds._raw import TOO_DEEP
 from muster.service.access import Principal
 from muster.service.input.permissions import as_user
 from muster.service.limits import Usage, too_much

@@ -13,7 +13,8 @@ from pathlib import Path
 import pytest
 from hypothesis import given, strategies as st
 
-from muster.importing.tables.rows import divide_evenly, divide_within
+from muster.importing.tables.rows import divide_within
+from muster.importing.workload import divide_evenly
 from tests.actors.cli.helpers import run
 from tests.actors.importing.helpers import imported, of, refusal, written
 

@@ -16,9 +16,10 @@ from typing_extensions import override
 
 from muster.feeds import FeedError, _json
 from muster.feeds._files import Input
-from muster.feeds._raw import LocatedText, Plain, Raw
+from muster.feeds._raw import Raw
 from muster.feeds._yaml import read_objects
 from muster.importing.kubernetes.dumps import DumpedObject, objects_of, parse_item, read_json
+from muster_core.config.tree import LocatedText, Plain
 from tests.actors.importing.helpers import imported, of
 from tests.actors.importing.kubernetes.samples import KIND, as_json, as_yaml, node, pod
 from tests.actors.importing.mutated import mutant

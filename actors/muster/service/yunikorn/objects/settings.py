@@ -16,8 +16,8 @@ import yaml
 from muster.config_files import parse_configuration, parse_document
 from muster.feeds._configuration import write_configuration as written_anew
 from muster.service.yunikorn.objects.values import Made
-from muster_core.config.document import Listing, Node, Scalar, Table
 from muster_core.config.model import Configuration
+from muster_core.config.tree import entries_of, is_null, items_of
 from muster_core.errors import ConfigError
 
 _CHECKSUM: Final = re.compile(r"^checksum:[ \t]*(\S*)[ \t]*(?:\r?\n|\Z)", re.MULTILINE)
@@ -96,37 +96,34 @@ _FLAGS: Final = frozenset(("parent", "create", "enabled", "quotapreemptionenable
 _NUMBERS: Final = frozenset(("maxapplications",))
 
 
-def _plain(node: Node, path: tuple[str, ...]) -> object:
-    match node:
-        case Scalar():
-            return _scalar(node, path)
-        case Listing():
-            return [_plain(item, path) for item in node.items]
-        case Table():
-            is_named = bool(path) and path[-1] in _NAMED
-            made: dict[str, object] = {}
-            for key, value in node.entries:
-                if isinstance(key, Scalar):
-                    name = key.text if is_named else key.text.lower()
-                    found = _plain(value, (*path, name))
-                    if found is not None:
-                        made[name] = found
-            return made
+def _plain(node: object, path: tuple[str, ...]) -> object:
+    items, entries = items_of(node), entries_of(node)
+    if items is not None:
+        return [_plain(item, path) for item in items]
+    if entries is None:
+        return None if is_null(node) else _scalar(str(node), path)
+    is_named = bool(path) and path[-1] in _NAMED
+    made: dict[str, object] = {}
+    for key, value in entries:
+        if isinstance(key, str):
+            name = str(key) if is_named else key.lower()
+            found = _plain(value, (*path, name))
+            if found is not None:
+                made[name] = found
+    return made
 
 
-def _scalar(node: Scalar, path: tuple[str, ...]) -> object:
-    if node.is_null:
-        return None
+def _scalar(text: str, path: tuple[str, ...]) -> object:
     above = path[-2] if len(path) > 1 else ""
     inside = above in _NAMED
     name = path[-1] if path and not inside else ""
     if name in _FLAGS:
-        return node.text.lower() in _TRUE
+        return text.lower() in _TRUE
     if name in _NUMBERS:
-        return int(node.text)
+        return int(text)
     if above == "resourceweights":
-        return float(node.text)
-    return node.text
+        return float(text)
+    return text
 
 
 # Writing JSON
