@@ -28,14 +28,14 @@ class BatchListeners:
         counting: What is counted for the metrics.
         tail: The latest decisions.
         leases: The leases of nodes.
-        roll: All asks in the order in which they were added.
+        ask_index: All asks in the order in which they were added.
     """
 
     ledger: Ledger
     counting: BatchCounts
     tail: DecisionTail
     leases: Leases
-    roll: AskIndex
+    ask_index: AskIndex
 
     def hear(
         self,
@@ -49,7 +49,7 @@ class BatchListeners:
         """Hear of a batch. The lists know of a decision before a stream has it."""
         yield from self.ledger.hear(number, at_us, first, events, announced)
         yield from self.counting.hear(at_us, announced)
-        self.roll.hear(events)
+        self.ask_index.hear(events)
         yield from self.tail.hear(number, announced)
         yield from self.leases.hear(first, events, announced)
 

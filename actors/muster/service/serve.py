@@ -200,7 +200,7 @@ class _ServiceRun:
         )
         self.usage = Usage.of(options.limits)
         self.broadcast = Broadcast(options.state, self.usage.streams, options.limits.write_s)
-        self.roll = AskIndex()
+        self.ask_index = AskIndex()
         self.health = Health(options.run)
         self.leases = Leases()
         self.sessions = Sessions()
@@ -274,7 +274,7 @@ class _ServiceRun:
                 ),
                 interleave=None,
                 companion=BatchListeners(
-                    ledger, metrics.counting, self.broadcast.tail, self.leases, self.roll
+                    ledger, metrics.counting, self.broadcast.tail, self.leases, self.ask_index
                 ),
                 meter=metrics.meter,
                 comes_in=partial(self._comes_in, ledger),
@@ -315,7 +315,7 @@ class _ServiceRun:
             scheduler=Scheduler(parts.statistics, parts.client, parts.observers.admit),
             client=parts.client,
             ledger=ledger,
-            roll=self.roll,
+            ask_index=self.ask_index,
             access=self.access,
             options=self.options,
             usage=self.usage,

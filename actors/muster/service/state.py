@@ -76,7 +76,7 @@ class Service:
         scheduler: The scheduler.
         client: Sends calls to the scheduler.
         ledger: What was let in and decided, as far as lists need it.
-        roll: All asks in the order in which they were added.
+        ask_index: All asks in the order in which they were added.
         access: Who may do what.
         options: What the service was started with.
         usage: All limits, with what is in use and what was refused.
@@ -96,7 +96,7 @@ class Service:
     scheduler: Scheduler
     client: Client
     ledger: Ledger
-    roll: AskIndex
+    ask_index: AskIndex
     access: Access
     options: ServeOptions
     usage: Usage

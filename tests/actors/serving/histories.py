@@ -217,28 +217,28 @@ Shown = dict[str, list[object]]
 """The rows of every list."""
 
 
-def shown(looking: ReadContext) -> Shown:
+def shown(context: ReadContext) -> Shown:
     """Return the rows of every list, with all their fields."""
-    view, machine = looking.view, looking.machine
-    apps = all_at_once(select_apps(looking, AppFilter(), None, 10**9))
-    asks = all_at_once(select_asks(looking, AskFilter(), None, 10**9))
+    view, machine = context.view, context.machine
+    apps = all_at_once(select_apps(context, AppFilter(), None, 10**9))
+    asks = all_at_once(select_asks(context, AskFilter(), None, 10**9))
     queues, gangs, nodes = machine.registry.queues, view.gangs, view.nodes.nodes
     return {
         "queues": [
-            row_of(QUEUES.picked(None, single=True), QueueRow.of(looking, queues[path]))
+            row_of(QUEUES.picked(None, single=True), QueueRow.of(context, queues[path]))
             for path in sorted(queues)
         ],
-        "apps": [row_of(APPS.picked(None, single=True), row_of_app(looking, app)) for app in apps],
+        "apps": [row_of(APPS.picked(None, single=True), row_of_app(context, app)) for app in apps],
         "asks": [row_of(ASKS.picked(None, single=True), ask) for ask in asks],
         "gangs": [
-            row_of(GANGS.picked(None, single=True), GangRow(looking, gangs[name]))
+            row_of(GANGS.picked(None, single=True), GangRow(context, gangs[name]))
             for name in sorted(gangs)
         ],
         "nodes": [
-            row_of(NODES.picked(None, single=True), NodeRow(looking, nodes[name]))
+            row_of(NODES.picked(None, single=True), NodeRow(context, nodes[name]))
             for name in sorted(nodes)
         ],
-        "state": [machine.configuration, machine.batches, looking.now_us, *_heard(looking.ledger)],
+        "state": [machine.configuration, machine.batches, context.now_us, *_heard(context.ledger)],
     }
 
 

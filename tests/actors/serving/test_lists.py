@@ -554,13 +554,13 @@ class Many:
     """
 
     def __init__(self, apps: int, each: int) -> None:
-        self.scheduler, self.roll = PlainScheduler(SELECTION_CONFIG), AskIndex()
+        self.scheduler, self.ask_index = PlainScheduler(SELECTION_CONFIG), AskIndex()
         self.chance = Random(apps)
         self.submit([AddNode(f"n{number}", vcore(16)) for number in range(60)])
         self.submit(
             [AddGang(f"default/g{number}", GangFields(min_member=3)) for number in range(30)]
         )
-        all_at_once(self.roll.catch_up(self.scheduler.machine))
+        all_at_once(self.ask_index.catch_up(self.scheduler.machine))
         numbers = self.chance.sample(range(20, apps), apps - 20)
         # The first ones come while there is room for asks of all queues.
         for some in (list(range(20)), *in_pieces(numbers, 150)):
@@ -588,18 +588,18 @@ class Many:
         for event in events:
             self.scheduler.submit(event)
         self.scheduler.settle()
-        self.roll.hear(events)
+        self.ask_index.hear(events)
 
     def truth(self) -> Truth:
         return Truth.of(self.scheduler)
 
     def select(self, wanted: AskFilter, most: int) -> list[tuple[str, str]]:
         """Return the asks that a filter gives, page by page."""
-        looking = ReadContext(self.scheduler.machine, Ledger(), self.roll)
+        context = ReadContext(self.scheduler.machine, Ledger(), self.ask_index)
         found: list[tuple[str, str]] = []
         place: tuple[int, int] | None = None
         while True:
-            rows = all_at_once(select_asks(looking, wanted, place, most))
+            rows = all_at_once(select_asks(context, wanted, place, most))
             found += [(row.app.identity.name, row.ask.name) for row in rows]
             if len(rows) < most:
                 return found

@@ -59,8 +59,8 @@ def then(directory: Path, at_us: int) -> Shown:
     past = rebuild_state(directory, number, Flag())
     assert past.number == number
     # Whoever looks at a later instant before the next batch changes nothing.
-    shown(ReadContext(past.machine_at(at_us + 1), past.ledger, past.roll))
-    return shown(ReadContext(past.machine_at(at_us), past.ledger, past.roll))
+    shown(ReadContext(past.machine_at(at_us + 1), past.ledger, past.ask_index))
+    return shown(ReadContext(past.machine_at(at_us), past.ledger, past.ask_index))
 
 
 def compare(steps: list[Step], checkpoints: list[int], pruned: float = 0) -> None:

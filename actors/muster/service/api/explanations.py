@@ -170,14 +170,14 @@ _OF_ASK: Final = ASKS.picked(
 async def _why(asked: ApiRequest) -> Response:
     app_name, name = asked.value("app", str), asked.value("ask", str)
 
-    def read(looking: ReadContext) -> Steps[tuple[bool, dict[str, Any]] | UnknownItem]:
+    def read(context: ReadContext) -> Steps[tuple[bool, dict[str, Any]] | UnknownItem]:
         yield
-        app = app_of(looking, app_name)
-        row = None if app is None else row_of_ask(looking, app, name)
+        app = app_of(context, app_name)
+        row = None if app is None else row_of_ask(context, app, name)
         if row is None:
-            return unknown_ask(looking, app_name, name)
-        yield from looking.view.explainer.prepare()
-        explanation = yield from looking.machine.explain_fully(app_name, name)
+            return unknown_ask(context, app_name, name)
+        yield from context.view.explainer.prepare()
+        explanation = yield from context.machine.explain_fully(app_name, name)
         known = {
             **row_of(_OF_ASK, row),
             "ends_at": in_seconds(row.ends_at_us(asked.service.now_us())),

@@ -168,14 +168,14 @@ async def answer_page(
     """
     columns, limit = table.picked(field_names(asked), single=False), limit_of(asked)
 
-    def read(looking: ReadContext) -> Steps[ListPage]:
-        found = yield from select(looking, limit + 1)
+    def read(context: ReadContext) -> Steps[ListPage]:
+        found = yield from select(context, limit + 1)
         return (
             yield from page_of(
                 found,
                 limit,
                 columns,
-                lambda one: row(looking, one),
+                lambda one: row(context, one),
                 lambda one: cursor(name, *place(one)),
             )
         )
@@ -247,9 +247,9 @@ async def answer_item(
     columns = table.picked(field_names(asked), single=True)
     named = [asked.value(name, str) for name in names]
 
-    def read(looking: ReadContext) -> Steps[Mapping[str, object] | UnknownItem]:
+    def read(context: ReadContext) -> Steps[Mapping[str, object] | UnknownItem]:
         yield
-        item = find(looking, *named)
+        item = find(context, *named)
         return item if isinstance(item, UnknownItem) else row_of(columns, item)
 
     found = await read_state(asked.service, read)
@@ -359,22 +359,22 @@ def named_endpoints(
     """
 
     async def answer(asked: ApiRequest) -> Response:
-        def select(looking: ReadContext, most: int) -> Steps[Sequence[str]]:
+        def select(context: ReadContext, most: int) -> Steps[Sequence[str]]:
             yield
-            return names_behind(there(looking), place_behind(asked, str), most)
+            return names_behind(there(context), place_behind(asked, str), most)
 
         return await answer_page(
             asked,
             table,
             name,
             select,
-            lambda looking, found: row(looking, there(looking)[found]),
+            lambda context, found: row(context, there(context)[found]),
             lambda found: (found,),
         )
 
-    def find(looking: ReadContext, written: str) -> R | UnknownItem:
-        found, known = full(written), there(looking)
-        return row(looking, known[found]) if found in known else UnknownItem.of(found, known)
+    def find(context: ReadContext, written: str) -> R | UnknownItem:
+        found, known = full(written), there(context)
+        return row(context, known[found]) if found in known else UnknownItem.of(found, known)
 
     return (
         list_endpoint(
@@ -477,8 +477,8 @@ async def answer_users(asked: ApiRequest) -> Response:
     now_us = asked.service.now_us()
     first = place_behind(asked, int) or 0
 
-    def select(looking: ReadContext, most: int) -> Steps[Sequence[tuple[int, UserRow]]]:
-        rows = yield from users_of(looking, since, now_us)
+    def select(context: ReadContext, most: int) -> Steps[Sequence[tuple[int, UserRow]]]:
+        rows = yield from users_of(context, since, now_us)
         return list(enumerate(rows, 1))[first : first + most]
 
     return await answer_page(
@@ -496,30 +496,30 @@ _USER: Final = query("user", SOME_TEXT, "Those of this user.")
 async def _apps(asked: ApiRequest) -> Response:
     wanted = AppFilter(words_of(asked, "state"), queue_of(asked), asked.maybe("user", str))
 
-    def select(looking: ReadContext, most: int) -> Steps[Sequence[ViewApp]]:
-        return (yield from select_apps(looking, wanted, place_behind(asked, int), most))
+    def select(context: ReadContext, most: int) -> Steps[Sequence[ViewApp]]:
+        return (yield from select_apps(context, wanted, place_behind(asked, int), most))
 
     return await answer_page(
         asked, APPS, "apps", select, row_of_app, lambda app: (app.identity.key,)
     )
 
 
-def _app(looking: ReadContext, name: str) -> AppRow | UnknownItem:
-    app = app_of(looking, name)
-    return unknown_app(looking, name) if app is None else row_of_app(looking, app)
+def _app(context: ReadContext, name: str) -> AppRow | UnknownItem:
+    app = app_of(context, name)
+    return unknown_app(context, name) if app is None else row_of_app(context, app)
 
 
-def app_of(looking: ReadContext, name: str) -> ViewApp | None:
+def app_of(context: ReadContext, name: str) -> ViewApp | None:
     """Return an application by its name, or None."""
-    key = looking.machine.registry.locate(name)
-    return None if key is None else looking.view.apps.get(key)
+    key = context.machine.registry.locate(name)
+    return None if key is None else context.view.apps.get(key)
 
 
-def unknown_app(looking: ReadContext, name: str, said: str = "") -> UnknownItem:
+def unknown_app(context: ReadContext, name: str, said: str = "") -> UnknownItem:
     """Return that an application is unknown, or that it has completed."""
-    if name in looking.machine.registry.completed:
+    if name in context.machine.registry.completed:
         return UnknownItem(said=f"{said}: it has completed", members={"completed": True})
-    known = (app.identity.name for app in looking.view.apps.values())
+    known = (app.identity.name for app in context.view.apps.values())
     return UnknownItem.of(name, known, said=said)
 
 
@@ -541,24 +541,24 @@ async def _asks(asked: ApiRequest) -> Response:
         codes=None if codes is None else frozenset(map(Code, codes)),
     )
 
-    def select(looking: ReadContext, most: int) -> Steps[Sequence[AskRow]]:
-        return (yield from select_asks(looking, wanted, parts_of(asked, "after"), most))
+    def select(context: ReadContext, most: int) -> Steps[Sequence[AskRow]]:
+        return (yield from select_asks(context, wanted, parts_of(asked, "after"), most))
 
     return await answer_page(asked, ASKS, "asks", select, lambda _, row: row, place_of_ask)
 
 
-def _ask(looking: ReadContext, app_name: str, name: str) -> AskRow | UnknownItem:
-    app = app_of(looking, app_name)
-    found = None if app is None else row_of_ask(looking, app, name)
-    return found or unknown_ask(looking, app_name, name)
+def _ask(context: ReadContext, app_name: str, name: str) -> AskRow | UnknownItem:
+    app = app_of(context, app_name)
+    found = None if app is None else row_of_ask(context, app, name)
+    return found or unknown_ask(context, app_name, name)
 
 
-def unknown_ask(looking: ReadContext, app_name: str, name: str) -> UnknownItem:
+def unknown_ask(context: ReadContext, app_name: str, name: str) -> UnknownItem:
     """Return that an ask or its application is unknown."""
-    app = app_of(looking, app_name)
+    app = app_of(context, app_name)
     if app is None:
-        return unknown_app(looking, app_name, f": app {app_name!r} is unknown")
-    failure = looking.ledger.failure(app_name, name)
+        return unknown_app(context, app_name, f": app {app_name!r} is unknown")
+    failure = context.ledger.failure(app_name, name)
     if failure is not None:
         return UnknownItem(said=f"; it was removed, and {failure.told()}")
     known = (ask.name for ask in each_ask(app))
@@ -580,7 +580,7 @@ ENDPOINTS: Final = (
         "A queue",
         "path",
         QUEUES,
-        lambda looking: looking.machine.registry.queues,
+        lambda context: context.machine.registry.queues,
         QueueRow.of,
         full=path_of,
     ),
@@ -658,12 +658,12 @@ ENDPOINTS: Final = (
         "A gang",
         "name",
         GANGS,
-        lambda looking: looking.view.gangs,
+        lambda context: context.view.gangs,
         GangRow,
         full=full_gang,
     ),
     *named_endpoints(
-        "nodes", "A node", "name", NODES, lambda looking: looking.view.nodes.nodes, NodeRow
+        "nodes", "A node", "name", NODES, lambda context: context.view.nodes.nodes, NodeRow
     ),
 )
 """The lists and the single items."""

@@ -37,29 +37,27 @@ from muster_core.view.gangs import ViewGang
 
 
 # PAGE-47
-def refusal_of(
-    viewed: PageRequest, looking: ReadContext, events: Sequence[Mapping[str, Raw]]
-) -> str:
+def refusal_of(page: PageRequest, context: ReadContext, events: Sequence[Mapping[str, Raw]]) -> str:
     """Return why whoever looks may not send some events; empty if they may.
 
     Args:
-        viewed: The request.
-        looking: The state.
+        page: The request.
+        context: The state.
         events: The events as values.
     """
-    who = viewed.who
-    if viewed.moment.is_past:
+    who = page.who
+    if page.moment.is_past:
         return "This is the past, which nothing changes: go back to the present first."
     if who.role < Role.SUBMITTER:
         return f"This needs the role submitter; {who.name!r} has the role reader."
-    guard = guard_of(who, viewed.service.access.users)
+    guard = guard_of(who, page.service.access.users)
     if guard is None:
         return ""
     for number, value in enumerate(events):
         event = as_user(made_event(RawEvent(number, None, dict(value))), who)
         if isinstance(event, str):
             return event
-        refusal = guard.refusal(event, looking.machine)
+        refusal = guard.refusal(event, context.machine)
         if refusal is not None:
             return refusal
     return ""
@@ -94,7 +92,7 @@ class DecisionPreview:
 
     @classmethod
     async def of(
-        cls, viewed: PageRequest, decisions: Sequence[Mapping[str, object]]
+        cls, page: PageRequest, decisions: Sequence[Mapping[str, object]]
     ) -> DecisionPreview:
         """Sum decisions up, given in the form of the log, and look what of them is there."""
         bound = {_ask(one) for one in decisions if one["kind"] == Kind.BOUND.value}
@@ -104,18 +102,18 @@ class DecisionPreview:
             if one["kind"] == Kind.RELEASED.value and one.get("reason") not in ENDS
         }
         first = decisions[:_MOST]
-        found = await viewed.moment.seen(lambda looking: _there(looking, first))
+        found = await page.moment.seen(lambda context: _there(context, first))
         more = max(len(decisions) - _MOST, 0)
         return cls(len(bound), len(lost), first, more, found.value)
 
 
 def _there(
-    looking: ReadContext, decisions: Sequence[Mapping[str, object]]
+    context: ReadContext, decisions: Sequence[Mapping[str, object]]
 ) -> Steps[frozenset[Thing]]:
     """Return what is named in decisions and is there."""
     yield
     things = {thing for one in decisions for thing in _things(one)}
-    return frozenset(thing for thing in things if _is_there(looking, thing))
+    return frozenset(thing for thing in things if _is_there(context, thing))
 
 
 def _things(decision: Mapping[str, object]) -> Iterator[Thing]:
@@ -127,19 +125,19 @@ def _things(decision: Mapping[str, object]) -> Iterator[Thing]:
         yield "ask", str(decision["app"]), str(decision["ask"])
 
 
-def _is_there(looking: ReadContext, thing: Thing) -> bool:
+def _is_there(context: ReadContext, thing: Thing) -> bool:
     match thing:
         case ("app", name):
-            return app_of(looking, name) is not None
+            return app_of(context, name) is not None
         case ("ask", owner, name):
-            app = app_of(looking, owner)
-            return app is not None and row_of_ask(looking, app, name) is not None
+            app = app_of(context, owner)
+            return app is not None and row_of_ask(context, app, name) is not None
         case ("gang", name):
-            return name in looking.view.gangs
+            return name in context.view.gangs
         case ("node", name):
-            return name in looking.view.nodes.nodes
+            return name in context.view.nodes.nodes
         case ("queue", name):
-            return name in looking.machine.registry.queues
+            return name in context.machine.registry.queues
         case _:
             raise AssertionError(thing)
 
@@ -148,42 +146,40 @@ def _ask(decision: Mapping[str, object]) -> tuple[object, object]:
     return decision["app"], decision["ask"]
 
 
-async def _made(viewed: PageRequest, form: Form) -> list[Event | str]:
+async def _made(page: PageRequest, form: Form) -> list[Event | str]:
     """Return the events of a form, or for each other one the reason."""
-    if viewed.moment.is_past:
+    if page.moment.is_past:
         raise Problem(409, "the past cannot be changed: go back to the present first")
     written = form.text("events").encode()
-    pace = viewed.service.client.pace
-    raws = await pace.take(raw_events(written, JSON, viewed.service.usage))
-    return await pace.take(made_events(raws, viewed.who))
+    pace = page.service.client.pace
+    raws = await pace.take(raw_events(written, JSON, page.service.usage))
+    return await pace.take(made_events(raws, page.who))
 
 
 # PAGE-5
-async def _apply(viewed: PageRequest) -> Response:
+async def _apply(page: PageRequest) -> Response:
     """Let the events of a form in, and say what became of each."""
-    form = await viewed.form()
-    made = await _made(viewed, form)
-    outcome = await submit(
-        viewed.service, made, guard=guard_of(viewed.who, viewed.service.access.users)
-    )
-    results = await viewed.service.client.pace.take(results_of(made, outcome.errors))
+    form = await page.form()
+    made = await _made(page, form)
+    outcome = await submit(page.service, made, guard=guard_of(page.who, page.service.access.users))
+    results = await page.service.client.pace.take(results_of(made, outcome.errors))
     return render_page(
-        viewed, "applied.html", results=results, outcome=outcome, what=form.text("what", "")
+        page, "applied.html", results=results, outcome=outcome, what=form.text("what", "")
     )
 
 
 # PAGE-5
-async def _try(viewed: PageRequest) -> Response:
+async def _try(page: PageRequest) -> Response:
     """Say what the events of a form would lead to, and change nothing."""
-    made = await _made(viewed, await viewed.form())
+    made = await _made(page, await page.form())
     events = [one for one in made if not isinstance(one, str)]
-    dry_runs = viewed.service.intake.dry_runs
+    dry_runs = page.service.intake.dry_runs
     tried = await try_events(
-        viewed.service, dry_runs, events, guard_of(viewed.who, viewed.service.access.users)
+        page.service, dry_runs, events, guard_of(page.who, page.service.access.users)
     )
-    results = await viewed.service.client.pace.take(results_of(made, tried.errors))
-    following = await DecisionPreview.of(viewed, tried.decisions)
-    return render_page(viewed, "tried.html", results=results, following=following)
+    results = await page.service.client.pace.take(results_of(made, tried.errors))
+    following = await DecisionPreview.of(page, tried.decisions)
+    return render_page(page, "tried.html", results=results, following=following)
 
 
 ACTION_PAGES: Final = (
@@ -215,15 +211,15 @@ def beneficiary(gang: ViewGang | None) -> Shown:
     return {"gang": gang.name, "then": f"with at least {least:,} of its {gang.children:,} members"}
 
 
-def remedy_line(remedy: dict[str, Any], refused: str, looking: ReadContext) -> Shown:
+def remedy_line(remedy: dict[str, Any], refused: str, context: ReadContext) -> Shown:
     """Return a remedy as it is shown.
 
     Args:
         remedy: The remedy, as the API has it.
         refused: Why whoever looks may not apply it; empty if they may.
-        looking: The state.
+        context: The state.
     """
-    queues = looking.machine.registry.queues
+    queues = context.machine.registry.queues
     evicted, starts = tuple(remedy["evicted"]), remedy["starts"]
     return {
         "text": remedy["text"],
@@ -233,7 +229,7 @@ def remedy_line(remedy: dict[str, Any], refused: str, looking: ReadContext) -> S
         "more_evicted": max(len(evicted) - _MOST_EVICTED, 0),
         "is_fewer": remedy["kind"] in _FEWER,
         "is_applicable": remedy["applicable"],
-        "difference": _difference(remedy["events"], looking.machine.configuration),
+        "difference": _difference(remedy["events"], context.machine.configuration),
         "queue": next(
             (one for one in map(_path_of, remedy["smallest"] or ()) if one in queues), ""
         ),
@@ -260,42 +256,40 @@ def _difference(
 
 
 # PAGE-43
-async def _helps(viewed: PageRequest) -> Response:
+async def _helps(page: PageRequest) -> Response:
     """Search for what would help, which takes up to some ten seconds."""
-    app, name = viewed.in_path("app"), viewed.in_path("ask")
-    if viewed.moment.is_past:
+    app, name = page.in_path("app"), page.in_path("ask")
+    if page.moment.is_past:
         raise Problem(409, "what would help is searched for in the present only")
 
-    def look(looking: ReadContext) -> Steps[Shown | None]:
+    def look(context: ReadContext) -> Steps[Shown | None]:
         yield
-        owner = app_of(looking, app)
-        row = None if owner is None else row_of_ask(looking, owner, name)
+        owner = app_of(context, app)
+        row = None if owner is None else row_of_ask(context, owner, name)
         if row is None or row.place is AskPlace.BOUND:
             return None
-        return beneficiary(None if row.ask.gang is None else looking.view.gangs[row.ask.gang])
+        return beneficiary(None if row.ask.gang is None else context.view.gangs[row.ask.gang])
 
-    helped = (await viewed.moment.seen(look)).value
-    context: dict[str, Any] = {"app": app, "name": name, "helped": helped}
-    context["whole"] = viewed.text("whole")
+    helped = (await page.moment.seen(look)).value
+    values: dict[str, Any] = {"app": app, "name": name, "helped": helped}
+    values["whole"] = page.text("whole")
     if helped is None:
         told = f"{app}/{name} runs, or is over: there is nothing to help"
-        return render_page(viewed, "helps.html", told=told, found=None, **context)
+        return render_page(page, "helps.html", told=told, found=None, **values)
     try:
-        found = await search_remedies(viewed.service, app, name)
+        found = await search_remedies(page.service, app, name)
     except Problem as problem:
-        return render_page(viewed, "helps.html", told=problem.detail, found=None, **context)
+        return render_page(page, "helps.html", told=problem.detail, found=None, **values)
 
-    def read(looking: ReadContext) -> Steps[list[Shown]]:
+    def read(context: ReadContext) -> Steps[list[Shown]]:
         helps: list[Shown] = []
         for remedy in found.remedies:
             yield
-            helps.append(
-                remedy_line(remedy, refusal_of(viewed, looking, remedy["events"]), looking)
-            )
+            helps.append(remedy_line(remedy, refusal_of(page, context, remedy["events"]), context))
         return helps
 
-    helps = await viewed.moment.seen(read)
-    return render_page(viewed, "helps.html", told="", found=found, helps=helps.value, **context)
+    helps = await page.moment.seen(read)
+    return render_page(page, "helps.html", told="", found=found, helps=helps.value, **values)
 
 
 REMEDY_PAGES: Final = (Page("GET", "/asks/{app}/{ask}/helps", Role.READER, _helps),)
@@ -303,17 +297,17 @@ REMEDY_PAGES: Final = (Page("GET", "/asks/{app}/{ask}/helps", Role.READER, _help
 
 
 # PAGE-80
-async def _starts(viewed: PageRequest) -> Response:
+async def _starts(page: PageRequest) -> Response:
     """Foretell when an ask starts, which takes up to some ten seconds."""
-    app, name = viewed.in_path("app"), viewed.in_path("ask")
-    if viewed.moment.is_past:
+    app, name = page.in_path("app"), page.in_path("ask")
+    if page.moment.is_past:
         raise Problem(409, "the start of an ask is forecast in the present only")
     try:
-        found = await forecast_start(viewed.service, app, name)
+        found = await forecast_start(page.service, app, name)
     except Problem as problem:
         told = problem.detail
-        return render_page(viewed, "starts.html", app=app, name=name, told=told, found=None)
-    return render_page(viewed, "starts.html", app=app, name=name, told="", found=found)
+        return render_page(page, "starts.html", app=app, name=name, told=told, found=None)
+    return render_page(page, "starts.html", app=app, name=name, told="", found=found)
 
 
 FORECAST_PAGES: Final = (Page("GET", "/asks/{app}/{ask}/starts", Role.READER, _starts),)

@@ -31,32 +31,32 @@ _LIMIT: Final = 50
 """How many asks, and how many gangs, are shown."""
 
 
-def _read(viewed: PageRequest, name: str, looking: ReadContext) -> Steps[Shown]:
+def _read(page: PageRequest, name: str, context: ReadContext) -> Steps[Shown]:
     yield
-    app = app_of(looking, name)
-    entry = looking.ledger.app(name) or looking.ledger.completed.get(name)
+    app = app_of(context, name)
+    entry = context.ledger.app(name) or context.ledger.completed.get(name)
     known: Shown = {
         "came_us": None if entry is None else entry.came_us,
         "states": () if entry is None else tuple(entry.states),
-        "last_seq": looking.ledger.seq,
+        "last_seq": context.ledger.seq,
     }
     if app is None:
-        unknown = unknown_app(looking, name)
+        unknown = unknown_app(context, name)
         return {**known, "item": None, "ended": entry, "unknown": unknown}
-    rows = yield from select_asks(looking, AskFilter(app=name), None, _LIMIT + 1)
-    lines = yield from lines_of(looking, rows[:_LIMIT])
+    rows = yield from select_asks(context, AskFilter(app=name), None, _LIMIT + 1)
+    lines = yield from lines_of(context, rows[:_LIMIT])
     gangs = yield from _gangs(app)
     cancel: list[Mapping[str, Raw]] = [{"op": "remove_app", "app": name}]
     return {
         **known,
-        "item": row_of(APPS.picked(None, single=True), row_of_app(looking, app)),
+        "item": row_of(APPS.picked(None, single=True), row_of_app(context, app)),
         "ended": None,
         "unknown": None,
         "lines": lines,
         "has_more": len(rows) > _LIMIT,
         "gangs": gangs,
         "cancel": cancel,
-        "refused": refusal_of(viewed, looking, cancel),
+        "refused": refusal_of(page, context, cancel),
     }
 
 
@@ -69,26 +69,26 @@ def _gangs(app: ViewApp) -> Steps[list[str]]:
 
 
 # PAGE-46
-async def _app(viewed: PageRequest) -> Response:
-    name = viewed.in_path("app")
+async def _app(page: PageRequest) -> Response:
+    name = page.in_path("app")
     return await subject_page(
-        viewed,
+        page,
         "app.html",
         HistorySubject("app", name, None),
-        lambda looking: _read(viewed, name, looking),
+        lambda context: _read(page, name, context),
         name=name,
     )
 
 
 # PAGE-44
-async def _earlier(viewed: PageRequest) -> Response:
-    name = viewed.in_path("app")
+async def _earlier(page: PageRequest) -> Response:
+    name = page.in_path("app")
 
-    def begin_us(looking: ReadContext) -> int | None:
-        entry = looking.ledger.app(name) or looking.ledger.completed.get(name)
+    def begin_us(context: ReadContext) -> int | None:
+        entry = context.ledger.app(name) or context.ledger.completed.get(name)
         return None if entry is None else entry.came_us
 
-    return await earlier_history(viewed, HistorySubject("app", name, None), begin_us)
+    return await earlier_history(page, HistorySubject("app", name, None), begin_us)
 
 
 APP_PAGES: Final = (
@@ -108,19 +108,19 @@ _USUAL: Final = "7"
 
 
 # LISTS-24
-async def _users(viewed: PageRequest) -> Response:
-    days = viewed.text("days", _USUAL) or _USUAL
+async def _users(page: PageRequest) -> Response:
+    days = page.text("days", _USUAL) or _USUAL
     if days not in _SPANS:
         raise Problem(400, f"days: {days[:100]!r}: must be one of {', '.join(_SPANS)}")
-    now_us = viewed.moment.now_us()
+    now_us = page.moment.now_us()
 
-    def read(looking: ReadContext) -> Steps[Shown]:
-        rows = yield from users_of(looking, now_us - int(days) * DAY_US, now_us)
+    def read(context: ReadContext) -> Steps[Shown]:
+        rows = yield from users_of(context, now_us - int(days) * DAY_US, now_us)
         return {"rows": rows[:_MOST], "count": len(rows)}
 
-    found = await viewed.moment.seen(read)
+    found = await page.moment.seen(read)
     return render_page(
-        viewed,
+        page,
         "users.html",
         listed=found.value,
         days=days,

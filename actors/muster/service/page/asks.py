@@ -89,9 +89,9 @@ def _why(row: AskRow, code: object) -> tuple[str | None, int | None]:
     return (None, None) if reason is None else (reason.message, instant_of(reason.facts))
 
 
-def lines_of(looking: ReadContext, rows: Sequence[AskRow]) -> Steps[list[Shown]]:
+def lines_of(context: ReadContext, rows: Sequence[AskRow]) -> Steps[list[Shown]]:
     """Return asks as they are shown."""
-    yield from looking.view.explainer.prepare()
+    yield from context.view.explainer.prepare()
     lines: list[Shown] = []
     for row in rows:
         yield
@@ -99,55 +99,55 @@ def lines_of(looking: ReadContext, rows: Sequence[AskRow]) -> Steps[list[Shown]]
     return lines
 
 
-def _wanted(viewed: PageRequest) -> AskFilter:
-    place = word_of(viewed, "state", AskPlace)
-    code = word_of(viewed, "reason", Code)
-    gang = viewed.text("gang")
+def _wanted(page: PageRequest) -> AskFilter:
+    place = word_of(page, "state", AskPlace)
+    code = word_of(page, "reason", Code)
+    gang = page.text("gang")
     return AskFilter(
         places=None if place is None else frozenset({place}),
-        queue=queue_of(viewed),
-        app=viewed.text("app") or None,
-        user=viewed.text("user") or None,
+        queue=queue_of(page),
+        app=page.text("app") or None,
+        user=page.text("user") or None,
         gang=full_gang(gang) if gang else None,
         codes=None if code is None else frozenset({code}),
-        text=viewed.text("name").lower() or None,
+        text=page.text("name").lower() or None,
     )
 
 
 # PAGE-40
-async def _asks(viewed: PageRequest) -> Response:
-    wanted = _wanted(viewed)
-    place = place_of(viewed, "asks", int, int)
+async def _asks(page: PageRequest) -> Response:
+    wanted = _wanted(page)
+    place = place_of(page, "asks", int, int)
 
-    def read(looking: ReadContext) -> Steps[Shown]:
-        found = yield from select_asks(looking, wanted, place, _LIMIT + 1)
+    def read(context: ReadContext) -> Steps[Shown]:
+        found = yield from select_asks(context, wanted, place, _LIMIT + 1)
         rows = found[:_LIMIT]
-        lines = yield from lines_of(looking, rows)
+        lines = yield from lines_of(context, rows)
         more = None
         if len(found) > _LIMIT:
             more = cursor("asks", *place_of_ask(rows[-1]))
-        counts = yield from _counts(looking, wanted)
+        counts = yield from _counts(context, wanted)
         return {"lines": lines, "next": more, "counts": counts}
 
-    found = await viewed.moment.seen(read)
+    found = await page.moment.seen(read)
     return render_page(
-        viewed,
+        page,
         "asks.html",
         found=found,
         listed=found.value,
-        filters=filters_of(viewed, *_FILTERS),
+        filters=filters_of(page, *_FILTERS),
         places=[place.value for place in AskPlace],
         reasons={code.value: code.summary for code in Code},
     )
 
 
-def _counts(looking: ReadContext, wanted: AskFilter) -> Steps[Mapping[str, int] | None]:
+def _counts(context: ReadContext, wanted: AskFilter) -> Steps[Mapping[str, int] | None]:
     """Return how many asks are in each place, if the applications tell."""
     if wanted.text is not None or wanted.gang is not None or wanted.codes is not None:
         return None
     counts = Counter(dict.fromkeys((place.value for place in AskPlace), 0))
-    leaves = None if wanted.queue is None else leaves_of(looking, wanted.queue)
-    for piece in in_pieces(list(looking.view.apps.values()), _A_FEW):
+    leaves = None if wanted.queue is None else leaves_of(context, wanted.queue)
+    for piece in in_pieces(list(context.view.apps.values()), _A_FEW):
         yield
         for app in piece:
             identity = app.identity
@@ -167,23 +167,23 @@ ASK_LIST_PAGES: Final = (Page("GET", "/asks", Role.READER, _asks),)
 _ASK_COLUMNS: Final = [one for one in ASKS.picked(None, single=True) if one.name != "message"]
 
 
-def _read(viewed: PageRequest, app_name: str, name: str, looking: ReadContext) -> Steps[Shown]:
+def _read(page: PageRequest, app_name: str, name: str, context: ReadContext) -> Steps[Shown]:
     yield
-    app = app_of(looking, app_name)
-    row = None if app is None else row_of_ask(looking, app, name)
-    seq = looking.ledger.seq
+    app = app_of(context, app_name)
+    row = None if app is None else row_of_ask(context, app, name)
+    seq = context.ledger.seq
     if row is None:
-        entry = looking.ledger.app(app_name) or looking.ledger.completed.get(app_name)
+        entry = context.ledger.app(app_name) or context.ledger.completed.get(app_name)
         begin_us = None if entry is None else entry.came_us
-        unknown = unknown_ask(looking, app_name, name)
+        unknown = unknown_ask(context, app_name, name)
         return {"item": None, "came_us": begin_us, "unknown": unknown, "last_seq": seq}
-    yield from looking.view.explainer.prepare()
-    explanation = yield from looking.machine.explain_fully(app_name, name)
+    yield from context.view.explainer.prepare()
+    explanation = yield from context.machine.explain_fully(app_name, name)
     cancel = _cancel(row)
-    refused = refusal_of(viewed, looking, cancel)
+    refused = refusal_of(page, context, cancel)
     return {
         "item": row_of(_ASK_COLUMNS, row),
-        "instants": _instants(row, viewed.moment.now_us()),
+        "instants": _instants(row, page.moment.now_us()),
         "why": explanation_map(explanation),
         "came_us": row.ask.came_us,
         "unknown": None,
@@ -218,31 +218,31 @@ def _cancel(row: AskRow) -> Sequence[Mapping[str, Raw]]:
 
 
 # PAGE-41, PAGE-42
-async def _ask(viewed: PageRequest) -> Response:
-    app, name = viewed.in_path("app"), viewed.in_path("ask")
+async def _ask(page: PageRequest) -> Response:
+    app, name = page.in_path("app"), page.in_path("ask")
     return await subject_page(
-        viewed,
+        page,
         "ask.html",
         HistorySubject("ask", app, name),
-        lambda looking: _read(viewed, app, name, looking),
+        lambda context: _read(page, app, name, context),
         app=app,
         name=name,
-        runs_commands=viewed.service.backend is not None,
+        runs_commands=page.service.backend is not None,
     )
 
 
 # PAGE-44
-async def _earlier(viewed: PageRequest) -> Response:
-    app, name = viewed.in_path("app"), viewed.in_path("ask")
+async def _earlier(page: PageRequest) -> Response:
+    app, name = page.in_path("app"), page.in_path("ask")
 
-    def begin_us(looking: ReadContext) -> int | None:
-        owner = looking.ledger.app(app) or looking.ledger.completed.get(app)
-        entry = looking.ledger.ask(app, name)
+    def begin_us(context: ReadContext) -> int | None:
+        owner = context.ledger.app(app) or context.ledger.completed.get(app)
+        entry = context.ledger.ask(app, name)
         if entry is not None and entry.came_us is not None:
             return entry.came_us
         return None if owner is None else owner.came_us
 
-    return await earlier_history(viewed, HistorySubject("ask", app, name), begin_us)
+    return await earlier_history(page, HistorySubject("ask", app, name), begin_us)
 
 
 ASK_PAGES: Final = (
@@ -259,20 +259,20 @@ _HIGHEST: Final = 999_999_999
 
 
 # PAGE-45
-async def _tail(viewed: PageRequest) -> Response:
+async def _tail(page: PageRequest) -> Response:
     """Show the end of the output."""
-    app, name = viewed.in_path("app"), viewed.in_path("ask")
+    app, name = page.in_path("app"), page.in_path("ask")
     try:
-        written = await written_by(viewed.service, app, name, None)
+        written = await written_by(page.service, app, name, None)
     except Problem as problem:
         # PAGE-86
         earlier = cast("list[int]", problem.members.get("earlier") or [])
         others = [(number, True) for number in reversed(earlier)]
-        return render_page(viewed, "output.html", written=None, told=problem.detail, others=others)
+        return render_page(page, "output.html", written=None, told=problem.detail, others=others)
     text, cut = await trio.to_thread.run_sync(_end_of, written.file)
     others = [*written.others]
     return render_page(
-        viewed, "output.html", written=written, text=text, cut=cut, told="", others=others
+        page, "output.html", written=written, text=text, cut=cut, told="", others=others
     )
 
 
@@ -291,13 +291,13 @@ def _end_of(file: Path) -> tuple[str, int]:
 
 
 # PAGE-45
-async def _whole(viewed: PageRequest) -> Response:
+async def _whole(page: PageRequest) -> Response:
     """Send all of the output as text."""
-    app, name = viewed.in_path("app"), viewed.in_path("ask")
-    attempt = viewed.number("attempt", 0, 0, _HIGHEST) or None
-    written = await written_by(viewed.service, app, name, attempt)
-    viewed.service.broadcast.check_room()
-    return OutputBody(written, viewed.service.broadcast, follows=False)
+    app, name = page.in_path("app"), page.in_path("ask")
+    attempt = page.number("attempt", 0, 0, _HIGHEST) or None
+    written = await written_by(page.service, app, name, attempt)
+    page.service.broadcast.check_room()
+    return OutputBody(written, page.service.broadcast, follows=False)
 
 
 OUTPUT_PAGES: Final = (

@@ -205,17 +205,17 @@ _USUAL: Final = "7d"
 
 
 # PAGE-50
-async def _edit(viewed: PageRequest) -> Response:
+async def _edit(page: PageRequest) -> Response:
     """Show the configuration of a moment, to be edited if that is now."""
 
-    def read(looking: ReadContext) -> Steps[Configuration]:
+    def read(context: ReadContext) -> Steps[Configuration]:
         yield
-        return looking.machine.configuration
+        return context.machine.configuration
 
-    found = await viewed.moment.seen(read)
-    config, wanted = as_shown(found.value), viewed.text("queue").lower()
+    found = await page.moment.seen(read)
+    config, wanted = as_shown(found.value), page.text("queue").lower()
     return render_page(
-        viewed,
+        page,
         "config.html",
         found=found,
         config=config,
@@ -224,84 +224,82 @@ async def _edit(viewed: PageRequest) -> Response:
         warnings=warnings_of(found.value),
         spans=SPANS,
         usual=_USUAL,
-        may_apply=viewed.who.role >= Role.ADMIN and not viewed.moment.is_past,
-        is_kept=viewed.service.options.state is not None,
-        origin=None if viewed.moment.is_past else _origin(viewed, found.value),
+        may_apply=page.who.role >= Role.ADMIN and not page.moment.is_past,
+        is_kept=page.service.options.state is not None,
+        origin=None if page.moment.is_past else _origin(page, found.value),
     )
 
 
 # PAGE-53
-async def _state(viewed: PageRequest) -> Response:
+async def _state(page: PageRequest) -> Response:
     """Say whether another configuration is in force than the one that somebody has seen."""
-    before = await in_force(viewed.service)
-    return render_page(viewed, "config_state.html", is_seen=viewed.text("seen") == before.checksum)
+    before = await in_force(page.service)
+    return render_page(page, "config_state.html", is_seen=page.text("seen") == before.checksum)
 
 
 # PAGE-51
-async def _check(viewed: PageRequest) -> Response:
+async def _check(page: PageRequest) -> Response:
     """Say what is wrong with a configuration, or how it differs from the one in force."""
-    form = await viewed.form()
-    before = await in_force(viewed.service)
-    context: dict[str, Any] = {"problems": [], "warnings": [], "difference": None}
+    form = await page.form()
+    before = await in_force(page.service)
+    values: dict[str, Any] = {"problems": [], "warnings": [], "difference": None}
     try:
-        new = _read(viewed, form)
+        new = _read(page, form)
     except Problem as problem:
         if problem.status != 422:
             raise
-        context["problems"] = problem.members["problems"]
+        values["problems"] = problem.members["problems"]
     else:
-        context["warnings"] = warnings_of(new)
-        context["difference"] = difference_of(before.configuration, new)
+        values["warnings"] = warnings_of(new)
+        values["difference"] = difference_of(before.configuration, new)
     is_seen = form.text("seen") == before.checksum
-    return render_page(viewed, "config_checked.html", is_seen=is_seen, **context)
+    return render_page(page, "config_checked.html", is_seen=is_seen, **values)
 
 
 # PAGE-52
-async def _compare(viewed: PageRequest) -> Response:
+async def _compare(page: PageRequest) -> Response:
     """Say what a configuration would lead to now, and would have changed in the kept history."""
-    form = await viewed.form()
-    new, written = _read(viewed, form), form.text("since")
+    form = await page.form()
+    new, written = _read(page, form), form.text("since")
     if written not in {name for name, _ in SPANS}:
         raise Problem(400, f"since: {written[:100]!r}: must be one of {[one for one, _ in SPANS]}")
-    since = history_start(written) if viewed.service.options.state is not None else None
-    found = await preview_configuration(viewed.service, viewed.request, new, since)
+    since = history_start(written) if page.service.options.state is not None else None
+    found = await preview_configuration(page.service, page.request, new, since)
     history = None
     if since is not None and since.back_us is not None and found["compared"] is not None:
         history = ComparisonTable(found["compared"], since.back_us)
     return render_page(
-        viewed,
+        page,
         "config_compared.html",
-        following=await DecisionPreview.of(viewed, found["decisions"]),
+        following=await DecisionPreview.of(page, found["decisions"]),
         history=history,
         wanted=dict(SPANS)[written],
     )
 
 
 # PAGE-53
-async def _apply(viewed: PageRequest) -> Response:
+async def _apply(page: PageRequest) -> Response:
     """Put a configuration in force, if the one that its author has seen still is."""
-    form = await viewed.form()
-    before = await in_force(viewed.service)
+    form = await page.form()
+    before = await in_force(page.service)
     if form.text("seen") != before.checksum:
         told = "another configuration came into force meanwhile: load the page again, and look"
         raise Problem(412, told)
-    new = _read(viewed, form)
-    entered = await put_in_force(viewed.service, new, before.configuration)
+    new = _read(page, form)
+    entered = await put_in_force(page.service, new, before.configuration)
     after: ConfigurationView = as_shown(new)
-    origin = _origin(viewed, new)
-    return render_page(
-        viewed, "config_applied.html", batch=entered.batch, after=after, origin=origin
-    )
+    origin = _origin(page, new)
+    return render_page(page, "config_applied.html", batch=entered.batch, after=after, origin=origin)
 
 
 # ACCESS-41
-def _origin(viewed: PageRequest, configuration: Configuration) -> ConfigOrigin:
-    service = viewed.service
+def _origin(page: PageRequest, configuration: Configuration) -> ConfigOrigin:
+    service = page.service
     return service.config_file.origin_of(configuration, service.configured_us())
 
 
-def _read(viewed: PageRequest, form: Form) -> Configuration:
-    return read_configuration(form.text("text").encode(), viewed.service.options.partition)
+def _read(page: PageRequest, form: Form) -> Configuration:
+    return read_configuration(form.text("text").encode(), page.service.options.partition)
 
 
 CONFIGURATION_PAGES: Final = (

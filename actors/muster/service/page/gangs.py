@@ -49,13 +49,13 @@ _WORDS: Final = {state.value: words for state, words in STATES.items()}
 
 def gang_line(row: GangRow, *, single: bool = False) -> Shown:
     """Return a gang as it is shown."""
-    looking, gang = row.looking, row.gang
-    apps = looking.view.apps
+    context, gang = row.context, row.gang
+    apps = context.view.apps
     return {
         "item": row_of(GANGS.picked(None, single=single), row),
         "state": gang.state,
         "queues": sorted({apps[key].identity.path for key in app_keys(gang)}),
-        "why": _why(looking, gang),
+        "why": _why(context, gang),
         "since_us": gang.since_us,
         "end_us": row.end_us(),
     }
@@ -75,57 +75,57 @@ def missing_members(gang: ViewGang) -> Iterator[tuple[int, str]]:
     yield from chain(gang.backing_off, gang.parked, gang.waiting)
 
 
-def _why(looking: ReadContext, gang: ViewGang) -> str:
+def _why(context: ReadContext, gang: ViewGang) -> str:
     if gang.state is GangState.SATISFIED:
         return ""
     member = next(missing_members(gang), None)
     if member is None:
         return "it has no members yet"
     key, name = member
-    app = looking.view.apps[key]
-    return looking.view.explainer.dominant(app, name, looking.now_us).summary
+    app = context.view.apps[key]
+    return context.view.explainer.dominant(app, name, context.now_us).summary
 
 
 # PAGE-48
-async def _gangs(viewed: PageRequest) -> Response:
-    place = place_of(viewed, "gangs", str)
-    state, queue = word_of(viewed, "state", GangState), queue_of(viewed)
-    text = viewed.text("name").lower()
+async def _gangs(page: PageRequest) -> Response:
+    place = place_of(page, "gangs", str)
+    state, queue = word_of(page, "state", GangState), queue_of(page)
+    text = page.text("name").lower()
 
-    def is_meant(gang: ViewGang, looking: ReadContext, leaves: frozenset[int] | None) -> bool:
-        apps = looking.view.apps
+    def is_meant(gang: ViewGang, context: ReadContext, leaves: frozenset[int] | None) -> bool:
+        apps = context.view.apps
         return (
             (state is None or gang.state is state)
             and text in gang.name
             and (leaves is None or any(apps[key].identity.leaf in leaves for key in app_keys(gang)))
         )
 
-    def read(looking: ReadContext) -> Steps[Shown]:
-        yield from looking.view.explainer.prepare()
-        gangs = looking.view.gangs
-        leaves = None if queue is None else leaves_of(looking, queue)
+    def read(context: ReadContext) -> Steps[Shown]:
+        yield from context.view.explainer.prepare()
+        gangs = context.view.gangs
+        leaves = None if queue is None else leaves_of(context, queue)
         names = sorted(gangs)
         first = 0 if place is None else bisect_right(names, place[0])
         found: list[ViewGang] = []
         for piece in in_pieces(names[first:], _PIECE):
             yield
-            found += [gangs[name] for name in piece if is_meant(gangs[name], looking, leaves)]
+            found += [gangs[name] for name in piece if is_meant(gangs[name], context, leaves)]
             if len(found) > _LIMIT:
                 break
         lines: list[Shown] = []
         for gang in found[:_LIMIT]:
             yield
-            lines.append(gang_line(GangRow(looking, gang)))
+            lines.append(gang_line(GangRow(context, gang)))
         more = cursor("gangs", found[_LIMIT - 1].name) if len(found) > _LIMIT else None
         return {"lines": lines, "next": more, "count": len(gangs)}
 
-    found = await viewed.moment.seen(read)
+    found = await page.moment.seen(read)
     return render_page(
-        viewed,
+        page,
         "gangs.html",
         found=found,
         listed=found.value,
-        filters=filters_of(viewed, "name", "queue", "state"),
+        filters=filters_of(page, "name", "queue", "state"),
         states=_WORDS,
     )
 
@@ -141,25 +141,25 @@ _A_FEW: Final = 16
 """How many members are looked at between two places to pause."""
 
 
-def _read(name: str, looking: ReadContext) -> Steps[Shown]:
+def _read(name: str, context: ReadContext) -> Steps[Shown]:
     yield
-    seq, gangs = looking.ledger.seq, looking.view.gangs
+    seq, gangs = context.ledger.seq, context.view.gangs
     gang = gangs.get(name)
     if gang is None:
         return {"line": None, "unknown": UnknownItem.of(name, gangs), "last_seq": seq}
-    yield from looking.view.explainer.prepare()
-    rows = yield from select_asks(looking, AskFilter(gang=name), None, _LIMIT)
-    lines = yield from lines_of(looking, rows)
-    lacks = yield from looking.view.explainer.shortfalls_of_gang(gang)
+    yield from context.view.explainer.prepare()
+    rows = yield from select_asks(context, AskFilter(gang=name), None, _LIMIT)
+    lines = yield from lines_of(context, rows)
+    lacks = yield from context.view.explainer.shortfalls_of_gang(gang)
     sums: Sequence[Shown] = ()
     if gang.state is not GangState.SATISFIED:
-        sums = yield from _sums(looking, gang)
+        sums = yield from _sums(context, gang)
     names = () if gang.definition is None else gang.definition.groups
     group = [
         (one, gangs[one].state.value if one in gangs else None) for one in names if one != name
     ]
-    line = gang_line(GangRow(looking, gang))
-    reserved = looking.view.explainer.reserved_for_gang(gang)
+    line = gang_line(GangRow(context, gang))
+    reserved = context.view.explainer.reserved_for_gang(gang)
     return {
         "line": line,
         "unknown": None,
@@ -174,16 +174,16 @@ def _read(name: str, looking: ReadContext) -> Steps[Shown]:
 
 
 # PAGE-49
-def _sums(looking: ReadContext, gang: ViewGang) -> Steps[Sequence[Shown]]:
+def _sums(context: ReadContext, gang: ViewGang) -> Steps[Sequence[Shown]]:
     """Return why the members of a gang do not run, summed up."""
-    apps = looking.view.apps
+    apps = context.view.apps
     found: dict[Code, list[AskRow]] = {}
     for piece in in_pieces(list(islice(missing_members(gang), _MOST)), _A_FEW):
         yield
         for key, name in piece:
-            row = row_of_ask(looking, apps[key], name)
+            row = row_of_ask(context, apps[key], name)
             assert row is not None, "a member of a gang is gone"
-            code = looking.view.explainer.dominant(row.app, name, looking.now_us)
+            code = context.view.explainer.dominant(row.app, name, context.now_us)
             found.setdefault(code, []).append(row)
     sums: list[Shown] = []
     for code, rows in found.items():
@@ -205,14 +205,14 @@ def _sums(looking: ReadContext, gang: ViewGang) -> Steps[Sequence[Shown]]:
     return sorted(sums, key=lambda one: -one["count"])
 
 
-async def _gang(viewed: PageRequest) -> Response:
-    name = full_gang(viewed.in_path("name"))
+async def _gang(page: PageRequest) -> Response:
+    name = full_gang(page.in_path("name"))
     subject = HistorySubject("gang", None, name)
-    if viewed.text("before"):
-        return await earlier_history(viewed, subject, lambda _: None)
+    if page.text("before"):
+        return await earlier_history(page, subject, lambda _: None)
 
     return await subject_page(
-        viewed, "gang.html", subject, lambda looking: _read(name, looking), name=name, states=_WORDS
+        page, "gang.html", subject, lambda context: _read(name, context), name=name, states=_WORDS
     )
 
 

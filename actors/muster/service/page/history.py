@@ -202,24 +202,24 @@ def _begin(subject: HistorySubject, found: Sequence[Announced], came_us: int | N
 
 # PAGE-44, PAGE-85
 async def latest_part(
-    viewed: PageRequest, subject: HistorySubject, last: int, begin_us: int | None, *, is_there: bool
+    page: PageRequest, subject: HistorySubject, last: int, begin_us: int | None, *, is_there: bool
 ) -> Shown:
     """Return what is in memory.
 
     Args:
-        viewed: The request.
+        page: The request.
         subject: What it is about.
         last: The number of the last decision of the state that is shown, as far as known.
         begin_us: When the thing came, in microseconds since the origin; None if nobody knows.
         is_there: Whether the thing is in the state that is shown.
     """
-    broadcast = viewed.service.broadcast
+    broadcast = page.service.broadcast
     tail = broadcast.tail
     # Whoever has heard of no decision yet knows no number.
-    end = last if viewed.moment.is_past and last else tail.last
-    is_kept = viewed.service.options.state is not None
-    found, since = await viewed.service.findings.about(tail, subject.key, subject.is_meant)
-    until_us = viewed.moment.past_us
+    end = last if page.moment.is_past and last else tail.last
+    is_kept = page.service.options.state is not None
+    found, since = await page.service.findings.about(tail, subject.key, subject.is_meant)
+    until_us = page.moment.past_us
     seen = [one for one in found if one.seq <= end and (until_us is None or one.at_us <= until_us)]
     *former, present = split_lives(subject, seen, begin_us, is_there=is_there)
     before = min(since, end + 1)
@@ -254,7 +254,7 @@ def _tail_begin_us(broadcast: Broadcast) -> int | None:
 
 # PAGE-44, PAGE-85
 async def earlier_part(
-    viewed: PageRequest,
+    page: PageRequest,
     subject: HistorySubject,
     before: int,
     begin_us: int | None,
@@ -264,7 +264,7 @@ async def earlier_part(
     """Return what was decided before, as far as it is found in a short time.
 
     Args:
-        viewed: The request.
+        page: The request.
         subject: What it is about.
         before: The number of the decision before which it is looked for.
         begin_us: When the thing came, in microseconds since the origin; None if nobody knows.
@@ -274,11 +274,11 @@ async def earlier_part(
     Raises:
         StoreError: If the store cannot be read.
     """
-    broadcast = viewed.service.broadcast
+    broadcast = page.service.broadcast
     first = await broadcast.first()
     if before > broadcast.tail.last + 1:
         raise Problem(400, f"before: {before}: the last decision is {broadcast.tail.last}")
-    until_us = viewed.moment.past_us
+    until_us = page.moment.past_us
     until = trio.current_time() + _PATIENCE_S
     back = _BackwardSearch(subject, begin_us, is_inside)
     while before > first and len(back.found) < _ENOUGH and trio.current_time() < until:
@@ -290,7 +290,7 @@ async def earlier_part(
             before = first
     more = before if before > first else None
     lines = [history_line(one) for one in back.found]
-    is_kept = viewed.service.options.state is not None
+    is_kept = page.service.options.state is not None
     return {
         "lines": lines,
         "before": more,
@@ -365,7 +365,7 @@ async def _window(
 
 # PAGE-44
 async def decision_history(
-    viewed: PageRequest,
+    page: PageRequest,
     subject: HistorySubject,
     last_seq: int,
     begin_us: int | None,
@@ -376,7 +376,7 @@ async def decision_history(
     """Return the latest decisions about a thing, and why it is not there.
 
     Args:
-        viewed: The request.
+        page: The request.
         subject: The thing.
         last_seq: The number of the last decision of the state that is shown.
         begin_us: When it came, in microseconds since the origin; None if nobody knows.
@@ -389,7 +389,7 @@ async def decision_history(
     Raises:
         Problem: 404 if it is not there, and nothing says that it ever was.
     """
-    told = await latest_part(viewed, subject, last_seq, begin_us, is_there=unknown is None)
+    told = await latest_part(page, subject, last_seq, begin_us, is_there=unknown is None)
     if unknown is None:
         return told, ""
     name = "/".join(part for part in (subject.app, subject.name) if part is not None)
@@ -400,7 +400,7 @@ async def decision_history(
 
 
 async def subject_page(
-    viewed: PageRequest,
+    page: PageRequest,
     template: str,
     subject: HistorySubject,
     read: Callable[[ReadContext], Steps[Shown]],
@@ -409,17 +409,17 @@ async def subject_page(
     """Return the page of a thing, with its history.
 
     Args:
-        viewed: The request.
+        page: The request.
         template: Its template, which finds what was read as ``seen``, and its parts as well.
         subject: The thing.
         read: Reads it: ``last_seq``, ``unknown``, and, if that is known, ``came_us`` and ``ended``;
             see :func:`decision_history`.
         **context: What the template knows besides.
     """
-    found = await viewed.moment.seen(read)
+    found = await page.moment.seen(read)
     seen = found.value
     told, problem = await decision_history(
-        viewed,
+        page,
         subject,
         seen["last_seq"],
         seen.get("came_us"),
@@ -427,27 +427,27 @@ async def subject_page(
         is_known=seen.get("ended") is not None,
     )
     shown: Shown = {**seen, **context, "found": found, "seen": seen, "told": told}
-    return render_page(viewed, template, about=subject.kind, problem=problem, **shown)
+    return render_page(page, template, about=subject.kind, problem=problem, **shown)
 
 
 # PAGE-44
 async def earlier_history(
-    viewed: PageRequest, subject: HistorySubject, begin_us: Callable[[ReadContext], int | None]
+    page: PageRequest, subject: HistorySubject, begin_us: Callable[[ReadContext], int | None]
 ) -> Response:
     """Answer with what was decided before the decision that the address names.
 
     Args:
-        viewed: The request.
+        page: The request.
         subject: What it is about.
         begin_us: Returns when that came, in microseconds since the origin; None if nobody knows.
     """
 
-    def read(looking: ReadContext) -> Steps[int | None]:
+    def read(context: ReadContext) -> Steps[int | None]:
         yield
-        return begin_us(looking)
+        return begin_us(context)
 
-    found = await viewed.moment.seen(read)
-    before = viewed.number("before", 0, 0, 2**63 - 1)
-    is_inside = viewed.number("inside", 0, 0, 1) == 1
-    told = await earlier_part(viewed, subject, before, found.value, is_inside=is_inside)
-    return render_page(viewed, "earlier.html", told=told, about=subject.kind)
+    found = await page.moment.seen(read)
+    before = page.number("before", 0, 0, 2**63 - 1)
+    is_inside = page.number("inside", 0, 0, 1) == 1
+    told = await earlier_part(page, subject, before, found.value, is_inside=is_inside)
+    return render_page(page, "earlier.html", told=told, about=subject.kind)

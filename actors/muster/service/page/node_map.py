@@ -132,9 +132,9 @@ def share_of(node: Node, kind: str = "") -> float:
 
 
 # PAGE-30
-def read_cells(looking: ReadContext, wanted: NodesQuery) -> Steps[NodeCells]:
+def read_cells(context: ReadContext, wanted: NodesQuery) -> Steps[NodeCells]:
     """Return the nodes that are shown."""
-    nodes = looking.view.nodes.nodes
+    nodes = context.view.nodes.nodes
     cells: list[NodeCell] = []
     attributes: set[str] = set()
     for piece in in_pieces(sorted(nodes), _PIECE):
@@ -148,20 +148,20 @@ def read_cells(looking: ReadContext, wanted: NodesQuery) -> Steps[NodeCells]:
     bands: Sequence[str] = BANDS
     below: Sequence[str | None] = [None] * len(BANDS)
     if wanted.queue:
-        bands, below = yield from _colour_by_queue(looking, wanted.queue, cells)
+        bands, below = yield from _colour_by_queue(context, wanted.queue, cells)
     return NodeCells(cells, bands, below, len(nodes), sorted(attributes))
 
 
 # PAGE-32
 def _colour_by_queue(
-    looking: ReadContext, queue: str, cells: Sequence[NodeCell]
+    context: ReadContext, queue: str, cells: Sequence[NodeCell]
 ) -> Steps[tuple[Sequence[str], Sequence[str | None]]]:
     """Give each node the colour of the queue that holds most of it; return what colours mean."""
     below = _Below(queue)
     holders: list[str | None] = []
     for piece in in_pieces(cells, _PIECE):
         yield
-        holders += [_holder(looking, cell.node, below) for cell in piece]
+        holders += [_holder(context, cell.node, below) for cell in piece]
     counts = Counter(holder for holder in holders if holder is not None)
     most = sorted(counts, key=lambda name: (-counts[name], name))[:QUEUES]
     numbers = {name: at for at, name in enumerate(sorted(most), 1)}
@@ -171,7 +171,7 @@ def _colour_by_queue(
         for cell, holder in pairs:
             cell.band = 0 if holder is None else numbers.get(holder, others)
     names = [*numbers]
-    queues = looking.machine.registry.queues
+    queues = context.machine.registry.queues
     opens = [name if name in queues and queues[name].children else None for name in names]
     if len(counts) > len(names):
         return ["nothing used", *names, "other queues"], [None, *opens, None]
@@ -207,9 +207,9 @@ class _Below:
         return ".".join(path.split(".")[: self._depth + 1])
 
 
-def _holder(looking: ReadContext, node: Node, below: _Below) -> str | None:
+def _holder(context: ReadContext, node: Node, below: _Below) -> str | None:
     """Return the queue that holds the largest dominant share of a node, or None."""
-    apps, sums = looking.view.apps, dict[str, Mapping[str, int]]()
+    apps, sums = context.view.apps, dict[str, Mapping[str, int]]()
     for key, name in node.held:
         app = apps[key]
         held = app.bound.get(name) or app.waiting.get(name)

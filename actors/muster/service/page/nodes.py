@@ -43,31 +43,31 @@ from muster_core.values.names import did_you_mean
 
 # PAGE-81
 def reserved_lines(
-    looking: ReadContext, most: int, node: str | None = None
+    context: ReadContext, most: int, node: str | None = None
 ) -> Steps[tuple[Sequence[Shown], int]]:
     """Return what is reserved, in the order of the reservations, and how much more there is.
 
     Args:
-        looking: The state.
+        context: The state.
         most: How many lines are returned at most.
         node: The only node that is looked at; None for all.
     """
     yield
     found = [
         (name, one)
-        for name, one in looking.reservations().items()
+        for name, one in context.reservations().items()
         if node is None or one.node == node
     ]
     lines: list[Shown] = []
     for name, one in found[:most]:
         yield
-        lines.append(_line(looking, name, one))
+        lines.append(_line(context, name, one))
     return lines, len(found) - len(lines)
 
 
-def _line(looking: ReadContext, name: str, one: ReservationSnapshot) -> Shown:
+def _line(context: ReadContext, name: str, one: ReservationSnapshot) -> Shown:
     app, _, ask = name.partition("/")
-    found = looking.view.apps[looking.machine.registry.app_key(app)].find(ask)
+    found = context.view.apps[context.machine.registry.app_key(app)].find(ask)
     assert found is not None, "an ask with a reservation is gone"
     return {
         "app": app,
@@ -98,11 +98,11 @@ def _words(milli: int) -> str:
 
 
 # PAGE-82
-def devices_of(looking: ReadContext, node: Node, rows: Sequence[AskRow]) -> Steps[Shown]:
+def devices_of(context: ReadContext, node: Node, rows: Sequence[AskRow]) -> Steps[Shown]:
     """Return what the page of a node shows of its devices.
 
     Args:
-        looking: The state.
+        context: The state.
         node: The node.
         rows: The asks on it, in the order in which they were added.
     """
@@ -133,7 +133,7 @@ def devices_of(looking: ReadContext, node: Node, rows: Sequence[AskRow]) -> Step
                 }
             )
     count = sum(stock.count for stock in node.devices.stocks.values())
-    lost = looking.view.nodes.unusable(node)
+    lost = context.view.nodes.unusable(node)
     return {
         "stocks": stocks,
         "more": count - (MOST_DEVICES - left),
@@ -188,18 +188,18 @@ _BILLION: Final = 10**9
 Place = tuple[int | str, ...]
 
 
-def read_nodes_page(looking: ReadContext, wanted: NodesQuery, behind: Place | None) -> Steps[Shown]:
+def read_nodes_page(context: ReadContext, wanted: NodesQuery, behind: Place | None) -> Steps[Shown]:
     """Return what the page of all nodes shows.
 
     Args:
-        looking: The state.
+        context: The state.
         wanted: Which nodes, and how.
         behind: Behind which place the page of the list begins; None for the first one.
     """
-    found: NodeCells = yield from read_cells(looking, wanted)
+    found: NodeCells = yield from read_cells(context, wanted)
     maps = yield from maps_of(found.cells, wanted.group, len(found.bands))
     devices = yield from free_on_all([cell.node for cell in found.cells])
-    listed, after = yield from _page(looking, found.cells, wanted, behind)
+    listed, after = yield from _page(context, found.cells, wanted, behind)
     return {
         "count": found.count,
         "found": len(found.cells),
@@ -209,7 +209,7 @@ def read_nodes_page(looking: ReadContext, wanted: NodesQuery, behind: Place | No
         "counts": [sum(one["counts"][at] for one in maps) for at in range(len(found.bands))],
         "below": found.below,
         "maps": maps,
-        "kinds": sorted(looking.view.total),
+        "kinds": sorted(context.view.total),
         "attributes": found.attributes,
         "listed": listed,
         "next": after,
@@ -218,7 +218,7 @@ def read_nodes_page(looking: ReadContext, wanted: NodesQuery, behind: Place | No
 
 # PAGE-34
 def _page(
-    looking: ReadContext, cells: Sequence[NodeCell], wanted: NodesQuery, behind: Place | None
+    context: ReadContext, cells: Sequence[NodeCell], wanted: NodesQuery, behind: Place | None
 ) -> Steps[tuple[list[Shown], str | None]]:
     """Return a page of the list, and the cursor of the next one."""
     yield
@@ -226,10 +226,10 @@ def _page(
     in_order = sorted(cells, key=place) if wanted.by_use else cells
     first = 0 if behind is None else bisect_right(in_order, behind, key=place)
     listed: list[Shown] = []
-    reserved = {one.node for one in looking.reservations().values()}
+    reserved = {one.node for one in context.reservations().values()}
     for cell in in_order[first : first + NODES_AT_ONCE]:
         yield
-        row = NodeRow(looking, cell.node)
+        row = NodeRow(context, cell.node)
         is_reserved = cell.node.name in reserved
         said, parts = row_of(_COLUMNS, row), parts_of(cell.node)
         listed.append(
@@ -270,40 +270,40 @@ def parts_of(node: Node) -> list[Shown]:
     return sorted(parts, key=lambda part: (-part["share"], part["kind"]))
 
 
-def _wanted(viewed: PageRequest) -> NodesQuery:
+def _wanted(page: PageRequest) -> NodesQuery:
     """Return which nodes a request is about.
 
     Raises:
         Problem: 400 if a value means nothing.
     """
-    by_queue = _word(viewed, "color", {"", "queue"}) == "queue"
+    by_queue = _word(page, "color", {"", "queue"}) == "queue"
     return NodesQuery(
-        name=viewed.text("name").lower(),
-        attribute=viewed.text("attribute"),
-        group=viewed.text("group"),
-        kind=viewed.text("type"),
-        queue=(viewed.text("below").lower() or "root") if by_queue else "",
-        by_use=_word(viewed, "sort", {"", "name", "use"}) == "use",
+        name=page.text("name").lower(),
+        attribute=page.text("attribute"),
+        group=page.text("group"),
+        kind=page.text("type"),
+        queue=(page.text("below").lower() or "root") if by_queue else "",
+        by_use=_word(page, "sort", {"", "name", "use"}) == "use",
     )
 
 
-def _word(viewed: PageRequest, name: str, words: set[str]) -> str:
-    found = viewed.text(name)
+def _word(page: PageRequest, name: str, words: set[str]) -> str:
+    found = page.text(name)
     if found not in words:
         known = ", ".join(sorted(words - {""}))
         raise Problem(400, f"{name}: {found[:100]!r}: must be one of {known}")
     return found
 
 
-async def _nodes(viewed: PageRequest) -> Response:
-    wanted = _wanted(viewed)
+async def _nodes(page: PageRequest) -> Response:
+    wanted = _wanted(page)
     types = (int, str) if wanted.by_use else (str,)
-    place = place_of(viewed, _list_of(wanted), *types)
-    found = await viewed.moment.seen(lambda looking: read_nodes_page(looking, wanted, place))
+    place = place_of(page, _list_of(wanted), *types)
+    found = await page.moment.seen(lambda context: read_nodes_page(context, wanted, place))
     asked = ("name", "attribute", "group", "type", "color", "below", "sort")
-    query = {name: viewed.text(name) for name in asked}
+    query = {name: page.text(name) for name in asked}
     return render_page(
-        viewed, "nodes.html", found=found, every=found.value, wanted=wanted, query=query
+        page, "nodes.html", found=found, every=found.value, wanted=wanted, query=query
     )
 
 
@@ -324,26 +324,26 @@ _OF_ASK: Final = ASKS.picked(
 
 
 # PAGE-35
-def read_node_page(looking: ReadContext, name: str, behind: tuple[int, int] | None) -> Steps[Shown]:
+def read_node_page(context: ReadContext, name: str, behind: tuple[int, int] | None) -> Steps[Shown]:
     """Return what the page of a node shows.
 
     Args:
-        looking: The state.
+        context: The state.
         name: The node, which exists.
         behind: Behind which allocation the page of them begins; None for the first ones.
     """
     yield
-    row = NodeRow(looking, looking.view.nodes.nodes[name])
+    row = NodeRow(context, context.view.nodes.nodes[name])
     rows = row.rows()
-    devices = yield from devices_of(looking, row.node, rows)
+    devices = yield from devices_of(context, row.node, rows)
     first = 0 if behind is None else bisect_right(rows, behind, key=place_of_ask)
     standing: list[Shown] = []
     for one in rows[first : first + ALLOCATIONS_AT_ONCE]:
         yield
         standing.append({"said": row_of(_OF_ASK, one), "taken_us": one.taken_us()})
     is_last = first + ALLOCATIONS_AT_ONCE >= len(rows)
-    entry = looking.ledger.node(name)
-    reserved, more_reserved = yield from reserved_lines(looking, ALLOCATIONS_AT_ONCE, name)
+    entry = context.ledger.node(name)
+    reserved, more_reserved = yield from reserved_lines(context, ALLOCATIONS_AT_ONCE, name)
     return {
         "said": row_of(_OF_NODE, row),
         "parts": parts_of(row.node),
@@ -359,26 +359,26 @@ def read_node_page(looking: ReadContext, name: str, behind: tuple[int, int] | No
     }
 
 
-async def _node(viewed: PageRequest) -> Response:
-    name = viewed.in_path("name")
-    place = place_of(viewed, "standing", int, int)
+async def _node(page: PageRequest) -> Response:
+    name = page.in_path("name")
+    place = place_of(page, "standing", int, int)
     behind = None if place is None else (place[0], place[1])
 
-    def read(looking: ReadContext) -> Steps[Shown | str]:
-        nodes = looking.view.nodes.nodes
+    def read(context: ReadContext) -> Steps[Shown | str]:
+        nodes = context.view.nodes.nodes
         if name not in nodes:
             return f"there is no node {name[:200]!r}{did_you_mean(name, nodes)}"
-        return (yield from read_node_page(looking, name, behind))
+        return (yield from read_node_page(context, name, behind))
 
-    found = await viewed.moment.seen(read)
+    found = await page.moment.seen(read)
     if isinstance(found.value, str):
         raise Problem(404, found.value)
     return render_page(
-        viewed,
+        page,
         "node.html",
         found=found,
         node=found.value,
-        until_us=_until_us(viewed, name),
+        until_us=_until_us(page, name),
         events=_switching(found.value),
     )
 
@@ -390,10 +390,10 @@ def _switching(node: Shown) -> list[Mapping[str, object]]:
     return [{"op": "update_node", "node": node["said"]["node"], "schedulable": not is_open}]
 
 
-def _until_us(viewed: PageRequest, name: str) -> int | None:
+def _until_us(page: PageRequest, name: str) -> int | None:
     """Return when the lease of a node runs out; None without one, and in the past."""
-    service = viewed.service
-    left_us = None if viewed.moment.is_past else service.intake.leases.left_us(name)
+    service = page.service
+    left_us = None if page.moment.is_past else service.intake.leases.left_us(name)
     return None if left_us is None else service.now_us() + left_us
 
 

@@ -61,15 +61,15 @@ PERIODS: Final = (
 """The lengths of time to choose from."""
 
 
-def read_overview(looking: ReadContext, now_us: int, period: Period) -> Steps[Shown]:
+def read_overview(context: ReadContext, now_us: int, period: Period) -> Steps[Shown]:
     """Read what the overview shows.
 
     Args:
-        looking: The state.
+        context: The state.
         now_us: The instant that is shown, in microseconds since the origin.
         period: How far back it goes.
     """
-    ledger = looking.ledger
+    ledger = context.ledger
     unschedulable = 0
     for piece in in_pieces(ledger.book.nodes.values()):
         yield
@@ -80,16 +80,16 @@ def read_overview(looking: ReadContext, now_us: int, period: Period) -> Steps[Sh
     waits = Counter[int]()
     for sample in latest:
         waits.update(sample.waits)
-    reserved, more_reserved = yield from reserved_lines(looking, MOST_RESERVED)
+    reserved, more_reserved = yield from reserved_lines(context, MOST_RESERVED)
     return {
         "now": latest[-1]._replace(waits=waits),
         "nodes": len(ledger.book.nodes),
         "unschedulable": unschedulable,
         "apps": len(ledger.book.apps),
-        "queues": len(looking.machine.registry.queues),
-        "gangs": len(looking.view.gangs),
+        "queues": len(context.machine.registry.queues),
+        "gangs": len(context.view.gangs),
         "last": ledger.seq,
-        "reservations": looking.view.reservation_count,
+        "reservations": context.view.reservation_count,
         "reserved": reserved,
         "more_reserved": more_reserved,
         "refused": [*reversed(ledger.book.refused)][:MOST_REFUSED],
@@ -224,32 +224,32 @@ MOST_DECISIONS: Final = 20
 
 
 # PAGE-15
-async def latest_decisions(viewed: PageRequest, last: int) -> Sequence[Mapping[str, object]]:
+async def latest_decisions(page: PageRequest, last: int) -> Sequence[Mapping[str, object]]:
     """Return the latest decisions, the latest first.
 
     Args:
-        viewed: The request.
+        page: The request.
         last: The number of the last decision at its moment.
     """
-    broadcast = viewed.service.broadcast
+    broadcast = page.service.broadcast
     after = max(last - MOST_DECISIONS, 0)
     try:
-        found = await _between(viewed, after, last)
+        found = await _between(page, after, last)
     except Gone as gone:
         if gone.first > last:
             return ()
-        found = await _between(viewed, gone.first - 1, min(last, broadcast.tail.last))
+        found = await _between(page, gone.first - 1, min(last, broadcast.tail.last))
     return [one.as_map() for one in reversed(found)]
 
 
-async def _between(viewed: PageRequest, after: int, last: int) -> list[Announced]:
+async def _between(page: PageRequest, after: int, last: int) -> list[Announced]:
     """Return the decisions after a number, up to another.
 
     Raises:
         Gone: If some of them are not kept any more.
     """
     found: list[Announced] = []
-    with viewed.service.broadcast.cursor(after, lags=False) as cursor:
+    with page.service.broadcast.cursor(after, lags=False) as cursor:
         while cursor.position < last:
             block = await cursor.next()
             if block is None:
@@ -283,17 +283,17 @@ def _summary(found: ReasonCount, age_us: int, now: Sample) -> Shown:
 
 
 # PAGE-14
-async def reasons(viewed: PageRequest, now: Sample) -> Shown | None:
+async def reasons(page: PageRequest, now: Sample) -> Shown | None:
     """Return why asks are not running; None if there was no time to count yet.
 
     Args:
-        viewed: The request.
+        page: The request.
         now: What there is at its moment.
     """
-    if viewed.moment.is_past:
-        found = await viewed.moment.seen(lambda looking: reasons_of(looking.machine))
+    if page.moment.is_past:
+        found = await page.moment.seen(lambda context: reasons_of(context.machine))
         return _summary(found.value, 0, now)
-    return _for_readers(await viewed.service.metrics.reasons(), now)
+    return _for_readers(await page.service.metrics.reasons(), now)
 
 
 def _for_readers(latest: ReasonCounts | None, now: Sample) -> Shown | None:
@@ -301,28 +301,28 @@ def _for_readers(latest: ReasonCounts | None, now: Sample) -> Shown | None:
 
 
 # PAGE-87
-async def recounted_reasons(viewed: PageRequest) -> Response:
+async def recounted_reasons(page: PageRequest) -> Response:
     """Show why asks are not running, once that was counted anew or a while has passed."""
-    at_us = viewed.moment.now_us()
-    latest = await viewed.service.metrics.reasons(PATIENCE_S)
+    at_us = page.moment.now_us()
+    latest = await page.service.metrics.reasons(PATIENCE_S)
 
-    def read(looking: ReadContext) -> Steps[Sample]:
+    def read(context: ReadContext) -> Steps[Sample]:
         yield
-        return looking.ledger.samples(at_us, at_us, hourly=False)[-1]
+        return context.ledger.samples(at_us, at_us, hourly=False)[-1]
 
-    now = (await viewed.moment.seen(read)).value
+    now = (await page.moment.seen(read)).value
     return render_page(
-        viewed,
+        page,
         "reasons_counted.html",
         now=now,
         reasons=_for_readers(latest, now),
         words={code: code.summary for code in Code},
-        now_us=viewed.moment.now_us(),
+        now_us=page.moment.now_us(),
     )
 
 
-def _period(viewed: PageRequest) -> Period:
-    name = viewed.text("period", "1h")
+def _period(page: PageRequest) -> Period:
+    name = page.text("period", "1h")
     found = next((period for period in PERIODS if period.name == name), None)
     if found is None:
         names = ", ".join(period.name for period in PERIODS)
@@ -331,29 +331,29 @@ def _period(viewed: PageRequest) -> Period:
 
 
 # PAGE-10, PAGE-11
-async def _overview(viewed: PageRequest) -> Response:
-    period = _period(viewed)
-    now_us = viewed.moment.now_us()
+async def _overview(page: PageRequest) -> Response:
+    period = _period(page)
+    now_us = page.moment.now_us()
 
-    def read(looking: ReadContext) -> Steps[Shown]:
-        return (yield from read_overview(looking, now_us, period))
+    def read(context: ReadContext) -> Steps[Shown]:
+        return (yield from read_overview(context, now_us, period))
 
-    found = await viewed.moment.seen(read)
+    found = await page.moment.seen(read)
     state = found.value
     return render_page(
-        viewed,
+        page,
         "overview.html",
         found=found,
         state=state,
-        health=viewed.service.health.life()[1],
-        directory=viewed.service.options.state,
+        health=page.service.health.life()[1],
+        directory=page.service.options.state,
         waits=wait_histogram(state["now"].waits),
-        reasons=await reasons(viewed, state["now"]),
-        decisions=await latest_decisions(viewed, state["last"]),
+        reasons=await reasons(page, state["now"]),
+        decisions=await latest_decisions(page, state["last"]),
         period=period,
         periods=PERIODS,
         words={code: code.summary for code in Code},
-        figures=draw_charts(state["samples"], period, viewed.service.unix_us(0)),
+        figures=draw_charts(state["samples"], period, page.service.unix_us(0)),
         now_us=now_us,
     )
 

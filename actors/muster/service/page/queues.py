@@ -155,10 +155,10 @@ def mark_of(path: str) -> str:
     return urlsafe_b64encode(blake2b(path.encode(), digest_size=6).digest()).decode()
 
 
-def pending_asks(looking: ReadContext) -> Steps[Mapping[int, int]]:
+def pending_asks(context: ReadContext) -> Steps[Mapping[int, int]]:
     """Return how many asks are pending in each queue that has some, by its key."""
     counts: dict[int, int] = {}
-    for piece in in_pieces(looking.view.apps.values()):
+    for piece in in_pieces(context.view.apps.values()):
         yield
         for app in piece:
             pending = len(app.pending) + len(app.backing_off)
@@ -166,22 +166,22 @@ def pending_asks(looking: ReadContext) -> Steps[Mapping[int, int]]:
                 leaf = app.identity.leaf
                 counts[leaf] = counts.get(leaf, 0) + pending
     for key, count in list(counts.items()):
-        queue = looking.view.queues.get(key)
+        queue = context.view.queues.get(key)
         for above in () if queue is None else queue.upward()[1:]:
             counts[above.key] = counts.get(above.key, 0) + count
     return counts
 
 
-def read_tree(looking: ReadContext, wanted: TreeQuery) -> Steps[Shown]:
+def read_tree(context: ReadContext, wanted: TreeQuery) -> Steps[Shown]:
     """Return the tree as far as it is shown."""
-    queues = looking.machine.registry.queues
-    asks = yield from pending_asks(looking)
-    kept, found = yield from _search(looking, wanted, asks)
+    queues = context.machine.registry.queues
+    asks = yield from pending_asks(context)
+    kept, found = yield from _search(context, wanted, asks)
     branches: list[Shown] = []
     left_out = 0
-    total, wholes = looking.view.total, dict[int, Mapping[str, int]]()
+    total, wholes = context.view.total, dict[int, Mapping[str, int]]()
     for entry, is_open in _visible(queues["root"], wanted, kept, len(queues)):
-        row = QueueRow.of(looking, entry)
+        row = QueueRow.of(context, entry)
         above = total if entry.parent is None else wholes[entry.parent.key]
         wholes[entry.key] = wholes_below(row, above)
         if len(branches) >= MOST:
@@ -195,22 +195,22 @@ def read_tree(looking: ReadContext, wanted: TreeQuery) -> Steps[Shown]:
         "count": len(queues),
         "found": found,
         "left_out": left_out,
-        "kinds": kinds_of(looking),
+        "kinds": kinds_of(context),
     }
 
 
 def branch_of(
-    looking: ReadContext, entry: QueueEntry, asks: int, above: Mapping[str, int]
+    context: ReadContext, entry: QueueEntry, asks: int, above: Mapping[str, int]
 ) -> Shown:
     """Return a queue as it stands in the tree, without a fold.
 
     Args:
-        looking: The state.
+        context: The state.
         entry: The queue.
         asks: How many of its asks are pending.
         above: How much of each type its parent could have at most.
     """
-    row = QueueRow.of(looking, entry)
+    row = QueueRow.of(context, entry)
     return _branch(row, None, asks, bars_of(row, wholes_below(row, above)))
 
 
@@ -228,20 +228,20 @@ def _branch(row: QueueRow, is_open: bool | None, asks: int, bars: list[Shown]) -
     }
 
 
-def kinds_of(looking: ReadContext) -> list[str]:
+def kinds_of(context: ReadContext) -> list[str]:
     """Return the resource types that nodes have."""
-    return sorted(looking.view.total)
+    return sorted(context.view.total)
 
 
 # PAGE-22
 def _search(
-    looking: ReadContext, wanted: TreeQuery, asks: Mapping[int, int]
+    context: ReadContext, wanted: TreeQuery, asks: Mapping[int, int]
 ) -> Steps[tuple[frozenset[int] | None, int]]:
     """Return the keys of wanted queues and those above them, and how many are wanted.
 
     The keys are None if all queues are wanted.
     """
-    queues = looking.machine.registry.queues
+    queues = context.machine.registry.queues
     if not wanted.is_search:
         return None, len(queues)
     kept: set[int] = set()
@@ -287,17 +287,17 @@ def folds(cookie: str) -> tuple[frozenset[str], frozenset[str]]:
     return first, second
 
 
-async def _queues(viewed: PageRequest) -> Response:
-    unfolded, folded = folds(viewed.request.cookies.get(COOKIE, ""))
+async def _queues(page: PageRequest) -> Response:
+    unfolded, folded = folds(page.request.cookies.get(COOKIE, ""))
     wanted = TreeQuery(
-        viewed.text("name").lower(),
-        viewed.text("busy") == "1",
-        viewed.text("type") or None,
+        page.text("name").lower(),
+        page.text("busy") == "1",
+        page.text("type") or None,
         unfolded,
         folded,
     )
-    found = await viewed.moment.seen(lambda looking: read_tree(looking, wanted))
-    return render_page(viewed, "queues.html", found=found, tree=found.value, wanted=wanted)
+    found = await page.moment.seen(lambda context: read_tree(context, wanted))
+    return render_page(page, "queues.html", found=found, tree=found.value, wanted=wanted)
 
 
 QUEUE_TREE_PAGES: Final = (Page("GET", "/queues", Role.READER, _queues),)
@@ -430,30 +430,30 @@ def limit_line(entry: LimitEntry) -> Shown:
 
 
 # PAGE-23
-def read_queue_page(looking: ReadContext, entry: QueueEntry, behind: int | None) -> Steps[Shown]:
+def read_queue_page(context: ReadContext, entry: QueueEntry, behind: int | None) -> Steps[Shown]:
     """Return what the page of a queue shows.
 
     Args:
-        looking: The state.
+        context: The state.
         entry: The queue.
         behind: Behind which application the page of them begins; None for the first ones.
     """
     path = entry.config.path
-    asks = yield from pending_asks(looking)
-    chain = [QueueRow.of(looking, one) for one in entry.upward()]
-    wholes = dict(looking.view.total)
+    asks = yield from pending_asks(context)
+    chain = [QueueRow.of(context, one) for one in entry.upward()]
+    wholes = dict(context.view.total)
     for row in reversed(chain[1:]):
         wholes |= dict(row.config.max.amounts)
     below: list[Shown] = []
     inside = wholes | dict(entry.config.max.amounts)
     for _, child in islice(sorted(entry.children.items()), CHILDREN_AT_ONCE):
         yield
-        below.append(branch_of(looking, child, asks.get(child.key, 0), inside))
-    seats, after = yield from _seats(looking, path, behind)
-    uses = yield from _uses(looking, path)
+        below.append(branch_of(context, child, asks.get(child.key, 0), inside))
+    seats, after = yield from _seats(context, path, behind)
+    uses = yield from _uses(context, path)
     return {
         "said": row_of(QUEUES.picked(None, single=True), chain[0]),
-        "branch": branch_of(looking, entry, asks.get(entry.key, 0), wholes),
+        "branch": branch_of(context, entry, asks.get(entry.key, 0), wholes),
         "above": [row.config.path for row in reversed(chain[1:])],
         "levels": [_level(row) for row in chain],
         "headroom": _headroom(chain),
@@ -490,47 +490,47 @@ def _room(kind: str, left: int) -> tuple[str, bool]:
 
 
 def _seats(
-    looking: ReadContext, path: str, behind: int | None
+    context: ReadContext, path: str, behind: int | None
 ) -> Steps[tuple[list[Shown], str | None]]:
     """Return a page of the applications of a queue, and the cursor of the next one."""
-    found = yield from select_apps(looking, AppFilter(queue=path), behind, APPS_AT_ONCE + 1)
+    found = yield from select_apps(context, AppFilter(queue=path), behind, APPS_AT_ONCE + 1)
     seats: list[Shown] = []
     for app in found[:APPS_AT_ONCE]:
         yield
-        row: AppRow = row_of_app(looking, app)
+        row: AppRow = row_of_app(context, app)
         seats.append({"said": row_of(_APPS, row), "came_us": row.came_us()})
     is_last = len(found) <= APPS_AT_ONCE
     last = None if is_last else cursor("apps", found[APPS_AT_ONCE - 1].identity.key)
     return seats, last
 
 
-def _uses(looking: ReadContext, path: str) -> Steps[list[LimitSnapshot]]:
+def _uses(context: ReadContext, path: str) -> Steps[list[LimitSnapshot]]:
     """Return what users and groups have of the limits of a queue."""
     found: list[LimitSnapshot] = []
-    for piece in in_pieces(looking.view.limits()):
+    for piece in in_pieces(context.view.limits()):
         yield
         found += [one for one in piece if one.queue == path]
     found.sort(key=lambda one: (one.user is None, one.user or "", one.group or ""))
     return found[:LIMITS_AT_ONCE]
 
 
-async def _queue(viewed: PageRequest) -> Response:
-    path = path_of(viewed.in_path("path"))
-    place = place_of(viewed, "apps", int)
+async def _queue(page: PageRequest) -> Response:
+    path = path_of(page.in_path("path"))
+    place = place_of(page, "apps", int)
     behind = None if place is None else int(place[0])
 
-    def read(looking: ReadContext) -> Steps[Shown | str]:
-        queues = looking.machine.registry.queues
+    def read(context: ReadContext) -> Steps[Shown | str]:
+        queues = context.machine.registry.queues
         if path not in queues:
             return f"there is no queue {path[:200]!r}{did_you_mean(path, queues)}"
-        return (yield from read_queue_page(looking, queues[path], behind))
+        return (yield from read_queue_page(context, queues[path], behind))
 
-    found = await viewed.moment.seen(read)
+    found = await page.moment.seen(read)
     if isinstance(found.value, str):
         raise Problem(404, found.value)
     above = [(f"/queues/{segment(one)}", one.split(".")[-1]) for one in found.value["above"]]
     links = [("/queues", "Queues"), *above]
-    return render_page(viewed, "queue.html", found=found, queue=found.value, above=links)
+    return render_page(page, "queue.html", found=found, queue=found.value, above=links)
 
 
 QUEUE_PAGES: Final = (Page("GET", "/queues/{path:path}", Role.READER, _queue),)

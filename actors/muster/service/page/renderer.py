@@ -370,7 +370,7 @@ _AGES: Final[Mapping[str, Callable[[int], str]]] = {
 
 
 def render_page(
-    viewed: PageRequest,
+    page: PageRequest,
     template: str,
     /,
     *,
@@ -381,17 +381,17 @@ def render_page(
     """Return a page.
 
     Args:
-        viewed: The request.
+        page: The request.
         template: The file of its template.
         status: The status of the response.
         headers: Further headers.
         **context: What the template knows besides what all know.
     """
-    service = viewed.service
+    service = page.service
 
     def url(path: str, /, **query: object) -> str:
         """Return the address of a page, at the same moment."""
-        wanted = {**viewed.moment.query(), **query}
+        wanted = {**page.moment.query(), **query}
         written = urlencode(
             {name: value for name, value in wanted.items() if value not in ("", None)}
         )
@@ -432,7 +432,7 @@ def render_page(
             form: ``ago`` for how long ago it was, ``for`` for how long something has lasted since
                 then, ``left`` for how long it lasts until then.
         """
-        told = _AGES[form](viewed.moment.now_us() - at_us)
+        told = _AGES[form](page.moment.now_us() - at_us)
         unix_ms = service.unix_us(at_us) // 1000
         text = '<span class="{}" data-at="{}" data-form="{}">{}</span>'
         return Markup(text).format("ago" if form == "ago" else "age", unix_ms, form, told)
@@ -446,17 +446,17 @@ def render_page(
         return Markup('<time datetime="{}">{}</time> {}').format(iso, short, age(at_us))
 
     text = _TEMPLATES.get_template(template).render(
-        viewed=viewed,
-        who=viewed.who,
-        proof=viewed.session.proof,
-        moment=viewed.moment,
-        path=viewed.request.scope["path"],
-        base="part.html" if viewed.is_part else "base.html",
+        page=page,
+        who=page.who,
+        proof=page.session.proof,
+        moment=page.moment,
+        path=page.request.scope["path"],
+        base="part.html" if page.is_part else "base.html",
         url=url,
         url_at=url_at,
-        slider=slider_of(viewed.moment, viewed.request),
+        slider=slider_of(page.moment, page.request),
         date=moment_text,
-        now_ms=service.unix_us(viewed.moment.now_us()) // 1000,
+        now_ms=service.unix_us(page.moment.now_us()) // 1000,
         said=said,
         reserved_said=reserved_said,
         not_then=partial(not_then, written=date_words),

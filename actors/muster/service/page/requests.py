@@ -211,8 +211,8 @@ class Moment:
             return await read_state(self.service, read)
 
         def look(past: PastState, gone: Flag) -> ReadResult[T]:
-            looking = ReadContext(past.machine_at(at_us), past.ledger, past.roll)
-            return ReadResult(read_all(read(looking), gone), past.number, at_us)
+            context = ReadContext(past.machine_at(at_us), past.ledger, past.ask_index)
+            return ReadResult(read_all(read(context), gone), past.number, at_us)
 
         return await moments.read(self.request, await moments.batch_at(at_us), look)
 
@@ -274,18 +274,18 @@ def instant_of(name: str, written: str, service: Service) -> int:
         raise Problem(400, f"{name}: {written[:100]!r}: {_RIGHT}") from None
 
 
-def place_of(viewed: PageRequest, listed: str, *types: type) -> tuple[Any, ...] | None:
+def place_of(page: PageRequest, listed: str, *types: type) -> tuple[Any, ...] | None:
     """Return the place behind which a page of a list begins; None for the first page.
 
     Args:
-        viewed: The request.
+        page: The request.
         listed: The name of the list.
         types: The types of the parts of a place.
 
     Raises:
         Problem: 400 if the cursor is not one of this list.
     """
-    written = viewed.text("after")
+    written = page.text("after")
     if not written:
         return None
     try:
@@ -298,13 +298,13 @@ def place_of(viewed: PageRequest, listed: str, *types: type) -> tuple[Any, ...] 
 W = TypeVar("W", bound=StrEnum)
 
 
-def word_of(viewed: PageRequest, name: str, words: Callable[[str], W]) -> W | None:
+def word_of(page: PageRequest, name: str, words: Callable[[str], W]) -> W | None:
     """Return one of the words of an enum after the question mark, or None.
 
     Raises:
         Problem: 400 if it is another word.
     """
-    written = viewed.text(name)
+    written = page.text(name)
     if not written:
         return None
     try:
@@ -313,15 +313,15 @@ def word_of(viewed: PageRequest, name: str, words: Callable[[str], W]) -> W | No
         raise Problem(400, f"{name}: {written[:100]!r}: there is no such {name}") from None
 
 
-def queue_of(viewed: PageRequest) -> str | None:
+def queue_of(page: PageRequest) -> str | None:
     """Return the path of the queue that is asked for, in lower case, or None."""
-    written = viewed.text("queue")
+    written = page.text("queue")
     return path_of(written) if written else None
 
 
-def filters_of(viewed: PageRequest, *names: str) -> Mapping[str, str]:
+def filters_of(page: PageRequest, *names: str) -> Mapping[str, str]:
     """Return what is written into each filter of this page; nothing for those without."""
-    return {name: viewed.text(name) for name in names}
+    return {name: page.text(name) for name in names}
 
 
 def local_path(path: str) -> str:

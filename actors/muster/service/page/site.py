@@ -54,28 +54,28 @@ if TYPE_CHECKING:
     from muster.service.state import Service
 
 
-async def _form(viewed: PageRequest) -> Response:
-    return plain_page("login.html", 200, {}, wanted=local_path(viewed.text("wanted")), wrong="")
+async def _form(page: PageRequest) -> Response:
+    return plain_page("login.html", 200, {}, wanted=local_path(page.text("wanted")), wrong="")
 
 
 # PAGE-2
-async def _log_in(viewed: PageRequest) -> Response:
+async def _log_in(page: PageRequest) -> Response:
     """Begin a session for whoever has a token."""
-    form = await viewed.form()
+    form = await page.form()
     wanted = local_path(form.text("wanted"))
-    who = viewed.service.access.holder(form.text("token").strip())
+    who = page.service.access.holder(form.text("token").strip())
     if who is None:
         told = "this token is unknown, or no longer valid"
         return plain_page("login.html", 403, {}, wanted=wanted, wrong=told)
     response = RedirectResponse(wanted, 303, HEADERS)
-    is_secure = viewed.request.url.scheme == "https"
-    viewed.service.sessions.begin(who, response, is_secure=is_secure)
+    is_secure = page.request.url.scheme == "https"
+    page.service.sessions.begin(who, response, is_secure=is_secure)
     return response
 
 
-async def _log_out(viewed: PageRequest) -> Response:
+async def _log_out(page: PageRequest) -> Response:
     response = RedirectResponse("/login", 303, HEADERS)
-    viewed.service.sessions.end(viewed.request, response)
+    page.service.sessions.end(page.request, response)
     return response
 
 
@@ -89,8 +89,8 @@ LOGIN: Final = (
 """The pages to log in and out."""
 
 
-async def _file(viewed: PageRequest) -> Response:
-    name = viewed.in_path("name")
+async def _file(page: PageRequest) -> Response:
+    name = page.in_path("name")
     found = assets().get(name)
     if found is None:
         raise Problem(404, f"there is no file {name[:100]!r}")
@@ -143,9 +143,9 @@ class LiveUpdates(LongResponse):
                 await tail.wait(tail.last)
 
 
-async def _live(viewed: PageRequest) -> Response:
-    viewed.service.broadcast.check_room()
-    return LiveUpdates(viewed.service.broadcast)
+async def _live(page: PageRequest) -> Response:
+    page.service.broadcast.check_room()
+    return LiveUpdates(page.service.broadcast)
 
 
 LIVE: Final = (Page("GET", "/live", Role.READER, _live),)
@@ -209,28 +209,28 @@ def object_of(path: str, names: dict[str, str]) -> PastObject | None:
 
 
 # PAGE-69
-async def absence_page(viewed: PageRequest, thing: PastObject, problem: Problem) -> Response:
+async def absence_page(page: PageRequest, thing: PastObject, problem: Problem) -> Response:
     """Say when something came that is not there at a moment, or since when it is gone.
 
     Args:
-        viewed: The request for its page.
+        page: The request for its page.
         thing: What is not there.
         problem: What is said where neither is known.
     """
-    service, at_us = viewed.service, viewed.moment.now_us()
+    service, at_us = page.service, page.moment.now_us()
     directory = service.options.state
     assert directory is not None, "there is a history"
 
-    def read(looking: ReadContext) -> Steps[tuple[int, int]]:
+    def read(context: ReadContext) -> Steps[tuple[int, int]]:
         yield
-        return looking.machine.batches, looking.machine.requests
+        return context.machine.batches, context.machine.requests
 
-    entered = (await Moment(service, viewed.request).seen(read)).value
+    entered = (await Moment(service, page.request).seen(read)).value
     found = await service.past.work(
-        viewed.request, lambda gone: existence_of(directory, thing, at_us, entered, gone)
+        page.request, lambda gone: existence_of(directory, thing, at_us, entered, gone)
     )
     return render_page(
-        viewed,
+        page,
         "absent.html",
         status=problem.status,
         problem=problem,
@@ -278,65 +278,65 @@ def page_routes(service: Callable[[], Service]) -> list[BaseRoute]:
     return routes_by_path(service, ALL_PAGES, _answered)
 
 
-async def _answered(service: Service, page: Page, request: Request) -> Response:
+async def _answered(service: Service, route: Page, request: Request) -> Response:
     """Return the response to a request, whatever happens."""
-    viewed: PageRequest | None = None
+    page: PageRequest | None = None
     try:
-        who, session = _session_of(service, page, request)
+        who, session = _session_of(service, route, request)
         request.scope[WHO] = who
         # What is wrong with the moment is told on a page of the present.
         moment, batch = Moment(service, request), service.broadcast.tail.batch
-        viewed = PageRequest(service, request, who, session, moment, batch)
-        if who.role < page.role:
-            needed = page.role.name.lower()
+        page = PageRequest(service, request, who, session, moment, batch)
+        if who.role < route.role:
+            needed = route.role.name.lower()
             has = f"{who.name!r} has the role {who.role.name.lower()}"
             raise Problem(403, f"this needs the role {needed}; {has}")
-        is_form = page.method != "GET" and page.role is not Role.ANYONE
+        is_form = route.method != "GET" and route.role is not Role.ANYONE
         if is_form and not _is_proved(request, session):
-            return _outdated(viewed)
-        if page.role is not Role.ANYONE:
-            viewed = attrs.evolve(viewed, moment=await present_of(service, request))
-            viewed = attrs.evolve(viewed, moment=await moment_of(service, request))
+            return _outdated(page)
+        if route.role is not Role.ANYONE:
+            page = attrs.evolve(page, moment=await present_of(service, request))
+            page = attrs.evolve(page, moment=await moment_of(service, request))
         began_s = time.thread_time()
-        response = await _handled(page, viewed)
-        if viewed.is_part:
+        response = await _handled(route, page)
+        if page.is_part:
             response.headers[PAUSE] = str(pause_ms(time.thread_time() - began_s))
         return response
     except Problem as problem:
         service.usage.refusals.note(problem)
-        return _told(service, viewed, request, problem)
+        return _told(service, page, request, problem)
     except MusterError as error:
-        return _told(service, viewed, request, problem_of(error))
+        return _told(service, page, request, problem_of(error))
     except Exception:  # noqa: BLE001 - a bug in one page must not end the service
         _LOG.exception("%s %s", request.method, request.url.path)
         bug = Problem(500, "the service has a bug here; its log says more")
-        return _told(service, viewed, request, bug)
+        return _told(service, page, request, bug)
 
 
 # PAGE-69
-async def _handled(page: Page, viewed: PageRequest) -> Response:
+async def _handled(route: Page, page: PageRequest) -> Response:
     """Return the page; where what it is about is not there, when it was."""
     try:
-        return await page.handler(viewed)
+        return await route.handler(page)
     except Problem as problem:
-        moment, thing = viewed.moment, object_of(page.path, viewed.request.path_params)
+        moment, thing = page.moment, object_of(route.path, page.request.path_params)
         # A page that follows what is decided would look through the history again and again.
-        is_asked = moment.kept is not None and (moment.is_past or not viewed.is_part)
+        is_asked = moment.kept is not None and (moment.is_past or not page.is_part)
         if problem.status != 404 or thing is None or not is_asked:
             raise
-        viewed.service.usage.refusals.note(problem)
-        return await absence_page(viewed, thing, problem)
+        page.service.usage.refusals.note(problem)
+        return await absence_page(page, thing, problem)
 
 
 # PAGE-2
-def _session_of(service: Service, page: Page, request: Request) -> tuple[Principal, Session]:
+def _session_of(service: Service, route: Page, request: Request) -> tuple[Principal, Session]:
     """Return who sends a request, and in which session.
 
     Raises:
         Problem: 401 if a token is needed, and the browser has not logged in.
     """
     sessions: Sessions = service.sessions
-    if page.role is Role.ANYONE:
+    if route.role is Role.ANYONE:
         return ANONYMOUS, sessions.of(request, service.access) or sessions.without(ANONYMOUS)
     if isinstance(service.access, OpenAccess) or "authorization" in request.headers:
         who = service.access.who(request)
@@ -360,18 +360,18 @@ def _is_proved(request: Request, session: Session) -> bool:
 
 
 # PAGE-70
-def _outdated(viewed: PageRequest) -> Response:
+def _outdated(page: PageRequest) -> Response:
     """Say that a form is from another session, or from before the service was started again."""
     problem = Problem(403, "this form is from another session: load the page again")
-    viewed.service.usage.refusals.note(problem)
-    return render_page(viewed, "outdated.html", status=problem.status, problem=problem)
+    page.service.usage.refusals.note(problem)
+    return render_page(page, "outdated.html", status=problem.status, problem=problem)
 
 
 def _told(
-    service: Service, viewed: PageRequest | None, request: Request, problem: Problem
+    service: Service, page: PageRequest | None, request: Request, problem: Problem
 ) -> Response:
     """Return the page that tells of a problem."""
-    if problem.status == 401 or viewed is None:
+    if problem.status == 401 or page is None:
         open_ = isinstance(service.access, OpenAccess)
         wanted = request.scope["path"] if request.method in {"GET", "HEAD"} else "/"
         return plain_page(
@@ -382,5 +382,5 @@ def _told(
             wrong="" if problem.status == 401 and not open_ else problem.detail,
         )
     return render_page(
-        viewed, "problem.html", status=problem.status, headers=problem.headers, problem=problem
+        page, "problem.html", status=problem.status, headers=problem.headers, problem=problem
     )

@@ -44,23 +44,23 @@ _SPANS_US: Final = {"-3600": -HOUR, "-60": -MINUTE, "60": MINUTE, "3600": HOUR}
 
 
 # PAGE-63
-async def _go(viewed: PageRequest) -> Response:
+async def _go(page: PageRequest) -> Response:
     """Lead to the same page at another moment."""
-    at_us = await _step_instant(viewed)
-    path, _, query = local_path(viewed.text("back", "/")).partition("?")
+    at_us = await _step_instant(page)
+    path, _, query = local_path(page.text("back", "/")).partition("?")
     pairs = [one for one in query.split("&") if one and not one.startswith("at=")]
     if at_us is not None:
-        pairs.append(urlencode({"at": viewed.moment.iso(at_us)}))
+        pairs.append(urlencode({"at": page.moment.iso(at_us)}))
     return RedirectResponse(f"{path}?{'&'.join(pairs)}" if pairs else path, 303, HEADERS)
 
 
-async def _step_instant(viewed: PageRequest) -> int | None:
+async def _step_instant(page: PageRequest) -> int | None:
     """Return the instant that a step leads to; None for the present."""
-    moment, by = viewed.moment, viewed.text("by", "when")
+    moment, by = page.moment, page.text("by", "when")
     kept = _kept(moment)
     if by in _BATCHES:
         at_us = min(moment.now_us(), now_us(moment, kept))
-        found = await viewed.service.past.look(
+        found = await page.service.past.look(
             lambda reader: adjacent_instant(reader, at_us, _BATCHES[by])
         )
         if found is None and by == "-batch":
@@ -69,7 +69,7 @@ async def _step_instant(viewed: PageRequest) -> int | None:
     if by in _SPANS_US:
         wanted = moment.now_us() + _SPANS_US[by]
     elif by in {"when", "slide"}:
-        wanted = instant_of(by, viewed.text(by), viewed.service)
+        wanted = instant_of(by, page.text(by), page.service)
     else:
         known = ", ".join([*_BATCHES, *_SPANS_US, "when", "slide"])
         raise Problem(400, f"by: {by[:100]!r}: must be one of {known}")
@@ -94,9 +94,9 @@ def now_us(moment: Moment, kept: HistoryExtent) -> int:
 
 
 # PAGE-61
-async def _made(viewed: PageRequest) -> Response:
+async def _made(page: PageRequest) -> Response:
     """Return how much is made of the past state that was begun last, in percent, as a text."""
-    share = viewed.service.past.under_way()
+    share = page.service.past.under_way()
     return PlainTextResponse("" if share is None else f"{share * 100:.0f}", headers=HEADERS)
 
 
@@ -148,35 +148,35 @@ class SpanQuery:
         return notes
 
 
-async def span_query(viewed: PageRequest, kept: HistoryExtent) -> SpanQuery:
+async def span_query(page: PageRequest, kept: HistoryExtent) -> SpanQuery:
     """Return what the address of a page asks for; by default the last hour before the moment."""
-    kinds = viewed.request.query_params.getlist("kind")
-    fields = {name: viewed.text(name) for name in _NAMES}
-    fields |= {name: _as_date(viewed, name) for name in ("from", "until")}
+    kinds = page.request.query_params.getlist("kind")
+    fields = {name: page.text(name) for name in _NAMES}
+    fields |= {name: _as_date(page, name) for name in ("from", "until")}
     try:
-        return await _read_query(viewed, kept, fields, kinds)
+        return await _read_query(page, kept, fields, kinds)
     except Problem as problem:
         if problem.status != 400:
             raise
         return SpanQuery(fields, kinds, wrong=problem.detail)
 
 
-def _as_date(viewed: PageRequest, name: str) -> str:
+def _as_date(page: PageRequest, name: str) -> str:
     """Return what a field has as the browser wants it; empty if it is no instant."""
     try:
-        at_us = instant_of(name, viewed.text(name), viewed.service)
+        at_us = instant_of(name, page.text(name), page.service)
     except Problem:
         return ""
-    return viewed.moment.iso(at_us)[:19]
+    return page.moment.iso(at_us)[:19]
 
 
 async def _read_query(
-    viewed: PageRequest, kept: HistoryExtent, fields: Mapping[str, str], kinds: Sequence[str]
+    page: PageRequest, kept: HistoryExtent, fields: Mapping[str, str], kinds: Sequence[str]
 ) -> SpanQuery:
-    moment = viewed.moment
+    moment = page.moment
     last_us = now_us(moment, kept) if moment.past_us is None else moment.past_us
-    from_us, until_us = _span_bounds(viewed, last_us)
-    wanted = _filter(viewed, kinds)
+    from_us, until_us = _span_bounds(page, last_us)
+    wanted = _filter(page, kinds)
     if until_us < kept.first_us or from_us > last_us:
         return SpanQuery(fields, kinds, notes=[_nothing(moment, kept, from_us, until_us, last_us)])
     notes: list[str] = []
@@ -193,23 +193,23 @@ async def _read_query(
     if not fields["until"]:
         # A browser writes whole seconds, and the last one counts in full.
         fields = {**fields, "until": moment.iso(end_us + 999_999)[:19]}
-    entered, unknown = await _present(viewed, wanted.queue)
-    after = viewed.number("after", 0, 0, 2**62)
+    entered, unknown = await _present(page, wanted.queue)
+    after = page.number("after", 0, 0, 2**62)
     span = Span(begin_us, end_us, wanted, after, _LIMIT, entered)
     return SpanQuery(fields, kinds, span, notes, unknown)
 
 
-def _span_bounds(viewed: PageRequest, last_us: int) -> tuple[int, int]:
+def _span_bounds(page: PageRequest, last_us: int) -> tuple[int, int]:
     """Return the span as the address has it.
 
     Raises:
         Problem: 400 if it ends before it begins, or one of the two is no instant.
     """
-    since, until = viewed.text("from"), viewed.text("until")
-    until_us = instant_of("until", until, viewed.service) if until else last_us
+    since, until = page.text("from"), page.text("until")
+    until_us = instant_of("until", until, page.service) if until else last_us
     if not since:
         return min(until_us, last_us) - HOUR, until_us
-    from_us = instant_of("from", since, viewed.service)
+    from_us = instant_of("from", since, page.service)
     if until and from_us > until_us:
         raise Problem(400, f"from: {since!r} is after until: {until!r}")
     return from_us, max(from_us, until_us)
@@ -230,27 +230,27 @@ def _instant_words(moment: Moment, at_us: int) -> str:
     return moment_words(moment.iso(at_us)[:19])
 
 
-async def _present(viewed: PageRequest, queue: str | None) -> tuple[tuple[int, int], str]:
+async def _present(page: PageRequest, queue: str | None) -> tuple[tuple[int, int], str]:
     """Return how much was let in until now, and what is said of a queue that there is not."""
 
-    def read(looking: ReadContext) -> Steps[tuple[tuple[int, int], str]]:
+    def read(context: ReadContext) -> Steps[tuple[tuple[int, int], str]]:
         yield
-        machine, queues = looking.machine, looking.machine.registry.queues
+        machine, queues = context.machine, context.machine.registry.queues
         unknown = ""
         if queue is not None and queue not in queues:
             near = did_you_mean(queue, queues)
             unknown = f"There is no queue {queue[:200]!r} now{near}; no decision is about it."
         return (machine.batches, machine.requests), unknown
 
-    return (await Moment(viewed.service, viewed.request).seen(read)).value
+    return (await Moment(page.service, page.request).seen(read)).value
 
 
-def _filter(viewed: PageRequest, kinds: Sequence[str]) -> Filter:
+def _filter(page: PageRequest, kinds: Sequence[str]) -> Filter:
     known = {kind.value: kind for kind in Kind}
     for one in kinds:
         if one not in known:
             raise Problem(400, f"kind: {one[:100]!r}: must be one of {', '.join(known)}")
-    queue, app, gang = (viewed.text(name) for name in ("queue", "app", "gang"))
+    queue, app, gang = (page.text(name) for name in ("queue", "app", "gang"))
     return Filter(
         frozenset(known[one] for one in kinds) or None,
         app or None,
@@ -395,19 +395,17 @@ def _noun(announced: Announced) -> str:
 
 
 # PAGE-65
-async def _time(viewed: PageRequest) -> Response:
+async def _time(page: PageRequest) -> Response:
     """Say what happened in a span."""
-    kept = viewed.moment.kept
+    kept = page.moment.kept
     if kept is None:
-        return render_page(
-            viewed, "time.html", kept=None, is_off=viewed.service.options.state is None
-        )
-    asked = await span_query(viewed, kept)
-    found = await _happened(viewed, asked)
+        return render_page(page, "time.html", kept=None, is_off=page.service.options.state is None)
+    asked = await span_query(page, kept)
+    found = await _happened(page, asked)
     more = None if found is None else found.more
     length_us = 0 if asked.span is None else asked.span.until_us - asked.span.from_us
     return render_page(
-        viewed,
+        page,
         "time.html",
         status=400 if asked.wrong else 200,
         kept=kept,
@@ -419,26 +417,26 @@ async def _time(viewed: PageRequest) -> Response:
         evictions=[] if found is None else [decision_row(one) for one in found.evictions],
         kinds=tuple(Kind),
         states=[state.value for state in AppState if state is not AppState.NEW],
-        further="" if more is None else _with_after(viewed, str(more)),
+        further="" if more is None else _with_after(page, str(more)),
         earlier=0 if asked.span is None else max(asked.span.from_us - length_us, 0),
-        presets=_presets(viewed.moment, kept),
-        begin=urlencode({"from": viewed.moment.iso(kept.first_us)}),
+        presets=_presets(page.moment, kept),
+        begin=urlencode({"from": page.moment.iso(kept.first_us)}),
     )
 
 
-async def _happened(viewed: PageRequest, asked: SpanQuery) -> SpanSummary | None:
+async def _happened(page: PageRequest, asked: SpanQuery) -> SpanSummary | None:
     """Return what happened in a span; None if nothing is there of it."""
-    directory, span = viewed.service.options.state, asked.span
+    directory, span = page.service.options.state, asked.span
     assert directory is not None, "there is a history"
     if span is None:
         return None
-    return await viewed.service.past.work(
-        viewed.request, lambda gone: summarize_span(directory, span, gone)
+    return await page.service.past.work(
+        page.request, lambda gone: summarize_span(directory, span, gone)
     )
 
 
-def _with_after(viewed: PageRequest, after: str) -> str:
-    address = address_without(viewed.request, ("after",))
+def _with_after(page: PageRequest, after: str) -> str:
+    address = address_without(page.request, ("after",))
     return f"{address}{'&' if '?' in address else '?'}{urlencode({'after': after})}"
 
 

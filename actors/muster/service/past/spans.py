@@ -289,9 +289,9 @@ def existence_of(
         GoneError: If nobody waits for it any more.
     """
     with StateReader(directory) as reader:
-        looking = _ExistenceSearch(reader, thing, AcceptedEvents(reader, entered), gone)
+        context = _ExistenceSearch(reader, thing, AcceptedEvents(reader, entered), gone)
         here, last = reader.batch_at(at_us), entered[0]
-        return Existence(looking.forward(here, last), looking.back(here))
+        return Existence(context.forward(here, last), context.back(here))
 
 
 @final

@@ -50,13 +50,13 @@ class PastState:
         number: The number of the batch.
         at_us: Its instant, in microseconds since the origin.
         ledger: What was let in and decided until then.
-        roll: All asks in the order in which they were added.
+        ask_index: All asks in the order in which they were added.
     """
 
     number: int
     at_us: int
     ledger: Ledger
-    roll: AskIndex
+    ask_index: AskIndex
     _scheduler: PlainScheduler
 
     def machine_at(self, at_us: int) -> CoordinatorMachine:

@@ -119,9 +119,9 @@ APPS: Final = Table[AppRow](
 """The fields of applications."""
 
 
-def row_of_app(looking: ReadContext, app: ViewApp) -> AppRow:
+def row_of_app(context: ReadContext, app: ViewApp) -> AppRow:
     """Return an application with what is known of it."""
-    return AppRow(app, looking.ledger.app(app.identity.name))
+    return AppRow(app, context.ledger.app(app.identity.name))
 
 
 @final
@@ -154,18 +154,18 @@ class AppFilter:
 
 
 def select_apps(
-    looking: ReadContext, wanted: AppFilter, behind: int | None, most: int
+    context: ReadContext, wanted: AppFilter, behind: int | None, most: int
 ) -> Steps[list[ViewApp]]:
     """Return some applications in the order in which they came.
 
     Args:
-        looking: The state.
+        context: The state.
         wanted: Which applications.
         behind: The key of the application behind which they begin; None for the first ones.
         most: How many at most.
     """
-    apps = looking.view.apps
-    leaves = None if wanted.queue is None else leaves_of(looking, wanted.queue)
+    apps = context.view.apps
+    leaves = None if wanted.queue is None else leaves_of(context, wanted.queue)
     yield
     keys = sorted(apps)
     first = 0 if behind is None else bisect_right(keys, behind)
@@ -181,17 +181,17 @@ def select_apps(
 _PIECE: Final = 256
 
 
-def leaves_below(looking: ReadContext, path: str) -> Iterator[LeafView]:
+def leaves_below(context: ReadContext, path: str) -> Iterator[LeafView]:
     """Yield the leaves of a queue, which may be a leaf itself; none if there is no such queue."""
-    found = looking.machine.registry.queues.get(path)
-    queue = None if found is None else looking.view.queues.get(found.key)
+    found = context.machine.registry.queues.get(path)
+    queue = None if found is None else context.view.queues.get(found.key)
     if queue is not None:
-        yield from looking.view.leaves_below(queue)
+        yield from context.view.leaves_below(queue)
 
 
-def leaves_of(looking: ReadContext, path: str) -> frozenset[int]:
+def leaves_of(context: ReadContext, path: str) -> frozenset[int]:
     """Return the keys of the leaves of a queue; none if there is no such queue."""
-    return frozenset(leaf.key for leaf in leaves_below(looking, path))
+    return frozenset(leaf.key for leaf in leaves_below(context, path))
 
 
 _PENDING, _PARKED, _WAITING, _BOUND = _PLACES
@@ -203,11 +203,11 @@ class GangRow:
     """A gang, and what is known of it.
 
     Attributes:
-        looking: The state.
+        context: The state.
         gang: The gang.
     """
 
-    looking: ReadContext
+    context: ReadContext
     gang: ViewGang
 
     def definition(self) -> dict[str, object] | None:
@@ -228,17 +228,17 @@ class GangRow:
     # GANG-53
     def user(self) -> str | None:
         """Return whose it is, or None if it is nobody's."""
-        owner = self.looking.machine.admission.owner_of_gang(self.gang.name)
+        owner = self.context.machine.admission.owner_of_gang(self.gang.name)
         return None if owner is None or owner.gang != self.gang.name else owner.user
 
     def end_us(self) -> int | None:
         """Return when its present wait is over, or None."""
-        return next(self.looking.view.timers.ends(self.gang), None)
+        return next(self.context.view.timers.ends(self.gang), None)
 
     def left_us(self) -> int | None:
         """Return how long its present wait may still last, or None."""
         end_us = self.end_us()
-        return None if end_us is None else max(end_us - self.looking.now_us, 0)
+        return None if end_us is None else max(end_us - self.context.now_us, 0)
 
     def counts(self) -> Mapping[str, int]:
         """Return how many members it has in each place."""
@@ -262,7 +262,7 @@ class GangRow:
         }
 
     def _named(self, members: Iterable[tuple[int, str]]) -> list[str]:
-        apps = self.looking.view.apps
+        apps = self.context.view.apps
         return [f"{apps[key].identity.name}/{name}" for key, name in members]
 
 
@@ -296,7 +296,7 @@ GANGS: Final = Table[GangRow](
     flag(
         "cycle_valid",
         "whether its schedule cycle is valid",
-        lambda g: g.looking.view.is_cycle_valid(g.gang),
+        lambda g: g.context.view.is_cycle_valid(g.gang),
     ),
     instant("since", "when its present wait began, in seconds", lambda g: g.gang.since_us),
     instant("until", "when its present wait is over, in seconds", GangRow.end_us),

@@ -84,24 +84,24 @@ class AskFilter:
 
 # LISTS-3, LISTS-4
 def select_asks(
-    looking: ReadContext, wanted: AskFilter, place: tuple[int, int] | None, most: int
+    context: ReadContext, wanted: AskFilter, place: tuple[int, int] | None, most: int
 ) -> Steps[list[AskRow]]:
     """Return some asks in the order in which they were added.
 
     Args:
-        looking: The state.
+        context: The state.
         wanted: Which asks.
         place: Behind which place they begin; None for the first ones.
         most: How many at most.
     """
-    roll, places = looking.roll, wanted.where()
+    ask_index, places = context.ask_index, wanted.where()
     if not places:
         return []
-    pieces = yield from _few(looking, wanted, places, place)
+    pieces = yield from _few(context, wanted, places, place)
     if pieces is None:
-        yield from roll.catch_up(looking.machine)
-        pieces = roll.behind(place)
-    selection = _Selection(looking, wanted, places)
+        yield from ask_index.catch_up(context.machine)
+        pieces = ask_index.behind(place)
+    selection = _Selection(context, wanted, places)
     found: list[AskRow] = []
     if selection.is_empty:
         return found
@@ -122,41 +122,41 @@ def select_asks(
 
 
 def _few(
-    looking: ReadContext,
+    context: ReadContext,
     wanted: AskFilter,
     places: frozenset[AskPlace],
     place: tuple[int, int] | None,
 ) -> Steps[Iterator[list[IndexEntry]] | None]:
     """Return the asks that can be meant, in pieces; None if they are many."""
     yield
-    apps = _apps(looking, wanted)
+    apps = _apps(context, wanted)
     if apps is None and places == _EVERYWHERE:
         return None
     groups = [
         (app, asks)
-        for app in (looking.view.apps.values() if apps is None else apps)
+        for app in (context.view.apps.values() if apps is None else apps)
         for asks in _dicts(app, places)
         if asks
     ]
-    roll = looking.roll
-    if sum([len(asks) for _, asks in groups]) > max(_FEW, len(roll) // _PART):
+    ask_index = context.ask_index
+    if sum([len(asks) for _, asks in groups]) > max(_FEW, len(ask_index) // _PART):
         return None
     entries: list[IndexEntry] = []
     for app, asks in groups:
         for piece in in_pieces(asks.values(), PART):
             yield
-            entries += roll.entries_of(app, map(_ask, piece))
+            entries += ask_index.entries_of(app, map(_ask, piece))
     in_order = yield from by_place(entries)
     if place is not None:
         del in_order[: bisect_left(in_order, (place[0], place[1] + 1))]
     return in_pieces(in_order, PART)
 
 
-def _apps(looking: ReadContext, wanted: AskFilter) -> Iterable[ViewApp] | None:
+def _apps(context: ReadContext, wanted: AskFilter) -> Iterable[ViewApp] | None:
     """Return the applications whose asks can be meant; None for all."""
-    view = looking.view
+    view = context.view
     if wanted.app is not None:
-        app = looking.machine.app(wanted.app)
+        app = context.machine.app(wanted.app)
         return [] if app is None else [app]
     if wanted.gang is not None:
         gang = view.gangs.get(wanted.gang)
@@ -165,7 +165,7 @@ def _apps(looking: ReadContext, wanted: AskFilter) -> Iterable[ViewApp] | None:
         members = chain(gang.backing_off, gang.waiting, gang.parked, gang.bound)
         return [view.apps[key] for key in {*gang.slots, *(key for key, _ in members)}]
     if wanted.queue is not None:
-        return [app for leaf in leaves_below(looking, wanted.queue) for app in leaf.apps.values()]
+        return [app for leaf in leaves_below(context, wanted.queue) for app in leaf.apps.values()]
     return None
 
 
@@ -193,26 +193,26 @@ class _Selection:
     """Tells which entries are wanted.
 
     Args:
-        looking: The state.
+        context: The state.
         wanted: Which asks.
         places: The places in which they can be.
     """
 
     def __init__(
-        self, looking: ReadContext, wanted: AskFilter, places: frozenset[AskPlace]
+        self, context: ReadContext, wanted: AskFilter, places: frozenset[AskPlace]
     ) -> None:
-        self._looking = looking
+        self._looking = context
         self._places = places
         self._codes = wanted.codes
-        self._tests = list(_tests(looking, wanted))
+        self._tests = list(_tests(context, wanted))
         #: The cells of which no ask is wanted, as far as that is known.
         self._closed: set[ShapeGroup] = set()
         # Only pending asks can have several reasons.
         self._closes = wanted.codes is not None and places == frozenset({AskPlace.PENDING})
         #: Whether no ask is wanted for sure.
         self.is_empty = False
-        if self._closes and len(looking.roll.cells) <= _MOST_CELLS:
-            opened = {cell for cell in looking.roll.cells if self._may_have(cell)}
+        if self._closes and len(context.ask_index.cells) <= _MOST_CELLS:
+            opened = {cell for cell in context.ask_index.cells if self._may_have(cell)}
             self._tests.insert(0, lambda piece: [one for one in piece if one.cell in opened])
             self.is_empty = not opened
         if places != _EVERYWHERE:
@@ -251,12 +251,12 @@ class _Selection:
         return possible is None or not possible.isdisjoint(codes)
 
 
-def _tests(looking: ReadContext, wanted: AskFilter) -> Iterator[Test]:
+def _tests(context: ReadContext, wanted: AskFilter) -> Iterator[Test]:
     """Yield the tests of a filter, the quick ones first."""
     if wanted.app is not None:
-        yield _of_app(looking.machine.app(wanted.app))
+        yield _of_app(context.machine.app(wanted.app))
     if wanted.queue is not None:
-        yield _in_leaves(leaves_of(looking, wanted.queue))
+        yield _in_leaves(leaves_of(context, wanted.queue))
     if wanted.gang is not None:
         yield _of_gang(wanted.gang)
     if wanted.user is not None:

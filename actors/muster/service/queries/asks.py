@@ -53,7 +53,7 @@ class AskRow:
     """An ask, and what is known of it.
 
     Attributes:
-        looking: The state.
+        context: The state.
         app: Its application.
         ask: The ask.
         place: Its place.
@@ -61,7 +61,7 @@ class AskRow:
         told: What the ledger tells of it, or None.
     """
 
-    looking: ReadContext
+    context: ReadContext
     app: ViewApp
     ask: Ask
     place: AskPlace
@@ -72,13 +72,13 @@ class AskRow:
         """Return its dominant reason, or None if it is bound."""
         if self.place is AskPlace.BOUND:
             return None
-        return self.looking.view.explainer.dominant(
-            self.app, self.ask.name, self.looking.now_us
+        return self.context.view.explainer.dominant(
+            self.app, self.ask.name, self.context.now_us
         ).value
 
     def dominant(self) -> PendingReason | None:
         """Return its dominant reason with words and facts, or None if it is bound."""
-        explained = self.looking.machine.explain(self.app.identity.name, self.ask.name)
+        explained = self.context.machine.explain(self.app.identity.name, self.ask.name)
         return None if explained is None else explained.dominant
 
     def message(self) -> str | None:
@@ -95,7 +95,7 @@ class AskRow:
         name = self.ask.name
         if name not in self.app.backing_off:
             return None
-        return self.looking.view.back_off_end_us(self.app, name)
+        return self.context.view.back_off_end_us(self.app, name)
 
     def last_failed_us(self) -> int | None:
         """Return when its last bind failed, or None."""
@@ -105,7 +105,7 @@ class AskRow:
     def reservation(self) -> ReservationSnapshot | None:
         """Return what is reserved for it, or None."""
         name = f"{self.app.identity.name}/{self.ask.name}"
-        return self.looking.reservations().get(name)
+        return self.context.reservations().get(name)
 
     # OUTLOOK-9
     def ends_at_us(self, now_us: int) -> int | None:
@@ -115,8 +115,8 @@ class AskRow:
             now_us: The present instant, in microseconds since the origin. If the last batch is
                 later, that counts.
         """
-        now_us = max(now_us, self.looking.now_us)
-        return self.looking.view.expected_end_us(self.app.identity.key, self.ask.name, now_us)
+        now_us = max(now_us, self.context.now_us)
+        return self.context.view.expected_end_us(self.app.identity.key, self.ask.name, now_us)
 
     def taken_us(self) -> int | None:
         """Return when it got the node that it holds, or None if nobody knows."""
@@ -237,13 +237,13 @@ def place_of_ask(row: AskRow) -> tuple[int, int]:
     return row.ask.seq, row.ask.number
 
 
-def row_of_ask(looking: ReadContext, app: ViewApp, name: str) -> AskRow | None:
+def row_of_ask(context: ReadContext, app: ViewApp, name: str) -> AskRow | None:
     """Return an ask of an application by its name, or None."""
     ask, place = app.find(name), app.place(name)
     if ask is None or place is None:
         return None
-    told = looking.ledger.ask(app.identity.name, name)
-    return AskRow(looking, app, ask, place, app.allocation(name), told)
+    told = context.ledger.ask(app.identity.name, name)
+    return AskRow(context, app, ask, place, app.allocation(name), told)
 
 
 PLACE: Final = "ended"
@@ -326,10 +326,10 @@ class _InMemory:
 
 
 def _in_memory(
-    looking: ReadContext, wanted: EndedAskFilter, before_seq: int | None, most: int
+    context: ReadContext, wanted: EndedAskFilter, before_seq: int | None, most: int
 ) -> Steps[_InMemory]:
     yield
-    lives, machine = looking.ledger.book.lives, looking.machine
+    lives, machine = context.ledger.book.lives, context.machine
     found = list(wanted.latest(reversed(lives.kept), before_seq, most))
     return _InMemory(found, lives.after_seq, (machine.batches, machine.requests))
 
@@ -350,7 +350,7 @@ async def ended_asks(
     Raises:
         StoreError: If the kept history cannot be read.
     """
-    there = await read_state(service, lambda looking: _in_memory(looking, wanted, before_seq, most))
+    there = await read_state(service, lambda context: _in_memory(context, wanted, before_seq, most))
     value, past = there.value, service.past.lives
     found = value.found
     if len(found) < most and value.after_seq and past.directory is not None:
@@ -369,7 +369,7 @@ async def ended_ask(service: Service, request: Request, app: str, ask: str) -> E
         StoreError: If the kept history cannot be read.
     """
     wanted = EndedAskFilter(app=app, ask=ask)
-    there = (await read_state(service, lambda looking: _in_memory(looking, wanted, None, 1))).value
+    there = (await read_state(service, lambda context: _in_memory(context, wanted, None, 1))).value
     if there.found:
         return there.found[0]
     past = service.past.lives

@@ -44,11 +44,11 @@ class NodeRow:
     """A node, and what is known of it.
 
     Attributes:
-        looking: The state.
+        context: The state.
         node: The node.
     """
 
-    looking: ReadContext
+    context: ReadContext
     node: Node
 
     def available(self) -> dict[str, int]:
@@ -69,7 +69,7 @@ class NodeRow:
 
     def queues(self) -> dict[str, int]:
         """Return how many asks of each queue stand on it."""
-        apps, found = self.looking.view.apps, dict[str, int]()
+        apps, found = self.context.view.apps, dict[str, int]()
         for key, _ in self.node.held:
             path = apps[key].identity.path
             found[path] = found.get(path, 0) + 1
@@ -77,14 +77,14 @@ class NodeRow:
 
     def came_us(self) -> int | None:
         """Return when it was added, or None if that is not known."""
-        entry = self.looking.ledger.node(self.node.name)
+        entry = self.context.ledger.node(self.node.name)
         return None if entry is None else entry.came_us
 
     def rows(self) -> list[AskRow]:
         """Return the asks on it, in the order in which they were added."""
-        apps, rows = self.looking.view.apps, list[AskRow]()
+        apps, rows = self.context.view.apps, list[AskRow]()
         for key, name in self.node.held:
-            row = row_of_ask(self.looking, apps[key], name)
+            row = row_of_ask(self.context, apps[key], name)
             if row is not None and row.allocation is not None:
                 rows.append(row)
         rows.sort(key=place_of_ask)
@@ -99,7 +99,7 @@ class NodeRow:
 
     def reservations(self) -> list[tuple[tuple[str, str], ReservationSnapshot]]:
         """Return the asks for which it is reserved, each with its reservation, in order."""
-        found = self.looking.reservations().items()
+        found = self.context.reservations().items()
         return [(_named(ask), one) for ask, one in found if one.node == self.node.name]
 
     def asks(self) -> list[object]:

@@ -46,19 +46,19 @@ class QueueRow:
     """A queue, and what is known of it.
 
     Attributes:
-        looking: The state.
+        context: The state.
         entry: The queue as it was admitted.
         seen: The queue in the decision view; None if it has not reported yet.
     """
 
-    looking: ReadContext
+    context: ReadContext
     entry: QueueEntry
     seen: ViewQueue | None
 
     @classmethod
-    def of(cls, looking: ReadContext, entry: QueueEntry) -> QueueRow:
+    def of(cls, context: ReadContext, entry: QueueEntry) -> QueueRow:
         """Return a queue with what is known of it."""
-        return cls(looking, entry, looking.view.queues.get(entry.key))
+        return cls(context, entry, context.view.queues.get(entry.key))
 
     @property
     def config(self) -> QueueConfig:
@@ -75,7 +75,7 @@ class QueueRow:
 
     def share(self) -> float | str:
         """Return its fair share; an infinite one as in ``expect``."""
-        return ratio(0.0 if self.seen is None else self.looking.view.share_of(self.entry.key))
+        return ratio(0.0 if self.seen is None else self.context.view.share_of(self.entry.key))
 
     # CONFIG-25
     def headroom(self) -> dict[str, int]:
@@ -88,25 +88,25 @@ class QueueRow:
 
     def overused(self) -> bool:
         """Return whether none of its pending asks fits its headroom."""
-        return self.seen is not None and self.looking.view.is_overused(self.seen)
+        return self.seen is not None and self.context.view.is_overused(self.seen)
 
     # LISTS-5
     def hits(self) -> list[str]:
         """Return which of its own limits keep pending asks out."""
-        hit = [] if self.seen is None else self.looking.view.types_that_keep_out(self.seen)
+        hit = [] if self.seen is None else self.context.view.types_that_keep_out(self.seen)
         return [*hit, MAX_APPLICATIONS] if self._stops_applications() else hit
 
     def _stops_applications(self) -> bool:
         if self.seen is None or not self.seen.is_full():
             return False
-        leaves = self.looking.view.leaves_below(self.seen)
+        leaves = self.context.view.leaves_below(self.seen)
         return any(app.pending and not app.running for leaf in leaves for app in leaf.apps.values())
 
     def apps(self) -> int:
         """Return how many applications are in it and below it."""
         if self.seen is None:
             return self.entry.apps
-        return sum(len(leaf.apps) for leaf in self.looking.view.leaves_below(self.seen))
+        return sum(len(leaf.apps) for leaf in self.context.view.leaves_below(self.seen))
 
     def children(self) -> int:
         """Return how many queues or applications are directly below it."""
@@ -259,17 +259,17 @@ USERS: Final = Table[UserRow](
 """The fields of users."""
 
 
-def users_of(looking: ReadContext, since_us: int, now_us: int) -> Steps[Sequence[UserRow]]:
+def users_of(context: ReadContext, since_us: int, now_us: int) -> Steps[Sequence[UserRow]]:
     """Return all users that are known, those who have used most first.
 
     Args:
-        looking: The state.
+        context: The state.
         since_us: Since when to count what was used, in microseconds since the origin.
         now_us: The present instant, likewise.
     """
-    book = looking.ledger.book
+    book = context.ledger.book
     yield
-    accounts, capacity = looking.ledger.accounts(), book.history.series.capacity
+    accounts, capacity = context.ledger.accounts(), book.history.series.capacity
     now_us = max(now_us, accounts.changed_us)
     begin_us, used = accounts.since(since_us, now_us)
     rows = {name: UserRow(name, begin_us) for name in accounts.users}
@@ -277,7 +277,7 @@ def users_of(looking: ReadContext, since_us: int, now_us: int) -> Steps[Sequence
         row = rows[name]
         row.used, row.held = used[name], dict(account.held)
         row.share = share_of(row.used.areas, capacity, now_us - begin_us)
-    for piece in in_pieces(looking.view.apps.values()):
+    for piece in in_pieces(context.view.apps.values()):
         yield
         for app in piece:
             row = rows.setdefault(app.identity.user[0] or "", UserRow("", begin_us))

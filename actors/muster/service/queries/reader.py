@@ -40,12 +40,12 @@ class ReadContext:
     Attributes:
         machine: The machine; it must not be changed.
         ledger: What was let in and decided.
-        roll: All asks in the order in which they were added.
+        ask_index: All asks in the order in which they were added.
     """
 
     machine: CoordinatorMachine
     ledger: Ledger
-    roll: AskIndex
+    ask_index: AskIndex
     #: What is reserved, once somebody has asked.
     _reserved: list[Mapping[str, ReservationSnapshot]] = attrs.field(
         factory=list["Mapping[str, ReservationSnapshot]"], init=False
@@ -111,9 +111,9 @@ async def read_state(service: Service, read: Callable[[ReadContext], Steps[T]]) 
     """
 
     def look(machine: CoordinatorMachine) -> Steps[ReadResult[T] | _ReadFailure]:
-        looking = ReadContext(machine, service.ledger, service.roll)
+        context = ReadContext(machine, service.ledger, service.ask_index)
         try:
-            value = yield from read(looking)
+            value = yield from read(context)
         except Exception as error:  # noqa: BLE001 - a bug in a list must not end the scheduler
             return _ReadFailure(error)
         return ReadResult(value, machine.batches, machine.now_us)

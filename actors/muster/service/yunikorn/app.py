@@ -97,8 +97,8 @@ class YuniKornRequest:
         """
         service = self.service
 
-        def reading(looking: ReadContext) -> Steps[T]:
-            machine, ledger, cluster = looking.machine, looking.ledger, service.options.cluster
+        def reading(context: ReadContext) -> Steps[T]:
+            machine, ledger, cluster = context.machine, context.ledger, service.options.cluster
             return read(
                 YuniKornState(machine, ledger, service.origin_us, service.started_us, cluster)
             )
