@@ -305,7 +305,7 @@ PLOT: Final = Plot(
         PlotRow("root.b", "q1", [1000, 0, 3000, None]),
     ],
     lines=[PlotRow("there", "limit", [None, 4000, 4000, None], "what was there")],
-    together=[2000, 2000, 3000, 0],
+    total=[2000, 2000, 3000, 0],
     unit=Unit.of("vcore", 4000),
 )
 
@@ -340,7 +340,7 @@ def test_areas_stand_on_one_another() -> None:
 
 def test_values_are_told_in_the_unit() -> None:
     # PAGE-18
-    told = PLOT.chart().told
+    told = PLOT.chart().tooltips
     assert [row.name for row in told] == ["there", "together", "root.b", "root.a"]
     assert list(told[0].values) == [None, 4, 4, None]
     assert PLOT.keys() == [

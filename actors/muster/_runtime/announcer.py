@@ -178,7 +178,7 @@ class BatchObserver(Protocol):
     All methods are called in the scheduler's tasks, and yield wherever others may run.
     """
 
-    def hear(
+    def observe(
         self,
         number: int,
         at_us: int,
@@ -299,7 +299,7 @@ class ProgramSink:
     ) -> Steps[None]:
         """Tell the observers, and start the work of bound asks."""
         if self._companion is not None:
-            yield from self._companion.hear(
+            yield from self._companion.observe(
                 decided.number, decided.at_us, decided.first, decided.events, decided.announced
             )
         yield from self._observers.publish(decided.announced)
@@ -413,11 +413,11 @@ class Announcer:
     async def _announce_one(self, announcement: Announcement) -> None:
         if announcement.decided is not None:
             await self._outside.before(announcement.decided)
-        await self._pace.take(self._tell(announcement), shield=True)
+        await self._pace.take(self._notify(announcement), shield=True)
         if announcement.decided is not None:
             await announcement.decided.let_go(self._pace)
 
-    def _tell(self, announcement: Announcement) -> Steps[None]:
+    def _notify(self, announcement: Announcement) -> Steps[None]:
         for publish in announcement.publish:
             publish()
             yield

@@ -407,7 +407,7 @@ class Batches:
         if closing is not None:
             await self._hear_applications(closing)
         closes = self.machine.close_gangs()
-        await self._tell((self._gangs[key].mailbox, close) for key, close in closes.items())
+        await self._send((self._gangs[key].mailbox, close) for key, close in closes.items())
         reports = await _collect(self._gang_reports, len(closes))
         await self._pace.take(self.machine.apply_gangs(reports))
         for gang in reports:
@@ -420,7 +420,7 @@ class Batches:
             self._queues[key].mailbox.put(commit, wake=False)
         for key, expect in closing.queues.items():
             self._queues[key].mailbox.put(expect, wake=not expect.children)
-        await self._tell((self._apps[key].mailbox, close) for key, close in closing.apps.items())
+        await self._send((self._apps[key].mailbox, close) for key, close in closing.apps.items())
         if closing.queues:
             (report,) = await self._reports.take_all()
         else:
@@ -440,7 +440,7 @@ class Batches:
         await self._pace.let_go(apps)
         await self._pace.let_go(actions)
 
-    async def _tell(self, messages: Iterable[tuple[Mailbox[T], T]]) -> None:
+    async def _send(self, messages: Iterable[tuple[Mailbox[T], T]]) -> None:
         """Send messages to owners, and let them read whenever a portion of messages waits."""
         waiting = 0
         for mailbox, message in messages:
@@ -479,9 +479,9 @@ class Batches:
         apps: Mailbox[AppSnapshot] = Mailbox()
         queues: Mailbox[QueueSnapshot] = Mailbox()
         gangs: Mailbox[GangSnapshot] = Mailbox()
-        await self._tell((app.mailbox, SendSnapshot(apps)) for app in self._apps.values())
-        await self._tell((queue.mailbox, SendSnapshot(queues)) for queue in self._queues.values())
-        await self._tell((gang.mailbox, SendSnapshot(gangs)) for gang in self._gangs.values())
+        await self._send((app.mailbox, SendSnapshot(apps)) for app in self._apps.values())
+        await self._send((queue.mailbox, SendSnapshot(queues)) for queue in self._queues.values())
+        await self._send((gang.mailbox, SendSnapshot(gangs)) for gang in self._gangs.values())
         steps = self.machine.snapshot(
             await _collect(apps, len(self._apps)),
             await _collect(queues, len(self._queues)),
@@ -495,9 +495,9 @@ class Batches:
         apps: Mailbox[AppFacts] = Mailbox()
         queues: Mailbox[QueueFacts] = Mailbox()
         gangs: Mailbox[GangFacts] = Mailbox()
-        await self._tell((app.mailbox, SendFacts(apps)) for app in self._apps.values())
-        await self._tell((queue.mailbox, SendFacts(queues)) for queue in self._queues.values())
-        await self._tell((gang.mailbox, SendFacts(gangs)) for gang in self._gangs.values())
+        await self._send((app.mailbox, SendFacts(apps)) for app in self._apps.values())
+        await self._send((queue.mailbox, SendFacts(queues)) for queue in self._queues.values())
+        await self._send((gang.mailbox, SendFacts(gangs)) for gang in self._gangs.values())
         pace = self._pace
         coordinator = await pace.take(self.machine.facts())
         of_apps = in_order(await _collect(apps, len(self._apps)), attrgetter("identity.key"))

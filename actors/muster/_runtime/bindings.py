@@ -107,7 +107,7 @@ class Bindings:
         self._do = work
         self._resume = resume
         self._timeout_s = timeout_s
-        self._tell = tell
+        self._notify = tell
         #: The last unfinished run of each ask, by the names of application and ask.
         self._jobs: dict[tuple[str, str], _Job] = {}
 
@@ -144,7 +144,7 @@ class Bindings:
             if not job.has_told and not job.is_late and job.held.ended.value is None:
                 # The binder has cancelled the nursery around it, so no note was sent.
                 error = RuntimeError("the binder has cancelled itself")
-                await self._tell(StartFailed(job.ask, job.held, error, counts=counts(error)))
+                await self._notify(StartFailed(job.ask, job.held, error, counts=counts(error)))
         except BaseExceptionGroup as group:
             first, *others = group.exceptions
             if others:
@@ -172,7 +172,7 @@ class Bindings:
         with trio.move_on_after(self._timeout_s):
             await job.settled.wait()
         if job.has_started:
-            await self._tell(WorkStarted(job.ask, job.held))
+            await self._notify(WorkStarted(job.ask, job.held))
         elif not job.settled.is_set():
             await self._give_up(job)
         await job.finished.wait()
@@ -185,7 +185,7 @@ class Bindings:
         job.scope.cancel()
         why = "" if job.has_begun else ", as an earlier run of the ask had not ended"
         error = TimeoutError(f"the work had not started after {self._timeout_s:g} s{why}")
-        await self._tell(StartFailed(job.ask, job.held, error, counts=job.has_begun))
+        await self._notify(StartFailed(job.ask, job.held, error, counts=job.has_begun))
 
     async def _work(self, job: _Job) -> None:
         error: Exception | None = None
@@ -209,12 +209,12 @@ class Bindings:
             return
         failure = None if error is None else failure_in(error)
         if error is None or failure is not None:
-            await self._tell(WorkEnded(job.ask, job.held, failure))
+            await self._notify(WorkEnded(job.ask, job.held, failure))
         else:
             name = f"{job.ask.app}/{job.ask.name}"
             _LOG.warning("the work of %s could not be started: %s", name, in_words(error))
             _LOG.debug("the work of %s could not be started", name, exc_info=error)
-            await self._tell(StartFailed(job.ask, job.held, error, counts=counts(error)))
+            await self._notify(StartFailed(job.ask, job.held, error, counts=counts(error)))
         job.has_told = True
 
     def _finish(self, job: _Job) -> None:

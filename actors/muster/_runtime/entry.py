@@ -32,10 +32,10 @@ BOUND: Final = 1024
 class EntryQueue(Generic[T]):
     """A bounded queue of requests."""
 
-    __slots__ = ("_cause", "_is_closed", "_parked", "_taker", "_things")
+    __slots__ = ("_cause", "_is_closed", "_items", "_parked", "_taker")
 
     def __init__(self) -> None:
-        self._things: deque[T] = deque()
+        self._items: deque[T] = deque()
         #: The tasks that wait for a place, each with its request, in order.
         self._parked: dict[trio.lowlevel.Task, T] = {}
         self._taker: trio.lowlevel.Task | None = None
@@ -55,10 +55,10 @@ class EntryQueue(Generic[T]):
         await trio.lowlevel.checkpoint_if_cancelled()
         if self._is_closed:
             raise closed_error(self._cause)
-        if len(self._things) >= BOUND:
+        if len(self._items) >= BOUND:
             await self._put_later(thing)
             return
-        self._things.append(thing)
+        self._items.append(thing)
         self._wake()
         await trio.lowlevel.cancel_shielded_checkpoint()
 
@@ -89,12 +89,12 @@ class EntryQueue(Generic[T]):
 
     async def wait(self) -> bool:
         """Wait for a request; return False if the entry is closed and empty."""
-        if self._things or self._is_closed:
+        if self._items or self._is_closed:
             await trio.lowlevel.checkpoint()
         else:
             self._taker = trio.lowlevel.current_task()
             await trio.lowlevel.wait_task_rescheduled(self._leave)
-        return bool(self._things)
+        return bool(self._items)
 
     def _leave(self, _: RaiseCancelT) -> trio.lowlevel.Abort:
         self._taker = None
@@ -107,18 +107,18 @@ class EntryQueue(Generic[T]):
 
     def __len__(self) -> int:
         """Return how many requests can be taken at once."""
-        return len(self._things)
+        return len(self._items)
 
     def first(self) -> T:
         """Return the oldest request, which stays."""
-        return self._things[0]
+        return self._items[0]
 
     def take(self) -> T:
         """Take the oldest request; its place goes to the caller that has waited longest."""
-        thing = self._things.popleft()
+        thing = self._items.popleft()
         if self._parked:
             task = next(iter(self._parked))
-            self._things.append(self._parked.pop(task))
+            self._items.append(self._parked.pop(task))
             trio.lowlevel.reschedule(task)
         return thing
 

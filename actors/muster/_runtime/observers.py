@@ -254,7 +254,7 @@ class Decisions:
         if buffer < 1:
             msg = f"buffer: {buffer!r} decisions: there has to be room for 1 at least"
             raise EventError(msg)
-        self._wanted = wanted
+        self._filter = wanted
         if lag not in set(Lag):
             msg = f"lag: {lag!r}: there are {', '.join(Lag)}"
             raise EventError(msg)
@@ -364,11 +364,11 @@ class Decisions:
         self, announced: Sequence[Announced]
     ) -> tuple[Sequence[Announced], Exception | None]:
         """Return the decisions that pass, up to an exception of the filter, and this exception."""
-        if self._wanted == _EVERYTHING:
+        if self._filter == _EVERYTHING:
             return announced, None
         wanted: list[Announced] = []
         try:
-            wanted.extend(filter(self._wanted.wants, announced))
+            wanted.extend(filter(self._filter.wants, announced))
         except Exception as error:  # noqa: BLE001 - raised where the decisions are read
             return wanted, error
         return wanted, None

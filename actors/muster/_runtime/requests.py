@@ -35,7 +35,7 @@ class Answer(Generic[A]):
     that does not call :meth:`take` carries out withdrawn calls, too; their answers are lost.
     """
 
-    __slots__ = ("_error", "_given", "_raise_cancel", "_taken", "_values", "_waiter", "_withdrawn")
+    __slots__ = ("_error", "_raise_cancel", "_result", "_taken", "_values", "_waiter", "_withdrawn")
 
     def __init__(self) -> None:
         self._values: list[A] = []
@@ -43,7 +43,7 @@ class Answer(Generic[A]):
         self._waiter: trio.lowlevel.Task | None = None
         #: Raises the cancellation of a caller that continues to wait; None without one.
         self._raise_cancel: RaiseCancelT | None = None
-        self._given = self._taken = self._withdrawn = False
+        self._result = self._taken = self._withdrawn = False
 
     def take(self) -> bool:
         """Begin to carry out the call; return False if it was withdrawn."""
@@ -57,12 +57,12 @@ class Answer(Generic[A]):
 
     def fail(self, error: MusterError) -> None:
         """Answer with an error, unless there is an answer already."""
-        if not self._given:
+        if not self._result:
             self._error = error
             self._wake()
 
     def _wake(self) -> None:
-        self._given = True
+        self._result = True
         waiter, self._waiter = self._waiter, None
         if waiter is None:
             return
@@ -78,7 +78,7 @@ class Answer(Generic[A]):
         Raises:
             MusterError: The error that was given.
         """
-        if self._given:
+        if self._result:
             if isinstance(self._error, ClosedSchedulerError):
                 # For a cancelled caller the cancellation matters more than the closed scheduler.
                 await trio.lowlevel.checkpoint_if_cancelled()

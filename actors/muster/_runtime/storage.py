@@ -334,13 +334,13 @@ class Storage:
             StoreError: If the store cannot be read.
         """
         with StateReader(self._options.directory) as reader:
-            state = await self._run(reader.companion)
+            state = await self._run(reader.observer_state)
             after = await self._load(companion, state, reader.meta.anchor.batch)
             first = requests - await self._run(reader.event_count, after)
             found = reader.batches(after=after)
             while some := await self._run(decoded_batches, found):
                 for batch in some:
-                    steps = companion.hear(
+                    steps = companion.observe(
                         batch.number, batch.at_us, first, batch.events, batch.decisions
                     )
                     await self._pace.take(steps)

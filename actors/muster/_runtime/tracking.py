@@ -49,7 +49,7 @@ class BoundTogether:
     _open: dict[str, dict[Name, None]] = attrs.field(factory=dict[str, "dict[Name, None]"])
     _steps: dict[str, dict[Name, None]] = attrs.field(factory=dict[str, "dict[Name, None]"])
 
-    def hear(self, decision: Decision) -> None:
+    def observe(self, decision: Decision) -> None:
         """Take the next decision of the batch, if it names a gang or a chosen node."""
         kind, gang = decision.kind, decision.gang
         if kind is Kind.ASSIGNED:
@@ -435,7 +435,7 @@ class Tracker:
             if kind is Kind.GANG_SATISFIED:
                 satisfied.add(decision.gang)
             if satisfied:
-                together.hear(decision)
+                together.observe(decision)
             if app is None or ask is None:
                 continue
             name = (app, ask)

@@ -460,11 +460,11 @@ class StartNotice(trio.TaskStatus[None]):
     """Tells the program that a task has started."""
 
     def __init__(self, tell: Callable[[], None]) -> None:
-        self._tell = tell
+        self._notify = tell
 
     @override
     def started(self, value: None = None) -> None:
-        self._tell()
+        self._notify()
 
 
 def in_host(bridge: Bridge, function: Callable[[], object] | None) -> Callable[[], None]:

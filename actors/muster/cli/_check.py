@@ -55,7 +55,7 @@ def words_of(difference: Difference) -> str:
     """Return a difference in words."""
     field, expected, found = difference.field, difference.expected, difference.found
     if is_refusal(difference):
-        return f"this event is refused, and no `expect` expects it: {_shown(found)}"
+        return f"this event is refused, and no `expect` expects it: {_as_text(found)}"
     # EXPECT-9, EXPECT-10
     kind, bracket, _ = field.partition("[")
     if bracket and kind in {"rejected", "warnings"}:
@@ -66,7 +66,7 @@ def words_of(difference: Difference) -> str:
         return f"{field}: there is no such {what}{found.guess}"
     if isinstance(expected, list) and isinstance(found, list):
         return f"{field}: {_lists(expected, found)}"
-    return f"{field}: expected {_shown(expected)}, found {_shown(found)}"
+    return f"{field}: expected {_as_text(expected)}, found {_as_text(found)}"
 
 
 def _part(kind: str, expected: Value, found: Value) -> str:
@@ -75,11 +75,11 @@ def _part(kind: str, expected: Value, found: Value) -> str:
     if kind == "rejected":
         what, more = ("refused event", "event was refused")
     if isinstance(expected, Absent):
-        return f"this {what} is not expected: {_shown(found)}"
-    wanted = f"expected a {what} with {_shown(expected)} in its message"
+        return f"this {what} is not expected: {_as_text(found)}"
+    wanted = f"expected a {what} with {_as_text(expected)} in its message"
     if isinstance(found, Absent):
         return f"{wanted}, and no further {more}"
-    return f"{wanted}, found {_shown(found)}"
+    return f"{wanted}, found {_as_text(found)}"
 
 
 def _lists(expected: Sequence[str], found: Sequence[str]) -> str:
@@ -87,17 +87,17 @@ def _lists(expected: Sequence[str], found: Sequence[str]) -> str:
     if max(len(expected), len(found)) > _MOST_SHOWN:
         equal = takewhile(lambda pair: pair[0] == pair[1], zip(expected, found, strict=False))
         same = len([*equal])
-        rest = f"expected {_shown([*expected[same:]])}, found {_shown([*found[same:]])}"
+        rest = f"expected {_as_text([*expected[same:]])}, found {_as_text([*found[same:]])}"
         return f"after {same:,} that are the same, {rest}" if same else rest
-    return f"expected {_shown([*expected])}, found {_shown([*found])}"
+    return f"expected {_as_text([*expected])}, found {_as_text([*found])}"
 
 
-def _shown(value: Value) -> str:
+def _as_text(value: Value) -> str:
     match value:
         case str() if value and value.isprintable():
             return value
         case list():
-            items = [_shown(item) for item in value[:_MOST_SHOWN]]
+            items = [_as_text(item) for item in value[:_MOST_SHOWN]]
             if len(value) > _MOST_SHOWN:
                 items.append(f"… {len(value)} in all")
             return f"[{', '.join(items)}]"

@@ -17,7 +17,7 @@ from muster.cli._inputs import (
     as_time,
     base_of,
     exit_on_feed_error,
-    opened,
+    open_source,
     print_left_out,
     print_warnings,
     read_configuration,
@@ -281,9 +281,9 @@ class ComparisonInputs:
         since, until = self.arguments.since, self.arguments.until
         if not is_directory(name) and since is None and until is None:
             return None
-        source = self.stack.enter_context(opened(name, since=since, until=until))
+        source = self.stack.enter_context(open_source(name, since=since, until=until))
         self.origins.append(source.origin)
-        return source.kept
+        return source.state_directory
 
 
 def _of_configurations(

@@ -382,12 +382,17 @@ def command(
     with exit_on_feed_error(output), opened_at(feed, at) as source:
         at_us = source.us(at, "--at")
         if ask is None:
-            overview = explain_all(source.items, at_us=at_us, kept=source.kept)
+            overview = explain_all(source.items, at_us=at_us, kept=source.state_directory)
             _tell_refusals(feed, overview.refusals)
             _tell_all(feed, overview, output, source.origin.us)
             context.exit(DIFFERENT if overview.refusals.all else 0)
         answer = explain(
-            source.items, ask.app, ask.ask, at_us=at_us, search=not why_only, kept=source.kept
+            source.items,
+            ask.app,
+            ask.ask,
+            at_us=at_us,
+            search=not why_only,
+            kept=source.state_directory,
         )
     _tell_refusals(feed, answer.refusals)
     origin_us, found = source.origin.us, _answer_map(answer)

@@ -199,13 +199,13 @@ class Source:
         items: What is in it.
         origin: The origin of time. That of a feed is known when its first date has been read.
         facts: The state with which it begins, or None.
-        kept: The state directory, or None.
+        state_directory: The state directory, or None.
     """
 
     items: Iterator[FeedItem]
     origin: FeedOrigin
     facts: Facts | None = None
-    kept: KeptFeed | None = None
+    state_directory: KeptFeed | None = None
 
     def us(self, instant: Instant | None, option: str) -> int | None:
         """Return an instant in microseconds since the start; None for None.
@@ -240,7 +240,7 @@ def _read(name: str, origin: FeedOrigin) -> Iterator[FeedItem]:
 
 # COMMAND-12, COMMAND-14
 @contextmanager
-def opened(
+def open_source(
     name: str,
     read: Callable[[str, FeedOrigin], Iterator[FeedItem]] = _read,
     *,
@@ -290,7 +290,7 @@ def opened_at(name: str, at: Instant | None) -> Generator[Source]:
         click.UsageError: If the instant is not possible.
     """
     if not is_directory(name):
-        with opened(name) as source:
+        with open_source(name) as source:
             yield source
         return
     origin = FeedOrigin(origin_of(name))

@@ -247,11 +247,11 @@ class FieldKind:
         return self.text(item.get(name))
 
 
-def shown(value: object) -> str:
+def cell_text(value: object) -> str:
     """Return the text of a value in a cell."""
     listed = list_of(value)
     if listed is not None:
-        return ", ".join(map(shown, listed))
+        return ", ".join(map(cell_text, listed))
     match value:
         case None:
             return ""
@@ -265,8 +265,8 @@ def shown(value: object) -> str:
             return printable(str(value))
 
 
-names: Final = FieldKind(shown, folds=True)
-numbers: Final = FieldKind(shown)
+names: Final = FieldKind(cell_text, folds=True)
+numbers: Final = FieldKind(cell_text)
 
 _UNITS: Final = (("Ti", 1 << 40), ("Gi", 1 << 30), ("Mi", 1 << 20), ("Ki", 1 << 10))
 

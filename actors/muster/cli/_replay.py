@@ -29,7 +29,7 @@ from muster.cli._inputs import (
     base_of,
     check_order,
     exit_on_feed_error,
-    opened,
+    open_source,
     print_left_out,
     print_refused,
     print_warnings,
@@ -390,7 +390,7 @@ def _open_feed(
     """
     feed, config = arguments.feed, arguments.config
     if config is None:
-        with opened(feed, progress.read, origin=origin, since=arguments.since) as source:
+        with open_source(feed, progress.read, origin=origin, since=arguments.since) as source:
             yield source
         return
     configuration = read_configuration(config, arguments.partition)
@@ -400,9 +400,9 @@ def _open_feed(
         raws, shown = progress.read_raw(name), name_of(name)
         return unconfigured(raws, name=shown, base=base_of(name), left_out=left_out, origin=origin)
 
-    with opened(feed, read, origin=origin, since=arguments.since) as source:
+    with open_source(feed, read, origin=origin, since=arguments.since) as source:
         items = source.items
-        if source.kept is not None:
+        if source.state_directory is not None:
             items = others(noting(items, left_out))
         try:
             source.facts, source.items = configured(items, configuration, source.facts)
@@ -422,9 +422,9 @@ def _span(arguments: ReplayArguments, source: Source) -> tuple[int | None, int |
     start_us = source.us(arguments.start, "--start")
     until_us = source.us(arguments.until, "--until")
     check_order(("--since", since_us), ("--start", start_us), ("--until", until_us))
-    if source.kept is not None:
-        source.kept.check_span(since_us, until_us)
-        source.kept.check_span(start_us, None)
+    if source.state_directory is not None:
+        source.state_directory.check_span(since_us, until_us)
+        source.state_directory.check_span(start_us, None)
     return start_us, until_us
 
 

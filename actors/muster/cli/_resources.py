@@ -21,12 +21,12 @@ from muster.cli._output import (
     ItemField,
     amounts,
     amounts_text,
+    cell_text,
     list_of,
     map_of,
     names,
     numbers,
     print_fields,
-    shown,
 )
 from muster.cli._progress import clock, instant
 from muster.cli._server import CommandError
@@ -208,7 +208,7 @@ def _text(value: object) -> str:
         return _map_text(found)
     if listed and map_of(listed[0]) is not None:
         return "\n".join(_words(one) for one in listed)
-    return shown(value)
+    return cell_text(value)
 
 
 def _map_text(found: Mapping[str, Any]) -> str:
@@ -225,7 +225,7 @@ def _words(value: Mapping[str, object]) -> str:
 def _flat(value: object) -> str:
     found = map_of(value)
     if found is None:
-        return shown(value)
+        return cell_text(value)
     return f"({_map_text(found)})" if found else ""
 
 
@@ -267,7 +267,7 @@ def _length(found: object) -> int:
 
 def _defined(item: Item, field: str) -> str:
     found = map_of(item.get("definition")) or {}
-    return shown(found.get(field))
+    return cell_text(found.get(field))
 
 
 def _topology(item: Item) -> str:
@@ -277,7 +277,7 @@ def _topology(item: Item) -> str:
 
 def _command(item: Item) -> str:
     found = list_of(item.get("command"))
-    return shown(item.get("command")) if found is None else shlex.join(found)
+    return cell_text(item.get("command")) if found is None else shlex.join(found)
 
 
 def _reserved(item: Item) -> str:
@@ -286,8 +286,8 @@ def _reserved(item: Item) -> str:
     if found is None:
         return ""
     start = found.get("start")
-    since = "an end that is not known" if start is None else shown(start)
-    return f"{shown(found.get('node'))} from {since}"
+    since = "an end that is not known" if start is None else cell_text(start)
+    return f"{cell_text(found.get('node'))} from {since}"
 
 
 def _left(seconds: object) -> str:
@@ -307,7 +307,7 @@ def _hours(item: Item) -> str:
 
 def _exit(item: Item) -> str:
     found = item.get("signal")
-    return shown(item.get("exit_status")) if found is None else printable(str(found))
+    return cell_text(item.get("exit_status")) if found is None else printable(str(found))
 
 
 def _memory(item: Item) -> str:
@@ -410,7 +410,7 @@ USERS: Final = ResourceKind(
     "users",
     "user",
     (
-        ItemField("user", lambda item: shown(item.get("user")) or "(none)", folds=True),
+        ItemField("user", lambda item: cell_text(item.get("user")) or "(none)", folds=True),
         *numbers("apps", "pending", "waiting", "bound"),
         *amounts("allocated"),
         ItemField("used", _hours, folds=True),
@@ -446,7 +446,7 @@ NODES: Final = ResourceKind(
         *numbers("schedulable"),
         *amounts("used", "capacity"),
         ItemField("devices", free_on, folds=True, if_any=True),
-        ItemField("asks", lambda item: shown(item.get("count"))),
+        ItemField("asks", lambda item: cell_text(item.get("count"))),
         ItemField("attributes", lambda item: _words(item.get("attributes") or {}), wide=True),
     ),
     _describe_node,

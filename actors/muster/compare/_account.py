@@ -171,7 +171,7 @@ class SideAccount:
         self._now_us = now_us
         for announced in decisions:
             self._count(announced.decision)
-            self._reserved.heard(announced.decision, now_us)
+            self._reserved.observe(announced.decision, now_us)
         for app in self._emptied:
             if self._machine is not None and self._machine.app(app) is None:
                 self._jobs.gone(app)
@@ -285,7 +285,7 @@ class SideAccount:
         """Return the figures of all asks and applications."""
         figures = self._told(total(self._queues.values()), self._queues)
         fairness = None if self._costs is None else self._costs.fairness()
-        return attrs.evolve(figures, fairness=fairness, reserved=self._reserved.told())
+        return attrs.evolve(figures, fairness=fairness, reserved=self._reserved.figures())
 
     def queues(self) -> set[str]:
         """Return the paths of the leaves that were used."""

@@ -51,7 +51,7 @@ def learn(kept: KeptFeed, history: AskHistory) -> None:
     for position, batch in found:
         for index, event in enumerate(batch.events, first + position):
             history.saw(FeedItem(index, None, batch.at_us, event))
-        history.heard(batch.decisions)
+        history.apply_decisions(batch.decisions)
 
 
 def first_refusals(kept: KeptFeed, most: int) -> tuple[Remark, ...]:
@@ -173,7 +173,7 @@ def replay_until(
     scheduler.settle(end_us)
     refusals = refusals.then(_heard(scheduler, history))
     if history is not None:
-        history.heard(())  # The last batch may have no decisions.
+        history.apply_decisions(())  # The last batch may have no decisions.
     return ReplayedState(scheduler, end_us, attrs.evolve(refusals, events=events), rest)
 
 
@@ -182,7 +182,7 @@ def _heard(scheduler: PlainScheduler, history: AskHistory | None) -> Sequence[An
     announced = scheduler.announced
     if announced:
         if history is not None:
-            history.heard(announced)
+            history.apply_decisions(announced)
         scheduler.announced = []
     return announced
 

@@ -358,7 +358,7 @@ class AskHistory:
                 return attrs.evolve(ask, ask=self.ask, count=None)
         return None
 
-    def heard(self, batch: Sequence[Announced]) -> None:
+    def apply_decisions(self, batch: Sequence[Announced]) -> None:
         """Apply the decisions about the events recorded so far."""
         refused = {
             announced.decision.index: announced.decision

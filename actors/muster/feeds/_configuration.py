@@ -137,7 +137,9 @@ def _inline(written: Raw, line: int | None, partition: str | None) -> Configurat
         configuration = load_configuration(document, line=line, partition=partition)
         return _placed(with_depth_warnings(configuration, document, line=line))
     except ConfigError as error:
-        raise FieldError("; ".join(_said(problem, line) for problem in error.problems)) from error
+        raise FieldError(
+            "; ".join(_problem_text(problem, line) for problem in error.problems)
+        ) from error
 
 
 def _placed(configuration: Configuration) -> Configuration:
@@ -153,7 +155,7 @@ def _path(path: str) -> str:
     return f"config.{path}" if path else "config"
 
 
-def _said(problem: Problem, event_line: int | None) -> str:
+def _problem_text(problem: Problem, event_line: int | None) -> str:
     """Return the message of a problem, with its path in the event."""
     place = "" if problem.line in {None, event_line} else f" (line {problem.line})"
     return f"{_path(problem.path)}: {problem.message}{place}"

@@ -567,7 +567,7 @@ MEMBERS: Final = integer(LEAST, MAX_INT32, f"{LEAST} … {MAX_INT32}")
 
 
 # OBJECT-13
-def _written(read: Callable[[str], T]) -> Callable[[Raw], T]:
+def _annotation_parser(read: Callable[[str], T]) -> Callable[[Raw], T]:
     """Return the parser of an annotation's value, which is always a text."""
 
     def parse(value: Raw) -> T:
@@ -581,20 +581,23 @@ def _written(read: Callable[[str], T]) -> Callable[[Raw], T]:
 
 WRITTEN_NAME: Final = Kind("name of a gang", NAME.parse, NAME.normal)
 WRITTEN_MEMBERS: Final = Kind(
-    MEMBERS.name, _written(lambda text: parse_integer(text, LEAST, MAX_INT32)), WORD.normal, str
+    MEMBERS.name,
+    _annotation_parser(lambda text: parse_integer(text, LEAST, MAX_INT32)),
+    WORD.normal,
+    str,
 )
 WRITTEN_WAIT: Final = Kind(
     "seconds or duration, above 0",
-    _written(lambda text: long_enough(text, parse_duration(text))),
+    _annotation_parser(lambda text: long_enough(text, parse_duration(text))),
     WORD.normal,
     lambda wait_us: f"{wait_us}us",
 )
-WRITTEN_MODE: Final = attrs.evolve(MODE, parse=_written(_parse_mode), normal=WORD.normal)
+WRITTEN_MODE: Final = attrs.evolve(MODE, parse=_annotation_parser(_parse_mode), normal=WORD.normal)
 WRITTEN_GROUPS: Final = attrs.evolve(GROUPS, write=json.dumps)
 # OBJECT-17
 WRITTEN_TRUTH: Final = Kind(
     "`true`",
-    _written(lambda text: True if text == "true" else None),
+    _annotation_parser(lambda text: True if text == "true" else None),
     WORD.normal,
     lambda _: "true",
 )

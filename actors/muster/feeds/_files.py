@@ -113,7 +113,7 @@ def _opened(source: Source, stack: ExitStack) -> tuple[str, Path, ByteStream]:
     try:
         return str(path), path.parent, stack.enter_context(path.open("rb"))
     except (OSError, ValueError) as error:  # ValueError: a null byte in the name
-        raise FeedError(str(path), _said(error)) from error
+        raise FeedError(str(path), _error_text(error)) from error
 
 
 def _standard_input() -> ByteStream:
@@ -123,7 +123,7 @@ def _standard_input() -> ByteStream:
     return stream.buffer
 
 
-def _said(error: Exception) -> str:
+def _error_text(error: Exception) -> str:
     """Return the message of an error, without the number and file name of an OSError."""
     return (isinstance(error, OSError) and error.strerror) or str(error) or type(error).__name__
 
@@ -168,7 +168,7 @@ class _Checked(io.RawIOBase):
         try:
             chunk: bytes = self._read(size)
         except (OSError, EOFError, zlib.error) as error:
-            msg = f"cannot be read: {_said(error)}"
+            msg = f"cannot be read: {_error_text(error)}"
             raise FeedError(self._name, msg) from error
         return chunk
 

@@ -283,7 +283,7 @@ class Chart:
         high: The value at the top.
         top: The highest value drawn, which gets a label; None for labels at round values only.
         unit: The unit of the values.
-        told: The values that the page shows for the instant under the pointer.
+        tooltips: The values that the page shows for the instant under the pointer.
         style: Additional CSS classes.
     """
 
@@ -294,7 +294,7 @@ class Chart:
     low: float = 0.0
     top: float | None = None
     unit: str = ""
-    told: Sequence[PointerRow] = ()
+    tooltips: Sequence[PointerRow] = ()
     style: str = ""
 
     def html(self, data: ChartData) -> str:
@@ -305,7 +305,7 @@ class Chart:
             for tick in ticks
         )
         return (
-            f'<div class="chart {self.style}" data-chart="{data.add(self.unit, self.told)}">'
+            f'<div class="chart {self.style}" data-chart="{data.add(self.unit, self.tooltips)}">'
             f'<div class="ys">{rows}</div><div class="plot">{self._drawing(ticks)}</div>'
             f"{time_axis(self.frame)}</div>"
         )
@@ -427,7 +427,7 @@ class Plot:
         areas: What is drawn as areas, from the bottom to the top.
         lines: What is drawn as lines, above the areas.
         highest: The highest value; None to find it.
-        together: All areas together, if that is told.
+        total: All areas together, if that is told.
         unit: The unit in which values are shown.
     """
 
@@ -436,7 +436,7 @@ class Plot:
     areas: Sequence[PlotRow] = ()
     lines: Sequence[PlotRow] = ()
     highest: float | None = None
-    together: Sequence[float] | None = None
+    total: Sequence[float] | None = None
     unit: Unit = COUNT
 
     @property
@@ -478,8 +478,8 @@ class Plot:
             Stroke(step_line(frame, row.values, 0, high), f"line {row.style}") for row in self.lines
         ]
         scaled = [PointerRow(row.name, row.style, self._scaled(row.values)) for row in self.areas]
-        if self.together is not None:
-            scaled.append(PointerRow("together", "", self._scaled(self.together)))
+        if self.total is not None:
+            scaled.append(PointerRow("together", "", self._scaled(self.total)))
         told = [PointerRow(row.name, row.style, self._scaled(row.values)) for row in self.lines]
         return Chart(
             frame=frame,
@@ -487,7 +487,7 @@ class Plot:
             strokes=strokes,
             high=high / self.unit.scale,
             unit=self.unit.name,
-            told=[*told, *reversed(scaled)],
+            tooltips=[*told, *reversed(scaled)],
         )
 
     def _scaled(self, values: Sequence[float | None]) -> list[float | None]:

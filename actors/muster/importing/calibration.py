@@ -185,7 +185,7 @@ class _OpenJob:
         events: How many more events add asks of it.
         unbound: How many of its asks are not bound.
         held: What its asks hold, with how long they run (None: to the end), in microseconds.
-        asked: When and why it was held, if it was asked.
+        hold: When and why it was held, if it was asked.
     """
 
     number: int
@@ -198,7 +198,7 @@ class _OpenJob:
     held: list[tuple[Resources, int | None]] = attrs.field(
         factory=list[tuple[Resources, int | None]]
     )
-    asked: tuple[int, str] | None = None
+    hold: tuple[int, str] | None = None
 
 
 # IMPORT-22
@@ -306,7 +306,7 @@ class Calibration:
             self._of_queues.setdefault(job.queue, _Group()),
         ):
             group.add(job.came_us, job.real_us, at_us)
-        asked = job.asked or (None, None)
+        asked = job.hold or (None, None)
         apart = StartGap(*job.key, job.queue, partition, job.real_us, at_us, *asked)
         off_us = abs(at_us - job.real_us)
         if off_us:
@@ -333,7 +333,7 @@ class Calibration:
             if explanation is not None:
                 reason = explanation.dominant
                 said = dated(str(reason), instant_of(reason.facts), self._date)
-                job.asked = (at_us, said)
+                job.hold = (at_us, said)
 
     async def look_at_end(self, scheduler: ExplainingScheduler, at_us: int, /) -> None:
         """Do nothing: who has not started is counted."""

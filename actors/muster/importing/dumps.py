@@ -29,7 +29,7 @@ Opener = Callable[[str], Source]
 
 
 @contextmanager
-def opened(name: str, opener: Opener = str) -> Generator[Input]:
+def open_dump(name: str, opener: Opener = str) -> Generator[Input]:
     """Open a dump.
 
     Raises:

@@ -11,7 +11,7 @@ from collections.abc import Sequence
 from typing import Final, final
 
 from muster.feeds import FeedError
-from muster.importing.dumps import Opener, lines_of, opened
+from muster.importing.dumps import Opener, lines_of, open_dump
 from muster.importing.nodes import NodeFields
 from muster.importing.queues import Queues
 from muster.importing.workload import AskGroup, Job, Workload, divide_evenly
@@ -121,7 +121,7 @@ def read_swf(
     dated: bool | None = None
     for file in files:
         reader = _Reader(file, workload, queues)
-        with opened(file, opener) as source:
+        with open_dump(file, opener) as source:
             for number, line in lines_of(source):
                 reader.read(number, line)
         reader.finish()

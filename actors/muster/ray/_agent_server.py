@@ -62,7 +62,7 @@ class _AgentServer:
         self.over = asyncio.Event()
         self.status = 0
 
-    def told(self, message: dict[str, Any]) -> None:
+    def handle_message(self, message: dict[str, Any]) -> None:
         """Do what the program says; what it says before the connection stands waits for that."""
         if message.get("do") == "connect":
             self._runs.spawn(self._connect(message))
@@ -244,7 +244,7 @@ async def serve(engine: object) -> NoReturn:
     talk = await open_output(own_output())
     serving = _AgentServer(cast("_LoadableEngine", engine), talk)
     beats = asyncio.ensure_future(serving.beat())
-    program = asyncio.ensure_future(listen(sys.stdin.buffer, serving.told))
+    program = asyncio.ensure_future(listen(sys.stdin.buffer, serving.handle_message))
     over = asyncio.ensure_future(serving.over.wait())
     await asyncio.wait({program, over}, return_when=asyncio.FIRST_COMPLETED)
     await serving.close()

@@ -208,7 +208,7 @@ class RunHandle:
         # At most one start and one end are put in.
         self._put, self._take = trio.open_memory_channel[AboutRun](2)
 
-    def hear(self, message: AboutRun) -> None:
+    def receive(self, message: AboutRun) -> None:
         """Take in what the agent says; what it says twice is dropped."""
         if message["say"] != "started":
             self.end = message
@@ -450,7 +450,7 @@ class Agent:
         run = self._runs.get(message["id"])
         if run is None:
             return
-        run.hear(message)
+        run.receive(message)
         if run.end is not None:
             self.close_run(run)
 

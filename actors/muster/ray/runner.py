@@ -295,7 +295,7 @@ def _command(keeper: str, job: dict[str, Any], asked: Asked) -> Iterator[Item]:
     try:
         status = None
         while True:
-            said = kept.hear()
+            said = kept.poll()
             if asked.to_end:
                 kept.end()
             if said is None:
@@ -335,10 +335,10 @@ class _Kept:
         os.close(theirs)
         os.close(answers)
         with suppress(BrokenPipeError):  # the answer says that the keeper has gone
-            _write(self._leash, json.dumps(_told(job)).encode() + b"\n")
+            _write(self._leash, json.dumps(_job_message(job)).encode() + b"\n")
         launcher.wait()
 
-    def hear(self) -> dict[str, Any] | None:
+    def poll(self) -> dict[str, Any] | None:
         """Return what the keeper has said, if it said something within a short time."""
         while True:
             line, newline, rest = self._heard.partition(b"\n")
@@ -374,12 +374,12 @@ class _Kept:
         """End the command if it has not ended, and wait until nothing of it runs."""
         while not self._is_over:
             self.end()
-            self.hear()
+            self.poll()
         os.close(self._leash)
         os.close(self._answer)
 
 
-def _told(job: dict[str, Any]) -> dict[str, Any]:
+def _job_message(job: dict[str, Any]) -> dict[str, Any]:
     """Return the job as the keeper needs it."""
     run: list[str] | str = job["run"]
     parent = os.getppid()
@@ -535,14 +535,14 @@ class Detached:
         self._has_begun = True
         try:
             for item in work(self._keeper, self._job, gate, self._asked):
-                self._tell(item)
+                self._notify(item)
         except KeyboardInterrupt:
-            self._tell((FAILED, "KeyboardInterrupt", "KeyboardInterrupt"))
+            self._notify((FAILED, "KeyboardInterrupt", "KeyboardInterrupt"))
         finally:
             if not self._items or self._items[-1][0] in (PLACED, STARTED):
-                self._tell((CLOSED, "the run was asked to end", False))
+                self._notify((CLOSED, "the run was asked to end", False))
 
-    def _tell(self, item: Item) -> None:
+    def _notify(self, item: Item) -> None:
         with self._new:
             self._items.append(item)
             self._new.notify_all()

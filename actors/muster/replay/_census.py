@@ -203,7 +203,7 @@ class Listener(Protocol):
         """An application was submitted to a queue."""
 
     def pending(self, at_us: int, ask: LiveAsk, /) -> None:
-        """An ask is now pending or parked: it was added, or lost its node (see :meth:`left`)."""
+        """An ask is now pending or parked: it was added, or lost its node (see :meth:`lost_node`)."""
 
     def taken(self, at_us: int, ask: LiveAsk, /) -> None:
         """An ask is no longer pending: it gets a node, or was removed."""
@@ -217,7 +217,7 @@ class Listener(Protocol):
     def unbound(self, at_us: int, ask: LiveAsk, wait_us: int, /) -> None:
         """An ask has ended that was never bound; ``wait_us`` is how long it waited in vain."""
 
-    def left(self, at_us: int, ask: LiveAsk, reason: Reason | None, /) -> None:
+    def lost_node(self, at_us: int, ask: LiveAsk, reason: Reason | None, /) -> None:
         """An ask has lost its node; its attributes still name the node and the instants."""
 
     def priority(self, at_us: int, queue: str, value: int | None, /) -> None:
@@ -475,7 +475,7 @@ class Census:
         self._assigned.pop(key, None)
         self._over.discard(key)
         if ask is not None:
-            self._listener.left(at_us, ask, reason)
+            self._listener.lost_node(at_us, ask, reason)
             ask.node, ask.devices = None, {}
         if not ends_ask(reason, 0 if ask is None else ask.retries):
             if ask is not None:

@@ -140,7 +140,7 @@ class _Lost:
         self.run_us += other.run_us
         add_to(self.areas, other.areas)
 
-    def told(self) -> LostRuns:
+    def figures(self) -> LostRuns:
         return LostRuns(
             self.runs,
             self.run_us / MICROSECONDS,
@@ -358,7 +358,7 @@ class Costs:
         """Record how long an ask waited that was never bound."""
         self.queues[ask.queue].unbound.add(wait_us)
 
-    def left(self, at_us: int, ask: LiveAsk, reason: Reason | None) -> None:
+    def lost_node(self, at_us: int, ask: LiveAsk, reason: Reason | None) -> None:
         """Count what an ask has lost with its node."""
         self.taken(at_us, ask)
         self._by_queue.give_back(ask.queue, ask.resources, at_us)
@@ -404,7 +404,7 @@ class Costs:
         for queue in self._each(queues):
             for reason, lost in queue.lost.items():
                 found[reason].add(lost)
-        return {str(reason): found[reason].told() for reason in Reason if reason in found}
+        return {str(reason): found[reason].figures() for reason in Reason if reason in found}
 
     # COMMAND-32
     def waits(self, queues: Iterable[str] | None = None) -> Waits:

@@ -56,7 +56,7 @@ class ReservedTally:
         self._open: dict[tuple[str | None, str | None], int | None] = {}
         self._asks = self._kept = self._late = self._open_ended = 0
 
-    def heard(self, decision: Decision, at_us: int) -> None:
+    def observe(self, decision: Decision, at_us: int) -> None:
         """Hear of a decision; those of other kinds than these three change nothing."""
         kind = decision.kind
         if kind is Kind.RESERVED:
@@ -86,7 +86,7 @@ class ReservedTally:
         else:
             self._late += 1
 
-    def told(self) -> Reserved:
+    def figures(self) -> Reserved:
         """Return the figures so far."""
         return Reserved(self._asks, self._kept, self._late, self._open_ended)
 
@@ -296,7 +296,7 @@ class Tally:
             decision = announced.decision
             kind = decision.kind
             kinds[kind] += 1
-            reserved.heard(decision, at_us)
+            reserved.observe(decision, at_us)
             if kind is Kind.RELEASED:
                 self._releases[decision.reason] += 1
             elif kind is Kind.REJECTED and len(self._first_refusals) < MOST_REMARKS:
@@ -358,7 +358,7 @@ class Tally:
             utilisation=costs.shares(),
             lost=costs.lost(),
             fairness=costs.fairness(),
-            reserved=self._reserved.told(),
+            reserved=self._reserved.figures(),
         )
 
     def _queue(self, path: str) -> QueueSummary:

@@ -158,7 +158,7 @@ class Board:
             queue.waiting -= 1
             queue.running += 1
 
-    def left(self, at_us: int, ask: LiveAsk, reason: Reason | None) -> None:
+    def lost_node(self, at_us: int, ask: LiveAsk, reason: Reason | None) -> None:
         """An ask has lost its node."""
         for queue in self._chain(ask.queue):
             if ask.bound_us is None:

@@ -303,7 +303,7 @@ class ReservationRecord:
         """All that lasted for some time, in the order of their ends; None if they are too many."""
         return None if self._past is None else [*self._past, *self.present.values()]
 
-    def heard(self, batch: Sequence[Announced], unbound: Mapping[Key, LiveAsk]) -> None:
+    def observe(self, batch: Sequence[Announced], unbound: Mapping[Key, LiveAsk]) -> None:
         """Hear of a batch.
 
         Args:

@@ -136,11 +136,11 @@ class ReasonRecord:
         self._asked[ask.key] = AskReasons(codes, reason.message, instant_of(reason.facts), at_us)
         return code
 
-    def said(self, key: Key) -> AskReasons | None:
+    def reasons_of(self, key: Key) -> AskReasons | None:
         """Return the reasons found for an ask; None if it was never explained."""
         return self._asked.get(key)
 
-    def heard(self, queue: str, begin_us: int, end_us: int) -> Mapping[str, int]:
+    def code_counts(self, queue: str, begin_us: int, end_us: int) -> Mapping[str, int]:
         """Return how often each code was found in a queue between two instants."""
         said = self._heard.get(queue, [])
         return Counter(code for at_us, code in said if begin_us <= at_us <= end_us)
@@ -248,7 +248,7 @@ class Recorder:
         self._instant_us = max(self._instant_us, batch[0].at_us)
         self.timeline.reach(self._instant_us)
         self._census.write(batch)
-        self.reserved.heard(batch, self._census.unbound)
+        self.reserved.observe(batch, self._census.unbound)
         for record in self._emptied:
             # The queue may have disappeared with its last ask, which no decision reports.
             if record.priority.value is not None and not record.is_fenced:
@@ -372,7 +372,7 @@ class Recorder:
             record.waits.add(wait_us)
             record.unbound += 1
 
-    def left(self, at_us: int, ask: LiveAsk, reason: Reason | None) -> None:
+    def lost_node(self, at_us: int, ask: LiveAsk, reason: Reason | None) -> None:
         """An ask has lost its node."""
         for record in self.queues.chain(ask.queue):
             record.use(ask.resources, -1, at_us)

@@ -92,7 +92,7 @@ class AskIndex:
         self._living = 0
         self._cells: dict[_Key, ShapeGroup] = {}
 
-    def hear(self, events: Sequence[Event]) -> None:
+    def observe(self, events: Sequence[Event]) -> None:
         """Note which applications the events of a batch may have added asks to."""
         noted = self._noted
         if noted is None:

@@ -199,7 +199,7 @@ class DecisionTail:
         if not self._blocks:
             self.batch, self.last = batch, last
 
-    def hear(self, number: int, announced: Sequence[Announced]) -> Steps[None]:
+    def observe(self, number: int, announced: Sequence[Announced]) -> Steps[None]:
         """Hear of a batch, in steps.
 
         Args:

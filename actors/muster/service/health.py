@@ -40,7 +40,7 @@ class Health:
         #: What is wrong with files that were read again, by what they are.
         self._problems: dict[str, Sequence[str]] = {}
 
-    def asked(self) -> None:
+    def note_probe(self) -> None:
         """Note that the scheduler is asked for a sign of life."""
         self._asked_at = trio.current_time()
 

@@ -37,7 +37,7 @@ class BatchListeners:
     leases: Leases
     ask_index: AskIndex
 
-    def hear(
+    def observe(
         self,
         number: int,
         at_us: int,
@@ -47,11 +47,11 @@ class BatchListeners:
         /,
     ) -> Steps[None]:
         """Hear of a batch. The lists know of a decision before a stream has it."""
-        yield from self.ledger.hear(number, at_us, first, events, announced)
-        yield from self.counting.hear(at_us, announced)
-        self.ask_index.hear(events)
-        yield from self.tail.hear(number, announced)
-        yield from self.leases.hear(first, events, announced)
+        yield from self.ledger.observe(number, at_us, first, events, announced)
+        yield from self.counting.observe(at_us, announced)
+        self.ask_index.observe(events)
+        yield from self.tail.observe(number, announced)
+        yield from self.leases.observe(first, events, announced)
 
     def begin(self) -> None:
         """Count from now on."""

@@ -143,7 +143,7 @@ async def run_heartbeat(service: Service) -> None:
     """Ask the scheduler for a sign of life each second, and note when it comes."""
     with suppress(ClosedSchedulerError):
         while True:
-            service.health.asked()
+            service.health.note_probe()
             await service.scheduler.settle()
             service.health.answered(service.ledger.batch)
             await trio.sleep(_EVERY_S)
@@ -250,7 +250,7 @@ class Reloader:
         file, applied_us = self.service.config_file, self.service.configured_us()
 
         def compare() -> tuple[bool, str]:
-            return file.tell(before, configuration, applied_us)
+            return file.log_replacement(before, configuration, applied_us)
 
         # ACCESS-40
         comes_in, told = await trio.to_thread.run_sync(compare)

@@ -299,7 +299,7 @@ class _ServiceRun:
         assert self._config is not None, "nothing is compared without a file"
         at_us = ledger.book.configured_us
         applied_us = None if at_us is None else origin_us + at_us
-        comes_in, told = self._config_file.tell(kept, self._config, applied_us)
+        comes_in, told = self._config_file.log_replacement(kept, self._config, applied_us)
         _LOG.info("configuration: %s: %s", self.options.config, told, extra=_CHANGE)
         return comes_in
 

@@ -362,7 +362,7 @@ class SlurmNodeFollower:
     async def follow(self, wanted: Mapping[str, NodeSpec]) -> None:
         """Tell the scheduler what has changed, in one batch."""
         if self._held is None:
-            self._held = await self._kept()
+            self._held = await self._known_nodes()
         held = self._held
         events: list[AddNode | UpdateNode | RemoveNode] = [
             RemoveNode(name) for name in held if name not in wanted
@@ -387,7 +387,7 @@ class SlurmNodeFollower:
                     self._refused[event.node] = str(refusal)
                     _LOG.warning("node %s of Slurm: %s", event.node, refusal)
 
-    async def _kept(self) -> dict[str, NodeSpec]:
+    async def _known_nodes(self) -> dict[str, NodeSpec]:
         """Return the nodes that the scheduler has from an earlier program."""
         nodes = (await self._books.snapshot()).nodes
         return {

@@ -350,7 +350,7 @@ class StateReader:
         """
         return self._look("read a request", lambda one: _sql.request_of(one, self.path, user, key))
 
-    def companion(self, at_most_batch: int | None = None) -> _sql.CompanionState | None:
+    def observer_state(self, at_most_batch: int | None = None) -> _sql.CompanionState | None:
         """Return the newest state of the companion, or None if none was kept.
 
         Args:

@@ -324,7 +324,7 @@ class Diary:
     def unbound(self, at_us: int, ask: LiveAsk, wait_us: int) -> None:
         self._say(at_us, f"{ask.key[1]} ended without a node after {wait_us // S}")
 
-    def left(self, at_us: int, ask: LiveAsk, reason: Reason | None) -> None:
+    def lost_node(self, at_us: int, ask: LiveAsk, reason: Reason | None) -> None:
         self._say(at_us, f"{ask.key[1]} left {ask.node}: {reason}")
 
     def priority(self, at_us: int, queue: str, value: int | None) -> None:

@@ -397,10 +397,10 @@ def told(*heard: tuple[int, Kind, str] | tuple[int, Kind, str, int | None]) -> R
     tally = ReservedTally()
     for at_us, kind, ask, *start in heard:
         reason = Reason.REMOVED if kind is Kind.RELEASED else None
-        tally.heard(
+        tally.observe(
             Decision(kind, "a", ask, reason=reason, start_us=start[0] if start else None), at_us
         )
-    return tally.told()
+    return tally.figures()
 
 
 # COMMAND-26

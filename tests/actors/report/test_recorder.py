@@ -178,13 +178,13 @@ async def test_waits_are_those_of_the_summary(everything: Recorded) -> None:
 
 async def test_it_says_why(everything: Recorded) -> None:
     reasons = everything.recorder.reasons
-    huge = reasons.said(("c", "huge"))
+    huge = reasons.reasons_of(("c", "huge"))
 
     assert huge
     assert set(huge.codes) == {"NeverFits"}
     assert "99 vcore" in huge.last
     assert reasons.at_end == {"NeverFits": 1}
-    assert reasons.heard("root.batch", 0, 20_000_000)["QueueMax"] > 5
+    assert reasons.code_counts("root.batch", 0, 20_000_000)["QueueMax"] > 5
 
 
 async def test_settings_change_with_the_configuration() -> None:

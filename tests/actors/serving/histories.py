@@ -89,7 +89,7 @@ class HeardScheduler:
         self._number += 1
         heard = (self._number, at_us, self._index, events, announced)
         self.heard.append(heard)
-        all_at_once(self.ledger.hear(*heard))
+        all_at_once(self.ledger.observe(*heard))
 
 
 def play(scenario: Sequence[Step], check: Callable[[HeardScheduler], None]) -> HeardScheduler:
@@ -280,8 +280,8 @@ class Live:
         self.keeper.run(at_us, events)
         for batch in self._reader.batches(after=self.ledger.batch):
             said = (batch.number, batch.at_us, self._index, batch.events, batch.decisions)
-            all_at_once(self.ledger.hear(*said))
-            self._roll.hear(batch.events)
+            all_at_once(self.ledger.observe(*said))
+            self._roll.observe(batch.events)
             self._index += batch.event_count
         note_queues(self.ledger, self.machine)
         self.shown[at_us] = shown(ReadContext(self.machine, self.ledger, self._roll))

@@ -101,11 +101,11 @@ def test_saved_and_loaded_it_goes_on_as_if_never_saved(scenario: list[Step], par
     first, second = Ledger(), Ledger()
     place = round(part * len(heard.heard))
     for one in heard.heard[:place]:
-        all_at_once(first.hear(*one))
+        all_at_once(first.observe(*one))
     all_at_once(second.load(all_at_once(first.save())))
     assert whole(second) == whole(first)
     for one in heard.heard[place:]:
-        all_at_once(second.hear(*one))
+        all_at_once(second.observe(*one))
     assert whole(second) == whole(heard.ledger)
 
 

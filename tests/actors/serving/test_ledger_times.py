@@ -155,7 +155,7 @@ def test_why_work_could_not_be_started_is_kept() -> None:
     for ledger in (heard.ledger, again):
         failure = ledger.failure("a", "x")
         assert failure is not None
-        assert failure.told() == "its last start, on the node n, failed: no disk"
+        assert failure.text() == "its last start, on the node n, failed: no disk"
 
     heard.batch(2 * S, [AddAsk("a", "x", ONE)])
     assert heard.ledger.failure("a", "x") is None

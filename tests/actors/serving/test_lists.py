@@ -588,7 +588,7 @@ class Many:
         for event in events:
             self.scheduler.submit(event)
         self.scheduler.settle()
-        self.ask_index.hear(events)
+        self.ask_index.observe(events)
 
     def truth(self) -> Truth:
         return Truth.of(self.scheduler)

@@ -204,7 +204,7 @@ async def test_a_scheduler_that_does_not_answer(autojump_clock: trio.testing.Moc
     health = Health("none")
     health.is_ready = True
     health.answered(7)
-    health.asked()
+    health.note_probe()
     await trio.sleep(ALIVE_S)
     assert health.life()[0] == health.readiness()[0] == 200
     await trio.sleep(0.5)

@@ -58,7 +58,7 @@ def announced(first: int, count: int, message: str | None = None) -> list[Announ
 def tell(broadcast: Broadcast, count: int, message: str | None = None) -> None:
     """Announce the next decisions, as one batch."""
     tail = broadcast.tail
-    all_at_once(tail.hear(tail.batch + 1, announced(tail.last + 1, count, message)))
+    all_at_once(tail.observe(tail.batch + 1, announced(tail.last + 1, count, message)))
 
 
 @final
@@ -124,7 +124,7 @@ def open_broadcast(directory: Path | None, batches: list[KeptBatch], most: int) 
     broadcast = new_broadcast(directory)
     broadcast.tail = DecisionTail(most)
     for batch in batches:
-        all_at_once(broadcast.tail.hear(batch.number, batch.decisions))
+        all_at_once(broadcast.tail.observe(batch.number, batch.decisions))
     return broadcast
 
 
@@ -160,7 +160,7 @@ async def test_the_store_is_read_up_to_what_was_announced(tmp_path: Path) -> Non
     with broadcast.cursor(0, lags=True) as cursor:
         assert await seqs(cursor) == list(range(1, batches[-11].last_seq + 1))
         for batch in batches[-10:]:
-            all_at_once(broadcast.tail.hear(batch.number, batch.decisions))
+            all_at_once(broadcast.tail.observe(batch.number, batch.decisions))
             assert (await seqs(cursor))[-1:] == ([batch.last_seq] if batch.decisions else [])
 
 
@@ -225,7 +225,7 @@ async def test_a_stream_that_fell_behind_does_not_go_back(tmp_path: Path, lags: 
     with broadcast.cursor(broadcast.tail.last - 1, lags=lags) as cursor:
         assert len(await seqs(cursor)) == 1
         for batch in batches[30:]:
-            all_at_once(broadcast.tail.hear(batch.number, batch.decisions))
+            all_at_once(broadcast.tail.observe(batch.number, batch.decisions))
         if lags:
             with pytest.raises(Lagged):
                 await cursor.next()
@@ -261,7 +261,7 @@ def is_warning(one: Announced) -> bool:
 async def test_it_finds_what_is_in_memory_and_what_comes(batches: list[int], most: int) -> None:
     tail, findings = DecisionTail(most=most), SubjectDecisions()
     for number, count in enumerate(batches, 1):
-        all_at_once(tail.hear(number, announced(tail.last + 1, count)))
+        all_at_once(tail.observe(number, announced(tail.last + 1, count)))
         found, first = await findings.about(tail, ("warnings",), is_warning)
         meant = [seq for seq in range(first, tail.last + 1) if not seq % 3]
 
@@ -271,7 +271,7 @@ async def test_it_finds_what_is_in_memory_and_what_comes(batches: list[int], mos
 
 async def test_things_that_nobody_asks_about_are_forgotten() -> None:
     tail, findings = DecisionTail(), SubjectDecisions()
-    all_at_once(tail.hear(1, announced(1, 300)))
+    all_at_once(tail.observe(1, announced(1, 300)))
     for number in range(200):
         found, first = await findings.about(tail, (f"{number % 100}",), is_warning)
         assert len(found) == 100

@@ -532,7 +532,7 @@ def test_a_companion_takes_the_place_of_the_one_before(tmp_path: Path) -> None:
         writer.put_companion(CompanionState(3, (b"d", b"e")))
 
     with StateReader(tmp_path) as reader:
-        assert reader.companion() == CompanionState(3, (b"d", b"e"))
+        assert reader.observer_state() == CompanionState(3, (b"d", b"e"))
 
 
 def test_a_companion_stays_as_long_as_the_checkpoint_of_its_batch(tmp_path: Path) -> None:
@@ -547,7 +547,7 @@ def test_a_companion_stays_as_long_as_the_checkpoint_of_its_batch(tmp_path: Path
         writer.put_companion(CompanionState(5, (b"5",)))
 
     with StateReader(tmp_path) as reader:
-        found = [reader.companion(batch) for batch in (2, 3, 4, 5)]
+        found = [reader.observer_state(batch) for batch in (2, 3, 4, 5)]
     assert [None if one is None else one.batch for one in found] == [None, 3, 4, 5]
     assert found[1] == CompanionState(3, (b"3", b"y"))
 
@@ -570,7 +570,7 @@ def test_a_damaged_companion_is_not_used(tmp_path: Path, change: str) -> None:
     connection.close()
 
     with StateReader(tmp_path) as reader:
-        assert reader.companion() is None
+        assert reader.observer_state() is None
         assert reader.last().batch == 3
 
 
@@ -578,5 +578,5 @@ def test_a_directory_without_a_companion(tmp_path: Path) -> None:
     made(tmp_path, 1).close()
 
     with StateReader(tmp_path) as reader:
-        assert reader.companion() is None
+        assert reader.observer_state() is None
     StateWriter.open(tmp_path).close()

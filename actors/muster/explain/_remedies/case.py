@@ -353,7 +353,7 @@ class Case:
         return frozenset(other.identity.name for other in counted)
 
     @cached_property
-    def together(self) -> Mapping[str, int]:
+    def combined(self) -> Mapping[str, int]:
         """The resources to place before the ask is bound: its own, or those its group lacks."""
         if self.gang is None:
             return dict(self.event.wanted)
@@ -387,10 +387,10 @@ class Case:
 
     @cached_property
     def pending(self) -> Mapping[str, int]:
-        """The pending resources of all queues, of the types in :attr:`together`."""
+        """The pending resources of all queues, of the types in :attr:`combined`."""
         total = dict(self.snapshot.queues["root"].pending)
         add_to(total, self._parked)
-        return {name: max(total.get(name, 0), amount) for name, amount in self.together.items()}
+        return {name: max(total.get(name, 0), amount) for name, amount in self.combined.items()}
 
     @cached_property
     def steps(self) -> Mapping[str, int]:

@@ -69,7 +69,7 @@ def estimate_remedies(case: Case) -> Iterator[Remedy]:
         return  # Then the estimate is not the cause.
     spans = _spans(case)
     for span_us in spans[:_TRIED] or [_ANY_US]:
-        text = f"an estimate of {_told(span_us)} or less" if spans else "an estimate"
+        text = f"an estimate of {_duration_text(span_us)} or less" if spans else "an estimate"
         text = (
             f"{text}, if its work takes no longer: the ask is withdrawn and submitted again, and "
             "counts as created then"
@@ -102,7 +102,7 @@ def _rounded(span_us: int) -> int:
     return span_us - span_us % SECOND if span_us >= MINUTE else span_us
 
 
-def _told(span_us: int) -> str:
+def _duration_text(span_us: int) -> str:
     """Return the exact text of a time, such as ``1 h 30 min``."""
     parts: list[str] = []
     for unit_us, name in _UNITS:
@@ -168,7 +168,7 @@ def _order_changes(case: Case) -> Iterator[RemedyPart]:
 
 def _with_room(case: Case, part: RemedyPart) -> Remedy | None:
     everything = {name: amount + part.more.get(name, 0) for name, amount in case.pending.items()}
-    size = {name: amount + part.more.get(name, 0) for name, amount in case.together.items()}
+    size = {name: amount + part.more.get(name, 0) for name, amount in case.combined.items()}
     while True:
         bounds = (
             ApplicationLimits.above(case),

@@ -110,9 +110,9 @@ def _raise_for(case: Case, limits: QuotaLimits) -> Remedy | None:
 def _growing(case: Case) -> Iterator[Mapping[str, int]]:
     """Yield growing amounts to make room for: the ask, its group, up to all that is pending."""
     yield case.event.wanted
-    yield case.together
+    yield case.combined
     everything = case.pending
-    size = dict(case.together)
+    size = dict(case.combined)
     while any(size[name] < everything[name] for name in size):
         size = {name: min(2 * amount, everything[name]) for name, amount in size.items()}
         yield size
@@ -197,7 +197,7 @@ APPLICATIONS: Final = ""
 
 def user_limit_remedies(case: Case) -> Iterator[Remedy]:
     """Try higher limits for the user and the group of the ask, and for nobody else."""
-    for wanted in (case.event.wanted, case.together):
+    for wanted in (case.event.wanted, case.combined):
         raise_ = RaisedLimits.for_room(case, wanted)
         if not raise_.limits:
             continue

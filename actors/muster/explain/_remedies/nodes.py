@@ -95,7 +95,7 @@ def _relabel(case: Case) -> Iterator[Remedy]:
         attributes: EventFields = {**node.attributes, **selector}
         return {"op": "update_node", "node": node.name, "attributes": attributes}
 
-    text = f"give node {{}} the attributes that the selector requires: {_safe(_wanted(case))}"
+    text = f"give node {{}} the attributes that the selector requires: {_safe(_required_attributes(case))}"
     yield from _first(case, RemedyKind.ATTRIBUTES, others, change, text)
 
 
@@ -177,13 +177,13 @@ def room_text(case: Case, node: Node, room: Mapping[str, int]) -> str:
         if amount != node.capacity.get(name, 0)
     ]
     if not case.matches(node):
-        parts.append(f"node {node.name} with {_wanted(case)}")
+        parts.append(f"node {node.name} with {_required_attributes(case)}")
     if not node.schedulable:
         parts.append(f"node {node.name} becomes schedulable again")
     return ", and ".join(parts)
 
 
-def _wanted(case: Case) -> str:
+def _required_attributes(case: Case) -> str:
     """Return the attributes that the selector requires."""
     return ", ".join(f"{key}={value}" for key, value in case.event.selector.items())
 
@@ -269,7 +269,7 @@ def count_of(case: Case, new: NewNode) -> NumberRange:
             (-(-amount // room[kind]) for kind, amount in size.items() if room[kind]), default=1
         )
 
-    guess = max(nodes_for(case.together), 1)
+    guess = max(nodes_for(case.combined), 1)
     if case.event.node is not None:
         return NumberRange(1, 1)
     return NumberRange(

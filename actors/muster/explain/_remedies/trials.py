@@ -234,14 +234,14 @@ class Trials:
         self._state = pickle.dumps(scheduler, pickle.HIGHEST_PROTOCOL)
         self._at_us = at_us
         self._app, self._ask = app, ask
-        self._left = min(most, max(_LEAST, _BYTES // len(self._state)))
+        self._remaining = min(most, max(_LEAST, _BYTES // len(self._state)))
         #: How many trials were made.
         self.made = 0
 
     @property
     def exhausted(self) -> bool:
         """Whether no more trials are allowed, because they would take too long."""
-        return self.made >= self._left
+        return self.made >= self._remaining
 
     def copy(self) -> PlainScheduler:
         """Return a new copy of the state."""

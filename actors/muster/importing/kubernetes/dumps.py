@@ -347,10 +347,10 @@ def objects_of(source: Input) -> Iterator[DumpedObject]:
                 raise FeedError(source.name, msg, raw.line)
             yield DumpedObject("", {}, place, raw.problem or "is not a map")
             continue
-        yield from _found(value, outer, place, raw.problem)
+        yield from _objects_in(value, outer, place, raw.problem)
 
 
-def _found(
+def _objects_in(
     value: dict[str, Raw], outer: str, place: str, problem: str | None, *, is_inner: bool = False
 ) -> Iterator[DumpedObject]:
     """Yield an object, or the items of a List that is part of a list."""
@@ -359,7 +359,7 @@ def _found(
     if isinstance(items, list) and not is_inner:
         for item in items:
             if isinstance(item, dict):
-                yield from _found(item, _text(kind), place, problem, is_inner=True)
+                yield from _objects_in(item, _text(kind), place, problem, is_inner=True)
             else:
                 yield DumpedObject("", {}, place, "is not a map")
         return

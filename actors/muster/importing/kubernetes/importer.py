@@ -12,7 +12,7 @@ from typing import Final, cast, final
 
 from muster.feeds import FeedError
 from muster.feeds._kinds import write_amounts
-from muster.importing.dumps import Opener, Spool, opened
+from muster.importing.dumps import Opener, Spool, open_dump
 from muster.importing.kubernetes.dumps import objects_of
 from muster.importing.kubernetes.inventory import (
     AGAIN,
@@ -284,7 +284,7 @@ def read_kubernetes(
     with Spool() as pods:
         gathering = Inventory(workload.account, pods, labels)
         for file in files:
-            with opened(file, opener) as source:
+            with open_dump(file, opener) as source:
                 is_empty = True
                 for found in objects_of(source):
                     is_empty = False
@@ -387,10 +387,10 @@ class _Importer:
         for gang in gangs.defined():
             self._workload.event(gang.at_us, gang.event(), before=True)
             least = gang.fields.min_member or 0
-            if least < gang.wanted:
+            if least < gang.required:
                 place, _ = groups.get(gang.name, (gang.name, ""))
                 cause = "needs fewer members in the feed: only so many pods came to its start"
-                example = f"{gang.name}: {least} of {gang.wanted}"
+                example = f"{gang.name}: {least} of {gang.required}"
                 self._account.change("gang", cause, place, example)
         for name, (place, _) in groups.items():
             if gangs.has_members(name):

@@ -210,13 +210,13 @@ class DumpedGang:
         name: Its full name.
         at_us: When its first member comes, in microseconds since 1970.
         fields: What is said of it.
-        wanted: How many members it needs, as it was said; the feed may have fewer.
+        required: How many members it needs, as it was said; the feed may have fewer.
     """
 
     name: str
     at_us: int
     fields: GangFields
-    wanted: int
+    required: int
 
     def event(self) -> dict[str, object]:
         """Return the event that defines it."""
@@ -237,7 +237,7 @@ class DumpedGangs:
 
     def __init__(self) -> None:
         self._objects: dict[str, GangFields] = {}
-        self._said: dict[str, GangFields] = {}
+        self._mentioned: dict[str, GangFields] = {}
         self._members: dict[str, _Members] = {}
 
     def add_object(self, gang: str, fields: GangFields) -> None:
@@ -246,14 +246,14 @@ class DumpedGangs:
 
     def say(self, gang: str, fields: GangFields) -> None:
         """Take note of what a pod says of a gang; the first to say something is right."""
-        known = self._said.get(gang)
-        self._said[gang] = fields if known is None else known.over(fields)
+        known = self._mentioned.get(gang)
+        self._mentioned[gang] = fields if known is None else known.over(fields)
 
     # KUBERNETES-11
     def fields(self, gang: str) -> GangFields:
         """Return what is said of a gang; annotations override the PodGroup."""
         none = GangFields()
-        return self._said.get(gang, none).over(self._objects.get(gang, none))
+        return self._mentioned.get(gang, none).over(self._objects.get(gang, none))
 
     def least(self, gang: str) -> int:
         """Return how many members a gang needs; 0 if nobody says it."""

@@ -141,16 +141,16 @@ def requests_of(values: Values) -> dict[str, int]:
     stays: dict[str, int] = {}
     most: dict[str, int] = {}
     for container in _containers(values, "init_containers"):
-        wanted = _wanted(container, "requests", "limits")
+        wanted = _requests(container, "requests", "limits")
         if container.get("restart") == _ALWAYS:
             _add(stays, wanted)
             _raise(most, stays)
         else:
             _raise(most, _sum(stays, wanted))
     for container in _containers(values, "containers"):
-        _add(stays, _wanted(container, "requests", "limits"))
+        _add(stays, _requests(container, "requests", "limits"))
     _raise(stays, most)
-    stays |= _wanted(values, "pod_requests", "pod_limits")
+    stays |= _requests(values, "pod_requests", "pod_limits")
     _add(stays, cast("Amounts", values.get("overhead", _NOTHING)))
     for name, amount in stays.items():
         if amount > MAX_QUANTITY:
@@ -163,7 +163,7 @@ def _containers(values: Values, name: str) -> Iterable[Values]:
     return cast("Iterable[Values]", values.get(name, ()))
 
 
-def _wanted(values: Values, requests: str, limits: str) -> Amounts:
+def _requests(values: Values, requests: str, limits: str) -> Amounts:
     """Return requests; a type that has only a limit is requested as much."""
     return {
         **cast("Amounts", values.get(limits, _NOTHING)),
@@ -253,23 +253,23 @@ def labels_of(values: Values, notes: list[str]) -> tuple[PodLabels, tuple[Define
     owner = _owner(values)
     owner_kind = str(owner.get("kind", ""))
     app = _app(values, marks, namespace, str(owner.get("name", "")), owner_kind, gang)
-    group = _found(marks, _TASK_GROUP)
+    group = _first_mark(marks, _TASK_GROUP)
     if gang is None and group:
         gang = _task_gang(namespace, app, group)
-    if tasks := _found(marks, _TASK_GROUPS):
+    if tasks := _first_mark(marks, _TASK_GROUPS):
         defines = (*defines, *_task_groups(tasks, namespace, app, notes))
     about = _user(marks, notes)
     said = PodLabels(
         namespace=namespace,
         app=app,
         owner_kind=owner_kind,
-        path=_found(marks, _PATHS),
-        queue=_found(marks, _QUEUES),
+        path=_first_mark(marks, _PATHS),
+        queue=_first_mark(marks, _QUEUES),
         user=about.user or "",
         groups=about.groups if about.user else (),
         gang=gang,
-        is_placeholder=_found(marks, _PLACEHOLDER) == "true",
-        is_of_node=owner_kind in _DAEMONS or bool(_found(marks, _MIRROR)),
+        is_placeholder=_first_mark(marks, _PLACEHOLDER) == "true",
+        is_of_node=owner_kind in _DAEMONS or bool(_first_mark(marks, _MIRROR)),
     )
     return said, defines
 
@@ -282,7 +282,7 @@ def _marks(values: Values, name: str) -> ParsedAnnotations:
 _NO_MARKS: Final = ParsedAnnotations()
 
 
-def _found(marks: tuple[ParsedAnnotations, ParsedAnnotations], keys: Iterable[str]) -> str:
+def _first_mark(marks: tuple[ParsedAnnotations, ParsedAnnotations], keys: Iterable[str]) -> str:
     """Return the first of some marks that is there; a label comes before an annotation."""
     for key in keys:
         for some in marks:
@@ -306,9 +306,9 @@ def _app(
     gang: str | None,
 ) -> str:
     """Return the name of the application: as marked, else that of the owner, the gang, the pod."""
-    if marked := _found(marks, _APPS):
+    if marked := _first_mark(marks, _APPS):
         return name_of(marked)
-    name = _found(marks, _JOBS)
+    name = _first_mark(marks, _JOBS)
     if not name and owner_kind != "Node":
         name = owner
     if not name and gang is not None:
@@ -363,7 +363,7 @@ def _task_gang(namespace: str, app: str, group: str) -> str:
 
 
 def _user(marks: tuple[ParsedAnnotations, ParsedAnnotations], notes: list[str]) -> UserInfo:
-    written = _found(marks, (USER_INFO,))
+    written = _first_mark(marks, (USER_INFO,))
     if not written:
         return UserInfo()
     try:

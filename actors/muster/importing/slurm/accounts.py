@@ -132,10 +132,10 @@ def _setting(path: str, limits: Mapping[str, Mapping[str, int]]) -> Mapping[str,
         for name, amount in limits.get(above, {}).items():
             if name in most:
                 most[name] = min(amount, most[name])
-    return {"resources": {"max": {name: _written(name, most[name]) for name in most}}}
+    return {"resources": {"max": {name: _amount_text(name, most[name]) for name in most}}}
 
 
-def _written(name: str, amount: int) -> int | str:
+def _amount_text(name: str, amount: int) -> int | str:
     """Return an amount as people write it: memory in GiB or MiB where that is exact."""
     if name == MEMORY and amount:
         for suffix, factor in (("Gi", 1 << 30), ("Mi", 1 << 20)):

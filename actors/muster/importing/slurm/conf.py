@@ -342,7 +342,7 @@ def read_setup(file: str) -> SchedulerOptions:
     """
     text = file_text(file)
     if _SHOWN_PARTITION.search(text) or _SHOWN_CONFIG.search(text):
-        return _shown(text, file)
+        return _parse_scontrol(text, file)
     conf = Conf()
     conf.read(file)
     options = {
@@ -365,7 +365,7 @@ def read_setup(file: str) -> SchedulerOptions:
     return SchedulerOptions(partitions, scheduler, options)
 
 
-def _shown(text: str, file: str) -> SchedulerOptions:
+def _parse_scontrol(text: str, file: str) -> SchedulerOptions:
     """Read what scontrol prints: a partition begins with its name; its other lines are indented."""
     partitions: dict[str, Partition] = {}
     options: dict[str, LocatedValue] = {}

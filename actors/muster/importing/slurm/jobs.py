@@ -14,7 +14,7 @@ from zlib import crc32
 import attrs
 
 from muster.feeds import FeedError
-from muster.importing.dumps import Opener, opened
+from muster.importing.dumps import Opener, open_dump
 from muster.importing.queues import Queues, name_of, queue_name_of
 from muster.importing.slurm.accounts import (
     AccountTree,
@@ -461,7 +461,7 @@ def read_slurm(
     )
     times = TimeReader(sources.zone)
     for file in files:
-        with opened(file, opener) as source:
+        with open_dump(file, opener) as source:
             records = (
                 read_documents(source, workload.account)
                 if is_document(source)

@@ -247,7 +247,7 @@ def nodes_of_slurm(text: str) -> list[NodeFields]:
         return nodes_of(text)
     written = file_text(text)
     if _CPUS in written and _SHOWN.search(written):
-        return _made(text, _shown(written))
+        return _made(text, _parse_nodes(written))
     if _CONF.search(written):
         return _made(text, read_conf(text))
     if written.strip() and "capacity" not in written:
@@ -269,7 +269,7 @@ def conf_of(text: str) -> str | None:
     return text if is_conf else None
 
 
-def _shown(written: str) -> Iterator[SlurmNode]:
+def _parse_nodes(written: str) -> Iterator[SlurmNode]:
     """Yield the nodes of ``scontrol show node``; each begins with its name."""
     lines: list[str] = []
     for line in [*written.splitlines(), "NodeName="]:

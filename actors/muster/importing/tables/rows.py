@@ -17,7 +17,7 @@ import attrs
 from muster.feeds import FeedError
 from muster.feeds._files import Input
 from muster.feeds._kinds import write_quantity
-from muster.importing.dumps import Opener, lines_of, opened
+from muster.importing.dumps import Opener, lines_of, open_dump
 from muster.importing.nodes import TOO_LARGE, NodeFields, largest_of, nodes_of
 from muster.importing.queues import Queues, name_of
 from muster.importing.tables.mapping import AmountColumn, JobMapping, NodeMapping, Wide
@@ -180,7 +180,7 @@ def read_table_of_nodes(text: str, mapped: JobMapping) -> list[NodeFields]:
         *form.attributes.values(),
     ]
     nodes: list[NodeFields] = []
-    with opened(text) as source:
+    with open_dump(text) as source:
         columns, rows = rows_of(source, mapped.delimiter, needed, mapped.file)
         for line, cells in rows:
             if len(cells) != len(columns):
@@ -282,7 +282,7 @@ def read_table(
     """
     rows = _Rows(workload, queues, mapped, choice)
     for file in files:
-        with opened(file, opener) as source:
+        with open_dump(file, opener) as source:
             needed = dict.fromkeys((*mapped.names, *choice.where))
             columns, cells = rows_of(source, mapped.delimiter, needed, mapped.file)
             for line, row in cells:

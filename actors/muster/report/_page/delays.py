@@ -226,11 +226,11 @@ def _reservation(content: Content, wait: Wait) -> str:
 
 def _why(content: Content, wait: Wait) -> str:
     reasons = content.recorder.reasons
-    asked = reasons.said(wait.key)
+    asked = reasons.reasons_of(wait.key)
     if asked is not None:
         words = dated(asked.last, asked.names_us, content.instant)
         return f"{_counted(asked.codes)}<small>{safe_long(words)}</small>"
-    others = reasons.heard(wait.queue, wait.came_us, wait.came_us + wait.wait_us)
+    others = reasons.code_counts(wait.queue, wait.came_us, wait.came_us + wait.wait_us)
     return f'<span class="others">{_counted(others)}</span>' if others else NOTHING
 
 

@@ -198,14 +198,14 @@ class NodeFigure:
         keys: The legend.
         units: The height of a row, in units of the drawing.
         pixels: The height of a row on the screen, in pixels.
-        told: A description for readers.
+        description: A description for readers.
     """
 
     drawing: str
     keys: Sequence[tuple[str, str]]
     units: int
     pixels: int
-    told: str
+    description: str
 
     def html(self, content: Content) -> str:
         """Return the figure as HTML, with as many names of nodes as there is room for."""
@@ -223,7 +223,7 @@ class NodeFigure:
             there += f", in {count:,} rows of neighbours"
         return (
             '<section id="nodes"><h2>Nodes</h2><figure><figcaption>'
-            f"<p>{there}; {self.told}</p>{legend(self.keys)}</figcaption>"
+            f"<p>{there}; {self.description}</p>{legend(self.keys)}</figcaption>"
             f'<div class="chart nodes"><div class="ys">{labels}</div>'
             f'<div class="plot" style="height:{count * self.pixels}px">'
             f'<svg viewBox="0 0 {WIDE} {count * self.units}" preserveAspectRatio="none" '
@@ -258,7 +258,7 @@ def heat(content: Content) -> str:
         keys=keys,
         units=1,
         pixels=max(min(1100 // len(content.recorder.nodes.rows), 14), 3),
-        told="how full they were, in the type that was used most",
+        description="how full they were, in the type that was used most",
     ).html(content)
 
 
@@ -380,7 +380,7 @@ def _bars(content: Content, bars: Sequence[AllocationBar]) -> tuple[str, list[Js
         keys=[*_keys(bars, colours), *marks.keys(), *([_RESERVED] if above else [])],
         units=ROW,
         pixels=pixels,
-        told=f"a bar is an ask on its node, as thick as its share of it{_LANES if most else ''}",
+        description=f"a bar is an ask on its node, as thick as its share of it{_LANES if most else ''}",
     )
     return figure.html(content), known
 

@@ -164,7 +164,7 @@ def _usage(content: Content, kind: str, data: ChartData) -> str:
         areas=_areas(content, rows, frame.means(used), highest),
         lines=[PlotRow("there", "limit", means)],
         highest=highest,
-        together=frame.means(used),
+        total=frame.means(used),
         unit=unit,
     )
     return _figure(
@@ -189,7 +189,7 @@ def _pending(content: Content, data: ChartData) -> str:
         areas=_areas(content, rows, total, max(peak, 1)),
         lines=[PlotRow("at the most", "limit thin", peaks, "most in each span")],
         highest=max(peak, 1),
-        together=total,
+        total=total,
     )
     return _figure(
         "Asks pending",
@@ -249,7 +249,7 @@ def _priorities(content: Content, data: ChartData) -> str:
             strokes=strokes,
             low=low - room,
             high=high + room,
-            told=told,
+            tooltips=told,
         ).html(data),
     )
 

@@ -111,7 +111,7 @@ def _usage(content: Content, record: QueueRecord, kind: str, data: ChartData) ->
             high=high / unit.scale,
             top=top / unit.scale,
             unit=unit.name,
-            told=told,
+            tooltips=told,
             style="mini",
         ).html(data),
     )
@@ -160,7 +160,7 @@ def _pending(content: Content, record: QueueRecord, data: ChartData) -> str:
             ],
             high=high,
             top=top,
-            told=told,
+            tooltips=told,
             style="mini",
         ).html(data),
     )
@@ -194,7 +194,7 @@ def _priority(content: Content, record: QueueRecord, data: ChartData) -> str:
             low=bottom,
             high=ceiling,
             top=high,
-            told=[
+            tooltips=[
                 PointerRow(
                     "priority", "prio", [_range(span and (span.low, span.high)) for span in spans]
                 )

@@ -194,14 +194,14 @@ class UnknownItem:
     Attributes:
         known: The names that may have been meant.
         name: The name to compare them with.
-        said: What else there is to say.
+        details: What else there is to say.
         before: What is written before each name that is offered.
         members: Further members of the answer.
     """
 
     known: tuple[str, ...] = ()
     name: str = ""
-    said: str = ""
+    details: str = ""
     before: str = ""
     members: Mapping[str, object] = attrs.field(factory=dict[str, object])
 
@@ -223,7 +223,7 @@ class UnknownItem:
         guess = await trio.to_thread.run_sync(
             partial(did_you_mean, self.name, self.known, before=self.before)
         )
-        return not_found(what, name, f"{self.said}{guess}", **self.members)
+        return not_found(what, name, f"{self.details}{guess}", **self.members)
 
 
 # LISTS-12
@@ -518,7 +518,7 @@ def app_of(context: ReadContext, name: str) -> ViewApp | None:
 def unknown_app(context: ReadContext, name: str, said: str = "") -> UnknownItem:
     """Return that an application is unknown, or that it has completed."""
     if name in context.machine.registry.completed:
-        return UnknownItem(said=f"{said}: it has completed", members={"completed": True})
+        return UnknownItem(details=f"{said}: it has completed", members={"completed": True})
     known = (app.identity.name for app in context.view.apps.values())
     return UnknownItem.of(name, known, said=said)
 
@@ -560,7 +560,7 @@ def unknown_ask(context: ReadContext, app_name: str, name: str) -> UnknownItem:
         return unknown_app(context, app_name, f": app {app_name!r} is unknown")
     failure = context.ledger.failure(app_name, name)
     if failure is not None:
-        return UnknownItem(said=f"; it was removed, and {failure.told()}")
+        return UnknownItem(details=f"; it was removed, and {failure.text()}")
     known = (ask.name for ask in each_ask(app))
     return UnknownItem.of(name, known, before=f"{app_name}/")
 

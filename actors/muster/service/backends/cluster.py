@@ -422,7 +422,7 @@ class ClusterBackend(ABC, Generic[Own, C]):
             may_start: Whether it is there, and has a command.
         """
         node = self._nodes.get((app, ask))
-        why = "" if failure is None else f"; {failure.told()}"
+        why = "" if failure is None else f"; {failure.text()}"
         if node is None and failure is not None:
             return f"the command of {app}/{ask} has not started{why}"
         on = "the node where it ran" if node is None else f"the node {node}"

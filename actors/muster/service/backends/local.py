@@ -205,7 +205,7 @@ class LocalBackend:
             await host.scheduler.add_node(name, resources, devices=found.devices or None)
             told = [f"{kind} {amount:,}" for kind, amount in resources.items()]
             if found.each:
-                told.append(f"{GPU} {len(found.each)} ({found.told})")
+                told.append(f"{GPU} {len(found.each)} ({found.description})")
             _LOG.info("this machine is the node %s: %s", name, ", ".join(told))
         elif gpus is not None and own is not None:
             stock = _stocks(own).get(GPU)
@@ -253,7 +253,7 @@ class LocalBackend:
         own = attempts[len(earlier) :]
         if not (own if attempt is None else attempts):
             failure = host.ledger.failure(app, ask)
-            why = "" if failure is None else f"; {failure.told()}"
+            why = "" if failure is None else f"; {failure.text()}"
             told = f"{app}/{ask} has no output: no command of it has started here{why}"
             if earlier:
                 told += f"; of an earlier ask of this name there is that of {_numbers(earlier)}"

@@ -216,32 +216,34 @@ def _without_warnings(body: bytes) -> bytes:
 class _UnchangedGuard:
     """Lets a configuration in if the one that its client has seen is still in force."""
 
-    seen: Configuration
+    configuration: Configuration
 
     def must_hear_first(self, _event: Event, _machine: CoordinatorMachine, /) -> bool:
         return False
 
     # INPUT-14
     def refusal(self, _event: Event, machine: CoordinatorMachine, /) -> str | None:
-        return None if machine.configuration is self.seen else "changed"
+        return None if machine.configuration is self.configuration else "changed"
 
 
 async def put_in_force(
-    service: RunningService, configuration: Configuration, seen: Configuration | None
+    service: RunningService, configuration: Configuration, current: Configuration | None
 ) -> EventResults:
     """Put a configuration in force.
 
     Args:
         service: The service.
         configuration: The configuration.
-        seen: The one that has to be in force now; None for any.
+        current: The one that has to be in force now; None for any.
 
     Raises:
         Problem: 412 if another one is in force now.
         RefusedError: If it cannot replace the one in force.
         ClosedSchedulerError: If the scheduler is closed.
     """
-    call = Enter((Configure(configuration),), guard=None if seen is None else _UnchangedGuard(seen))
+    call = Enter(
+        (Configure(configuration),), guard=None if current is None else _UnchangedGuard(current)
+    )
     entered = await service.call(call)
     (refusal,) = entered.refusals
     if not entered.batch:
@@ -350,7 +352,7 @@ class ConfigFile:
             else ConfigPrecedence.FILE_REPLACES
         )
 
-    def tell(
+    def log_replacement(
         self, kept: Configuration, read: Configuration, applied_us: int | None
     ) -> tuple[bool, str]:
         """Say in the log if something that was applied stays or is replaced, and keep the latter.

@@ -63,7 +63,7 @@ class Leases:
     # Hearing
 
     # INPUT-16
-    def hear(
+    def observe(
         self, first: int, events: Sequence[Event], announced: Sequence[Announced], /
     ) -> Steps[None]:
         """Hear of a batch.

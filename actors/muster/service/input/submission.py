@@ -225,7 +225,7 @@ class IdempotencyKeys:
             row = await trio.to_thread.run_sync(self._row, request, limiter=self._one)
             if row is not None and row.at_us >= now_us - KEPT_US:
                 _check(request, row.digest)
-                outcome = await trio.to_thread.run_sync(self._kept, row, limiter=self._one)
+                outcome = await trio.to_thread.run_sync(self._stored_answer, row, limiter=self._one)
                 known = _KnownAnswer(row.digest, row.at_us, outcome)
                 self._put(request, known)
         if known is None or known.at_us < now_us - KEPT_US:
@@ -258,7 +258,7 @@ class IdempotencyKeys:
     def _row(self, request: RequestKey) -> RequestRow | None:
         return self._opened().request(request.user, request.key)
 
-    def _kept(self, row: RequestRow) -> SubmissionResult:
+    def _stored_answer(self, row: RequestRow) -> SubmissionResult:
         """Return what was answered to a request, from the batch that its events went into."""
         denied: dict[int, str] = dict(msgpack.unpackb(row.denied))
         try:

@@ -111,7 +111,7 @@ class Ledger:
 
     # What is heard
 
-    def hear(
+    def observe(
         self,
         number: int,
         at_us: int,
@@ -145,7 +145,7 @@ class Ledger:
         self.batch, self.at_us = number, at_us
         if announced:
             self.seq = announced[-1].seq
-        book.ring.tell()
+        book.ring.wake_readers()
         if self._wanted is not None and (book.is_stale or book.queues_changed):
             self._wanted.set()
             self._wanted = None

@@ -107,7 +107,7 @@ def note_queues(ledger: Ledger, machine: CoordinatorMachine) -> None:
                 at_us,
                 path,
             )
-    ring.tell()
+    ring.wake_readers()
 
 
 def _reconcile_app(ledger: Ledger, seen: ViewApp) -> Steps[None]:
@@ -219,7 +219,7 @@ def tell_reasons(ledger: Ledger, machine: CoordinatorMachine) -> Steps[None]:
     book.told = now
     if left:
         book.told_at = ledger.batch
-    book.ring.tell()
+    book.ring.wake_readers()
 
 
 def _without_node(machine: CoordinatorMachine) -> Iterator[tuple[ViewApp, str]]:
@@ -250,7 +250,7 @@ async def keep_reconciled(
     await _look(ledger, client, whole=True)
     async with trio.open_nursery() as nursery:
         nursery.start_soon(_follow, ledger, client)
-        nursery.start_soon(_tell, ledger, client)
+        nursery.start_soon(_publish_reasons, ledger, client)
         nursery.start_soon(_close, ledger, ends)
         yield
         nursery.cancel_scope.cancel()
@@ -284,7 +284,7 @@ async def _follow(ledger: Ledger, client: Client) -> None:
         await trio.sleep(_PAUSE_S)
 
 
-async def _tell(ledger: Ledger, client: Client) -> None:
+async def _publish_reasons(ledger: Ledger, client: Client) -> None:
     """Tell those who follow the ring why asks are not running."""
     while True:
         await trio.sleep(_TELLING_S)

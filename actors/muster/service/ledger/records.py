@@ -89,7 +89,7 @@ class StartFailure:
     node: str
     message: str
 
-    def told(self) -> str:
+    def text(self) -> str:
         """Return it in words."""
         return f"its last start, on the node {self.node}, failed: {self.message}"
 

@@ -153,7 +153,7 @@ class EventRing:
             return found[:count]
         return list(islice(self._events, first, first + count))
 
-    def tell(self) -> None:
+    def wake_readers(self) -> None:
         """Wake all who wait for events."""
         if self._grew is not None:
             self._grew.set()
@@ -162,7 +162,7 @@ class EventRing:
     def close(self) -> None:
         """Tell all who wait that no event follows."""
         self._is_closed = True
-        self.tell()
+        self.wake_readers()
 
     async def wait(self, start: int) -> bool:
         """Wait until there is an event with the number ``start``.

@@ -104,7 +104,7 @@ class Gpus:
         return {GPU: count if model is None else {"count": count, "model": model}}
 
     @property
-    def told(self) -> str:
+    def description(self) -> str:
         """What the log says of them: how many there are of each model, with their memory."""
         counted: dict[str, int] = {}
         for one in self.each:

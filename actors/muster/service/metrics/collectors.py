@@ -75,7 +75,7 @@ class BatchCounts:
         self.released: Counter[Reason | None] = Counter()
         self.waits = Timings(WAIT_BOUNDS_S)
 
-    def hear(self, at_us: int, announced: Sequence[Announced]) -> Steps[None]:
+    def observe(self, at_us: int, announced: Sequence[Announced]) -> Steps[None]:
         """Hear of the decisions of a batch, in steps.
 
         Args:
@@ -371,17 +371,17 @@ class ReasonCounts:
     Attributes:
         at: When they were counted, as ``trio.current_time`` says.
         took_s: How long it took, in seconds.
-        found: What was counted.
+        result: What was counted.
     """
 
     at: float
     took_s: float
-    found: ReasonCount
+    result: ReasonCount
 
     @property
     def counts(self) -> Mapping[Code, int]:
         """The counts."""
-        return self.found.counts
+        return self.result.counts
 
     def age_us(self) -> int:
         """Return how old it is, in microseconds."""
@@ -464,7 +464,7 @@ class ReasonCensus:
             took_s = trio.current_time() - before
             await trio.sleep(min(_REST * took_s, 1.0))
         now = trio.current_time()
-        self.latest = ReasonCounts(now, now - began, counting.found())
+        self.latest = ReasonCounts(now, now - began, counting.result())
         self._counted.set()
         self._counted = trio.Event()
 
@@ -479,7 +479,7 @@ def reasons_of(machine: CoordinatorMachine) -> Steps[ReasonCount]:
     counting = _CensusPass((yield from _keys(machine)))
     while not counting.is_done:
         yield from counting.go_on(machine)
-    return counting.found()
+    return counting.result()
 
 
 @final
@@ -498,7 +498,7 @@ class _CensusPass:
         self.counts: Counter[Code] = Counter()
         self._longest: tuple[int, ViewApp, str] | None = None
 
-    def found(self) -> ReasonCount:
+    def result(self) -> ReasonCount:
         """Return what was counted."""
         if self._longest is None:
             return ReasonCount(self.counts, None)

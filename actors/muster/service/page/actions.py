@@ -81,14 +81,14 @@ class DecisionPreview:
         lost: How many asks would lose their node though they still need it.
         first: The first decisions, in the form of the log.
         more: How many more there are.
-        there: What is named in the first decisions and is there now; the rest has no page yet.
+        existing: What is named in the first decisions and is there now; the rest has no page yet.
     """
 
     bound: int
     lost: int
     first: Sequence[Mapping[str, object]]
     more: int
-    there: frozenset[Thing]
+    existing: frozenset[Thing]
 
     @classmethod
     async def of(
@@ -102,21 +102,21 @@ class DecisionPreview:
             if one["kind"] == Kind.RELEASED.value and one.get("reason") not in ENDS
         }
         first = decisions[:_MOST]
-        found = await page.moment.seen(lambda context: _there(context, first))
+        found = await page.moment.read(lambda context: _existing(context, first))
         more = max(len(decisions) - _MOST, 0)
         return cls(len(bound), len(lost), first, more, found.value)
 
 
-def _there(
+def _existing(
     context: ReadContext, decisions: Sequence[Mapping[str, object]]
 ) -> Steps[frozenset[Thing]]:
     """Return what is named in decisions and is there."""
     yield
-    things = {thing for one in decisions for thing in _things(one)}
+    things = {thing for one in decisions for thing in _names_in(one)}
     return frozenset(thing for thing in things if _is_there(context, thing))
 
 
-def _things(decision: Mapping[str, object]) -> Iterator[Thing]:
+def _names_in(decision: Mapping[str, object]) -> Iterator[Thing]:
     """Yield what a decision names."""
     for kind in ("app", "gang", "node", "queue"):
         if decision.get(kind) is not None:
@@ -270,7 +270,7 @@ async def _helps(page: PageRequest) -> Response:
             return None
         return beneficiary(None if row.ask.gang is None else context.view.gangs[row.ask.gang])
 
-    helped = (await page.moment.seen(look)).value
+    helped = (await page.moment.read(look)).value
     values: dict[str, Any] = {"app": app, "name": name, "helped": helped}
     values["whole"] = page.text("whole")
     if helped is None:
@@ -288,7 +288,7 @@ async def _helps(page: PageRequest) -> Response:
             helps.append(remedy_line(remedy, refusal_of(page, context, remedy["events"]), context))
         return helps
 
-    helps = await page.moment.seen(read)
+    helps = await page.moment.read(read)
     return render_page(page, "helps.html", told="", found=found, helps=helps.value, **values)
 
 

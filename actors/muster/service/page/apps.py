@@ -118,7 +118,7 @@ async def _users(page: PageRequest) -> Response:
         rows = yield from users_of(context, now_us - int(days) * DAY_US, now_us)
         return {"rows": rows[:_MOST], "count": len(rows)}
 
-    found = await page.moment.seen(read)
+    found = await page.moment.read(read)
     return render_page(
         page,
         "users.html",

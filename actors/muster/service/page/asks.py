@@ -129,7 +129,7 @@ async def _asks(page: PageRequest) -> Response:
         counts = yield from _counts(context, wanted)
         return {"lines": lines, "next": more, "counts": counts}
 
-    found = await page.moment.seen(read)
+    found = await page.moment.read(read)
     return render_page(
         page,
         "asks.html",

@@ -212,7 +212,7 @@ async def _edit(page: PageRequest) -> Response:
         yield
         return context.machine.configuration
 
-    found = await page.moment.seen(read)
+    found = await page.moment.read(read)
     config, wanted = as_shown(found.value), page.text("queue").lower()
     return render_page(
         page,

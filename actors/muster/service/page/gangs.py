@@ -119,7 +119,7 @@ async def _gangs(page: PageRequest) -> Response:
         more = cursor("gangs", found[_LIMIT - 1].name) if len(found) > _LIMIT else None
         return {"lines": lines, "next": more, "count": len(gangs)}
 
-    found = await page.moment.seen(read)
+    found = await page.moment.read(read)
     return render_page(
         page,
         "gangs.html",

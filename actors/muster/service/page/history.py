@@ -416,7 +416,7 @@ async def subject_page(
             see :func:`decision_history`.
         **context: What the template knows besides.
     """
-    found = await page.moment.seen(read)
+    found = await page.moment.read(read)
     seen = found.value
     told, problem = await decision_history(
         page,
@@ -446,7 +446,7 @@ async def earlier_history(
         yield
         return begin_us(context)
 
-    found = await page.moment.seen(read)
+    found = await page.moment.read(read)
     before = page.number("before", 0, 0, 2**63 - 1)
     is_inside = page.number("inside", 0, 0, 1) == 1
     told = await earlier_part(page, subject, before, found.value, is_inside=is_inside)

@@ -297,7 +297,7 @@ def _map(name: str, cells: Sequence[NodeCell], columns: int, bands: int) -> Step
         _draw(piece, row, paths, hatched)
         for cell in piece:
             counts[cell.band] += 1
-    told = yield from _told(cells, columns)
+    told = yield from _cell_data(cells, columns)
     return {
         "name": name,
         "columns": columns,
@@ -324,7 +324,7 @@ def _draw(piece: Sequence[NodeCell], row: int, paths: list[list[str]], hatched: 
 
 
 # PAGE-31
-def _told(cells: Sequence[NodeCell], columns: int) -> Steps[Mapping[str, object]]:
+def _cell_data(cells: Sequence[NodeCell], columns: int) -> Steps[Mapping[str, object]]:
     """Return what the script tells of nodes.
 
     Of a name it tells how many characters it shares with the one before, and the rest.

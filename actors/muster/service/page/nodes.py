@@ -299,7 +299,7 @@ async def _nodes(page: PageRequest) -> Response:
     wanted = _wanted(page)
     types = (int, str) if wanted.by_use else (str,)
     place = place_of(page, _list_of(wanted), *types)
-    found = await page.moment.seen(lambda context: read_nodes_page(context, wanted, place))
+    found = await page.moment.read(lambda context: read_nodes_page(context, wanted, place))
     asked = ("name", "attribute", "group", "type", "color", "below", "sort")
     query = {name: page.text(name) for name in asked}
     return render_page(
@@ -370,7 +370,7 @@ async def _node(page: PageRequest) -> Response:
             return f"there is no node {name[:200]!r}{did_you_mean(name, nodes)}"
         return (yield from read_node_page(context, name, behind))
 
-    found = await page.moment.seen(read)
+    found = await page.moment.read(read)
     if isinstance(found.value, str):
         raise Problem(404, found.value)
     return render_page(

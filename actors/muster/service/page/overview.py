@@ -291,13 +291,13 @@ async def reasons(page: PageRequest, now: Sample) -> Shown | None:
         now: What there is at its moment.
     """
     if page.moment.is_past:
-        found = await page.moment.seen(lambda context: reasons_of(context.machine))
+        found = await page.moment.read(lambda context: reasons_of(context.machine))
         return _summary(found.value, 0, now)
     return _for_readers(await page.service.metrics.reasons(), now)
 
 
 def _for_readers(latest: ReasonCounts | None, now: Sample) -> Shown | None:
-    return None if latest is None else _summary(latest.found, latest.age_us(), now)
+    return None if latest is None else _summary(latest.result, latest.age_us(), now)
 
 
 # PAGE-87
@@ -310,7 +310,7 @@ async def recounted_reasons(page: PageRequest) -> Response:
         yield
         return context.ledger.samples(at_us, at_us, hourly=False)[-1]
 
-    now = (await page.moment.seen(read)).value
+    now = (await page.moment.read(read)).value
     return render_page(
         page,
         "reasons_counted.html",
@@ -338,7 +338,7 @@ async def _overview(page: PageRequest) -> Response:
     def read(context: ReadContext) -> Steps[Shown]:
         return (yield from read_overview(context, now_us, period))
 
-    found = await page.moment.seen(read)
+    found = await page.moment.read(read)
     state = found.value
     return render_page(
         page,

@@ -296,7 +296,7 @@ async def _queues(page: PageRequest) -> Response:
         unfolded,
         folded,
     )
-    found = await page.moment.seen(lambda context: read_tree(context, wanted))
+    found = await page.moment.read(lambda context: read_tree(context, wanted))
     return render_page(page, "queues.html", found=found, tree=found.value, wanted=wanted)
 
 
@@ -468,7 +468,7 @@ def read_queue_page(context: ReadContext, entry: QueueEntry, behind: int | None)
 
 # PAGE-23
 def _level(row: QueueRow) -> Shown:
-    most, running = row.config.max_applications, 0 if row.seen is None else row.seen.running
+    most, running = row.config.max_applications, 0 if row.view is None else row.view.running
     rooms = {kind: _room(kind, left) for kind, left in row.headroom().items()}
     return {"path": row.config.path, "rooms": rooms, "apps": most - running if most else None}
 
@@ -525,7 +525,7 @@ async def _queue(page: PageRequest) -> Response:
             return f"there is no queue {path[:200]!r}{did_you_mean(path, queues)}"
         return (yield from read_queue_page(context, queues[path], behind))
 
-    found = await page.moment.seen(read)
+    found = await page.moment.read(read)
     if isinstance(found.value, str):
         raise Problem(404, found.value)
     above = [(f"/queues/{segment(one)}", one.split(".")[-1]) for one in found.value["above"]]

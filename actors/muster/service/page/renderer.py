@@ -163,7 +163,7 @@ def slider_of(moment: Moment, request: Request) -> Shown | None:
         moment: The moment that the page shows.
         request: The request for the page.
     """
-    kept = moment.kept
+    kept = moment.extent
     if kept is None:
         return None
     now_us = max(moment.service.now_us(), kept.last_us, kept.first_us + SECOND)

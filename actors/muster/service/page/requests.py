@@ -166,13 +166,13 @@ class Moment:
     Attributes:
         service: The service.
         request: The request for the page.
-        kept: The extent of the kept history; None if nothing is kept, or it cannot be read.
+        extent: The extent of the kept history; None if nothing is kept, or it cannot be read.
         past_us: The instant in microseconds since the origin; None for the present.
     """
 
     service: Service
     request: Request
-    kept: HistoryExtent | None = None
+    extent: HistoryExtent | None = None
     past_us: int | None = None
 
     # PAGE-64
@@ -194,7 +194,7 @@ class Moment:
         return self.service.now_us() if self.past_us is None else self.past_us
 
     # PAGE-60
-    async def seen(self, read: Callable[[ReadContext], Steps[T]]) -> ReadResult[T]:
+    async def read(self, read: Callable[[ReadContext], Steps[T]]) -> ReadResult[T]:
         """Read the state of this moment: after the last batch at or before it.
 
         A state of the past is read in a thread, and the scheduler is not asked.
@@ -230,7 +230,7 @@ async def moment_of(service: Service, request: Request) -> Moment:
     if not written:
         return present
     at_us = instant_of("at", written, service)
-    kept = present.kept
+    kept = present.extent
     if service.options.state is None:
         told = "nothing is kept, so there is no past to show: start the service with --state"
         raise Problem(409, told)
@@ -249,7 +249,7 @@ async def moment_of(service: Service, request: Request) -> Moment:
 async def present_of(service: Service, request: Request) -> Moment:
     """Return the present moment."""
     try:
-        kept = await service.past.kept()
+        kept = await service.past.extent()
     except StoreError:  # Whoever needs the store is told; the present can be shown without.
         kept = None
     return Moment(service, request, kept)

@@ -225,7 +225,7 @@ async def absence_page(page: PageRequest, thing: PastObject, problem: Problem) -
         yield
         return context.machine.batches, context.machine.requests
 
-    entered = (await Moment(service, page.request).seen(read)).value
+    entered = (await Moment(service, page.request).read(read)).value
     found = await service.past.work(
         page.request, lambda gone: existence_of(directory, thing, at_us, entered, gone)
     )
@@ -304,13 +304,13 @@ async def _answered(service: Service, route: Page, request: Request) -> Response
         return response
     except Problem as problem:
         service.usage.refusals.note(problem)
-        return _told(service, page, request, problem)
+        return _problem_page(service, page, request, problem)
     except MusterError as error:
-        return _told(service, page, request, problem_of(error))
+        return _problem_page(service, page, request, problem_of(error))
     except Exception:  # noqa: BLE001 - a bug in one page must not end the service
         _LOG.exception("%s %s", request.method, request.url.path)
         bug = Problem(500, "the service has a bug here; its log says more")
-        return _told(service, page, request, bug)
+        return _problem_page(service, page, request, bug)
 
 
 # PAGE-69
@@ -321,7 +321,7 @@ async def _handled(route: Page, page: PageRequest) -> Response:
     except Problem as problem:
         moment, thing = page.moment, object_of(route.path, page.request.path_params)
         # A page that follows what is decided would look through the history again and again.
-        is_asked = moment.kept is not None and (moment.is_past or not page.is_part)
+        is_asked = moment.extent is not None and (moment.is_past or not page.is_part)
         if problem.status != 404 or thing is None or not is_asked:
             raise
         page.service.usage.refusals.note(problem)
@@ -367,7 +367,7 @@ def _outdated(page: PageRequest) -> Response:
     return render_page(page, "outdated.html", status=problem.status, problem=problem)
 
 
-def _told(
+def _problem_page(
     service: Service, page: PageRequest | None, request: Request, problem: Problem
 ) -> Response:
     """Return the page that tells of a problem."""

@@ -57,7 +57,7 @@ async def _go(page: PageRequest) -> Response:
 async def _step_instant(page: PageRequest) -> int | None:
     """Return the instant that a step leads to; None for the present."""
     moment, by = page.moment, page.text("by", "when")
-    kept = _kept(moment)
+    kept = _extent(moment)
     if by in _BATCHES:
         at_us = min(moment.now_us(), now_us(moment, kept))
         found = await page.service.past.look(
@@ -77,15 +77,15 @@ async def _step_instant(page: PageRequest) -> int | None:
     return None if wanted >= now_us(moment, kept) else wanted
 
 
-def _kept(moment: Moment) -> HistoryExtent:
+def _extent(moment: Moment) -> HistoryExtent:
     """Return the extent of the kept history.
 
     Raises:
         Problem: 409 if there is none.
     """
-    if moment.kept is None:
+    if moment.extent is None:
         raise Problem(409, "there is no kept history: start the service with --state")
-    return moment.kept
+    return moment.extent
 
 
 def now_us(moment: Moment, kept: HistoryExtent) -> int:
@@ -134,7 +134,7 @@ class SpanQuery:
     unknown: str = ""
     wrong: str = ""
 
-    def told(self, found: SpanSummary) -> list[str]:
+    def summary(self, found: SpanSummary) -> list[str]:
         """Return what is said of the span, now that it is known what happened."""
         notes = [*self.notes]
         if not found.kinds:
@@ -242,7 +242,7 @@ async def _present(page: PageRequest, queue: str | None) -> tuple[tuple[int, int
             unknown = f"There is no queue {queue[:200]!r} now{near}; no decision is about it."
         return (machine.batches, machine.requests), unknown
 
-    return (await Moment(page.service, page.request).seen(read)).value
+    return (await Moment(page.service, page.request).read(read)).value
 
 
 def _filter(page: PageRequest, kinds: Sequence[str]) -> Filter:
@@ -397,7 +397,7 @@ def _noun(announced: Announced) -> str:
 # PAGE-65
 async def _time(page: PageRequest) -> Response:
     """Say what happened in a span."""
-    kept = page.moment.kept
+    kept = page.moment.extent
     if kept is None:
         return render_page(page, "time.html", kept=None, is_off=page.service.options.state is None)
     asked = await span_query(page, kept)
@@ -410,7 +410,7 @@ async def _time(page: PageRequest) -> Response:
         status=400 if asked.wrong else 200,
         kept=kept,
         asked=asked,
-        notes=asked.notes if found is None else asked.told(found),
+        notes=asked.notes if found is None else asked.summary(found),
         span=asked.span,
         found=found,
         groups=[] if found is None else groups_of(found.decisions),

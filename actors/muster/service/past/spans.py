@@ -502,7 +502,7 @@ class Span:
     Attributes:
         from_us: Its first instant, in microseconds since the origin.
         until_us: Its last instant.
-        wanted: Which decisions.
+        filter: Which decisions.
         after: The number of the decision behind which the page begins; 0 for the first one.
         limit: How many decisions a page has.
         entered: The number of a batch that is not before the span, and how many events were let
@@ -511,7 +511,7 @@ class Span:
 
     from_us: int
     until_us: int
-    wanted: Filter
+    filter: Filter
     after: int
     limit: int
     entered: tuple[int, int]
@@ -591,7 +591,7 @@ class _SpanCounts:
             elif one.decision.kind is Kind.CONFIG:
                 self._configured.add(one.at_us, "")
         self._changes.take(batch)
-        self._count([one for one in decisions if self._span.wanted.wants(one)])
+        self._count([one for one in decisions if self._span.filter.wants(one)])
 
     def _take_event(self, at_us: int, event: Event) -> None:
         match event:

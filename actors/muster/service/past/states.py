@@ -141,7 +141,7 @@ class _StateRebuild:
             decisions = self._decide(batch, index)
         if batch.number > self.heard:
             known = batch.decisions if decisions is None else decisions
-            hearing = self.ledger.hear(batch.number, batch.at_us, index, batch.events, known)
+            hearing = self.ledger.observe(batch.number, batch.at_us, index, batch.events, known)
             all_at_once(hearing)
             self.heard = batch.number
         self._at_us = batch.at_us
@@ -179,7 +179,7 @@ def _facts(reader: StateReader, number: int) -> tuple[int, Facts | None]:
 def ledger_at(reader: StateReader, number: int) -> tuple[Ledger, int, bool]:
     """Return the newest ledger up to a batch, that batch, and whether it heard of everything."""
     anchor = reader.meta.anchor.batch
-    state = reader.companion(number)
+    state = reader.observer_state(number)
     ledger = Ledger()
     if state is not None and state.batch >= anchor:
         try:
@@ -328,7 +328,7 @@ def _heard(reader: StateReader, until: int, entered: tuple[int, int], gone: Flag
         if gone.is_set():
             raise ClientGoneError
         index = let_in.index_of(batch) if index < 0 else index
-        hearing = ledger.hear(batch.number, batch.at_us, index, batch.events, batch.decisions)
+        hearing = ledger.observe(batch.number, batch.at_us, index, batch.events, batch.decisions)
         all_at_once(hearing)
         index += batch.event_count
         time.sleep(0)  # Lets the service's own thread run.
@@ -411,7 +411,7 @@ class PastStateCache:
         self._kept_at = 0.0
         self._looking = trio.Lock()
 
-    async def kept(self) -> HistoryExtent | None:
+    async def extent(self) -> HistoryExtent | None:
         """Return the extent of the kept history; None if there is none.
 
         Raises:

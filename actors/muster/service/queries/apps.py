@@ -54,23 +54,23 @@ class AppRow:
 
     Attributes:
         app: The application.
-        told: What the ledger tells of it, or None.
+        ledger_entry: What the ledger tells of it, or None.
     """
 
     app: ViewApp
-    told: AppEntry | None
+    ledger_entry: AppEntry | None
 
     def came_us(self) -> int | None:
         """Return when it came, or None if that is not known."""
-        return None if self.told is None else self.told.came_us
+        return None if self.ledger_entry is None else self.ledger_entry.came_us
 
     def tags(self) -> dict[str, str]:
         """Return the tags of the event that added it."""
-        return {} if self.told is None else dict(self.told.event.tags)
+        return {} if self.ledger_entry is None else dict(self.ledger_entry.event.tags)
 
     def states(self) -> list[dict[str, object]]:
         """Return its states, each with the instant at which it began."""
-        told = () if self.told is None else self.told.states
+        told = () if self.ledger_entry is None else self.ledger_entry.states
         return [{"at": in_seconds(at_us), "state": str(state)} for at_us, state in told]
 
 

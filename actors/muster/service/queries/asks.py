@@ -58,7 +58,7 @@ class AskRow:
         ask: The ask.
         place: Its place.
         allocation: Its allocation, or None.
-        told: What the ledger tells of it, or None.
+        ledger_entry: What the ledger tells of it, or None.
     """
 
     context: ReadContext
@@ -66,7 +66,7 @@ class AskRow:
     ask: Ask
     place: AskPlace
     allocation: Allocation | None
-    told: AskEntry | None
+    ledger_entry: AskEntry | None
 
     def code(self) -> str | None:
         """Return its dominant reason, or None if it is bound."""
@@ -120,11 +120,11 @@ class AskRow:
 
     def taken_us(self) -> int | None:
         """Return when it got the node that it holds, or None if nobody knows."""
-        return None if self.told is None else self.told.taken_us
+        return None if self.ledger_entry is None else self.ledger_entry.taken_us
 
     def bound_us(self) -> int | None:
         """Return when it was bound there, or None if nobody knows."""
-        return None if self.told is None else self.told.bound_us
+        return None if self.ledger_entry is None else self.ledger_entry.bound_us
 
     # OUTLOOK-8
     def passed(self) -> Sequence[Passed]:
@@ -144,7 +144,7 @@ class AskRow:
     @property
     def work(self) -> Work:
         """What is to run for it."""
-        said = None if self.told is None else self.told.event.work
+        said = None if self.ledger_entry is None else self.ledger_entry.event.work
         return _NOTHING if said is None else said
 
     def command(self) -> object:

@@ -48,12 +48,12 @@ class QueueRow:
     Attributes:
         context: The state.
         entry: The queue as it was admitted.
-        seen: The queue in the decision view; None if it has not reported yet.
+        view: The queue in the decision view; None if it has not reported yet.
     """
 
     context: ReadContext
     entry: QueueEntry
-    seen: ViewQueue | None
+    view: ViewQueue | None
 
     @classmethod
     def of(cls, context: ReadContext, entry: QueueEntry) -> QueueRow:
@@ -67,15 +67,15 @@ class QueueRow:
 
     def allocated(self) -> Mapping[str, int]:
         """Return what is allocated in it."""
-        return {} if self.seen is None else self.seen.usage()
+        return {} if self.view is None else self.view.usage()
 
     def pending(self) -> Mapping[str, int]:
         """Return what is pending in it."""
-        return {} if self.seen is None else self.seen.types.amounts(self.seen.pending)
+        return {} if self.view is None else self.view.types.amounts(self.view.pending)
 
     def share(self) -> float | str:
         """Return its fair share; an infinite one as in ``expect``."""
-        return ratio(0.0 if self.seen is None else self.context.view.share_of(self.entry.key))
+        return ratio(0.0 if self.view is None else self.context.view.share_of(self.entry.key))
 
     # CONFIG-25
     def headroom(self) -> dict[str, int]:
@@ -88,25 +88,25 @@ class QueueRow:
 
     def overused(self) -> bool:
         """Return whether none of its pending asks fits its headroom."""
-        return self.seen is not None and self.context.view.is_overused(self.seen)
+        return self.view is not None and self.context.view.is_overused(self.view)
 
     # LISTS-5
     def hits(self) -> list[str]:
         """Return which of its own limits keep pending asks out."""
-        hit = [] if self.seen is None else self.context.view.types_that_keep_out(self.seen)
+        hit = [] if self.view is None else self.context.view.types_that_keep_out(self.view)
         return [*hit, MAX_APPLICATIONS] if self._stops_applications() else hit
 
     def _stops_applications(self) -> bool:
-        if self.seen is None or not self.seen.is_full():
+        if self.view is None or not self.view.is_full():
             return False
-        leaves = self.context.view.leaves_below(self.seen)
+        leaves = self.context.view.leaves_below(self.view)
         return any(app.pending and not app.running for leaf in leaves for app in leaf.apps.values())
 
     def apps(self) -> int:
         """Return how many applications are in it and below it."""
-        if self.seen is None:
+        if self.view is None:
             return self.entry.apps
-        return sum(len(leaf.apps) for leaf in self.context.view.leaves_below(self.seen))
+        return sum(len(leaf.apps) for leaf in self.context.view.leaves_below(self.view))
 
     def children(self) -> int:
         """Return how many queues or applications are directly below it."""
@@ -140,7 +140,7 @@ QUEUES: Final = Table[QueueRow](
     maybe_number(
         "priority",
         "its `currentPriority`; null if it has none",
-        lambda q: None if q.seen is None else q.seen.priority,
+        lambda q: None if q.view is None else q.view.priority,
     ),
     number("offset", "its `priority.offset`", lambda q: q.config.settings.offset),
     flag("fence", "whether its `priority.policy` is `fence`", lambda q: q.config.settings.fence),
@@ -181,7 +181,7 @@ QUEUES: Final = Table[QueueRow](
     number(
         "running",
         "how many of them count for `maxapplications`",
-        lambda q: 0 if q.seen is None else q.seen.running,
+        lambda q: 0 if q.view is None else q.view.running,
     ),
     number(
         "max_applications",

@@ -13,7 +13,7 @@ from tests.actors.serving.test_streams import announced
 
 
 def hear(tail: DecisionTail, count: int, message: str | None = None) -> None:
-    all_at_once(tail.hear(tail.batch + 1, announced(tail.last + 1, count, message)))
+    all_at_once(tail.observe(tail.batch + 1, announced(tail.last + 1, count, message)))
 
 
 def seqs_after(tail: DecisionTail, seq: int) -> list[int]:
