@@ -23,26 +23,17 @@ from muster.testing.fuzz._program import Key
 from muster_core.decisions import EVICTIONS, Announced, Decision, Kind, Reason
 from muster_core.errors import ConfigError, EventError, MusterError, RefusedError
 from muster_core.events import (
-    AddApp,
     AddAsk,
     AddGang,
-    AddNode,
     AddPriorityClass,
     Apply,
-    BindFailed,
     Configure,
     Delete,
     Event,
-    FailBind,
     NodeObject,
     PodObject,
     QueueObject,
-    Release,
-    RemoveApp,
-    RemoveAsk,
     RemoveGang,
-    RemoveNode,
-    UpdateNode,
 )
 
 Ask = tuple[str, str]
@@ -344,16 +335,6 @@ def key_of(event: Event) -> Key:
     """Return the kind and the subject of an event."""
     kind = type(event).__name__
     match event:
-        case AddAsk() | RemoveAsk() | Release() | FailBind() | BindFailed():
-            return kind, event.app, event.ask
-        case AddApp() | RemoveApp():
-            return kind, event.app
-        case AddNode() | UpdateNode() | RemoveNode():
-            return kind, event.node
-        case AddGang() | RemoveGang():
-            return kind, event.gang
-        case AddPriorityClass():
-            return kind, event.name
         case Apply(objects):
             content = objects[0].content
             return kind, type(content).__name__, _name_of(content)
@@ -361,6 +342,10 @@ def key_of(event: Event) -> Key:
             return kind, names[0].content.kind.value, names[0].content.name
         case Configure():
             return (kind,)
+        case _:  # An application, perhaps with an ask, or what its first field names
+            fields = [name for name in ("app", "ask") if hasattr(event, name)]
+            fields = fields or [attrs.fields(type(event))[0].name]
+            return kind, *(getattr(event, name) for name in fields)
 
 
 def _name_of(content: AddPriorityClass | AddGang | NodeObject | PodObject | QueueObject) -> str:
