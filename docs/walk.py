@@ -67,10 +67,9 @@ WALK: Final = (
         "The application has a pending ask, and reports.",
     ),
     Step(
-        "muster_core.owners.queue:QueueMachine.handle",
-        "Each queue above adds it up, and reports.",
+        "muster_core.view.state.intake:Intake.apply",
+        "The view adds it up in each queue above.",
     ),
-    Step("muster_core.view.state.intake:Intake.apply", "The view takes the reports over."),
     Step("muster_core.view.rounds:Rounds.decide", "A round chooses queue, application and ask,"),
     Step("muster_core.nodes.node_index:NodeIndex.find", "and the node."),
     Step(
