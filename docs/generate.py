@@ -423,7 +423,12 @@ def output_in(folder: Path | None, command: str) -> str:
         said = output_of_shell(command, folder)
     if any(sign in said for sign in ("Traceback", "not found", "No module named")):
         sys.exit(f"{command}\n{said}")
-    return "".join(f"{line.rstrip()}\n" for line in said.strip("\n").splitlines())
+    lines = (line.rstrip() for line in said.strip("\n").splitlines())
+    return "".join(f"{line}\n" for line in lines if not PROGRESS.match(line))
+
+
+PROGRESS = re.compile(r"[\d,]+ events, .* decisions/s")
+"""A line of progress, which a command prints every ten seconds: only a busy machine is that slow."""
 
 
 def run_muster(words: list[str], folder: Path | None) -> Result:
