@@ -147,14 +147,14 @@ def test_commands_are_jobs(fake: FakeSlurm, tmp_path: Path) -> None:
         fake.job(1, job_state="RUNNING", batch_host="n1")
         fake.job(1, job_state="COMPLETED")
         fake.job(2, job_state="FAILED", exit_code=3 << 8)
-        decisions_until(served.client, ask="k", kind="released")
-        found = decisions_until(served.client, ask="bad", kind="released")
+        completed = decisions_until(served.client, ask="k", kind="released")
+        failed = decisions_until(served.client, ask="bad", kind="released")
         assert served.client.get("/healthz").json()["slurm"] == {"connected": True}
         assert "muster_slurm_connected 1.0" in served.client.get("/metrics").text
         detail = served.client.get("/api/v1/asks/a/k/logs").json()["detail"]
 
-    assert ends_of(found, "k") == [("completed", None)]
-    assert ends_of(found, "bad") == [("failed", "exit status 3")]
+    assert ends_of(completed, "k") == [("completed", None)]
+    assert ends_of(failed, "bad") == [("failed", "exit status 3")]
     assert "echo 'two words'" in fake.jobs[0]["script"]
     assert detail.startswith("what the command of a/k has written is on the node n")
     assert detail.endswith(", in /no/a+k.log")
