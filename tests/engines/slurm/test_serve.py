@@ -146,11 +146,15 @@ def test_exit_codes(cluster: Cluster, tmp_path: Path) -> None:
             job("missing", ["no-such-program"]),
             job("half", "true", resources={"vcore": "500m", "memory": "1Mi"}),
         )
-        for ask in ("fine", "killed"):
-            decisions_until(served.client, ask=ask, kind="released")
-        decisions_until(served.client, ask="again", kind="released", reason="completed")
-        decisions_until(served.client, ask="half", kind="released", reason="removed")
-        found = decisions_until(served.client, ask="missing", kind="released", reason="removed")
+        last = (
+            *(("fine", "completed"), ("killed", "failed"), ("again", "completed")),
+            *(("half", "removed"), ("missing", "removed")),
+        )
+        heard = [
+            decisions_until(served.client, ask=ask, kind="released", reason=reason)
+            for ask, reason in last
+        ]
+        found = max(heard, key=len)  # up to the one that ends last, whichever that is
         detail = served.client.get("/api/v1/asks/a/fine/logs").json()["detail"]
 
     assert ends_of(found, "fine") == [("completed", None)]
