@@ -39,7 +39,7 @@ class Mailbox(Generic[T]):
 
     It has no bound of its own. Its size depends on the requests of one batch, which the bounded
     entry of the scheduler and the batches of callers limit, and on the commits for the owner, at
-    most one for each round of decisions.
+    most one for each batch; a queue is woken when some wait, an application by its next request.
 
     Args:
         interleave: Awaited before each reading, or None.
