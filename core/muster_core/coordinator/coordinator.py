@@ -5,7 +5,8 @@ A batch has five steps; the actor that drives the machine only carries messages 
 1. ``begin``: due timers become requests.
 2. ``enter``: each event is admitted or refused, and becomes requests to owners.
 3. ``close``: the owners with requests get the message to report, and their reports meet here, by way
-   of the queues if one of these got a message. Then the gangs whose members have moved get messages, and report as well.
+   of the queues if one of these got a message. Then the gangs whose members have moved get
+   messages, and report as well.
 4. ``apply``, ``apply_gangs`` and ``decide``: the view takes over the changes, and the rounds run.
 5. ``finish``: decisions get their numbers, and owners get their commits.
 """

@@ -1,9 +1,9 @@
 """The state machine of an application: its asks, its allocations and its state.
 
-Each ask is in exactly one place: pending, parked, waiting or bound. The machine handles requests
-in the order of arrival; it refuses an invalid request, which changes nothing. Its actions, most of
-which are moves of asks, go to the coordinator, or to its leaf, with the next report. Its facts are taken for a checkpoint,
-and its asks are loaded from them.
+Each ask is in exactly one place: pending, parked, waiting or bound. The machine handles requests in
+the order of arrival; it refuses an invalid request, which changes nothing. Its actions, most of
+which are moves of asks, go to the coordinator, or to its leaf, with the next report. Its facts are
+taken for a checkpoint, and its asks are loaded from them.
 """
 
 from __future__ import annotations
