@@ -17,7 +17,7 @@ from typing import Final, Protocol, TypeVar, final
 
 import trio
 
-from muster_core.structures.steps import Driven, Steps
+from muster_core.structures.steps import Steps
 
 MICROSECONDS: Final = 1_000_000
 
@@ -199,11 +199,14 @@ class Pace:
             steps: The steps.
             shield: Whether they must not be cancelled in between.
         """
-        driven = Driven(steps)
-        for _ in driven:
-            if perf_counter() >= self._until:
-                await self.rest(shield=shield)
-        return driven.value
+        try:
+            while True:
+                next(steps)
+                if perf_counter() >= self._until:
+                    await self.rest(shield=shield)
+        except StopIteration as end:
+            result: R = end.value
+            return result
 
     async def let_go(self, things: list[T], *, shield: bool = False) -> None:
         """Empty a list in pieces, because freeing many objects at once takes long.

@@ -16,7 +16,7 @@ from __future__ import annotations
 from collections import deque
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from operator import attrgetter
-from typing import assert_never, final
+from typing import Final, assert_never, final
 
 import attrs
 
@@ -51,6 +51,7 @@ from muster_core.values.decisions import Announced, Decision, Kind, announce
 from muster_core.values.errors import RefusedError
 from muster_core.values.events import AddAsk, Apply, Configure, Delete, Event
 from muster_core.values.reasons import Explanation, Outlook
+from muster_core.values.records import record
 from muster_core.values.snapshots import (
     AppSnapshot,
     GangSnapshot,
@@ -62,9 +63,11 @@ from muster_core.view import DecisionView
 from muster_core.view.state.timers import Completion, StateEnd, WaitEnd
 from muster_core.view.tree.application import ViewApp
 
+_ORDER: Final = attrgetter("order")
+
 
 @final
-@attrs.frozen
+@record
 class BatchResult:
     """The result of a batch."""
 
@@ -92,8 +95,8 @@ class CoordinatorMachine:
         self.entered = 0
         self._announced = 0
         self._epoch = Epoch()
-        #: The decisions about the input of this batch so far, by position in the input.
-        self._said: dict[int, list[DecisionMade]] = {}
+        #: The decisions about the input of this batch so far.
+        self._said: list[DecisionMade] = []
         for number, warning in enumerate(configuration.warnings):
             self._say(DecisionMade((0, 0, number), Decision(Kind.WARNING, message=warning)))
         #: Whether this batch has events, or due timers that become requests.
@@ -256,7 +259,7 @@ class CoordinatorMachine:
         return Origin(self.entered, index, line, at_us=self.now_us)
 
     def _say(self, said: DecisionMade) -> None:
-        self._said.setdefault(said.order[0], []).append(said)
+        self._said.append(said)
         if said.decision.kind is Kind.REJECTED:
             self._refused_at[said.order[0]] = said.decision.message or ""
 
@@ -299,7 +302,7 @@ class CoordinatorMachine:
         Returns:
             The owners that have to report, or None if no messages were sent.
         """
-        return (yield from self._epoch.close())
+        return self._epoch.close()
 
     # Decisions
 
@@ -312,15 +315,20 @@ class CoordinatorMachine:
         assert report.epoch == self._epoch.number, "a report of another epoch"
         yield from self.view.apply(report, self.now_us)
         moves: list[tuple[MemberKey, MemberMoved]] = []
-        actions = ((app.identity, action) for app in report.apps for action in app.actions)
-        for number, (identity, action) in enumerate(actions, 1):
-            if isinstance(action, DecisionMade):
-                self._say(action)
-            elif isinstance(action, MemberMoved):
-                moves.append((MemberKey(identity.key, identity.name, action.ask.name), action))
-            if not number % SIZE:
-                yield
+        number = 0
+        for app in report.apps:
+            for action in app.actions:
+                if isinstance(action, DecisionMade):
+                    self._say(action)
+                elif isinstance(action, MemberMoved):
+                    key = app.identity.key, app.identity.name, action.ask.name
+                    moves.append((MemberKey(*key), action))
+                number += 1
+                if not number % SIZE:
+                    yield
         self._epoch.forget(report)
+        if not moves:
+            return []
         moves.sort(key=lambda move: (move[1].order, move[0].key))
         return self._note([route for move in moves for route in self._move(*move)])
 
@@ -371,15 +379,16 @@ class CoordinatorMachine:
     def finish(self) -> Steps[BatchResult]:
         """End the batch, and return its result."""
         said = yield from self._in_order()
-        decisions = self.view.without_detours(self._decided)
-        self._decided = deque()
+        decisions = self._decided
+        if decisions:
+            decisions = self.view.without_detours(decisions)
+            self._decided = deque()
         # The decisions of the rounds are by far the most, so they are not copied.
         decisions.extendleft(reversed(said))
-        decisions.extend(self.view.changed_priorities())
-        decisions.extend(self.view.changed_reservations())
+        decisions += self.view.changed_priorities()
+        decisions += self.view.changed_reservations()
         announced: list[Announced] = []
         for piece in taken(decisions):
-            yield
             # DECISION-2
             announced += announce(piece, self._announced + 1, self.now_us)
             self._announced += len(piece)
@@ -389,26 +398,21 @@ class CoordinatorMachine:
                     self._bound += 1
                 elif kind is Kind.REJECTED:
                     self._refusals += 1
+            if decisions:
+                yield
         apps, queues, gangs = yield from self.view.commits(self.now_us)
         return BatchResult(announced=announced, apps=apps, queues=queues, gangs=gangs)
 
     # ROUND-8
-    def _in_order(self) -> Steps[deque[Decision]]:
+    def _in_order(self) -> Steps[list[Decision]]:
         """Return and clear the decisions about the input, in the order of the input."""
-        decisions: deque[Decision] = deque()
-        for piece in in_pieces(sorted(self._said)):
-            yield
-            for seq in piece:
-                said = self._said.pop(seq)
-                if len(said) > SIZE:
-                    said = yield from in_order(said, attrgetter("order"))
-                    for few in taken(deque(said)):
-                        yield
-                        decisions.extend(one.decision for one in few)
-                    continue
-                if len(said) > 1:
-                    said.sort(key=attrgetter("order"))
-                decisions.extend(one.decision for one in said)
+        said, self._said = self._said, []
+        ordered = deque((yield from in_order(said, _ORDER)))
+        decisions: list[Decision] = []
+        for piece in taken(ordered):
+            decisions += [one.decision for one in piece]
+            if ordered:
+                yield
         return decisions
 
     # Reading

@@ -259,11 +259,11 @@ class PlainScheduler:
         closing = all_at_once(self._machine.close())
         if closing is not None:
             self._report(closing)
-        gangs = [
-            report
-            for key, close in self._machine.close_gangs().items()
-            if (report := self._gangs[key].handle(close)) is not None
-        ]
+        closes = self._machine.close_gangs()
+        if not closes:
+            return
+        said = [self._gangs[key].handle(close) for key, close in closes.items()]
+        gangs = [report for report in said if report is not None]
         all_at_once(self._machine.apply_gangs(gangs))
         for gang in gangs:
             if gang.gone:

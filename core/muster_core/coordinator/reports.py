@@ -14,8 +14,6 @@ from collections.abc import Iterable, Iterator, Mapping
 from operator import attrgetter
 from typing import assert_never, final
 
-import attrs
-
 from muster_core.admission.routes import (
     AdmissionFacts,
     AnyRoute,
@@ -102,7 +100,7 @@ class Facts:
 
 
 @final
-@attrs.frozen
+@record
 class ReportRequests:
     """The owners that have to report for an epoch.
 
@@ -126,7 +124,7 @@ class ReportRequests:
         """Return the reports of applications, in any order, as the one report of the epoch."""
         # ROUND-8
         apps = tuple(sorted(reports, key=attrgetter("identity.key")))
-        answered = sum(report.credits for report in apps)
+        answered = sum([report.credits for report in apps])
         return QueueReport(ROOT_KEY, self.epoch, answered, (), apps)
 
 
@@ -229,6 +227,8 @@ class Epoch:
 
     def close_gangs(self) -> Mapping[int, Close]:
         """Return the messages to the gangs that have to report, after the applications have."""
+        if not self._told_gangs:
+            return {}
         closes = dict.fromkeys(sorted(self._told_gangs), Close(self.number))
         self._told_gangs.clear()
         return closes

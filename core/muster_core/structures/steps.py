@@ -9,7 +9,7 @@ from collections import deque
 from collections.abc import Callable, Generator, Iterable, Iterator
 from heapq import merge
 from itertools import islice
-from typing import TYPE_CHECKING, Any, Final, Generic, TypeVar, final
+from typing import TYPE_CHECKING, Any, Final, TypeVar
 
 if TYPE_CHECKING:
     from _typeshed import SupportsRichComparison
@@ -27,28 +27,14 @@ SIZE: Final = 64
 """How many items a step handles if one takes a little time."""
 
 
-@final
-class Driven(Generic[R]):
-    """Steps that a loop runs one by one, with their result afterwards."""
-
-    __slots__ = ("_steps", "value")
-
-    def __init__(self, steps: Steps[R]) -> None:
-        self._steps = steps
-        #: The result, set after the last step.
-        self.value: R
-
-    def __iter__(self) -> Iterator[None]:
-        """Run the steps."""
-        self.value = yield from self._steps
-
-
 def all_at_once(steps: Steps[R]) -> R:
     """Run all steps without a pause, and return their result."""
-    driven = Driven(steps)
-    for _ in driven:
-        pass
-    return driven.value
+    try:
+        while True:
+            next(steps)
+    except StopIteration as end:
+        result: R = end.value
+        return result
 
 
 def in_pieces(things: Iterable[T], size: int = SIZE) -> Iterator[list[T]]:
@@ -87,11 +73,13 @@ def freed(*collections: dict[Any, Any] | list[Any]) -> Steps[None]:
 def in_order(things: Iterable[T], key: Callable[[T], SupportsRichComparison]) -> Steps[list[T]]:
     """Sort any number of items in steps."""
     iterator, runs = iter(things), list[list[T]]()
-    while run := list(islice(iterator, PART)):
+    while len(run := sorted(islice(iterator, PART), key=key)) == PART:
+        runs.append(run)
         yield
-        runs.append(sorted(run, key=key))
+    if not runs:
+        return run
     found: list[T] = []
-    for piece in in_pieces(merge(*runs, key=key)):
+    for piece in in_pieces(merge(*runs, run, key=key)):
         yield
         found += piece
     return found

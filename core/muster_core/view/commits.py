@@ -17,7 +17,7 @@ from muster_core.owners.app_messages import CommitApp, Values
 from muster_core.owners.asks import Allocation, Ask, FailedBinds
 from muster_core.owners.gang import CommitGang, MemberKey
 from muster_core.owners.queue import CommitQueue
-from muster_core.structures.steps import Steps, freed
+from muster_core.structures.steps import SIZE, Steps, freed
 from muster_core.values.application_states import AppState
 from muster_core.values.decisions import Decision
 from muster_core.values.snapshots import AskPlace
@@ -149,15 +149,20 @@ class Commits:
         self, now_us: int, reported: Mapping[int, int]
     ) -> Steps[tuple[dict[int, CommitApp], dict[int, CommitQueue], dict[int, CommitGang]]]:
         """Return the commit of the batch for each owner concerned."""
-        moved = self._fresh.keys() | self._members.keys() | self._evicted.keys()
+        moved = {*self._fresh, *self._members, *self._evicted}
         apps: dict[int, CommitApp] = {}
-        for key in sorted(moved | self._failed.keys()):
-            yield
+        leaves = {**reported}
+        for number, key in enumerate(sorted(moved.union(self._failed)), 1):
             apps[key] = self._commit_app(key)
-        leaves = {key: self._state.apps[key].identity.leaf for key in moved}
-        queues = yield from self._commit_queues({**reported, **leaves})
-        gangs = self._commit_gangs(now_us)
-        yield from freed(self._fresh, self._failed, self._in_a_row, self._evicted, self._members)
+            if key in moved:
+                leaves[key] = self._state.apps[key].identity.leaf
+            if not number % SIZE:
+                yield
+        queues = (yield from self._commit_queues(leaves)) if leaves else {}
+        gangs = {} if self._state.gang_index.is_unused else self._commit_gangs(now_us)
+        if apps:
+            recorded = self._fresh, self._failed, self._in_a_row, self._evicted, self._members
+            yield from freed(*recorded)
         for names in (self._satisfied, self._lost, self._unsaid):
             names.clear()
         return apps, queues, gangs
@@ -194,19 +199,21 @@ class Commits:
 
     def _commit_queues(self, leaves: Mapping[int, int]) -> Steps[dict[int, CommitQueue]]:
         children: dict[int, dict[int, Values | None]] = {}
-        for key in sorted(leaves):
-            yield
+        for number, key in enumerate(sorted(leaves), 1):
             app = self._state.apps.get(key)
             children.setdefault(leaves[key], {})[key] = None if app is None else app.values()
-        for key in list(children):
-            yield
-            for queue in self._state.queues[key].upward():
-                siblings = (
-                    None if queue.parent is None else children.setdefault(queue.parent.key, {})
-                )
-                if siblings is None or queue.key in siblings:
+            if not number % SIZE:
+                yield
+        for number, key in enumerate(list(children), 1):
+            below = self._state.queues[key]
+            while below.parent is not None:
+                siblings = children.setdefault(below.parent.key, {})
+                if below.key in siblings:
                     break
-                siblings[queue.key] = queue.values()
+                siblings[below.key] = below.values()
+                below = below.parent
+            if not number % SIZE:
+                yield
         return {key: CommitQueue(values) for key, values in children.items()}
 
     def commit_cycles(self) -> dict[int, CommitGang]:
@@ -225,8 +232,6 @@ class Commits:
 
     def _commit_gangs(self, now_us: int) -> dict[int, CommitGang]:
         state = self._state
-        if state.gang_index.is_unused:
-            return {}
         concerned = self._satisfied | self._lost | state.gang_index.set_waits(now_us)
         placements: dict[str, list[tuple[int, MemberKey, AskPlace]]] = {}
         for key, names in self._members.items():

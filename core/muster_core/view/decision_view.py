@@ -354,6 +354,8 @@ class DecisionView:
     def changed_priorities(self) -> Iterable[Decision]:
         """Return a decision for each queue whose announced priority is out of date, by path."""
         changed: list[Decision] = []
+        if not (self._state.touched or self._intake.left):
+            return changed
         for key in self._state.touched & self.queues.keys():
             queue = self.queues[key]
             path = queue.config.path
@@ -377,7 +379,7 @@ class DecisionView:
         return reservation_snapshots(self._rounds.reservations.in_force.reservations)
 
     # BACKFILL-30
-    def changed_reservations(self) -> Iterator[Decision]:
+    def changed_reservations(self) -> list[Decision]:
         """Return a decision for each node that is reserved newly or otherwise; after a batch."""
         reservations = self._rounds.reservations
         return reservations.told.changed(reservations.in_force.reservations)

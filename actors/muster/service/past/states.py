@@ -32,7 +32,7 @@ from muster_core.coordinator.coordinator import CoordinatorMachine
 from muster_core.coordinator.plain_scheduler import PlainScheduler
 from muster_core.decisions import GONE, Announced, Kind
 from muster_core.facts import Facts
-from muster_core.structures.steps import Driven, Steps, all_at_once
+from muster_core.structures.steps import Steps, all_at_once
 
 if TYPE_CHECKING:
     from starlette.requests import Request
@@ -198,12 +198,15 @@ def read_all(steps: Steps[T], gone: Flag) -> T:
     Raises:
         GoneError: If nobody waits for the result any more.
     """
-    driven = Driven(steps)
-    for _ in driven:
-        if gone.is_set():
-            raise ClientGoneError
-        time.sleep(0)
-    return driven.value
+    try:
+        while True:
+            next(steps)
+            if gone.is_set():
+                raise ClientGoneError
+            time.sleep(0)
+    except StopIteration as end:
+        result: T = end.value
+        return result
 
 
 MOST_ENDED: Final = 100_000

@@ -343,6 +343,8 @@ class Evictor:
         # EVICTION-1
         self._actions: tuple[EvictionAction, ...] = (Reclaim(state), Preemption(state))
         self.evictions = Evictions(state, placements)
+        #: Whether victims were searched for since the last batch began.
+        self._has_searched = False
 
     def start_batch(self, *, is_new: bool) -> None:
         """Begin a batch.
@@ -352,9 +354,11 @@ class Evictor:
         """
         if is_new:
             self._state.eviction_history.forget()
-        self.evictions.start_batch()
-        for action in self._actions:
-            action.start_batch()
+        if self._has_searched:
+            self._has_searched = False
+            self.evictions.start_batch()
+            for action in self._actions:
+                action.start_batch()
 
     # EVICTION-1, SERVICE-8
     def take(self, now_us: int) -> Steps[list[Decision]]:
@@ -365,6 +369,7 @@ class Evictor:
         """
         if not self._state.may_evict:
             return []
+        self._has_searched = True
         plan = yield from self._services.find()
         if plan is not None:
             return self._carry_out(plan, now_us)

@@ -12,7 +12,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Iterator, Sequence
+from collections.abc import Collection, Iterable, Sequence
 from typing import Final, final
 
 from muster_core.nodes.node import Node
@@ -71,16 +71,16 @@ class ReservationLog:
         #: Those that were in force when the log last told what is new.
         self._heard: Collection[Reservation] | None = None
 
-    def changed(self, reservations: Collection[Reservation]) -> Iterator[Decision]:
+    def changed(self, reservations: Collection[Reservation]) -> list[Decision]:
         """Return a decision for each node that is reserved newly or otherwise; after a batch."""
         if reservations is self._heard:  # Those of the last round.
-            return
-        self._heard, now = reservations, reserved_by(reservations)
-        for key, (node, start_us) in now.items():
-            if self._said.get(key) != (node, start_us):
-                app, ask = key
-                yield Decision(Kind.RESERVED, app=app, ask=ask, node=node, start_us=start_us)
-        self._said = now
+            return []
+        self._heard, before, self._said = reservations, self._said, reserved_by(reservations)
+        return [
+            Decision(Kind.RESERVED, app=app, ask=ask, node=place[0], start_us=place[1])
+            for (app, ask), place in self._said.items()
+            if before.get((app, ask)) != place
+        ]
 
     # CHECKPOINT-5
     def load(self, reservations: Iterable[Reservation]) -> None:

@@ -30,7 +30,7 @@ from muster_core.owners.queue import QueueReport, QueueSummary
 from muster_core.structures.amounts import add_to, add_to_row, take_from
 from muster_core.structures.steps import SIZE, Steps, all_at_once
 from muster_core.values.application_states import AppState
-from muster_core.values.decisions import Reason
+from muster_core.values.decisions import Decision, Reason
 from muster_core.view.state.view_state import ViewState
 from muster_core.view.tree.application import ViewApp
 from muster_core.view.tree.leaf import LeafView
@@ -61,18 +61,23 @@ class Intake:
 
     def apply(self, report: QueueReport, now_us: int) -> Steps[None]:
         """Apply a report of what has changed in an epoch."""
-        self._state.learned.note(needs for app in report.apps for needs in app.came)
-        if report.queues:
-            self._reported.clear()  # They have reported again, with their queues.
-        else:
-            for app in report.apps:
+        gone: list[AppReport] = []
+        others: list[AppReport] = []
+        for app in report.apps:
+            (gone if app.gone else others).append(app)
+            if app.came:
+                self._state.learned.note(app.came)
+            if not report.queues:
                 self._count(app)
         # First the removals, from below: a leaf without applications may now be a parent, and
         # a parent without children a leaf. What came and went in one epoch was never in the view.
-        yield from self._apply_apps([app for app in report.apps if app.gone], now_us)
+        if gone:
+            yield from self._apply_apps(gone, now_us)
         if report.queues:
+            self._reported.clear()  # They have reported again, with their queues.
             yield from self._apply_queues(report.queues)
-        yield from self._apply_apps([app for app in report.apps if not app.gone], now_us)
+        if others:
+            yield from self._apply_apps(others, now_us)
         yield from self._settle()
 
     def _apply_apps(self, reports: Sequence[AppReport], now_us: int) -> Steps[None]:
@@ -102,7 +107,8 @@ class Intake:
             nodes.shapes_forgotten(forgotten)
             state.forget_estimates()
             state.user_limits.touch_all()
-        yield from state.find_limits()
+        if state.user_limits.changed or state.user_limits.has_stale:
+            yield from state.find_limits()
 
     def _apply_queue(self, summary: QueueSummary) -> None:
         queue = self._state.queues.get(summary.key)
@@ -198,32 +204,39 @@ class Intake:
             self._state.apps[identity.key] = leaf.apps[identity.key] = app
             self._state.user_limits.enter(app, leaf)
         for number, action in enumerate(report.actions, 1):
-            if isinstance(action, Pending):
+            if isinstance(action, DecisionMade):
+                if action.decision.reason is Reason.BIND_FAILED:
+                    self._note_failure(app, action.decision)
+            elif isinstance(action, Pending):
                 yield from self._become_pending(app, action, now_us)
             else:
                 self._act(app, leaf, action, now_us)
             if not number % SIZE:
                 yield
-        for name in [name for name in app.since_us if not app.knows(name)]:
-            del app.since_us[name]
-        for name in [name for name in app.failed_on if not app.has_no_node(name)]:
-            del app.failed_on[name]  # The ask is gone, or holds a node.
+        if app.since_us or app.failed_on:
+            self._forget_ended(app)
         if report.gone:
             self._remove_app(app, leaf)
         else:
             leaf.list_app(app, self._state.total)
 
+    @staticmethod
+    def _forget_ended(app: ViewApp) -> None:
+        """Forget what was known of asks that are gone or hold nodes."""
+        for name in [name for name in app.since_us if not app.knows(name)]:
+            del app.since_us[name]
+        for name in [name for name in app.failed_on if not app.has_no_node(name)]:
+            del app.failed_on[name]
+
     def _act(self, app: ViewApp, leaf: LeafView, action: AppAction, now_us: int) -> None:
         """Apply an action of an application."""
         match action:  # The most frequent ones come first.
-            case DecisionMade() | MemberMoved():
-                self._note_failure(app, action)
             case Freed(allocation):
                 self._free(app, allocation)
             case StateEntered(state):
                 self._state.enter(app, leaf, state, now_us)
-            case Pending():
-                pass  # handled in steps by _become_pending
+            case Pending() | DecisionMade() | MemberMoved():
+                pass  # handled by _apply_app, or only the gang hears of it
             case Withdrawn(ask):
                 self._state.shapes.release(self._state.remove_pending(app, ask))
             case Placed(allocation):
@@ -267,15 +280,10 @@ class Intake:
             case _:
                 assert_never(action)
 
-    def _note_failure(self, app: ViewApp, action: DecisionMade | MemberMoved) -> None:
-        """Record if the work of a bound ask, freed right before, could not be started.
-
-        All other such actions concern only the log or the gang.
-        """
-        if isinstance(action, DecisionMade) and action.decision.reason is Reason.BIND_FAILED:
-            assert self._freed is not None, "the bind of an ask has failed that was not bound"
-            said = action.decision
-            app.failed_on[self._freed.name] = self._freed, said.node or "", said.message
+    def _note_failure(self, app: ViewApp, said: Decision) -> None:
+        """Record that the work of a bound ask, freed right before, could not be started."""
+        assert self._freed is not None, "the bind of an ask has failed that was not bound"
+        app.failed_on[self._freed.name] = self._freed, said.node or "", said.message
 
     def _remove_app(self, app: ViewApp, leaf: LeafView) -> None:
         self._state.user_limits.forget(app, leaf)

@@ -29,7 +29,7 @@ from muster_core.view.tree.application import ViewApp
 from muster_core.view.tree.leaf import LeafView
 from muster_core.view.tree.queue import ViewQueue
 
-E = TypeVar("E", bound=tuple[object, ...])
+E = TypeVar("E", bound=tuple[int, *tuple[object, ...]])
 
 _DEADLINES_KEPT: Final = 64
 """How many deadlines are kept before those that no longer apply are removed."""
@@ -44,47 +44,53 @@ class Deadlines(Generic[E]):
 
     Args:
         stands: Returns whether a deadline still applies; called between two batches.
+
+    Attributes:
+        heap: All deadlines, also those that no longer apply.
+        limit: How many there may be before :meth:`tidy` is called after a batch.
     """
 
-    __slots__ = ("_heap", "_limit", "_stands")
+    __slots__ = ("_stands", "heap", "limit")
 
     def __init__(self, stands: Callable[[E], bool]) -> None:
         self._stands = stands
-        self._heap: list[E] = []
-        self._limit = _DEADLINES_KEPT
-
-    def __len__(self) -> int:
-        return len(self._heap)
+        self.heap: list[E] = []
+        self.limit = _DEADLINES_KEPT
 
     def add(self, deadline: E) -> None:
         """Add a deadline."""
-        heappush(self._heap, deadline)
+        heappush(self.heap, deadline)
 
-    def first(self) -> E | None:
-        """Return the first deadline that applies, or None; call it between two batches."""
-        heap = self._heap
+    def first_us(self) -> int | None:
+        """Return the first instant that applies, or None; call it between two batches."""
+        heap = self.heap
         while heap and not self._stands(heap[0]):
             heappop(heap)
-        return heap[0] if heap else None
+        return heap[0][0] if heap else None
+
+    def take_due(self, now_us: int) -> E | None:
+        """Remove and return the first deadline if it is due; call it between two batches."""
+        heap = self.heap
+        while heap and heap[0][0] <= now_us:
+            first = heappop(heap)
+            if self._stands(first):
+                return first
+        return None
 
     def tidy(self) -> Steps[None]:
-        """Remove deadlines that no longer apply, if there are many; call it after a batch."""
-        if len(self._heap) > self._limit:
-            yield from self._tidy()
-
-    def _tidy(self) -> Steps[None]:
+        """Remove all deadlines that no longer apply."""
         kept: list[E] = []
-        for piece in in_pieces(self._heap):
+        for piece in in_pieces(self.heap):
             yield
             kept.extend(filter(self._stands, piece))
-        if len(kept) < len(self._heap):
+        if len(kept) < len(self.heap):
             heapify(kept)
         self._set(kept)
 
     def all(self) -> Steps[tuple[E, ...]]:
         """Return all deadlines that apply, for :meth:`load`; call it between two batches."""
-        yield from self._tidy()
-        return tuple(self._heap)
+        yield from self.tidy()
+        return tuple(self.heap)
 
     def load(self, deadlines: Iterable[E]) -> Steps[None]:
         """Replace all deadlines."""
@@ -96,12 +102,8 @@ class Deadlines(Generic[E]):
         self._set(heap)
 
     def _set(self, heap: list[E]) -> None:
-        self._heap = heap
-        self._limit = 2 * len(heap) + _DEADLINES_KEPT
-
-    def pop(self) -> None:
-        """Remove the first deadline."""
-        heappop(self._heap)
+        self.heap = heap
+        self.limit = 2 * len(heap) + _DEADLINES_KEPT
 
 
 BackOffEnd = tuple[int, int, str]
@@ -117,11 +119,12 @@ class BackOffs:
         self._queues = queues
         #: Whether settings have changed, so that other asks may back off now.
         self.stale = False
-        self._ends = Deadlines[BackOffEnd](self._stands)
+        #: The ends, in order.
+        self.ends = Deadlines[BackOffEnd](self._stands)
 
     def __bool__(self) -> bool:
         """Return whether an ask may back off."""
-        return self.stale or bool(len(self._ends))
+        return self.stale or bool(self.ends.heap)
 
     def until_us(self, app: ViewApp, ask: str) -> int:
         """Return the instant before which an ask is not tried, in microseconds; 0 is any time."""
@@ -131,24 +134,14 @@ class BackOffs:
 
     def add(self, app: ViewApp, ask: Ask) -> None:
         """Add the end of the back-off of an ask, which begins to back off."""
-        self._ends.add((self.until_us(app, ask.name), app.identity.key, ask.name))
-
-    def next_us(self) -> int | None:
-        """Return the instant at which the next one ends, in microseconds, or None."""
-        first = self._ends.first()
-        return None if first is None else first[0]
+        self.ends.add((self.until_us(app, ask.name), app.identity.key, ask.name))
 
     def over(self, now_us: int) -> Iterator[tuple[ViewApp, Ask]]:
         """Iterate over the asks whose back-off is over; each must have ended when the next comes."""
-        while (end := self._ends.first()) is not None and end[0] <= now_us:
+        while (end := self.ends.take_due(now_us)) is not None:
             _, key, name = end
-            self._ends.pop()
             app = self._apps[key]
             yield app, app.backing_off[name]
-
-    def tidy(self) -> Steps[None]:
-        """Remove ends that no longer apply, if there are many; call it after a batch."""
-        return self._ends.tidy()
 
     # BACKOFF-3, BACKOFF-16
     def _stands(self, entry: BackOffEnd) -> bool:
@@ -254,6 +247,8 @@ class Delays:
     # EVICTION-7
     def next_us(self) -> int | None:
         """Return the instant at which the next delay ends, in microseconds, or None."""
+        if not (self._new or self._ends):
+            return None
         for entry in self._new:
             if entry[0] > self.passed_us and self._applies(entry):
                 self._listed.add(entry)
@@ -354,6 +349,7 @@ class Timers:
         self._completions = Deadlines(self._holds)
         #: The instant, the application's key, the number of the stay, the state.
         self._state_ends = Deadlines(self._lasts)
+        self._all = self._completions, self._state_ends, back_offs.ends
 
     # FEED-29, BACKFILL-11
     def bound(self, app: ViewApp, allocation: Allocation, now_us: int) -> None:
@@ -376,19 +372,17 @@ class Timers:
 
     def next_us(self) -> int | None:
         """Return the instant of the next deadline, in microseconds, or None."""
-        firsts = (self._completions.first(), self._state_ends.first())
-        heads = [first[0] for first in firsts if first is not None]
+        heads = [ends.first_us() for ends in self._all if ends.heap]
+        heads.append(self._delays.next_us())
         if self._waiting:
             heads.extend(end_us for gang in self._waiting.values() for end_us in self.ends(gang))
-        only_begin = (self._delays.next_us(), self._back_offs.next_us())
-        heads += [end_us for end_us in only_begin if end_us is not None]
-        return min(heads, default=None)
+        return min([at_us for at_us in heads if at_us is not None], default=None)
 
     def tidy(self) -> Steps[None]:
         """Remove deadlines that no longer apply, if there are many; call it after a batch."""
-        yield from self._completions.tidy()
-        yield from self._state_ends.tidy()
-        yield from self._back_offs.tidy()
+        for ends in self._all:
+            if len(ends.heap) > ends.limit:
+                yield from ends.tidy()
 
     # GANG-5, GANG-14, GANG-42
     def ends(self, gang: ViewGang) -> Iterator[int]:
@@ -412,17 +406,15 @@ class Timers:
         """
         due: list[Completion | WaitEnd | StateEnd] = []
         self._delays.pass_to(now_us)  # Their end only starts a batch.
-        while (over := self._completions.first()) is not None and over[0] <= now_us:
+        while (over := self._completions.take_due(now_us)) is not None:
             due.append(Completion(app=over[2], ask=over[3]))
-            self._completions.pop()
         if self._waiting:
             gangs = [
                 gang for gang in self._waiting.values() for end in self.ends(gang) if end <= now_us
             ]
             due.extend(WaitEnd(gang.name) for gang in sorted(gangs, key=lambda gang: gang.rank()))
-        while (end := self._state_ends.first()) is not None and end[0] <= now_us:
+        while (end := self._state_ends.take_due(now_us)) is not None:
             due.append(StateEnd(app=end[1], state=end[3]))
-            self._state_ends.pop()
         return due
 
     # CHECKPOINT-4

@@ -512,7 +512,7 @@ class ViewState:
             (key, name) for key, name in backing_off if self.apps[key].backing_off[name].gang
         ]
         assert sorted(known) == sorted(members)
-        assert self.back_offs.next_us() == min(backing_off.values(), default=None)
+        assert self.back_offs.ends.first_us() == min(backing_off.values(), default=None)
 
     @staticmethod
     def _with_ancestors(dirty: dict[int, ViewQueue]) -> Sequence[ViewQueue]:
