@@ -3,17 +3,18 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from statistics import median
 
 import attrs
 
 from muster_core.config.model import Configuration, QueueConfig, Settings
-from muster_core.coordinator.coordinator import CoordinatorMachine
+from muster_core.coordinator.coordinator import BatchResult, CoordinatorMachine
 from muster_core.coordinator.plain_scheduler import PlainScheduler
 from muster_core.decisions import Kind
 from muster_core.events import AddApp, AddAsk, AddNode, AddPriorityClass, Configure, Release
 from muster_core.resources import Resources
+from muster_core.structures.steps import Steps
 
 PLANS = 9
 """How often the same plan is computed, for the median."""
@@ -141,11 +142,16 @@ class Stretches:
         self.longest_s = 0.0
         vars(machine)["decide"] = self.decide
 
-    def decide(self) -> Iterator[None]:
+    def decide(self) -> Steps[BatchResult]:
         """Decide, with the same pauses."""
-        start = time.thread_time()
-        for _ in self._decide():
-            self.longest_s = max(self.longest_s, time.thread_time() - start)
-            yield
+        steps = self._decide()
+        while True:
             start = time.thread_time()
-        self.longest_s = max(self.longest_s, time.thread_time() - start)
+            try:
+                next(steps)
+            except StopIteration as end:
+                result: BatchResult = end.value
+                return result
+            finally:
+                self.longest_s = max(self.longest_s, time.thread_time() - start)
+            yield

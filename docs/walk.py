@@ -77,7 +77,7 @@ WALK: Final = (
         "The ask is bound, which is a decision.",
     ),
     Step(
-        "muster_core.coordinator.coordinator:CoordinatorMachine.finish",
+        "muster_core.coordinator.coordinator:CoordinatorMachine._finish",
         "Decisions get numbers, owners get commits.",
     ),
     Step("muster._runtime.batches:Batches._commit", "The commits go into the mailboxes."),

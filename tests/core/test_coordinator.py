@@ -224,11 +224,12 @@ def test_a_refused_event_is_one_decision_and_changes_nothing(
 
 
 def test_the_line_of_a_refused_event() -> None:
-    machine = CoordinatorMachine(default_configuration())
-    machine.enter(RemoveNode("z"), index=3, line=9)
-    machine.refuse("unusable", index=4, line=10)
+    scheduler = PlainScheduler()
+    scheduler.submit(RemoveNode("z"), index=3, line=9)
+    scheduler.submit("unusable", index=4, line=10)
+    scheduler.settle()
 
-    (first, second) = [one.decision for one in all_at_once(machine.finish()).announced]
+    (first, second) = [one.decision for one in scheduler.announced if one.decision.line]
     assert (first.index, first.line) == (3, 9)
     assert (second.index, second.line) == (4, 10)
 
@@ -375,9 +376,7 @@ def test_commits_go_to_everybody_on_the_path_and_to_nobody_else() -> None:
     here.settle()
     here.enter(wish("p"))
     here.hear()
-    for _ in here.machine.decide():
-        pass
-    outcome = all_at_once(here.machine.finish())
+    outcome = all_at_once(here.machine.decide())
 
     keys = {path: entry.key for path, entry in here.machine.registry.queues.items()}
     assert set(outcome.apps) == {here.machine.registry.locate("p")}

@@ -224,9 +224,7 @@ class Tree:
             return
         self._open = False
         self._hear_owners()
-        for _ in self.machine.decide():
-            pass
-        outcome = all_at_once(self.machine.finish())
+        outcome = all_at_once(self.machine.decide())
         self.log.extend(outcome.announced)
         self.check_room(outcome)
         for key, app_commit in outcome.apps.items():

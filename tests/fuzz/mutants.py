@@ -102,7 +102,7 @@ MUTANTS: Final = (
         "muster._runtime.batches:Batches._commit",
         "self._apps[key].mailbox.put(app_commit, wake=False)",
         "self._apps[key].mailbox.put(app_commit, wake=False)\n"
-        "                self._apps[key].mailbox.put(app_commit, wake=False)",
+        "            self._apps[key].mailbox.put(app_commit, wake=False)",
     ),
     Mutant(
         "a commit to a gang is forgotten, unless it satisfies the gang",
@@ -302,7 +302,7 @@ MUTANTS: Final = (
         "muster._runtime.announcer:Announcer._announce",
         """            if decided:
                 began = perf_counter()
-                with self._blame.taken():
+                with self._blame:
                     await self._write(decided)
                 if self._meter is not None:
                     self._meter.commit.note(perf_counter() - began)

@@ -11,8 +11,7 @@ program that hears of every batch and is kept with the store.
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable, Generator, Sequence
-from contextlib import contextmanager
+from collections.abc import Awaitable, Callable, Sequence
 from inspect import isawaitable
 from time import perf_counter
 from typing import TYPE_CHECKING, Final, Protocol, final
@@ -122,14 +121,13 @@ class ForeignErrors:
         #: The last exception from outside, which ends the scheduler; None without one.
         self.error: Exception | None = None
 
-    @contextmanager
-    def taken(self) -> Generator[None, None, None]:
+    def __enter__(self) -> None:
+        """Begin a block that calls what is outside."""
+
+    def __exit__(self, _: object, error: BaseException | None, __: object) -> None:
         """Remember an exception in the block as one from outside."""
-        try:
-            yield
-        except Exception as error:
+        if isinstance(error, Exception):
             self.error = error
-            raise
 
     def is_for(self, error: Exception) -> bool:
         """Return whether an error comes from outside."""
@@ -160,12 +158,12 @@ class JournalWriter:
         """Write the decisions of one batch; this is not cancelled at once."""
         if not announced or self._journal is None:
             return
-        with self._blame.taken():
+        with self._blame:
             if self._in_steps is not None:
                 await self._pace.take(self._in_steps(announced), shield=True)
                 return
             written = self._journal.write(announced)
-            if isawaitable(written):
+            if written is not None and isawaitable(written):
                 await finish_within(written, WRITE_GRACE_S)
 
 
@@ -289,7 +287,7 @@ class ProgramSink:
         """Tell the journal and the record; this is not cancelled."""
         await self._journal.write(decided.announced)
         if self._record is not None:
-            with self._blame.taken():
+            with self._blame:
                 for event in decided.events if self._keeps_events else ():
                     self._record.enter(decided.at_us, event)
                 self._record.close(decided.at_us)
@@ -398,7 +396,7 @@ class Announcer:
             decided = [one.decided for one in announcements if one.decided is not None]
             if decided:
                 began = perf_counter()
-                with self._blame.taken():
+                with self._blame:
                     await self._write(decided)
                 if self._meter is not None:
                     self._meter.commit.note(perf_counter() - began)

@@ -43,7 +43,7 @@ from muster_core.coordinator.reports import ReportRequests
 from muster_core.decisions import Announced, seconds
 from muster_core.events import Event
 from muster_core.facts import AppFacts, Facts, GangFacts, QueueFacts
-from muster_core.owners.app_messages import AppReport
+from muster_core.owners.app_messages import AppReport, Close
 from muster_core.owners.application import ApplicationMachine
 from muster_core.owners.gang import GangMachine, GangReport
 from muster_core.owners.queue import QueueMachine, QueueReport
@@ -105,6 +105,8 @@ class DecidedBatch:
 
     async def let_go(self, pace: Pace) -> None:
         """Free the memory of the batch in pieces, when nobody needs it any more."""
+        if len(self.events) <= PIECE >= len(self.announced):
+            return  # It is freed at once.
         if self.events:
             events, self.events = [*self.events], ()
             await pace.let_go(events, shield=True)
@@ -316,13 +318,10 @@ class Batches:
         self._open = False
         await self.hear_owners()
         pace, machine = self._pace, self.machine
-        for _ in machine.decide():
-            if pace.is_up():
-                await pace.rest()
-        outcome = await pace.take(machine.finish())
+        outcome = await pace.take(machine.decide())
         # ROUND-16
         # No cancellation from here on, before everybody has heard of the batch.
-        await pace.take(self._commit(outcome), shield=True)
+        await self._commit(outcome)
         changed = {self._gangs[key].machine.name for key in outcome.gangs}
         heard, self._heard = self._heard, set()
         events: Sequence[Event] = ()
@@ -337,13 +336,13 @@ class Batches:
             machine.configuration.partition,
         )
 
-    def _commit(self, outcome: BatchResult) -> Steps[None]:
-        """Send the commits to the owners."""
+    async def _commit(self, outcome: BatchResult) -> None:
+        """Send the commits to the owners; this is not cancelled."""
         # The owners are not woken: each reads its commit before its next message.
-        for piece in in_pieces(outcome.apps.items()):
-            yield
-            for key, app_commit in piece:
-                self._apps[key].mailbox.put(app_commit, wake=False)
+        for number, (key, app_commit) in enumerate(outcome.apps.items(), 1):
+            if not number % PORTION and self._pace.is_up():
+                await self._pace.rest(shield=True)
+            self._apps[key].mailbox.put(app_commit, wake=False)
         for key, queue_commit in outcome.queues.items():
             mailbox = self._queues[key].mailbox
             mailbox.put(queue_commit, wake=len(mailbox) >= COMMITS_KEPT)
@@ -407,6 +406,10 @@ class Batches:
         if closing is not None:
             await self._hear_applications(closing)
         closes = self.machine.close_gangs()
+        if closes:
+            await self._hear_gangs(closes)
+
+    async def _hear_gangs(self, closes: Mapping[int, Close]) -> None:
         await self._send((self._gangs[key].mailbox, close) for key, close in closes.items())
         reports = await _collect(self._gang_reports, len(closes))
         await self._pace.take(self.machine.apply_gangs(reports))
@@ -427,18 +430,20 @@ class Batches:
             report = closing.together(await _collect(self._app_reports, len(closing.apps)))
         assert report.credits == closing.credits, "a request was not answered"
         self._deliver(await self._pace.take(self.machine.apply(report)))
-        for key in [app.identity.key for app in report.apps if app.gone]:
-            del self._apps[key]
-        for key in [queue.key for queue in report.queues if queue.gone]:
-            del self._queues[key]
-        # A report with very many actions is freed in pieces as well.
-        long = [app for app in report.apps if len(app.actions) > PIECE]
-        actions = [action for app in long for action in app.actions]
-        del long
-        apps = list(report.apps)
-        del report
-        await self._pace.let_go(apps)
-        await self._pace.let_go(actions)
+        #: What is freed in pieces: reports, then the actions of those that have very many.
+        freed_last: list[object] = []
+        for app in report.apps:
+            if app.gone:
+                del self._apps[app.identity.key]
+            if len(app.actions) > PIECE:
+                freed_last += app.actions
+        for queue in report.queues:
+            if queue.gone:
+                del self._queues[queue.key]
+        if len(report.apps) > PIECE or freed_last:
+            freed_last += report.apps
+            del report, app
+            await self._pace.let_go(freed_last)
 
     async def _send(self, messages: Iterable[tuple[Mailbox[T], T]]) -> None:
         """Send messages to owners, and let them read whenever a portion of messages waits."""

@@ -244,7 +244,7 @@ class LiveCoordinator:
                 self._companion.begin()
             await self._run_batch(())
             return
-        with self._blame.taken():
+        with self._blame:
             await storage.restore(self._batches, self._nursery)
             if self._companion is not None:
                 await storage.retell(self._companion, self._batches.machine.requests)
@@ -281,7 +281,7 @@ class LiveCoordinator:
             return False
         if is_new or self._comes_in is None:
             return True
-        with self._blame.taken():
+        with self._blame:
             return self._comes_in(kept)
 
     async def _run_batch(self, events: Sequence[Event]) -> None:
@@ -304,7 +304,7 @@ class LiveCoordinator:
             if self._announcer is not None:
                 await self._hand_over()
                 await self._announcer.catch_up()
-            with self._blame.taken():
+            with self._blame:
                 raise RefusedError(refusal)
 
     async def _resume(self, bound: Sequence[tuple[TrackedAsk, AllocationStatus]]) -> None:
@@ -327,7 +327,7 @@ class LiveCoordinator:
         """Take the last checkpoint, and end the owners."""
         if self._storage is not None and self._announcer is not None:
             await self._announcer.close()
-            with self._blame.taken():
+            with self._blame:
                 beside = await self._state_of_companion()
                 taken = [await self._batches.facts()]
                 await self._storage.keep_checkpoint(taken, self._now_us(), beside)
@@ -504,7 +504,7 @@ class LiveCoordinator:
     async def _let_in(self, event: Event, now_us: int) -> int:
         """Submit an event and return its position."""
         if self._record is not None and self._storage is None:
-            with self._blame.taken():
+            with self._blame:
                 self._record.enter(now_us, event)
         await self._batches.enter(event, self._index)
         self._index += 1

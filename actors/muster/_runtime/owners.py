@@ -7,7 +7,7 @@ the owner, which then reads it, in its place, when another message wakes it.
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Sequence
 from typing import TYPE_CHECKING, Generic, Protocol, TypeVar, final
 
 import attrs
@@ -22,6 +22,7 @@ from muster_core.owners.gang import GangMachine, GangReport, ToGang
 from muster_core.owners.queue import QueueMachine, QueueReport, ToQueue
 from muster_core.snapshots import AppSnapshot, GangSnapshot, QueueSnapshot
 from muster_core.structures.steps import Steps
+from muster_core.values.records import record
 
 if TYPE_CHECKING:
     from trio.lowlevel import RaiseCancelT
@@ -170,7 +171,7 @@ class EndTask:
 
 
 @final
-@attrs.frozen(eq=False)
+@record(eq=False)
 class Owner(Generic[K_co, M, R, S, F]):
     """A task that owns a state machine and processes the messages of its mailbox.
 
@@ -195,16 +196,19 @@ class Owner(Generic[K_co, M, R, S, F]):
 
     async def run(self: Owner[Machine[M, R, S, F], M, R, S, F]) -> None:
         """Process messages until the owned object does not exist any more."""
-        while not await self._process():
+        while not await self._process(await self.mailbox.take_all()):
             pass
 
-    async def _process(self: Owner[Machine[M, R, S, F], M, R, S, F]) -> bool:
-        """Process the next messages; return whether the owned object has ceased to exist.
+    async def _process(
+        self: Owner[Machine[M, R, S, F], M, R, S, F],
+        messages: Sequence[M | SendSnapshot[S] | SendFacts[F] | EndTask],
+    ) -> bool:
+        """Process messages; return whether the owned object has ceased to exist.
 
         This is a function of its own so that a waiting owner keeps no message and no report alive.
         """
         machine, pace, gone = self.machine, self.pace, False
-        for message in await self.mailbox.take_all():
+        for message in messages:
             if pace.is_up():
                 await pace.rest()
             if isinstance(message, EndTask):
@@ -230,7 +234,7 @@ class Owner(Generic[K_co, M, R, S, F]):
 
 
 @final
-@attrs.frozen
+@record
 class AppReportSink:
     """Takes the reports of an application: for its leaf, or for the coordinator."""
 

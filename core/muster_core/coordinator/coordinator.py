@@ -7,8 +7,8 @@ A batch has five steps; the actor that drives the machine only carries messages 
 3. ``close``: the owners with requests get the message to report, and their reports meet here, by way
    of the queues if one of these got a message. Then the gangs whose members have moved get
    messages, and report as well.
-4. ``apply``, ``apply_gangs`` and ``decide``: the view takes over the changes, and the rounds run.
-5. ``finish``: decisions get their numbers, and owners get their commits.
+4. ``apply`` and ``apply_gangs``: the view takes over the changes.
+5. ``decide``: the rounds run, decisions get their numbers, and owners get their commits.
 """
 
 from __future__ import annotations
@@ -103,8 +103,6 @@ class CoordinatorMachine:
         self._is_new = False
         #: The messages of refused events of this batch, by position in the input.
         self._refused_at: dict[int, str] = {}
-        #: The decisions of the rounds of this batch.
-        self._decided: deque[Decision] = deque()
 
     @property
     def requests(self) -> int:
@@ -370,19 +368,19 @@ class CoordinatorMachine:
             if report.gone:
                 self.admission.gangs.gone(report.name)
 
-    def decide(self) -> Iterator[None]:
-        """Run the rounds in steps; the caller may pause between two steps."""
-        for decisions in self.view.decide(self.now_us, is_new=self._is_new):
-            self._decided += decisions or ()
+    def decide(self) -> Steps[BatchResult]:
+        """Run the rounds, and end the batch; return its result."""
+        decisions: deque[Decision] = deque()
+        for decided in self.view.decide(self.now_us, is_new=self._is_new):
+            decisions += decided or ()
             yield
+        return (yield from self._finish(decisions))
 
-    def finish(self) -> Steps[BatchResult]:
-        """End the batch, and return its result."""
-        said = yield from self._in_order()
-        decisions = self._decided
+    def _finish(self, decisions: deque[Decision]) -> Steps[BatchResult]:
+        """End the batch with the decisions of its rounds, and return its result."""
         if decisions:
             decisions = self.view.without_detours(decisions)
-            self._decided = deque()
+        said = yield from self._in_order()
         # The decisions of the rounds are by far the most, so they are not copied.
         decisions.extendleft(reversed(said))
         decisions += self.view.changed_priorities()
@@ -533,4 +531,3 @@ class CoordinatorMachine:
         self._epoch.check(self.view)
         # Nothing is left over from the last batch.
         assert not self._said
-        assert not self._decided

@@ -244,9 +244,7 @@ class PlainScheduler:
             return
         self._open = False
         self._hear()
-        for _ in self._machine.decide():
-            pass
-        outcome = all_at_once(self._machine.finish())
+        outcome = all_at_once(self._machine.decide())
         self.announced.extend(outcome.announced)
         for key, app_commit in outcome.apps.items():
             self._apps[key].handle(app_commit)

@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-
 import attrs
 import pytest
 
+from muster_core.coordinator.coordinator import BatchResult
 from muster_core.decisions import Kind
 from muster_core.events import AddAsk, AddNode, AddPriorityClass, Configure, FailBind, RemoveNode
 from muster_core.resources import Resources
+from muster_core.structures.steps import Steps
 from tests.core.admission.objects import LOOSE, gang, members
 from tests.core.building import Queue, configuration, wish
 from tests.core.view.eviction.contest import at_once, contest, contest_with, share, urgent
@@ -385,8 +385,14 @@ def test_a_bound_ask_counts_as_bound_while_it_is_tried_what_would_be_without_it(
     seen: set[tuple[bool, ...]] = set()
     without: set[int] = set()
 
-    def watched() -> Iterator[None]:
-        for _ in decide():
+    def watched() -> Steps[BatchResult]:
+        steps = decide()
+        while True:
+            try:
+                next(steps)
+            except StopIteration as end:
+                result: BatchResult = end.value
+                return result
             without.add(len(made.state.eviction_history.tried_without))
             seen.add(
                 tuple(
