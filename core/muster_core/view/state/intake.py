@@ -29,7 +29,7 @@ from muster_core.owners.gang import GangReport
 from muster_core.owners.queue import QueueReport, QueueSummary
 from muster_core.structures.amounts import add_to, add_to_row, take_from
 from muster_core.structures.steps import SIZE, Steps, all_at_once
-from muster_core.values.application_states import AppState
+from muster_core.values.application_states import AppState, Trigger, next_state
 from muster_core.values.decisions import Reason
 from muster_core.view.state.view_state import ViewState
 from muster_core.view.tree.application import ViewApp
@@ -276,6 +276,27 @@ class Intake:
             assert self._freed is not None, "the bind of an ask has failed that was not bound"
             said = action.decision
             app.failed_on[self._freed.name] = self._freed, said.node or "", said.message
+
+    # APP-5, APP-10
+    def end_state(self, key: int, now_us: int) -> AppState:
+        """Let an application enter the state after the one whose time is up.
+
+        No owner has to report for that: what follows depends on nothing but the state.
+
+        Returns:
+            The new state; an application that has completed is gone from the view.
+        """
+        state = self._state
+        app = state.apps[key]
+        leaf, after = state.leaf_of(app), next_state(app.state, Trigger.TIME_UP)
+        state.enter(app, leaf, after, now_us)
+        if after is AppState.COMPLETED:
+            self._remove_app(app, leaf)
+            self._reported[key] = leaf.key
+            state.dirty[leaf.key] = leaf
+        else:
+            state.list_app(app)
+        return after
 
     def _remove_app(self, app: ViewApp, leaf: LeafView) -> None:
         self._state.user_limits.forget(app, leaf)

@@ -217,6 +217,11 @@ class ViewApp(Listed):
         places = (self.pending, self.parked, self.waiting, self.bound, self.backing_off)
         return any(name in place for place in places)
 
+    def count(self) -> int:
+        """Return how many asks it has, in any state."""
+        places = (self.pending, self.parked, self.waiting, self.bound, self.backing_off)
+        return sum(len(place) for place in places)
+
     def has_no_node(self, name: str) -> bool:
         """Return whether it has an ask of this name that holds no node."""
         return name in self.pending or name in self.parked or name in self.backing_off
