@@ -126,8 +126,9 @@ class Intake:
             elif isinstance(queue, ParentView):
                 queue.reorder()
         types, values = self._state.shapes.types, summary.values
-        queue.pending = types.row(values.pending)
-        queue.allocated = types.row(values.allocated)  # This may lengthen the other one.
+        queue.allocated = types.row(values.allocated)
+        queue.asked = types.row(values.pending)  # This may lengthen the other one.
+        add_to_row(queue.asked, types.numbered(values.allocated))
         self._state.dirty[queue.key] = queue
 
     def _count(self, report: AppReport) -> None:
@@ -145,10 +146,11 @@ class Intake:
         if before.pending != after.pending:
             more = types.change(before.pending, after.pending)
             for queue in leaf.line:
-                add_to_row(queue.pending, more)
+                add_to_row(queue.asked, more)
         if before.allocated != after.allocated:
             more = types.change(before.allocated, after.allocated)
             for queue in leaf.line:
+                add_to_row(queue.asked, more)
                 add_to_row(queue.allocated, more)
 
     def _touch_gangs(self, queue: ViewQueue) -> None:
