@@ -102,19 +102,26 @@ BASE: Final[Mapping[tuple[str, str], float]] = {
 """What CPython 3.11.7 needed with the commit that the goals refer to, in millions; not of new cases."""
 
 GOALS: Final[Mapping[tuple[str, str], float]] = {
-    ("W1", "core"): 0.70,
-    ("W1", "tasks"): 0.70,
+    ("W1", "core"): 0.60,
+    ("W1", "tasks"): 0.60,
     ("W2", "core"): 0.70,
     ("W2", "tasks"): 0.70,
-    ("W3a", "tasks"): 0.65,
-    ("W3b", "tasks"): 0.65,
+    ("W3a", "tasks"): 0.55,
+    ("W3b", "tasks"): 0.55,
     ("W4", "core"): 0.70,
     ("W4", "tasks"): 0.70,
-    ("W6a", "core"): 0.65,
-    ("W6a", "tasks"): 0.65,
+    ("W6a", "core"): 0.75,
+    ("W6a", "tasks"): 0.75,
     ("ingest", "core"): 0.90,
 }
 """The share of ``BASE`` that each case is to need at most, where there is a goal."""
+
+LIMITS: Final[Mapping[tuple[str, str], float]] = {
+    ("jobs", "tasks"): 1_900,
+    ("jobs that wait", "tasks"): 2_300,
+    ("jobs, backfill", "tasks"): 1.5 * 2_300,
+}
+"""What the cases that are new since then are to need at most, in millions."""
 
 
 def measure(scale: float) -> list[Figure]:
@@ -131,7 +138,7 @@ def _figure(name: str, way: str) -> Figure:
     case, found = CASES[name], each(name, way) / 1_000  # Thousands for one: millions for 1,000.
     base = BASE.get((name, way)) if sys.version_info[:2] == (3, 11) else None
     goal = GOALS.get((name, way))
-    target = None if base is None or goal is None else goal * base
+    target = LIMITS.get((name, way)) if base is None or goal is None else goal * base
     raw = "" if base is None else f"{found / base:.2f} × {BASE_COMMIT}"
     what = f"{name}: {case.about}, {WAYS[way]}"
     return Figure("instructions", what, found, MILLION, target, raw=raw)

@@ -100,6 +100,11 @@ def parts(scale: float, trace: Path | None = None) -> list[Part]:
             most=1,
             is_long=True,
         ),
+        attrs.evolve(
+            _module("scale", "a million asks in 10,000 queues on 100,000 nodes"),
+            most=1,
+            is_long=True,
+        ),
         _module("latency", "how long other tasks wait"),
         _module("evictions", "what reclaim and preemption cost"),
         _module("backfill", "what a reservation costs while many asks are pending"),

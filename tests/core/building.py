@@ -12,7 +12,7 @@ from typing import Final
 import pytest
 
 from muster_core.admission.registry import Registry
-from muster_core.admission.routes import Route, StartApp, StartQueue, TellApp, TellQueue
+from muster_core.admission.routes import EndState, Route, StartApp, StartQueue, TellApp, TellQueue
 from muster_core.config import default_configuration, load_configuration
 from muster_core.config.model import Configuration, Limits, QueueConfig, Settings
 from muster_core.decisions import Decision, Kind
@@ -221,6 +221,8 @@ def short(routes: list[Route]) -> list[str]:
                 lines.append(f"+app {route.identity.key}")
             case TellApp():
                 lines.append(f"app {route.key} {type(route.message).__name__}")
+            case EndState():
+                lines.append(f"app {route.key} {route.after.value}")
     return lines
 
 

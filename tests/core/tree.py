@@ -12,6 +12,7 @@ from typing import assert_never
 
 from muster_core.admission.routes import (
     AnyRoute,
+    EndState,
     StartApp,
     StartGang,
     StartQueue,
@@ -25,7 +26,7 @@ from muster_core.coordinator.coordinator import BatchResult, CoordinatorMachine
 from muster_core.coordinator.plain_scheduler import pass_time
 from muster_core.decisions import Announced, Decision, Kind
 from muster_core.events import AddApp, AddNode, Event
-from muster_core.owners.app_messages import AppReport, ToApplication
+from muster_core.owners.app_messages import AppReport, EnterState, ToApplication
 from muster_core.owners.application import ApplicationMachine
 from muster_core.owners.gang import GangMachine, GangReport, ToGang
 from muster_core.owners.queue import QueueMachine, QueueReport, ToQueue
@@ -33,6 +34,7 @@ from muster_core.reasons import Code, Explanation, Fact
 from muster_core.resources import Resources
 from muster_core.snapshots import AskPlace, Snapshot
 from muster_core.structures.steps import all_at_once
+from muster_core.values.application_states import AppState
 from tests.core import building
 from tests.core.building import configuration, queue as made_queue
 from tests.naive.harness import Marker, Scenario
@@ -257,6 +259,10 @@ class Tree:
             match route:
                 case TellApp():
                     self._app_mail[route.key].append(route.message)
+                case EndState(key, AppState.COMPLETED):
+                    del self.apps[key], self._app_mail[key]
+                case EndState():
+                    self._app_mail[route.key].append(EnterState(route.after))
                 case TellQueue():
                     self._queue_mail[route.key].append(route.message)
                 case StartApp(identity):

@@ -30,6 +30,7 @@ from muster._runtime.owners import (
 from muster._runtime.requests import Examined, Explained, RequestKey
 from muster_core.admission.routes import (
     AnyRoute,
+    EndState,
     StartApp,
     StartGang,
     StartQueue,
@@ -43,12 +44,13 @@ from muster_core.coordinator.reports import ReportRequests
 from muster_core.decisions import Announced, seconds
 from muster_core.events import Event
 from muster_core.facts import AppFacts, Facts, GangFacts, QueueFacts
-from muster_core.owners.app_messages import AppReport, Close
+from muster_core.owners.app_messages import AppReport, Close, EnterState
 from muster_core.owners.application import ApplicationMachine
 from muster_core.owners.gang import GangMachine, GangReport
 from muster_core.owners.queue import QueueMachine, QueueReport
 from muster_core.snapshots import AppSnapshot, GangSnapshot, QueueSnapshot, Snapshot
 from muster_core.structures.steps import Steps, all_at_once, freed, in_order, in_pieces
+from muster_core.values.application_states import AppState
 
 T = TypeVar("T")
 
@@ -356,6 +358,10 @@ class Batches:
             match route:
                 case TellApp():
                     self._apps[route.key].mailbox.put(route.message, wake=False)
+                case EndState(key, AppState.COMPLETED):
+                    self._apps.pop(key).mailbox.put(EndTask())
+                case EndState():
+                    self._apps[route.key].mailbox.put(EnterState(route.after), wake=False)
                 case StartApp(identity):
                     machine = ApplicationMachine(identity)
                     app: ApplicationOwner = Owner(

@@ -167,7 +167,7 @@ class SendFacts(Generic[F]):
 @final
 @attrs.frozen
 class EndTask:
-    """Tells an owner to end its task, because the scheduler ends."""
+    """Tells an owner to end its task: the scheduler ends, or the application has completed."""
 
 
 @final

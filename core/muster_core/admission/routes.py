@@ -18,6 +18,7 @@ from muster_core.owners.app_messages import AppRequest, LoadApp
 from muster_core.owners.asks import AppIdentity
 from muster_core.owners.gang import MemberKey, ToGang
 from muster_core.owners.queue import LoadQueue, Retire, SetQueue
+from muster_core.values.application_states import AppState
 from muster_core.values.configuration import Configuration, QueueConfig
 from muster_core.values.priority import PriorityClass
 from muster_core.values.records import record
@@ -118,7 +119,20 @@ class TellApp:
     message: AppRequest | LoadApp
 
 
-Route = StartQueue | TellQueue | StartApp | TellApp
+@final
+@record
+class EndState:
+    """Tell an application that its time in a state is over; it has nothing to report.
+
+    Attributes:
+        after: The state that it is in now. A completed application ends.
+    """
+
+    key: int
+    after: AppState
+
+
+Route = StartQueue | TellQueue | StartApp | TellApp | EndState
 """A message to a queue or an application, or the start of one."""
 
 

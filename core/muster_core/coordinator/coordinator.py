@@ -2,7 +2,7 @@
 
 A batch has five steps; the actor that drives the machine only carries messages between them:
 
-1. ``begin``: due timers become requests.
+1. ``begin``: due timers become requests, or end states of applications.
 2. ``enter``: each event is admitted or refused, and becomes requests to owners.
 3. ``close``: the owners with requests get the message to report, and their reports meet here, by way
    of the queues if one of these got a message. Then the gangs whose members have moved get
@@ -23,7 +23,7 @@ import attrs
 from muster_core.admission.admission import Admission
 from muster_core.admission.objects import Objects
 from muster_core.admission.registry import application_reasons
-from muster_core.admission.routes import AnyRoute, GangRoute, TellApp, TellGang
+from muster_core.admission.routes import AnyRoute, EndState, GangRoute, TellApp, TellGang
 from muster_core.coordinator.reports import (
     CoordinatorFacts,
     Epoch,
@@ -38,16 +38,15 @@ from muster_core.owners.app_messages import (
     Complete,
     DecisionMade,
     MemberMoved,
-    TimeUp,
     rejection,
 )
 from muster_core.owners.asks import Origin
 from muster_core.owners.gang import CommitGang, GangReport, MemberKey, MoveMember
 from muster_core.owners.queue import CommitQueue, QueueReport
 from muster_core.structures.steps import SIZE, Steps, in_order, in_pieces, taken
-from muster_core.values.application_states import AppState
+from muster_core.values.application_states import STATE_NAMES, AppState
 from muster_core.values.configuration import Configuration
-from muster_core.values.decisions import Announced, Decision, Kind, announce
+from muster_core.values.decisions import Announced, Decision, Kind, announce, decision_on_app
 from muster_core.values.errors import RefusedError
 from muster_core.values.events import AddAsk, Apply, Configure, Delete, Event
 from muster_core.values.reasons import Explanation, Outlook
@@ -209,12 +208,21 @@ class CoordinatorMachine:
                 case WaitEnd():
                     routes.extend(self.admission.time_out(due.gang, origin))
                 case StateEnd():
-                    routes.append(TellApp(due.app, TimeUp(origin, due.state)))
-                    if due.state is AppState.COMPLETING:
-                        routes.extend(self.registry.complete(due.app))
+                    routes.extend(self._end_state(due.app, origin))
                 case _:
                     assert_never(due)
         return self._note(routes)
+
+    # APP-5, APP-10
+    def _end_state(self, key: int, origin: Origin) -> Iterator[AnyRoute]:
+        """Let an application enter the next state, since its time is up; no owner has to report."""
+        identity = self.view.apps[key].identity
+        after = self.view.end_state(key, self.now_us)
+        said = decision_on_app(identity.name, identity.path, STATE_NAMES[after])
+        self._say(DecisionMade((origin.seq, 0, 1), said))
+        yield EndState(key, after)
+        if after is AppState.COMPLETED:
+            yield from self.registry.complete(key)
 
     def must_hear_first(self, event: Event | str) -> bool:
         """Return whether the owners must report before an event can be admitted."""

@@ -18,6 +18,7 @@ import attrs
 
 from muster_core.admission.routes import (
     AnyRoute,
+    EndState,
     StartApp,
     StartGang,
     StartQueue,
@@ -28,12 +29,13 @@ from muster_core.admission.routes import (
 from muster_core.config import default_configuration
 from muster_core.coordinator.coordinator import CoordinatorMachine
 from muster_core.coordinator.reports import Facts, ReportRequests
-from muster_core.owners.app_messages import AppFacts, AppReport
+from muster_core.owners.app_messages import AppFacts, AppReport, EnterState
 from muster_core.owners.application import ApplicationMachine
 from muster_core.owners.asks import Allocation, Ask
 from muster_core.owners.gang import GangMachine
 from muster_core.owners.queue import QueueMachine, QueueReport
 from muster_core.structures.steps import Steps, all_at_once, freed
+from muster_core.values.application_states import AppState
 from muster_core.values.configuration import Configuration
 from muster_core.values.decisions import Announced, Kind
 from muster_core.values.events import Event
@@ -304,6 +306,10 @@ class PlainScheduler:
             match route:
                 case TellApp():
                     self._apps[route.key].handle(route.message)
+                case EndState(key, AppState.COMPLETED):
+                    del self._apps[key]
+                case EndState():
+                    self._apps[route.key].handle(EnterState(route.after))
                 case StartApp(identity):
                     self._apps[identity.key] = ApplicationMachine(identity)
                 case StartQueue():

@@ -17,6 +17,7 @@ from typing import assert_never, final
 from muster_core.admission.routes import (
     AdmissionFacts,
     AnyRoute,
+    EndState,
     StartApp,
     StartGang,
     StartQueue,
@@ -29,6 +30,7 @@ from muster_core.owners.app_messages import AppFacts, AppReport, Close, LoadApp
 from muster_core.owners.gang import GangFacts, LoadGang
 from muster_core.owners.queue import CommitQueue, Expect, LoadQueue, QueueFacts, QueueReport
 from muster_core.structures.steps import PART, Steps, in_order, in_pieces
+from muster_core.values.application_states import AppState
 from muster_core.values.configuration import Configuration
 from muster_core.values.records import record
 from muster_core.values.snapshots import (
@@ -164,6 +166,9 @@ class Epoch:
                     self._told_queues.add(route.key)
                 case StartApp(identity):
                     self._leaves[identity.key] = identity.leaf
+                case EndState():
+                    if route.after is AppState.COMPLETED:
+                        self._reported[route.key] = self._leaves.pop(route.key)
                 case StartGang() | TellGang():
                     self._told_gangs.add(route.key)
                 case _:

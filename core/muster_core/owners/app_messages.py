@@ -416,10 +416,9 @@ class Complete:
 
 @final
 @record
-class TimeUp:
-    """End ``state``, whose timer is due, if the application is still in it."""
+class EnterState:
+    """Be in this state: the time in another one was up, and the log says so already."""
 
-    origin: Origin
     state: AppState
 
 
@@ -517,7 +516,7 @@ AskRequest = (
 """Requests about a single ask, or about the new asks of one event."""
 
 
-WideRequest = Enlist | Regroup | RollBack | ParkAsks | UnparkAsks | LoseNode | TimeUp | Dismiss
+WideRequest = Enlist | Regroup | RollBack | ParkAsks | UnparkAsks | LoseNode | Dismiss
 """Requests about the whole application, or about several of its asks."""
 
 
@@ -525,5 +524,5 @@ AppRequest = AskRequest | WideRequest
 """Requests with a credit: the next report answers them."""
 
 
-ToApplication = AppRequest | LoadApp | CommitApp | Close
+ToApplication = AppRequest | LoadApp | CommitApp | EnterState | Close
 """All messages to an application."""

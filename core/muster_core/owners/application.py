@@ -28,6 +28,7 @@ from muster_core.owners.app_messages import (
     DecisionMade,
     Dismiss,
     Enlist,
+    EnterState,
     FailAsk,
     FailureCount,
     FinishAsk,
@@ -43,7 +44,6 @@ from muster_core.owners.app_messages import (
     RollBack,
     SpoilBinds,
     StateEntered,
-    TimeUp,
     ToApplication,
     UndoBind,
     UnparkAsks,
@@ -188,6 +188,8 @@ class ApplicationMachine:
                 return self._report(message)
             case LoadApp():
                 all_at_once(self._load(message.facts))
+            case EnterState():
+                self._state = message.state
             case CommitApp():
                 self._commit_moves(message)
                 if message.bound:
@@ -272,8 +274,6 @@ class ApplicationMachine:
                     self._regroup(request.group)
             case Regroup():
                 self._regroup(request.group)
-            case TimeUp():
-                self._time_up(request)
             case Dismiss():
                 all_at_once(self._dismiss(request))
             case LoseNode():
@@ -419,12 +419,6 @@ class ApplicationMachine:
     def _unpark(self, request: UnparkAsks) -> None:
         for name in request.asks:
             self._moves.take_up(name, (request.origin.seq, 1, 0))
-
-    def _time_up(self, request: TimeUp) -> None:
-        # A completion at the same instant comes first, and may have ended the state.
-        if self._state is request.state:
-            self._trigger(Trigger.TIME_UP, request.origin)
-            self._gone = self._state is AppState.COMPLETED
 
     # FEED-24
     def _dismiss(self, request: Dismiss) -> Steps[None]:

@@ -169,7 +169,7 @@ def share(used: int, whole: int) -> float:
 def largest_share(row: Row, divisors: Divisors) -> float:
     """Return the largest share over all types; without any type, 0.
 
-    Every queue on a path needs it twice for each ask that is placed.
+    Every queue on a path needs it for each ask that is placed.
 
     The fair share of a queue is that of what it uses, divided by its :func:`queue_divisors`; the
     dominant share of its pending asks is that of what they ask for, divided by the
@@ -181,6 +181,28 @@ def largest_share(row: Row, divisors: Divisors) -> float:
         if part > largest:  # noqa: PLR1730 - a call of max() would double the time
             largest = part
     return largest
+
+
+# ORDER-8, ORDER-10
+def both_shares(allocated: Row, asked: Row, own: Divisors, whole: Divisors) -> tuple[float, float]:
+    """Return the largest shares of what is allocated and of the rest of what is asked for.
+
+    Args:
+        allocated: What is allocated.
+        asked: What all asks come to, those included that are allocated.
+        own: What allocated amounts are divided by.
+        whole: What the rest is divided by, for the same types in the same order.
+    """
+    share = rest = 0.0
+    for (number, divisor), (_, total) in zip(own, whole):  # noqa: B905 - quicker
+        used = allocated[number]
+        part = used / divisor
+        if part > share:  # noqa: PLR1730 - as above
+            share = part
+        part = (asked[number] - used) / total
+        if part > rest:  # noqa: PLR1730 - as above
+            rest = part
+    return share, rest
 
 
 # ORDER-10

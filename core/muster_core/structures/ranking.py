@@ -105,10 +105,12 @@ class Ranking(Generic[A]):
 
     def remove(self, item: A) -> None:
         """Remove an item of this ranking."""
-        block, rank = item.block, item.rank
+        self._take_out(item.block, bisect_left(item.block.ranks, item.rank))
+
+    def _take_out(self, block: _Block[A], position: int) -> None:
         ranks = block.ranks
-        position = bisect_left(ranks, rank)
-        del ranks[position], block.items[position]
+        rank = ranks.pop(position)
+        del block.items[position]
         if position == len(ranks):
             at = bisect_left(self._ends, rank)
             if ranks:
@@ -127,7 +129,7 @@ class Ranking(Generic[A]):
             or rank > ranks[last]
             or (rank < ranks[0] and block is not self._blocks[0])
         ):
-            self.remove(item)
+            self._take_out(block, position)
             self.add(item, rank)
             return
         # It stays in its block, and the last rank of the block does not change.

@@ -147,6 +147,16 @@ def decision_on_ask(
     return decision
 
 
+def decisions_on_bind(
+    app: str, ask: str, node: str, queue: str, gang: str | None
+) -> list[Decision]:
+    """Create the decisions that an ask is assigned and bound, as fast."""
+    assigned = _UnfrozenDecision(Kind.ASSIGNED, app, ask, node, queue, gang)
+    bound = _UnfrozenDecision(Kind.BOUND, app, ask, node, queue, gang)
+    assigned.__class__ = bound.__class__ = Decision
+    return [assigned, bound]
+
+
 def decision_on_app(app: str, queue: str, state: str) -> Decision:
     """Create a decision about the new state of an application, as fast."""
     filled = _UnfrozenDecision(Kind.APP_STATE, app, None, None, queue, None, None, state)

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Generator, Mapping
 from contextlib import contextmanager
 from operator import attrgetter
-from typing import Final, final
+from typing import final
 
 import attrs
 
@@ -33,16 +33,12 @@ class Advance:
     Attributes:
         state: The state before.
         stay: The number of the stay in that state.
-        said: The decision that logs the new state, or None if the state is the same.
+        said: The decision that logs the new state.
     """
 
     state: AppState
     stay: int
-    said: Decision | None
-
-
-UNCHANGED: Final = Advance(AppState.RUNNING, 0, None)
-"""A bind that did not change the state."""
+    said: Decision
 
 
 @final
@@ -51,7 +47,7 @@ class _NewlyBound:
     """The asks of an application that were bound in this batch and still are."""
 
     bound: dict[str, Allocation] = attrs.field(factory=dict[str, Allocation])
-    #: The effects of the binds in order, one per remaining ask, whichever asks remain.
+    #: The effects of the first binds on the state; those after them do not change it any more.
     advances: list[Advance] = attrs.field(factory=list[Advance])
 
 
@@ -74,13 +70,16 @@ class Commits:
         #: Decisions about states of applications that were undone.
         self._unsaid: set[int] = set()
 
-    def bound(self, app: ViewApp, allocation: Allocation, advance: Advance) -> None:
-        """Record that an ask was bound."""
-        fresh = self._fresh.get(app.identity.key)
+    def bound(self, app: int, allocation: Allocation) -> None:
+        """Record that an ask of the application with this key was bound."""
+        fresh = self._fresh.get(app)
         if fresh is None:
-            fresh = self._fresh[app.identity.key] = _NewlyBound()
+            fresh = self._fresh[app] = _NewlyBound()
         fresh.bound[allocation.ask.name] = allocation
-        fresh.advances.append(advance)
+
+    def advanced(self, app: int, advance: Advance) -> None:
+        """Record that the last bind of an application has changed its state."""
+        self._fresh[app].advances.append(advance)
 
     def failed(self, app: ViewApp, ask: Ask) -> None:
         """Record that the bind of an ask has failed."""
@@ -115,24 +114,31 @@ class Commits:
         self._satisfied.discard(gang)
         self._lost.add(gang)
 
+    # GANG-52
+    def is_new(self, app: int, ask: str) -> bool:
+        """Return whether an ask was bound in this batch, and still is."""
+        fresh = self._fresh.get(app)
+        return fresh is not None and ask in fresh.bound
+
     # EVICTION-43, GANG-52
-    def evicted(self, app: ViewApp, allocation: Allocation) -> Advance | None:
-        """Record that a bound ask was evicted.
+    def unbound(self, app: int, ask: str) -> Advance | None:
+        """Record that an ask was evicted that was bound in this batch: its bind does not count.
 
         Returns:
-            If it was bound in this batch, the effect on the application's state that must be
-            undone, since such a bind does not count (GANG-52); otherwise None.
+            The effect on the application's state that must be undone, or None.
         """
-        key, name = app.identity.key, allocation.ask.name
-        fresh = self._fresh.get(key)
-        if fresh is None or name not in fresh.bound:
-            self._evicted.setdefault(key, {})[name] = allocation
+        fresh = self._fresh[app]
+        del fresh.bound[ask]
+        # Whichever asks remain, their binds have the effects of the first ones.
+        if len(fresh.bound) >= len(fresh.advances):
             return None
-        del fresh.bound[name]
         advance = fresh.advances.pop()
-        if advance.said is not None:
-            self._unsaid.add(id(advance.said))
+        self._unsaid.add(id(advance.said))
         return advance
+
+    def evicted(self, app: int, allocation: Allocation) -> None:
+        """Record that an ask was evicted that was bound when the batch began."""
+        self._evicted.setdefault(app, {})[allocation.ask.name] = allocation
 
     @property
     def has_unsaid(self) -> bool:

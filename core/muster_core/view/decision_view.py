@@ -21,6 +21,7 @@ from muster_core.owners.queue import CommitQueue, QueueReport
 from muster_core.structures.amounts import add_to
 from muster_core.structures.shapes import Shape, bits_of
 from muster_core.structures.steps import Steps, in_pieces
+from muster_core.values.application_states import AppState
 from muster_core.values.configuration import Configuration
 from muster_core.values.decisions import Decision, Kind
 from muster_core.values.devices import DeviceStock
@@ -246,6 +247,10 @@ class DecisionView:
         """Return what is allocated in a queue; nothing for a queue that has not reported."""
         queue = self.queues.get(key)
         return {} if queue is None else queue.usage()
+
+    def end_state(self, app: int, now_us: int) -> AppState:
+        """Let an application enter the state after the one whose time is up; return that state."""
+        return self._intake.end_state(app, now_us)
 
     def place(self, name: str, resources: Resources, holder: Holder) -> int:
         """Use a node for an ask that arrives bound.

@@ -22,9 +22,16 @@ from muster_core.owners.asks import Allocation, Ask, one_more
 from muster_core.structures.amounts import Numbered, add_to, add_to_row, take_from, take_from_row
 from muster_core.structures.steps import PART, Steps, all_at_once
 from muster_core.values.application_states import STATE_NAMES, TRANSITIONS, Trigger, next_state
-from muster_core.values.decisions import Decision, Kind, Reason, decision_on_app, decision_on_ask
+from muster_core.values.decisions import (
+    Decision,
+    Kind,
+    Reason,
+    decision_on_app,
+    decision_on_ask,
+    decisions_on_bind,
+)
 from muster_core.values.devices import TakenDevices
-from muster_core.view.commits import UNCHANGED, Advance, Commits
+from muster_core.view.commits import Advance, Commits
 from muster_core.view.gangs import Hold, ViewGang
 from muster_core.view.state.view_state import ViewState
 from muster_core.view.tree.application import ViewApp
@@ -40,7 +47,7 @@ class StateHistory:
 
     def __init__(self) -> None:
         #: Every placement and release: the application, the ask, its place before and after.
-        self._placements: list[tuple[int, str, RecordedPlace, RecordedPlace]] = []
+        self.placements: list[tuple[int, str, RecordedPlace, RecordedPlace]] = []
         #: How many of them there were when each round began.
         self._rounds: list[int] = []
         #: Whether one of them was a release.
@@ -48,44 +55,44 @@ class StateHistory:
 
     def start_anew(self) -> Steps[None]:
         """Forget everything; many thousand placements in parts, since that takes time."""
-        while len(self._placements) > PART:
-            del self._placements[-PART:]
+        while len(self.placements) > PART:
+            del self.placements[-PART:]
             yield
-        self._placements.clear()
+        self.placements.clear()
         self._rounds.clear()
         self._has_released = False
 
     def note(self, app: int, ask: str, before: RecordedPlace, after: RecordedPlace) -> None:
         """Record that the place of an ask has changed."""
-        self._placements.append((app, ask, before, after))
+        self.placements.append((app, ask, before, after))
         self._has_released = self._has_released or after is None
 
     def mark(self) -> tuple[int, bool]:
         """Return the current position, for :meth:`go_back`."""
-        return len(self._placements), self._has_released
+        return len(self.placements), self._has_released
 
     def go_back(self, mark: tuple[int, bool]) -> None:
         """Forget the placements since a mark, which were all undone."""
-        placements, self._has_released = mark
-        del self._placements[placements:]
+        count, self._has_released = mark
+        del self.placements[count:]
 
     def start_round(self) -> None:
         """Record that a round begins."""
-        self._rounds.append(len(self._placements))
+        self._rounds.append(len(self.placements))
 
     # ROUND-6
     def knows_this(self) -> bool:
         """Return whether a round has begun from the current state."""
         if not self._has_released:
-            return self._rounds[-1] == len(self._placements)
-        now = self._changes(len(self._placements))
+            return self._rounds[-1] == len(self.placements)
+        now = self._changes(len(self.placements))
         return any(self._changes(placements) == now for placements in self._rounds)
 
     def _changes(self, placements: int) -> dict[tuple[int, str], RecordedPlace]:
         """Return the net effect of the first placements: the asks whose place has changed."""
         first: dict[tuple[int, str], RecordedPlace] = {}
         last: dict[tuple[int, str], RecordedPlace] = {}
-        for app, ask, before, after in self._placements[:placements]:
+        for app, ask, before, after in self.placements[:placements]:
             first.setdefault((app, ask), before)
             last[app, ask] = after
         return {key: place for key, place in last.items() if place != first[key]}
@@ -168,23 +175,32 @@ class Placements:
     def assign(
         self, leaf: LeafView, app: ViewApp, ask: Ask, bit: int, node: Node, now_us: int
     ) -> list[Decision]:
-        """Assign a pending ask, whose shape has ``bit``, to a node, and bind it."""
-        state, identity = self._state, app.identity
-        assigned = decision_on_ask(
-            Kind.ASSIGNED, identity.name, ask.name, node.name, leaf.config.path, ask.gang
-        )
+        """Assign a pending ask, whose shape has ``bit``, to a node, and bind it.
+
+        This is all that happens to an ask without gang, limit or device, from its choice to its
+        decisions: it leaves the pending ones, uses the node and the queues above it, and is bound.
+        """
+        state, name = self._state, ask.name
         devices: TakenDevices = ()
         place: RecordedPlace = (True, node.name)
-        # DEVICE-7, DEVICE-12
+        # DEVICE-7
         if ask.shape.devices:
             devices = state.nodes.devices_for(node, ask.shape)
-            assigned = attrs.evolve(assigned, devices=dict(devices))
             place = (True, node.name, devices)
         state.forget_pending(leaf, app, ask, bit)
         state.shapes.release(bit)
         self._use(leaf, app, ask, node, state.shapes.amounts[bit], devices)
-        self.seen_states.note(identity.key, ask.name, None, place)
-        return [assigned, *self._enter_bound(leaf, app, ask, node, now_us, devices=devices)]
+        self.seen_states.placements.append((app.identity.key, name, None, place))
+        state.numbers += 1
+        allocation = Allocation(ask, node.name, state.numbers, 0, devices, now_us)
+        decisions = decisions_on_bind(
+            app.identity.name, name, node.name, leaf.config.path, ask.gang
+        )
+        # DEVICE-12
+        if devices:
+            decisions[0] = attrs.evolve(decisions[0], devices=dict(devices))
+        self._enter_bound(leaf, app, allocation, node, now_us, decisions)
+        return decisions
 
     def bind(
         self, leaf: LeafView, app: ViewApp, ask: Ask, node: Node, now_us: int
@@ -217,41 +233,31 @@ class Placements:
         self,
         leaf: LeafView,
         app: ViewApp,
-        ask: Ask,
+        allocation: Allocation,
         node: Node,
         now_us: int,
-        *,
-        assigned: int = 0,
-        devices: TakenDevices = (),
-    ) -> list[Decision]:
-        state, key, name = self._state, app.identity.key, ask.name
-        state.numbers += 1
-        allocation = Allocation(ask, node.name, state.numbers, assigned, devices, now_us)
+        decisions: list[Decision],
+    ) -> None:
+        """Record that an ask is bound, and add to the decisions if its application changes."""
+        state, ask, key = self._state, allocation.ask, app.identity.key
         if state.scopes.passed:
             allocation = self._with_passed(allocation)
-        app.bound[name] = (allocation, node)
+        app.bound[ask.name] = (allocation, node)
         if ask.gang is not None:
-            state.gangs[ask.gang].bound[key, name] = None
+            state.gangs[ask.gang].bound[key, ask.name] = None
             self.commits.touch(app, ask, None)
         if ask.run_for_us is not None:
             state.timers.bound(app, allocation, now_us)
         self._unlisted[key] = app
-        decisions = [
-            decision_on_ask(
-                Kind.BOUND, app.identity.name, name, node.name, leaf.config.path, ask.gang
-            )
-        ]
-        before, stay = app.state, app.stay
-        if before not in _STATES_THAT_BINDS_END:  # Most applications are Running already.
-            self.commits.bound(app, allocation, UNCHANGED)
-            return decisions
+        self.commits.bound(key, allocation)
         # APP-8
-        after = next_state(before, Trigger.ASK_BOUND, skip_starting=app.identity.skip_starting)
-        state.enter(app, leaf, after, now_us)
-        said = decision_on_app(app.identity.name, leaf.config.path, STATE_NAMES[after])
-        decisions.append(said)
-        self.commits.bound(app, allocation, Advance(before, stay, said))
-        return decisions
+        before, stay = app.state, app.stay
+        if before in _STATES_THAT_BINDS_END:  # Most applications are Running already.
+            after = next_state(before, Trigger.ASK_BOUND, skip_starting=app.identity.skip_starting)
+            state.enter(app, leaf, after, now_us)
+            said = decision_on_app(app.identity.name, leaf.config.path, STATE_NAMES[after])
+            decisions.append(said)
+            self.commits.advanced(key, Advance(before, stay, said))
 
     # OUTLOOK-8
     def _with_passed(self, allocation: Allocation) -> Allocation:
@@ -277,9 +283,8 @@ class Placements:
         else:
             self._state.nodes.take(node, ask.resources, holder)
         for queue in leaf.line:
-            pending, allocated = queue.pending, queue.allocated
+            allocated = queue.allocated
             for number, amount in amounts:
-                pending[number] -= amount
                 allocated[number] += amount
 
     def _next_number(self) -> int:
@@ -360,12 +365,16 @@ class Placements:
         self._state.nodes.touch_allocation(node, (app.identity.key, ask.name))
         devices, assigned, name = hold.allocation.devices, hold.allocation.age, node.name
         self._state.scopes.passed = hold.allocation.passed
+        self._state.numbers += 1
+        allocation = Allocation(ask, name, self._state.numbers, assigned, devices, now_us)
         if devices:
             before, after = (False, name, devices), (True, name, devices)
             self.seen_states.note(app.identity.key, ask.name, before, after)
         else:
             self.seen_states.note(app.identity.key, ask.name, (False, name), (True, name))
-        return self._enter_bound(leaf, app, ask, node, now_us, assigned=assigned, devices=devices)
+        decisions = [ask_decision(Kind.BOUND, leaf, app, ask, name)]
+        self._enter_bound(leaf, app, allocation, node, now_us, decisions)
+        return decisions
 
     # Releasing nodes, and undoing that
 
@@ -394,9 +403,9 @@ class Placements:
         # EVICTION-41
         if hold.bound and state.is_timed_out(ask):
             state.park(app, ask)
-        else:
             for queue in queues:
-                add_to_row(queue.pending, amounts)
+                take_from_row(queue.asked, amounts)
+        else:
             # The shape of a waiting ask is still counted.
             bit = state.acquire_shape(ask) if hold.bound else state.bit_of(ask)
             # ORDER-20
@@ -412,8 +421,8 @@ class Placements:
         amounts = state.shapes.types.numbered(ask.resources.amounts)
         if ask.name in app.parked:
             state.unpark(app, ask)
-            for queue in leaf.line:  # As if it had been pending.
-                add_to_row(queue.pending, amounts)
+            for queue in leaf.line:
+                add_to_row(queue.asked, amounts)
         else:
             bit = state.remove_pending(app, ask)
             if hold.bound:

@@ -17,12 +17,12 @@ from muster_core.owners.app_messages import (
     Complete,
     Dismiss,
     Enlist,
+    EnterState,
     Freed,
     LoseNode,
     Pending,
     ReleaseAsk,
     StateEntered,
-    TimeUp,
     ToApplication,
     Values,
     WithdrawAsk,
@@ -375,26 +375,13 @@ def test_a_node_on_which_it_has_nothing() -> None:
     assert app.tell(LoseNode(app.origin(), "other")).actions == ()
 
 
-def test_time_makes_starting_running_and_completing_completed() -> None:
+def test_a_state_whose_time_is_up_needs_no_report() -> None:
     app = Application()
     app.add(wish())
     app.commit("x")
-    report = app.tell(TimeUp(app.origin(), AppState.STARTING))
-    assert (told(report), report.gone) == (["Running"], False)
 
-    app.release("x")
-    report = app.tell(TimeUp(app.origin(), AppState.COMPLETING))
-    assert (told(report), report.gone) == (["Completed"], True)
-
-
-def test_a_timer_of_a_state_that_has_ended_does_nothing() -> None:
-    app = Application()
-    app.add(wish())
-    app.commit("x")
-    report = app.tell(Complete(app.origin(), "x"), TimeUp(app.origin(), AppState.STARTING))
-
-    assert app.state() is AppState.COMPLETING
-    assert not report.gone
+    assert app.machine.handle(EnterState(AppState.RUNNING)) is None
+    assert app.state() is AppState.RUNNING
 
 
 def test_dismissal_releases_everything_in_order_of_submission() -> None:
@@ -535,8 +522,8 @@ class Applications(RuleBasedStateMachine):
 
     @rule()
     def time_passes(self) -> None:
-        if self.app.state() is not AppState.COMPLETING:
-            self.app.tell(TimeUp(self.app.origin(), self.app.state()))
+        if self.app.state() is AppState.STARTING:
+            self.app.machine.handle(EnterState(AppState.RUNNING))
 
     @invariant()
     def agrees(self) -> None:

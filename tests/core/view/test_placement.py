@@ -283,7 +283,7 @@ def test_an_owner_is_told_of_a_parked_one_that_lost_its_node() -> None:
     made.tell(gang("g", 1), members("g", "m", app="b"))
     commits, victim = Commits(made.state), made.victim("b/m")
     commits.touch(victim.app, victim.allocation.ask, victim.allocation)
-    assert commits.evicted(victim.app, victim.allocation) is None
+    commits.evicted(victim.app.identity.key, victim.allocation)
     ask = victim.app.bound.pop("m")[0].ask
     victim.app.parked["m"] = ask
     apps, _, gangs = all_at_once(commits.commits(0, {}))
@@ -298,39 +298,42 @@ def test_an_owner_is_told_of_a_parked_one_that_lost_its_node() -> None:
 
 
 ADVANCE = Advance(AppState.ACCEPTED, 3, Decision(Kind.APP_STATE, app="b", state="Starting"))
-STAYS = Advance(AppState.RUNNING, 5, None)
 
 
 def test_a_bind_of_this_batch_gives_back_what_it_did_to_the_state() -> None:
     made = rivals(n=1)
     made.tell(wish("b"))
     commits, app = Commits(made.state), made.app("b")
-    (held, _) = app.bound["x"]
-    commits.bound(app, held, ADVANCE)
-    assert ADVANCE.said is not None
+    key = app.identity.key
+    commits.bound(key, app.bound["x"][0])
+    commits.advanced(key, ADVANCE)
     assert not commits.is_unsaid(ADVANCE.said)
 
-    assert commits.evicted(app, held) is ADVANCE
+    assert commits.is_new(key, "x")
+    assert commits.unbound(key, "x") is ADVANCE
     assert commits.is_unsaid(ADVANCE.said)
+    assert not commits.is_new(key, "x")
 
 
 def test_the_last_of_what_binds_did_is_given_back_first() -> None:
     made = rivals(n=2)
     made.tell(wish("b", "x"), wish("b", "y"))
     commits, app = Commits(made.state), made.app("b")
-    commits.bound(app, app.bound["x"][0], ADVANCE)
-    commits.bound(app, app.bound["y"][0], STAYS)
+    key = app.identity.key
+    commits.bound(key, app.bound["x"][0])
+    commits.advanced(key, ADVANCE)
+    commits.bound(key, app.bound["y"][0])
 
-    assert commits.evicted(app, app.bound["x"][0]) is STAYS
-    assert commits.evicted(app, app.bound["y"][0]) is ADVANCE
+    assert commits.unbound(key, "x") is None
+    assert commits.unbound(key, "y") is ADVANCE
 
 
-def test_a_bind_of_an_earlier_batch_gives_back_nothing() -> None:
+def test_a_bind_of_an_earlier_batch_is_not_new() -> None:
     made = rivals(n=1)
     made.tell(wish("b"))
     commits, app = Commits(made.state), made.app("b")
 
-    assert commits.evicted(app, app.bound["x"][0]) is None
+    assert not commits.is_new(app.identity.key, "x")
 
 
 def test_the_batch_after_has_no_notes_of_it() -> None:
@@ -338,7 +341,8 @@ def test_the_batch_after_has_no_notes_of_it() -> None:
     made.tell(gang("g", 1), members("g", "m", app="b"))
     commits, app = Commits(made.state), made.app("b")
     (held, _) = app.bound["m"]
-    commits.bound(app, held, ADVANCE)
+    commits.bound(app.identity.key, held)
+    commits.advanced(app.identity.key, ADVANCE)
     commits.touch(app, held.ask, None)
     commits.failed(app, held.ask)
     commits.satisfied(full("g"))

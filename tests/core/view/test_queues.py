@@ -104,7 +104,8 @@ class World:
         """Add amounts to the sums of a leaf and its ancestors."""
         types = self.shapes.types
         for above in leaf.upward():
-            add_to_row(above.pending, types.numbered(pending or {}))
+            add_to_row(above.asked, types.numbered(pending or {}))
+            add_to_row(above.asked, types.numbered(allocated or {}))
             add_to_row(above.allocated, types.numbered(allocated or {}))
 
     def refresh(self) -> World:

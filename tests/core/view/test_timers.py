@@ -129,7 +129,7 @@ def test_states_that_end_by_themselves(state: AppState, limit_us: int) -> None:
 
     assert clock.timers.next_us() == limit_us + 7
     assert clock.timers.due(limit_us + 6) == []
-    assert clock.timers.due(limit_us + 7) == [StateEnd(1, state)]
+    assert clock.timers.due(limit_us + 7) == [StateEnd(1)]
 
 
 @pytest.mark.parametrize("state", [AppState.ACCEPTED, AppState.RUNNING, AppState.NEW])
@@ -163,7 +163,7 @@ def test_a_state_that_was_left_and_entered_at_one_instant_ends_once() -> None:
     for state in (AppState.COMPLETING, AppState.RUNNING, AppState.COMPLETING):
         clock.enter(state)
 
-    assert clock.timers.due(30 * SECOND_US) == [StateEnd(1, AppState.COMPLETING)]
+    assert clock.timers.due(30 * SECOND_US) == [StateEnd(1)]
 
 
 def test_a_wait_is_over_this_long_after_it_began() -> None:
@@ -200,21 +200,34 @@ def test_a_wait_that_is_over_has_no_deadline() -> None:
 
 
 def test_completions_then_gangs_then_applications_each_by_creation() -> None:
-    clock = Clock(apps=2)
+    clock = Clock(apps=3)
     clock.enter(AppState.COMPLETING, app=2)
     clock.enter(AppState.COMPLETING, app=1)
     for name, creation in (("a", 3), ("b", 1), ("c", 2)):
         clock.wait(name, 30 * SECOND_US - creation, creation, creation)
-    clock.bind("x", 30 * SECOND_US)
+    clock.bind("x", 30 * SECOND_US, app=3)
 
     assert clock.timers.due(30 * SECOND_US) == [
-        Completion(1, "x"),
+        Completion(3, "x"),
         WaitEnd("b"),
         WaitEnd("c"),
         WaitEnd("a"),
-        StateEnd(1, AppState.COMPLETING),
-        StateEnd(2, AppState.COMPLETING),
+        StateEnd(1),
+        StateEnd(2),
     ]
+
+
+@pytest.mark.parametrize(("asks", "ends"), [(1, False), (2, True)])
+def test_a_completion_of_the_last_ask_comes_before_the_end_of_its_state(
+    asks: int, ends: bool
+) -> None:
+    clock = Clock()
+    clock.enter(AppState.STARTING)
+    clock.bind("x", 300 * SECOND_US)
+    for number in range(1, asks):
+        clock.bind(f"y{number}", 900 * SECOND_US)
+
+    assert (StateEnd(1) in clock.timers.due(300 * SECOND_US)) is ends
 
 
 def test_completions_first_then_applications_by_creation() -> None:
@@ -225,8 +238,8 @@ def test_completions_first_then_applications_by_creation() -> None:
 
     assert clock.timers.due(30 * SECOND_US) == [
         Completion(1, "x"),
-        StateEnd(2, AppState.COMPLETING),
-        StateEnd(3, AppState.COMPLETING),
+        StateEnd(2),
+        StateEnd(3),
     ]
 
 

@@ -84,13 +84,14 @@ class Evictions:
         app, allocation = victim.app, victim.allocation
         if allocation.ask.gang is not None:
             self._placements.commits.touch(app, allocation.ask, allocation)
-        advance = self._placements.commits.evicted(app, allocation)
+        commits, key, name = self._placements.commits, app.identity.key, allocation.ask.name
         # EVICTION-6, EVICTION-41, EVICTION-42, EVICTION-43, GANG-52
-        if advance is None:
-            app.since_us[allocation.ask.name] = now_us
+        if not commits.is_new(key, name):
+            commits.evicted(key, allocation)
+            app.since_us[name] = now_us
             # BACKOFF-4
-            self._placements.commits.in_a_row(app, allocation.ask, None)
-        elif advance.said is not None:
+            commits.in_a_row(app, allocation.ask, None)
+        elif (advance := commits.unbound(key, name)) is not None:
             leaf = self._state.leaf_of(app)
             self._state.undo_entry(app, leaf, advance.state, advance.stay)
 

@@ -340,7 +340,7 @@ class KeptNodes:
         for queue in self._leaf_of(keeper).upward():
             for name, most in queue.config.max.amounts:
                 number = queue.types.find(name) if resources[name] else None
-                if number is not None and queue.allocated[number] + queue.pending[number] > most:
+                if number is not None and queue.asked[number] > most:
                     return True
         return False
 

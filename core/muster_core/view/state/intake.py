@@ -29,7 +29,7 @@ from muster_core.owners.gang import GangReport
 from muster_core.owners.queue import QueueReport, QueueSummary
 from muster_core.structures.amounts import add_to, add_to_row, take_from
 from muster_core.structures.steps import SIZE, Steps, all_at_once
-from muster_core.values.application_states import AppState
+from muster_core.values.application_states import AppState, Trigger, next_state
 from muster_core.values.decisions import Decision, Reason
 from muster_core.view.state.view_state import ViewState
 from muster_core.view.tree.application import ViewApp
@@ -132,8 +132,9 @@ class Intake:
             elif isinstance(queue, ParentView):
                 queue.reorder()
         types, values = self._state.shapes.types, summary.values
-        queue.pending = types.row(values.pending)
-        queue.allocated = types.row(values.allocated)  # This may lengthen the other one.
+        queue.allocated = types.row(values.allocated)
+        queue.asked = types.row(values.pending)  # This may lengthen the other one.
+        add_to_row(queue.asked, types.numbered(values.allocated))
         self._state.dirty[queue.key] = queue
 
     def _count(self, report: AppReport) -> None:
@@ -151,10 +152,11 @@ class Intake:
         if before.pending != after.pending:
             more = types.change(before.pending, after.pending)
             for queue in leaf.line:
-                add_to_row(queue.pending, more)
+                add_to_row(queue.asked, more)
         if before.allocated != after.allocated:
             more = types.change(before.allocated, after.allocated)
             for queue in leaf.line:
+                add_to_row(queue.asked, more)
                 add_to_row(queue.allocated, more)
 
     def _touch_gangs(self, queue: ViewQueue) -> None:
@@ -284,6 +286,27 @@ class Intake:
         """Record that the work of a bound ask, freed right before, could not be started."""
         assert self._freed is not None, "the bind of an ask has failed that was not bound"
         app.failed_on[self._freed.name] = self._freed, said.node or "", said.message
+
+    # APP-5, APP-10
+    def end_state(self, key: int, now_us: int) -> AppState:
+        """Let an application enter the state after the one whose time is up.
+
+        No owner has to report for that: what follows depends on nothing but the state.
+
+        Returns:
+            The new state; an application that has completed is gone from the view.
+        """
+        state = self._state
+        app = state.apps[key]
+        leaf, after = state.leaf_of(app), next_state(app.state, Trigger.TIME_UP)
+        state.enter(app, leaf, after, now_us)
+        if after is AppState.COMPLETED:
+            self._remove_app(app, leaf)
+            self._reported[key] = leaf.key
+            state.dirty[leaf.key] = leaf
+        else:
+            state.list_app(app)
+        return after
 
     def _remove_app(self, app: ViewApp, leaf: LeafView) -> None:
         self._state.user_limits.forget(app, leaf)

@@ -311,7 +311,6 @@ class StateEnd:
     """The end of the time that an application may be in a state."""
 
     app: int
-    state: AppState
 
 
 @final
@@ -405,16 +404,21 @@ class Timers:
             then the applications' timers.
         """
         due: list[Completion | WaitEnd | StateEnd] = []
+        completing: dict[int, int] = {}
         self._delays.pass_to(now_us)  # Their end only starts a batch.
         while (over := self._completions.take_due(now_us)) is not None:
             due.append(Completion(app=over[2], ask=over[3]))
+            completing[over[2]] = completing.get(over[2], 0) + 1
         if self._waiting:
             gangs = [
                 gang for gang in self._waiting.values() for end in self.ends(gang) if end <= now_us
             ]
             due.extend(WaitEnd(gang.name) for gang in sorted(gangs, key=lambda gang: gang.rank()))
         while (end := self._state_ends.take_due(now_us)) is not None:
-            due.append(StateEnd(app=end[1], state=end[3]))
+            ended = completing.get(end[1])
+            # APP-9: the completions come first, and end the state if they leave no ask.
+            if ended is None or ended < self._apps[end[1]].count():
+                due.append(StateEnd(app=end[1]))
         return due
 
     # CHECKPOINT-4

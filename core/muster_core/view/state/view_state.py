@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections.abc import Container, Iterator, Sequence
 from typing import Final, final
 
 from muster_core.gangs import GangState, GangTrigger
@@ -148,7 +148,7 @@ class ViewState:
         self.dirty = dict(self.queues)
         for piece in in_pieces(self._with_ancestors(self.dirty)):
             yield
-            self._refresh(piece)
+            self._refresh(piece, self.dirty)
         self.dirty.clear()
 
     def find_limits(self) -> Steps[None]:
@@ -470,16 +470,16 @@ class ViewState:
         dirty = self.dirty
         if not dirty:
             return
-        if len(dirty) == 1:
-            self._refresh(dirty.popitem()[1].line)
-        else:
-            queues = self._with_ancestors(dirty)
-            dirty.clear()
-            self._refresh(queues)
+        queues = self._with_ancestors(dirty)
+        self._refresh(queues, dirty)
+        dirty.clear()
 
-    def _refresh(self, queues: Sequence[ViewQueue]) -> None:
+    def _refresh(self, queues: Sequence[ViewQueue], dirty: Container[int]) -> None:
+        """Update queues, each after those below it, as far as something has changed."""
         shapes, total, exact, claimants = self.shapes, self.total, self.exact, self.claimants
         for queue in queues:
+            if not (queue.stale or queue.key in dirty):
+                continue
             if queue.refresh(shapes, total, exact):
                 self.touched.add(queue.key)
             if queue.claims:

@@ -10,7 +10,7 @@ from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from heapq import heapify, heappop, heappush
 from itertools import chain
-from typing import Any, Generic, TypeVar, final
+from typing import Any, Final, Generic, TypeVar, final
 
 import attrs
 
@@ -103,6 +103,9 @@ class AppOrder(Generic[A]):
         self.ranking.check()
         assert {id(app) for app in self} == {id(app) for app in apps}
 
+
+_STALE: Final = 16
+"""How many more entries than twice the pending asks a heap may have."""
 
 Entry = tuple[AskOrder, Ask, int]
 """An offered gang member: its position among the asks of the application, the ask, and its bit."""
@@ -216,6 +219,11 @@ class ViewApp(Listed):
         """Return whether it has an ask of this name, in any state."""
         places = (self.pending, self.parked, self.waiting, self.bound, self.backing_off)
         return any(name in place for place in places)
+
+    def count(self) -> int:
+        """Return how many asks it has, in any state."""
+        places = (self.pending, self.parked, self.waiting, self.bound, self.backing_off)
+        return sum(len(place) for place in places)
 
     def has_no_node(self, name: str) -> bool:
         """Return whether it has an ask of this name that holds no node."""
@@ -385,7 +393,11 @@ class ViewApp(Listed):
                 del counts[bit]
                 self._plain_mask ^= 1 << bit
                 self.mask = self._plain_mask | self._member_mask
-        self._tidy(self._plain)
+        plain = self._plain
+        # Mostly the next ask is offered, and nothing is to be tidied.
+        is_offered = plain and self.pending.get(plain[0].name) is plain[0] and not self._tried
+        if not is_offered or len(plain) > 2 * len(self.pending) + _STALE:
+            self._tidy(plain)
         if self._by_shape is not None:
             heap = self._by_shape.get(bit)
             if heap is not None:
@@ -401,7 +413,7 @@ class ViewApp(Listed):
             if pending.get(ask.name) is ask and ask.name not in tried:
                 break
             heappop(heap)
-        if len(heap) > 2 * len(pending) + 16:
+        if len(heap) > 2 * len(pending) + _STALE:
             heap[:] = {ask.name: ask for ask in heap if self.has_untried(ask)}.values()
             heapify(heap)
 
@@ -537,7 +549,7 @@ class ViewApp(Listed):
             del self._members[bit]
             self._member_mask &= ~(1 << bit)
             self.mask = self._plain_mask | self._member_mask
-        elif len(heap) > 2 * len(self.pending) + 16:
+        elif len(heap) > 2 * len(self.pending) + _STALE:
             offered = {entry[1].name: entry for entry in heap if self._offered(entry)}
             heap[:] = offered.values()
             heapify(heap)

@@ -31,6 +31,7 @@ from muster_core.structures.amounts import (
     Divisors,
     Row,
     Types,
+    both_shares,
     largest_share,
     queue_divisors,
     total_divisors,
@@ -157,6 +158,8 @@ class ViewQueue(ABC):
     Attributes:
         types: The resource types of the partition.
         depth: The number of its ancestors.
+        asked: What its asks come to, pending ones and those that hold nodes: a bind does not
+            change it.
         allocated: The resources allocated in it.
         tally: The priorities of its children that have pending asks.
         counted: Its priority as its parent sees it.
@@ -166,6 +169,9 @@ class ViewQueue(ABC):
         admits: The shapes that fit in the headroom left by its own ``max``.
         claims: The shapes for which its ``guaranteed`` lets it reclaim.
         order: Its position among its siblings, while it could place an ask or must be visited.
+        has_siblings: Whether its parent has other children, with which it is compared.
+        stale: Whether it must be refreshed after a queue below it was. Sums that are compared with
+            nothing, neither a sibling nor a quota, change nothing else.
         divisors: What its usage, and its pending asks, are divided by for its shares; None if not
             computed yet.
     """
@@ -175,7 +181,7 @@ class ViewQueue(ABC):
     config: QueueConfig
     types: Types
     depth: int = 0
-    pending: Row = attrs.field(factory=list[int])
+    asked: Row = attrs.field(factory=list[int])
     allocated: Row = attrs.field(factory=list[int])
     tally: PriorityTally = attrs.field(factory=PriorityTally)
     priority: int | None = None
@@ -186,6 +192,8 @@ class ViewQueue(ABC):
     admits: int = EVERY_SHAPE
     claims: int = 0
     order: QueueKey = ()
+    has_siblings: bool = False
+    stale: bool = True
     divisors: tuple[Divisors, Divisors] | None = None
     #: The children that are, or contain, a leaf that must be visited; a leaf has none.
     _visited: dict[int, ViewQueue] = attrs.field(factory=dict[int, "ViewQueue"], init=False)
@@ -210,9 +218,14 @@ class ViewQueue(ABC):
 
     def lengthen(self) -> None:
         """Make the rows as long as there are types now."""
-        self.types.lengthen(self.pending)
+        self.types.lengthen(self.asked)
         self.types.lengthen(self.allocated)
         self.divisors = None
+
+    @property
+    def pending(self) -> Row:
+        """What its pending asks come to."""
+        return [asked - used for asked, used in zip(self.asked, self.allocated, strict=True)]
 
     def used(self, name: str) -> int:
         """Return how much of a type is allocated in the queue."""
@@ -325,6 +338,7 @@ class ViewQueue(ABC):
             self.visiting = self.visits(below, exact=exact) & self.admits
         else:
             self.visiting = 0
+        self.stale = self.has_siblings or self._has_quotas
         if self.parent is not None:
             self.parent.child_changed(self, before, total)
         return is_repriced
@@ -348,7 +362,7 @@ class ViewQueue(ABC):
         """Compute the queue's position among its siblings."""
         own, whole = self.divisors or self._find_divisors(total)
         # ORDER-8, ORDER-10
-        share, pending = largest_share(self.allocated, own), largest_share(self.pending, whole)
+        share, pending = both_shares(self.allocated, self.asked, own, whole)
         return queue_key(parent.config.settings, self.config, self.counted, share, pending)
 
     def check(self, shapes: ShapeTable, total: Mapping[str, int]) -> None:
@@ -364,12 +378,12 @@ class ViewQueue(ABC):
         path = [queue.config for queue in self.upward()]
         divisors = queue_divisors(path, total, self.types.names)
         assert self.fair_share(total) == largest_share(self.allocated, divisors)
-        assert len(self.pending) == len(self.allocated) == len(self.types.names)
+        assert len(self.asked) == len(self.allocated) == len(self.types.names)
         assert self.line == (self, *(() if self.parent is None else self.parent.line))
         # The parent has it as a child, and counts its priority only while an ask is pending.
         if self.parent is not None:
             assert self.parent.children[self.key] is self
-            assert self.counted == (self.priority if any(self.pending) else None)
+            assert self.counted == (self.priority if self.asked != self.allocated else None)
         self.tally.check()
 
 
@@ -402,14 +416,16 @@ class ParentView(ViewQueue):
     def child_changed(self, child: ViewQueue, before: int, total: Mapping[str, int]) -> None:
         """Update what this parent records of a child: its shapes, its priority and its position."""
         # PRIORITY-14
-        counted = child.priority if any(child.pending) else None
+        counted = child.priority if child.asked != child.allocated else None
         if counted != child.counted:
             self.tally.replace(child.counted, counted)
             child.counted = counted
-            self.repriced = True
+            self.repriced = self.stale = True
         now, visiting, listed, was = child.open, child.visiting, self._order, child.order
         # ORDER-1
-        order = self._key_of(child, total) if now or visiting else ()
+        order: QueueKey = ()
+        if now or visiting:
+            order = child.key_in(self, total) if child.has_siblings else _ONLY
         if order != was:
             if was:
                 del listed[bisect_left(listed, (was,))]
@@ -418,19 +434,21 @@ class ParentView(ViewQueue):
                 insort(listed, (order, child))
         if before != now:
             self._counts.replace(before, now)
+            self.stale = True
         if visiting:
             self._visited[child.key] = child
+            self.stale = True
         elif self._visited:
             self._visited.pop(child.key, None)
-
-    def _key_of(self, child: ViewQueue, total: Mapping[str, int]) -> QueueKey:
-        return child.key_in(self, total) if len(self.children) > 1 else _ONLY
+            self.stale = True
 
     def add(self, child: ViewQueue) -> ViewQueue | None:
         """Add a new child; return the one that must be refreshed, as it was the only child."""
         only = next(iter(self.children.values())) if len(self.children) == 1 else None
         self.children[child.key] = child
+        child.has_siblings = len(self.children) > 1
         if only is not None:
+            only.has_siblings = True
             self.reorder()
         return only
 
@@ -448,10 +466,12 @@ class ParentView(ViewQueue):
         self._unlist(child)
         self._counts.replace(child.open, 0)
         self._visited.pop(child.key, None)
-        if len(self.children) == 1 and self._order:
-            ((_, only),) = self._order
-            only.order = _ONLY
-            self._order = [(_ONLY, only)]
+        if len(self.children) == 1:
+            (only,) = self.children.values()
+            only.has_siblings = False
+            if self._order:
+                only.order = _ONLY
+                self._order = [(_ONLY, only)]
 
     def first(self, mask: int, entering: int) -> ViewQueue:
         """Return the best child to enter; there must be one.
@@ -484,12 +504,16 @@ class ParentView(ViewQueue):
         children = list(self.children.values())
         assert self.tally.top() == highest(child.counted for child in children)
         for number in range(len(self.types.names)):
-            assert self.pending[number] == sum(child.pending[number] for child in children)
+            assert self.asked[number] == sum(child.asked[number] for child in children)
             assert self.allocated[number] == sum(child.allocated[number] for child in children)
         assert self.running == sum(child.running for child in children)
         # All and only the children that could place an ask or must be visited are listed, in order.
         listed = [child for child in children if child.open or child.visiting]
-        order = sorted((self._key_of(child, total), child.key) for child in listed)
+        alone = len(children) == 1
+        assert all(child.has_siblings is not alone for child in children)
+        order = sorted(
+            (_ONLY if alone else child.key_in(self, total), child.key) for child in listed
+        )
         assert [(key, child.key) for key, child in self._order] == order
         self._counts.check(child.open for child in children)
         assert set(self._visited) == {child.key for child in children if child.visiting}
