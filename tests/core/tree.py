@@ -280,8 +280,9 @@ class Tree:
                     assert_never(route)
 
     def _hear_owners(self) -> None:
-        closing = all_at_once(self.machine.close())
-        if closing is not None:
+        steps = self.machine.close()
+        if steps is not None:
+            closing = all_at_once(steps)
             for key, commit in closing.commits.items():
                 self._queue_mail[key].append(commit)
             for key, expect in closing.queues.items():

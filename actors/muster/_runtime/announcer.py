@@ -16,7 +16,6 @@ from inspect import isawaitable
 from time import perf_counter
 from typing import TYPE_CHECKING, Final, Protocol, final
 
-import attrs
 import trio
 
 from muster._runtime.calls import AnyCall, Note, refuse
@@ -27,6 +26,7 @@ from muster._runtime.tracking import AllocationStatus, TrackedAsk
 from muster_core.decisions import Announced
 from muster_core.events import Event
 from muster_core.structures.steps import Steps
+from muster_core.values.records import record
 
 if TYPE_CHECKING:
     from muster._runtime.batches import DecidedBatch
@@ -217,7 +217,7 @@ class BatchObserver(Protocol):
 
 
 @final
-@attrs.frozen(eq=False)
+@record(eq=False)
 class Announcement:
     """What the outside hears of one batch.
 

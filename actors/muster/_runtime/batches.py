@@ -408,9 +408,9 @@ class Batches:
 
     async def hear_owners(self) -> None:
         """Close an epoch: collect the reports of all changed owners, and apply them."""
-        closing = await self._pace.take(self.machine.close())
+        closing = self.machine.close()
         if closing is not None:
-            await self._hear_applications(closing)
+            await self._hear_applications(await self._pace.take(closing))
         closes = self.machine.close_gangs()
         if closes:
             await self._hear_gangs(closes)

@@ -298,15 +298,16 @@ class CoordinatorMachine:
 
     def _note(self, routes: list[AnyRoute]) -> list[AnyRoute]:
         """Record which owners have to report."""
-        self._epoch.note(routes)
-        self.admission.unreported.note(routes)
+        if routes:
+            self._epoch.note(routes)
+            self.admission.unreported.note(routes)
         return routes
 
-    def close(self) -> Steps[ReportRequests | None]:
+    def close(self) -> Steps[ReportRequests] | None:
         """Close the input of the batch.
 
         Returns:
-            The owners that have to report, or None if no messages were sent.
+            Steps to the owners that have to report; None if no application and queue has to.
         """
         return self._epoch.close()
 
@@ -412,8 +413,8 @@ class CoordinatorMachine:
     # ROUND-8
     def _in_order(self) -> Steps[list[Decision]]:
         """Return and clear the decisions about the input, in the order of the input."""
-        said, self._said = self._said, []
-        ordered = deque((yield from in_order(said, _ORDER)))
+        ordered = deque((yield from in_order(self._said, _ORDER)))
+        self._said.clear()
         decisions: list[Decision] = []
         for piece in taken(ordered):
             decisions += [one.decision for one in piece]

@@ -256,9 +256,9 @@ class PlainScheduler:
             self._gangs[key].handle(gang_commit)
 
     def _hear(self) -> None:
-        closing = all_at_once(self._machine.close())
+        closing = self._machine.close()
         if closing is not None:
-            self._report(closing)
+            self._report(all_at_once(closing))
         closes = self._machine.close_gangs()
         if not closes:
             return

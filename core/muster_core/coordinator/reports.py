@@ -174,15 +174,16 @@ class Epoch:
                 case _:
                     assert_never(route)
 
-    def close(self) -> Steps[ReportRequests | None]:
+    def close(self) -> Steps[ReportRequests] | None:
         """Close the epoch.
 
         Returns:
-            The owners that have to report, or None if none of them got a message.
+            Steps to the owners that have to report; None if no application and queue has to.
         """
         self.number += 1
-        if not self._told_apps and not self._told_queues:
-            return None
+        return self._requests() if self._told_apps or self._told_queues else None
+
+    def _requests(self) -> Steps[ReportRequests]:
         expected: dict[int, Expect] = {}
         commits: dict[int, CommitQueue] = {}
         if self._told_queues:
