@@ -389,9 +389,8 @@ class CoordinatorMachine:
         """End the batch with the decisions of its rounds, and return its result."""
         if decisions:
             decisions = self.view.without_detours(decisions)
-        said = yield from self._in_order()
         # The decisions of the rounds are by far the most, so they are not copied.
-        decisions.extendleft(reversed(said))
+        yield from self._prepend_said(decisions)
         decisions += self.view.changed_priorities()
         decisions += self.view.changed_reservations()
         announced: list[Announced] = []
@@ -411,16 +410,15 @@ class CoordinatorMachine:
         return BatchResult(announced=announced, apps=apps, queues=queues, gangs=gangs)
 
     # ROUND-8
-    def _in_order(self) -> Steps[list[Decision]]:
-        """Return and clear the decisions about the input, in the order of the input."""
-        ordered = deque((yield from in_order(self._said, _ORDER)))
-        self._said.clear()
-        decisions: list[Decision] = []
-        for piece in taken(ordered):
-            decisions += [one.decision for one in piece]
-            if ordered:
+    def _prepend_said(self, decisions: deque[Decision]) -> Steps[None]:
+        """Put the decisions about the input before others, in the order of the input."""
+        said, self._said = self._said, []
+        if len(said) > 1:
+            said = yield from in_order(said, _ORDER)
+        while said:
+            decisions.extendleft([said.pop().decision for _ in range(min(SIZE, len(said)))])
+            if said:
                 yield
-        return decisions
 
     # Reading
 
