@@ -436,20 +436,17 @@ class Batches:
             report = closing.together(await _collect(self._app_reports, len(closing.apps)))
         assert report.credits == closing.credits, "a request was not answered"
         self._deliver(await self._pace.take(self.machine.apply(report)))
-        #: What is freed in pieces: reports, then the actions of those that have very many.
-        freed_last: list[object] = []
-        for app in report.apps:
-            if app.gone:
-                del self._apps[app.identity.key]
-            if len(app.actions) > PIECE:
-                freed_last += app.actions
-        for queue in report.queues:
-            if queue.gone:
-                del self._queues[queue.key]
-        if len(report.apps) > PIECE or freed_last:
-            freed_last += report.apps
-            del report, app
-            await self._pace.let_go(freed_last)
+        for key in [app.identity.key for app in report.apps if app.gone]:
+            del self._apps[key]
+        for key in [queue.key for queue in report.queues if queue.gone]:
+            del self._queues[key]
+        # Very many reports, and very many actions of one, are freed in pieces.
+        things: list[object] = []
+        things += [one for app in report.apps if len(app.actions) > PIECE for one in app.actions]
+        things += report.apps
+        del report
+        if len(things) > PIECE:
+            await self._pace.let_go(things)
 
     async def _send(self, messages: Iterable[tuple[Mailbox[T], T]]) -> None:
         """Send messages to owners, and let them read whenever a portion of messages waits."""
