@@ -21,8 +21,9 @@ from typing_extensions import override
 from muster_core.config.model import QueueConfig, Settings
 from muster_core.structures.amounts import (
     NOTHING_THERE,
+    Divisors,
     WeightedShare,
-    largest_share,
+    both_shares,
     queue_divisors,
     share,
     total_divisors,
@@ -213,6 +214,14 @@ def test_sums_that_are_huge_are_not_rounded_first() -> None:
     # As doubles both of these amounts are 2**63.
     assert share(2**63 - 1, 2**63 + 1) == 1.0
     assert share(3 * (2**63 - 1), 2**63 - 1) == 3.0
+
+
+def largest_share(row: list[int], divisors: Divisors) -> float:
+    """Give the largest share, and check that what is pending has it as well."""
+    both = tuple((number, divisor, divisor) for number, divisor in divisors)
+    found, _ = both_shares(row, row, both)
+    assert both_shares([0] * len(row), row, both) == (0.0, found)
+    return found
 
 
 def test_the_largest_share_over_all_types() -> None:
