@@ -340,10 +340,7 @@ DECISIONS = st.builds(
 )
 
 
-# DECISION-1
-@given(
-    st.builds(Announced, st.integers(1, 2**63), st.integers(0, 2**60), DECISIONS),
-)
+@given(st.builds(Announced, st.integers(1, 2**63), st.integers(0, 2**60), DECISIONS))
 def test_a_line_is_the_map_of_a_decision_in_json(announced: Announced) -> None:
     stream = io.BytesIO()
     with DecisionLog(stream) as log:
