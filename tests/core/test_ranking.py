@@ -5,51 +5,55 @@ And long work in steps.
 
 from __future__ import annotations
 
-import tracemalloc
-from collections import Counter, deque
-from collections.abc import Mapping, Sequence
+from collections import Counter
+from collections import deque
+from collections.abc import Mapping
+from collections.abc import Sequence
 from fractions import Fraction
+from hypothesis import given
+from hypothesis import strategies as st
+from hypothesis.stateful import RuleBasedStateMachine
+from hypothesis.stateful import invariant
+from hypothesis.stateful import precondition
+from hypothesis.stateful import rule
 from itertools import pairwise
-from math import fsum, inf
-
+from math import fsum
+from math import inf
+from muster_core.config.model import QueueConfig
+from muster_core.config.model import Settings
+from muster_core.structures.amounts import Divisors
+from muster_core.structures.amounts import NOTHING_THERE
+from muster_core.structures.amounts import WeightedShare
+from muster_core.structures.amounts import both_shares
+from muster_core.structures.amounts import queue_divisors
+from muster_core.structures.amounts import share
+from muster_core.structures.amounts import total_divisors
+from muster_core.structures.amounts import usage_key
+from muster_core.structures.ranking import BLOCK_SIZE
+from muster_core.structures.ranking import Rank
+from muster_core.structures.ranking import Ranked
+from muster_core.structures.ranking import Ranking
+from muster_core.structures.shapes import EVERY_SHAPE
+from muster_core.structures.steps import PART
+from muster_core.structures.steps import SIZE
+from muster_core.structures.steps import Steps
+from muster_core.structures.steps import all_at_once
+from muster_core.structures.steps import freed
+from muster_core.structures.steps import in_order
+from muster_core.structures.steps import in_pieces
+from muster_core.structures.steps import taken
+from muster_core.values.priority import BUILT_IN_CLASSES
+from muster_core.values.priority import MAX_PRIORITY
+from muster_core.values.priority import MIN_PRIORITY
+from muster_core.values.priority import PriorityTally
+from muster_core.values.priority import clamp
+from muster_core.values.priority import current_priority
+from muster_core.values.priority import highest
+from tests.core.building import queue_config
+from typing_extensions import override
 import attrs
 import pytest
-from hypothesis import given, strategies as st
-from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, rule
-from typing_extensions import override
-
-from muster_core.config.model import QueueConfig, Settings
-from muster_core.structures.amounts import (
-    NOTHING_THERE,
-    WeightedShare,
-    largest_share,
-    queue_divisors,
-    share,
-    total_divisors,
-    usage_key,
-)
-from muster_core.structures.ranking import BLOCK_SIZE, Rank, Ranked, Ranking
-from muster_core.structures.shapes import EVERY_SHAPE
-from muster_core.structures.steps import (
-    PART,
-    SIZE,
-    Steps,
-    all_at_once,
-    freed,
-    in_order,
-    in_pieces,
-    taken,
-)
-from muster_core.values.priority import (
-    BUILT_IN_CLASSES,
-    MAX_PRIORITY,
-    MIN_PRIORITY,
-    PriorityTally,
-    clamp,
-    current_priority,
-    highest,
-)
-from tests.core.building import queue_config
+import tracemalloc
 
 
 @attrs.define(eq=False)
@@ -212,6 +216,14 @@ def test_sums_that_are_huge_are_not_rounded_first() -> None:
     # As doubles both of these amounts are 2**63.
     assert share(2**63 - 1, 2**63 + 1) == 1.0
     assert share(3 * (2**63 - 1), 2**63 - 1) == 3.0
+
+
+def largest_share(row: list[int], divisors: Divisors) -> float:
+    """Give the largest share, and check that what is pending has it as well."""
+    both = tuple((number, divisor, divisor) for number, divisor in divisors)
+    found, _ = both_shares(row, row, both)
+    assert both_shares([0] * len(row), row, both) == (0.0, found)
+    return found
 
 
 def test_the_largest_share_over_all_types() -> None:

@@ -265,8 +265,9 @@ class Storage:
         self._checkpointing = trio.Lock()
         #: How many events were written since the last checkpoint.
         self._events = 0
-        #: The batch after which the last checkpoint was taken.
+        #: The batch after which the last checkpoint was taken, and how many objects that holds.
         self._covered = kept.checkpoint
+        self._objects = 0
         self._is_behind = False
         self.origin_us = writer.meta.origin_us
 
@@ -293,6 +294,7 @@ class Storage:
         if self._kept.facts is None:
             batches.start(nursery)
         else:
+            self._objects = await self._run(_count_objects, self._kept.facts)
             await batches.load(nursery, self._kept.facts)
         self._events = await recover(batches, self._kept, self._pace, self._run)
         self._kept = attrs.evolve(self._kept, facts=None)  # It is in the owners now.
@@ -362,10 +364,15 @@ class Storage:
 
     # Checkpoints
 
+    # STORE-23
     @property
     def wants_checkpoint(self) -> bool:
-        """Whether so much came in that a checkpoint is due, and none is being written."""
-        due = self._events >= self._options.checkpoint_every
+        """Whether so much came in that a checkpoint is due, and none is being written.
+
+        Each holds the whole state. If they came after a fixed number of events, a load would cost
+        the square of its size.
+        """
+        due = self._events >= max(self._options.checkpoint_every, self._objects)
         return due and not self._checkpointing.locked()
 
     async def keep_checkpoint(
@@ -398,6 +405,7 @@ class Storage:
     async def _write_checkpoint(self, facts: Facts) -> None:
         batch = facts.coordinator.batches
         self._events = 0
+        self._objects = await self._run(_count_objects, facts)
         parts = await self._pace.take(state_in_parts(facts))
         for number, part in enumerate(parts):
             last = number == len(parts) - 1
@@ -444,6 +452,15 @@ class Storage:
         """
         with trio.CancelScope(shield=True):
             await self._run(self._writer.close)
+
+
+def _count_objects(facts: Facts) -> int:
+    """Return how many nodes, queues, gangs, applications and asks a checkpoint holds."""
+    asks = sum(
+        len(app.pending) + len(app.parked) + len(app.waiting) + len(app.bound) for app in facts.apps
+    )
+    others = (facts.coordinator.view.nodes, facts.queues, facts.gangs, facts.apps)
+    return asks + sum(map(len, others))
 
 
 def _requests_of(batch: DecidedBatch) -> list[RequestRow]:

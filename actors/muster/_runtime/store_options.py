@@ -19,7 +19,7 @@ class StoreOptions:
     Attributes:
         directory: The state directory.
         durability: ``full`` to survive a power cut, ``process`` to survive the end of the process.
-        checkpoint_every: After how many events a checkpoint is taken.
+        checkpoint_every: After how many events a checkpoint is taken at the earliest.
         keep_us: How long history is kept, in microseconds; None for ever.
     """
 

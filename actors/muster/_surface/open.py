@@ -86,7 +86,8 @@ async def open_scheduler(  # noqa: PLR0913 - all that a program may choose
         durability: ``full``: what was announced survives a power cut. ``process``: it survives the
             end of the process, also by ``kill -9``, and costs less.
         checkpoint_every: After how many events a checkpoint is taken, from which the next start
-            goes on.
+            goes on. If the last one holds more nodes, queues, gangs, applications and asks than
+            that, the next one is taken after as many events as it holds.
         keep: How long history is kept: a number of seconds, or a duration such as ``12h`` or
             ``30d``; default: for ever.
         interleave: Awaited by every owner before it reads its mailbox. Tests use it to change

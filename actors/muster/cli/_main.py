@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import gc
 import importlib
 import io
 import os
@@ -13,6 +12,7 @@ from typing import Final, NoReturn, final
 import click
 from typing_extensions import override
 
+from muster._collector import collect_seldom
 from muster._version import __version__
 from muster.cli._options import INTERRUPTED, UNUSABLE, complain, example
 from muster_core.values.names import did_you_mean
@@ -121,9 +121,7 @@ def main(arguments: Sequence[str] | None = None) -> NoReturn:
         SystemExit: Always, with the exit status.
     """
     _prepare_streams()
-    # A short-lived process can collect garbage rarely: a burst of asks is not garbage, and
-    # frequent scans of it take a quarter of the time of a large replay.
-    gc.set_threshold(100_000, 50, 100)
+    collect_seldom()
     status: object = UNUSABLE
     unwritable: OSError | None = None
     try:

@@ -225,7 +225,7 @@ def _run_as(
     default=ServeOptions().checkpoint_every,
     show_default=True,
     metavar="N",
-    help="After how many events a checkpoint is taken.",
+    help="After how many events a checkpoint is taken; later if the last one holds more objects.",
 )
 @click.option(
     "--listen",

@@ -27,7 +27,7 @@ _SPACE: Final = re.compile(r"[ \t\n\r]+")
 # FEED-81
 def read_jsonl(stream: BinaryIO, _name: str) -> Iterator[RawEvent]:
     """Read events one by one; blank lines are skipped."""
-    index, number = 0, 0
+    index, number, decoder = 0, 0, _LineDecoder()
     while line := stream.readline(MAX_LINE_BYTES):
         number += 1
         if number == 1:
@@ -38,7 +38,7 @@ def read_jsonl(stream: BinaryIO, _name: str) -> Iterator[RawEvent]:
         elif line.isspace() or not line:
             continue
         else:
-            value, problem = decode(line)
+            value, problem = decoder.decode(line)
             yield RawEvent(index, number, value, problem)
         index += 1
 
@@ -48,33 +48,36 @@ class _NumberError(ValueError):
     """A number that is not valid JSON, or that does not fit a float."""
 
 
-def decode(line: bytes) -> tuple[Raw, str | None]:
-    """Read one line; return its value, and the problem with it or None."""
-    try:
-        return _decoded(line)
-    except UnicodeDecodeError as error:
-        return None, f"the line is not UTF-8: byte 0x{line[error.start]:02x}: {error.reason}"
-    except json.JSONDecodeError as error:
-        return None, f"the line is not JSON: {error.msg} (column {error.colno})"
-    except _NumberError as error:
-        return None, f"the line is not JSON: {error}"
-    except ValueError:  # the only other cause: Python limits the digits of an integer
-        return None, "the line is not JSON: a number has too many digits"
-    except RecursionError:
-        return None, TOO_DEEP
+@final
+class _LineDecoder:
+    """Reads the lines of one feed."""
 
+    def __init__(self) -> None:
+        self._maps = MapBuilder()
+        self._decoder = _json_decoder(self._maps)
 
-def _decoded(line: bytes) -> tuple[Raw, str | None]:
-    maps = MapBuilder()
-    value: Raw = json.loads(
-        line.decode().rstrip("\r\n"),
-        object_pairs_hook=maps.made,
-        parse_constant=_no_number,
-        parse_float=finite,
-    )
-    if maps.repeated:
-        return value, duplicate_key(maps.repeated[0])
-    return value, _trouble(line, value)
+    def decode(self, line: bytes) -> tuple[Raw, str | None]:
+        """Read one line; return its value, and the problem with it or None."""
+        try:
+            return self._decoded(line)
+        except UnicodeDecodeError as error:
+            return None, f"the line is not UTF-8: byte 0x{line[error.start]:02x}: {error.reason}"
+        except json.JSONDecodeError as error:
+            return None, f"the line is not JSON: {error.msg} (column {error.colno})"
+        except _NumberError as error:
+            return None, f"the line is not JSON: {error}"
+        except ValueError:  # the only other cause: Python limits the digits of an integer
+            return None, "the line is not JSON: a number has too many digits"
+        except RecursionError:
+            return None, TOO_DEEP
+
+    def _decoded(self, line: bytes) -> tuple[Raw, str | None]:
+        twice, text = self._maps.repeated, line.decode().rstrip("\r\n")
+        twice.clear()
+        if text.startswith("\ufeff"):
+            json.loads(text)  # It raises the error that says so.
+        value: Raw = self._decoder.decode(text)
+        return value, duplicate_key(twice[0]) if twice else _trouble(line, value)
 
 
 def read_listed(text: str) -> Iterator[tuple[Raw, str | None]]:
@@ -87,9 +90,7 @@ def read_listed(text: str) -> Iterator[tuple[Raw, str | None]]:
         ValueError: If it is not JSON.
     """
     maps = MapBuilder()
-    reader = json.JSONDecoder(
-        object_pairs_hook=maps.made, parse_constant=_no_number, parse_float=finite
-    )
+    reader = _json_decoder(maps)
     at = _after_space(text, 0)
     is_list = text.startswith("[", at)
     at += is_list
@@ -143,6 +144,13 @@ class MapBuilder:
             for key in twice:  # neither of the values counts
                 del made[key]
         return made
+
+
+def _json_decoder(maps: MapBuilder) -> json.JSONDecoder:
+    """Return what reads JSON as a feed may have it, with maps of a builder."""
+    return json.JSONDecoder(
+        object_pairs_hook=maps.made, parse_constant=_no_number, parse_float=finite
+    )
 
 
 def duplicate_key(key: str) -> str:

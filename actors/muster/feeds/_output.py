@@ -14,6 +14,8 @@ from __future__ import annotations
 import os
 from collections.abc import Callable, Mapping, Sequence
 from itertools import chain
+from json.encoder import encode_basestring
+from operator import attrgetter
 from pathlib import Path
 from typing import Final, Self, cast, final
 
@@ -34,7 +36,7 @@ from muster.feeds._kinds import EventFields, FieldError, as_written
 from muster.feeds._operations import AT, OP, OPS, write
 from muster.feeds._parser import parse, read_events
 from muster.feeds._raw import Encoding, Raw, RawEvent, problem_of_value
-from muster_core.decisions import Announced
+from muster_core.decisions import Announced, Decision, Kind, seconds
 from muster_core.events import (
     AddAsk,
     AddGang,
@@ -243,10 +245,35 @@ def normalized(event: Event | AppliedObject) -> Event | AppliedObject:
             return event
 
 
+_FIELDS: Final = tuple(
+    field.name for field in attrs.fields(Decision) if field.name not in {"kind", "start_us"}
+)
+_KEYS: Final = tuple(f', "{name}": ' for name in _FIELDS)
+_VALUES: Final = attrgetter(*_FIELDS)
+
+
 # DECISION-1
-_ENCODERS: Final[Mapping[Encoding, Callable[[object], bytes]]] = {
-    Encoding.JSON_LINES: to_json_line,
-    Encoding.MSGPACK: to_msgpack,
+def decision_line(announced: Announced) -> bytes:
+    """Write a decision as one line of JSON.
+
+    It is what :func:`to_json_line` makes of its map, for half the work: a replay writes millions.
+    """
+    decision = announced.decision
+    kind = decision.kind
+    if kind is Kind.QUEUE_PRIORITY or kind is Kind.RESERVED or decision.devices is not None:
+        return to_json_line(announced.as_map())  # Not all of its fields are texts and numbers.
+    fields = [
+        key + (encode_basestring(value) if isinstance(value, str) else str(value))
+        for key, value in zip(_KEYS, _VALUES(decision), strict=True)
+        if value is not None
+    ]
+    head = f'{{"seq": {announced.seq}, "at": {seconds(announced.at_us)}, "kind": "{kind}"'
+    return f"{head}{''.join(fields)}}}\n".encode(errors="backslashreplace")
+
+
+_ENCODERS: Final[Mapping[Encoding, Callable[[Announced], bytes]]] = {
+    Encoding.JSON_LINES: decision_line,
+    Encoding.MSGPACK: lambda announced: to_msgpack(announced.as_map()),
 }
 
 
@@ -283,8 +310,7 @@ class DecisionLog:
             BrokenPipeError: If the reader has closed the pipe.
             FeedError: If they cannot be written for another reason.
         """
-        encode = self._encode
-        self._output.write(b"".join([encode(announced.as_map()) for announced in batch]))
+        self._output.write(b"".join(map(self._encode, batch)))
 
     def write_in_steps(self, batch: Sequence[Announced]) -> Steps[None]:
         """Do what :meth:`write` does in steps, between which other tasks may run.

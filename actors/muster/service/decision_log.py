@@ -15,7 +15,7 @@ import trio
 
 from muster._errors import StoreError
 from muster._runtime.clock import slices
-from muster.feeds._encodings import to_json_line
+from muster.feeds._output import decision_line
 from muster.store import KeptBatch, StateReader
 from muster_core.decisions import Announced
 from muster_core.structures.steps import Steps
@@ -88,7 +88,7 @@ class DecisionBlock:
     def lines(self) -> Sequence[bytes]:
         """The lines of the decision log, each with a line feed at its end."""
         if self._lines is None:
-            self._lines = [to_json_line(one.as_map()) for one in self._announced]
+            self._lines = [decision_line(one) for one in self._announced]
             self._grow(sum(map(len, self._lines)))
         return self._lines
 

@@ -307,7 +307,7 @@ class ServeOptions:
         state: The state directory; None to keep nothing.
         keep: How long history is kept, such as ``30d``; None for ever.
         durability: As for :func:`muster.open_scheduler`.
-        checkpoint_every: After how many events a checkpoint is taken.
+        checkpoint_every: As for :func:`muster.open_scheduler`.
         listen: Where to listen: ``host:port``, or ``unix:PATH``; empty for what :meth:`listens`
             chooses.
         yunikorn_listen: Where YuniKorn's end points are served on a port of their own, or None.

@@ -18,6 +18,7 @@ from typing import TYPE_CHECKING, Any, Final, Self, TypeAlias, final
 import attrs
 import trio
 
+from muster._collector import collect_new
 from muster._errors import ClosedSchedulerError
 from muster.config_files import read_configuration
 from muster.service.access import Access, read_tokens
@@ -140,12 +141,16 @@ _EVERY_S: Final = 1.0
 
 # ACCESS-17
 async def run_heartbeat(service: Service) -> None:
-    """Ask the scheduler for a sign of life each second, and note when it comes."""
+    """Ask the scheduler for a sign of life each second, and note when it comes.
+
+    Between two batches garbage is collected.
+    """
     with suppress(ClosedSchedulerError):
         while True:
             service.health.note_probe()
             await service.scheduler.settle()
             service.health.answered(service.ledger.batch)
+            collect_new()
             await trio.sleep(_EVERY_S)
 
 

@@ -14,6 +14,7 @@ from starlette.exceptions import HTTPException
 from starlette.requests import Request
 from starlette.responses import Response
 
+from muster._collector import keep_loaded
 from muster._errors import BrokenSchedulerError, StoreError
 from muster._runtime.clock import WallClock
 from muster._surface.allocation import BIND_ATTEMPTS, BIND_TIMEOUT_S
@@ -335,6 +336,7 @@ class _ServiceRun:
         """Answer requests until the service is to end, and those under way after that."""
         if self._config is not None and self._config == await service.look(configuration_of):
             await trio.to_thread.run_sync(service.config_file.note, self._config)
+        keep_loaded()
         self.health.answered(service.ledger.batch)
         self.health.is_ready = True
         _LOG.info("ready, at batch %d", service.ledger.batch, extra=_CHANGE)

@@ -165,44 +165,34 @@ def share(used: int, whole: int) -> float:
     return inf if used else 0.0
 
 
-# ORDER-8, ORDER-10, ORDER-27
-def largest_share(row: Row, divisors: Divisors) -> float:
-    """Return the largest share over all types; without any type, 0.
+BothDivisors = tuple[tuple[int, float, float], ...]
+"""What the amounts of two rows are divided by: the number of each type, and both divisors."""
 
-    Every queue on a path needs it for each ask that is placed.
+
+# ORDER-8, ORDER-10, ORDER-27
+def both_shares(allocated: Row, asked: Row, divisors: BothDivisors) -> tuple[float, float]:
+    """Return the largest share over all types of what is allocated, and of what is pending.
 
     The fair share of a queue is that of what it uses, divided by its :func:`queue_divisors`; the
     dominant share of its pending asks is that of what they ask for, divided by the
-    :func:`total_divisors`.
-    """
-    largest = 0.0
-    for number, divisor in divisors:
-        part = row[number] / divisor
-        if part > largest:  # noqa: PLR1730 - a call of max() would double the time
-            largest = part
-    return largest
-
-
-# ORDER-8, ORDER-10
-def both_shares(allocated: Row, asked: Row, own: Divisors, whole: Divisors) -> tuple[float, float]:
-    """Return the largest shares of what is allocated and of the rest of what is asked for.
+    :func:`total_divisors`. Every queue on a path needs both for each ask that is placed. Without any
+    type, both are 0.
 
     Args:
         allocated: What is allocated.
         asked: What all asks come to, those included that are allocated.
-        own: What allocated amounts are divided by.
-        whole: What the rest is divided by, for the same types in the same order.
+        divisors: What allocated amounts are divided by, and what pending ones are.
     """
-    share = rest = 0.0
-    for (number, divisor), (_, total) in zip(own, whole):  # noqa: B905 - quicker
+    share = pending = 0.0
+    for number, own, whole in divisors:
         used = allocated[number]
-        part = used / divisor
-        if part > share:  # noqa: PLR1730 - as above
+        part = used / own
+        if part > share:  # noqa: PLR1730 - a call of max() would double the time
             share = part
-        part = (asked[number] - used) / total
-        if part > rest:  # noqa: PLR1730 - as above
-            rest = part
-    return share, rest
+        part = (asked[number] - used) / whole
+        if part > pending:  # noqa: PLR1730 - as above
+            pending = part
+    return share, pending
 
 
 # ORDER-10

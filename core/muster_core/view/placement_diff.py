@@ -15,7 +15,7 @@ import attrs
 
 from muster_core.nodes.node import Holder, Node
 from muster_core.owners.asks import Ask, AskOrder
-from muster_core.structures.amounts import Row, add_to, largest_share
+from muster_core.structures.amounts import Row, add_to
 from muster_core.structures.ranking import Rank
 from muster_core.values.priority import current_priority, highest
 from muster_core.view.gangs import Member, ViewGang, held_nodes
@@ -166,16 +166,10 @@ class PendingOrder:
     def _queue_key(self, parent: ParentView, child: ViewQueue) -> QueueKey:
         if child.key not in self._difference.queues:
             return child.key_in(parent, self._state.total)
-        own, whole = child.divisors_for(self._state.total)
-        share = largest_share(self._allocated(child), own)
-        pending = self._pending(child)
-        return queue_key(
-            parent.config.settings,
-            child.config,
-            self._counted(child),
-            share,
-            largest_share(pending, whole),
-        )
+        allocated, pending = self._allocated(child), self._pending(child)
+        asked = [used + more for used, more in zip(allocated, pending, strict=True)]
+        shares = child.shares_of(allocated, asked, self._state.total)
+        return queue_key(parent.config.settings, child.config, self._counted(child), *shares)
 
     def _allocated(self, queue: ViewQueue) -> Row:
         row, more = list(queue.allocated), self._difference.queues.get(queue.key)

@@ -115,6 +115,8 @@ def test_a_byte_order_mark_is_skipped() -> None:
         ('{"x": {"a": 1, "a": 2}}', "the key 'a' stands twice"),
         ('{"a": "\\ud800"}', r"'\ud800' is not Unicode text"),
         ('{"\\uD800": 1}', r"'\ud800' is not Unicode text"),
+        ('\ufeff\ufeff{"a": 1}', "the line is not JSON: Unexpected UTF-8 BOM (decode using utf-8"),
+        ('{"a": {"b": 1, "b": 2}, ]', "the line is not JSON: Expecting property name enclosed in"),
         ("[" * 300 + "]" * 300, "is nested deeper than 200 levels"),
         ("[" * 100_000, "is nested deeper than 200 levels"),
     ],

@@ -13,6 +13,7 @@ from pathlib import Path
 
 import msgpack
 import pytest
+from hypothesis import given, strategies as st
 
 from muster.feeds import (
     UNSET,
@@ -320,6 +321,33 @@ def test_in_steps() -> None:
         assert not list(log.write_in_steps([]))
 
     assert stream.getvalue().decode() == 100 * LINES
+
+
+TEXTS = st.none() | st.text(st.characters(codec=None), max_size=8)
+NUMBERS = st.none() | st.integers(-(2**70), 2**70)
+DECISIONS = st.builds(
+    Decision,
+    st.sampled_from(Kind),
+    *[TEXTS] * 5,
+    reason=st.none() | st.sampled_from(Reason),
+    state=TEXTS,
+    priority=NUMBERS,
+    message=TEXTS,
+    index=NUMBERS,
+    line=NUMBERS,
+    devices=st.none() | st.dictionaries(st.text(max_size=3), st.just((0, 2)), max_size=2),
+    start_us=st.none() | st.integers(0, 2**60),
+)
+
+
+@given(st.builds(Announced, st.integers(1, 2**63), st.integers(0, 2**60), DECISIONS))
+def test_a_line_is_the_map_of_a_decision_in_json(announced: Announced) -> None:
+    stream = io.BytesIO()
+    with DecisionLog(stream) as log:
+        log.write([announced])
+
+    line = json.dumps(announced.as_map(), ensure_ascii=False)
+    assert stream.getvalue() == line.encode(errors="backslashreplace") + b"\n"
 
 
 def test_a_stream() -> None:

@@ -23,7 +23,7 @@ from muster.store._rows import BatchRow, batch_digest
 from muster.testing import Recording, check
 from muster_core.decisions import Announced, Kind
 from muster_core.values.names import MOST_GUESSES
-from tests.actors.program import START, S, SetClock, bound, releases
+from tests.actors.program import START, S, SetClock, ask, bound, releases
 from tests.actors.store.test_format import put_facts
 
 CONFIG = (
@@ -362,6 +362,34 @@ async def test_they_are_taken_after_a_number_of_events(tmp_path: Path) -> None:
             while len(checkpoints(tmp_path)) < 2:
                 await scheduler.settle()
     assert len(checkpoints(tmp_path)) == 3
+
+
+async def test_each_comes_after_as_many_events_as_the_last_one_holds_objects(
+    tmp_path: Path,
+) -> None:
+    # STORE-23
+    let_in, taken = 2, [0]
+    with pytest.raises(ValueError, match="mine"):
+        async with muster.open_scheduler(CONFIG, store=tmp_path, checkpoint_every=10) as scheduler:
+            await scheduler.add_app("a", "root.q")
+            for _ in range(200):
+                names = [f"x{number}" for number in range(let_in, let_in + 5)]
+                await scheduler.submit_many([ask(name) for name in names])
+                let_in += 5
+                # Of the events the first two made two queues and an application, the others asks.
+                if let_in >= taken[-1] + max(10, taken[-1] + 1):
+                    before = checkpoints(tmp_path)
+                    with trio.fail_after(120):
+                        while checkpoints(tmp_path) == before:
+                            await scheduler.settle()
+                    taken.append(let_in)
+                with StateReader(tmp_path) as reader:
+                    (newest,) = checkpoints(tmp_path)[-1:] or [0]
+                    assert reader.event_count(newest) == let_in - taken[-1]
+            raise ValueError("mine")
+    assert len(taken) - 1 == 7
+    async with muster.open_scheduler(store=tmp_path) as scheduler:
+        assert len(await scheduler.asks()) == let_in - 2
 
 
 async def test_the_newest_three_stay_and_those_that_are_a_tenth_of_history_apart(

@@ -181,7 +181,7 @@ class Store:
     """How a program keeps its state.
 
     Attributes:
-        checkpoint_every: After how many events a checkpoint is taken.
+        checkpoint_every: After how many events a checkpoint is taken at the earliest.
         restarts: Whether the block is left after half of the steps, and entered again for the rest.
     """
 

@@ -28,11 +28,10 @@ from typing_extensions import override
 from muster_core.owners.app_messages import Values
 from muster_core.owners.asks import Ask
 from muster_core.structures.amounts import (
-    Divisors,
+    BothDivisors,
     Row,
     Types,
     both_shares,
-    largest_share,
     queue_divisors,
     total_divisors,
     usage_key,
@@ -194,7 +193,7 @@ class ViewQueue(ABC):
     order: QueueKey = ()
     has_siblings: bool = False
     stale: bool = True
-    divisors: tuple[Divisors, Divisors] | None = None
+    divisors: BothDivisors | None = None
     #: The children that are, or contain, a leaf that must be visited; a leaf has none.
     _visited: dict[int, ViewQueue] = attrs.field(factory=dict[int, "ViewQueue"], init=False)
     #: The queue and its ancestors, nearest first.
@@ -225,7 +224,7 @@ class ViewQueue(ABC):
     @property
     def pending(self) -> Row:
         """What its pending asks come to."""
-        return [asked - used for asked, used in zip(self.asked, self.allocated, strict=True)]
+        return [asked - used for asked, used in zip(self.asked, self.allocated)]  # noqa: B905 - quicker
 
     def used(self, name: str) -> int:
         """Return how much of a type is allocated in the queue."""
@@ -304,16 +303,18 @@ class ViewQueue(ABC):
 
     def share_of(self, row: Row, total: Mapping[str, int]) -> float:
         """Return the fair share that the queue would have with these amounts allocated."""
-        own, _ = self.divisors or self._find_divisors(total)
-        return largest_share(row, own)
+        return self.shares_of(row, row, total)[0]
 
-    def divisors_for(self, total: Mapping[str, int]) -> tuple[Divisors, Divisors]:
-        """Return what usage, and pending asks, are divided by for shares."""
-        return self.divisors or self._find_divisors(total)
+    def shares_of(
+        self, allocated: Row, asked: Row, total: Mapping[str, int]
+    ) -> tuple[float, float]:
+        """Return its fair share, and the share of its pending asks, with other amounts."""
+        return both_shares(allocated, asked, self.divisors or self._find_divisors(total))
 
-    def _find_divisors(self, total: Mapping[str, int]) -> tuple[Divisors, Divisors]:
+    def _find_divisors(self, total: Mapping[str, int]) -> BothDivisors:
         path, names = [queue.config for queue in self.line], self.types.names
-        self.divisors = queue_divisors(path, total, names), total_divisors(total, names)
+        both = zip(queue_divisors(path, total, names), total_divisors(total, names), strict=True)
+        self.divisors = tuple((number, own, whole) for (number, own), (_, whole) in both)
         return self.divisors
 
     def refresh(self, shapes: ShapeTable, total: Mapping[str, int], exact: bool) -> bool:
@@ -360,9 +361,9 @@ class ViewQueue(ABC):
 
     def key_in(self, parent: ParentView, total: Mapping[str, int]) -> QueueKey:
         """Compute the queue's position among its siblings."""
-        own, whole = self.divisors or self._find_divisors(total)
+        divisors = self.divisors or self._find_divisors(total)
         # ORDER-8, ORDER-10
-        share, pending = both_shares(self.allocated, self.asked, own, whole)
+        share, pending = both_shares(self.allocated, self.asked, divisors)
         return queue_key(parent.config.settings, self.config, self.counted, share, pending)
 
     def check(self, shapes: ShapeTable, total: Mapping[str, int]) -> None:
@@ -375,9 +376,8 @@ class ViewQueue(ABC):
         below, admitted = self.below(), self.admitted(shapes)
         assert self.open == below & admitted & ~VISIT
         assert self.visiting == self.visits(below, exact=False) & admitted
-        path = [queue.config for queue in self.upward()]
-        divisors = queue_divisors(path, total, self.types.names)
-        assert self.fair_share(total) == largest_share(self.allocated, divisors)
+        divisors = self.divisors
+        assert divisors is None or divisors == self._find_divisors(total)
         assert len(self.asked) == len(self.allocated) == len(self.types.names)
         assert self.line == (self, *(() if self.parent is None else self.parent.line))
         # The parent has it as a child, and counts its priority only while an ask is pending.
