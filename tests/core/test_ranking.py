@@ -5,55 +5,52 @@ And long work in steps.
 
 from __future__ import annotations
 
-from collections import Counter
-from collections import deque
-from collections.abc import Mapping
-from collections.abc import Sequence
+import tracemalloc
+from collections import Counter, deque
+from collections.abc import Mapping, Sequence
 from fractions import Fraction
-from hypothesis import given
-from hypothesis import strategies as st
-from hypothesis.stateful import RuleBasedStateMachine
-from hypothesis.stateful import invariant
-from hypothesis.stateful import precondition
-from hypothesis.stateful import rule
 from itertools import pairwise
-from math import fsum
-from math import inf
-from muster_core.config.model import QueueConfig
-from muster_core.config.model import Settings
-from muster_core.structures.amounts import Divisors
-from muster_core.structures.amounts import NOTHING_THERE
-from muster_core.structures.amounts import WeightedShare
-from muster_core.structures.amounts import both_shares
-from muster_core.structures.amounts import queue_divisors
-from muster_core.structures.amounts import share
-from muster_core.structures.amounts import total_divisors
-from muster_core.structures.amounts import usage_key
-from muster_core.structures.ranking import BLOCK_SIZE
-from muster_core.structures.ranking import Rank
-from muster_core.structures.ranking import Ranked
-from muster_core.structures.ranking import Ranking
-from muster_core.structures.shapes import EVERY_SHAPE
-from muster_core.structures.steps import PART
-from muster_core.structures.steps import SIZE
-from muster_core.structures.steps import Steps
-from muster_core.structures.steps import all_at_once
-from muster_core.structures.steps import freed
-from muster_core.structures.steps import in_order
-from muster_core.structures.steps import in_pieces
-from muster_core.structures.steps import taken
-from muster_core.values.priority import BUILT_IN_CLASSES
-from muster_core.values.priority import MAX_PRIORITY
-from muster_core.values.priority import MIN_PRIORITY
-from muster_core.values.priority import PriorityTally
-from muster_core.values.priority import clamp
-from muster_core.values.priority import current_priority
-from muster_core.values.priority import highest
-from tests.core.building import queue_config
-from typing_extensions import override
+from math import fsum, inf
+
 import attrs
 import pytest
-import tracemalloc
+from hypothesis import given, strategies as st
+from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, rule
+from typing_extensions import override
+
+from muster_core.config.model import QueueConfig, Settings
+from muster_core.structures.amounts import (
+    NOTHING_THERE,
+    Divisors,
+    WeightedShare,
+    both_shares,
+    queue_divisors,
+    share,
+    total_divisors,
+    usage_key,
+)
+from muster_core.structures.ranking import BLOCK_SIZE, Rank, Ranked, Ranking
+from muster_core.structures.shapes import EVERY_SHAPE
+from muster_core.structures.steps import (
+    PART,
+    SIZE,
+    Steps,
+    all_at_once,
+    freed,
+    in_order,
+    in_pieces,
+    taken,
+)
+from muster_core.values.priority import (
+    BUILT_IN_CLASSES,
+    MAX_PRIORITY,
+    MIN_PRIORITY,
+    PriorityTally,
+    clamp,
+    current_priority,
+    highest,
+)
+from tests.core.building import queue_config
 
 
 @attrs.define(eq=False)
