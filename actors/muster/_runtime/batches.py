@@ -109,9 +109,8 @@ class DecidedBatch:
         """Free the memory of the batch in pieces, when nobody needs it any more."""
         if len(self.events) <= PIECE >= len(self.announced):
             return  # It is freed at once.
-        if self.events:
-            events, self.events = [*self.events], ()
-            await pace.let_go(events, shield=True)
+        events, self.events = [*self.events], ()
+        await pace.let_go(events, shield=True)
         kept, self.announced = self.announced, ()
         announced: list[Announced] = []
         for piece in slices(kept):  # The journal may keep the sequence itself.

@@ -13,7 +13,7 @@ import time
 from bisect import bisect_left
 from collections.abc import Awaitable, Callable, Iterator, Sequence
 from time import perf_counter
-from typing import Final, Protocol, TypeVar, final
+from typing import Final, Protocol, TypeVar, cast, final
 
 import trio
 
@@ -205,8 +205,7 @@ class Pace:
                 if perf_counter() >= self._until:
                     await self.rest(shield=shield)
         except StopIteration as end:
-            result: R = end.value
-            return result
+            return cast("R", end.value)
 
     async def let_go(self, things: list[T], *, shield: bool = False) -> None:
         """Empty a list in pieces, because freeing many objects at once takes long.

@@ -7,7 +7,7 @@ the owner, which then reads it, in its place, when another message wakes it.
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Awaitable, Callable
 from typing import TYPE_CHECKING, Generic, Protocol, TypeVar, final
 
 import attrs
@@ -196,19 +196,16 @@ class Owner(Generic[K_co, M, R, S, F]):
 
     async def run(self: Owner[Machine[M, R, S, F], M, R, S, F]) -> None:
         """Process messages until the owned object does not exist any more."""
-        while not await self._process(await self.mailbox.take_all()):
+        while not await self._process():
             pass
 
-    async def _process(
-        self: Owner[Machine[M, R, S, F], M, R, S, F],
-        messages: Sequence[M | SendSnapshot[S] | SendFacts[F] | EndTask],
-    ) -> bool:
-        """Process messages; return whether the owned object has ceased to exist.
+    async def _process(self: Owner[Machine[M, R, S, F], M, R, S, F]) -> bool:
+        """Process the next messages; return whether the owned object has ceased to exist.
 
         This is a function of its own so that a waiting owner keeps no message and no report alive.
         """
         machine, pace, gone = self.machine, self.pace, False
-        for message in messages:
+        for message in await self.mailbox.take_all():
             if pace.is_up():
                 await pace.rest()
             if isinstance(message, EndTask):

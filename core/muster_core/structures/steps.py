@@ -9,7 +9,7 @@ from collections import deque
 from collections.abc import Callable, Generator, Iterable, Iterator
 from heapq import merge
 from itertools import islice
-from typing import TYPE_CHECKING, Any, Final, TypeVar
+from typing import TYPE_CHECKING, Any, Final, TypeVar, cast
 
 if TYPE_CHECKING:
     from _typeshed import SupportsRichComparison
@@ -33,8 +33,7 @@ def all_at_once(steps: Steps[R]) -> R:
         while True:
             next(steps)
     except StopIteration as end:
-        result: R = end.value
-        return result
+        return cast("R", end.value)
 
 
 def in_pieces(things: Iterable[T], size: int = SIZE) -> Iterator[list[T]]:

@@ -167,8 +167,9 @@ class Commits:
         queues = (yield from self._commit_queues(leaves)) if leaves else {}
         gangs = {} if self._state.gang_index.is_unused else self._commit_gangs(now_us)
         if apps:
-            recorded = self._fresh, self._failed, self._in_a_row, self._evicted, self._members
-            yield from freed(*recorded)
+            yield from freed(
+                self._fresh, self._failed, self._in_a_row, self._evicted, self._members
+            )
         for names in (self._satisfied, self._lost, self._unsaid):
             names.clear()
         return apps, queues, gangs
@@ -207,11 +208,8 @@ class Commits:
         children: dict[int, dict[int, Values | None]] = {}
         for number, key in enumerate(sorted(leaves), 1):
             app = self._state.apps.get(key)
-            children.setdefault(leaves[key], {})[key] = None if app is None else app.values()
-            if not number % SIZE:
-                yield
-        for number, key in enumerate(list(children), 1):
-            below = self._state.queues[key]
+            below = self._state.queues[leaves[key]]
+            children.setdefault(below.key, {})[key] = None if app is None else app.values()
             while below.parent is not None:
                 siblings = children.setdefault(below.parent.key, {})
                 if below.key in siblings:

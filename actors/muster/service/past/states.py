@@ -12,7 +12,7 @@ from collections.abc import AsyncGenerator, Callable, Iterator, Sequence
 from contextlib import asynccontextmanager
 from pathlib import Path
 from threading import Event as Flag, Lock
-from typing import TYPE_CHECKING, Final, TypeVar, final
+from typing import TYPE_CHECKING, Final, TypeVar, cast, final
 
 import attrs
 import trio
@@ -205,8 +205,7 @@ def read_all(steps: Steps[T], gone: Flag) -> T:
                 raise ClientGoneError
             time.sleep(0)
     except StopIteration as end:
-        result: T = end.value
-        return result
+        return cast("T", end.value)
 
 
 MOST_ENDED: Final = 100_000

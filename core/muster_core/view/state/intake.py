@@ -61,30 +61,25 @@ class Intake:
 
     def apply(self, report: QueueReport, now_us: int) -> Steps[None]:
         """Apply a report of what has changed in an epoch."""
-        gone: list[AppReport] = []
-        others: list[AppReport] = []
         for app in report.apps:
-            (gone if app.gone else others).append(app)
             if app.came:
                 self._state.learned.note(app.came)
             if not report.queues:
                 self._count(app)
         # First the removals, from below: a leaf without applications may now be a parent, and
         # a parent without children a leaf. What came and went in one epoch was never in the view.
-        if gone:
-            yield from self._apply_apps(gone, now_us)
+        yield from self._apply_apps(report.apps, now_us, gone=True)
         if report.queues:
             self._reported.clear()  # They have reported again, with their queues.
             yield from self._apply_queues(report.queues)
-        if others:
-            yield from self._apply_apps(others, now_us)
+        yield from self._apply_apps(report.apps, now_us, gone=False)
         yield from self._settle()
 
-    def _apply_apps(self, reports: Sequence[AppReport], now_us: int) -> Steps[None]:
+    def _apply_apps(self, reports: Sequence[AppReport], now_us: int, *, gone: bool) -> Steps[None]:
         for number, app in enumerate(reports, 1):
-            if app.gone and app.identity.key not in self._state.apps:
+            if app.gone and gone and app.identity.key not in self._state.apps:
                 self._give_back_placed(app)
-            else:
+            elif app.gone is gone:
                 yield from self._apply_app(app, now_us)
             if not number % SIZE:
                 yield
