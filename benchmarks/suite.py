@@ -304,7 +304,7 @@ def _imports() -> Part:
 
 def _service(name: str, about: str) -> Part:
     part = attrs.evolve(_module(name, about), contenders=(Contender(name, _SERVICES[name]),))
-    absent = [name for name in ("hypercorn", "orjson") if importlib.util.find_spec(name) is None]
+    absent = [name for name in ("starlette", "orjson") if importlib.util.find_spec(name) is None]
     if sys.platform != "linux":
         return attrs.evolve(part, missing="only Linux gives a process a core of its own")
     return attrs.evolve(part, missing=f"{absent[0]} is not installed" if absent else None)

@@ -33,7 +33,7 @@ from muster.service.api import (
 from muster.service.ask_index import AskIndex
 from muster.service.authentication import Sessions, TokenAccess
 from muster.service.endpoints import openapi
-from muster.service.endpoints.routes import Endpoint, routes_of
+from muster.service.endpoints.routes import Endpoint, routes_of, with_fixed_paths
 from muster.service.health import Health
 from muster.service.input.configuration import ConfigFile
 from muster.service.input.leases import Leases
@@ -206,7 +206,7 @@ class _ServiceRun:
         self.sessions = Sessions()
         self.server = Server(self.usage)
         hosts = Hosts([*options.hosts, *_names(options)])
-        self.door = self._door(make_app(self._service_now), hosts)
+        self.door = self._door(with_fixed_paths(make_app(self._service_now)), hosts)
         self.site = self._door(make_site(self._service_now, options.yunikorn_ui), hosts)
         self._ends = ends
         self._rereads = rereads

@@ -18,7 +18,8 @@ from muster.service.payloads import Problem, as_json
 from muster_core.errors import ConfigError, EventError, MusterError, RefusedError
 
 if TYPE_CHECKING:
-    from starlette.types import Receive, Scope, Send
+    from starlette.applications import Starlette
+    from starlette.types import ASGIApp, Receive, Scope, Send
 
     from muster.service.endpoints.schemas import Parameter, Schema
     from muster.service.state import Service
@@ -186,6 +187,26 @@ def routes_by_path(
         Route(path, _Resource(service, of_path, answered), methods=[*of_path])
         for path, of_path in sorted(by_path.items(), key=lambda one: one[0].endswith(":path}"))
     ]
+
+
+def with_fixed_paths(app: Starlette) -> ASGIApp:
+    """Return an application that finds the routes of paths without parameters at once.
+
+    Args:
+        app: Answers all other requests; its routes answer whatever happens.
+    """
+    fixed = {
+        one.path: one for one in app.routes if isinstance(one, Route) and not one.param_convertors
+    }
+
+    async def answer(scope: Scope, receive: Receive, send: Send) -> None:
+        route = fixed.get(scope["path"])
+        if route is not None and scope["method"] in (route.methods or ()):
+            await route.app(scope, receive, send)
+        else:
+            await app(scope, receive, send)
+
+    return answer
 
 
 @final
