@@ -262,19 +262,23 @@ async def answer_endpoint(service: Service, endpoint: Endpoint, request: Request
         return Problem(500, "the service has a bug here; its log says more").response()
 
 
+_NO_QUERY: Final[Mapping[str, str]] = {}
+
+
 def _values(endpoint: Endpoint, request: Request) -> dict[str, object]:
     values: dict[str, object] = {}
+    in_query = request.query_params if request.scope["query_string"] else _NO_QUERY
     for parameter in endpoint.parameters:
         match parameter.where:
             case "path":
                 written: str | None = request.path_params[parameter.name]
             case "query":
-                written = request.query_params.get(parameter.name)
+                written = in_query.get(parameter.name)
             case _:
                 written = request.headers.get(parameter.name)
         values[parameter.name] = parameter.read(written)
     known = {one.name for one in endpoint.parameters if one.where == "query"}
-    unknown = [name for name in request.query_params if name not in known]
+    unknown = [name for name in in_query if name not in known]
     if unknown:
         right = ", ".join(sorted(known)) or "none"
         told = f"{unknown[0][:100]}: is no parameter here; known are: {right}"

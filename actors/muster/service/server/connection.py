@@ -305,12 +305,12 @@ class Connection:
     async def _send(self, message: Message) -> None:
         """Send a part of an answer."""
         if message["type"] == "http.response.start":
-            is_last = self._spare or self._is_ending() or not self._request.is_whole
-            data = self._answer.begin(message["status"], message["headers"], is_last=is_last)
+            ends = self._spare or self._is_ending() or not self._request.is_whole
+            await self._write(self._answer.begin(message["status"], message["headers"], ends=ends))
         else:
             is_last = not message.get("more_body", False)
             data = self._answer.piece(message.get("body", b""), is_last=is_last)
-        await self._write(data)
+            await self._write(data, at_once=is_last)
 
     async def _refuse(self, status: int) -> None:
         """Answer what is no request; nothing follows."""
@@ -349,12 +349,17 @@ class Connection:
         return address_of(None)
 
     # ACCESS-13
-    async def _write(self, data: bytes) -> None:
-        """Send something; a client that reads nothing for too long is cut off."""
+    async def _write(self, data: bytes, *, at_once: bool = False) -> None:
+        """Send something; a client that reads nothing for too long is cut off.
+
+        Args:
+            data: What is sent.
+            at_once: Whether it needs no turn of trio if there is room for all of it.
+        """
         if self._is_silent or not data:
             return
         try:
-            sent = self._write_now(data)
+            sent = self._write_now(data) if at_once else 0
             for at in range(sent, len(data), _PIECE_BYTES):
                 with trio.fail_after(self._limits.write_s):
                     await self._stream.send_all(data[at : at + _PIECE_BYTES])
@@ -370,7 +375,7 @@ class Connection:
         await self._cut()
 
     def _write_now(self, data: bytes) -> int:
-        """Send as much as finds room at once, without a turn of trio; return how much it was."""
+        """Send as much as finds room; return how much it was."""
         if self._tls is None:
             with suppress(BlockingIOError):
                 return os.write(self._socket.fileno(), data)

@@ -125,11 +125,10 @@ def plain_request(buffer: bytearray) -> IncomingRequest | None:
     known = dict(headers)
     length = known.get(b"content-length", b"0")
     connection = known.get(b"connection", b"keep-alive").lower()
-    names = [name for name, _ in headers]
     if (
-        names.count(b"host") != 1
-        or len(known) != len(names)
-        or not _NOT_PLAIN.isdisjoint(names)
+        b"host" not in known
+        or len(known) != len(headers)
+        or not _NOT_PLAIN.isdisjoint(known)
         or not (length.isdigit() and len(length) <= _MAX_DIGITS)
         or connection not in {b"keep-alive", b"close"}
     ):
@@ -202,9 +201,9 @@ class Answer:
         self._left: int | None = None
         self.has_begun = False
         self.goes_on = False
-        self._is_last = True
+        self._ends = True
 
-    def begin(self, status: int, headers: Headers, *, is_last: bool) -> bytes:
+    def begin(self, status: int, headers: Headers, *, ends: bool) -> bytes:
         """Begin; return what is to be sent at once.
 
         The head of an answer of a known length waits, and goes out with the body.
@@ -212,15 +211,15 @@ class Answer:
         Args:
             status: The status.
             headers: The headers.
-            is_last: Whether the server ends the connection after it.
+            ends: Whether the server ends the connection after it.
         """
         self.has_begun = True
         request = self._request
-        self._is_last = is_last or not request.goes_on
+        self._ends = ends or not request.goes_on
         self._has_body = request.method != "HEAD" and status not in _WITHOUT_BODY
         length = dict(headers).get(b"content-length")
-        ends = [(b"connection", b"close")] if is_last and request.goes_on else []
-        fields = [*headers, *ends, (b"date", date())]
+        close = [(b"connection", b"close")] if ends and request.goes_on else []
+        fields = [*headers, *close, (b"date", date())]
         if length is None and status not in _WITHOUT_BODY and request.version >= "1.1":
             self._is_chunked = self._has_body
             fields.append((b"Transfer-Encoding", b"chunked"))
@@ -238,7 +237,7 @@ class Answer:
             if self._left is not None:
                 self._left -= len(body)
         if is_last:
-            self.goes_on = not self._left and not self._is_last
+            self.goes_on = not self._left and not self._ends
             sent += b"0\r\n\r\n" if self._is_chunked else b""
         return sent
 
