@@ -45,7 +45,10 @@ def by_h11(data: bytes) -> tuple[IncomingRequest, bytearray] | None:
     if not isinstance(event, h11.Request):
         return None
     buffer = bytearray()
-    return unusual_request(event, reader, buffer), buffer
+    try:
+        return unusual_request(event, reader, buffer), buffer
+    except h11.RemoteProtocolError:
+        return None
 
 
 def check(data: bytes) -> bool:

@@ -68,46 +68,52 @@ class IncomingRequest:
         self._buffer = buffer
         self._left = body_bytes
         self._reader = reader
+        #: What h11 has read of the body, and was not taken; whether it has read all of it.
+        self._ready = bytearray()
+        self._is_read = False
         self.is_whole = not body_bytes and reader is None
         self.goes_on = True
 
     def take(self) -> bytes | None:
-        """Return a piece of the body, the last one if it is whole now; None if none has come.
-
-        Raises:
-            h11.RemoteProtocolError: If what came is no body.
-        """
-        if self.is_whole:
-            return b""
-        if self._reader is None:
+        """Return a piece of the body, the last one if it is whole now; None if none has come."""
+        if self._reader is not None:
+            piece = bytes(self._ready)
+            self._ready.clear()
+            self.is_whole = self._is_read
+        else:
             piece = bytes(self._buffer[: self._left])
             del self._buffer[: self._left]
             self._left -= len(piece)
             self.is_whole = not self._left
-            return piece if piece or self.is_whole else None
-        match self._reader.next_event():
-            case h11.Data(data=data):
-                return bytes(data)
-            case h11.EndOfMessage():
-                self._buffer += self._reader.trailing_data[0]
-                self.is_whole = True
-                return b""
-            case _:
-                return None
+        return piece if piece or self.is_whole else None
 
     def feed(self, data: bytes) -> None:
         """Take what has come; nothing stands for the end of what the client sends.
 
         Raises:
-            h11.RemoteProtocolError: If the end comes before that of the body.
+            h11.RemoteProtocolError: If it is no body, or ends before its end.
         """
         if self._reader is not None:
             self._reader.receive_data(data)
+            self.read_ahead(self._reader)
         elif data:
             self._buffer += data
         else:
             msg = "the body is cut short"
             raise h11.RemoteProtocolError(msg)
+
+    def read_ahead(self, reader: h11.Connection) -> None:
+        """Let h11 read what has come of the body.
+
+        Raises:
+            h11.RemoteProtocolError: If it is no body, or something follows the last request.
+        """
+        while isinstance(event := reader.next_event(), h11.Data):
+            self._ready += event.data
+        if isinstance(event, h11.EndOfMessage):
+            self._buffer += reader.trailing_data[0]
+            self._is_read = True
+            reader.next_event()
 
     def wants_to_go_on(self) -> bool:
         """Return whether the client waits for a word before it sends the body."""
@@ -131,6 +137,7 @@ def plain_request(buffer: bytearray) -> IncomingRequest | None:
         or not _NOT_PLAIN.isdisjoint(known)
         or not (length.isdigit() and len(length) <= _MAX_DIGITS)
         or connection not in {b"keep-alive", b"close"}
+        or (connection == b"close" and len(buffer) > end + len(_HEAD_END) + int(length))
     ):
         return None
     del buffer[: end + len(_HEAD_END)]
@@ -150,12 +157,16 @@ def unusual_request(
         event: The head.
         reader: What has read it, and reads the body.
         buffer: Takes what follows the request.
+
+    Raises:
+        h11.RemoteProtocolError: If what follows the head is no body.
     """
     headers = list(event.headers)
     version = event.http_version.decode()
     method = event.method.decode().upper()
     request = IncomingRequest(method, event.target, version, headers, buffer, reader=reader)
     request.goes_on = version >= "1.1" and b"close" not in _tokens(headers, b"connection")
+    request.read_ahead(reader)
     if not any(name in _OF_BODIES and value.strip(b"0 ") for name, value in headers):
         request.take()
     return request
