@@ -163,6 +163,8 @@ class Connection:
     async def _next_request(self) -> IncomingRequest | None:
         """Wait for a request, but not for ever; return None if there is none."""
         self._is_idle = True
+        if self._is_ending():
+            return None
         if self._buffer:
             await trio.lowlevel.checkpoint()  # Others have their turn between two requests.
         else:
@@ -236,13 +238,7 @@ class Connection:
 
     def _can_go_on(self) -> bool:
         """Return whether a further request may come after this answer."""
-        request = self._request
-        return (
-            self._answer.goes_on
-            and request.is_whole
-            and not self._is_silent
-            and not self._is_ending()
-        )
+        return self._answer.goes_on and self._request.is_whole and not self._is_silent
 
     # ACCESS-11
     async def _receive_body(self) -> Message:
