@@ -6,20 +6,25 @@ results of one turn become figures.
 
 from __future__ import annotations
 
-import importlib.util
-import sys
-from collections.abc import Callable, Mapping, Sequence
+from benchmarks import backlog
+from benchmarks import growth
+from benchmarks import instructions
+from benchmarks.child import Measured
+from benchmarks.figures import Figure
+from benchmarks.figures import with_unit
+from benchmarks.workloads import WORKLOADS
+from collections.abc import Callable
+from collections.abc import Mapping
+from collections.abc import Sequence
 from functools import partial
 from pathlib import Path
-from typing import Final, final
-
-import attrs
-
-from benchmarks import backlog, growth, instructions
-from benchmarks.child import Measured
-from benchmarks.figures import Figure, with_unit
-from benchmarks.workloads import WORKLOADS
 from tests.engines.cluster import why_not
+from typing import Final
+from typing import final
+import attrs
+import importlib.util
+import sys
+
 
 LB: Final = "× LB"
 CORE: Final = "× core"
@@ -309,7 +314,7 @@ def _imports() -> Part:
 
 def _service(name: str, about: str) -> Part:
     part = attrs.evolve(_module(name, about), contenders=(Contender(name, _SERVICES[name]),))
-    absent = [name for name in ("hypercorn", "orjson") if importlib.util.find_spec(name) is None]
+    absent = [name for name in ("starlette", "orjson") if importlib.util.find_spec(name) is None]
     if sys.platform != "linux":
         return attrs.evolve(part, missing="only Linux gives a process a core of its own")
     return attrs.evolve(part, missing=f"{absent[0]} is not installed" if absent else None)

@@ -70,6 +70,13 @@ def too_much(limit: str, most: float, status: int, detail: str) -> Problem:
     return Problem(status, detail, headers=headers, limit=limit, most=most)
 
 
+# ACCESS-11
+def too_long(limits: Limits) -> Problem:
+    """Return the refusal of a body that is too long."""
+    most = limits.body_bytes
+    return too_much("body_bytes", most, 413, f"the body is longer than {most} bytes")
+
+
 # ACCESS-10
 @final
 class Refusals:

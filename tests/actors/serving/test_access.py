@@ -433,6 +433,46 @@ def test_several_requests_at_once(small: Served) -> None:
     assert answer.count(b'"ready":true,"batch"') == 3
 
 
+@pytest.mark.parametrize("step", [7, 61, 100_000])
+def test_requests_of_all_kinds_on_one_connection(small: Served, step: int) -> None:
+    """Each is answered, however it is cut into pieces, and the next one begins where it ends."""
+    chunked = ("Transfer-Encoding: chunked", "", "1", "[", "1;x=y", "]", "0", "", "")
+    lines = (
+        *(*POST, *chunked[:-1]),
+        *(*POST, "Content-Length: 3", "", "[ ]GET /readyz HTTP/1.1", "Host: localhost", ""),
+        *(*POST, "Content-Length: 2, 2", "", "[]HEAD /healthz HTTP/1.1", "host:localhost", ""),
+        *("GET /nowhere HTTP/1.1", "Host: localhost", "X-A: b", "X-A: c", ""),
+        *(*POST, "Content-Length: 2", "Connection: close", "", "[]"),
+    )
+    data = "\r\n".join(lines).encode()
+    with Raw(small.urls[0]) as raw:
+        for at in range(0, len(data), step):
+            raw.socket.sendall(data[at : at + step])
+        answer = raw.rest()
+
+    statuses = re.findall(rb"HTTP/1\.1 ([0-9]{3}) ", answer)
+    assert statuses == [b"200", b"200", b"200", b"200", b"200", b"404", b"200"]
+    assert answer.lower().count(b"connection: close") == 1
+
+
+def test_a_client_that_waits_for_a_word_before_its_body(small: Served) -> None:
+    with Raw(small.urls[0]) as raw:
+        raw.send(*POST, "Content-Length: 2", "Expect: 100-continue", "Connection: close", "")
+        assert raw.socket.recv(1000).startswith(b"HTTP/1.1 100 ")
+        raw.socket.sendall(b"[]")
+        assert raw.answer()[0] == 200
+
+
+def test_a_body_that_is_cut_short(small: Served) -> None:
+    for length in ("Content-Length: 5", "Transfer-Encoding: chunked"):
+        with Raw(small.urls[0]) as raw:
+            raw.send(*POST, length, "", body=b"3\r\n")
+            raw.socket.shutdown(1)
+            status, answer = raw.answer()
+        assert status == 400
+        assert b"the request is no HTTP/1.1" in answer
+
+
 def test_a_client_that_sends_nothing_more_gets_its_answer(small: Served) -> None:
     with Raw(small.urls[0]) as raw:
         raw.send("GET /healthz HTTP/1.1", "Host: localhost", "")

@@ -53,7 +53,7 @@ def test_it_ends_at_a_signal(tmp_path: Path, number: int) -> None:
 
 WITHOUT = """
 import sys
-for name in ("starlette", "hypercorn", "httpx", "orjson", "prometheus_client"):
+for name in ("starlette", "h11", "httpx", "orjson", "prometheus_client"):
     sys.modules[name] = None
 from muster.cli._main import main
 main(sys.argv[1:])

@@ -18,7 +18,8 @@ from muster.service.payloads import Problem, as_json
 from muster_core.errors import ConfigError, EventError, MusterError, RefusedError
 
 if TYPE_CHECKING:
-    from starlette.types import Receive, Scope, Send
+    from starlette.applications import Starlette
+    from starlette.types import ASGIApp, Receive, Scope, Send
 
     from muster.service.endpoints.schemas import Parameter, Schema
     from muster.service.state import Service
@@ -188,6 +189,26 @@ def routes_by_path(
     ]
 
 
+def with_fixed_paths(app: Starlette) -> ASGIApp:
+    """Return an application that finds the routes of paths without parameters at once.
+
+    Args:
+        app: Answers all other requests; its routes answer whatever happens.
+    """
+    fixed = {
+        one.path: one for one in app.routes if isinstance(one, Route) and not one.param_convertors
+    }
+
+    async def answer(scope: Scope, receive: Receive, send: Send) -> None:
+        route = fixed.get(scope["path"])
+        if route is not None and scope["method"] in (route.methods or ()):
+            await route.app(scope, receive, send)
+        else:
+            await app(scope, receive, send)
+
+    return answer
+
+
 @final
 @attrs.frozen
 class _Resource(Generic[R]):
@@ -241,19 +262,23 @@ async def answer_endpoint(service: Service, endpoint: Endpoint, request: Request
         return Problem(500, "the service has a bug here; its log says more").response()
 
 
+_NO_QUERY: Final[Mapping[str, str]] = {}
+
+
 def _values(endpoint: Endpoint, request: Request) -> dict[str, object]:
     values: dict[str, object] = {}
+    in_query = request.query_params if request.scope["query_string"] else _NO_QUERY
     for parameter in endpoint.parameters:
         match parameter.where:
             case "path":
                 written: str | None = request.path_params[parameter.name]
             case "query":
-                written = request.query_params.get(parameter.name)
+                written = in_query.get(parameter.name)
             case _:
                 written = request.headers.get(parameter.name)
         values[parameter.name] = parameter.read(written)
     known = {one.name for one in endpoint.parameters if one.where == "query"}
-    unknown = [name for name in request.query_params if name not in known]
+    unknown = [name for name in in_query if name not in known]
     if unknown:
         right = ", ".join(sorted(known)) or "none"
         told = f"{unknown[0][:100]}: is no parameter here; known are: {right}"

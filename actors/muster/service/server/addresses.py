@@ -14,6 +14,7 @@ import socket
 import stat
 from collections.abc import Generator, Iterable, MutableMapping, Sequence
 from contextlib import contextmanager, suppress
+from functools import lru_cache
 from ipaddress import ip_address
 from pathlib import Path
 from typing import Any, Final, final
@@ -94,6 +95,7 @@ class Address:
         return all(is_loopback(host) for _, (host, _) in self.resolved())
 
 
+@lru_cache(maxsize=256)
 def is_loopback(host: str) -> bool:
     """Return whether an IP address is one of the loopback interface."""
     with suppress(ValueError):

@@ -7,15 +7,14 @@ from collections.abc import Callable
 from time import perf_counter
 from typing import TYPE_CHECKING, Any, Final, final
 
-import trio
-from starlette.datastructures import MutableHeaders
 from starlette.responses import Response
 
 from muster.service.access import WHO, Access, Principal
 from muster.service.api.monitoring import response_about
-from muster.service.limits import RETRY_AFTER_S, Usage, too_much
+from muster.service.limits import RETRY_AFTER_S, Usage, too_long, too_much
+from muster.service.logs import FIELDS
 from muster.service.payloads import Problem
-from muster.service.server.connection import address_of
+from muster.service.server.connection import CUT, address_of
 
 if TYPE_CHECKING:
     from starlette.types import ASGIApp, Message, Receive, Scope, Send
@@ -26,8 +25,8 @@ if TYPE_CHECKING:
 
 _LOG: Final = logging.getLogger("muster.service")
 
-_LINGER_S: Final = 2.0
-"""How long the rest of a body is thrown away, so that its sender reads the answer."""
+_ALWAYS: Final = ((b"cache-control", b"no-store"), (b"x-content-type-options", b"nosniff"))
+"""The headers that an answer has if it does not say otherwise."""
 
 AllowsOrigin = Callable[["Scope"], bool]
 """Whether other web sites may send a request."""
@@ -81,15 +80,12 @@ class RequestGate:
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Answer a request, as an ASGI application."""
-        if scope["type"] == "http":
-            exchange = _Exchange(self, scope, receive, send)
-            self._under_way.add(exchange)
-            try:
-                await exchange.run()
-            finally:
-                self._under_way.remove(exchange)
-        else:
-            await send({"type": "websocket.close", "code": 1008})
+        exchange = _Exchange(self, scope, receive, send)
+        self._under_way.add(exchange)
+        try:
+            await exchange.run()
+        finally:
+            self._under_way.remove(exchange)
 
     # ACCESS-4
     def end_without(self, access: Access) -> int:
@@ -102,11 +98,6 @@ class RequestGate:
         for exchange in lost:
             exchange.cut()
         return len(lost)
-
-    @property
-    def is_ending(self) -> bool:
-        """Return whether the service ends, so that connections do."""
-        return self._health.is_ending
 
     def early(self, scope: Scope) -> Response | None:
         """Return the response of a request that does not come through, or None."""
@@ -133,14 +124,8 @@ class RequestGate:
             return too_much("head_bytes", limits.head_bytes, 431, told)
         length = _length(scope)
         if length is not None and length > limits.body_bytes:
-            return self.too_long()
+            return too_long(limits)
         return None
-
-    # ACCESS-11
-    def too_long(self) -> Problem:
-        """Return the refusal of a body that is too long."""
-        most = self.usage.limits.body_bytes
-        return too_much("body_bytes", most, 413, f"the body is longer than {most} bytes")
 
     # ACCESS-18
     def _not_now(self, scope: Scope) -> Problem:
@@ -163,11 +148,6 @@ class _Exchange:
         self._receive = receive
         self._send = send
         self._began = perf_counter()
-        self._due = trio.current_time() + door.usage.limits.body_s
-        #: Whether the whole body has come; without one it has.
-        self._is_whole = not _has_body(scope)
-        self._body_bytes = 0
-        self._scope_of_app = trio.CancelScope()
         self._status: int | None = None
         self._is_answered = False
         self._sent_bytes = 0
@@ -176,21 +156,21 @@ class _Exchange:
         """Answer the request, and log it."""
         scope = self._scope
         try:
-            response = self._door.early(scope)
-            app: ASGIApp = self._door.app if response is None else response
-            with self._scope_of_app:
-                await app(scope, self.receive, self.send)
+            app: ASGIApp = self._door.early(scope) or self._door.app
+            await app(scope, self._receive, self.send)
         except Problem as refused:
             self._door.usage.refusals.note(refused)
-            if self._status is None:
-                await self._door.refuses(scope, refused)(scope, self.receive, self.send)
+            await self._refuse(refused)
         except Exception:  # noqa: BLE001 - a bug in one answer must not end the service
             _LOG.exception("%s %s: a bug", scope["method"], _path(scope))
-            if self._status is None:
-                bug = Problem(500, "the service has a bug here; its log says more")
-                await self._door.refuses(scope, bug)(scope, self.receive, self.send)
+            await self._refuse(Problem(500, "the service has a bug here; its log says more"))
         finally:
             self._log()
+
+    async def _refuse(self, problem: Problem) -> None:
+        """Answer a request with a problem, unless an answer has begun."""
+        if self._status is None:
+            await self._door.refuses(self._scope, problem)(self._scope, self._receive, self.send)
 
     @property
     def is_being_sent(self) -> bool:
@@ -204,81 +184,22 @@ class _Exchange:
 
     def cut(self) -> None:
         """End the answer where it is."""
-        self._scope_of_app.cancel()
-
-    # ACCESS-11
-    async def receive(self) -> Message:
-        """Return the next piece of the body.
-
-        Raises:
-            Problem: 413 if the body is too long, 408 if it takes too long.
-        """
-        if self._is_whole:
-            return await self._receive()
-        usage = self._door.usage
-        message: Message | None = None
-        with trio.move_on_at(self._due):
-            message = await self._receive()
-        if message is None:
-            most_s = usage.limits.body_s
-            told = f"the body did not arrive within {most_s:g} s"
-            raise too_much("body_s", most_s, 408, told)
-        self._note(message)
-        if self._body_bytes > usage.limits.body_bytes:
-            raise self._door.too_long()
-        return message
-
-    def _note(self, message: Message) -> None:
-        """Note what has come of the body."""
-        if message["type"] == "http.disconnect":
-            self._is_whole = True
-        else:
-            self._body_bytes += len(message.get("body", b""))
-            self._is_whole = not message.get("more_body", False)
+        self._scope[CUT]()
 
     async def send(self, message: Message) -> None:
         """Send a piece of the answer."""
         if message["type"] == "http.response.start":
             status: int = message["status"]
             self._status = status
-            took_s = perf_counter() - self._began
-            self._door.usage.requests.note(self._scope, status, took_s)
-            headers = MutableHeaders(scope=message)
-            headers.setdefault("cache-control", "no-store")
-            headers.setdefault("x-content-type-options", "nosniff")
-            is_last = self._door.is_ending or self._scope["state"].get("spare")
-            if is_last or not self._is_whole:
-                headers["connection"] = "close"
-        elif message["type"] == "http.response.body":
+            self._door.usage.requests.note(self._scope, status, perf_counter() - self._began)
+            headers = [*message["headers"]]
+            names = {name for name, _ in headers}
+            headers += [field for field in _ALWAYS if field[0] not in names]
+            message = {**message, "headers": headers}
+        else:
             self._sent_bytes += len(message.get("body", b""))
             self._is_answered = not message.get("more_body", False)
-            if self._is_answered and not self._is_whole:
-                await self._end_early(message)
-                return
         await self._send(message)
-
-    async def _end_early(self, message: Message) -> None:
-        """End an answer whose request has not come as a whole.
-
-        The rest of the body is thrown away for a while, since a client that is cut off while it
-        sends does not read the answer. Meanwhile Hypercorn must never wait for a reader.
-        """
-        await self._send({**message, "more_body": True})
-        most = self._door.usage.limits.body_bytes
-        with trio.move_on_after(_LINGER_S):
-            thrown = 0
-            while not self._is_whole and thrown <= most:
-                piece = await self._receive()
-                self._note(piece)
-                thrown += len(piece.get("body", b""))
-        async with trio.open_nursery() as nursery:
-            nursery.start_soon(self._throw_away)
-            await self._send({"type": "http.response.body", "body": b"", "more_body": False})
-            nursery.cancel_scope.cancel()
-
-    async def _throw_away(self) -> None:
-        while True:
-            await self._receive()
 
     # ACCESS-20
     def _log(self) -> None:
@@ -296,19 +217,16 @@ class _Exchange:
         }
         if not self._is_answered:
             fields["cut"] = True
-        _LOG.info("request", extra={"fields": fields})
+        if _LOG.isEnabledFor(logging.INFO):
+            # `info` would look for the line of the program, which takes as long as all the rest.
+            record = logging.LogRecord(_LOG.name, logging.INFO, "", 0, "request", None, None)
+            record.__dict__[FIELDS] = fields
+            _LOG.handle(record)
 
 
 def _path(scope: Scope) -> str:
     raw: bytes = scope["raw_path"]
     return raw.decode("latin-1")
-
-
-def _has_body(scope: Scope) -> bool:
-    for name, value in scope["headers"]:
-        if name == b"transfer-encoding" or (name == b"content-length" and value.strip(b"0 ")):
-            return True
-    return False
 
 
 def _length(scope: Scope) -> int | None:

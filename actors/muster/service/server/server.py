@@ -8,13 +8,9 @@ from collections.abc import Sequence
 from functools import partial
 from pathlib import Path
 from ssl import SSLContext
-from typing import TYPE_CHECKING, Final, cast, final
+from typing import TYPE_CHECKING, Final, final
 
 import trio
-from hypercorn.app_wrappers import ASGIWrapper
-from hypercorn.config import Config
-from hypercorn.trio.worker_context import WorkerContext
-from hypercorn.typing import AppWrapper, ASGIFramework
 
 from muster.service.limits import RETRY_AFTER_S, Usage
 from muster.service.payloads import Problem
@@ -85,8 +81,6 @@ _LOG: Final = logging.getLogger("muster.service")
 _SPARE: Final = 16
 """How many connections beyond the limit may ask for health; others are closed at once."""
 
-_EVER: Final = 1 << 60
-
 
 @final
 class Server:
@@ -98,16 +92,11 @@ class Server:
 
     def __init__(self, usage: Usage) -> None:
         self._usage = usage
-        self._context = WorkerContext(None)
-        self._config = Config()
-        self._config.accesslog = self._config.errorlog = None
-        self._config.include_server_header = False
-        self._config.h11_max_incomplete_size = usage.limits.head_bytes
-        self._config.keep_alive_max_requests = _EVER
         self._connections: set[Connection] = set()
         self._accepting = trio.CancelScope()
         self._everything = trio.CancelScope()
         self._spare = 0
+        self._is_ending = False
         self._is_empty = trio.Event()
 
     async def run(
@@ -129,10 +118,8 @@ class Server:
                 with self._accepting:
                     async with trio.open_nursery() as accepting:
                         for bound, app in fronts:
-                            # Hypercorn names the messages one by one, and Starlette takes any map.
-                            wrapped = ASGIWrapper(cast("ASGIFramework", app))
                             listener = _listener(bound, tls)
-                            handle = partial(self._handle, wrapped)
+                            handle = partial(self._handle, app)
                             accepting.start_soon(
                                 partial(
                                     trio.serve_listeners,
@@ -146,14 +133,14 @@ class Server:
                     bound.close()
         self._is_empty.set()
 
-    async def _handle(self, app: AppWrapper, stream: Stream) -> None:
+    async def _handle(self, app: ASGIApp, stream: Stream) -> None:
         try:
             await self._serve(app, stream)
         except Exception:  # noqa: BLE001 - a bug in one connection must not end the others
             _LOG.exception("a connection has ended by a bug")
 
     # ACCESS-12
-    async def _serve(self, app: AppWrapper, stream: Stream) -> None:
+    async def _serve(self, app: ASGIApp, stream: Stream) -> None:
         slots = self._usage.connections
         try:
             slots.take()
@@ -173,8 +160,8 @@ class Server:
         finally:
             slots.leave()
 
-    async def _talk(self, app: AppWrapper, stream: Stream, *, spare: bool) -> None:
-        connection = Connection(stream, app, self._config, self._context, self._usage, spare=spare)
+    async def _talk(self, app: ASGIApp, stream: Stream, *, spare: bool) -> None:
+        connection = Connection(stream, app, self._usage, lambda: self._is_ending, spare=spare)
         self._connections.add(connection)
         try:
             await connection.run()
@@ -191,7 +178,7 @@ class Server:
         Returns:
             Whether all were answered.
         """
-        await self._context.terminated.set()
+        self._is_ending = True
         self._accepting.cancel()
         for connection in [*self._connections]:
             connection.end_if_idle()
