@@ -6,25 +6,20 @@ results of one turn become figures.
 
 from __future__ import annotations
 
-from benchmarks import backlog
-from benchmarks import growth
-from benchmarks import instructions
-from benchmarks.child import Measured
-from benchmarks.figures import Figure
-from benchmarks.figures import with_unit
-from benchmarks.workloads import WORKLOADS
-from collections.abc import Callable
-from collections.abc import Mapping
-from collections.abc import Sequence
-from functools import partial
-from pathlib import Path
-from tests.engines.cluster import why_not
-from typing import Final
-from typing import final
-import attrs
 import importlib.util
 import sys
+from collections.abc import Callable, Mapping, Sequence
+from functools import partial
+from pathlib import Path
+from typing import Final, final
 
+import attrs
+
+from benchmarks import backlog, growth, instructions
+from benchmarks.child import Measured
+from benchmarks.figures import Figure, with_unit
+from benchmarks.workloads import WORKLOADS
+from tests.engines.cluster import why_not
 
 LB: Final = "× LB"
 CORE: Final = "× core"

@@ -2,37 +2,39 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from collections.abc import Sequence
+import logging
+from collections.abc import Callable, Sequence
 from contextlib import nullcontext
 from functools import partial
+from typing import TYPE_CHECKING, Final, cast, final
+
+import trio
+from starlette.applications import Starlette
+from starlette.exceptions import HTTPException
+from starlette.requests import Request
+from starlette.responses import Response
+
 from muster._collector import keep_loaded
-from muster._errors import BrokenSchedulerError
-from muster._errors import StoreError
+from muster._errors import BrokenSchedulerError, StoreError
 from muster._runtime.clock import WallClock
-from muster._surface.allocation import BIND_ATTEMPTS
-from muster._surface.allocation import BIND_TIMEOUT_S
-from muster._surface.open import Parts
-from muster._surface.open import open_parts
-from muster._surface.open import store_options
+from muster._surface.allocation import BIND_ATTEMPTS, BIND_TIMEOUT_S
+from muster._surface.open import Parts, open_parts, store_options
 from muster._surface.scheduler import Scheduler
-from muster.service.access import Access
-from muster.service.access import OpenAccess
-from muster.service.api import config
-from muster.service.api import decisions
-from muster.service.api import events as leases
-from muster.service.api import events
-from muster.service.api import explanations
-from muster.service.api import lists
-from muster.service.api import logs
-from muster.service.api import monitoring
+from muster.service.access import Access, OpenAccess
+from muster.service.api import (
+    config,
+    decisions,
+    events,
+    events as leases,
+    explanations,
+    lists,
+    logs,
+    monitoring,
+)
 from muster.service.ask_index import AskIndex
-from muster.service.authentication import Sessions
-from muster.service.authentication import TokenAccess
+from muster.service.authentication import Sessions, TokenAccess
 from muster.service.endpoints import openapi
-from muster.service.endpoints.routes import Endpoint
-from muster.service.endpoints.routes import routes_of
-from muster.service.endpoints.routes import with_fixed_paths
+from muster.service.endpoints.routes import Endpoint, routes_of, with_fixed_paths
 from muster.service.health import Health
 from muster.service.input.configuration import ConfigFile
 from muster.service.input.leases import Leases
@@ -41,41 +43,24 @@ from muster.service.ledger.reconciliation import keep_reconciled
 from muster.service.limits import Usage
 from muster.service.listeners import BatchListeners
 from muster.service.metrics.scrape import Metrics
-from muster.service.options import Backend
-from muster.service.options import ServeOptions
+from muster.service.options import Backend, ServeOptions
 from muster.service.page.site import page_routes
 from muster.service.past.states import PastStateCache
 from muster.service.payloads import Problem
-from muster.service.process import Reloader
-from muster.service.process import configuration_of
-from muster.service.process import raise_file_limit
-from muster.service.process import run_heartbeat
-from muster.service.server.addresses import Address
-from muster.service.server.addresses import Hosts
-from muster.service.server.addresses import bind_all
-from muster.service.server.middleware import RequestGate
-from muster.service.server.middleware import allow_no_origin
-from muster.service.server.server import Certificate
-from muster.service.server.server import Server
+from muster.service.process import Reloader, configuration_of, raise_file_limit, run_heartbeat
+from muster.service.server.addresses import Address, Hosts, bind_all
+from muster.service.server.middleware import RequestGate, allow_no_origin
+from muster.service.server.server import Certificate, Server
 from muster.service.startup_checks import read_initial_configuration
-from muster.service.state import Service
-from muster.service.state import open_intake
+from muster.service.state import Service, open_intake
 from muster.service.streams import Broadcast
-from muster.service.yunikorn.app import make_site
-from muster.service.yunikorn.app import may_come_from_anywhere
-from muster.service.yunikorn.app import refusal
-from muster.service.yunikorn.app import routes as yunikorn_routes
+from muster.service.yunikorn.app import (
+    make_site,
+    may_come_from_anywhere,
+    refusal,
+    routes as yunikorn_routes,
+)
 from muster_core.config.model import Configuration
-from starlette.applications import Starlette
-from starlette.exceptions import HTTPException
-from starlette.requests import Request
-from starlette.responses import Response
-from typing import Final
-from typing import TYPE_CHECKING
-from typing import cast
-from typing import final
-import logging
-import trio
 
 if TYPE_CHECKING:
     from starlette.types import ASGIApp
