@@ -197,8 +197,9 @@ class CoordinatorMachine:
         self._epoch.begin_batch()
         routes: list[AnyRoute] = []
         # ROUND-2
-        for due in self.view.timers.due(now_us):
-            yield
+        for number, due in enumerate(self.view.timers.due(now_us)):
+            if number:
+                yield
             # EVICTION-46
             self._is_new = True
             origin = Origin(self._next_seq(), at_us=now_us)

@@ -442,6 +442,11 @@ class NodeIndex:
         """Record a new shape; :meth:`place_shapes` finds the nodes on which it fits."""
         self._unplaced.append(bit)
 
+    @property
+    def has_unplaced(self) -> bool:
+        """Whether there are new shapes of which nobody knows on which nodes they fit."""
+        return bool(self._unplaced)
+
     def place_shapes(self) -> Steps[None]:
         """Find the nodes on which the new shapes fit."""
         bits, self._unplaced = self._unplaced, []

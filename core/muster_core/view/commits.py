@@ -151,6 +151,21 @@ class Commits:
 
     # For the owners
 
+    @property
+    def has_any(self) -> bool:
+        """Whether anything is recorded, or gangs may have to hear of their waits and cycles."""
+        return bool(
+            self._fresh
+            or self._failed
+            or self._evicted
+            or self._members
+            or self._in_a_row
+            or self._satisfied
+            or self._lost
+            or self._unsaid
+            or not self._state.gang_index.is_unused
+        )
+
     def commits(
         self, now_us: int, reported: Mapping[int, int]
     ) -> Steps[tuple[dict[int, CommitApp], dict[int, CommitQueue], dict[int, CommitGang]]]:

@@ -590,7 +590,10 @@ class Rounds:
             now_us: The instant of the batch, in microseconds.
             reported: The applications of which queues have not heard yet, with their leaves.
         """
-        commits = yield from self._placements.commits.commits(now_us, reported)
+        recorded = self._placements.commits
+        if not (reported or recorded.has_any):
+            return {}, {}, {}
+        commits = yield from recorded.commits(now_us, reported)
         yield from self._placements.seen_states.start_anew()
         yield from self._state.timers.tidy()
         return commits

@@ -96,7 +96,8 @@ class Intake:
     def _settle(self) -> Steps[None]:
         """Place new shapes on nodes, forget those without asks, and find the limits again."""
         state, nodes = self._state, self._state.nodes
-        yield from nodes.place_shapes()
+        if nodes.has_unplaced:
+            yield from nodes.place_shapes()
         forgotten = state.shapes.forget_idle()
         if forgotten:
             nodes.shapes_forgotten(forgotten)
