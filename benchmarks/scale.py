@@ -23,7 +23,7 @@ import trio
 import muster
 from benchmarks.drive import Counter
 from benchmarks.figures import Figure
-from benchmarks.latency import Stopwatch
+from benchmarks.latency import Part, Stopwatch
 from benchmarks.workloads import nodes, tree
 from muster_core.config.model import Configuration, SortPolicy
 from muster_core.events import AddApp, AddAsk, Event, Release
@@ -130,6 +130,7 @@ async def _run(size: Size, stopwatch: Stopwatch) -> Found:
                 await scheduler.submit(Release(app=app, ask=ask))
                 await scheduler.settle()
             releases_s = time.process_time() - start
+        stopwatch.parts.append(Part("close"))
     measured = [part for part in stopwatch.parts if part.name in {"load", "rounds", "releases"}]
     after = [part for part in measured if part.name != "load"]
     pauses = [pause for part in after for some in part.pauses_s.values() for pause in some]
