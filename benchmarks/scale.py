@@ -21,9 +21,8 @@ import attrs
 import trio
 
 import muster
-from benchmarks.drive import Counter
 from benchmarks.figures import Figure
-from benchmarks.latency import Part, Stopwatch
+from benchmarks.latency import Binds, Part, Stopwatch
 from benchmarks.workloads import nodes, tree
 from muster_core.config.model import Configuration, SortPolicy
 from muster_core.events import AddApp, AddAsk, Event, Release
@@ -112,8 +111,9 @@ def run(size: Size) -> Found:
 
 
 async def _run(size: Size, stopwatch: Stopwatch) -> Found:
-    counter = Counter()
-    async with muster.open_simulation(size.configuration(), journal=counter) as scheduler:
+    journal, config = Binds(), size.configuration()
+    await trio.lowlevel.checkpoint()
+    async with muster.open_simulation(config, journal=journal) as scheduler:
         with stopwatch.part("load"):
             for event in size.events():
                 await scheduler.submit(event)
@@ -123,7 +123,10 @@ async def _run(size: Size, stopwatch: Stopwatch) -> Found:
             await scheduler.settle()
             rounds_s = time.process_time() - start
         gc.freeze()
-        binds, bound = counter.binds, counter.bound[:RELEASES]
+        stopwatch.parts.append(Part("(preparing)"))
+        found = journal.take()
+        binds, bound = len(found), found[:RELEASES]
+        await trio.lowlevel.checkpoint()
         with stopwatch.part("releases"):
             start = time.process_time()
             for app, ask in bound:

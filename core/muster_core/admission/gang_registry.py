@@ -26,6 +26,7 @@ from muster_core.owners.gang import DefineGang, GangFacts, JoinGang, MemberKey, 
 from muster_core.structures.steps import Steps, in_pieces
 from muster_core.values.errors import RefusedError
 from muster_core.values.names import Guesses
+from muster_core.values.records import MAP
 from muster_core.values.snapshots import AskPlace
 
 WRITTEN: Final = {
@@ -58,12 +59,12 @@ class GangEntry:
     name: str
     given: GangFields | None = None
     annotated: GangFields = NO_FIELDS
-    members: dict[MemberKey, GangFields] = attrs.field(factory=dict[MemberKey, GangFields])
+    members: dict[MemberKey, GangFields] = attrs.field(factory=MAP)
     definition: GangDefinition | None = None
     creation: int = 0
     forgotten: bool = False
     timed_out: bool = False
-    counted: dict[str, tuple[object, int]] = attrs.field(factory=dict[str, tuple[object, int]])
+    counted: dict[str, tuple[object, int]] = attrs.field(factory=MAP)
     linked: tuple[object, ...] = (None, None, None)
 
     def add(self, member: MemberKey, says: GangFields) -> None:

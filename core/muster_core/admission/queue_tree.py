@@ -39,6 +39,7 @@ from muster_core.values.configuration import (
 from muster_core.values.errors import RefusedError
 from muster_core.values.events import Configure, QueueObject
 from muster_core.values.names import Guesses
+from muster_core.values.records import MAP
 from muster_core.values.resources import format_quantity, shown
 
 
@@ -57,7 +58,7 @@ class QueueEntry:
     dynamic: bool = False
     draining: bool = False
     applied: bool = False
-    children: dict[str, QueueEntry] = attrs.field(factory=dict[str, "QueueEntry"])
+    children: dict[str, QueueEntry] = attrs.field(factory=MAP)
     apps: int = 0
 
     def upward(self) -> Iterator[QueueEntry]:

@@ -25,6 +25,7 @@ from muster_core.values.configuration import (
 )
 from muster_core.values.errors import QuantityError
 from muster_core.values.names import did_you_mean
+from muster_core.values.records import MAP
 from muster_core.values.resources import (
     MAX_INT32,
     MIN_INT32,
@@ -89,7 +90,7 @@ class Property(Generic[T]):
     form: Form[T]
     inheritance: Inheritance
     about: str
-    meanings: Mapping[str, str] = attrs.field(factory=dict[str, str])
+    meanings: Mapping[str, str] = attrs.field(factory=MAP)
     unset: str = ""
 
     @property

@@ -36,6 +36,7 @@ from muster_core.values.configuration import (
     Settings,
     Template,
 )
+from muster_core.values.records import MAP
 from muster_core.values.resources import Resources, format_quantity, shown
 
 ROOT: Final = "root"
@@ -104,8 +105,8 @@ RESOURCES_FIELDS: Final = ("guaranteed", "max")
 class Quota:
     """One map of ``resources``: the amounts, and the field of each amount."""
 
-    amounts: Mapping[str, int] = attrs.field(factory=dict[str, int])
-    fields: Mapping[str, Field] = attrs.field(factory=dict[str, "Field"])
+    amounts: Mapping[str, int] = attrs.field(factory=MAP)
+    fields: Mapping[str, Field] = attrs.field(factory=MAP)
 
 
 @final

@@ -16,6 +16,7 @@ from muster_core.nodes.node import Node
 from muster_core.nodes.node_index import NodeIndex
 from muster_core.structures.amounts import add_to, take_from
 from muster_core.structures.shapes import Shape
+from muster_core.values.records import MAP
 
 More = Mapping[str, Mapping[str, int]]
 """How much more than now would be used of nodes, by their names; less, if negative."""
@@ -37,8 +38,8 @@ class _DomainSum:
     """
 
     count: int = 0
-    capacity: dict[str, int] = attrs.field(factory=dict[str, int])
-    used: dict[str, int] = attrs.field(factory=dict[str, int])
+    capacity: dict[str, int] = attrs.field(factory=MAP)
+    used: dict[str, int] = attrs.field(factory=MAP)
 
 
 @final

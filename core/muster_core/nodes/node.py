@@ -24,6 +24,7 @@ from muster_core.values.devices import (
     TakenDevices,
     resource_type,
 )
+from muster_core.values.records import MAP
 from muster_core.values.resources import Resources
 
 DeviceUse = tuple["DeviceNeeds", "TakenDevices"]
@@ -226,8 +227,8 @@ class Node(Ranked):
     capacity: Mapping[str, int]
     attributes: Mapping[str, str]
     schedulable: bool
-    used: dict[str, int] = attrs.field(factory=dict[str, int])
-    held: dict[Holder, int] = attrs.field(factory=dict["Holder", int])
+    used: dict[str, int] = attrs.field(factory=MAP)
+    held: dict[Holder, int] = attrs.field(factory=MAP)
     weighing: WeightedShare = attrs.field(factory=lambda: WeightedShare({}, ()), repr=False)
     matching: int = 0
     changed: dict[Holder, None] | None = None

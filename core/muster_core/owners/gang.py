@@ -18,7 +18,7 @@ from muster_core.gangs import GangDefinition, GangState, GangTrigger, next_gang_
 from muster_core.owners.app_messages import Close, DecisionMade
 from muster_core.structures.steps import Steps, freed
 from muster_core.values.decisions import Decision, Kind
-from muster_core.values.records import record
+from muster_core.values.records import LIST, MAP, record
 from muster_core.values.snapshots import AskPlace, GangSnapshot
 
 
@@ -162,7 +162,7 @@ class GangMachine:
     #: The position of the event that defined it, or None.
     _creation: int | None = attrs.field(default=None, init=False)
     #: All and only its members with their places; waiting ones in the order of their waits.
-    _members: dict[MemberKey, AskPlace] = attrs.field(factory=dict[MemberKey, AskPlace], init=False)
+    _members: dict[MemberKey, AskPlace] = attrs.field(factory=MAP, init=False)
     #: The number of members in each place.
     _counts: dict[AskPlace, int] = attrs.field(
         factory=lambda: dict.fromkeys(AskPlace, 0), init=False
@@ -170,7 +170,7 @@ class GangMachine:
     _cycle_valid: bool = attrs.field(default=True, init=False)
     _since_us: int | None = attrs.field(default=None, init=False)
     #: The decisions of the present epoch.
-    _said: list[DecisionMade] = attrs.field(factory=list[DecisionMade], init=False)
+    _said: list[DecisionMade] = attrs.field(factory=LIST, init=False)
 
     def handle(self, message: ToGang) -> GangReport | None:
         """Handle a message.

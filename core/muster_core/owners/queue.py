@@ -20,7 +20,7 @@ from muster_core.structures.amounts import replace_in, sum_of
 from muster_core.structures.steps import Steps, freed
 from muster_core.values.configuration import QueueConfig
 from muster_core.values.priority import PriorityTally, current_priority, highest
-from muster_core.values.records import record
+from muster_core.values.records import LIST, MAP, record
 from muster_core.values.snapshots import QueueSnapshot
 
 
@@ -137,20 +137,20 @@ class QueueMachine:
     _draining: bool = attrs.field(default=False, init=False)
     _gone: bool = attrs.field(default=False, init=False)
     #: The values of all and only the children, by key.
-    _children: dict[int, Values] = attrs.field(factory=dict[int, Values], init=False)
+    _children: dict[int, Values] = attrs.field(factory=MAP, init=False)
     #: The priorities of the children with pending asks.
     _tally: PriorityTally = attrs.field(factory=PriorityTally, init=False)
     #: The sum of the pending resources of the children; no zeros.
-    _pending: dict[str, int] = attrs.field(factory=dict[str, int], init=False)
+    _pending: dict[str, int] = attrs.field(factory=MAP, init=False)
     #: The sum of the allocated resources of the children; no zeros.
-    _allocated: dict[str, int] = attrs.field(factory=dict[str, int], init=False)
+    _allocated: dict[str, int] = attrs.field(factory=MAP, init=False)
     #: The cached ``currentPriority``; valid unless ``_stale`` is set.
     _priority: int | None = attrs.field(default=None, init=False)
     _stale: bool = attrs.field(default=True, init=False)
     _recomputations: int = attrs.field(default=0, init=False)
     #: The reports of children in the present epoch so far.
-    _app_reports: list[AppReport] = attrs.field(factory=list[AppReport], init=False)
-    _queue_reports: list[QueueReport] = attrs.field(factory=list[QueueReport], init=False)
+    _app_reports: list[AppReport] = attrs.field(factory=LIST, init=False)
+    _queue_reports: list[QueueReport] = attrs.field(factory=LIST, init=False)
     #: The credits in these reports.
     _credits: int = attrs.field(default=0, init=False)
     #: What the queue was loaded from, until it has reported for the first time.

@@ -20,6 +20,7 @@ from muster_core.values.devices import DeviceNeed, DeviceStock, check_device_typ
 from muster_core.values.errors import EventError
 from muster_core.values.names import canonical_gang
 from muster_core.values.priority import HIGHEST_USER_PRIORITY, MAX_PRIORITY, MIN_PRIORITY
+from muster_core.values.records import MAP
 from muster_core.values.resources import MAX_INT32, Resources
 
 __all__ = ["Exit", "Work", "text_problem"]
@@ -44,7 +45,7 @@ class Work:
 
     argv: tuple[str, ...] = ()
     shell: str | None = None
-    env: Mapping[str, str] = attrs.field(factory=dict[str, str], hash=False)
+    env: Mapping[str, str] = attrs.field(factory=MAP, hash=False)
     workdir: str | None = None
 
     def __attrs_post_init__(self) -> None:

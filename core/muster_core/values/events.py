@@ -198,6 +198,7 @@ class AddAsk:
         everything that they check.
         """
         app, ask, priority = self.app, self.ask, self.priority
+        run_us, estimate_us = self.run_for_us, self.estimate_us
         resources: object = self.resources
         is_plain = (
             type(app) is str
@@ -210,14 +211,14 @@ class AddAsk:
             and len(resources.amounts) > 0
             and (priority is None or (type(priority) is int and _LOWEST <= priority <= _HIGHEST))
             and self.count is None
-            and self.run_for_us is None
+            and (run_us is None or (type(run_us) is int and run_us > 0))
             and self.gang is None
             and self.says is NO_FIELDS
             and self.retries == 0
             and self.work is None
             and self.devices is NO_NEEDS
             and DEVICE_PREFIX not in "".join(resources.amounts)
-            and self.estimate_us is None
+            and (estimate_us is None or (type(estimate_us) is int and estimate_us > 0))
         )
         if not is_plain and not attrs.validators.get_disabled():
             for field in attrs.fields(AddAsk):

@@ -10,6 +10,7 @@ import attrs
 from typing_extensions import override
 
 from muster_core.enumerations import quick_members
+from muster_core.values.records import MAP
 from muster_core.values.snapshots import AskPlace
 
 Fact: TypeAlias = str | int | float | bool | tuple[str, ...] | Mapping[str, int] | None
@@ -110,7 +111,7 @@ class PendingReason:
 
     code: Code
     message: str
-    facts: Mapping[str, Fact] = attrs.field(factory=dict[str, Fact])
+    facts: Mapping[str, Fact] = attrs.field(factory=MAP)
 
     @override
     def __str__(self) -> str:
@@ -131,7 +132,7 @@ class Shortfall:
     """
 
     message: str
-    facts: Mapping[str, Fact] = attrs.field(factory=dict[str, Fact])
+    facts: Mapping[str, Fact] = attrs.field(factory=MAP)
 
     @override
     def __str__(self) -> str:

@@ -1,4 +1,4 @@
-"""Two ways to create frozen objects quickly.
+"""Ways to create objects quickly: frozen ones, and empty collections.
 
 A class with ``attrs.frozen`` refuses every assignment, so its ``__init__`` has to bypass that for
 each field, which costs some 50 ns a field. Every ask needs several messages and decisions.
@@ -9,12 +9,14 @@ each field, which costs some 50 ns a field. Every ask needs several messages and
 - :func:`unfrozen` is for objects that users see and that are really frozen, such as decisions. It
   returns a twin class, whose instances are filled first and then become frozen ones. A decision
   takes 4,500 instructions instead of 12,200.
+- :data:`MAP`, :data:`LIST` and :data:`SET` are factories of attributes. To call ``dict[str, int]``
+  takes six times as long as to call ``dict``, and an application has eighteen of them.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Final
 
 import attrs
 
@@ -32,6 +34,11 @@ else:
         return make if made is None else make(made)
 
 
+MAP: Final[Callable[[], dict[Any, Any]]] = dict
+LIST: Final[Callable[[], list[Any]]] = list
+SET: Final[Callable[[], set[Any]]] = set
+
+
 def unfrozen(frozen: type[attrs.AttrsInstance]) -> Callable[..., Any]:
     """Return a class with the attributes of a frozen one, whose instances can become frozen ones.
 
@@ -42,4 +49,4 @@ def unfrozen(frozen: type[attrs.AttrsInstance]) -> Callable[..., Any]:
     return attrs.make_class(f"{frozen.__name__}Unfrozen", fields, slots=True, weakref_slot=False)
 
 
-__all__ = ["record", "unfrozen"]
+__all__ = ["LIST", "MAP", "SET", "record", "unfrozen"]

@@ -12,6 +12,7 @@ from muster_core.enumerations import quick_members
 from muster_core.gangs import GangDefinition
 from muster_core.values.application_states import AppState
 from muster_core.values.event_fields import Work
+from muster_core.values.records import MAP
 from muster_core.values.resources import Resources
 
 
@@ -51,7 +52,7 @@ class AskSnapshot:
     failed_binds: int = 0
     last_failed_us: int | None = None
     work: Work | None = None
-    devices: Mapping[str, tuple[int, ...]] = attrs.field(factory=dict[str, tuple[int, ...]])
+    devices: Mapping[str, tuple[int, ...]] = attrs.field(factory=MAP)
 
 
 @final
@@ -165,8 +166,8 @@ class NodeSnapshot:
     capacity: Mapping[str, int]
     used: Mapping[str, int]
     schedulable: bool
-    attributes: Mapping[str, str] = attrs.field(factory=dict[str, str])
-    devices: Mapping[str, DeviceSnapshot] = attrs.field(factory=dict[str, DeviceSnapshot])
+    attributes: Mapping[str, str] = attrs.field(factory=MAP)
+    devices: Mapping[str, DeviceSnapshot] = attrs.field(factory=MAP)
 
 
 # EXPECT-15
@@ -210,11 +211,9 @@ class Snapshot:
     queues: Mapping[str, QueueSnapshot]
     shares: Mapping[str, float]
     nodes: Mapping[str, NodeSnapshot]
-    gangs: Mapping[str, GangSnapshot] = attrs.field(factory=dict[str, GangSnapshot])
+    gangs: Mapping[str, GangSnapshot] = attrs.field(factory=MAP)
     limits: tuple[LimitSnapshot, ...] = ()
-    reservations: Mapping[str, ReservationSnapshot] = attrs.field(
-        factory=dict[str, ReservationSnapshot]
-    )
+    reservations: Mapping[str, ReservationSnapshot] = attrs.field(factory=MAP)
 
 
 @final

@@ -20,6 +20,7 @@ from muster_core.owners.queue import CommitQueue
 from muster_core.structures.steps import SIZE, Steps, freed
 from muster_core.values.application_states import AppState
 from muster_core.values.decisions import Decision
+from muster_core.values.records import LIST, MAP
 from muster_core.values.snapshots import AskPlace
 from muster_core.view.state.view_state import ViewState
 from muster_core.view.tree.application import ViewApp
@@ -46,9 +47,9 @@ class Advance:
 class _NewlyBound:
     """The asks of an application that were bound in this batch and still are."""
 
-    bound: dict[str, Allocation] = attrs.field(factory=dict[str, Allocation])
+    bound: dict[str, Allocation] = attrs.field(factory=MAP)
     #: The effects of the first binds on the state; those after them do not change it any more.
-    advances: list[Advance] = attrs.field(factory=list[Advance])
+    advances: list[Advance] = attrs.field(factory=LIST)
 
 
 @final

@@ -26,6 +26,7 @@ from muster_core.gangs import (
 )
 from muster_core.nodes.node import Holder, Node
 from muster_core.owners.asks import Allocation, Ask
+from muster_core.values.records import MAP
 from muster_core.view.tree.application import ViewApp
 from muster_core.view.tree.constraints import Offer, Slot, ViewLimit
 from muster_core.view.tree.queue import ViewQueue
@@ -71,11 +72,11 @@ class ViewGang:
     creation: int | None = None
     state: GangState = GangState.PLACEHOLDER
     cycle_valid: bool = True
-    slots: dict[int, Slot[ViewApp]] = attrs.field(factory=dict[int, Slot[ViewApp]])
-    backing_off: dict[tuple[int, str], None] = attrs.field(factory=dict["tuple[int, str]", None])
-    waiting: dict[tuple[int, str], Hold] = attrs.field(factory=dict["tuple[int, str]", Hold])
-    parked: dict[tuple[int, str], None] = attrs.field(factory=dict["tuple[int, str]", None])
-    bound: dict[tuple[int, str], None] = attrs.field(factory=dict["tuple[int, str]", None])
+    slots: dict[int, Slot[ViewApp]] = attrs.field(factory=MAP)
+    backing_off: dict[tuple[int, str], None] = attrs.field(factory=MAP)
+    waiting: dict[tuple[int, str], Hold] = attrs.field(factory=MAP)
+    parked: dict[tuple[int, str], None] = attrs.field(factory=MAP)
+    bound: dict[tuple[int, str], None] = attrs.field(factory=MAP)
     since_us: int | None = None
 
     @property

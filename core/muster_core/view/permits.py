@@ -26,6 +26,7 @@ from muster_core.owners.asks import Ask, AskOrder
 from muster_core.structures.amounts import add_to
 from muster_core.structures.shapes import VISIT_BIT
 from muster_core.values.decisions import Decision, Kind, Reason
+from muster_core.values.records import LIST
 from muster_core.view.facts import FailureFacts
 from muster_core.view.gangs import CycleFailure, Hold, ViewGang, ViewGroup, holds_of, topology_of
 from muster_core.view.node_finder import NodeFinder
@@ -121,7 +122,7 @@ class _Attempt:
     grown: int
     mark: tuple[int, bool]
     changes: Changes
-    decisions: list[Decision] = attrs.field(factory=list[Decision])
+    decisions: list[Decision] = attrs.field(factory=LIST)
     over: bool = False
 
 

@@ -22,6 +22,7 @@ from muster_core.nodes.node import Holder, Node
 from muster_core.owners.asks import Allocation
 from muster_core.structures.amounts import add_to, take_from
 from muster_core.structures.steps import SIZE
+from muster_core.values.records import LIST, MAP
 from muster_core.view.gangs import Hold, ViewGang
 from muster_core.view.state.view_state import ViewState
 from muster_core.view.tree.application import ViewApp
@@ -186,11 +187,11 @@ class LeafOnNode:
         members: The gang members, in the same order.
     """
 
-    amounts: dict[str, int] = attrs.field(factory=dict[str, int])
-    plain: list[Victim] = attrs.field(factory=list[Victim])
-    members: list[Victim] = attrs.field(factory=list[Victim])
+    amounts: dict[str, int] = attrs.field(factory=MAP)
+    plain: list[Victim] = attrs.field(factory=LIST)
+    members: list[Victim] = attrs.field(factory=LIST)
     #: The amounts of each type of which the largest one was asked for.
-    _counts: dict[str, NumberCounts] = attrs.field(factory=dict[str, NumberCounts], init=False)
+    _counts: dict[str, NumberCounts] = attrs.field(factory=MAP, init=False)
     _newest: list[Victim] | None = attrs.field(default=None, init=False)
 
     def put(self, victim: Victim) -> None:

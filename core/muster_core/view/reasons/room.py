@@ -18,6 +18,7 @@ from muster_core.owners.asks import Ask
 from muster_core.structures.amounts import add_to, take_from
 from muster_core.structures.shapes import Shape
 from muster_core.values.reasons import Code, Fact, PendingReason
+from muster_core.values.records import MAP
 from muster_core.view.gangs import Member, TopologyState, topology_state_of
 from muster_core.view.node_finder import NodeFinder
 from muster_core.view.reasons.order import Turn
@@ -53,9 +54,9 @@ class NodeSurvey:
     kept: int = 0
     large: int = 0
     fitting: int = 0
-    lacking: dict[tuple[str, ...], int] = attrs.field(factory=dict[tuple[str, ...], int])
-    largest: dict[str, int] = attrs.field(factory=dict[str, int])
-    free: dict[str, int] = attrs.field(factory=dict[str, int])
+    lacking: dict[tuple[str, ...], int] = attrs.field(factory=MAP)
+    largest: dict[str, int] = attrs.field(factory=MAP)
+    free: dict[str, int] = attrs.field(factory=MAP)
     closed: str | None = None
     closest: tuple[float, str, dict[str, int]] | None = None
 

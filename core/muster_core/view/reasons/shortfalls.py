@@ -26,6 +26,7 @@ from muster_core.structures.steps import Steps, in_pieces
 from muster_core.values.application_states import AppState
 from muster_core.values.configuration import EVERY_NAME, SortPolicy
 from muster_core.values.reasons import Code, Fact, PendingReason, Shortfall
+from muster_core.values.records import MAP, SET
 from muster_core.values.resources import Resources, format_quantity
 from muster_core.view.gangs import ViewGang
 from muster_core.view.state.view_state import ViewState
@@ -294,10 +295,10 @@ class _BoundNeed:
     """
 
     count: int = 0
-    least: dict[str, int] = attrs.field(factory=dict[str, int])
-    held: dict[str, int] = attrs.field(factory=dict[str, int])
+    least: dict[str, int] = attrs.field(factory=MAP)
+    held: dict[str, int] = attrs.field(factory=MAP)
     is_exact: bool = True
-    asked: dict[str, list[int]] = attrs.field(factory=dict[str, "list[int]"])
+    asked: dict[str, list[int]] = attrs.field(factory=MAP)
 
     def count_in(self, resources: Resources, *, holds: bool) -> None:
         """Count a member."""
@@ -338,10 +339,10 @@ class _Need:
     """
 
     wanted: int = 0
-    parts: dict[_Bound, _BoundNeed] = attrs.field(factory=dict["_Bound", _BoundNeed])
-    leaves: set[int] = attrs.field(factory=set[int])
-    shapes: dict[Shape, int] = attrs.field(factory=dict["Shape", int])
-    on: dict[str, dict[str, int]] = attrs.field(factory=dict[str, "dict[str, int]"])
+    parts: dict[_Bound, _BoundNeed] = attrs.field(factory=MAP)
+    leaves: set[int] = attrs.field(factory=SET)
+    shapes: dict[Shape, int] = attrs.field(factory=MAP)
+    on: dict[str, dict[str, int]] = attrs.field(factory=MAP)
     is_known: bool = True
 
     @classmethod

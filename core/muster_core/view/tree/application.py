@@ -23,6 +23,7 @@ from muster_core.structures.shapes import EVERY_SHAPE, MaskCounts, Shape, ShapeT
 from muster_core.structures.steps import Steps, freed
 from muster_core.values.application_states import RUNNING_STATES, AppState
 from muster_core.values.priority import PriorityTally
+from muster_core.values.records import LIST, MAP
 from muster_core.values.snapshots import AskPlace
 from muster_core.view.tree.constraints import Offer, Slot, ViewLimit
 
@@ -143,44 +144,38 @@ class ViewApp(Listed):
     identity: AppIdentity
     state: AppState = AppState.NEW
     stay: int = 0
-    pending: dict[str, Ask] = attrs.field(factory=dict[str, Ask])
-    backing_off: dict[str, Ask] = attrs.field(factory=dict[str, Ask])
-    parked: dict[str, Ask] = attrs.field(factory=dict[str, Ask])
-    waiting: dict[str, tuple[Allocation, Node]] = attrs.field(
-        factory=dict[str, "tuple[Allocation, Node]"]
-    )
-    bound: dict[str, tuple[Allocation, Node]] = attrs.field(
-        factory=dict[str, "tuple[Allocation, Node]"]
-    )
-    slots: dict[str, Slot[ViewApp]] = attrs.field(factory=dict[str, "Slot[ViewApp]"])
-    spoilt: dict[str, int] = attrs.field(factory=dict[str, int])
+    pending: dict[str, Ask] = attrs.field(factory=MAP)
+    backing_off: dict[str, Ask] = attrs.field(factory=MAP)
+    parked: dict[str, Ask] = attrs.field(factory=MAP)
+    waiting: dict[str, tuple[Allocation, Node]] = attrs.field(factory=MAP)
+    bound: dict[str, tuple[Allocation, Node]] = attrs.field(factory=MAP)
+    slots: dict[str, Slot[ViewApp]] = attrs.field(factory=MAP)
+    spoilt: dict[str, int] = attrs.field(factory=MAP)
     tally: PriorityTally = attrs.field(factory=PriorityTally)
-    pending_total: dict[str, int] = attrs.field(factory=dict[str, int])
-    allocated: dict[str, int] = attrs.field(factory=dict[str, int])
+    pending_total: dict[str, int] = attrs.field(factory=MAP)
+    allocated: dict[str, int] = attrs.field(factory=MAP)
     counted: int | None = None
-    since_us: dict[str, int] = attrs.field(factory=dict[str, int])
-    to_relist: dict[str, Slot[ViewApp]] = attrs.field(factory=dict[str, "Slot[ViewApp]"])
-    failed_on: dict[str, FailedOn] = attrs.field(factory=dict[str, FailedOn])
-    in_a_row: dict[str, FailedBinds] = attrs.field(factory=dict[str, FailedBinds])
+    since_us: dict[str, int] = attrs.field(factory=MAP)
+    to_relist: dict[str, Slot[ViewApp]] = attrs.field(factory=MAP)
+    failed_on: dict[str, FailedOn] = attrs.field(factory=MAP)
+    in_a_row: dict[str, FailedBinds] = attrs.field(factory=MAP)
     group: str | None = None
     limits: tuple[ViewLimit[ViewApp], ...] = ()
     allowed: int = EVERY_SHAPE
     #: All untried plain asks, as a heap whose top is always untried; and the same by shape,
     #: or None until first needed.
-    _plain: list[Ask] = attrs.field(factory=list["Ask"], init=False)
+    _plain: list[Ask] = attrs.field(factory=LIST, init=False)
     _by_shape: dict[int, list[Ask]] | None = attrs.field(default=None, init=False)
     #: The bits of the shapes of plain pending asks, and perhaps of others.
-    _bits: dict[Shape, int] = attrs.field(factory=dict["Shape", int], init=False)
+    _bits: dict[Shape, int] = attrs.field(factory=MAP, init=False)
     #: How many untried plain asks have each shape, without zeros, and the mask of these shapes.
-    _counts: dict[int, int] = attrs.field(factory=dict[int, int], init=False)
+    _counts: dict[int, int] = attrs.field(factory=MAP, init=False)
     _plain_mask: int = attrs.field(default=0, init=False)
     #: The offered gang members, by bit; the top is always an offered one. Their mask.
-    _members: dict[int, list[Entry]] = attrs.field(factory=dict[int, "list[Entry]"], init=False)
+    _members: dict[int, list[Entry]] = attrs.field(factory=MAP, init=False)
     _member_mask: int = attrs.field(default=0, init=False)
     #: The asks that were tried in this round and are still pending.
-    _tried: dict[str, tuple[int, Ask]] = attrs.field(
-        factory=dict[str, "tuple[int, Ask]"], init=False
-    )
+    _tried: dict[str, tuple[int, Ask]] = attrs.field(factory=MAP, init=False)
 
     # QUEUE-8
     @property

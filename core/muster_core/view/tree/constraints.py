@@ -28,6 +28,7 @@ from muster_core.owners.asks import AppIdentity, Ask, AskOrder
 from muster_core.structures.amounts import add_to, sum_of, take_from
 from muster_core.structures.shapes import VISIT_BIT, ShapeTable
 from muster_core.values.configuration import LimitEntry
+from muster_core.values.records import LIST, MAP
 from muster_core.values.resources import Resources
 from muster_core.values.snapshots import LimitSnapshot
 
@@ -75,15 +76,13 @@ class Slot(Generic[A]):
     app: A
     gang: str
     creation: int | None
-    members: dict[str, tuple[Ask, int]] = attrs.field(factory=dict[str, "tuple[Ask, int]"])
-    bits: dict[int, int] = attrs.field(factory=dict[int, int])
+    members: dict[str, tuple[Ask, int]] = attrs.field(factory=MAP)
+    bits: dict[int, int] = attrs.field(factory=MAP)
     offer: Offer = Offer.NONE
     visit_bit: int = VISIT_BIT
     listed: Ask | None = None
     #: All untried members in order, and perhaps others; the top may be out of date.
-    _heap: list[tuple[AskOrder, Ask]] = attrs.field(
-        factory=list["tuple[AskOrder, Ask]"], init=False
-    )
+    _heap: list[tuple[AskOrder, Ask]] = attrs.field(factory=LIST, init=False)
 
     def order_of(self, ask: Ask) -> AskOrder:
         """Return the position of a member among the asks of its application."""
@@ -242,8 +241,8 @@ class ViewLimit(Generic[LimitedT]):
     key: LimitKey
     path: str
     entry: LimitEntry
-    apps: dict[int, LimitedT] = attrs.field(factory=dict[int, LimitedT])
-    used: dict[str, int] = attrs.field(factory=dict[str, int])
+    apps: dict[int, LimitedT] = attrs.field(factory=MAP)
+    used: dict[str, int] = attrs.field(factory=MAP)
     running: int = 0
     refuses: int = 0
     stale: bool = True

@@ -28,6 +28,7 @@ from muster_core.structures.steps import Steps, in_pieces
 from muster_core.values.application_states import AppState
 from muster_core.values.configuration import Settings, SortPolicy
 from muster_core.values.priority import highest
+from muster_core.values.records import LIST, MAP
 from muster_core.view.tree.application import AppOrder, ViewApp
 from muster_core.view.tree.queue import VISIT, ViewQueue, app_key
 
@@ -142,34 +143,30 @@ class LeafView(ViewQueue):
             instant, in microseconds; no zeros (see :mod:`muster_core.view.state.timers`).
     """
 
-    apps: dict[int, ViewApp] = attrs.field(factory=dict[int, ViewApp])
+    apps: dict[int, ViewApp] = attrs.field(factory=MAP)
     starting: int = 0
     under_limits: int = 0
     blocked: bool = False
-    preempting: dict[tuple[int, int, str], int] = attrs.field(
-        factory=dict["tuple[int, int, str]", int]
-    )
+    preempting: dict[tuple[int, int, str], int] = attrs.field(factory=MAP)
     watched: frozenset[str] | None = None
     hidden: int = 0
     refusing: ShapeTable | None = None
-    limits_us: dict[int, int] = attrs.field(factory=dict[int, int])
+    limits_us: dict[int, int] = attrs.field(factory=MAP)
     estimates: Estimates | None = None
-    since: dict[int, int] = attrs.field(factory=dict[int, int])
+    since: dict[int, int] = attrs.field(factory=MAP)
     #: How many pending asks have each shape, tried or not, and the mask of these shapes.
-    shapes: dict[int, int] = attrs.field(factory=dict[int, int], init=False)
+    shapes: dict[int, int] = attrs.field(factory=MAP, init=False)
     #: How many slots with pending gang members its applications have.
     slots: int = attrs.field(default=0, init=False)
     pending_mask: int = attrs.field(default=0, init=False)
     #: The queues on the path that have a ``maxapplications``.
-    _limited: list[ViewQueue] = attrs.field(factory=list[ViewQueue], init=False)
+    _limited: list[ViewQueue] = attrs.field(factory=LIST, init=False)
     #: The applications with pending asks, by state. Where states make no difference, all are
     #: the same order, which is in ``_all`` too.
-    _orders: dict[_OrderKey, AppOrder[ViewApp]] = attrs.field(
-        factory=dict[_OrderKey, AppOrder[ViewApp]], init=False
-    )
+    _orders: dict[_OrderKey, AppOrder[ViewApp]] = attrs.field(factory=MAP, init=False)
     _all: AppOrder[ViewApp] | None = attrs.field(default=None, init=False)
     #: The capacity of the partition when the applications were listed.
-    _total: Mapping[str, int] = attrs.field(factory=dict[str, int], init=False)
+    _total: Mapping[str, int] = attrs.field(factory=MAP, init=False)
 
     def watches(self, ask: Ask) -> bool:
         """Return whether an ask could reclaim or preempt once its delay is over."""

@@ -40,6 +40,7 @@ from muster_core.structures.ranking import Rank
 from muster_core.structures.shapes import EVERY_SHAPE, VISIT_BIT, MaskCounts, ShapeTable
 from muster_core.values.configuration import QueueConfig, Settings, SortPolicy
 from muster_core.values.priority import PriorityTally, current_priority, highest
+from muster_core.values.records import LIST, MAP
 from muster_core.view.tree.application import ViewApp
 
 KeyValue = float | str | tuple[float, ...]
@@ -180,8 +181,8 @@ class ViewQueue(ABC):
     config: QueueConfig
     types: Types
     depth: int = 0
-    asked: Row = attrs.field(factory=list[int])
-    allocated: Row = attrs.field(factory=list[int])
+    asked: Row = attrs.field(factory=LIST)
+    allocated: Row = attrs.field(factory=LIST)
     tally: PriorityTally = attrs.field(factory=PriorityTally)
     priority: int | None = None
     counted: int | None = None
@@ -195,7 +196,7 @@ class ViewQueue(ABC):
     stale: bool = True
     divisors: BothDivisors | None = None
     #: The children that are, or contain, a leaf that must be visited; a leaf has none.
-    _visited: dict[int, ViewQueue] = attrs.field(factory=dict[int, "ViewQueue"], init=False)
+    _visited: dict[int, ViewQueue] = attrs.field(factory=MAP, init=False)
     #: The queue and its ancestors, nearest first.
     line: tuple[ViewQueue, ...] = attrs.field(init=False, repr=False)
     #: Whether the tally has changed since ``priority`` was computed, the settings and the highest
@@ -392,11 +393,9 @@ class ViewQueue(ABC):
 class ParentView(ViewQueue):
     """A parent: its children are queues."""
 
-    children: dict[int, ViewQueue] = attrs.field(factory=dict[int, ViewQueue])
+    children: dict[int, ViewQueue] = attrs.field(factory=MAP)
     #: The children that could place an ask or must be visited, in order.
-    _order: list[tuple[QueueKey, ViewQueue]] = attrs.field(
-        factory=list["tuple[QueueKey, ViewQueue]"], init=False
-    )
+    _order: list[tuple[QueueKey, ViewQueue]] = attrs.field(factory=LIST, init=False)
     #: How many children could place each shape.
     _counts: MaskCounts = attrs.field(factory=MaskCounts, init=False)
 
