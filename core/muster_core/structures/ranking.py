@@ -95,7 +95,7 @@ class Ranking(Generic[A]):
             block.items.append(item)
             ends[at] = rank
         else:
-            block = _Block[A]([rank], [item])
+            block = _Block([rank], [item])  # `_Block[A](…)` would take five times as long.
             self._blocks.append(block)
             ends.append(rank)
         block.union |= item.mask

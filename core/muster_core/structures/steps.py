@@ -71,7 +71,8 @@ def freed(*collections: dict[Any, Any] | list[Any]) -> Steps[None]:
 
 def in_order(things: Iterable[T], key: Callable[[T], SupportsRichComparison]) -> Steps[list[T]]:
     """Sort any number of items in steps."""
-    iterator, runs = iter(things), list[list[T]]()
+    iterator = iter(things)
+    runs: list[list[T]] = []
     while len(run := sorted(islice(iterator, PART), key=key)) == PART:
         runs.append(run)
         yield
