@@ -188,6 +188,19 @@ def test_a_bug_is_found_and_made_small() -> None:
     assert Session().replay(finding.token) is None
 
 
+def test_a_watcher_may_read_between_the_journal_and_what_observers_are_offered() -> None:
+    """Its buffer of five lost decisions of an earlier batch, and not yet of the last one."""
+    token = (
+        "eNrNU0FuxCAM_AvnHDAYA2-JcgAD_39CWUKzZclqS0-1FJHA2J4ZnF3IIRB_fEB9WN6HbqcfAuzwDi8VFoOQ"
+        "6LFatL6txbV9V3xnGVsHk78zmG86ooydCRgyjaGruFDOJu1Adc54z0QppZWXQUWwYPWlCydPkGsvwGyMcT23"
+        "qLOTtBPaDTuO5s7eXX6Wdz6FqiZipGhjQ3OvyoaviulCJ5t8qrVy15ybIzk86xU1XirFysP2-egjkrD6Cg91"
+        "z9mB-OJa0lYPN0KZJhXO36uKAwsOnHnILY1NYbHtu1gZL7GJlSk84TD9DkvVtaY38GPbV-koWIJTWRX7eyv_"
+        "wP4fwY_j-ALJEgDK"
+    )
+
+    assert Session().replay(token) is None
+
+
 def test_a_binder_that_cannot_be_cancelled_is_found() -> None:
     finding = Session(binder=Deaf).search(1)
 

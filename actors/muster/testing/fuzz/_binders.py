@@ -229,7 +229,8 @@ class WatcherLog:
         looked_at: How many decisions were there when it began, or when ``expected`` was last
             brought up to date.
         decisions: The decisions that it has read.
-        readings: For each reading how many decisions there were, and how many it got.
+        readings: For each reading how many decisions observers had been offered for sure, how many
+            there were, and how many it got.
         end: How it ended.
         missed: How many missed decisions the observer has reported.
         waiting: Whether it is waiting for a decision.
@@ -239,7 +240,7 @@ class WatcherLog:
     watcher: Watcher
     looked_at: int
     decisions: list[Announced] = attrs.field(factory=list[Announced])
-    readings: list[tuple[int, int]] = attrs.field(factory=list[tuple[int, int]])
+    readings: list[tuple[int, int, int]] = attrs.field(factory=list[tuple[int, int, int]])
     end: WatcherEnd = WatcherEnd.READS
     missed: int = 0
     waiting: bool = False
@@ -316,7 +317,7 @@ async def _read(decisions: muster.Decisions, seen: WatcherLog, story: Story) -> 
         seen.waiting = False
     seen.decisions.extend(taken)
     if taken:
-        seen.readings.append((len(story.decisions), len(taken)))
+        seen.readings.append((story.offered, len(story.decisions), len(taken)))
     return bool(taken)
 
 
@@ -347,10 +348,13 @@ def _order_fault(seen: WatcherLog, expected: list[Announced], got: list[Announce
     room: int = seen.watcher.wanted["buffer"]
     loses = seen.watcher.wanted["lag"] == "skip"
     first, place = 0, 0
-    for there, count in seen.readings:
+    for offered, there, count in seen.readings:
         so_far = bisect_right(expected, there, key=_seq)
         if loses:
-            first = max(first, so_far - room)
+            # The last batch is offered after the journal has it, so that it may be offered or not.
+            least = max(first, bisect_right(expected, offered, key=_seq) - room)
+            places = range(least, max(least, so_far - room) + 1)
+            first = next((at for at in places if at < so_far and expected[at] is got[place]), least)
         for _ in range(count):
             if first >= so_far or expected[first] is not got[place]:
                 return f"number {place} is decision {got[place].seq}, which is not the next for it"

@@ -219,6 +219,7 @@ class Story:
 
     Attributes:
         decisions: All announced decisions.
+        offered: How many decisions observers have been offered for sure: all before the last batch.
         entries: All accepted events and the ends of batches, in order.
         keys: How many events were accepted, by key.
         closed: The value of ``keys`` at the end of the last batch.
@@ -233,6 +234,7 @@ class Story:
 
     def __init__(self) -> None:
         self.decisions: list[Announced] = []
+        self.offered = 0
         self.entries: list[Entry] = []
         self.keys: Counter[Key] = Counter()
         self.closed: Counter[Key] = Counter()
@@ -260,6 +262,7 @@ class Story:
     def close(self, at_us: int, /) -> None:
         """Record the end of a batch."""
         batch, self._written = self._written, ()
+        self.offered = len(self.decisions)
         satisfied = {one.decision.gang for one in batch if one.decision.kind is Kind.GANG_SATISFIED}
         for one in batch:
             self._check_place(one)
