@@ -554,6 +554,17 @@ def test_a_completion_at_the_end_of_starting_comes_first() -> None:
     assert states == ["New", "Accepted", "Starting", "Completing", "Completed"]
 
 
+def test_the_last_application_of_a_user_that_completes_leaves_no_limit_to_compute() -> None:
+    here = Tree(configuration(queue("a", limits=[{"users": ["*"], "maxapplications": 2}])))
+    here.add_nodes("n", vcore=10)
+    here.enter(AddApp("p", "root.a", user="u"))
+    here.settle(wish("p", run_for_us=SECOND_US))
+    here.pass_time(None)
+
+    here.check()
+    assert here.log[-1].decision.state == "Completed"
+
+
 ENDS = {"x": 2, "y": 5, "z": 5}
 
 

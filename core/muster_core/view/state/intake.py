@@ -302,6 +302,8 @@ class Intake:
             state.dirty[leaf.key] = leaf
         else:
             state.list_app(app)
+        if state.user_limits.has_stale:
+            all_at_once(state.find_limits())
         return after
 
     def _remove_app(self, app: ViewApp, leaf: LeafView) -> None:
