@@ -562,6 +562,8 @@ def test_a_client_that_does_not_read(hasty: Served) -> None:
 
     assert hasty.line("reads nothing of its answer, and is cut off")
     assert hasty.client.get("/healthz").status_code == 200
+    assert hasty.line("GET /healthz")
+    assert not hasty.lines_with("by a bug")
 
 
 # ACCESS-10: every refusal is counted

@@ -159,7 +159,7 @@ def runs(pid: int) -> bool:
     """Tell whether a process runs; an ended one may still have its number."""
     try:
         return Path(f"/proc/{pid}/stat").read_bytes().rpartition(b")")[2].split()[0] not in b"ZX"
-    except FileNotFoundError:
+    except (FileNotFoundError, ProcessLookupError):
         return False
 
 

@@ -289,6 +289,8 @@ class Connection:
 
     async def _receive(self) -> bytes:
         """Return what comes; nothing if nothing more comes."""
+        if self._is_cut.is_set():
+            return b""
         if self._tls is not None:
             return bytes(await self._tls.receive_some(_MAX_READ_BYTES))
         while True:
