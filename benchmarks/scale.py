@@ -5,7 +5,7 @@
 
 The smaller cluster has the size of W2, so the figures say what growth in all directions costs. There
 is room for some four tenths of the asks. After they are bound, some end, one at a time. The objects
-that were loaded are frozen for the collector before the rounds, as ``serve`` and ``replay`` do.
+that were loaded are frozen for the collector before the rounds, as ``muster serve`` does.
 """
 
 from __future__ import annotations
