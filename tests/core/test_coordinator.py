@@ -12,8 +12,8 @@ from hypothesis import given, settings, strategies as st
 from typing_extensions import override
 
 from muster_core.config import default_configuration
-from muster_core.coordinator.coordinator import CoordinatorMachine
 from muster_core.coordinator.plain_scheduler import PlainScheduler, pass_time
+from muster_core.coordinator.reports import ReportRequests
 from muster_core.decisions import Announced, Decision, Kind, Reason
 from muster_core.events import (
     AddApp,
@@ -30,7 +30,7 @@ from muster_core.events import (
     UpdateNode,
 )
 from muster_core.owners.app_messages import Close
-from muster_core.owners.queue import CommitQueue, Expect, QueueReport
+from muster_core.owners.queue import CommitQueue, Expect, QueueMachine
 from muster_core.resources import Resources
 from muster_core.snapshots import AskPlace
 from muster_core.structures.steps import all_at_once
@@ -367,8 +367,10 @@ def test_queues_hear_of_an_application_that_is_gone_since_an_earlier_epoch() -> 
 
 
 def test_a_report_of_another_epoch_is_a_bug() -> None:
+    root = QueueMachine(1, None, default_configuration().root)
+    report = root.handle(Expect(9, 0))
     with pytest.raises(AssertionError, match="another epoch"):
-        all_at_once(CoordinatorMachine(default_configuration()).apply(QueueReport(1, 9, 0, (), ())))
+        all_at_once(ReportRequests(8, {}, {}, 0, {}).collect(report, ()))
 
 
 def test_commits_go_to_everybody_on_the_path_and_to_nobody_else() -> None:

@@ -290,12 +290,10 @@ class Tree:
             for key, close in closing.apps.items():
                 self._app_mail[key].append(close)
             self._work()
-            if not closing.queues:
-                self._reports.append(closing.together(self._direct))
-            (report,) = self._reports
-            self._reports.clear()
+            assert len(self._reports) == (1 if closing.queues else 0)
+            root = self._reports.pop() if self._reports else None
+            report = all_at_once(closing.collect(root, self._direct))
             self._direct.clear()
-            assert report.credits == closing.credits
             self._deliver(all_at_once(self.machine.apply(report)))
         for key, close in self.machine.close_gangs().items():
             self._gang_mail[key].append(close)

@@ -164,14 +164,21 @@ class Batches:
         #: Whether a batch has begun and not ended.
         self._open = False
 
-    def start(self, nursery: trio.Nursery) -> None:
+    async def start(self, nursery: trio.Nursery) -> None:
         """Start the owners of the queues of the first configuration.
 
         Args:
             nursery: The nursery in which all owners run.
         """
         self._nursery = nursery
-        self._deliver(self.machine.start())
+        await self._start_owners(self.machine.start())
+
+    async def _start_owners(self, routes: list[AnyRoute]) -> None:
+        for piece in in_pieces(routes):
+            self._deliver(piece)
+            if self._pace.is_up():
+                await self._pace.rest()
+        await self._pace.let_go(routes)
 
     # CHECKPOINT-5
     async def load(self, nursery: trio.Nursery, facts: Facts) -> None:
@@ -184,12 +191,7 @@ class Batches:
             facts: The facts of the checkpoint.
         """
         self._nursery = nursery
-        routes = await self._pace.take(self.machine.load(facts))
-        for piece in in_pieces(routes):
-            self._deliver(piece)
-            if self._pace.is_up():
-                await self._pace.rest()
-        await self._pace.let_go(routes)
+        await self._start_owners(await self._pace.take(self.machine.load(facts)))
         if facts.has_begun:
             await self.hear_owners()
             self._heard.clear()
@@ -429,11 +431,13 @@ class Batches:
         for key, expect in closing.queues.items():
             self._queues[key].mailbox.put(expect, wake=not expect.children)
         await self._send((self._apps[key].mailbox, close) for key, close in closing.apps.items())
+        root, direct = None, list[AppReport]()
         if closing.queues:
-            (report,) = await self._reports.take_all()
+            (root,) = await self._reports.take_all()
         else:
-            report = closing.together(await _collect(self._app_reports, len(closing.apps)))
-        assert report.credits == closing.credits, "a request was not answered"
+            direct = await _collect(self._app_reports, len(closing.apps))
+        report = await self._pace.take(closing.collect(root, direct))
+        del root, direct
         self._deliver(await self._pace.take(self.machine.apply(report)))
         for key in [app.identity.key for app in report.apps if app.gone]:
             del self._apps[key]

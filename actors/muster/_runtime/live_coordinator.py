@@ -238,7 +238,7 @@ class LiveCoordinator:
         """Start the owners, with what the store holds, and run the first batch."""
         storage, announcer = self._storage, self._announcer
         if storage is None or announcer is None:
-            self._batches.start(self._nursery)
+            await self._batches.start(self._nursery)
             self._nursery.start_soon(self._timekeeper.run)
             if self._companion is not None:
                 self._companion.begin()

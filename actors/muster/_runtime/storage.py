@@ -292,7 +292,7 @@ class Storage:
             StoreError: If the store is damaged, or today's decisions differ from those in it.
         """
         if self._kept.facts is None:
-            batches.start(nursery)
+            await batches.start(nursery)
         else:
             self._objects = await self._run(_count_objects, self._kept.facts)
             await batches.load(nursery, self._kept.facts)

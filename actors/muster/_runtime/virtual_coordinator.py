@@ -140,7 +140,7 @@ class VirtualCoordinator:
         """Start the owners, and the first batch unless batches came before."""
         facts, self._facts = self._facts, None
         if facts is None:
-            self._batches.start(nursery)
+            await self._batches.start(nursery)
         else:
             await self._batches.load(nursery, facts)
         if facts is None or not facts.has_begun:

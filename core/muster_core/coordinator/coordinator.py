@@ -27,6 +27,7 @@ from muster_core.admission.routes import AnyRoute, EndState, GangRoute, TellApp,
 from muster_core.coordinator.reports import (
     CoordinatorFacts,
     Epoch,
+    EpochReport,
     Facts,
     ReportRequests,
     take_snapshot,
@@ -42,7 +43,7 @@ from muster_core.owners.app_messages import (
 )
 from muster_core.owners.asks import Origin
 from muster_core.owners.gang import CommitGang, GangReport, MemberKey, MoveMember
-from muster_core.owners.queue import CommitQueue, QueueReport
+from muster_core.owners.queue import CommitQueue
 from muster_core.structures.steps import SIZE, Steps, in_order, in_pieces, taken
 from muster_core.values.application_states import STATE_NAMES, AppState
 from muster_core.values.configuration import Configuration
@@ -314,14 +315,13 @@ class CoordinatorMachine:
 
     # Decisions
 
-    def apply(self, report: QueueReport) -> Steps[list[AnyRoute]]:
-        """Apply the report of the root, with the changes of the epoch, to the view.
+    def apply(self, report: EpochReport) -> Steps[list[AnyRoute]]:
+        """Apply all changes of an epoch to the view.
 
         Returns:
             The messages to gangs.
         """
-        assert report.epoch == self._epoch.number, "a report of another epoch"
-        yield from self.view.apply(report, self.now_us)
+        yield from self.view.apply(report.queues, report.apps, self.now_us)
         moves: list[tuple[MemberKey, MemberMoved]] = []
         number = 0
         for app in report.apps:

@@ -271,12 +271,12 @@ class PlainScheduler:
 
     def _report(self, closing: ReportRequests) -> None:
         """Carry the reports of an epoch from the applications up to the coordinator."""
-        reports: list[QueueReport] = []
         direct: list[AppReport] = []
+        root: QueueReport | None = None
         for key, commit in closing.commits.items():
             self._queues[key].handle(commit)
         for key, expect in closing.queues.items():
-            self._pass_up(self._queues[key].handle(expect), reports)
+            root = self._pass_up(self._queues[key].handle(expect)) or root
         for key, close in closing.apps.items():
             report = self._apps[key].handle(close)
             if report is not None:
@@ -285,21 +285,21 @@ class PlainScheduler:
                 if report.direct:
                     direct.append(report)
                 else:
-                    self._pass_up(self._queues[report.identity.leaf].handle(report), reports)
-        if direct:
-            reports.append(closing.together(direct))
-        for top in reports:
-            self._deliver(all_at_once(self._machine.apply(top)))
+                    leaf = self._queues[report.identity.leaf]
+                    root = self._pass_up(leaf.handle(report)) or root
+        collected = all_at_once(closing.collect(root, direct))
+        self._deliver(all_at_once(self._machine.apply(collected)))
 
-    def _pass_up(self, report: QueueReport | None, reports: list[QueueReport]) -> None:
+    def _pass_up(self, report: QueueReport | None) -> QueueReport | None:
+        """Pass a report on to the queues above; return that of the root if it is complete."""
         while report is not None:
-            summary = report.queues[0]
+            summary = report.summary
             if summary.gone:
                 del self._queues[summary.key]
             if summary.parent is None:
-                reports.append(report)
-                return
+                break
             report = self._queues[summary.parent].handle(report)
+        return report
 
     def _deliver(self, routes: list[AnyRoute]) -> None:
         for route in routes:

@@ -10,9 +10,9 @@ is built from those of the owners, and from the nodes and shares of the view.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from operator import attrgetter
-from typing import assert_never, final
+from typing import Final, assert_never, final
 
 from muster_core.admission.routes import (
     AdmissionFacts,
@@ -28,7 +28,14 @@ from muster_core.admission.routes import (
 from muster_core.nodes.node import Node
 from muster_core.owners.app_messages import AppFacts, AppReport, Close, LoadApp
 from muster_core.owners.gang import GangFacts, LoadGang
-from muster_core.owners.queue import CommitQueue, Expect, LoadQueue, QueueFacts, QueueReport
+from muster_core.owners.queue import (
+    CommitQueue,
+    Expect,
+    LoadQueue,
+    QueueFacts,
+    QueueReport,
+    QueueSummary,
+)
 from muster_core.structures.steps import PART, Steps, in_order, in_pieces
 from muster_core.values.application_states import AppState
 from muster_core.values.configuration import Configuration
@@ -44,7 +51,6 @@ from muster_core.values.snapshots import (
 )
 from muster_core.view import DecisionView
 from muster_core.view.facts import ViewFacts
-from muster_core.view.state.view_state import ROOT_KEY
 
 
 @final
@@ -122,12 +128,44 @@ class ReportRequests:
     credits: int
     commits: Mapping[int, CommitQueue]
 
-    def together(self, reports: Iterable[AppReport]) -> QueueReport:
-        """Return the reports of applications, in any order, as the one report of the epoch."""
-        # ROUND-8
-        apps = tuple(sorted(reports, key=attrgetter("identity.key")))
-        answered = sum([report.credits for report in apps])
-        return QueueReport(ROOT_KEY, self.epoch, answered, (), apps)
+    # ROUND-8
+    def collect(self, root: QueueReport | None, direct: Iterable[AppReport]) -> Steps[EpochReport]:
+        """Put the reports of an epoch into an order that does not depend on who reported first.
+
+        Args:
+            root: The report of the root; None if only applications report.
+            direct: The reports of applications without their queues, in any order.
+        """
+        queues: list[QueueSummary] = []
+        apps = [*direct]
+        waiting = [] if root is None else [root]
+        while waiting:
+            yield
+            report = waiting.pop()
+            assert report.epoch == self.epoch, "a report of another epoch"
+            queues.append(report.summary)
+            apps += report.apps
+            waiting += sorted(report.below, key=_SUMMARY_KEY, reverse=True)
+        assert sum([app.credits for app in apps]) == self.credits, "a request was not answered"
+        return EpochReport(queues, (yield from in_order(apps, _APP_KEY)))
+
+
+@final
+@record
+class EpochReport:
+    """All changes of an epoch.
+
+    Attributes:
+        queues: The queues that have reported, each parent before its children.
+        apps: The reports of applications, in the order of their keys.
+    """
+
+    queues: Sequence[QueueSummary]
+    apps: Sequence[AppReport]
+
+
+_SUMMARY_KEY: Final = attrgetter("summary.key")
+_APP_KEY: Final = attrgetter("identity.key")
 
 
 @final
@@ -239,8 +277,8 @@ class Epoch:
         self._told_gangs.clear()
         return closes
 
-    def forget(self, report: QueueReport) -> None:
-        """Remove the applications and queues that are gone, according to a report of the root."""
+    def forget(self, report: EpochReport) -> None:
+        """Remove the applications and queues that are gone, according to a report."""
         for app in report.apps:
             if app.gone:
                 del self._leaves[app.identity.key]

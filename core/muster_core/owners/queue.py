@@ -10,8 +10,7 @@ one computation.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from operator import attrgetter
-from typing import Final, assert_never, final
+from typing import assert_never, final
 
 import attrs
 
@@ -44,20 +43,19 @@ class QueueReport:
     """All changes of a queue and everything below it in an epoch.
 
     Attributes:
-        credits: How many requests to applications the report answers.
-        queues: The reported queues, each parent before its children.
+        apps: The reports of its applications, in the order of arrival.
+        below: The reports of its child queues, in the order of arrival.
     """
 
-    key: int
     epoch: int
-    credits: int
-    queues: tuple[QueueSummary, ...]
+    summary: QueueSummary
     apps: tuple[AppReport, ...]
+    below: tuple[QueueReport, ...]
 
     @property
     def gone(self) -> bool:
         """Whether the reporting queue no longer exists."""
-        return self.queues[0].gone
+        return self.summary.gone
 
 
 @final
@@ -122,10 +120,6 @@ ToQueue = SetQueue | Retire | LoadQueue | CommitQueue | Expect | AppReport | Que
 """All messages to a queue."""
 
 
-_KEY: Final = attrgetter("key")
-_APP_KEY: Final = attrgetter("identity.key")
-
-
 @final
 @attrs.define(eq=False)
 class QueueMachine:
@@ -151,8 +145,6 @@ class QueueMachine:
     #: The reports of children in the present epoch so far.
     _app_reports: list[AppReport] = attrs.field(factory=LIST, init=False)
     _queue_reports: list[QueueReport] = attrs.field(factory=LIST, init=False)
-    #: The credits in these reports.
-    _credits: int = attrs.field(default=0, init=False)
     #: What the queue was loaded from, until it has reported for the first time.
     _loaded: QueueFacts | None = attrs.field(default=None, init=False)
     #: The epoch to report, once its :class:`Expect` has arrived.
@@ -178,7 +170,6 @@ class QueueMachine:
                     self._hear(key, values or NO_VALUES, gone=values is None)
             case AppReport():
                 self._app_reports.append(message)
-                self._credits += message.credits
                 self._hear(message.identity.key, message.values, gone=message.gone)
                 return self._report_if_complete()
             case Expect():
@@ -186,8 +177,7 @@ class QueueMachine:
                 return self._report_if_complete()
             case QueueReport():
                 self._queue_reports.append(message)
-                self._credits += message.credits
-                summary = message.queues[0]
+                summary = message.summary
                 self._hear(summary.key, summary.values, gone=summary.gone)
                 return self._report_if_complete()
             case SetQueue():
@@ -223,19 +213,11 @@ class QueueMachine:
             return None
         if len(self._app_reports) + len(self._queue_reports) < expected.children:
             return None
-        # ROUND-8
-        # The order must not depend on the order of arrival. The parts are sorted already, so that
-        # sorting is cheap.
-        queues, apps = [self.summary()], self._app_reports
-        self._queue_reports.sort(key=_KEY)
-        for below in self._queue_reports:
-            queues += below.queues
-            apps += below.apps
-        apps.sort(key=_APP_KEY)
-        report = QueueReport(self.key, expected.epoch, self._credits, tuple(queues), tuple(apps))
+        apps, below = tuple(self._app_reports), tuple(self._queue_reports)
+        report = QueueReport(expected.epoch, self.summary(), apps, below)
         self._app_reports.clear()
         self._queue_reports.clear()
-        self._expected, self._credits = None, 0
+        self._expected = None
         if self._loaded is not None:
             self._forget_loading(self._loaded)
         return report

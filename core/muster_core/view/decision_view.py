@@ -8,16 +8,16 @@ time, and finally what the view itself remembers from batch to batch (CHECKPOINT
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import final
 
 import attrs
 
 from muster_core.nodes.node import DeviceUse, Holder, Node, NodeDevices
-from muster_core.owners.app_messages import AppFacts, CommitApp
+from muster_core.owners.app_messages import AppFacts, AppReport, CommitApp
 from muster_core.owners.asks import Ask
 from muster_core.owners.gang import CommitGang, GangReport
-from muster_core.owners.queue import CommitQueue, QueueReport
+from muster_core.owners.queue import CommitQueue, QueueSummary
 from muster_core.structures.amounts import add_to
 from muster_core.structures.shapes import Shape, bits_of
 from muster_core.structures.steps import Steps, in_pieces
@@ -277,9 +277,11 @@ class DecisionView:
         """Apply a gang's report of an epoch."""
         self._intake.apply_gang(report)
 
-    def apply(self, report: QueueReport, now_us: int) -> Steps[None]:
-        """Apply the queues' reports of an epoch."""
-        return self._intake.apply(report, now_us)
+    def apply(
+        self, queues: Sequence[QueueSummary], apps: Sequence[AppReport], now_us: int
+    ) -> Steps[None]:
+        """Apply the reports of an epoch; see :meth:`Intake.apply`."""
+        return self._intake.apply(queues, apps, now_us)
 
     def decide(self, now_us: int, *, is_new: bool) -> Iterator[Decided]:
         """Run rounds until one changes nothing.

@@ -191,7 +191,7 @@ async def test_a_queue_reports_when_all_children_have_reported() -> None:
         (snapshot,) = await reply.take_all()
 
     assert whole.apps == (report,)
-    assert whole.queues[0].values == values
+    assert whole.summary.values == values
     assert (snapshot.path, snapshot.priority, snapshot.children) == ("root", 7, 1)
 
 
@@ -516,7 +516,7 @@ async def play(scenario: Scenario, seed: int) -> tuple[Sequence[Announced], list
 
     async with trio.open_nursery() as nursery:
         batches = made(CoordinatorMachine(default_configuration()))
-        batches.start(nursery)
+        await batches.start(nursery)
         for index, step in enumerate(scenario):
             await batches.advance(step.at_us)
             if not isinstance(step.what, Marker):
@@ -551,7 +551,7 @@ def test_owners_that_are_loaded_go_on(scenario: list[Step], seed: int) -> None:
 async def test_nothing_has_happened_before_the_first_batch() -> None:
     async with trio.open_nursery() as nursery:
         batches = new(CoordinatorMachine(default_configuration()), Recording())
-        batches.start(nursery)
+        await batches.start(nursery)
         facts = await batches.facts()
         await batches.close()
 

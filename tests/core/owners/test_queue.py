@@ -7,6 +7,7 @@ import pytest
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, rule
 
+from muster_core.coordinator.reports import ReportRequests
 from muster_core.owners.app_messages import NO_VALUES, AddAsks, AppReport, Close, Values
 from muster_core.owners.application import ApplicationMachine
 from muster_core.owners.asks import Origin
@@ -21,6 +22,7 @@ from muster_core.owners.queue import (
     ToQueue,
 )
 from muster_core.snapshots import QueueSnapshot
+from muster_core.structures.steps import all_at_once
 from muster_core.values.priority import MAX_PRIORITY, MIN_PRIORITY
 from tests.core.building import identity, queue_config, wish
 
@@ -46,7 +48,7 @@ def queue_report(
         priority=values.priority,
         gone=gone,
     )
-    return QueueReport(key, epoch, sum(app.credits for app in apps), (summary,), apps)
+    return QueueReport(epoch, summary, apps, ())
 
 
 def pending(priority: int, vcore: int = 1) -> Values:
@@ -73,8 +75,8 @@ def test_a_new_queue_has_nothing_and_no_priority() -> None:
     report = hear(queue)
 
     assert queue.path == "root.a"
-    assert report == QueueReport(2, 1, 0, (queue.summary(),), ())
-    assert (report.queues[0].values, report.queues[0].priority) == (NO_VALUES, None)
+    assert report == QueueReport(1, queue.summary(), (), ())
+    assert (report.summary.values, report.summary.priority) == (NO_VALUES, None)
 
 
 def test_children_are_added_up() -> None:
@@ -86,8 +88,8 @@ def test_children_are_added_up() -> None:
     )
 
     values = Values(17, {"vcore": 5, "gpu": 1}, {"vcore": 2, "memory": 1})
-    assert report.queues[0].values == values
-    assert report.credits == 2
+    assert report.summary.values == values
+    assert sum(app.credits for app in report.apps) == 2
 
 
 def test_a_child_that_reports_again_counts_once() -> None:
@@ -144,7 +146,7 @@ def test_a_report_waits_for_every_child() -> None:
     report = queue.handle(app_report(5, pending(2)))
 
     assert report is not None
-    assert [app.identity.key for app in report.apps] == [5, 6]
+    assert [app.identity.key for app in report.apps] == [6, 5]
 
 
 def test_the_announcement_may_come_last() -> None:
@@ -159,17 +161,20 @@ def test_a_report_is_in_canonical_order_whoever_came_first() -> None:
     one = queue_report(7, pending(1), apps=(app_report(12, pending(1)),))
     two = queue_report(8, pending(2), apps=(app_report(11, pending(2)),))
 
+    requests = ReportRequests(1, {}, {}, 2, {})
     report = hear(machine(is_parent=True), two, one)
-    assert report == hear(machine(is_parent=True), one, two)
-    assert [summary.key for summary in report.queues] == [2, 7, 8]
-    assert [app.identity.key for app in report.apps] == [11, 12]
+    collected = all_at_once(requests.collect(report, ()))
+    report = hear(machine(is_parent=True), one, two)
+    assert collected == all_at_once(requests.collect(report, ()))
+    assert [summary.key for summary in collected.queues] == [2, 7, 8]
+    assert [app.identity.key for app in collected.apps] == [11, 12]
 
 
 def test_an_epoch_leaves_nothing_for_the_next() -> None:
     queue = machine()
     hear(queue, app_report(5, pending(2)))
 
-    assert hear(queue, epoch=2) == QueueReport(2, 2, 0, (queue.summary(),), ())
+    assert hear(queue, epoch=2) == QueueReport(2, queue.summary(), (), ())
 
 
 def test_a_child_that_is_gone_counts_no_more() -> None:
@@ -257,8 +262,9 @@ def test_a_burst_of_100_000_asks_below_one_parent_costs_it_one_recomputation() -
     reports = [hear(leaf, *(burst(leaf.key, app) for app in range(10))) for leaf in leaves]
     report = hear(parent, *reports)
 
-    assert report.queues[0].values == Values(6, {"vcore": 100_000}, {})
-    assert report.credits == 1000
+    assert report.summary.values == Values(6, {"vcore": 100_000}, {})
+    requests = ReportRequests(1, {}, {}, 1000, {})
+    assert len(all_at_once(requests.collect(report, ())).apps) == 50
     assert parent.snapshot().recomputations == before + 1
     assert [leaf.snapshot().recomputations for leaf in leaves] == [1] * 5
 
@@ -297,8 +303,8 @@ class Queues(RuleBasedStateMachine):
 
         assert answers[:-1] == [None] * len(changes)
         assert answers[-1] is not None
-        assert [app.identity.key for app in answers[-1].apps] == sorted(changes)
-        assert answers[-1].queues == (self.queue.summary(),)
+        assert sorted(app.identity.key for app in answers[-1].apps) == sorted(changes)
+        assert answers[-1].summary == self.queue.summary()
 
     @precondition(lambda self: self.plain)
     @rule(data=st.data())

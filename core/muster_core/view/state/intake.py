@@ -26,7 +26,7 @@ from muster_core.owners.app_messages import (
 )
 from muster_core.owners.asks import Allocation, Ask
 from muster_core.owners.gang import GangReport
-from muster_core.owners.queue import QueueReport, QueueSummary
+from muster_core.owners.queue import QueueSummary
 from muster_core.structures.amounts import add_to, add_to_row, take_from
 from muster_core.structures.steps import SIZE, Steps, all_at_once
 from muster_core.values.application_states import AppState, Trigger, next_state
@@ -59,20 +59,31 @@ class Intake:
         reported, self._reported = self._reported, {}
         return reported
 
-    def apply(self, report: QueueReport, now_us: int) -> Steps[None]:
-        """Apply a report of what has changed in an epoch."""
-        for app in report.apps:
+    def apply(
+        self, queues: Sequence[QueueSummary], apps: Sequence[AppReport], now_us: int
+    ) -> Steps[None]:
+        """Apply the reports of what has changed in an epoch.
+
+        Args:
+            queues: What the queues report, each parent before its children; none if the
+                applications have reported without them.
+            apps: What the applications report.
+            now_us: The instant of the batch, in microseconds.
+        """
+        for number, app in enumerate(apps, 1):
             if app.came:
                 self._state.learned.note(app.came)
-            if not report.queues:
+            if not queues:
                 self._count(app)
+            if not number % SIZE:
+                yield
         # First the removals, from below: a leaf without applications may now be a parent, and
         # a parent without children a leaf. What came and went in one epoch was never in the view.
-        yield from self._apply_apps(report.apps, now_us, gone=True)
-        if report.queues:
+        yield from self._apply_apps(apps, now_us, gone=True)
+        if queues:
             self._reported.clear()  # They have reported again, with their queues.
-            yield from self._apply_queues(report.queues)
-        yield from self._apply_apps(report.apps, now_us, gone=False)
+            yield from self._apply_queues(queues)
+        yield from self._apply_apps(apps, now_us, gone=False)
         yield from self._settle()
 
     def _apply_apps(self, reports: Sequence[AppReport], now_us: int, *, gone: bool) -> Steps[None]:
