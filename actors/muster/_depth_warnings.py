@@ -1,4 +1,4 @@
-"""Warnings about a ``backfill.depth`` that nothing reads, or that limits of users make too small.
+"""Warnings about a ``backfill.depth`` that nothing reads.
 
 What the scheduler announces of a configuration does not change. These warnings are for those who
 read files, and come beside the others in ``Configuration.told``.
@@ -24,7 +24,7 @@ _DEPTH: Final = BACKFILL_DEPTH.name
 _ORDER: Final = SCHEDULING_ORDER.name
 
 
-# BACKFILL-31, IMPORT-21
+# BACKFILL-31
 def with_depth_warnings(
     configuration: Configuration,
     document: object,
@@ -32,7 +32,7 @@ def with_depth_warnings(
     file: str | None = None,
     line: int | None = None,
 ) -> Configuration:
-    """Return a configuration that also tells of depths that are not read, or too small.
+    """Return a configuration that also tells of depths that are not read.
 
     Args:
         configuration: The configuration.
@@ -41,13 +41,10 @@ def with_depth_warnings(
         line: The line of the parts that know none, or None.
     """
     idle = dict(_idle(configuration.root, None))
-    narrow = dict(_narrow(configuration.root, ()))
-    if not idle and not narrow:
+    if not idle:
         return configuration
     report = Report(file)
     for path, queue in _queues(configuration, Field.top(document, report, line)):
-        if path in narrow:
-            queue["properties"].fields()[_ORDER].warn(f"{path}: {narrow[path]}")
         for named, owner in _owners(path, queue):
             if named in idle:
                 owner["properties"].fields()[_DEPTH].warn(f"{named}: {idle[named]}")
@@ -76,44 +73,6 @@ def _idle(queue: QueueConfig, scope: QueueConfig | None) -> Iterator[tuple[str, 
             yield _template_of(queue.path), _why(template[_DEPTH], scope or queue, own)
     for child in queue.children:
         yield from _idle(child, scope)
-
-
-def _narrow(queue: QueueConfig, limited: Sequence[str]) -> Iterator[tuple[str, str]]:
-    """Yield who makes a scope of one reservation in which users have limits, and what comes of it.
-
-    Args:
-        queue: The queue to begin at; nothing above it makes a scope.
-        limited: The queues above it with limits of users or groups.
-    """
-    own = _limits(queue)
-    match queue.settings.scheduling_order:
-        case SchedulingOrder.BACKFILL if queue.settings.backfill_depth == 1:
-            found = [*limited, *own, *(path for one in queue.children for path in _all_limits(one))]
-            if found:
-                yield (
-                    queue.path,
-                    (
-                        f"only one job at a time has a reservation here, and one at its limit in "
-                        f"{found[0]} takes it, so large jobs behind it wait as if the order were "
-                        f"greedy: write {_DEPTH} beside it, such as 10"
-                    ),
-                )
-        case SchedulingOrder.GREEDY:
-            for child in queue.children:
-                yield from _narrow(child, (*limited, *own))
-        case _:
-            pass
-
-
-def _all_limits(queue: QueueConfig) -> Iterator[str]:
-    yield from _limits(queue)
-    for child in queue.children:
-        yield from _all_limits(child)
-
-
-def _limits(queue: QueueConfig) -> Sequence[str]:
-    """Return the path of a queue if users or groups have no more than some resources in it."""
-    return [queue.path] if any(entry.max for entry in queue.limits) else []
 
 
 def _why(depth: str, scope: QueueConfig, own: SchedulingOrder) -> str:

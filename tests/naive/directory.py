@@ -351,8 +351,8 @@ def _name(rule: PlacementRule, event: AddApp) -> str:
         return event.user or ""
     if rule.name is RuleName.FIXED:
         return rule.value
-    same = (text for tag, text in event.tags.items() if tag.lower() == rule.value.lower())
-    return next(same, "")
+    same = [tag for tag in event.tags if tag.lower() == rule.value.lower()]
+    return event.tags[min(same)] if same else ""
 
 
 def passes(who: PlacementFilter, event: AddApp) -> bool:

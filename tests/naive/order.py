@@ -181,12 +181,17 @@ def sorted_applications(picture: Picture, path: str, apps: list[App]) -> list[Ap
 def state_aware(picture: Picture, apps: list[App], *, by_priority: bool) -> list[App]:
     """Leave of some applications those that run, and the one that may compete beside them.
 
-    That is none of which all pending asks back off: those keep nobody else from competing.
+    That is none of which all pending asks back off, and none that a limit of its user or group keeps
+    waiting: those keep nobody else from competing.
     """
     running = [app for app in apps if app.state == "Running"]
     starting = [app for app in apps if app.state == "Starting"]
     accepted = [app for app in apps if app.state == "Accepted"]
-    eligible = [app for app in (starting or accepted) if awake(picture.world, app.pending())]
+    eligible = [
+        app
+        for app in (starting or accepted)
+        if awake(picture.world, app.pending()) and not full(picture, app)
+    ]
     if by_priority:
         eligible.sort(key=lambda app: (-(picture.app_priority(app) or 0), app.creation))
     else:

@@ -15,7 +15,7 @@ import attrs
 from muster_core.decisions import Decision, Kind, Reason
 from muster_core.events import AddApp, AddAsk, AddPriorityClass, Event, Release
 from muster_core.snapshots import AskPlace
-from tests.naive import gangs, order
+from tests.naive import order
 from tests.naive.gangs import constrained, group_of, let_go, waiting
 from tests.naive.harness import Batch
 from tests.naive.picture import Picture
@@ -153,8 +153,6 @@ class Promises:
             self._drop("one before it got a node", [promise])
         elif _stranger_came(model, promise.scope, batch):
             self._drop("one of no or another scope got a node", [promise])
-        elif _waits_in_a_strict_group(model.world, batch):
-            self._drop("one of a Strict group got a node and waits", [promise])
         elif first is None or first.asks != promise.asks:
             self._drop("another is the first", [promise])
         elif batch.at_us >= promise.by_us:
@@ -227,21 +225,4 @@ def _stranger_came(model: NaiveScheduler, scope: str, batch: Batch) -> bool:
             found = scope_of(model.world, one.queue or "")
             if found is None or found.path != scope:
                 return True
-    return False
-
-
-def _waits_in_a_strict_group(world: World, batch: Batch) -> bool:
-    """Say whether an ask of a Strict group got a node in a batch, and waits for others of its group.
-
-    Its end counts as known when it takes the node, unlike that of a member of a NonStrict group
-    (BACKFILL-24), though it has not begun: another gang of the group may have no members yet.
-    """
-    for one in batch.decisions:
-        app = world.apps.get(one.app or "")
-        ask = None if app is None else app.asks.get(one.ask or "")
-        if one.kind is not Kind.ASSIGNED or ask is None or ask.place is not AskPlace.WAITING:
-            continue
-        gang = gangs.constrained(world, ask)
-        if gang is not None and group_of(world, gang.name).strict:
-            return True
     return False

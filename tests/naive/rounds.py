@@ -389,8 +389,11 @@ def _ends_by(world: World, ask: Ask, start: Instant) -> bool:
     """Say whether an ask that is bound now is expected to end by the start of a reservation."""
     length_us = estimate_us(world, ask)
     gang = gangs.constrained(world, ask)
-    waits = gang is not None and not group_of(world, gang.name).strict
-    return length_us is not None and not waits and Instant(False, world.now_us + length_us) <= start
+    if gang is not None:
+        group = group_of(world, gang.name)
+        if not group.strict or not may_be_helped(world, group):
+            return False
+    return length_us is not None and Instant(False, world.now_us + length_us) <= start
 
 
 def _placed(world: World, gone: set[Ask], party: Party) -> Nodes | None:
@@ -551,9 +554,11 @@ class _Round:
             self._attempt(gang, ask)
             return
         self._tried.add(ask)
+        limited = bool(user_limits.over(self._look(), ask))
         node = self._filter(ask)
         if node is None:
-            seek(self._world, ask)
+            if not limited:
+                seek(self._world, ask)
             return
         self._seen = None
         gangs.hold(self._world, ask, node)
@@ -598,12 +603,13 @@ class _Round:
             return _Outcome.REFUSED
         group = group_of(world, gang.name)
         blocked = self._is_blocked(ask)
+        limited = bool(user_limits.over(self._look(), ask))
         world.reached["blocked member"] += blocked
         node = self._filter(ask)
         self._seen = None
         if node is None:
             outcome = self._fails(ask, group, before)
-            return outcome if blocked else self._reserve(ask, group, outcome)
+            return outcome if blocked or limited else self._reserve(ask, group, outcome)
         gangs.hold(world, ask, node)
         if gangs.permitted(world, group):
             self._failed(gangs.satisfy(world, group, self._now_us))

@@ -187,9 +187,11 @@ def test_headroom_and_limits_count_then() -> None:
     config = scope()
     root = attrs.evolve(config.config.root, children=(limited,))
     config = attrs.evolve(config, config=attrs.evolve(config.config, root=root))
-    story = Story(config, node("n", 9), attrs.evolve(APP, user="u"))
-    story.play(lasting("k", 10, cores=2), lasting("l", 20), asks("m", cores=3))
-    assert in_force(story) == {"m": ("n", 20)}
+    story = Story(config, node("n", 9), attrs.evolve(APP, user="u"), *apps(b="q"))
+    story.play(lasting("k", 10, cores=2), lasting("v", 20, cores=6, app="b"), asks("m", cores=2))
+    assert in_force(story) == {}  # The limit of its user stands against it now.
+    story.play(gang("g", 2), lasting("w", 5, app="b"), asks("p", cores=1, of="g", count=2))
+    assert in_force(story) == {"p-0": ("n", 10), "p-1": ("n", 10)}  # With k there u has one left.
 
 
 def test_a_strict_group_is_rolled_back_first_and_reserved_for_as_a_whole() -> None:

@@ -331,12 +331,14 @@ def test_reasons_name_the_user_or_the_group_and_the_queue() -> None:
     assert figures(story, "m", Code.USER_LIMIT) == {"user": "u", "queue": "root.p.q"}
 
 
-def test_stateaware_does_not_look_at_limits() -> None:
+def test_stateaware_passes_over_who_a_limit_keeps_waiting() -> None:
     aware = attrs.evolve(AT_ONCE, sort_policy=SortPolicy.STATE_AWARE)
     story = Story(limited_tree(users("u", apps=1), settings=aware), node("n", 9))
     story.play(app("a", "u"), asks("k"), 300 * S, app("b", "u"), app("c", "v"))
     story.play(asks("k", app="b"), asks("k", app="c"))
-    assert bound(story) == {"a/k"}, "b is the one that may go beside a, and it is kept out"
+    assert bound(story) == {"a/k", "c/k"}, (
+        "b is kept out, so that c is the one that may go beside a"
+    )
 
 
 def leaf(*entries: LimitEntry, **fields: int) -> QueueConfig:

@@ -224,12 +224,9 @@ def _value_of(rule: PlacementRule, event: AddApp) -> tuple[str, str | None]:
 
 # PLACEMENT-23
 def _tag_of(wanted: str, event: AddApp) -> tuple[str, str | None]:
-    """Return a tag, whatever the case of its name; one of exactly this name comes first."""
-    if wanted in event.tags:
-        return f"tags.{wanted}", event.tags[wanted]
+    """Return a tag, whatever the case of its name; of several the first by code point."""
     lowered = wanted.lower()
-    found = sorted(name for name in event.tags if name.lower() == lowered)
-    name = found[0] if found else wanted
+    name = min((name for name in event.tags if name.lower() == lowered), default=wanted)
     return f"tags.{name}", event.tags.get(name)
 
 

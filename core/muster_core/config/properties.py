@@ -371,8 +371,7 @@ BACKFILL_DEPTH: Final = Property(
     "backfill_depth",
     Form(_depth, str, f"from 1 to {MAX_DEPTH}"),
     Inheritance.NO,
-    "how many reservations are in force at a time, where the order is backfill; more where users "
-    "are at their limits",
+    "how many reservations are in force at a time, where the order is backfill",
 )
 _ESTIMATE: Final[Form[int | None]] = Form(
     _duration_above_0, lambda span_us: format_duration(span_us or 0), _ABOVE_0

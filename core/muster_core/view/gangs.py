@@ -248,6 +248,11 @@ class ViewGroup:
             gang.admits() and not gang.is_held_back() for gang in self.gangs
         )
 
+    # BACKFILL-25
+    def lacks_only_nodes(self) -> bool:
+        """Return whether it can be bound as soon as its members have nodes."""
+        return self.may_complete() and all(gang.definition is not None for gang in self.gangs)
+
     # GANG-30
     def complete(self) -> bool:
         """Return whether it lacks nothing to be bound."""

@@ -471,7 +471,8 @@ class Permits:
             if group.strict:
                 self._note_failure(group, leaf, app, ask, held_back=held_back)
             self._fail(attempt, leaf, app, ask, is_allowed=is_allowed)
-            if self._has_scopes and not was_blocked:
+            # BACKFILL-15, BACKFILL-16
+            if self._has_scopes and is_allowed and not was_blocked:
                 self._reserve(attempt, leaf, app, ask, now_us)
             return
         devices = placements.hold(leaf, app, ask, node).devices

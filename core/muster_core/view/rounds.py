@@ -498,7 +498,8 @@ class Rounds:
             if is_allowed:
                 self._permits.block_behind(leaf)
             self._placements.list_apps()
-            if self._reserves:
+            # BACKFILL-15
+            if self._reserves and is_allowed:
                 self._state.refresh()
                 self._reservations.seeking.seek(leaf, app, ask)
             return []

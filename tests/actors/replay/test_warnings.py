@@ -389,60 +389,21 @@ def test_a_configuration_in_a_feed() -> None:
     assert problem.message.startswith("root: backfill.depth 2 has no effect: only a queue with")
 
 
-_LIMITED = "limits: [{limit: each user, users: ['*'], maxresources: {vcore: 12}}]"
-_ONE_LEAF = "{name: root, properties: {%s}, queues: [{name: a, %s}]}"
+# BACKFILL-15: a job at its limit takes no reservation, so a depth of 1 is enough for the others.
+def test_limits_of_users_in_a_scope_of_one_reservation_need_no_warning() -> None:
+    limited = "limits: [{limit: each user, users: ['*'], maxresources: {vcore: 12}}]"
+    leaf = "{name: root, properties: {scheduling.order: backfill}, queues: [{name: a, %s}]}"
+    assert told(queues(leaf % limited)) == ()
 
 
-# IMPORT-21: A job at its limit takes the only reservation
-def test_limits_of_users_in_a_scope_of_one_reservation_are_told() -> None:
-    text = queues(_ONE_LEAF % ("scheduling.order: backfill", _LIMITED))
-    (problem,) = told(text)
-    assert problem.message == (
-        "root: only one job at a time has a reservation here, and one at its limit in root.a takes "
-        "it, so large jobs behind it wait as if the order were greedy: write backfill.depth beside "
-        "it, such as 10"
-    )
-    assert problem.path == "partitions[0].queues[0].properties.scheduling.order"
-    assert problem.line == 1
-
-
-# IMPORT-21
-@pytest.mark.parametrize(
-    "root",
-    [
-        _ONE_LEAF % ("scheduling.order: backfill, backfill.depth: 2", _LIMITED),
-        _ONE_LEAF % ("scheduling.order: strict", _LIMITED),
-        _ONE_LEAF % ("scheduling.order: greedy", _LIMITED),
-        # They wait for applications to end, and are not tried meanwhile.
-        _ONE_LEAF
-        % (
-            "scheduling.order: backfill",
-            "limits: [{limit: each, users: ['*'], maxapplications: 2}]",
-        ),
-        _ONE_LEAF % ("scheduling.order: backfill", "resources: {max: {vcore: 12}}"),
-    ],
-)
-def test_other_scopes_are_not_told(root: str) -> None:
-    assert told(queues(root)) == ()
-
-
-# IMPORT-21
-def test_limits_above_a_scope_count_and_those_beside_it_do_not() -> None:
-    scope = "properties: {scheduling.order: backfill}"
-    inside = "{name: root, %s, queues: [{name: a, %s}, {name: b, %s}]}"
-    (problem,) = told(queues(inside % (_LIMITED, scope, "properties: {}")))
-    assert problem.message.startswith("root.a: only one job at a time has a reservation here")
-    assert " at its limit in root takes it" in problem.message
-    assert told(queues(inside % ("properties: {}", scope, _LIMITED))) == ()
-
-
-# IMPORT-21
+# BACKFILL-31
 def test_validate_compare_and_import_tell_it(tmp_path: Path) -> None:
-    scope = _ONE_LEAF % ("scheduling.order: backfill", _LIMITED)
-    config = written(tmp_path / "queues.yaml", queues(scope))
+    idle = "{name: root, queues: [{name: a, properties: {backfill.depth: 2}}]}"
+    config = written(tmp_path / "queues.yaml", queues(idle))
     feed = written(tmp_path / "feed.jsonl", '{"op": "add_node", "node": "n", "capacity": {}}\n')
     trace = written(tmp_path / "t.swf", "1 0 5 100 4 -1 -1 4 -1 -1 1 1 1 -1 1 -1 -1 -1\n")
-    warning = "warning: partitions[0].queues[0].properties.scheduling.order: root: only one job"
+    named = "partitions[0].queues[0].queues[0].properties.backfill.depth"
+    warning = f"warning: {named}: root.a: backfill.depth 2 has no effect"
 
     assert warning in run("validate", config).output
     assert warning in run("compare", feed, "--config", config).stderr

@@ -363,7 +363,9 @@ class Backfill:
         """Return when an ask that is bound now is expected to end; an unknown end is the last."""
         group = group_of(self._state, ask)
         estimate = estimate_us(leaf.config.settings, ask)
-        if estimate is None or (group is not None and not group.strict):
+        if estimate is None:
+            return _NEVER
+        if group is not None and not (group.strict and group.lacks_only_nodes()):
             return _NEVER
         return (False, self._in_force.now_us + estimate)
 

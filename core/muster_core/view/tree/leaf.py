@@ -13,7 +13,6 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from heapq import heapify, heappop, heappush
-from itertools import islice
 from operator import itemgetter
 from typing import Final, final
 
@@ -458,15 +457,14 @@ class LeafView(ViewQueue):
         orders = [self._orders[state, False]]
         if state is AppState.ACCEPTED:
             orders.append(self._orders[_HOLDING])
-        found = [app for order in orders for app in islice(order, 1)]
+        firsts = (next((app for app in order if not app.must_wait()), None) for order in orders)
+        found = [app for app in firsts if app is not None]
         return min(found, key=lambda app: app.rank, default=None)
 
     def starter(self) -> ViewApp | None:
         """Return the one application that competes beside the Running ones, if state-aware."""
         found = self.next_to_start() if self.state_aware else None
-        if found is None or found.must_wait():
-            return None
-        return None if not found.running and self.is_closed() else found
+        return None if found is None or (not found.running and self.is_closed()) else found
 
     @override
     def check(self, shapes: ShapeTable, total: Mapping[str, int]) -> None:
