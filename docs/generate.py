@@ -91,6 +91,7 @@ PROPERTY_LINKS = {
     "estimate.default": "../backfill.md#estimates",
     "gang.wait.time": "../gangs.md",
     "gang.deadlock.policy": "../gangs.md#deadlocks",
+    "gang.second.try": "../gangs.md#a-second-try",
 }
 """Where the reference says more about a property, if anywhere."""
 FIELDS = re.compile(r"(<!-- fields of (\w+) -->\n)(?:\|[^\n]*\n)*")

@@ -77,6 +77,8 @@ _GAPS_US: Final = (
     (*(0,) * 4, SECOND_US, SECOND_US, 2 * SECOND_US, 1),
     (*(0,) * 8, 3 * SECOND_US, 5 * SECOND_US, 10 * SECOND_US, 30 * SECOND_US),
 )
+_SIZES: Final = ((1, 1, 4), (1, 2, 2, 3), (1, 1, 3, 3), (2, 1, 3, 2), (1, 1, 2, 4), (1, 4))
+_ROOM: Final = (4, 4, 3, 5, 2)
 _WAITS_US: Final = (None, 2 * SECOND_US, 5 * SECOND_US, SECOND_US, 3 * SECOND_US, 1)
 _STRICT: Final = GangMode.STRICT
 _LOOSE: Final = GangMode.NON_STRICT
@@ -97,6 +99,8 @@ class GangTheme:
             before others begin.
         one_by_one: In the beginning gangs come one by one, and room for a part of each.
         shapes: What the members want.
+        sizes: The cores that the members of a gang want that comes in the beginning; if there are
+            none they want the same.
     """
 
     names: tuple[str, ...]
@@ -108,6 +112,7 @@ class GangTheme:
     shapes: tuple[Resources, ...]
     rising: bool
     one_by_one: bool = False
+    sizes: tuple[tuple[int, ...], ...] = ()
 
 
 def gang_themed(choices: Choices) -> GangTheme:
@@ -122,7 +127,7 @@ def gang_themed(choices: Choices) -> GangTheme:
         shapes=choices.of((_SHAPES[:1], _SHAPES[:2], _SHAPES)),
         rising=choices.one_in(3),
     )
-    focus = choices.of((_anyhow, _starving, _staged))
+    focus = choices.of((_anyhow, _starving, _staged, _uneven))
     return focus(theme, choices)
 
 
@@ -153,6 +158,18 @@ def _staged(theme: GangTheme, choices: Choices) -> GangTheme:
         modes=(None, _STRICT, _LOOSE),
         lists=(1, 2),
         shapes=choices.of((_SHAPES[:1], _SHAPES[:1], _SHAPES)),
+        one_by_one=True,
+    )
+
+
+def _uneven(theme: GangTheme, choices: Choices) -> GangTheme:
+    """Strict groups whose members differ in size, so that it matters which node each of them takes."""
+    return attrs.evolve(
+        theme,
+        names=GANGS[: choices.of((2, 1, 3))],
+        modes=(_STRICT, None, None, _LOOSE),
+        lists=choices.of(((0,), (0, 1))),
+        sizes=_SIZES,
         one_by_one=True,
     )
 
@@ -259,11 +276,28 @@ class GangAssembly(Assembly):
         if not self.drive.model.world.in_queues():
             return
         gang = AddGang(name, self._fields(choices))
+        if self._gangs.sizes:
+            self._come_unevenly(gang, choices)
+            return
         count = (gang.says.min_member or 1) + choices.of((0, 0, 1))
         ask = attrs.evolve(self._ask_of(choices, count), gang=name, node=None, timed_out=False)
         self.put(0, gang)
         self.put(0, ask)
         self.put(0, attrs.evolve(self._add_node(choices), capacity=choices.of(_SMALL)))
+        self.put(0, SETTLE)
+
+    def _come_unevenly(self, gang: AddGang, choices: Choices) -> None:
+        """Let a gang come with members of several sizes, and two nodes on which they may fit."""
+        for _ in range(2):
+            room = Resources({"vcore": choices.of(_ROOM)})
+            self.put(0, attrs.evolve(self._add_node(choices), capacity=room))
+        sizes = choices.of(self._gangs.sizes)
+        self.put(
+            0, attrs.evolve(gang, says=attrs.evolve(gang.says, min_member=len(sizes), total=None))
+        )
+        for cores in sizes:
+            ask = attrs.evolve(self._ask_of(choices, None), gang=gang.gang, timed_out=False)
+            self.put(0, attrs.evolve(ask, resources=Resources({"vcore": cores})))
         self.put(0, SETTLE)
 
     def _ask_of(self, choices: Choices, count: int | None) -> AddAsk:

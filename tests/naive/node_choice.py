@@ -233,6 +233,13 @@ def fitting(picture: Picture, ask: Ask) -> Node | None:
     return first_node(picture, ask) if has_headroom(picture, ask) else None
 
 
+def fullest(picture: Picture, ask: Ask, may: Callable[[Node], bool]) -> Node | None:
+    """Give the most utilised node that an ask may take and fits, if it has headroom."""
+    if not has_headroom(picture, ask):
+        return None
+    return _first(picture, ask, nodes(picture, ask, order.by_fullness), may)
+
+
 def fitting_in_claims(picture: Picture, ask: Ask) -> Node | None:
     """Give the first node that a member takes without victims, in the order of section 7.
 

@@ -269,6 +269,17 @@ def by_leftover(picture: Picture, ask: Ask) -> list[Node]:
     return sorted(picture.world.nodes.values(), key=key)
 
 
+def by_fullness(picture: Picture, ask: Ask) -> list[Node]:
+    """Give all nodes, the most utilised first, whatever the policy and the ask."""
+    del ask
+    weights = dict(picture.world.config.node_weights)
+
+    def key(node: Node) -> tuple[float, str]:
+        return (-utilisation(node.capacity, picture.used[node.name], weights), node.name)
+
+    return sorted(picture.world.nodes.values(), key=key)
+
+
 def leftover(picture: Picture, node: Node, ask: Ask) -> float:
     """Give the weighted sum of what a node has left beside an ask."""
     return _leftover(picture, (node, ask))

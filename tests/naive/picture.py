@@ -106,6 +106,7 @@ def resolve(texts: Mapping[str, str], parent: Settings | None) -> Settings:
         settings,
         gang_wait_us=duration("gang.wait.time", above.gang_wait_us),
         deadlock_policy=DeadlockPolicy(own.get("gang.deadlock.policy", above.deadlock_policy)),
+        second_try=switch("gang.second.try", above.second_try),
     )
 
 

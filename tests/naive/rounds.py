@@ -26,8 +26,8 @@ from tests.naive.gangs import (
     release,
     waiting,
 )
-from tests.naive.node_choice import first_node, fits_on, fitting
-from tests.naive.picture import Picture, learn, taken_anyway
+from tests.naive.node_choice import first_node, fits_on, fitting, fullest
+from tests.naive.picture import Picture, learn, share, taken_anyway
 from tests.naive.state import (
     ROOT,
     Ask,
@@ -445,6 +445,43 @@ def on_nodes(
             ask.place, ask.node, ask.held_order, ask.devices = place, node, held_order, devices
 
 
+def packed(world: World, group: Group, shut: set[str]) -> list[tuple[Ask, Node]] | None:
+    """Give where all that a Strict group lacks finds a place in its second try, if all of it does.
+
+    Args:
+        world: What there is.
+        group: The group, which holds nothing any more.
+        shut: The leaves and scopes that were shut before its member failed.
+    """
+    if not world.queues[ROOT].settings.second_try or not may_be_helped(world, group):
+        return None
+    found: list[tuple[Ask, Node]] = []
+    for ask in _hardest_first(world, group):
+        if not shut.isdisjoint(lineage(ask.app.queue)):
+            return None
+        with on_nodes(world, ((one, node.name) for one, node in found)):
+            node = fullest(Picture(world), ask, undelayed(world, ask))
+        if node is None:
+            return None
+        found.append((ask, node))
+    return found
+
+
+def _hardest_first(world: World, group: Group) -> list[Ask]:
+    """Give what a group lacks: who needs a node, then who selects nodes, then the largest."""
+    picture, left, found = Picture(world), set(_lacking(world, group)), list[Ask]()
+    while (best := order.best_of(picture, left)) is not None:
+        found.append(best)
+        left.remove(best)
+
+    def hardness(ask: Ask) -> tuple[int, float]:
+        shares = [share(some, picture.total.get(name, 0)) for name, some in ask.wants.items()]
+        choice = 0 if ask.required is not None else 1 if ask.selector else 2
+        return (choice, -max(shares, default=0.0))
+
+    return sorted(found, key=hardness)
+
+
 State = frozenset[tuple[object, ...]]
 
 
@@ -605,10 +642,14 @@ class _Round:
         blocked = self._is_blocked(ask)
         limited = bool(user_limits.over(self._look(), ask))
         world.reached["blocked member"] += blocked
+        shut = set(self._blocked)
         node = self._filter(ask)
         self._seen = None
         if node is None:
             outcome = self._fails(ask, group, before)
+            if outcome is _Outcome.RELEASED and (places := packed(world, group, shut)) is not None:
+                world.reached["second try"] += 1
+                return self._bind_at(group, places)
             return outcome if blocked or limited else self._reserve(ask, group, outcome)
         gangs.hold(world, ask, node)
         if gangs.permitted(world, group):
@@ -632,14 +673,16 @@ class _Round:
 
     def _reserve(self, ask: Ask, group: Group, outcome: _Outcome) -> _Outcome:
         """Seek nodes for what a group lacks; bind it there if they were kept, and are free now."""
+        found = seek(self._world, ask)
+        return self._bind_at(group, found) if found else outcome
+
+    def _bind_at(self, group: Group, places: list[tuple[Ask, Node]]) -> _Outcome:
+        """Place all that a group lacks, and bind it."""
         world = self._world
-        found = seek(world, ask)
-        for member, node in found:
+        for member, node in places:
             gangs.hold(world, member, node)
             if not gangs.permitted(world, group):
                 world.log.append(member.say(Kind.WAITING, node.name))
-        if not found:
-            return outcome
         self._failed(gangs.satisfy(world, group, self._now_us))
         return _Outcome.SATISFIED
 

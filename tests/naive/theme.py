@@ -100,6 +100,7 @@ _POLICY: Final = "application.sort.policy"
 _BY_PRIORITY: Final = "application.sort.priority"
 _STRICT: Final = "application.sort.blocking"
 
+_SECOND_TRY: Final = "gang.second.try"
 BIND_RETRY: Final = "bind.retry.delay"
 """The property that says how long asks back off."""
 
@@ -172,6 +173,7 @@ def themed(choices: Choices) -> Theme:
         "priority.offset": choices.of((_OFF, _OFF, (*(None,) * 4, *_OFFSETS))),
         "queue.priority": choices.of((_OFF, _OFF, (None, "0", "1", "7", "2147483647"))),
         "queue.create": choices.of((_OFF, ("enabled",), ("enabled",), (None, *switch))),
+        _SECOND_TRY: choices.of((_OFF, ("enabled",))),  # Only that of the root counts.
     }
     theme = Theme(
         properties=properties,
@@ -202,8 +204,9 @@ def _fallible(theme: Theme, choices: Choices) -> Theme:
 
 
 def retrying(theme: Theme) -> dict[str, Texts]:
-    """Give of the properties of a theme the one that says how long asks back off."""
-    return {BIND_RETRY: theme.properties[BIND_RETRY]}
+    """Give of the properties of a theme those that say how asks and groups are tried again."""
+    kept = {BIND_RETRY, _SECOND_TRY}
+    return {name: texts for name, texts in theme.properties.items() if name in kept}
 
 
 def _as_it_is(theme: Theme) -> Theme:

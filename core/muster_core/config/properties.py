@@ -404,6 +404,19 @@ GANG_DEADLOCK: Final = Property(
         "report": "gangs that wait for one another are only reported",
     },
 )
+# GANG-55
+SECOND_TRY: Final = Property(
+    "gang.second.try",
+    "second_try",
+    _SWITCH,
+    Inheritance.ROOT,
+    "whether a Strict group of which a member fits nowhere is placed otherwise at once, in the whole "
+    "partition",
+    {
+        "enabled": "a Strict group of which a member fits nowhere is placed otherwise at once",
+        "disabled": "a Strict group of which a member fits nowhere waits for the next round",
+    },
+)
 
 # CONFIG-39
 PROPERTIES: Final[Mapping[str, Property[Any]]] = {
@@ -427,6 +440,7 @@ PROPERTIES: Final[Mapping[str, Property[Any]]] = {
         ESTIMATE,
         GANG_WAIT,
         GANG_DEADLOCK,
+        SECOND_TRY,
     )
 }
 """All properties that Muster knows, by name; pages and the reference have them in this order."""

@@ -201,6 +201,7 @@ class Settings:
     required_node: bool = False
     gang_wait_us: int = 600_000_000
     deadlock_policy: DeadlockPolicy = DeadlockPolicy.RESOLVE
+    second_try: bool = False
     bind_retry_us: int = 0
     scheduling_order: SchedulingOrder = SchedulingOrder.GREEDY
     backfill_depth: int = 1

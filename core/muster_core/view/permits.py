@@ -17,21 +17,31 @@ The end of a wait is an event, which ``admission`` handles. This module knows no
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from typing import final
 
 import attrs
 
+from muster_core.nodes.node import Node
 from muster_core.owners.asks import Ask, AskOrder
 from muster_core.structures.amounts import add_to
 from muster_core.structures.shapes import VISIT_BIT
 from muster_core.values.decisions import Decision, Kind, Reason
 from muster_core.values.records import LIST
 from muster_core.view.facts import FailureFacts
-from muster_core.view.gangs import CycleFailure, Hold, ViewGang, ViewGroup, holds_of, topology_of
+from muster_core.view.gangs import (
+    CycleFailure,
+    Hold,
+    Member,
+    ViewGang,
+    ViewGroup,
+    holds_of,
+    topology_of,
+)
 from muster_core.view.node_finder import NodeFinder
 from muster_core.view.placements import Placements, ask_decision
 from muster_core.view.reservations.reservations import Changes, Reservations
+from muster_core.view.second_try import SecondTry
 from muster_core.view.state.view_state import ViewState
 from muster_core.view.tree.application import ViewApp
 from muster_core.view.tree.constraints import LimitKey, Slot
@@ -152,6 +162,9 @@ class Permits:
         #: Whether the partition has scopes in this round, and the members that were tried in it then.
         self._has_scopes = False
         self._went: dict[tuple[int, str], ViewApp] = {}
+        self._second_try = SecondTry(state, reservations)
+        #: Whether a Strict group may get a second try in this round.
+        self.has_second_tries = False
         #: Whether the last round tried every ask in its turn.
         self.was_exact = False
         #: The failures that made cycles invalid in the last round, by the names of the groups;
@@ -169,6 +182,7 @@ class Permits:
         """Begin a round: nothing is blocked or barred, and every cycle is valid."""
         self.end_round()
         self._has_scopes = bool(self._state.scopes)
+        self.has_second_tries = self._second_try.is_due()
         self.failures.clear()
         self._state.gang_index.start_cycles()
 
@@ -226,12 +240,17 @@ class Permits:
 
         If waiting members may release their nodes, there can be more room later in the round than
         before, and each tried ask must be known. If the bind of a member may fail, its gang may
-        be unsatisfied for the rest of the round, with some of its members tried already.
+        be unsatisfied for the rest of the round, with some of its members tried already. And if
+        groups have second tries, each must fail in its turn.
         """
         gang_index = self._state.gang_index
-        return any(
-            self._may_release(gang_index.group_of(gang)) for gang in gang_index.waiting.values()
-        ) or any(self._may_fail(app) for app in self._state.failing.values())
+        return (
+            self.has_second_tries
+            or any(
+                self._may_release(gang_index.group_of(gang)) for gang in gang_index.waiting.values()
+            )
+            or any(self._may_fail(app) for app in self._state.failing.values())
+        )
 
     @staticmethod
     def _may_release(group: ViewGroup) -> bool:
@@ -327,7 +346,7 @@ class Permits:
             ask = None if slot is None else slot.first()
             if slot is not None and ask is not None:
                 leaf, now_us = self._state.leaf_of(slot.app), self._reservations.in_force.now_us
-                self._has_scopes = False
+                self._has_scopes = self.has_second_tries = False
                 with self._placements.commits.trying():
                     self._carry_out(self._begin(group), leaf, slot.app, ask, now_us)
                     self.end_round()
@@ -467,13 +486,9 @@ class Permits:
                 node = self._reservations.backfilling.find_node(leaf, app, ask, bit)
                 held_back = node is None
         if node is None:
-            was_blocked = leaf.blocked
             if group.strict:
                 self._note_failure(group, leaf, app, ask, held_back=held_back)
-            self._fail(attempt, leaf, app, ask, is_allowed=is_allowed)
-            # BACKFILL-15, BACKFILL-16
-            if self._has_scopes and is_allowed and not was_blocked:
-                self._reserve(attempt, leaf, app, ask, now_us)
+            self._fail(attempt, leaf, app, ask, now_us, is_allowed=is_allowed)
             return
         devices = placements.hold(leaf, app, ask, node).devices
         attempt.decisions.append(
@@ -486,16 +501,29 @@ class Permits:
             attempt.decisions.append(ask_decision(Kind.WAITING, leaf, app, ask, node.name))
 
     def _fail(
-        self, attempt: _Attempt, leaf: LeafView, app: ViewApp, ask: Ask, *, is_allowed: bool
+        self,
+        attempt: _Attempt,
+        leaf: LeafView,
+        app: ViewApp,
+        ask: Ask,
+        now_us: int,
+        *,
+        is_allowed: bool,
     ) -> None:
         """Carry out that a member fits nowhere, or is not allowed to take what it fits."""
+        was_blocked, blocked = leaf.blocked, len(self._blocked)
         if is_allowed:
             self.block_behind(leaf)
         # GANG-28, GANG-29
-        if attempt.group.strict:
-            self._roll_back(attempt)
-        else:
+        if not attempt.group.strict:
             self._placements.tried(app, ask, self._state.bit_of(ask))
+        else:
+            self._roll_back(attempt)
+            if self.has_second_tries and self._try_again(attempt, self._blocked[:blocked], now_us):
+                return
+        # BACKFILL-15, BACKFILL-16
+        if self._has_scopes and is_allowed and not was_blocked:
+            self._reserve(attempt, leaf, app, ask, now_us)
 
     # BACKFILL-17, BACKFILL-21
     def _reserve(
@@ -505,8 +533,30 @@ class Permits:
         self._placements.list_apps()
         self._state.refresh()
         places = self._reservations.seeking.seek(leaf, app, ask)
-        if not places:
-            return
+        if places:
+            self._bind_at(attempt, places, now_us)
+
+    # GANG-55, GANG-58
+    def _try_again(self, attempt: _Attempt, blocked: Iterable[LeafView], now_us: int) -> bool:
+        """Place all that a group lacks otherwise, and bind it; return whether that was possible.
+
+        Args:
+            attempt: The attempt, in which the group was rolled back.
+            blocked: The leaves that were blocked before.
+            now_us: The instant of the batch, in microseconds.
+        """
+        self._placements.list_apps()
+        self._state.refresh()
+        places = self._second_try.places(attempt.group, {leaf.key for leaf in blocked})
+        if places is None:
+            return False
+        self._bind_at(attempt, places, now_us)
+        return True
+
+    def _bind_at(
+        self, attempt: _Attempt, places: Sequence[tuple[Member, Node]], now_us: int
+    ) -> None:
+        """Place all that a group lacks, and bind it in one step."""
         for number, (member, node) in enumerate(places, 1):
             own = self._state.leaf_of(member.app)
             devices = self._placements.hold(own, member.app, member.ask, node).devices

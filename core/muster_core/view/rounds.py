@@ -352,7 +352,8 @@ class Rounds:
         """Run rounds until one changes nothing, or returns to a state where a round has begun."""
         # BACKFILL-23
         self._reserves = not self._reservations.are_idle
-        if self._reserves and self._repeats.would_repeat(now_us) and not changed:
+        may_repeat = self._reserves and not (changed or self._permits.has_second_tries)
+        if may_repeat and self._repeats.would_repeat(now_us):
             self._in_force.repeat(now_us)
             return
         seen_states = self._placements.seen_states

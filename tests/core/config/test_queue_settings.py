@@ -64,12 +64,13 @@ EVERY_OTHER_VALUE = {
     "preemption.required.node": ("enabled", "required_node", True),
     "gang.wait.time": ("90s", "gang_wait_us", 90_000_000),
     "gang.deadlock.policy": ("report", "deadlock_policy", DeadlockPolicy.REPORT),
+    "gang.second.try": ("enabled", "second_try", True),
     "bind.retry.delay": ("90s", "bind_retry_us", 90_000_000),
     "scheduling.order": ("strict", "scheduling_order", SchedulingOrder.STRICT),
     "backfill.depth": ("7", "backfill_depth", 7),
     "estimate.default": ("90s", "estimate_us", 90_000_000),
 }
-ROOT_ONLY = {"gang.wait.time", "gang.deadlock.policy"}
+ROOT_ONLY = {"gang.wait.time", "gang.deadlock.policy", "gang.second.try"}
 INHERITED = {
     "application.sort.policy",
     "application.sort.priority",

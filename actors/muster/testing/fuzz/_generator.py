@@ -51,6 +51,7 @@ _MAY_CREATE: Final = {"queue.create": "enabled"}
 _ROOT: Final[Mapping[str, Sequence[str | None]]] = {
     "gang.wait.time": (None, "5s", "2s"),
     "gang.deadlock.policy": (None, None, "report"),
+    "gang.second.try": (None, None, "enabled"),
     "application.sort.priority": (None, None, None, None, "disabled"),
 }
 # Each of them fits the smallest maximum of a leaf.

@@ -107,10 +107,12 @@ class Projection:
 
     Args:
         state: The view; it is up to date.
+        fullest_first: Whether the most utilised node is the first in order, whatever the policy.
     """
 
-    def __init__(self, state: ViewState) -> None:
+    def __init__(self, state: ViewState, *, fullest_first: bool = False) -> None:
         self._state = state
+        self._fullest_first = fullest_first
         #: What differs from the view, but for the nodes.
         self.difference = PlacementDiff(state)
         #: How much more is used of each node than in the view; less, if negative.
@@ -122,13 +124,18 @@ class Projection:
         self._placings: list[tuple[Member, Node]] = []
 
     # BACKFILL-19
-    def find_node(self, member: Member) -> Node | None:
-        """Return the first node that a pending ask may take and fits on, or None."""
+    def find_node(self, member: Member, may: Callable[[Node], bool] | None = None) -> Node | None:
+        """Return the first node that a pending ask may take and fits on, or None.
+
+        Args:
+            member: The ask.
+            may: A further condition on the node.
+        """
         choice = NodeChoice(self._state, self)
         standing = choice.standing(member)
         if standing is None:
-            return self._first(member, self._state.nodes.nodes.values())
-        return choice.find(member, standing, choice.choose(member, standing))
+            return self._first(member, filter(may, self._state.nodes.nodes.values()))
+        return choice.find(member, standing, choice.choose(member, standing), may)
 
     # BACKFILL-19
     def fits_on(self, member: Member, node: Node) -> bool:
@@ -286,6 +293,9 @@ class Projection:
     def rank(self, node: Node, ask: Ask) -> Rank:
         """Return the place of a node in the order of nodes here, for an ask that fits there."""
         nodes = self._state.nodes
+        # GANG-57
+        if self._fullest_first:
+            return (-node.weighing.utilisation(self.used_on(node)), node.name)
         if nodes.is_by_ask:
             return nodes.rank_ahead(self.at(node), ask.shape)
         return nodes.rank_with(node, self.used_on(node))

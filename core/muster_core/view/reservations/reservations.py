@@ -300,47 +300,80 @@ class ReservationFinder:
     def _fitting_now(self, before: Reservation, party: Party) -> list[tuple[Member, Node]] | None:
         """Return the nodes that a gang's party had, if it fits them now and delays no reservation."""
         state = self._state
-        present = Projection(state)
+        present, starts = Projection(state), self.starts(party.group)
         reserved = {member.key: name for member, name in before.places}
         left, order = list(party.members), present.order()
-        ahead: dict[int, list[tuple[Reservation, StartView]]] = {}
         found: list[tuple[Member, Node]] = []
         while left:
             member = order.first(left)
             left.remove(member)
-            app, ask = member
-            leaf, node = state.leaf_of(app), state.nodes.nodes.get(reserved[member.key])
-            if node is None or not present.difference.has_headroom(app, ask):
+            node = state.nodes.nodes.get(reserved[member.key])
+            if node is None or not present.difference.has_headroom(*member):
                 return None
-            if not present.fits_on(member, node):
+            if not (present.fits_on(member, node) and starts.admit(member, node)):
                 return None
-            for one, then in self._ahead(leaf, party.group, ahead):
-                if not (self._backfilling.ends_by(leaf, ask, one) or then.admits(member, node)):
-                    return None
             present.place(member, node)
-            for known in ahead.values():
-                for _, then in known:
-                    then.place(member, node)
+            starts.place(member, node)
             found.append((member, node))
         return found
 
-    def _ahead(
+    def starts(self, group: tuple[str, ...]) -> StartsAhead:
+        """Return what the members of a group may not delay.
+
+        Args:
+            group: The names of the gangs of the group.
+        """
+        return StartsAhead(self._state, self._in_force, self._backfilling, group)
+
+
+# BACKFILL-24, BACKFILL-26
+@final
+class StartsAhead:
+    """The starts of reservations, while the members of a group are placed one after another.
+
+    Args:
+        group: The names of the group's gangs, whose own reservation does not count.
+    """
+
+    def __init__(
         self,
-        leaf: LeafView,
+        state: ViewState,
+        in_force: ActiveReservations,
+        backfilling: Backfill,
         group: tuple[str, ...],
-        known: dict[int, list[tuple[Reservation, StartView]]],
-    ) -> list[tuple[Reservation, StartView]]:
-        """Return the reservations that the asks of a leaf may not delay, with what will be then."""
+    ) -> None:
+        self._state = state
+        self._in_force = in_force
+        self._backfilling = backfilling
+        self._group = group
+        #: The reservations of each scope, with what will be at their starts.
+        self._known: dict[int, list[tuple[Reservation, StartView]]] = {}
+
+    def admit(self, member: Member, node: Node) -> bool:
+        """Return whether a member delays no reservation on a node, beside those placed so far."""
+        leaf = self._state.leaf_of(member.app)
+        return all(
+            self._backfilling.ends_by(leaf, member.ask, one) or then.admits(member, node)
+            for one, then in self._of(leaf)
+        )
+
+    def place(self, member: Member, node: Node) -> None:
+        """Let a member hold a node."""
+        for known in self._known.values():
+            for _, then in known:
+                then.place(member, node)
+
+    def _of(self, leaf: LeafView) -> list[tuple[Reservation, StartView]]:
         scope, in_force = self._state.scopes.backfill(leaf), self._in_force
         if scope is None:
             return []
-        if scope.key not in known:
-            known[scope.key] = [
+        if scope.key not in self._known:
+            self._known[scope.key] = [
                 (one, StartView(self._state, in_force.now_us, one, in_force.reservations))
                 for one in in_force.of(scope)
-                if one.party.group != group
+                if one.party.group != self._group
             ]
-        return known[scope.key]
+        return self._known[scope.key]
 
 
 def _is_as_before(found: PartyStart | None, before: Reservation) -> bool:
