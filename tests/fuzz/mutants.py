@@ -335,12 +335,6 @@ MUTANTS: Final = (
         "await recover(batches, self._kept, self._pace, self._run)",
         "0",
     ),
-    Mutant(
-        "a Strict group that is tried again at once places its smallest member first",
-        "muster_core.view.second_try:SecondTry._hardness",
-        "return choice, -max(",
-        "return choice, max(",
-    ),
 )
 
 
