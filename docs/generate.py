@@ -91,6 +91,8 @@ PROPERTY_LINKS = {
     "estimate.default": "../backfill.md#estimates",
     "gang.wait.time": "../gangs.md",
     "gang.deadlock.policy": "../gangs.md#deadlocks",
+    "gang.retry.delay": "../gangs.md#trying-again",
+    "gang.retry.limit": "../gangs.md#trying-again",
     "gang.second.try": "../gangs.md#a-second-try",
 }
 """Where the reference says more about a property, if anywhere."""
@@ -307,6 +309,7 @@ GANG_TRIGGERS: Mapping[GangTrigger, str] = {
     'the annotation `timeout: "true"`',
     GangTrigger.ALL_LOST: "its last bound member is evicted or lost with its node; completions, "
     "removals and failed binds do not count",
+    GangTrigger.RETRIED: "with `gang.retry.delay`, some time after the `wait_time` was over",
     GangTrigger.EMPTIED: "its last member has completed or was removed; if only annotations "
     "defined the gang, it disappears",
 }

@@ -184,6 +184,7 @@ class GangTrigger(StrEnum):
     NONE_WAITS = "no member waits any more"
     GROUP_BOUND = "its group is complete, or a member came bound"
     TIMED_OUT = "a wait of its group is over, or a member says so"
+    RETRIED = "its back-off after a wait that was too long is over"
     ALL_LOST = "none of its members is bound after a step in which one lost its node or bind"
     EMPTIED = "no member is left"
 
@@ -211,6 +212,8 @@ GANG_TRANSITIONS: Final[dict[tuple[GangState, GangTrigger], GangState]] = {
     (GangState.TIMED_OUT, GangTrigger.GROUP_BOUND): GangState.SATISFIED,
     (GangState.TIMED_OUT, GangTrigger.REMOVED): GangState.PLACEHOLDER,
     (GangState.TIMED_OUT, GangTrigger.EMPTIED): GangState.GATHERING,
+    # GANG-59
+    (GangState.TIMED_OUT, GangTrigger.RETRIED): GangState.GATHERING,
 }
 """The next state, by the present state and what happens."""
 

@@ -480,13 +480,22 @@ def _class(choices: Choices) -> AddPriorityClass:
 def _rooted(config: Configuration, choices: Choices) -> Configuration:
     """Give a configuration waits and a policy for deadlocks, as its root would have them."""
     wait_us, policy = choices.of(_ROOTS)
+    retry_s, limit = choices.of((0, 0, 1, 3)), choices.of((10, 1, 2))
     root = config.root
     own = {
         **dict(root.own_properties),
         "gang.wait.time": f"{wait_us // SECOND_US}s",
         "gang.deadlock.policy": policy.value,
+        "gang.retry.delay": f"{retry_s}s",
+        "gang.retry.limit": f"{limit}",
     }
-    settings = attrs.evolve(root.settings, gang_wait_us=wait_us, deadlock_policy=policy)
+    settings = attrs.evolve(
+        root.settings,
+        gang_wait_us=wait_us,
+        deadlock_policy=policy,
+        gang_retry_us=retry_s * SECOND_US,
+        gang_retry_limit=limit,
+    )
     root = attrs.evolve(root, settings=settings, own_properties=tuple(sorted(own.items())))
     return attrs.evolve(config, root=root)
 

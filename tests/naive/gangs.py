@@ -112,7 +112,7 @@ def mark(world: World, gang: Gang) -> None:
 
 def unmark(world: World, gang: Gang) -> None:
     """Take the mark from a gang; its parked members are pending again."""
-    gang.timed_out = False
+    gang.timed_out, gang.timeout = False, None
     for ask in members(world, gang):
         if ask.place is AskPlace.PARKED:
             ask.place = AskPlace.PENDING
@@ -198,7 +198,7 @@ def undefine(world: World, gang: Gang) -> None:
     """Forget the definition of a gang; its members stay in a placeholder."""
     release(world, waiting(world, gang), Reason.GANG_ROLLBACK)
     gang.manifest, gang.noted, gang.forgotten, gang.creation = None, NO_FIELDS, True, None
-    gang.satisfied, gang.since_us = False, None
+    gang.satisfied, gang.since_us, gang.timeouts = False, None, 0
     unmark(world, gang)
     tidy(world)
 
@@ -242,11 +242,39 @@ def timers(world: World, now_us: int) -> None:
             continue
         group = group_of(world, gang.name)
         release(world, waiting(world, *group.gangs), Reason.GANG_TIMEOUT)
+        marked: list[Gang] = []
         for one in group.gangs:
             one.since_us = None
             there = members(world, one)  # A gang without members is as new: not timed out.
             if one.definition is not None and not one.satisfied and there:
+                marked += [] if one.timed_out else [one]
                 mark(world, one)
+        for one in marked:
+            one.timeouts += 1
+        for one in marked:
+            one.timeout = (now_us, max(other.timeouts for other in marked))
+
+
+def retry_at_us(world: World, gang: Gang) -> int | None:
+    """Give the instant at which a gang loses the mark that a timeout has left, if it ever does."""
+    settings = world.queues[ROOT].settings
+    if gang.timeout is None or not settings.gang_retry_us:
+        return None
+    at_us, number = gang.timeout
+    if number > settings.gang_retry_limit:
+        return None
+    most = min(number - 1, 6)
+    return at_us + (settings.gang_retry_us << most)
+
+
+def retries(world: World, now_us: int) -> None:
+    """Try gangs again that have backed off for long enough, in order of creation."""
+    for gang in sorted(world.gangs.values(), key=age):
+        at_us = retry_at_us(world, gang)
+        if at_us is not None and at_us <= now_us:
+            unmark(world, gang)
+            world.log.append(Decision(Kind.GANG_RETRY, gang=gang.name))
+            world.reached["retry of a gang"] += 1
 
 
 def constrained(world: World, ask: Ask) -> Gang | None:

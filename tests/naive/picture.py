@@ -107,6 +107,8 @@ def resolve(texts: Mapping[str, str], parent: Settings | None) -> Settings:
         gang_wait_us=duration("gang.wait.time", above.gang_wait_us),
         deadlock_policy=DeadlockPolicy(own.get("gang.deadlock.policy", above.deadlock_policy)),
         second_try=switch("gang.second.try", above.second_try),
+        gang_retry_us=duration("gang.retry.delay", above.gang_retry_us),
+        gang_retry_limit=int(own.get("gang.retry.limit", above.gang_retry_limit)),
     )
 
 

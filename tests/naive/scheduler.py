@@ -92,6 +92,7 @@ class NaiveScheduler:
                 complete(self.world, ask, at_us)
         gangs.timers(self.world, at_us)
         directory.timers(self.world, at_us)
+        gangs.retries(self.world, at_us)
 
     def enter(self, index: int, entry: Event | str, at_us: int) -> None:
         """Take the next event of the batch, or why it is unusable."""
@@ -110,6 +111,8 @@ class NaiveScheduler:
         """Close the batch: rounds, deadlocks, clocks, priorities; give what it decided."""
         self._run(at_us)
         gangs.keep_clocks(self.world, at_us)
+        for gang in self.world.gangs.values():
+            gang.timeouts = 0 if gang.satisfied else gang.timeouts
         self._announce_priorities()
         self._announce_reservations()
         note_failed_binds(self.world)
@@ -142,6 +145,7 @@ class NaiveScheduler:
         """Give the instants of all timers but the ends of delays, in microseconds."""
         ends = [ask.ends_at for ask in self.world.bound()]
         ends += [gangs.deadline(self.world, gang) for gang in self.world.gangs.values()]
+        ends += [gangs.retry_at_us(self.world, gang) for gang in self.world.gangs.values()]
         ends += [app.deadline for app in self.world.in_queues()]
         return [end for end in ends if end is not None]
 

@@ -165,6 +165,8 @@ class Gang:
         creation: The position of the event that defined it; None while it is not.
         failed: Which member made its cycle invalid, as ``app/ask``.
         since_us: When the present wait began.
+        timeouts: How many timeouts in a row have marked it.
+        timeout: When the timeout was that has marked it, and which one in a row for its group.
     """
 
     name: str
@@ -177,6 +179,8 @@ class Gang:
     cycle_valid: bool = True
     failed: str | None = None
     since_us: int | None = None
+    timeouts: int = 0
+    timeout: tuple[int, int] | None = None
 
     @property
     def definition(self) -> GangDefinition | None:

@@ -34,7 +34,14 @@ from muster_core.owners.app_messages import (
     UnparkAsks,
 )
 from muster_core.owners.asks import Origin
-from muster_core.owners.gang import GangFacts, MarkGang, MemberKey, MoveMember
+from muster_core.owners.gang import (
+    GangFacts,
+    GangTimeout,
+    MarkGang,
+    MemberKey,
+    MoveMember,
+    RetryGang,
+)
 from muster_core.owners.queue import QueueFacts
 from muster_core.structures.steps import Steps
 from muster_core.values.configuration import Configuration
@@ -352,8 +359,16 @@ class Admission:
         # A gang without members does not time out with its group.
         marked = [gang for gang in group if self._is_unsatisfied(gang) and gang.children]
         yield from self._set_aside([gang.name for gang in marked], origin)
+        # GANG-60
+        times = 1 + max(gang.timeouts for gang in marked)
         for number, gang in enumerate(marked):
-            yield self._mark(gang.name, origin, number)
+            yield self._mark(gang.name, origin, number, GangTimeout(origin.at_us, times))
+
+    # GANG-59
+    def retry_gang(self, name: str, origin: Origin) -> Iterator[AnyRoute]:
+        """Take the mark from a gang that has timed out: its members are pending again."""
+        yield from self._unpark(name, origin)
+        yield TellGang(self.gangs.gangs[name].key, RetryGang((origin.seq, 2, 0)))
 
     # GANG-53, GANG-54
     def owner_of_gang(self, name: str) -> GangOwner | None:
@@ -395,10 +410,12 @@ class Admission:
         entry = self.gangs.gangs.get(name)
         return entry is not None and entry.timed_out
 
-    def _mark(self, name: str, origin: Origin, number: int) -> TellGang:
+    def _mark(
+        self, name: str, origin: Origin, number: int, timeout: GangTimeout | None = None
+    ) -> TellGang:
         entry = self.gangs.gangs[name]
         entry.timed_out = self.unreported.uncertain = True
-        return TellGang(entry.key, MarkGang((origin.seq, 2, number)))
+        return TellGang(entry.key, MarkGang((origin.seq, 2, number), timeout))
 
     # GANG-44
     def _set_aside(self, names: list[str], origin: Origin) -> Iterator[TellApp]:

@@ -191,6 +191,10 @@ def _int32(text: str) -> int:
 
 
 # CONFIG-88
+def _positive_int32(text: str) -> int:
+    return parse_integer(text, 1, MAX_INT32)
+
+
 def _signed_int32(text: str) -> int:
     return parse_integer(text, MIN_INT32, MAX_INT32)
 
@@ -404,6 +408,23 @@ GANG_DEADLOCK: Final = Property(
         "report": "gangs that wait for one another are only reported",
     },
 )
+# GANG-59
+GANG_RETRY: Final = Property(
+    "gang.retry.delay",
+    "gang_retry_us",
+    _DURATION,
+    Inheritance.ROOT,
+    "how long a gang that has timed out backs off before it is tried again, in the whole partition",
+)
+# GANG-61
+GANG_RETRY_LIMIT: Final = Property(
+    "gang.retry.limit",
+    "gang_retry_limit",
+    Form(_positive_int32, str, f"from 1 to {MAX_INT32}"),
+    Inheritance.ROOT,
+    "how many timeouts in a row of a group of gangs are followed by another try, in the whole "
+    "partition",
+)
 # GANG-55
 SECOND_TRY: Final = Property(
     "gang.second.try",
@@ -440,6 +461,8 @@ PROPERTIES: Final[Mapping[str, Property[Any]]] = {
         ESTIMATE,
         GANG_WAIT,
         GANG_DEADLOCK,
+        GANG_RETRY,
+        GANG_RETRY_LIMIT,
         SECOND_TRY,
     )
 }

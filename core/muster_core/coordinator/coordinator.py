@@ -60,7 +60,7 @@ from muster_core.values.snapshots import (
     Statistics,
 )
 from muster_core.view import DecisionView
-from muster_core.view.state.timers import Completion, StateEnd, WaitEnd
+from muster_core.view.state.timers import Completion, GangRetry, StateEnd, WaitEnd
 from muster_core.view.tree.application import ViewApp
 
 _ORDER: Final = attrgetter("order")
@@ -211,6 +211,8 @@ class CoordinatorMachine:
                     routes.extend(self.admission.time_out(due.gang, origin))
                 case StateEnd():
                     routes.extend(self._end_state(due.app, origin))
+                case GangRetry():
+                    routes.extend(self.admission.retry_gang(due.gang, origin))
                 case _:
                     assert_never(due)
         return self._note(routes)

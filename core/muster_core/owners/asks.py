@@ -34,6 +34,12 @@ _MOST_DOUBLINGS: Final = 6
 """How often the delay is doubled at most."""
 
 
+# BACKOFF-2
+def back_off_us(delay_us: int, times: int) -> int:
+    """Return how long to back off after so many failures in a row, in microseconds."""
+    return delay_us << min(times - 1, _MOST_DOUBLINGS)
+
+
 @final
 @record
 class FailedBinds:
@@ -55,7 +61,7 @@ class FailedBinds:
         Args:
             delay_us: The ``bind.retry.delay`` of its leaf, in microseconds; 0 is off.
         """
-        return self.last_us + (delay_us << min(self.times - 1, _MOST_DOUBLINGS))
+        return self.last_us + back_off_us(delay_us, self.times)
 
 
 # BACKOFF-1

@@ -74,8 +74,36 @@ class MoveMember:
 
 @final
 @record
+class GangTimeout:
+    """The timeout that has marked a gang.
+
+    Attributes:
+        at_us: When it was, in microseconds.
+        number: Which one in a row it was for its group, from 1.
+    """
+
+    at_us: int
+    number: int
+
+
+@final
+@record
 class MarkGang:
-    """Mark the gang as timed out; ``order`` is the place of this decision in the log."""
+    """Mark the gang as timed out.
+
+    Attributes:
+        order: The place of this decision in the log.
+        timeout: The timeout of its group; None if a member says so.
+    """
+
+    order: tuple[int, int, int]
+    timeout: GangTimeout | None = None
+
+
+@final
+@record
+class RetryGang:
+    """Take the mark from the gang; ``order`` is the place of this decision in the log."""
 
     order: tuple[int, int, int]
 
@@ -107,6 +135,8 @@ class GangFacts:
 
     Attributes:
         members: Its members with their places; waiting ones in the order of their waits.
+        timeouts: How many timeouts in a row have marked it.
+        timeout: The one that has marked it now, if one has.
     """
 
     key: int
@@ -117,6 +147,8 @@ class GangFacts:
     members: tuple[tuple[MemberKey, AskPlace], ...]
     cycle_valid: bool
     since_us: int | None
+    timeouts: int = 0
+    timeout: GangTimeout | None = None
 
 
 @final
@@ -128,7 +160,15 @@ class LoadGang:
 
 
 ToGang = (
-    DefineGang | UndefineGang | JoinGang | MoveMember | MarkGang | LoadGang | CommitGang | Close
+    DefineGang
+    | UndefineGang
+    | JoinGang
+    | MoveMember
+    | MarkGang
+    | RetryGang
+    | LoadGang
+    | CommitGang
+    | Close
 )
 """All messages to a gang."""
 
@@ -136,7 +176,7 @@ ToGang = (
 @final
 @record
 class GangReport:
-    """The state of a gang after an epoch."""
+    """The state of a gang after an epoch; see :class:`GangFacts`."""
 
     key: int
     name: str
@@ -147,6 +187,8 @@ class GangReport:
     state: GangState
     cycle_valid: bool
     since_us: int | None
+    timeouts: int
+    timeout: GangTimeout | None
     gone: bool
 
 
@@ -169,6 +211,9 @@ class GangMachine:
     )
     _cycle_valid: bool = attrs.field(default=True, init=False)
     _since_us: int | None = attrs.field(default=None, init=False)
+    #: How many timeouts in a row have marked it, and the one that has marked it now.
+    _timeouts: int = attrs.field(default=0, init=False)
+    _timeout: GangTimeout | None = attrs.field(default=None, init=False)
     #: The decisions of the present epoch.
     _said: list[DecisionMade] = attrs.field(factory=LIST, init=False)
 
@@ -187,14 +232,17 @@ class GangMachine:
             case UndefineGang():
                 self._definition = self._creation = None
                 self._trigger(GangTrigger.REMOVED)
-                # GANG-18
-                self._since_us = None
+                # GANG-18, GANG-60
+                self._since_us, self._timeouts = None, 0
             case JoinGang():
                 self._join(message)
             case MoveMember():
                 self._move(message)
             case MarkGang():
                 self._mark(message)
+            case RetryGang():
+                self._trigger(GangTrigger.RETRIED)
+                self._say(message.order, Kind.GANG_RETRY)
             case CommitGang():
                 self._commit(message)
             case LoadGang():
@@ -210,8 +258,7 @@ class GangMachine:
         # GANG-37
         if join.place is AskPlace.BOUND and self.state is not GangState.SATISFIED:
             self._trigger(GangTrigger.GROUP_BOUND)
-            decision = Decision(Kind.GANG_SATISFIED, gang=self.name)
-            self._said.append(DecisionMade(join.order, decision))
+            self._say(join.order, Kind.GANG_SATISFIED)
 
     def _move(self, move: MoveMember) -> None:
         assert move.member in self._members, "what is no member of a gang has moved in it"
@@ -241,9 +288,14 @@ class GangMachine:
         before = self.state
         self._trigger(GangTrigger.TIMED_OUT)
         if self.state is not before:
-            self._since_us = None
-            decision = Decision(Kind.GANG_TIMED_OUT, gang=self.name)
-            self._said.append(DecisionMade(mark.order, decision))
+            self._since_us, self._timeout = None, mark.timeout
+            # GANG-60
+            if mark.timeout is not None:
+                self._timeouts += 1
+            self._say(mark.order, Kind.GANG_TIMED_OUT)
+
+    def _say(self, order: tuple[int, int, int], kind: Kind) -> None:
+        self._said.append(DecisionMade(order, Decision(kind, gang=self.name)))
 
     def _commit(self, commit: CommitGang) -> None:
         for member, place in commit.moves:
@@ -266,6 +318,11 @@ class GangMachine:
 
     def _trigger(self, trigger: GangTrigger) -> None:
         self.state = next_gang_state(self.state, trigger, defined=self._definition is not None)
+        if self.state is not GangState.TIMED_OUT:
+            self._timeout = None
+        # GANG-60
+        if self.state is GangState.SATISFIED:
+            self._timeouts = 0
 
     def _report(self, epoch: int) -> GangReport:
         report = GangReport(
@@ -278,6 +335,8 @@ class GangMachine:
             state=self.state,
             cycle_valid=self._cycle_valid,
             since_us=self._since_us,
+            timeouts=self._timeouts,
+            timeout=self._timeout,
             # GANG-17
             gone=self._definition is None and not self._members,
         )
@@ -296,6 +355,8 @@ class GangMachine:
             members=tuple(self._members.items()),
             cycle_valid=self._cycle_valid,
             since_us=self._since_us,
+            timeouts=self._timeouts,
+            timeout=self._timeout,
         )
 
     # CHECKPOINT-5
@@ -306,6 +367,7 @@ class GangMachine:
             facts.since_us,
         )
         self._definition, self._creation = facts.definition, facts.creation
+        self._timeouts, self._timeout = facts.timeouts, facts.timeout
         for member, place in facts.members:
             self._put(member, place)
 
@@ -345,6 +407,8 @@ class GangMachine:
         assert waits == (self.state is GangState.WAITING)
         assert not self._counts[AskPlace.PARKED] or self.state is GangState.TIMED_OUT
         assert not (self._counts[AskPlace.PENDING] and self.state is GangState.TIMED_OUT)
+        # A timeout has marked it only while it is marked.
+        assert self._timeout is None or self.state is GangState.TIMED_OUT
         # The wait has a start time if and only if members wait.
         assert waits == (self._since_us is not None)
         # A gang that is Gathering is defined, and a Placeholder is not.

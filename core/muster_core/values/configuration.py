@@ -181,6 +181,8 @@ class Settings:
         create: Whether ``queue.create`` is ``enabled``; None if neither the queue nor one
             above it says so.
         bind_retry_us: ``bind.retry.delay`` in microseconds; 0 is off.
+        gang_retry_us: ``gang.retry.delay`` in microseconds; 0 is off.
+        gang_retry_limit: ``gang.retry.limit``: after how many timeouts in a row there is a retry.
         scheduling_order: ``scheduling.order`` as the queue itself says it.
         backfill_depth: ``backfill.depth`` as the queue itself says it, 1 … 100.
         estimate_us: ``estimate.default`` in microseconds, or None if it is unknown.
@@ -201,6 +203,8 @@ class Settings:
     required_node: bool = False
     gang_wait_us: int = 600_000_000
     deadlock_policy: DeadlockPolicy = DeadlockPolicy.RESOLVE
+    gang_retry_us: int = 0
+    gang_retry_limit: int = 10
     second_try: bool = False
     bind_retry_us: int = 0
     scheduling_order: SchedulingOrder = SchedulingOrder.GREEDY

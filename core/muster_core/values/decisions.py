@@ -32,6 +32,7 @@ class Kind(StrEnum):
     REJECTED = "rejected"
     GANG_SATISFIED = "gang_satisfied"
     GANG_TIMED_OUT = "gang_timed_out"
+    GANG_RETRY = "gang_retry"
     APP_STATE = "app_state"
     QUEUE_PRIORITY = "queue_priority"
     CONFIG = "config"

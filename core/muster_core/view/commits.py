@@ -268,6 +268,9 @@ class Commits:
         commits: dict[int, CommitGang] = {}
         for gang in (state.gangs[name] for name in sorted(concerned & state.gangs.keys())):
             moved = sorted(placements.get(gang.name, ()), key=lambda move: move[0])
+            # GANG-60
+            if gang.name in self._satisfied:
+                gang.timeouts = 0
             commits[gang.key] = CommitGang(
                 moves=tuple((member, place) for _, member, place in moved),
                 satisfied=gang.name in self._satisfied,

@@ -239,7 +239,7 @@ class DecisionView:
         self.nodes.configure(
             configuration.node_sort, configuration.node_weights, configuration.typical
         )
-        self.timers.gang_wait_us = configuration.root.settings.gang_wait_us
+        self.timers.settings = configuration.root.settings
         self._state.delays.enabled = configuration.preemption_enabled
         self._state.delays.stale = True
 

@@ -20,6 +20,7 @@ import attrs
 
 from muster_core.gangs import GangDefinition, GangLinks
 from muster_core.nodes.node_index import NodeIndex
+from muster_core.owners.gang import GangTimeout
 from muster_core.structures.shapes import VISIT_BIT, Shape, ShapeTable
 from muster_core.structures.steps import Steps, in_pieces
 from muster_core.values.resources import MAX_QUANTITY, Resources
@@ -153,6 +154,8 @@ class GangIndex:
         self.gangs: dict[str, ViewGang] = {}
         #: All and only the gangs that have waiting members.
         self.waiting: dict[str, ViewGang] = {}
+        #: All and only the gangs that a timeout has marked.
+        self.timed_out: dict[str, ViewGang] = {}
         #: All and only the gangs whose cycle is invalid.
         self.invalid: dict[str, ViewGang] = {}
         #: The gangs whose owners have been told that their cycle is invalid.
@@ -186,6 +189,7 @@ class GangIndex:
         self._dissolve(self._links.group_of(gang.name))
         self._link(gang, ())
         self._links.forget(gang.name)
+        self.timed_out.pop(gang.name, None)
         for known in (self.gangs, self.stale, self.strict, self.judged, self.invalid):
             known.pop(gang.name, None)
         self._told_invalid.discard(gang.name)
@@ -302,6 +306,12 @@ class GangIndex:
             gang.cycle_valid = False
             self.invalid[gang.name] = gang
 
+    # GANG-59
+    def hear_timeouts(self, gang: ViewGang, timeouts: int, timeout: GangTimeout | None) -> None:
+        """Record which timeouts have marked a gang."""
+        gang.timeouts, gang.timeout = timeouts, timeout
+        _keep(self.timed_out, gang, there=timeout is not None)
+
     def hear_cycle(self, gang: ViewGang, *, valid: bool) -> None:
         """Record whether the owner of a gang reports its cycle as valid."""
         if valid == (gang.name not in self._told_invalid):
@@ -388,6 +398,7 @@ class GangIndex:
         self._gang_shapes.check(users)
         assert self._told_invalid == set(self.invalid)
         assert self.waiting == {name: gang for name, gang in self.gangs.items() if gang.waiting}
+        assert self.timed_out == {name: gang for name, gang in self.gangs.items() if gang.timeout}
         assert self.invalid == {
             name: gang for name, gang in self.gangs.items() if not gang.cycle_valid
         }

@@ -26,6 +26,7 @@ from muster_core.gangs import (
 )
 from muster_core.nodes.node import Holder, Node
 from muster_core.owners.asks import Allocation, Ask
+from muster_core.owners.gang import GangTimeout
 from muster_core.values.records import MAP
 from muster_core.view.tree.application import ViewApp
 from muster_core.view.tree.constraints import Offer, Slot, ViewLimit
@@ -64,6 +65,8 @@ class ViewGang:
         slots: Its pending members that do not back off, by the key of their application.
         backing_off: Its pending members that back off, so that none of them is picked.
         waiting: Its waiting members by application and name, in the order of their waits.
+        timeouts: How many timeouts in a row have marked it.
+        timeout: The one that has marked it now, if one has.
     """
 
     name: str
@@ -78,6 +81,8 @@ class ViewGang:
     parked: dict[tuple[int, str], None] = attrs.field(factory=MAP)
     bound: dict[tuple[int, str], None] = attrs.field(factory=MAP)
     since_us: int | None = None
+    timeouts: int = 0
+    timeout: GangTimeout | None = None
 
     @property
     def satisfied(self) -> bool:

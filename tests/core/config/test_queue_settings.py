@@ -65,12 +65,20 @@ EVERY_OTHER_VALUE = {
     "gang.wait.time": ("90s", "gang_wait_us", 90_000_000),
     "gang.deadlock.policy": ("report", "deadlock_policy", DeadlockPolicy.REPORT),
     "gang.second.try": ("enabled", "second_try", True),
+    "gang.retry.delay": ("90s", "gang_retry_us", 90_000_000),
+    "gang.retry.limit": ("3", "gang_retry_limit", 3),
     "bind.retry.delay": ("90s", "bind_retry_us", 90_000_000),
     "scheduling.order": ("strict", "scheduling_order", SchedulingOrder.STRICT),
     "backfill.depth": ("7", "backfill_depth", 7),
     "estimate.default": ("90s", "estimate_us", 90_000_000),
 }
-ROOT_ONLY = {"gang.wait.time", "gang.deadlock.policy", "gang.second.try"}
+ROOT_ONLY = {
+    "gang.wait.time",
+    "gang.deadlock.policy",
+    "gang.retry.delay",
+    "gang.retry.limit",
+    "gang.second.try",
+}
 INHERITED = {
     "application.sort.policy",
     "application.sort.priority",

@@ -17,10 +17,12 @@ from muster_core.owners.gang import (
     DefineGang,
     GangMachine,
     GangReport,
+    GangTimeout,
     JoinGang,
     MarkGang,
     MemberKey,
     MoveMember,
+    RetryGang,
     ToGang,
     UndefineGang,
 )
@@ -92,6 +94,7 @@ HAPPENINGS: dict[GangTrigger, tuple[ToGang, ...]] = {
     GangTrigger.TIMED_OUT: (MarkGang((2, 1, 0)),),
     GangTrigger.ALL_LOST: (MoveMember(A, PENDING, lost=True),),
     GangTrigger.EMPTIED: (MoveMember(A, None), MoveMember(B, None)),
+    GangTrigger.RETRIED: (RetryGang((2, 2, 0)),),
 }
 """What is told to a gang with the members A and B for each thing that may happen."""
 
@@ -111,6 +114,34 @@ def test_what_happens_in_each_state_is_what_the_table_says(
     assert gang.state is expected
 
 
+# GANG-60
+def test_timeouts_count_until_the_gang_is_satisfied_or_removed() -> None:
+    def marked(gang: GangMachine, number: int) -> GangReport:
+        gang.handle(MarkGang((1, 2, 0), GangTimeout(5, number)))
+        gang.handle(MoveMember(A, PARKED))
+        return report(gang)
+
+    gang = machine(DefineGang(DEFINITION, 9), join(A))
+    answer = marked(gang, 3)
+    assert (answer.timeouts, answer.timeout) == (1, GangTimeout(5, 3))
+    gang.handle(RetryGang((1, 2, 0)))
+    gang.handle(MoveMember(A, PENDING))
+    answer = report(gang)
+    assert (answer.timeouts, answer.timeout) == (1, None)
+    assert marked(gang, 2).timeouts == 2
+    gang.handle(MarkGang((1, 2, 0)))  # A member says so as well, which changes nothing.
+    assert report(gang).timeouts == 2
+    gang.handle(UndefineGang())
+    gang.handle(MoveMember(A, PENDING))
+    assert report(gang).timeouts == 0
+
+    gang = machine(DefineGang(DEFINITION, 9), join(A))
+    marked(gang, 1)
+    gang.handle(join(C, place=BOUND))
+    answer = report(gang)
+    assert (answer.timeouts, answer.timeout) == (0, None)
+
+
 # Places
 
 
@@ -126,6 +157,8 @@ def test_a_new_gang_is_a_placeholder_and_goes_as_it_came() -> None:
         gone=True,
         cycle_valid=True,
         since_us=None,
+        timeouts=0,
+        timeout=None,
     )
 
 
@@ -420,6 +453,16 @@ class Gangs(RuleBasedStateMachine):
         for name in (*self.plain.at(WAITING), *self.plain.at(PENDING)):
             self.move(name, PARKED)
         self.end_batch(*said)
+
+    # GANG-59
+    @precondition(lambda self: self.plain.timed_out)
+    @rule()
+    def it_is_tried_again(self) -> None:
+        self.tell(RetryGang((1, 2, 0)))
+        self.plain.timed_out = False
+        for name in self.plain.at(PARKED):
+            self.move(name, PENDING)
+        self.end_batch(Kind.GANG_RETRY)
 
     @precondition(lambda self: self.plain.defined and not self.plain.timed_out)
     @rule(data=st.data(), cycle_valid=st.booleans())

@@ -20,6 +20,7 @@ from muster_core.nodes.node import Node
 from muster_core.resources import Resources
 from muster_core.structures.steps import all_at_once
 from muster_core.values.application_states import AppState
+from muster_core.values.configuration import Settings
 from muster_core.view.gangs import ViewGang
 from muster_core.view.state.timers import (
     BackOffs,
@@ -44,7 +45,7 @@ class Clock:
     def __init__(self, apps: int = 1) -> None:
         self.apps = {key: ViewApp(identity(key)) for key in range(1, apps + 1)}
         self.waiting: dict[str, ViewGang] = {}
-        self.timers = Timers(self.apps, self.waiting, Delays({}), BackOffs(self.apps, {}))
+        self.timers = Timers(self.apps, self.waiting, {}, Delays({}), BackOffs(self.apps, {}))
         self.binds = 0
 
     def bind(self, name: str, run_for_us: int | None, now_us: int = 0, app: int = 1) -> None:
@@ -179,7 +180,7 @@ def test_a_gang_that_does_not_say_waits_as_long_as_is_configured() -> None:
     clock = Clock()
     clock.wait("g", 100, None, 1)
     for wait_us in (7, 9):
-        clock.timers.gang_wait_us = wait_us
+        clock.timers.settings = Settings(gang_wait_us=wait_us)
         assert clock.timers.next_us() == 100 + wait_us
 
 

@@ -135,7 +135,7 @@ def _tone(kind: Kind, reason: Reason | None) -> str:
             return "" if reason in ENDS else "wrong"
         case Kind.REJECTED | Kind.GANG_TIMED_OUT | Kind.WARNING:
             return "wrong"
-        case Kind.APP_STATE | Kind.QUEUE_PRIORITY | Kind.CONFIG:
+        case Kind.APP_STATE | Kind.QUEUE_PRIORITY | Kind.CONFIG | Kind.GANG_RETRY:
             return ""
 
 

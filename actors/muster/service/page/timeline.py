@@ -265,6 +265,7 @@ _VERBS: Final[Mapping[Kind, str]] = {
     Kind.REJECTED: "refused",
     Kind.GANG_SATISFIED: "satisfied",
     Kind.GANG_TIMED_OUT: "timed out",
+    Kind.GANG_RETRY: "tried again",
     **dict.fromkeys((Kind.APP_STATE, Kind.QUEUE_PRIORITY, Kind.CONFIG), ""),
 }
 """What was decided, in a word."""

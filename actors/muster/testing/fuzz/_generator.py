@@ -52,6 +52,8 @@ _ROOT: Final[Mapping[str, Sequence[str | None]]] = {
     "gang.wait.time": (None, "5s", "2s"),
     "gang.deadlock.policy": (None, None, "report"),
     "gang.second.try": (None, None, "enabled"),
+    "gang.retry.delay": (None, "2s", "500ms"),
+    "gang.retry.limit": (None, "1", "2"),
     "application.sort.priority": (None, None, None, None, "disabled"),
 }
 # Each of them fits the smallest maximum of a leaf.

@@ -18,10 +18,10 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from heapq import heapify, heappop, heappush
 from typing import Final, Generic, TypeVar, final
 
-from muster_core.owners.asks import Allocation, Ask
+from muster_core.owners.asks import Allocation, Ask, back_off_us
 from muster_core.structures.steps import PART, Steps, in_pieces
 from muster_core.values.application_states import TIMERS_US, AppState
-from muster_core.values.configuration import PreemptionPolicy
+from muster_core.values.configuration import PreemptionPolicy, Settings
 from muster_core.values.records import record
 from muster_core.view.facts import StateEndFacts, TimerFacts
 from muster_core.view.gangs import ViewGang
@@ -322,28 +322,45 @@ class WaitEnd:
 
 
 @final
+@record
+class GangRetry:
+    """The end of the back-off of a gang that has timed out."""
+
+    gang: str
+
+
+TimerEnd = Completion | WaitEnd | StateEnd | GangRetry
+"""What happens when a deadline is due."""
+
+
+@final
 class Timers:
     """All deadlines.
 
     Args:
         waiting: The gangs of the view that have waiting members, by name.
+        timed_out: The gangs that a timeout has marked, by name.
+
+    Attributes:
+        settings: The settings of the root, which has those of gangs.
     """
 
     def __init__(
         self,
         apps: Mapping[int, ViewApp],
         waiting: Mapping[str, ViewGang],
+        timed_out: Mapping[str, ViewGang],
         delays: Delays,
         back_offs: BackOffs,
     ) -> None:
         self._apps = apps
         self._waiting = waiting
+        self._timed_out = timed_out
         self._delays = delays
         self._back_offs = back_offs
         #: How many stays in a state there were so far; distinguishes each from all others.
         self._stays = 0
-        #: How long members wait whose gang has no time of its own, in microseconds.
-        self.gang_wait_us = 0
+        self.settings = Settings()
         #: The instant, the number of the bind, the application's key, the ask's name.
         self._completions = Deadlines(self._holds)
         #: The instant, the application's key, the number of the stay, the state.
@@ -375,6 +392,8 @@ class Timers:
         heads.append(self._delays.next_us())
         if self._waiting:
             heads.extend(end_us for gang in self._waiting.values() for end_us in self.ends(gang))
+        if self._timed_out:
+            heads.extend(map(self._retries_us, self._timed_out.values()))
         return min([at_us for at_us in heads if at_us is not None], default=None)
 
     def tidy(self) -> Steps[None]:
@@ -393,17 +412,25 @@ class Timers:
         """
         if gang.since_us is not None and gang.definition is not None:
             wait_us = gang.definition.wait_us
-            yield gang.since_us + (self.gang_wait_us if wait_us is None else wait_us)
+            yield gang.since_us + (self.settings.gang_wait_us if wait_us is None else wait_us)
 
-    # ROUND-3
-    def due(self, now_us: int) -> list[Completion | WaitEnd | StateEnd]:
+    # GANG-59, GANG-61
+    def _retries_us(self, gang: ViewGang) -> int | None:
+        """Return when a gang that a timeout has marked loses its mark, or None."""
+        delay_us, timeout = self.settings.gang_retry_us, gang.timeout
+        if timeout is None or not delay_us or timeout.number > self.settings.gang_retry_limit:
+            return None
+        return timeout.at_us + back_off_us(delay_us, timeout.number)
+
+    # ROUND-3, GANG-62
+    def due(self, now_us: int) -> list[TimerEnd]:
         """Remove and return the deadlines that are due.
 
         Returns:
             Completions in bind order, then waits of gangs in the order of their creation,
-            then the applications' timers.
+            then the applications' timers, then retries of gangs in the order of their creation.
         """
-        due: list[Completion | WaitEnd | StateEnd] = []
+        due: list[TimerEnd] = []
         completing: dict[int, int] = {}
         self._delays.pass_to(now_us)  # Their end only starts a batch.
         while (over := self._completions.take_due(now_us)) is not None:
@@ -419,7 +446,16 @@ class Timers:
             # APP-9: the completions come first, and end the state if they leave no ask.
             if ended is None or ended < self._apps[end[1]].count():
                 due.append(StateEnd(app=end[1]))
+        if self._timed_out:
+            retried = [gang for gang in self._timed_out.values() if self._is_retried(gang, now_us)]
+            due.extend(
+                GangRetry(gang.name) for gang in sorted(retried, key=lambda gang: gang.rank())
+            )
         return due
+
+    def _is_retried(self, gang: ViewGang, now_us: int) -> bool:
+        at_us = self._retries_us(gang)
+        return at_us is not None and at_us <= now_us
 
     # CHECKPOINT-4
     def facts(self) -> Steps[TimerFacts]:

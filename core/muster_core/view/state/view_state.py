@@ -76,7 +76,8 @@ class ViewState:
         self.eviction_history = EvictionHistory()
         #: When asks are tried again whose binds have failed.
         self.back_offs = BackOffs(self.apps, self.queues)
-        self.timers = Timers(self.apps, self.gang_index.waiting, self.delays, self.back_offs)
+        gangs = self.gang_index
+        self.timers = Timers(self.apps, gangs.waiting, gangs.timed_out, self.delays, self.back_offs)
         #: Increases whenever settings or totals have changed.
         self.reconfigured = 0
         #: The capacity of all nodes when shares were last computed.
