@@ -11,7 +11,7 @@ which asks are victims: no fence and no ``guaranteed`` protects them.
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Hashable, Iterator
+from collections.abc import Iterator
 from typing import final
 
 import attrs
@@ -256,18 +256,6 @@ class ServiceEligibility(Eligibility):
     reason = Reason.PREEMPTED
     ranks_by_priority = False
 
-    @override
-    def relation(self) -> Hashable:
-        return None  # Leaves are related to all services in the same way.
-
-    @override
-    def fence(self) -> ViewQueue:
-        return self.state.root
-
-    @override
-    def reaches(self, leaf: LeafView, common: ViewQueue) -> bool:
-        return True
-
     # SERVICE-9
     @override
     def _find_side(self, leaf: LeafView) -> LeafRelation:
@@ -275,19 +263,10 @@ class ServiceEligibility(Eligibility):
         services = leaf.config.settings.required_node
         return LeafRelation(leaf, (), (), (), (), 0, None, 0, None, services)
 
-    # SERVICE-5
-    @override
-    def deserves(self, side: LeafRelation, victim: Victim, losses: Losses) -> bool:
-        return not self.is_beyond(side, victim.place[0])
-
     # SERVICE-6
     @override
     def key(self, side: LeafRelation, victim: Victim, losses: Losses) -> Key:
         return ((victim.place[0],), 0.0, 0, victim.place[1])
-
-    @override
-    def rank(self, side: LeafRelation, victim: Victim) -> Rank:
-        return (victim.place[0],)
 
     @override
     def floor(self, side: LeafRelation, lowest: int) -> Rank:
@@ -297,10 +276,6 @@ class ServiceEligibility(Eligibility):
     @override
     def is_beyond(self, side: LeafRelation, priority: int) -> bool:
         return priority > self.ask.priority
-
-    @override
-    def sorts_by_priority(self, side: LeafRelation) -> bool:
-        return True
 
     @override
     def why(self, victim: Victim) -> str:

@@ -516,7 +516,7 @@ class Planner:
         if self._settings != self._state.reconfigured or len(self._sides) > RELATIONS:
             self._settings = self._state.reconfigured
             self._sides.clear()
-        return self._sides.setdefault((type(eligibility), eligibility.relation()), {})
+        return self._sides.setdefault((type(eligibility), eligibility.relation), {})
 
     @staticmethod
     def _plan_on(search: PlanSearch, node: Node) -> Steps[Plan | None]:
