@@ -255,7 +255,7 @@ def first_of_all(state: ViewState, app: ViewApp) -> Ask | None:
     # BACKOFF-8
     asks = (ask for ask in app.pending.values() if app.is_within_limits(ask))
     return min(
-        (ask for ask in asks if not _is_refused(state, ask)),
+        (ask for ask in asks if not is_refused(state, ask)),
         key=app.order_of,
         default=None,
     )
@@ -281,11 +281,9 @@ def first_in_order(state: ViewState, queue: ViewQueue) -> tuple[LeafView, ViewAp
     return None
 
 
-def _is_refused(state: ViewState, ask: Ask) -> bool:
-    if ask.gang is None:
-        return False
-    gang = state.gangs[ask.gang]
-    return not gang.satisfied and not (gang.missing and gang.admits())
+def is_refused(state: ViewState, ask: Ask) -> bool:
+    """Return whether PreFilter refuses a pending ask when a round begins."""
+    return ask.gang is not None and state.gangs[ask.gang].is_refused()
 
 
 # EVICTION-11

@@ -39,7 +39,7 @@ from muster_core.view.eviction.victims import Victim
 from muster_core.view.gangs import Hold, ViewGroup
 from muster_core.view.node_finder import NodeFinder
 from muster_core.view.permits import Permits
-from muster_core.view.placements import Placements, ask_decision
+from muster_core.view.placements import Placements, ask_decision, decisions_on_hold
 from muster_core.view.state.view_state import ViewState
 from muster_core.view.tree.application import ViewApp
 from muster_core.view.tree.leaf import LeafView
@@ -452,16 +452,12 @@ class Evictor:
             if step.plan is not None:
                 decisions.extend(self._evict(step.plan, now_us))
             leaf = self._state.leaf_of(step.app)
-            devices = self._placements.hold(leaf, step.app, step.ask, step.node).devices
-            self._state.eviction_history.note_member(step.app.identity.key, step.ask, group.names)
-            name = step.node.name
-            decisions.append(
-                ask_decision(Kind.ASSIGNED, leaf, step.app, step.ask, name, devices=devices)
+            held, waits = (
+                self._placements.hold(leaf, step.app, step.ask, step.node),
+                number < len(steps),
             )
-            if number < len(steps):
-                decisions.append(
-                    ask_decision(Kind.WAITING, leaf, step.app, step.ask, step.node.name)
-                )
+            self._state.eviction_history.note_member(step.app.identity.key, step.ask, group.names)
+            decisions += decisions_on_hold(leaf, step.app, held, waits=waits)
         decisions.extend(self._permits.bind(group, now_us))
         self._placements.list_apps()
         return decisions
