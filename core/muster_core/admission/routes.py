@@ -14,11 +14,14 @@ from collections.abc import Callable
 from typing import final
 
 from muster_core.gangs import GangFields
-from muster_core.owners.app_messages import AppRequest, LoadApp
+from muster_core.owners.app_messages import (
+    AppRequest,
+    EnterState,
+    LoadApp,
+)
 from muster_core.owners.asks import AppIdentity
 from muster_core.owners.gang import MemberKey, ToGang
 from muster_core.owners.queue import LoadQueue, Retire, SetQueue
-from muster_core.values.application_states import AppState
 from muster_core.values.configuration import Configuration, QueueConfig
 from muster_core.values.priority import PriorityClass
 from muster_core.values.records import record
@@ -119,20 +122,7 @@ class TellApp:
     message: AppRequest | LoadApp
 
 
-@final
-@record
-class EndState:
-    """Tell an application that its time in a state is over; it has nothing to report.
-
-    Attributes:
-        after: The state that it is in now. A completed application ends.
-    """
-
-    key: int
-    after: AppState
-
-
-Route = StartQueue | TellQueue | StartApp | TellApp | EndState
+Route = StartQueue | TellQueue | StartApp | TellApp | EnterState
 """A message to a queue or an application, or the start of one."""
 
 

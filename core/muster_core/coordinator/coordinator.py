@@ -23,7 +23,7 @@ import attrs
 from muster_core.admission.admission import Admission
 from muster_core.admission.objects import Objects
 from muster_core.admission.registry import application_reasons
-from muster_core.admission.routes import AnyRoute, EndState, GangRoute, TellApp, TellGang
+from muster_core.admission.routes import AnyRoute, GangRoute, TellApp, TellGang
 from muster_core.coordinator.reports import (
     CoordinatorFacts,
     Epoch,
@@ -37,6 +37,7 @@ from muster_core.owners.app_messages import (
     CommitApp,
     Complete,
     DecisionMade,
+    EnterState,
     MemberMoved,
     rejection,
 )
@@ -194,7 +195,6 @@ class CoordinatorMachine:
         self._batches += 1
         self._is_new = False
         self._refused_at.clear()
-        self._epoch.begin_batch()
         routes: list[AnyRoute] = []
         # ROUND-2
         for number, due in enumerate(self.view.timers.due(now_us)):
@@ -218,10 +218,10 @@ class CoordinatorMachine:
     def _end_state(self, key: int, origin: Origin) -> Iterator[AnyRoute]:
         """Let an application enter the next state, since its time is up; no owner has to report."""
         identity = self.view.apps[key].identity
-        after = self.view.end_state(key, self.now_us)
+        after = self.view.intake.end_state(key, self.now_us)
         said = decision_on_app(identity.name, identity.path, STATE_NAMES[after])
         self._say(DecisionMade((origin.seq, 0, 1), said))
-        yield EndState(key, after)
+        yield EnterState(key, after)
         if after is AppState.COMPLETED:
             yield from self.registry.complete(key)
 
@@ -310,7 +310,7 @@ class CoordinatorMachine:
         Returns:
             Steps to the owners that have to report; None if no application and queue has to.
         """
-        return self._epoch.close()
+        return self._epoch.close(self.view.intake.reported)
 
     # Decisions
 
@@ -321,7 +321,7 @@ class CoordinatorMachine:
             The messages to gangs.
         """
         assert report.epoch == self._epoch.number, "a report of another epoch"
-        yield from self.view.apply(report, self.now_us)
+        yield from self.view.intake.apply(report, self.now_us)
         moves: list[tuple[MemberKey, MemberMoved]] = []
         number = 0
         for app in report.apps:
@@ -370,7 +370,7 @@ class CoordinatorMachine:
         for report in sorted(reports, key=lambda report: report.key):
             assert report.epoch == self._epoch.number, "a report of another epoch"
             yield
-            self.view.apply_gang(report)
+            self.view.intake.apply_gang(report)
             for said in report.said:
                 self._say(said)
             entry = self.admission.gangs.gangs[report.name]
@@ -389,7 +389,7 @@ class CoordinatorMachine:
     def _finish(self, decisions: deque[Decision]) -> Steps[BatchResult]:
         """End the batch with the decisions of its rounds, and return its result."""
         if decisions:
-            decisions = self.view.without_detours(decisions)
+            decisions = self.view.rounds.without_detours(decisions)
         # The decisions of the rounds are by far the most, so they are not copied.
         yield from self._prepend_said(decisions)
         decisions += self.view.changed_priorities()
@@ -407,7 +407,9 @@ class CoordinatorMachine:
                     self._refusals += 1
             if decisions:
                 yield
-        apps, queues, gangs = yield from self.view.commits(self.now_us)
+        apps, queues, gangs = yield from self.view.rounds.commits(
+            self.now_us, self.view.intake.reported
+        )
         return BatchResult(announced=announced, apps=apps, queues=queues, gangs=gangs)
 
     # ROUND-8
@@ -440,7 +442,7 @@ class CoordinatorMachine:
 
     def settle_cycles(self) -> Mapping[int, CommitGang]:
         """Compute which cycles of gangs are invalid, and return commits for a snapshot."""
-        return self.view.settle_cycles()
+        return self.view.rounds.settle_cycles()
 
     def explain(self, app: str, ask: str, now_us: int | None = None) -> Explanation | None:
         """Explain why an ask is not running. Between two batches; it changes nothing.
@@ -513,7 +515,7 @@ class CoordinatorMachine:
         return Statistics(
             requests=self._requests,
             batches=self._batches,
-            steps=self.view.steps,
+            steps=self.view.rounds.steps,
             bound=self._bound,
             refused=self._refusals,
             decisions=self._announced,

@@ -18,7 +18,6 @@ import attrs
 
 from muster_core.admission.routes import (
     AnyRoute,
-    EndState,
     StartApp,
     StartGang,
     StartQueue,
@@ -306,10 +305,10 @@ class PlainScheduler:
             match route:
                 case TellApp():
                     self._apps[route.key].handle(route.message)
-                case EndState(key, AppState.COMPLETED):
+                case EnterState(key, AppState.COMPLETED):
                     del self._apps[key]
-                case EndState():
-                    self._apps[route.key].handle(EnterState(route.after))
+                case EnterState():
+                    self._apps[route.key].handle(route)
                 case StartApp(identity):
                     self._apps[identity.key] = ApplicationMachine(identity)
                 case StartQueue():

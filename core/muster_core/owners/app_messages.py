@@ -417,8 +417,14 @@ class Complete:
 @final
 @record
 class EnterState:
-    """Be in this state: the time in another one was up, and the log says so already."""
+    """Be in this state: the time in another one was up, and there is nothing to report.
 
+    Attributes:
+        key: The application.
+        state: The state that it is in now. A completed application ends.
+    """
+
+    key: int
     state: AppState
 
 

@@ -93,10 +93,10 @@ class CommitGang:
         satisfied: Whether its group was bound.
     """
 
-    moves: tuple[tuple[MemberKey, AskPlace], ...]
-    satisfied: bool
     cycle_valid: bool
     since_us: int | None
+    moves: tuple[tuple[MemberKey, AskPlace], ...] = ()
+    satisfied: bool = False
     lost: bool = False
 
 

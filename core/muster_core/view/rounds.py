@@ -15,7 +15,7 @@ view itself and undone again, so that there is only one way to place members.
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from typing import Final, final
 
 from muster_core.nodes.node import Node
@@ -563,13 +563,14 @@ class Rounds:
         return self._evictor.evictions.without_detours(decisions)
 
     def commits(
-        self, now_us: int, reported: Mapping[int, int]
+        self, now_us: int, reported: dict[int, int]
     ) -> Steps[tuple[dict[int, CommitApp], dict[int, CommitQueue], dict[int, CommitGang]]]:
         """Return the commit of the batch for each owner concerned.
 
         Args:
             now_us: The instant of the batch, in microseconds.
-            reported: The applications of which queues have not heard yet, with their leaves.
+            reported: The applications of which queues have not heard yet, with their leaves; it is
+                emptied.
         """
         recorded = self._placements.commits
         if not (reported or recorded.has_any):

@@ -128,7 +128,7 @@ def test_of_what_was_given_up_again_only_the_cycle_is_told() -> None:
     made.tell(gang("g", 2), members("g", "x", vcore=1), members("g", "y", vcore=2))
 
     assert made.app() in {None, CommitApp()}
-    assert made.gang() == CommitGang((), satisfied=False, cycle_valid=False, since_us=None)
+    assert made.gang() == CommitGang(cycle_valid=False, since_us=None)
 
 
 def test_what_was_tried_without_effect_is_told_nobody() -> None:
