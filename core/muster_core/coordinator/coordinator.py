@@ -87,7 +87,11 @@ class CoordinatorMachine:
         self.admission = Admission(configuration, self.view, self._next_seq)
         self.registry = self.admission.registry
         self._objects = Objects(self.admission)
-        self._requests = self._batches = self._bound = self._refusals = 0
+        #: How many events there were so far; the index of the next one in a running scheduler.
+        self.requests = 0
+        #: How many batches have begun so far; the number of the present or the last one.
+        self.batches = 0
+        self._bound = self._refusals = 0
         #: The instant of the batch, in microseconds.
         self.now_us = 0
         self._seq = 0
@@ -105,23 +109,13 @@ class CoordinatorMachine:
         self._refused_at: dict[int, str] = {}
 
     @property
-    def requests(self) -> int:
-        """How many events there were so far; the index of the next one in a running scheduler."""
-        return self._requests
-
-    @property
-    def batches(self) -> int:
-        """How many batches have begun so far; the number of the present or the last one."""
-        return self._batches
-
-    @property
     def configuration(self) -> Configuration:
         """The configuration in force."""
         return self.registry.configuration
 
     def start(self) -> list[AnyRoute]:
         """Return the messages that start the queues of the first configuration."""
-        return self._note(list(self.registry.first_routes))
+        return self._note(list(self.registry.tree.first_routes))
 
     # Checkpoints
 
@@ -133,8 +127,8 @@ class CoordinatorMachine:
         return CoordinatorFacts(
             now_us=self.now_us,
             seq=self._seq,
-            requests=self._requests,
-            batches=self._batches,
+            requests=self.requests,
+            batches=self.batches,
             bound=self._bound,
             refused=self._refusals,
             announced=self._announced,
@@ -160,7 +154,7 @@ class CoordinatorMachine:
             return self.start()
         self._said.clear()
         self._seq, self._announced = own.seq, own.announced
-        self._requests, self._batches = own.requests, own.batches
+        self.requests, self.batches = own.requests, own.batches
         self._bound, self._refusals = own.bound, own.refused
         yield from self.admission.load(own.admission, facts.queues, facts.apps, facts.gangs)
         yield from self.view.begin_to_load(own.view, facts.apps)
@@ -192,7 +186,7 @@ class CoordinatorMachine:
             The requests of due timers.
         """
         self.now_us = now_us
-        self._batches += 1
+        self.batches += 1
         self._is_new = False
         self._refused_at.clear()
         routes: list[AnyRoute] = []
@@ -245,9 +239,7 @@ class CoordinatorMachine:
         except RefusedError as refusal:
             self._say(rejection(origin, str(refusal)))
             return []
-        self._epoch.note(routes)
-        self.admission.unreported.note(routes)
-        return routes
+        return self._note(routes)
 
     def refuse(self, message: str, index: int | None = None, line: int | None = None) -> None:
         """Refuse an event that could not be read."""
@@ -260,7 +252,7 @@ class CoordinatorMachine:
     def _next_origin(self, index: int | None, line: int | None) -> Origin:
         # EVICTION-46
         self._is_new = True
-        self._requests += 1
+        self.requests += 1
         self._seq += 1
         self.entered = self._seq
         return Origin(self.entered, index, line, at_us=self.now_us)
@@ -513,8 +505,8 @@ class CoordinatorMachine:
     def statistics(self) -> Statistics:
         """Return the statistics since the start."""
         return Statistics(
-            requests=self._requests,
-            batches=self._batches,
+            requests=self.requests,
+            batches=self.batches,
             steps=self.view.rounds.steps,
             bound=self._bound,
             refused=self._refusals,

@@ -37,7 +37,7 @@ from tests.core.building import MAY_CREATE, Admissible, Names, configuration, qu
 
 def test_the_first_routes_start_the_queues_from_above() -> None:
     config = configuration(queue("A", queue("c"), queue("d")), queue("b"))
-    routes = list(Registry(config).first_routes)
+    routes = list(Registry(config).tree.first_routes)
 
     assert short(routes) == ["+1 root", "+2 root.a", "+3 root.a.c", "+4 root.a.d", "+5 root.b"]
     assert [route.parent for route in routes if isinstance(route, StartQueue)] == [None, 1, 2, 2, 1]
