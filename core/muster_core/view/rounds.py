@@ -18,6 +18,8 @@ from collections import deque
 from collections.abc import Iterator
 from typing import Final, final
 
+import attrs
+
 from muster_core.nodes.node import Node
 from muster_core.owners.app_messages import CommitApp
 from muster_core.owners.asks import Ask
@@ -44,6 +46,7 @@ from muster_core.view.tree.queue import VISIT, ParentView, ViewQueue
 
 
 @final
+@attrs.frozen(eq=False)
 class Deadlocks:
     """Finds and resolves deadlocks, between two rounds.
 
@@ -51,13 +54,10 @@ class Deadlocks:
         permits: Gives the order in which members are tried.
     """
 
-    def __init__(
-        self, state: ViewState, placements: Placements, permits: Permits, finder: NodeFinder
-    ) -> None:
-        self._state = state
-        self._placements = placements
-        self._permits = permits
-        self._finder = finder
+    _state: ViewState
+    _placements: Placements
+    _permits: Permits
+    _finder: NodeFinder
 
     def resolve(self, now_us: int) -> Steps[tuple[list[Decision], bool]]:
         """Bind the first group that becomes complete if later groups release their nodes.
