@@ -51,7 +51,9 @@ class Unreported:
     def heard(self) -> None:
         """Record that the owners have reported: the view matches their state."""
         self.uncertain = False
-        for effects in (*self._sets, *self._maps):
+        for names in self._sets:
+            names.clear()
+        for effects in self._maps:
             effects.clear()
 
     def must_hear_first(self, event: Event | str) -> bool:
@@ -194,5 +196,4 @@ class Unreported:
     def check(self) -> None:
         """Assert the invariants between two batches; for tests."""
         assert not self.uncertain
-        assert not any(self._sets)
-        assert not any(self._maps)
+        assert not any((*self._sets, *self._maps))

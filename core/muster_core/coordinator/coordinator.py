@@ -239,7 +239,9 @@ class CoordinatorMachine:
         except RefusedError as refusal:
             self._say(rejection(origin, str(refusal)))
             return []
-        return self._note(routes)
+        self._epoch.note(routes)
+        self.admission.unreported.note(routes)
+        return routes
 
     def refuse(self, message: str, index: int | None = None, line: int | None = None) -> None:
         """Refuse an event that could not be read."""

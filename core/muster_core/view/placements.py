@@ -464,7 +464,9 @@ def decisions_on_hold(
     leaf: LeafView, app: ViewApp, held: Allocation, *, waits: bool
 ) -> list[Decision]:
     """Make the decisions about a member that has got a node, and waits for others or not."""
-    decisions = [ask_decision(Kind.ASSIGNED, leaf, app, held.ask, held.node, devices=held.devices)]
+    ask, devices = held.ask, dict(held.devices) if held.devices else None
+    about = app.identity.name, ask.name, held.node, leaf.config.path, ask.gang
+    decisions = [decision_on_ask(Kind.ASSIGNED, *about, devices=devices)]
     if waits:
-        decisions.append(ask_decision(Kind.WAITING, leaf, app, held.ask, held.node))
+        decisions.append(decision_on_ask(Kind.WAITING, *about))
     return decisions
