@@ -349,7 +349,7 @@ class Rounds:
         # BACKFILL-23
         self._reserves = not self.reservations.are_idle
         if self._reserves and self._repeats.would_repeat(now_us) and not changed:
-            self._in_force.repeat(now_us)
+            self._in_force.now_us = now_us
             return
         seen_states = self._placements.seen_states
         yield from seen_states.start_anew()

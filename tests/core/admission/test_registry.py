@@ -153,7 +153,7 @@ def test_where_an_application_may_create_queues(
 
 def test_queues_of_objects_are_no_queues_of_the_configuration() -> None:
     names = Names()
-    names.registry.tree.set_queue(QueueObject("a"), None, names.registry.tree.root)
+    list(names.registry.tree.set_queue(QueueObject("a"), None, names.registry.tree.root))
     names.add_app("p", "made")
 
     assert names.paths() == ["root", "root.a", "root.made"]

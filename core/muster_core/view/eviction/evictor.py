@@ -414,12 +414,8 @@ class Evictor:
     # EVICTION-27
     def _carry_out(self, plan: Plan, now_us: int) -> list[Decision]:
         """Evict the victims of a plan, and bind the ask."""
-        placements, app, ask, leaf = (
-            self._placements,
-            plan.eligibility.app,
-            plan.eligibility.ask,
-            plan.eligibility.leaf,
-        )
+        placements, preemptor = self._placements, plan.eligibility
+        app, ask, leaf = preemptor.app, preemptor.ask, preemptor.leaf
         decisions = list(self._evict(plan, now_us))
         devices = self._state.nodes.devices_for(plan.node, ask.shape)
         decisions.append(

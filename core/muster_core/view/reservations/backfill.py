@@ -81,10 +81,6 @@ class ActiveReservations:
             and [node for _, node in before.places] == [node for _, node in one.places]
         )
 
-    def repeat(self, now_us: int) -> None:
-        """Let what is in force stay so, at an instant in microseconds."""
-        self.now_us = now_us
-
     def holds_at(self, now_us: int) -> bool:
         """Return whether a round at an instant would find the same, if nothing has changed."""
         return self._is_steady and now_us < self._until_us
