@@ -250,8 +250,9 @@ class Placements:
         self._unlisted[key] = app
         self.commits.bound(key, allocation)
         # APP-8
-        before, stay = app.state, app.stay
+        before = app.state
         if before in _STATES_THAT_BINDS_END:  # Most applications are Running already.
+            stay = app.stay
             after = next_state(before, Trigger.ASK_BOUND, skip_starting=app.identity.skip_starting)
             state.enter(app, leaf, after, now_us)
             said = decision_on_app(app.identity.name, leaf.config.path, STATE_NAMES[after])
