@@ -30,7 +30,6 @@ from muster._runtime.owners import (
 from muster._runtime.requests import Examined, Explained, RequestKey
 from muster_core.admission.routes import (
     AnyRoute,
-    EndState,
     StartApp,
     StartGang,
     StartQueue,
@@ -359,10 +358,10 @@ class Batches:
             match route:
                 case TellApp():
                     self._apps[route.key].mailbox.put(route.message, wake=False)
-                case EndState(key, AppState.COMPLETED):
+                case EnterState(key, AppState.COMPLETED):
                     self._apps.pop(key).mailbox.put(EndTask())
-                case EndState():
-                    self._apps[route.key].mailbox.put(EnterState(route.after), wake=False)
+                case EnterState():
+                    self._apps[route.key].mailbox.put(route, wake=False)
                 case StartApp(identity):
                     machine = ApplicationMachine(identity)
                     app: ApplicationOwner = Owner(

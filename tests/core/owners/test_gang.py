@@ -50,7 +50,7 @@ def commit(
     cycle_valid: bool = True,
     since_us: int | None = None,
 ) -> CommitGang:
-    return CommitGang(moves, satisfied, cycle_valid, since_us)
+    return CommitGang(cycle_valid, since_us, moves, satisfied)
 
 
 def machine(*messages: ToGang) -> GangMachine:
