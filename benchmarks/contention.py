@@ -9,7 +9,7 @@ from statistics import median
 import attrs
 
 from muster_core.config.model import Configuration, QueueConfig, Settings
-from muster_core.coordinator.coordinator import BatchResult, CoordinatorMachine
+from muster_core.coordinator.coordinator import BatchResult
 from muster_core.coordinator.plain_scheduler import PlainScheduler
 from muster_core.decisions import Kind
 from muster_core.events import AddApp, AddAsk, AddNode, AddPriorityClass, Configure, Release
@@ -136,11 +136,10 @@ class Stretches:
     """
 
     def __init__(self, scheduler: PlainScheduler) -> None:
-        machine: CoordinatorMachine = vars(scheduler)["_machine"]
-        self._decide = machine.decide
+        self._decide = scheduler.machine.decide
         #: The longest stretch so far, in seconds.
         self.longest_s = 0.0
-        vars(machine)["decide"] = self.decide
+        vars(scheduler.machine)["decide"] = self.decide
 
     def decide(self) -> Steps[BatchResult]:
         """Decide, with the same pauses."""

@@ -12,7 +12,7 @@ from typing import Final
 import pytest
 
 from muster_core.admission.registry import Registry
-from muster_core.admission.routes import EndState, Route, StartApp, StartQueue, TellApp, TellQueue
+from muster_core.admission.routes import Route, StartApp, StartQueue, TellApp, TellQueue
 from muster_core.config import default_configuration, load_configuration
 from muster_core.config.model import Configuration, Limits, QueueConfig, Settings
 from muster_core.decisions import Decision, Kind
@@ -36,6 +36,7 @@ from muster_core.owners.app_messages import (
     Close,
     CommitApp,
     DecisionMade,
+    EnterState,
     Pending,
     ReleaseAsk,
     SpoilBinds,
@@ -221,8 +222,8 @@ def short(routes: list[Route]) -> list[str]:
                 lines.append(f"+app {route.identity.key}")
             case TellApp():
                 lines.append(f"app {route.key} {type(route.message).__name__}")
-            case EndState():
-                lines.append(f"app {route.key} {route.after.value}")
+            case EnterState():
+                lines.append(f"app {route.key} {route.state.value}")
     return lines
 
 

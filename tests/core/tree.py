@@ -12,7 +12,6 @@ from typing import assert_never
 
 from muster_core.admission.routes import (
     AnyRoute,
-    EndState,
     StartApp,
     StartGang,
     StartQueue,
@@ -259,10 +258,10 @@ class Tree:
             match route:
                 case TellApp():
                     self._app_mail[route.key].append(route.message)
-                case EndState(key, AppState.COMPLETED):
+                case EnterState(key, AppState.COMPLETED):
                     del self.apps[key], self._app_mail[key]
-                case EndState():
-                    self._app_mail[route.key].append(EnterState(route.after))
+                case EnterState():
+                    self._app_mail[route.key].append(route)
                 case TellQueue():
                     self._queue_mail[route.key].append(route.message)
                 case StartApp(identity):

@@ -124,13 +124,13 @@ MUTANTS: Final = (
     ),
     Mutant(
         "a stale priority: a queue does not notice that one of its own has fallen",
-        "muster_core.owners.queue:QueueMachine._set_child",
+        "muster_core.owners.queue:QueueMachine._hear",
         "self._stale = True",
         "self._stale = values.priority is not None",
     ),
     Mutant(
         "a stale total: what is bound does not count in its queue until something else is",
-        "muster_core.owners.queue:QueueMachine._set_child",
+        "muster_core.owners.queue:QueueMachine._hear",
         "replace_in(self._allocated, before.allocated, values.allocated)",
         "replace_in(self._allocated, before.allocated, (values if values.pending else before)"
         ".allocated)",

@@ -30,7 +30,6 @@ from muster._runtime.owners import (
 from muster._runtime.requests import Examined, Explained, RequestKey
 from muster_core.admission.routes import (
     AnyRoute,
-    EndState,
     StartApp,
     StartGang,
     StartQueue,
@@ -40,7 +39,7 @@ from muster_core.admission.routes import (
 )
 from muster_core.coordinator.coordinator import BatchResult, CoordinatorMachine
 from muster_core.coordinator.plain_scheduler import pass_time
-from muster_core.coordinator.reports import ReportRequests
+from muster_core.coordinator.reports import EpochReport, ReportRequests
 from muster_core.decisions import Announced, seconds
 from muster_core.events import Event
 from muster_core.facts import AppFacts, Facts, GangFacts, QueueFacts
@@ -359,10 +358,10 @@ class Batches:
             match route:
                 case TellApp():
                     self._apps[route.key].mailbox.put(route.message, wake=False)
-                case EndState(key, AppState.COMPLETED):
+                case EnterState(key, AppState.COMPLETED):
                     self._apps.pop(key).mailbox.put(EndTask())
-                case EndState():
-                    self._apps[route.key].mailbox.put(EnterState(route.after), wake=False)
+                case EnterState():
+                    self._apps[route.key].mailbox.put(route, wake=False)
                 case StartApp(identity):
                     machine = ApplicationMachine(identity)
                     app: ApplicationOwner = Owner(
@@ -439,17 +438,30 @@ class Batches:
         report = await self._pace.take(closing.collect(root, direct))
         del root, direct
         self._deliver(await self._pace.take(self.machine.apply(report)))
-        for key in [app.identity.key for app in report.apps if app.gone]:
-            del self._apps[key]
-        for key in [queue.key for queue in report.queues if queue.gone]:
-            del self._queues[key]
-        # Very many reports, and very many actions of one, are freed in pieces.
-        things: list[object] = []
-        things += [one for app in report.apps if len(app.actions) > PIECE for one in app.actions]
-        things += report.apps
+        things = await self._forget_gone(report)
         del report
         if len(things) > PIECE:
             await self._pace.let_go(things)
+
+    async def _forget_gone(self, report: EpochReport) -> list[object]:
+        """Forget the owners that are gone; return what is to be freed in pieces.
+
+        That is very many reports, and very many actions of one.
+        """
+        for queue in report.queues:
+            if queue.gone:
+                del self._queues[queue.key]
+        things: list[object] = []
+        for piece in slices(report.apps):
+            for app in piece:
+                if app.gone:
+                    del self._apps[app.identity.key]
+                if len(app.actions) > PIECE:
+                    things += app.actions
+            if self._pace.is_up():
+                await self._pace.rest()
+        things += report.apps
+        return things
 
     async def _send(self, messages: Iterable[tuple[Mailbox[T], T]]) -> None:
         """Send messages to owners, and let them read whenever a portion of messages waits."""

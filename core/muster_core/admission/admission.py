@@ -126,9 +126,9 @@ class Admission:
             case RemoveGang():
                 return list(self.remove_gang(event.gang, "gang", origin))
             case BindFailed():
-                return [self._undo_bind(event, origin)]
+                return [self._lose_bind(UndoBind, event, origin)]
             case Release() if event.outcome is Outcome.FAILED:
-                return [self._fail_ask(event, origin)]
+                return [self._lose_bind(FailAsk, event, origin)]
             case _:
                 return list(self.registry.handle(event, origin))
 
@@ -251,17 +251,13 @@ class Admission:
             msg = f"devices: those of {node.name!r} are held by {min(holders)}{more}: release first"
             raise RefusedError(msg)
 
-    def _undo_bind(self, event: BindFailed, origin: Origin) -> TellApp:
-        """Undo the bind of an ask; the application checks whether the ask is bound."""
+    def _lose_bind(
+        self, request: type[UndoBind | FailAsk], event: BindFailed | Release, origin: Origin
+    ) -> TellApp:
+        """End the bind of an ask, or its work; the application checks whether it is bound."""
         key = self.registry.app_key(event.app)
         timed_out = self._timed_out_gang(key, event.ask)
-        return TellApp(key, UndoBind(origin, event.ask, timed_out, event.message))
-
-    def _fail_ask(self, event: Release, origin: Origin) -> TellApp:
-        """Release an ask whose work has failed; the application checks whether it is bound."""
-        key = self.registry.app_key(event.app)
-        timed_out = self._timed_out_gang(key, event.ask)
-        return TellApp(key, FailAsk(origin, event.ask, event.message, timed_out))
+        return TellApp(key, request(origin, event.ask, event.message, timed_out))
 
     def _timed_out_gang(self, key: int, name: str) -> str | None:
         seen = self._view.apps.get(key)

@@ -11,7 +11,7 @@ from functools import partial
 from typing import final
 
 from muster_core.admission.queue_tree import QueueEntry
-from muster_core.admission.routes import AnyRoute, TellApp, UndoLog
+from muster_core.admission.routes import AnyRoute, TellApp
 from muster_core.nodes.node import Node
 from muster_core.owners.app_messages import AddAsks, Enlist
 from muster_core.owners.asks import Allocation
@@ -42,17 +42,19 @@ class Unreported:
         self._placed: dict[int, dict[str, int]] = {}
         #: The changes of the usage of nodes by asks that end, by the name of the node.
         self._freed: dict[str, dict[str, int]] = {}
-        self._undo = UndoLog()
+        #: All of these; they are empty once the owners have reported.
+        self._sets = self.came_bound, self._forgotten
+        self._maps = self.fresh, self._ended, self._placed, self._freed
+        #: The steps that undo what is admitted as a whole; None if nothing is.
+        self._undo: list[Callable[[], object]] | None = None
 
     def heard(self) -> None:
         """Record that the owners have reported: the view matches their state."""
         self.uncertain = False
-        self.fresh.clear()
-        self.came_bound.clear()
-        self._forgotten.clear()
-        self._ended.clear()
-        self._placed.clear()
-        self._freed.clear()
+        for names in self._sets:
+            names.clear()
+        for effects in self._maps:
+            effects.clear()
 
     def must_hear_first(self, event: Event | str) -> bool:
         """Return whether the owners must report before an event can be checked."""
@@ -88,21 +90,22 @@ class Unreported:
             saved: Brings back the tree of queues, if queues may change; otherwise None.
         """
         uncertain = self.uncertain
-        self._undo.begin()
-        if saved is not None:
-            self._undo.note(saved)
+        steps: list[Callable[[], object]] = [] if saved is None else [saved]
+        self._undo = steps
         try:
             yield
         except RefusedError:
-            self._undo.roll_back()
+            for step in reversed(steps):
+                step()
             self.uncertain = uncertain
             raise
         finally:
-            self._undo.end()
+            self._undo = None
 
     def undoable(self, step: Callable[[], object]) -> None:
         """Record a step that undoes a change, if several objects are admitted as a whole."""
-        self._undo.note(step)
+        if self._undo is not None:
+            self._undo.append(step)
 
     # Asks
 
@@ -193,8 +196,4 @@ class Unreported:
     def check(self) -> None:
         """Assert the invariants between two batches; for tests."""
         assert not self.uncertain
-        assert not self.fresh
-        assert not self.came_bound
-        assert not self._forgotten
-        assert not self._ended
-        assert not self._placed
+        assert not any((*self._sets, *self._maps))

@@ -131,7 +131,7 @@ class GangRegistry:
         """Return a function that restores a gang, and removes ``members`` that are added next."""
         entry = self.gangs.get(name)
         if entry is None:
-            return lambda: self._drop(name)
+            return lambda: self.gone(name)
         before = attrs.evolve(entry)
 
         def restore() -> None:
@@ -155,10 +155,6 @@ class GangRegistry:
 
         return bring_back
 
-    def _drop(self, name: str) -> None:
-        if self.gangs.pop(name, None) is not None:
-            self._unlink(name)
-
     # GANG-54
     def tied_to(self, name: str) -> list[GangEntry]:
         """Return the other gangs that lists connect with a name, the one that came first first."""
@@ -175,10 +171,6 @@ class GangRegistry:
             entry.linked = lists
             named = [name for one in lists if _is_list(one) for name in one]
             self._links.relink(entry.name, tuple(named))
-
-    def _unlink(self, name: str) -> None:
-        self._links.relink(name, ())
-        self._links.forget(name)
 
     def check_join(self, name: str, says: GangFields, field: str) -> None:
         """Check that members can be added to a gang.
@@ -307,8 +299,9 @@ class GangRegistry:
 
     def gone(self, name: str) -> None:
         """Remove a gang that no longer exists."""
-        del self.gangs[name]
-        self._unlink(name)
+        if self.gangs.pop(name, None) is not None:
+            self._links.relink(name, ())
+            self._links.forget(name)
 
     def _enter(self, name: str) -> GangEntry:
         self.last_key += 1

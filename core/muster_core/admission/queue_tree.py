@@ -353,23 +353,18 @@ class QueueTree:
 
     # Queues of objects
 
+    # OBJECT-25
     def set_queue(
         self, event: QueueObject, target: QueueEntry | None, parent: QueueEntry
-    ) -> list[Route]:
+    ) -> Iterator[Route]:
         """Set the settings of a queue from an object, and create the queue if it is unknown.
 
-        Returns:
+        Yields:
             The messages to queues, in order.
 
         Raises:
             RefusedError: If the settings are invalid; then part of the tree may have changed.
         """
-        return list(self._set_queue(event, target, parent))
-
-    # OBJECT-25
-    def _set_queue(
-        self, event: QueueObject, target: QueueEntry | None, parent: QueueEntry
-    ) -> Iterator[Route]:
         if target is None:
             if not parent.config.is_parent:
                 yield from self._become_parent(parent)

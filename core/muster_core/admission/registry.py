@@ -9,7 +9,7 @@ round. Of the names of completed applications it keeps the latest.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import assert_never, final
 
 from muster_core.admission.placement import RECOVERY, PlacedQueue, Placement
@@ -240,11 +240,6 @@ class Registry:
     def has_placement_rules(self) -> bool:
         """Whether placement rules choose the queues of new applications."""
         return self._placement.has_rules
-
-    @property
-    def first_routes(self) -> Sequence[Route]:
-        """The messages that start the queues of the first configuration."""
-        return self.tree.first_routes
 
     def handle(self, event: Admissible, origin: Origin) -> list[Route]:
         """Admit an event.

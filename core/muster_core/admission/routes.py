@@ -10,15 +10,17 @@ annotations of gangs.
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from typing import final
 
 from muster_core.gangs import GangFields
-from muster_core.owners.app_messages import AppRequest, LoadApp
+from muster_core.owners.app_messages import (
+    AppRequest,
+    EnterState,
+    LoadApp,
+)
 from muster_core.owners.asks import AppIdentity
 from muster_core.owners.gang import MemberKey, ToGang
 from muster_core.owners.queue import LoadQueue, Retire, SetQueue
-from muster_core.values.application_states import AppState
 from muster_core.values.configuration import Configuration, QueueConfig
 from muster_core.values.priority import PriorityClass
 from muster_core.values.records import record
@@ -119,20 +121,7 @@ class TellApp:
     message: AppRequest | LoadApp
 
 
-@final
-@record
-class EndState:
-    """Tell an application that its time in a state is over; it has nothing to report.
-
-    Attributes:
-        after: The state that it is in now. A completed application ends.
-    """
-
-    key: int
-    after: AppState
-
-
-Route = StartQueue | TellQueue | StartApp | TellApp | EndState
+Route = StartQueue | TellQueue | StartApp | TellApp | EnterState
 """A message to a queue or an application, or the start of one."""
 
 
@@ -158,34 +147,3 @@ GangRoute = StartGang | TellGang
 
 AnyRoute = Route | GangRoute
 """A message to any owner, or the start of one."""
-
-
-@final
-class UndoLog:
-    """The steps that undo what was admitted.
-
-    Each change of the state of admission records the step that undoes it. Single events never have
-    to be undone: no steps are kept for them.
-    """
-
-    def __init__(self) -> None:
-        self._steps: list[Callable[[], object]] | None = None
-
-    def begin(self) -> None:
-        """Keep steps from now on."""
-        self._steps = []
-
-    def end(self) -> None:
-        """Drop the steps: what was admitted stays."""
-        self._steps = None
-
-    def note(self, step: Callable[[], object]) -> None:
-        """Record a step that undoes a change, unless no steps are kept now."""
-        if self._steps is not None:
-            self._steps.append(step)
-
-    def roll_back(self) -> None:
-        """Undo everything, the last change first."""
-        for step in reversed(self._steps or ()):
-            step()
-        self._steps = None

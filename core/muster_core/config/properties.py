@@ -441,32 +441,10 @@ SECOND_TRY: Final = Property(
 
 # CONFIG-39
 PROPERTIES: Final[Mapping[str, Property[Any]]] = {
-    known.name: known
-    for known in (
-        SORT_POLICY,
-        SORT_PRIORITY,
-        SORT_BLOCKING,
-        PRIORITY_FENCE,
-        PRIORITY_OFFSET,
-        PRIORITY_LIMIT,
-        QUEUE_PRIORITY,
-        QUEUE_RECLAIMABLE,
-        QUEUE_CREATE,
-        PREEMPTION_POLICY,
-        PREEMPTION_DELAY,
-        REQUIRED_NODE,
-        BIND_RETRY,
-        SCHEDULING_ORDER,
-        BACKFILL_DEPTH,
-        ESTIMATE,
-        GANG_WAIT,
-        GANG_DEADLOCK,
-        GANG_RETRY,
-        GANG_RETRY_LIMIT,
-        SECOND_TRY,
-    )
+    one.name: one for one in filter(lambda value: isinstance(value, Property), vars().values())
 }
-"""All properties that Muster knows, by name; pages and the reference have them in this order."""
+"""All properties that Muster knows, those above, by name; pages and the reference have them in this
+order."""
 
 _HANDED_DOWN: Final = [
     one

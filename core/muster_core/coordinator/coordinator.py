@@ -23,7 +23,7 @@ import attrs
 from muster_core.admission.admission import Admission
 from muster_core.admission.objects import Objects
 from muster_core.admission.registry import application_reasons
-from muster_core.admission.routes import AnyRoute, EndState, GangRoute, TellApp, TellGang
+from muster_core.admission.routes import AnyRoute, GangRoute, TellApp, TellGang
 from muster_core.coordinator.reports import (
     CoordinatorFacts,
     Epoch,
@@ -38,6 +38,7 @@ from muster_core.owners.app_messages import (
     CommitApp,
     Complete,
     DecisionMade,
+    EnterState,
     MemberMoved,
     rejection,
 )
@@ -87,7 +88,11 @@ class CoordinatorMachine:
         self.admission = Admission(configuration, self.view, self._next_seq)
         self.registry = self.admission.registry
         self._objects = Objects(self.admission)
-        self._requests = self._batches = self._bound = self._refusals = 0
+        #: How many events there were so far; the index of the next one in a running scheduler.
+        self.requests = 0
+        #: How many batches have begun so far; the number of the present or the last one.
+        self.batches = 0
+        self._bound = self._refusals = 0
         #: The instant of the batch, in microseconds.
         self.now_us = 0
         self._seq = 0
@@ -105,23 +110,13 @@ class CoordinatorMachine:
         self._refused_at: dict[int, str] = {}
 
     @property
-    def requests(self) -> int:
-        """How many events there were so far; the index of the next one in a running scheduler."""
-        return self._requests
-
-    @property
-    def batches(self) -> int:
-        """How many batches have begun so far; the number of the present or the last one."""
-        return self._batches
-
-    @property
     def configuration(self) -> Configuration:
         """The configuration in force."""
         return self.registry.configuration
 
     def start(self) -> list[AnyRoute]:
         """Return the messages that start the queues of the first configuration."""
-        return self._note(list(self.registry.first_routes))
+        return self._note(list(self.registry.tree.first_routes))
 
     # Checkpoints
 
@@ -133,8 +128,8 @@ class CoordinatorMachine:
         return CoordinatorFacts(
             now_us=self.now_us,
             seq=self._seq,
-            requests=self._requests,
-            batches=self._batches,
+            requests=self.requests,
+            batches=self.batches,
             bound=self._bound,
             refused=self._refusals,
             announced=self._announced,
@@ -160,7 +155,7 @@ class CoordinatorMachine:
             return self.start()
         self._said.clear()
         self._seq, self._announced = own.seq, own.announced
-        self._requests, self._batches = own.requests, own.batches
+        self.requests, self.batches = own.requests, own.batches
         self._bound, self._refusals = own.bound, own.refused
         yield from self.admission.load(own.admission, facts.queues, facts.apps, facts.gangs)
         yield from self.view.begin_to_load(own.view, facts.apps)
@@ -192,10 +187,9 @@ class CoordinatorMachine:
             The requests of due timers.
         """
         self.now_us = now_us
-        self._batches += 1
+        self.batches += 1
         self._is_new = False
         self._refused_at.clear()
-        self._epoch.begin_batch()
         routes: list[AnyRoute] = []
         # ROUND-2
         for number, due in enumerate(self.view.timers.due(now_us)):
@@ -221,10 +215,10 @@ class CoordinatorMachine:
     def _end_state(self, key: int, origin: Origin) -> Iterator[AnyRoute]:
         """Let an application enter the next state, since its time is up; no owner has to report."""
         identity = self.view.apps[key].identity
-        after = self.view.end_state(key, self.now_us)
+        after = self.view.intake.end_state(key, self.now_us)
         said = decision_on_app(identity.name, identity.path, STATE_NAMES[after])
         self._say(DecisionMade((origin.seq, 0, 1), said))
-        yield EndState(key, after)
+        yield EnterState(key, after)
         if after is AppState.COMPLETED:
             yield from self.registry.complete(key)
 
@@ -263,7 +257,7 @@ class CoordinatorMachine:
     def _next_origin(self, index: int | None, line: int | None) -> Origin:
         # EVICTION-46
         self._is_new = True
-        self._requests += 1
+        self.requests += 1
         self._seq += 1
         self.entered = self._seq
         return Origin(self.entered, index, line, at_us=self.now_us)
@@ -313,7 +307,7 @@ class CoordinatorMachine:
         Returns:
             Steps to the owners that have to report; None if no application and queue has to.
         """
-        return self._epoch.close()
+        return self._epoch.close(self.view.intake.reported)
 
     # Decisions
 
@@ -323,7 +317,7 @@ class CoordinatorMachine:
         Returns:
             The messages to gangs.
         """
-        yield from self.view.apply(report.queues, report.apps, self.now_us)
+        yield from self.view.intake.apply(report.queues, report.apps, self.now_us)
         moves: list[tuple[MemberKey, MemberMoved]] = []
         number = 0
         for app in report.apps:
@@ -372,7 +366,7 @@ class CoordinatorMachine:
         for report in sorted(reports, key=lambda report: report.key):
             assert report.epoch == self._epoch.number, "a report of another epoch"
             yield
-            self.view.apply_gang(report)
+            self.view.intake.apply_gang(report)
             for said in report.said:
                 self._say(said)
             entry = self.admission.gangs.gangs[report.name]
@@ -391,7 +385,7 @@ class CoordinatorMachine:
     def _finish(self, decisions: deque[Decision]) -> Steps[BatchResult]:
         """End the batch with the decisions of its rounds, and return its result."""
         if decisions:
-            decisions = self.view.without_detours(decisions)
+            decisions = self.view.rounds.without_detours(decisions)
         # The decisions of the rounds are by far the most, so they are not copied.
         yield from self._prepend_said(decisions)
         decisions += self.view.changed_priorities()
@@ -409,7 +403,9 @@ class CoordinatorMachine:
                     self._refusals += 1
             if decisions:
                 yield
-        apps, queues, gangs = yield from self.view.commits(self.now_us)
+        apps, queues, gangs = yield from self.view.rounds.commits(
+            self.now_us, self.view.intake.reported
+        )
         return BatchResult(announced=announced, apps=apps, queues=queues, gangs=gangs)
 
     # ROUND-8
@@ -442,7 +438,7 @@ class CoordinatorMachine:
 
     def settle_cycles(self) -> Mapping[int, CommitGang]:
         """Compute which cycles of gangs are invalid, and return commits for a snapshot."""
-        return self.view.settle_cycles()
+        return self.view.rounds.settle_cycles()
 
     def explain(self, app: str, ask: str, now_us: int | None = None) -> Explanation | None:
         """Explain why an ask is not running. Between two batches; it changes nothing.
@@ -513,9 +509,9 @@ class CoordinatorMachine:
     def statistics(self) -> Statistics:
         """Return the statistics since the start."""
         return Statistics(
-            requests=self._requests,
-            batches=self._batches,
-            steps=self.view.steps,
+            requests=self.requests,
+            batches=self.batches,
+            steps=self.view.rounds.steps,
             bound=self._bound,
             refused=self._refusals,
             decisions=self._announced,

@@ -18,7 +18,6 @@ import attrs
 
 from muster_core.admission.routes import (
     AnyRoute,
-    EndState,
     StartApp,
     StartGang,
     StartQueue,
@@ -80,7 +79,8 @@ class PlainScheduler:
         self, configuration: Configuration | None = None, facts: Facts | None = None
     ) -> None:
         first = configuration or default_configuration()
-        self._machine = CoordinatorMachine(first if facts is None else facts.configuration)
+        #: The state machine of the coordinator, only for reading.
+        self.machine = CoordinatorMachine(first if facts is None else facts.configuration)
         self._apps: dict[int, ApplicationMachine] = {}
         self._queues: dict[int, QueueMachine] = {}
         self._gangs: dict[int, GangMachine] = {}
@@ -88,21 +88,21 @@ class PlainScheduler:
         self.announced: list[Announced] = []
         self._open = False
         if facts is None:
-            self._deliver(self._machine.start())
+            self._deliver(self.machine.start())
         else:
             self._load(facts)
 
     # CHECKPOINT-5
     def _load(self, facts: Facts) -> None:
-        self._deliver(all_at_once(self._machine.load(facts)))
+        self._deliver(all_at_once(self.machine.load(facts)))
         if facts.has_begun:
             self._hear()
-            all_at_once(self._machine.end_loading(facts))
+            all_at_once(self.machine.end_loading(facts))
 
     def facts(self) -> Facts:
         """Return the facts of a checkpoint. Between two batches."""
         return Facts(
-            coordinator=all_at_once(self._machine.facts()),
+            coordinator=all_at_once(self.machine.facts()),
             queues=tuple(queue.facts() for _, queue in sorted(self._queues.items())),
             apps=tuple(app.facts() for _, app in sorted(self._apps.items())),
             gangs=tuple(gang.facts() for _, gang in sorted(self._gangs.items())),
@@ -123,14 +123,14 @@ class PlainScheduler:
             index: Its index in a feed, or None.
             line: Its line in a feed, or None.
         """
-        self._advance(at_us)
+        self.advance(at_us)
         self._begin()
-        if self._machine.must_hear_first(event):
+        if self.machine.must_hear_first(event):
             self._hear()
         if isinstance(event, str):
-            self._machine.refuse(event, index, line)
+            self.machine.refuse(event, index, line)
         else:
-            self._deliver(self._machine.enter(event, index, line))
+            self._deliver(self.machine.enter(event, index, line))
 
     def hear(self) -> None:
         """Bring the effects of the events so far into the view, within a batch."""
@@ -143,7 +143,7 @@ class PlainScheduler:
         Args:
             at_us: The instant of the batch, in microseconds; default: now.
         """
-        self._advance(at_us)
+        self.advance(at_us)
         self._begin()
         self._end()
 
@@ -161,39 +161,38 @@ class PlainScheduler:
         self._end()
         self._run_timers(until_us)
 
-    def advance(self, at_us: int) -> None:
-        """Close the batch and let time pass up to an instant that comes later.
+    # ROUND-1
+    def advance(self, at_us: int | None) -> None:
+        """Close the batch and let time pass up to an instant, if there is one that comes later.
 
         Args:
             at_us: The instant, in microseconds; its timers are still due.
         """
-        self._advance(at_us)
+        if at_us is not None and at_us > self.machine.now_us:
+            self._end()
+            self._run_timers(at_us - 1)
+            self.machine.now_us = at_us
 
     def free(self) -> Steps[None]:
         """Free the memory in pieces; nothing may follow."""
         for owners in (self._apps, self._queues, self._gangs):
             yield from freed(owners)
-        yield from self._machine.free()
+        yield from self.machine.free()
 
     # Reading, between two batches
 
-    @property
-    def machine(self) -> CoordinatorMachine:
-        """The coordinator's state machine, only for reading."""
-        return self._machine
-
     def app(self, name: str) -> AppSnapshot | None:
         """Return a snapshot of an application, or None if it is unknown or has completed."""
-        key = self._machine.registry.locate(name)
+        key = self.machine.registry.locate(name)
         return None if key is None else self._apps[key].snapshot()
 
     def pending(self) -> Iterator[tuple[str, str]]:
         """Yield all asks that are pending, parked or waiting, as ``(application, ask)``."""
-        return self._machine.pending()
+        return self.machine.pending()
 
     def explain(self, app: str, ask: str) -> Explanation | None:
         """Explain why an ask is not running; return None if it is bound or unknown."""
-        return self._machine.explain(app, ask)
+        return self.machine.explain(app, ask)
 
     def explain_fully(self, app: str, ask: str) -> Explanation | None:
         """Explain why an ask is not running, with what it lacks and its outlook without a forecast.
@@ -201,7 +200,7 @@ class PlainScheduler:
         Returns:
             All that the state says; None if it is bound or unknown.
         """
-        return all_at_once(self._machine.explain_fully(app, ask))
+        return all_at_once(self.machine.explain_fully(app, ask))
 
     def expected_end_us(self, app: str, ask: str) -> int | None:
         """Return when an ask is expected to end, in microseconds.
@@ -209,44 +208,37 @@ class PlainScheduler:
         Returns:
             None if that is not known, or if the ask is not bound.
         """
-        key, now_us = self._machine.registry.locate(app), self._machine.now_us
-        return None if key is None else self._machine.view.expected_end_us(key, ask, now_us)
+        key, now_us = self.machine.registry.locate(app), self.machine.now_us
+        return None if key is None else self.machine.view.expected_end_us(key, ask, now_us)
 
     def snapshot(self) -> Snapshot:
         """Return a snapshot of the whole state; the first batch must have ended."""
-        for key, commit in self._machine.settle_cycles().items():
+        for key, commit in self.machine.settle_cycles().items():
             self._gangs[key].handle(commit)
         return all_at_once(
-            self._machine.snapshot(
+            self.machine.snapshot(
                 (app.snapshot() for app in self._apps.values()),
                 (queue.snapshot() for queue in self._queues.values()),
                 (gang.snapshot() for gang in self._gangs.values()),
             )
         )
 
-    # ROUND-1
-    def _advance(self, at_us: int | None) -> None:
-        if at_us is not None and at_us > self._machine.now_us:
-            self._end()
-            self._run_timers(at_us - 1)
-            self._machine.now_us = at_us
-
     def _run_timers(self, until_us: int | None) -> None:
-        for _ in pass_time(self._machine, until_us):
+        for _ in pass_time(self.machine, until_us):
             self._begin()
             self._end()
 
     def _begin(self) -> None:
         if not self._open:
             self._open = True
-            self._deliver(all_at_once(self._machine.begin(self._machine.now_us)))
+            self._deliver(all_at_once(self.machine.begin(self.machine.now_us)))
 
     def _end(self) -> None:
         if not self._open:
             return
         self._open = False
         self._hear()
-        outcome = all_at_once(self._machine.decide())
+        outcome = all_at_once(self.machine.decide())
         self.announced.extend(outcome.announced)
         for key, app_commit in outcome.apps.items():
             self._apps[key].handle(app_commit)
@@ -256,15 +248,15 @@ class PlainScheduler:
             self._gangs[key].handle(gang_commit)
 
     def _hear(self) -> None:
-        closing = self._machine.close()
+        closing = self.machine.close()
         if closing is not None:
             self._report(all_at_once(closing))
-        closes = self._machine.close_gangs()
+        closes = self.machine.close_gangs()
         if not closes:
             return
         said = [self._gangs[key].handle(close) for key, close in closes.items()]
         gangs = [report for report in said if report is not None]
-        all_at_once(self._machine.apply_gangs(gangs))
+        all_at_once(self.machine.apply_gangs(gangs))
         for gang in gangs:
             if gang.gone:
                 del self._gangs[gang.key]
@@ -288,7 +280,7 @@ class PlainScheduler:
                     leaf = self._queues[report.identity.leaf]
                     root = self._pass_up(leaf.handle(report)) or root
         collected = all_at_once(closing.collect(root, direct))
-        self._deliver(all_at_once(self._machine.apply(collected)))
+        self._deliver(all_at_once(self.machine.apply(collected)))
 
     def _pass_up(self, report: QueueReport | None) -> QueueReport | None:
         """Pass a report on to the queues above; return that of the root if it is complete."""
@@ -306,10 +298,10 @@ class PlainScheduler:
             match route:
                 case TellApp():
                     self._apps[route.key].handle(route.message)
-                case EndState(key, AppState.COMPLETED):
+                case EnterState(key, AppState.COMPLETED):
                     del self._apps[key]
-                case EndState():
-                    self._apps[route.key].handle(EnterState(route.after))
+                case EnterState():
+                    self._apps[route.key].handle(route)
                 case StartApp(identity):
                     self._apps[identity.key] = ApplicationMachine(identity)
                 case StartQueue():

@@ -17,7 +17,6 @@ from typing import Final, assert_never, final
 from muster_core.admission.routes import (
     AdmissionFacts,
     AnyRoute,
-    EndState,
     StartApp,
     StartGang,
     StartQueue,
@@ -26,7 +25,7 @@ from muster_core.admission.routes import (
     TellQueue,
 )
 from muster_core.nodes.node import Node
-from muster_core.owners.app_messages import AppFacts, AppReport, Close, LoadApp
+from muster_core.owners.app_messages import AppFacts, AppReport, Close, EnterState, LoadApp
 from muster_core.owners.gang import GangFacts, LoadGang
 from muster_core.owners.queue import (
     CommitQueue,
@@ -180,15 +179,9 @@ class Epoch:
         self._told_queues: set[int] = set()
         self._told_gangs: set[int] = set()
         self._credits = 0
-        #: The applications that have reported without their queues in this batch, with their leaves.
-        self._reported: dict[int, int] = {}
         #: The parent of each queue, and the queue of each application, by key.
         self._parents: dict[int, int | None] = {}
         self._leaves: dict[int, int] = {}
-
-    def begin_batch(self) -> None:
-        """Begin a batch: the queues have the commits of the last one."""
-        self._reported.clear()
 
     def note(self, routes: Iterable[AnyRoute]) -> None:
         """Record which owners get messages."""
@@ -204,31 +197,33 @@ class Epoch:
                     self._told_queues.add(route.key)
                 case StartApp(identity):
                     self._leaves[identity.key] = identity.leaf
-                case EndState():
-                    if route.after is AppState.COMPLETED:
-                        self._reported[route.key] = self._leaves.pop(route.key)
+                case EnterState():
+                    if route.state is AppState.COMPLETED:
+                        del self._leaves[route.key]
                 case StartGang() | TellGang():
                     self._told_gangs.add(route.key)
                 case _:
                     assert_never(route)
 
-    def close(self) -> Steps[ReportRequests] | None:
+    def close(self, reported: Mapping[int, int]) -> Steps[ReportRequests] | None:
         """Close the epoch.
+
+        Args:
+            reported: The applications of which queues have not heard in this batch, with their
+                leaves.
 
         Returns:
             Steps to the owners that have to report; None if no application and queue has to.
         """
         self.number += 1
-        return self._requests() if self._told_apps or self._told_queues else None
+        return self._requests(reported) if self._told_apps or self._told_queues else None
 
-    def _requests(self) -> Steps[ReportRequests]:
+    def _requests(self, reported: Mapping[int, int]) -> Steps[ReportRequests]:
         expected: dict[int, Expect] = {}
         commits: dict[int, CommitQueue] = {}
         if self._told_queues:
-            commits = self._report_again()
+            commits = self._report_again(reported)
             expected = yield from self._expected([*self._told_queues, *commits])
-        else:
-            self._reported.update(self._told_apps)
         apps = dict.fromkeys(self._told_apps, Close(self.number, direct=not expected))
         closing = ReportRequests(self.number, apps, expected, self._credits, commits)
         self._told_apps.clear()
@@ -236,19 +231,18 @@ class Epoch:
         self._credits = 0
         return closing
 
-    def _report_again(self) -> dict[int, CommitQueue]:
+    def _report_again(self, reported: Mapping[int, int]) -> dict[int, CommitQueue]:
         """Let applications report to their leaves that reported without them in this batch.
 
         Returns:
             What leaves have not heard of applications that are gone.
         """
         gone: dict[int, dict[int, None]] = {}
-        for app, leaf in self._reported.items():
+        for app, leaf in reported.items():
             if app in self._leaves:
                 self._told_apps[app] = leaf
             elif leaf in self._parents:
                 gone.setdefault(leaf, {})[app] = None
-        self._reported.clear()
         return {leaf: CommitQueue(apps) for leaf, apps in gone.items()}
 
     def _expected(self, queues: Iterable[int]) -> Steps[dict[int, Expect]]:

@@ -371,14 +371,14 @@ class UndoBind:
     """Undo the bind of an ask, whose work could not be started.
 
     Attributes:
-        timed_out: The gang of the ask if it has timed out: then the ask becomes parked.
         message: What the log says about the failure, or None.
+        timed_out: The gang of the ask if it has timed out: then the ask becomes parked.
     """
 
     origin: Origin
     ask: str
-    timed_out: str | None = None
     message: str | None = None
+    timed_out: str | None = None
 
 
 @final
@@ -417,8 +417,14 @@ class Complete:
 @final
 @record
 class EnterState:
-    """Be in this state: the time in another one was up, and the log says so already."""
+    """Be in this state: the time in another one was up, and there is nothing to report.
 
+    Attributes:
+        key: The application.
+        state: The state that it is in now. A completed application ends.
+    """
+
+    key: int
     state: AppState
 
 

@@ -75,29 +75,6 @@ from muster_core.values.errors import RefusedError
 from muster_core.values.snapshots import AppSnapshot
 
 
-def application_facts(
-    identity: AppIdentity,
-    state: AppState,
-    group: str | None,
-    places: AskPlaces,
-    failures: BindFailures,
-    guesses: int,
-) -> AppFacts:
-    """Return the facts of an application; see :class:`AppFacts`. No ask is copied."""
-    return AppFacts(
-        identity=identity,
-        state=state,
-        group=group,
-        pending=tuple(places.pending.values()),
-        parked=tuple(places.parked.values()),
-        waiting=tuple(places.waiting.values()),
-        bound=tuple(places.bound.values()),
-        spoilt=tuple(failures.spoilt.items()),
-        in_a_row=tuple(failures.in_a_row.items()),
-        guesses=guesses,
-    )
-
-
 # CHECKPOINT-5
 def load_asks(facts: AppFacts, places: AskPlaces) -> Steps[list[AppAction]]:
     """Put the asks of an application where they were.
@@ -329,7 +306,7 @@ class ApplicationMachine:
     def _place(self, request: AddPlaced) -> None:
         (ask,) = asks_of(request).values()
         allocation = Allocation(ask, request.node, request.number, bound_us=request.origin.at_us)
-        self._places.enter_bound(allocation)
+        self._places.load_bound([allocation])
         self._moves.act(Placed(allocation))
         decision = self._sayings.about(Kind.BOUND, ask, request.node)
         self._moves.act(DecisionMade((request.origin.seq, 0, 0), decision))
@@ -503,10 +480,19 @@ class ApplicationMachine:
 
     # CHECKPOINT-2
     def facts(self) -> AppFacts:
-        """Return what the application owns. Between two batches."""
-        guesses, places = self._sayings.guesses.left, self._places
-        return application_facts(
-            self.identity, self._state, self._group, places, self._failures, guesses
+        """Return what the application owns; no ask is copied. Between two batches."""
+        places, failures = self._places, self._failures
+        return AppFacts(
+            identity=self.identity,
+            state=self._state,
+            group=self._group,
+            pending=tuple(places.pending.values()),
+            parked=tuple(places.parked.values()),
+            waiting=tuple(places.waiting.values()),
+            bound=tuple(places.bound.values()),
+            spoilt=tuple(failures.spoilt.items()),
+            in_a_row=tuple(failures.in_a_row.items()),
+            guesses=self._sayings.guesses.left,
         )
 
     # CHECKPOINT-5
@@ -527,4 +513,4 @@ class ApplicationMachine:
         if self._moves.came:
             self._moves.end_row()
         self._places.check()
-        self._failures.check(self._places.names())
+        self._failures.check(frozenset(self._places.each_name()))

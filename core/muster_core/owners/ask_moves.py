@@ -8,7 +8,7 @@ binds will fail, and which have failed in a row.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Mapping
+from collections.abc import Callable, Mapping
 from typing import Final, cast, final
 
 import attrs
@@ -186,10 +186,10 @@ class BindFailures:
         """Take over what was saved."""
         self.spoilt, self.in_a_row = dict(facts.spoilt), dict(facts.in_a_row)
 
-    def check(self, names: Collection[str]) -> None:
+    def check(self, names: frozenset[str]) -> None:
         """Assert that only asks of these names have such binds; for tests."""
-        assert self.spoilt.keys() <= set(names)
-        assert self.in_a_row.keys() <= set(names)
+        assert self.spoilt.keys() <= names
+        assert self.in_a_row.keys() <= names
 
 
 @final

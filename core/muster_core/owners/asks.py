@@ -322,13 +322,8 @@ class AskPlaces:
         self.tally.remove(ask.priority)
         take_from(self.pending_total, ask.resources.amounts)
 
-    def enter_bound(self, allocation: Allocation) -> None:
-        """Add an ask that is bound from the start."""
-        self.bound[allocation.ask.name] = allocation
-        add_to(self.allocated_total, allocation.ask.resources.amounts)
-
     def load_bound(self, allocations: Sequence[Allocation]) -> None:
-        """Add asks that were bound when they were saved."""
+        """Add asks that are bound from the start, or were bound when they were saved."""
         self.bound.update([(allocation.ask.name, allocation) for allocation in allocations])
         for resources, times in count_equal([held.ask.resources for held in allocations]):
             add_to(self.allocated_total, resources.amounts, times)
@@ -342,8 +337,7 @@ class AskPlaces:
     def enter_waiting(self, allocation: Allocation) -> None:
         """Make a pending ask wait with an allocation."""
         self.leave_pending(allocation.ask)
-        self.waiting[allocation.ask.name] = allocation
-        add_to(self.allocated_total, allocation.ask.resources.amounts)
+        self.load_waiting(allocation)
 
     def leave_node(self, allocation: Allocation) -> None:
         """Remove the allocation of a bound or waiting ask."""
@@ -399,10 +393,6 @@ class AskPlaces:
                 devices=dict(devices),
             )
 
-    def names(self) -> list[str]:
-        """Return the names of all asks, place by place."""
-        return list(self.each_name())
-
     def each_name(self) -> Iterator[str]:
         """Yield the names of all asks, place by place."""
         return chain(self.pending, self.parked, self.waiting, self.bound)
@@ -410,7 +400,7 @@ class AskPlaces:
     def check(self) -> None:
         """Assert the invariants; for tests."""
         # An ask is in exactly one place.
-        names = self.names()
+        names = list(self.each_name())
         assert len(names) == len(set(names))
         # Only members of gangs are parked or waiting.
         assert all(ask.gang is not None for ask in self.parked.values())

@@ -121,10 +121,10 @@ class CommitGang:
         satisfied: Whether its group was bound.
     """
 
-    moves: tuple[tuple[MemberKey, AskPlace], ...]
-    satisfied: bool
     cycle_valid: bool
     since_us: int | None
+    moves: tuple[tuple[MemberKey, AskPlace], ...] = ()
+    satisfied: bool = False
     lost: bool = False
 
 
@@ -361,12 +361,9 @@ class GangMachine:
 
     # CHECKPOINT-5
     def _load(self, facts: GangFacts) -> None:
-        self.state, self._cycle_valid, self._since_us = (
-            facts.state,
-            facts.cycle_valid,
-            facts.since_us,
-        )
-        self._definition, self._creation = facts.definition, facts.creation
+        self.state, self._definition = facts.state, facts.definition
+        self._creation, self._cycle_valid = facts.creation, facts.cycle_valid
+        self._since_us = facts.since_us
         self._timeouts, self._timeout = facts.timeouts, facts.timeout
         for member, place in facts.members:
             self._put(member, place)

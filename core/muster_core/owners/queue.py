@@ -192,13 +192,11 @@ class QueueMachine:
         return None
 
     def _hear(self, key: int, values: Values, *, gone: bool) -> None:
-        self._set_child(key, NO_VALUES if gone else values)
         if gone:
-            del self._children[key]
-
-    def _set_child(self, key: int, values: Values) -> None:
-        before = self._children.get(key, NO_VALUES)
-        self._children[key] = values
+            before, values = self._children.pop(key, NO_VALUES), NO_VALUES
+        else:
+            before = self._children.get(key, NO_VALUES)
+            self._children[key] = values
         if before.pending != values.pending:
             replace_in(self._pending, before.pending, values.pending)
         if before.allocated != values.allocated:
@@ -218,8 +216,11 @@ class QueueMachine:
         self._app_reports.clear()
         self._queue_reports.clear()
         self._expected = None
+        # CHECKPOINT-5
         if self._loaded is not None:
-            self._forget_loading(self._loaded)
+            # It has computed its priority only to report what was loaded: this does not count.
+            self._recomputations, self._stale = self._loaded.recomputations, self._loaded.stale
+            self._loaded = None
         return report
 
     # CHECKPOINT-2
@@ -233,12 +234,6 @@ class QueueMachine:
             recomputations=self._recomputations,
             stale=self._stale,
         )
-
-    # CHECKPOINT-5
-    def _forget_loading(self, facts: QueueFacts) -> None:
-        """Count as if the queue had not computed its priority to report what was loaded."""
-        self._recomputations, self._stale = facts.recomputations, facts.stale
-        self._loaded = None
 
     # PRIORITY-19
     def current_priority(self) -> int | None:

@@ -11,7 +11,7 @@ can have when the event is created, before it reaches any state.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from typing import Final, TypeAlias, cast, final
+from typing import Final, NoReturn, TypeAlias, TypeVar, cast, final
 
 import attrs
 
@@ -144,7 +144,9 @@ class Exit:
         return cls(status) if status >= 0 else cls(signal=-status)
 
 
-NumberCheck: TypeAlias = "Callable[[object, attrs.Attribute[int], int], None]"
+T = TypeVar("T")
+
+Check: TypeAlias = "Callable[[object, attrs.Attribute[T], T], None]"
 
 SYSTEM_PREFIX: Final = "system-"
 """The prefix of built-in priority classes; the name of a user's class must not have it."""
@@ -205,15 +207,10 @@ def a_users_class(_: object, attribute: attrs.Attribute[str], value: str) -> Non
         _refuse(attribute.name, value, f"free of {SYSTEM_PREFIX!r} at its beginning")
 
 
-def amounts(_: object, attribute: attrs.Attribute[Resources], value: Resources) -> None:
-    """Check that a value is an amount of resources."""
-    _check_resources(attribute.name, value)
-
-
 # DEVICE-5
 def written_amounts(_: object, attribute: attrs.Attribute[Resources], value: Resources) -> None:
     """Check that a value is an amount of resources that names no devices."""
-    _check_resources(attribute.name, value)
+    _check_type(attribute.name, value, Resources)
     _check_names(attribute.name, value)
 
 
@@ -240,14 +237,13 @@ def needs(
 # QUANTITY-18
 def some_amounts(event: object, attribute: attrs.Attribute[Resources], value: Resources) -> None:
     """Check that a value is an amount of resources, with at least one type above zero."""
-    _check_resources(attribute.name, value)
-    _check_names(attribute.name, value)
+    written_amounts(event, attribute, value)
     # DEVICE-2
     if not value and not getattr(event, "devices", None):
         _refuse(attribute.name, value, "an amount with at least one type above zero")
 
 
-def a_number(lowest: int, highest: int | None = None) -> NumberCheck:
+def a_number(lowest: int, highest: int | None = None) -> Check[int]:
     """Return a check that a value is an integer in a range, both bounds included."""
     right = f"a whole number of at least {lowest}"
     if highest is not None:
@@ -277,7 +273,7 @@ def that_make_sense(_: object, attribute: attrs.Attribute[GangFields], value: Ga
     """Check that a gang can have these fields, as far as they are given."""
     if value is NO_FIELDS:
         return
-    _check_type(attribute.name, value)
+    _check_type(attribute.name, value, GangFields)
     for field, number in (
         ("min_member", value.min_member),
         ("total", value.total),
@@ -297,8 +293,7 @@ def that_make_sense(_: object, attribute: attrs.Attribute[GangFields], value: Ga
 def _check_topology(field: str, value: object) -> None:
     if not isinstance(value, Topology):
         _refuse(field, value, "of the type Topology")
-        return
-    _check_rule(f"{field}.rule", value.rule)
+    _check_type(f"{field}.rule", value.rule, TopologyRule)
     _check_text(f"{field}.attribute", value.attribute)
     most = value.max
     if most is None:
@@ -307,11 +302,6 @@ def _check_topology(field: str, value: object) -> None:
         _refuse(f"{field}.max", most, f"allowed with {value.rule.value}: it is for spread only")
     if type(most) is not int or not LEAST <= most <= MAX_INT32:
         _refuse(f"{field}.max", most, f"a whole number between {LEAST} and {MAX_INT32}")
-
-
-def _check_rule(field: str, value: object) -> None:
-    if not isinstance(value, TopologyRule):
-        _refuse(field, value, "of the type TopologyRule")
 
 
 # TOPOLOGY-1
@@ -332,10 +322,14 @@ def that_define(_: object, attribute: attrs.Attribute[GangFields], value: GangFi
         _refuse(f"{attribute.name}.min_member", None, "a whole number of at least 1")
 
 
-def that_runs(_: object, attribute: attrs.Attribute[Work], value: object) -> None:
-    """Check that a value is what an ask runs."""
-    if not isinstance(value, Work):
-        _refuse(attribute.name, value, "of the type Work")
+def of_type(kind: type[T]) -> Check[T]:
+    """Return a check that a value is of a type."""
+
+    def check(_: object, attribute: attrs.Attribute[T], value: object) -> None:
+        if not isinstance(value, kind):
+            _refuse(attribute.name, value, f"of the type {kind.__name__}")
+
+    return check
 
 
 def no_words() -> dict[str, str]:
@@ -348,19 +342,17 @@ def _check_text(field: str, value: object) -> None:
         _refuse(field, value, "a text of at least one character")
 
 
-def _check_type(field: str, value: object) -> None:
-    if not isinstance(value, GangFields):
-        _refuse(field, value, "of the type GangFields")
+def _check_type(field: str, value: object, kind: type[object]) -> None:
+    if not isinstance(value, kind):
+        _refuse(field, value, f"of the type {kind.__name__}")
 
 
 def _check_devices(field: str, value: object, kind: type[object]) -> None:
     if not isinstance(value, Mapping):
         _refuse(field, value, "a map from types of devices")
-        return
     for name, part in cast("Mapping[object, object]", value).items():
         check_device_type(name)
-        if not isinstance(part, kind):
-            _refuse(f"{field}.{name}", part, f"of the type {kind.__name__}")
+        _check_type(f"{field}.{name}", part, kind)
 
 
 # DEVICE-5
@@ -371,12 +363,7 @@ def _check_names(field: str, value: Resources) -> None:
         raise EventError(msg)
 
 
-def _check_resources(field: str, value: object) -> None:
-    if not isinstance(value, Resources):
-        _refuse(field, value, "of the type Resources")
-
-
-def _refuse(field: str, value: object, right: str) -> None:
+def _refuse(field: str, value: object, right: str) -> NoReturn:
     msg = f"{field}: {value!r} is not {right}"
     raise EventError(msg)
 

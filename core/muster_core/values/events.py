@@ -39,15 +39,14 @@ from muster_core.values.event_fields import (
     a_name,
     a_text,
     a_users_class,
-    amounts,
     an_owned_name,
     needs,
     no_words,
+    of_type,
     some_amounts,
     stocks,
     that_define,
     that_members_say,
-    that_runs,
     written_amounts,
 )
 from muster_core.values.names import DEFAULT_NAMESPACE
@@ -250,7 +249,7 @@ _ASK_CHECKS: Final[Mapping[str, Callable[[object, Any, Any], None]]] = {
     "gang": _optional(a_gang),
     "says": that_members_say,
     "retries": NOT_NEGATIVE,
-    "work": _optional(that_runs),
+    "work": _optional(of_type(Work)),
     "devices": needs,
     # BACKFILL-9
     "estimate_us": _optional(AT_LEAST_ONE),
@@ -276,12 +275,6 @@ class Outcome(StrEnum):
     CANCELLED = "cancelled"
 
 
-def _an_outcome(_: object, attribute: attrs.Attribute[Outcome], value: object) -> None:
-    if not isinstance(value, Outcome):
-        msg = f"{attribute.name}: {value!r} is not of the type Outcome"
-        raise EventError(msg)
-
-
 @final
 @attrs.frozen
 class Release:
@@ -296,7 +289,7 @@ class Release:
 
     app: str = attrs.field(validator=an_owned_name)
     ask: str = attrs.field(validator=an_owned_name)
-    outcome: Outcome = attrs.field(default=Outcome.COMPLETED, validator=_an_outcome)
+    outcome: Outcome = attrs.field(default=Outcome.COMPLETED, validator=of_type(Outcome))
     message: str | None = attrs.field(default=None, validator=_optional(a_text))
     exited: Exit | None = attrs.field(
         default=None, validator=_optional(attrs.validators.instance_of(Exit))
@@ -424,7 +417,9 @@ class QueueObject:
     priority: int | None = attrs.field(default=None, validator=_optional(A_QUEUE_PRIORITY))
     reclaimable: bool | None = None
     max: Limits | None = None
-    guaranteed: Resources | None = attrs.field(default=None, validator=_optional(amounts))
+    guaranteed: Resources | None = attrs.field(
+        default=None, validator=_optional(of_type(Resources))
+    )
 
 
 AppliedObject = AddPriorityClass | AddGang | NodeObject | PodObject | QueueObject

@@ -70,6 +70,9 @@ class Commits:
         self._lost: set[str] = set()
         #: Decisions about states of applications that were undone.
         self._unsaid: set[int] = set()
+        #: All of these records.
+        self._by_app = self._fresh, self._failed, self._in_a_row, self._evicted, self._members
+        self._others = self._satisfied, self._lost, self._unsaid
 
     def bound(self, app: int, allocation: Allocation) -> None:
         """Record that an ask of the application with this key was bound."""
@@ -155,25 +158,17 @@ class Commits:
     @property
     def has_any(self) -> bool:
         """Whether anything is recorded, or gangs may have to hear of their waits and cycles."""
-        return bool(
-            self._fresh
-            or self._failed
-            or self._evicted
-            or self._members
-            or self._in_a_row
-            or self._satisfied
-            or self._lost
-            or self._unsaid
-            or not self._state.gang_index.is_unused
-        )
+        recorded = any(self._by_app) or any(self._others)
+        return recorded or not self._state.gang_index.is_unused
 
     def commits(
-        self, now_us: int, reported: Mapping[int, int]
+        self, now_us: int, reported: dict[int, int]
     ) -> Steps[tuple[dict[int, CommitApp], dict[int, CommitQueue], dict[int, CommitGang]]]:
         """Return the commit of the batch for each owner concerned."""
         moved = {*self._fresh, *self._members, *self._evicted}
         apps: dict[int, CommitApp] = {}
-        leaves = {**reported}
+        leaves = reported.copy()
+        reported.clear()
         for number, key in enumerate(sorted(moved.union(self._failed)), 1):
             apps[key] = self._commit_app(key)
             if key in moved:
@@ -183,10 +178,8 @@ class Commits:
         queues = (yield from self._commit_queues(leaves)) if leaves else {}
         gangs = {} if self._state.gang_index.is_unused else self._commit_gangs(now_us)
         if apps:
-            yield from freed(
-                self._fresh, self._failed, self._in_a_row, self._evicted, self._members
-            )
-        for names in (self._satisfied, self._lost, self._unsaid):
+            yield from freed(*self._by_app)
+        for names in self._others:
             names.clear()
         return apps, queues, gangs
 
@@ -241,13 +234,8 @@ class Commits:
         gangs = self._state.gangs
         changed = sorted(self._state.gang_index.changed_cycles() & gangs.keys())
         return {
-            gangs[name].key: CommitGang(
-                moves=(),
-                satisfied=False,
-                cycle_valid=gangs[name].cycle_valid,
-                since_us=gangs[name].since_us,
-            )
-            for name in changed
+            gang.key: CommitGang(cycle_valid=gang.cycle_valid, since_us=gang.since_us)
+            for gang in map(gangs.__getitem__, changed)
         }
 
     def _commit_gangs(self, now_us: int) -> dict[int, CommitGang]:

@@ -7,21 +7,15 @@ time, and finally what the view itself remembers from batch to batch (CHECKPOINT
 
 from __future__ import annotations
 
-from collections import deque
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping
 from typing import final
 
-import attrs
-
 from muster_core.nodes.node import DeviceUse, Holder, Node, NodeDevices
-from muster_core.owners.app_messages import AppFacts, AppReport, CommitApp
+from muster_core.owners.app_messages import AppFacts
 from muster_core.owners.asks import Ask
-from muster_core.owners.gang import CommitGang, GangReport
-from muster_core.owners.queue import CommitQueue, QueueSummary
 from muster_core.structures.amounts import add_to
 from muster_core.structures.shapes import Shape, bits_of
 from muster_core.structures.steps import Steps, in_pieces
-from muster_core.values.application_states import AppState
 from muster_core.values.configuration import Configuration
 from muster_core.values.decisions import Decision, Kind
 from muster_core.values.devices import DeviceStock
@@ -42,101 +36,18 @@ from muster_core.view.tree.queue import ViewQueue
 
 
 @final
-@attrs.frozen
-class Checkpoints:
-    """Takes the facts of the view, and loads them."""
-
-    _state: ViewState
-    _rounds: Rounds
-
-    # CHECKPOINT-4
-    def facts(self) -> Steps[ViewFacts]:
-        """Return what the view owns. Between two batches."""
-        state = self._state
-        nodes: list[NodeFacts] = []
-        for piece in in_pieces(state.nodes.nodes.values()):
-            yield
-            nodes.extend(map(_node_facts, piece))
-        timers = yield from state.timers.facts()
-        last_round = yield from self._rounds.facts()
-        return ViewFacts(
-            nodes=tuple(nodes),
-            numbers=state.numbers,
-            steps=self._rounds.steps,
-            timers=timers,
-            keepers=state.kept_nodes.keepers(),
-            history=state.eviction_history.facts(),
-            last_round=last_round,
-            learned=state.learned.facts(),
-        )
-
-    # CHECKPOINT-5
-    def begin(self, facts: ViewFacts, apps: Iterable[AppFacts]) -> Steps[None]:
-        """Load the nodes, into an empty view; the owners report next."""
-        state = self._state
-        nodes: dict[str, Node] = {}
-        for some in in_pieces(facts.nodes):
-            yield
-            for one in some:
-                nodes[one.name] = _load_node(one)
-        # The allocations of a node are counted before the node has its place in the order.
-        for piece in in_pieces(apps):
-            yield
-            for app in piece:
-                for held in in_pieces((*app.bound, *app.waiting)):
-                    yield
-                    for allocation in held:
-                        node, ask = nodes[allocation.node], allocation.ask
-                        add_to(node.used, ask.resources.amounts)
-                        if node.devices is not None:
-                            node.devices.take((ask.shape.devices, allocation.devices))
-                        node.held[app.identity.key, ask.name] = 1
-                        state.placing[allocation.number] = node
-        for loaded in in_pieces(nodes.values()):
-            yield
-            for node in loaded:
-                state.nodes.load(node)
-        state.total = dict(state.nodes.total)
-        state.numbers = facts.numbers
-
-    # CHECKPOINT-5
-    def end(self, facts: ViewFacts) -> Steps[None]:
-        """Load what the view remembers; all owners have reported."""
-        state = self._state
-        yield from state.timers.load(facts.timers)
-        state.eviction_history.load(facts.history)
-        self._rounds.steps = facts.steps
-        state.learned.load(facts.learned)
-        state.nodes.learn(state.learned.taken)
-        yield from self._rounds.load(facts.last_round, facts.timers.passed_us)
-        for key, name in facts.keepers:
-            app = state.apps[key]
-            state.kept_nodes.keep(app, app.pending[name])
-
-
-def _load_node(facts: NodeFacts) -> Node:
-    node = Node(facts.name, dict(facts.capacity), dict(facts.attributes), facts.schedulable)
-    if facts.devices:
-        stocks = {kind: DeviceStock(count, model) for kind, count, model in facts.devices}
-        node.devices = NodeDevices(stocks)
-    return node
-
-
-def _node_facts(node: Node) -> NodeFacts:
-    capacity, attributes = tuple(node.capacity.items()), tuple(node.attributes.items())
-    stocks = {} if node.devices is None else node.devices.stocks
-    devices = tuple((kind, stock.count, stock.model) for kind, stock in stocks.items())
-    return NodeFacts(node.name, capacity, attributes, node.schedulable, devices)
-
-
-@final
 class DecisionView:
     """The state that rounds need, and the rounds themselves."""
 
     def __init__(self) -> None:
         self._state = ViewState()
-        self._intake = Intake(self._state)
-        self._rounds = Rounds(self._state)
+        #: Applies the owners' reports.
+        self.intake = Intake(self._state)
+        self.rounds = Rounds(self._state)
+        #: Every queue, application and gang that exists; gangs by name, the others by key.
+        self.queues: Mapping[int, ViewQueue] = self._state.queues
+        self.apps: Mapping[int, ViewApp] = self._state.apps
+        self.gangs: Mapping[str, ViewGang] = self._state.gangs
         #: The nodes; the coordinator adds and removes them directly.
         self.nodes = self._state.nodes
         #: All deadlines.
@@ -147,26 +58,6 @@ class DecisionView:
         self._explainer: Explainer | None = None
         #: The room of nodes, for explanations.
         self._rooms = NodeRoom(self._state)
-
-    @property
-    def steps(self) -> int:
-        """How many asks were tried on a node, and how many leaves were found blocked, so far."""
-        return self._rounds.steps
-
-    @property
-    def queues(self) -> Mapping[int, ViewQueue]:
-        """Every queue that exists, by key."""
-        return self._state.queues
-
-    @property
-    def apps(self) -> Mapping[int, ViewApp]:
-        """Every application that exists, by key."""
-        return self._state.apps
-
-    @property
-    def gangs(self) -> Mapping[str, ViewGang]:
-        """Every gang that is defined or has members, by full name."""
-        return self._state.gangs
 
     def is_bound(self, app: int, ask: str, number: int) -> bool:
         """Return whether an ask still holds what a bind gave it; also while a batch is open."""
@@ -193,7 +84,7 @@ class DecisionView:
     @property
     def reservation_count(self) -> int:
         """How many reservations the last round has left; that of a gang is one."""
-        return len(self._rounds.reservations.in_force.reservations)
+        return len(self.rounds.reservations.in_force.reservations)
 
     def leaves_below(self, queue: ViewQueue) -> Iterator[LeafView]:
         """Iterate over the leaves of a queue, which may be a leaf itself."""
@@ -248,10 +139,6 @@ class DecisionView:
         queue = self.queues.get(key)
         return {} if queue is None else queue.usage()
 
-    def end_state(self, app: int, now_us: int) -> AppState:
-        """Let an application enter the state after the one whose time is up; return that state."""
-        return self._intake.end_state(app, now_us)
-
     def place(self, name: str, resources: Resources, holder: Holder) -> int:
         """Use a node for an ask that arrives bound.
 
@@ -273,16 +160,6 @@ class DecisionView:
         """Undo :meth:`place`."""
         self.nodes.give_back(self._state.placing.pop(number), resources, holder)
 
-    def apply_gang(self, report: GangReport) -> None:
-        """Apply a gang's report of an epoch."""
-        self._intake.apply_gang(report)
-
-    def apply(
-        self, queues: Sequence[QueueSummary], apps: Sequence[AppReport], now_us: int
-    ) -> Steps[None]:
-        """Apply the reports of an epoch; see :meth:`Intake.apply`."""
-        return self._intake.apply(queues, apps, now_us)
-
     def decide(self, now_us: int, *, is_new: bool) -> Iterator[Decided]:
         """Run rounds until one changes nothing.
 
@@ -296,24 +173,7 @@ class DecisionView:
             do other work, but must not touch the view.
         """
         self._explainer = None
-        return self._rounds.decide(now_us, is_new=is_new)
-
-    def commits(
-        self, now_us: int
-    ) -> Steps[tuple[dict[int, CommitApp], dict[int, CommitQueue], dict[int, CommitGang]]]:
-        """Return the commit of the batch for each owner concerned."""
-        return self._rounds.commits(now_us, self._intake.take_reported())
-
-    def without_detours(self, decisions: deque[Decision]) -> deque[Decision]:
-        """Remove from a batch's decisions what the batch undid and the log need not contain."""
-        return self._rounds.without_detours(decisions)
-
-    def settle_cycles(self) -> dict[int, CommitGang]:
-        """Find the cycles that the last round left invalid; return what owners do not know yet.
-
-        Call this between two batches, before a snapshot: no decision depends on it.
-        """
-        return self._rounds.settle_cycles()
+        return self.rounds.decide(now_us, is_new=is_new)
 
     # OUTLOOK-9
     def expected_end_us(self, key: int, name: str, now_us: int) -> int | None:
@@ -325,7 +185,7 @@ class DecisionView:
     # OUTLOOK-2
     def fits_at(self, key: int, ask: Ask, now_us: int) -> Start:
         """Return the start that a reservation of a pending ask's party alone would have now."""
-        found = self._rounds.forecast.start(self.apps[key], ask, now_us)
+        found = self.rounds.forecast.start(self.apps[key], ask, now_us)
         if found is None:
             return None
         is_unknown, at = found
@@ -334,11 +194,11 @@ class DecisionView:
     # OUTLOOK-7
     def fits_now(self, key: int, ask: Ask) -> bool:
         """Return whether the party of a pending ask fits now, ignoring other pending asks."""
-        return self._rounds.forecast.fits_now(self.apps[key], ask)
+        return self.rounds.forecast.fits_now(self.apps[key], ask)
 
     def is_cycle_valid(self, gang: ViewGang) -> bool:
         """Return whether the cycle of a gang is valid after the last round."""
-        return not self._rounds.permits.is_cycle_invalid(gang)
+        return not self.rounds.permits.is_cycle_invalid(gang)
 
     @property
     def explainer(self) -> Explainer:
@@ -346,10 +206,10 @@ class DecisionView:
         if self._explainer is None:
             self._explainer = Explainer(
                 self._state,
-                self._rounds.permits,
+                self.rounds.permits,
                 self._rooms,
-                self._rounds.finder,
-                self._rounds.reservations,
+                self.rounds.finder,
+                self.rounds.reservations,
             )
         return self._explainer
 
@@ -361,12 +221,12 @@ class DecisionView:
     def changed_priorities(self) -> Iterable[Decision]:
         """Return a decision for each queue whose announced priority is out of date, by path."""
         changed: list[Decision] = []
-        if not (self._state.touched or self._intake.left):
+        if not (self._state.touched or self.intake.left):
             return changed
         for key in self._state.touched & self.queues.keys():
             queue = self.queues[key]
             path = queue.config.path
-            self._intake.left.discard(path)  # A queue of that path exists again.
+            self.intake.left.discard(path)  # A queue of that path exists again.
             if self._announced.get(path) == queue.priority:
                 continue
             changed.append(Decision(Kind.QUEUE_PRIORITY, queue=path, priority=queue.priority))
@@ -374,37 +234,86 @@ class DecisionView:
                 del self._announced[path]
             else:
                 self._announced[path] = queue.priority
-        for path in self._intake.left:
+        for path in self.intake.left:
             self._announced.pop(path, None)
-        self._intake.left.clear()
+        self.intake.left.clear()
         self._state.touched.clear()
         return sorted(changed, key=lambda decision: decision.queue or "")
 
     # EXPECT-15
     def reservations(self) -> Mapping[str, ReservationSnapshot]:
         """Return what the last round has left reserved, by ``app/ask``. Between two batches."""
-        return reservation_snapshots(self._rounds.reservations.in_force.reservations)
+        return reservation_snapshots(self.rounds.reservations.in_force.reservations)
 
     # BACKFILL-30
     def changed_reservations(self) -> list[Decision]:
         """Return a decision for each node that is reserved newly or otherwise; after a batch."""
-        reservations = self._rounds.reservations
+        reservations = self.rounds.reservations
         return reservations.told.changed(reservations.in_force.reservations)
 
     # CHECKPOINT-4
     def facts(self) -> Steps[ViewFacts]:
         """Return what the view owns and cannot compute. Between two batches."""
-        return Checkpoints(self._state, self._rounds).facts()
+        state = self._state
+        nodes: list[NodeFacts] = []
+        for piece in in_pieces(state.nodes.nodes.values()):
+            yield
+            nodes.extend(map(_node_facts, piece))
+        timers = yield from state.timers.facts()
+        last_round = yield from self.rounds.facts()
+        return ViewFacts(
+            nodes=tuple(nodes),
+            numbers=state.numbers,
+            steps=self.rounds.steps,
+            timers=timers,
+            keepers=state.kept_nodes.keepers(),
+            history=state.eviction_history.facts(),
+            last_round=last_round,
+            learned=state.learned.facts(),
+        )
 
     # CHECKPOINT-5
     def begin_to_load(self, facts: ViewFacts, apps: Iterable[AppFacts]) -> Steps[None]:
         """Load the nodes with their allocations; the reports of all owners have to follow."""
-        return Checkpoints(self._state, self._rounds).begin(facts, apps)
+        state = self._state
+        nodes: dict[str, Node] = {}
+        for some in in_pieces(facts.nodes):
+            yield
+            for one in some:
+                nodes[one.name] = _load_node(one)
+        # The allocations of a node are counted before the node has its place in the order.
+        for piece in in_pieces(apps):
+            yield
+            for app in piece:
+                for held in in_pieces((*app.bound, *app.waiting)):
+                    yield
+                    for allocation in held:
+                        node, ask = nodes[allocation.node], allocation.ask
+                        add_to(node.used, ask.resources.amounts)
+                        if node.devices is not None:
+                            node.devices.take((ask.shape.devices, allocation.devices))
+                        node.held[app.identity.key, ask.name] = 1
+                        state.placing[allocation.number] = node
+        for loaded in in_pieces(nodes.values()):
+            yield
+            for node in loaded:
+                state.nodes.load(node)
+        state.total = dict(state.nodes.total)
+        state.numbers = facts.numbers
 
     # CHECKPOINT-5
     def end_loading(self, facts: ViewFacts) -> Steps[None]:
         """Load what the view remembers, after all owners have reported."""
-        yield from Checkpoints(self._state, self._rounds).end(facts)
+        state = self._state
+        yield from state.timers.load(facts.timers)
+        state.eviction_history.load(facts.history)
+        self.rounds.steps = facts.steps
+        state.learned.load(facts.learned)
+        state.nodes.learn(state.learned.taken)
+        yield from self.rounds.load(facts.last_round, facts.timers.passed_us)
+        for key, name in facts.keepers:
+            app = state.apps[key]
+            state.kept_nodes.keep(app, app.pending[name])
         for queue in self.queues.values():
             if queue.priority is not None:
                 self._announced[queue.config.path] = queue.priority
@@ -449,7 +358,7 @@ class DecisionView:
         assert not self._state.placing
         assert not self._state.exact
         self._check_nodes()
-        self._rounds.check()
+        self.rounds.check()
         # The announced priorities are the present ones.
         priorities = {queue.config.path: queue.priority for queue in self.queues.values()}
         assert self._announced == {
@@ -482,7 +391,7 @@ class DecisionView:
         assert topology_of(gang) is not None, "a member could be placed"
         if gang.satisfied or not self._state.gang_index.group_of(gang).strict:
             bit = self._state.bit_of(ask)
-            assert self._rounds.finder.find(leaf, app, ask, bit) is None
+            assert self.rounds.finder.find(leaf, app, ask, bit) is None
 
     def _check_nodes(self) -> None:
         """Assert that nodes hold all and only the existing allocations."""
@@ -507,3 +416,18 @@ class DecisionView:
                 node.devices.check(uses[node.name])
         assert self._state.total == self.nodes.total
         self.nodes.check()
+
+
+def _load_node(facts: NodeFacts) -> Node:
+    node = Node(facts.name, dict(facts.capacity), dict(facts.attributes), facts.schedulable)
+    if facts.devices:
+        stocks = {kind: DeviceStock(count, model) for kind, count, model in facts.devices}
+        node.devices = NodeDevices(stocks)
+    return node
+
+
+def _node_facts(node: Node) -> NodeFacts:
+    capacity, attributes = tuple(node.capacity.items()), tuple(node.attributes.items())
+    stocks = {} if node.devices is None else node.devices.stocks
+    devices = tuple((kind, stock.count, stock.model) for kind, stock in stocks.items())
+    return NodeFacts(node.name, capacity, attributes, node.schedulable, devices)

@@ -146,6 +146,10 @@ class ViewGang:
             lack -= len(slot.members)
         return lack <= 0
 
+    def is_refused(self) -> bool:
+        """Return whether PreFilter refuses every pending member when a round begins."""
+        return not self.satisfied and not (self.missing and self.admits())
+
     # BACKOFF-7
     def is_held_back(self) -> bool:
         """Return whether it lacks nodes for more members than do not back off."""

@@ -25,8 +25,8 @@ import attrs
 from muster_core.nodes.node import Node
 from muster_core.owners.asks import Ask, AskOrder
 from muster_core.structures.amounts import add_to
-from muster_core.structures.shapes import VISIT_BIT
-from muster_core.values.decisions import Decision, Kind, Reason
+from muster_core.structures.shapes import VISIT_BIT, Shape
+from muster_core.values.decisions import Decision, Reason
 from muster_core.values.records import LIST
 from muster_core.view.facts import FailureFacts
 from muster_core.view.gangs import (
@@ -39,7 +39,7 @@ from muster_core.view.gangs import (
     topology_of,
 )
 from muster_core.view.node_finder import NodeFinder
-from muster_core.view.placements import Placements, ask_decision
+from muster_core.view.placements import Placements, decisions_on_hold
 from muster_core.view.reservations.reservations import Changes, Reservations
 from muster_core.view.second_try import SecondTry
 from muster_core.view.state.view_state import ViewState
@@ -67,7 +67,7 @@ def is_sure_not_to_fit(state: ViewState, group: ViewGroup) -> bool:
     needs = [
         need for gang in gangs if gang.missing and gang.admits() for need in needs_of(state, gang)
     ]
-    return _lacks_nodes(state, needs) or _lacks_headroom(state, needs)
+    return any(short_of_nodes(state, needs)) or any(short_of_max(state, needs))
 
 
 def needs_of(state: ViewState, gang: ViewGang) -> Iterator[Need]:
@@ -87,14 +87,24 @@ def needs_of(state: ViewState, gang: ViewGang) -> Iterator[Need]:
         yield leaf, next(iter(bits)), missing
 
 
-def _lacks_nodes(state: ViewState, needs: list[Need]) -> bool:
+def short_of_nodes(state: ViewState, needs: list[Need]) -> Iterator[tuple[Shape, int, int]]:
+    """Yield each shape that nodes have too little room for, with the need and the room."""
+    for bit, count in counts_by_shape(needs).items():
+        room = state.nodes.room_for(bit, count)
+        if room < count:
+            yield state.shapes.shapes[bit], count, room
+
+
+def counts_by_shape(needs: Iterable[Need]) -> dict[int, int]:
+    """Return how many asks of each shape are needed."""
     counts: dict[int, int] = {}
     for _, bit, count in needs:
         counts[bit] = counts.get(bit, 0) + count
-    return any(state.nodes.room_for(bit, count) < count for bit, count in counts.items())
+    return counts
 
 
-def _lacks_headroom(state: ViewState, needs: list[Need]) -> bool:
+def short_of_max(state: ViewState, needs: list[Need]) -> Iterator[tuple[str, dict[str, int]]]:
+    """Yield each queue whose ``max`` leaves too little for all, and what it lacks."""
     wanted: dict[int, dict[str, int]] = {}
     for leaf, bit, count in needs:
         if leaf is None:
@@ -107,11 +117,13 @@ def _lacks_headroom(state: ViewState, needs: list[Need]) -> bool:
                 add_to(wanted.setdefault(queue.key, {}), amounts)
     for key, amounts in wanted.items():
         queue = state.queues[key]
-        for name, most in queue.config.max.amounts:
-            amount = amounts.get(name, 0)
-            if amount and queue.used(name) + amount > most:
-                return True
-    return False
+        lacks = {
+            name: amounts[name] + queue.used(name) - most
+            for name, most in queue.config.max.amounts
+            if amounts.get(name) and amounts[name] + queue.used(name) > most
+        }
+        if lacks:
+            yield queue.config.path, lacks
 
 
 @final
@@ -158,7 +170,7 @@ class Permits:
         #: The Strict groups with a member that fitted nowhere in this round.
         self._barred: list[ViewGroup] = []
         #: The leaves that were found blocked in this round.
-        self._blocked: list[LeafView] = []
+        self.blocked: list[LeafView] = []
         #: Whether the partition has scopes in this round, and the members that were tried in it then.
         self._has_scopes = False
         self._went: dict[tuple[int, str], ViewApp] = {}
@@ -173,11 +185,6 @@ class Permits:
 
     # Rounds
 
-    @property
-    def has_blocked(self) -> bool:
-        """Whether a leaf was found blocked in this round."""
-        return bool(self._blocked)
-
     def start_round(self) -> None:
         """Begin a round: nothing is blocked or barred, and every cycle is valid."""
         self.end_round()
@@ -188,10 +195,10 @@ class Permits:
 
     def end_round(self) -> None:
         """End a round: forget what was tried, blocked or barred in it."""
-        for leaf in self._blocked:
+        for leaf in self.blocked:
             leaf.blocked = False
             self._state.dirty[leaf.key] = leaf
-        self._blocked.clear()
+        self.blocked.clear()
         self._went.clear()
         if self._barred:
             apps: dict[int, ViewApp] = {}
@@ -207,7 +214,7 @@ class Permits:
         """Record that an ask of a blocking leaf did not fit."""
         if not leaf.blocked:
             leaf.blocked = True
-            self._blocked.append(leaf)
+            self.blocked.append(leaf)
             self._state.dirty[leaf.key] = leaf
 
     # LIMIT-10, BACKFILL-4, BACKFILL-8
@@ -490,15 +497,11 @@ class Permits:
                 self._note_failure(group, leaf, app, ask, held_back=held_back)
             self._fail(attempt, leaf, app, ask, now_us, is_allowed=is_allowed)
             return
-        devices = placements.hold(leaf, app, ask, node).devices
-        attempt.decisions.append(
-            ask_decision(Kind.ASSIGNED, leaf, app, ask, node.name, devices=devices)
-        )
-        if group.complete():
+        held = placements.hold(leaf, app, ask, node)
+        attempt.over = group.complete()
+        attempt.decisions += decisions_on_hold(leaf, app, held, waits=not attempt.over)
+        if attempt.over:
             attempt.decisions.extend(self.bind(group, now_us))
-            attempt.over = True
-        else:
-            attempt.decisions.append(ask_decision(Kind.WAITING, leaf, app, ask, node.name))
 
     def _fail(
         self,
@@ -511,7 +514,7 @@ class Permits:
         is_allowed: bool,
     ) -> None:
         """Carry out that a member fits nowhere, or is not allowed to take what it fits."""
-        was_blocked, blocked = leaf.blocked, len(self._blocked)
+        was_blocked, blocked = leaf.blocked, len(self.blocked)
         if is_allowed:
             self.block_behind(leaf)
         # GANG-28, GANG-29
@@ -519,7 +522,7 @@ class Permits:
             self._placements.tried(app, ask, self._state.bit_of(ask))
         else:
             self._roll_back(attempt)
-            if self.has_second_tries and self._try_again(attempt, self._blocked[:blocked], now_us):
+            if self.has_second_tries and self._try_again(attempt, self.blocked[:blocked], now_us):
                 return
         # BACKFILL-15, BACKFILL-16
         if self._has_scopes and is_allowed and not was_blocked:
@@ -559,15 +562,8 @@ class Permits:
         """Place all that a group lacks, and bind it in one step."""
         for number, (member, node) in enumerate(places, 1):
             own = self._state.leaf_of(member.app)
-            devices = self._placements.hold(own, member.app, member.ask, node).devices
-            assigned = ask_decision(
-                Kind.ASSIGNED, own, member.app, member.ask, node.name, devices=devices
-            )
-            attempt.decisions.append(assigned)
-            if number < len(places):
-                attempt.decisions.append(
-                    ask_decision(Kind.WAITING, own, member.app, member.ask, node.name)
-                )
+            held, waits = self._placements.hold(own, *member, node), number < len(places)
+            attempt.decisions += decisions_on_hold(own, member.app, held, waits=waits)
         attempt.decisions.extend(self.bind(attempt.group, now_us))
         attempt.over = True
         # ROUND-11

@@ -37,8 +37,8 @@ from muster_core.view.state.view_state import ViewState
 from muster_core.view.tree.application import ViewApp
 from muster_core.view.tree.leaf import LeafView
 
-RecordedPlace = tuple[bool, str] | tuple[bool, str, TakenDevices] | None
-"""Whether an ask is bound, its node, and its devices if it has some; None while it is pending."""
+RecordedPlace = tuple[bool, str, TakenDevices] | None
+"""Whether an ask is bound, its node and its devices; None while it is pending."""
 
 
 @final
@@ -182,14 +182,13 @@ class Placements:
         """
         state, name = self._state, ask.name
         devices: TakenDevices = ()
-        place: RecordedPlace = (True, node.name)
         # DEVICE-7
         if ask.shape.devices:
             devices = state.nodes.devices_for(node, ask.shape)
-            place = (True, node.name, devices)
         state.forget_pending(leaf, app, ask, bit)
         state.shapes.release(bit)
         self._use(leaf, app, ask, node, state.shapes.amounts[bit], devices)
+        place = (True, node.name, devices)
         self.seen_states.placements.append((app.identity.key, name, None, place))
         state.numbers += 1
         allocation = Allocation(ask, node.name, state.numbers, 0, devices, now_us)
@@ -251,8 +250,9 @@ class Placements:
         self._unlisted[key] = app
         self.commits.bound(key, allocation)
         # APP-8
-        before, stay = app.state, app.stay
+        before = app.state
         if before in _STATES_THAT_BINDS_END:  # Most applications are Running already.
+            stay = app.stay
             after = next_state(before, Trigger.ASK_BOUND, skip_starting=app.identity.skip_starting)
             state.enter(app, leaf, after, now_us)
             said = decision_on_app(app.identity.name, leaf.config.path, STATE_NAMES[after])
@@ -287,10 +287,6 @@ class Placements:
             for number, amount in amounts:
                 allocated[number] += amount
 
-    def _next_number(self) -> int:
-        self._state.numbers += 1
-        return self._state.numbers
-
     # Members of gangs
 
     # GANG-39
@@ -298,7 +294,8 @@ class Placements:
         """Make a pending member wait on a node; return what it holds there."""
         bit = self._state.remove_pending(app, ask)
         devices = self._state.nodes.devices_for(node, ask.shape) if ask.shape.devices else ()
-        allocation = Allocation(ask, node.name, self._next_number(), 0, devices)
+        self._state.numbers += 1
+        allocation = Allocation(ask, node.name, self._state.numbers, 0, devices)
         if self._state.scopes.passed:
             allocation = self._with_passed(allocation)
         self._take(leaf, app, allocation, node, self._state.shapes.amounts[bit])
@@ -312,8 +309,7 @@ class Placements:
         self.commits.touch(app, ask, None)
         self._use(leaf, app, ask, node, amounts, allocation.devices)
         self._state.begin_wait(app, allocation, node)
-        devices = allocation.devices
-        held = (False, node.name, devices) if devices else (False, node.name)
+        held = (False, node.name, allocation.devices)
         self.seen_states.note(app.identity.key, ask.name, None, held)
         self._unlisted[app.identity.key] = app
 
@@ -367,11 +363,8 @@ class Placements:
         self._state.scopes.passed = hold.allocation.passed
         self._state.numbers += 1
         allocation = Allocation(ask, name, self._state.numbers, assigned, devices, now_us)
-        if devices:
-            before, after = (False, name, devices), (True, name, devices)
-            self.seen_states.note(app.identity.key, ask.name, before, after)
-        else:
-            self.seen_states.note(app.identity.key, ask.name, (False, name), (True, name))
+        before, after = (False, name, devices), (True, name, devices)
+        self.seen_states.note(app.identity.key, ask.name, before, after)
         decisions = [ask_decision(Kind.BOUND, leaf, app, ask, name)]
         self._enter_bound(leaf, app, allocation, node, now_us, decisions)
         return decisions
@@ -399,7 +392,7 @@ class Placements:
         state.nodes.give_back(node, ask.resources, key, hold.allocation.use)
         for queue in queues:
             take_from_row(queue.allocated, amounts)
-        self.seen_states.note(*key, _held(node, hold.allocation.devices, bound=hold.bound), None)
+        self.seen_states.note(*key, (hold.bound, node.name, hold.allocation.devices), None)
         # EVICTION-41
         if hold.bound and state.is_timed_out(ask):
             state.park(app, ask)
@@ -432,7 +425,7 @@ class Placements:
             return
         self._use(leaf, app, ask, hold.node, amounts, allocation.devices)
         state.begin_bound(app, allocation, hold.node)
-        held = _held(hold.node, allocation.devices, bound=True)
+        held = (True, hold.node.name, allocation.devices)
         self.seen_states.note(app.identity.key, ask.name, None, held)
         self._unlisted[app.identity.key] = app
 
@@ -468,5 +461,13 @@ def ask_decision(
     )
 
 
-def _held(node: Node, devices: TakenDevices, *, bound: bool) -> RecordedPlace:
-    return (bound, node.name, devices) if devices else (bound, node.name)
+def decisions_on_hold(
+    leaf: LeafView, app: ViewApp, held: Allocation, *, waits: bool
+) -> list[Decision]:
+    """Make the decisions about a member that has got a node, and waits for others or not."""
+    ask, devices = held.ask, dict(held.devices) if held.devices else None
+    about = app.identity.name, ask.name, held.node, leaf.config.path, ask.gang
+    decisions = [decision_on_ask(Kind.ASSIGNED, *about, devices=devices)]
+    if waits:
+        decisions.append(decision_on_ask(Kind.WAITING, *about))
+    return decisions

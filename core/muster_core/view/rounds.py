@@ -15,8 +15,10 @@ view itself and undone again, so that there is only one way to place members.
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from typing import Final, final
+
+import attrs
 
 from muster_core.nodes.node import Node
 from muster_core.owners.app_messages import CommitApp
@@ -32,8 +34,8 @@ from muster_core.view.eviction.evictor import Evictor
 from muster_core.view.facts import LastRoundFacts
 from muster_core.view.gangs import Hold, ViewGroup
 from muster_core.view.node_finder import NodeFinder
-from muster_core.view.permits import Permits, needs_of
-from muster_core.view.placements import Placements, ask_decision
+from muster_core.view.permits import Permits, counts_by_shape, needs_of
+from muster_core.view.placements import Placements, ask_decision, decisions_on_hold
 from muster_core.view.reservations.backfill import AskFilter
 from muster_core.view.reservations.reservations import Reservations, reservation_facts
 from muster_core.view.reservations.search import StartForecast
@@ -44,6 +46,7 @@ from muster_core.view.tree.queue import VISIT, ParentView, ViewQueue
 
 
 @final
+@attrs.frozen(eq=False)
 class Deadlocks:
     """Finds and resolves deadlocks, between two rounds.
 
@@ -51,13 +54,10 @@ class Deadlocks:
         permits: Gives the order in which members are tried.
     """
 
-    def __init__(
-        self, state: ViewState, placements: Placements, permits: Permits, finder: NodeFinder
-    ) -> None:
-        self._state = state
-        self._placements = placements
-        self._permits = permits
-        self._finder = finder
+    _state: ViewState
+    _placements: Placements
+    _permits: Permits
+    _finder: NodeFinder
 
     def resolve(self, now_us: int) -> Steps[tuple[list[Decision], bool]]:
         """Bind the first group that becomes complete if later groups release their nodes.
@@ -133,12 +133,10 @@ class Deadlocks:
 
     def _is_sure_to_lack(self, group: ViewGroup, freed: dict[Node, dict[str, int]]) -> bool:
         nodes, shapes = self._state.nodes, self._state.shapes.shapes
-        counts: dict[int, int] = {}
-        for gang in group.gangs:
-            if gang.missing:
-                for _, bit, count in needs_of(self._state, gang):
-                    counts[bit] = counts.get(bit, 0) + count
-        for bit, count in counts.items():
+        needs = (
+            need for gang in group.gangs if gang.missing for need in needs_of(self._state, gang)
+        )
+        for bit, count in counts_by_shape(needs).items():
             room = nodes.room_for(bit, count)
             for node, amounts in freed.items():
                 if room >= count:
@@ -209,13 +207,8 @@ class Deadlocks:
             # DEADLOCK-11
             decisions.extend(self._placements.give_up(hold, Reason.DEADLOCK) for hold in holds)
         for number, hold in enumerate(placed, 1):
-            leaf, ask = self._state.leaf_of(hold.app), hold.allocation.ask
-            devices = hold.allocation.devices
-            decisions.append(
-                ask_decision(Kind.ASSIGNED, leaf, hold.app, ask, hold.node.name, devices=devices)
-            )
-            if number < len(placed):
-                decisions.append(ask_decision(Kind.WAITING, leaf, hold.app, ask, hold.node.name))
+            leaf, waits = self._state.leaf_of(hold.app), number < len(placed)
+            decisions += decisions_on_hold(leaf, hold.app, hold.allocation, waits=waits)
         decisions.extend(self._permits.bind(group, now_us))
         self._placements.list_apps()
         return decisions
@@ -251,18 +244,21 @@ class Rounds:
     def __init__(self, state: ViewState) -> None:
         self._state, self._nodes = state, state.nodes
         self._placements = Placements(state)
-        self._finder = NodeFinder(state, self._placements.list_apps)
-        self._reservations = Reservations(state, self._finder)
-        self._in_force = self._reservations.in_force
-        self._repeats = self._reservations.repeats
-        self._permits = Permits(state, self._placements, self._finder, self._reservations)
+        #: Finds nodes for pending asks.
+        self.finder = NodeFinder(state, self._placements.list_apps)
+        #: What the last round has reserved.
+        self.reservations = Reservations(state, self.finder)
+        self._in_force = self.reservations.in_force
+        self._repeats = self.reservations.repeats
+        #: What happened to gang members in the last round.
+        self.permits = Permits(state, self._placements, self.finder, self.reservations)
         self._hiding = AskFilter(
-            state, self._placements, self._in_force, self._reservations.backfilling
+            state, self._placements, self._in_force, self.reservations.backfilling
         )
         #: Says when asks could start.
         self.forecast = StartForecast(state, self._placements)
-        self._evictor = Evictor(state, self._placements, self._permits, self._finder)
-        self._deadlocks = Deadlocks(state, self._placements, self._permits, self._finder)
+        self._evictor = Evictor(state, self._placements, self.permits, self.finder)
+        self._deadlocks = Deadlocks(state, self._placements, self.permits, self.finder)
         #: The changes so far at the end of the last batch.
         self._settled: tuple[int, ...] = ()
         #: Whether there are scopes, or reservations to forget, in this batch.
@@ -339,7 +335,7 @@ class Rounds:
             or state.kept_nodes
             or state.may_evict
             or state.learned.is_due
-            or not self._reservations.are_idle
+            or not self.reservations.are_idle
         ):
             return False
         self._placements.list_apps()
@@ -351,10 +347,10 @@ class Rounds:
     def _rounds(self, changed: list[ViewGroup], now_us: int) -> Iterator[Decided]:
         """Run rounds until one changes nothing, or returns to a state where a round has begun."""
         # BACKFILL-23
-        self._reserves = not self._reservations.are_idle
-        may_repeat = self._reserves and not (changed or self._permits.has_second_tries)
+        self._reserves = not self.reservations.are_idle
+        may_repeat = self._reserves and not (changed or self.permits.has_second_tries)
         if may_repeat and self._repeats.would_repeat(now_us):
-            self._in_force.repeat(now_us)
+            self._in_force.now_us = now_us
             return
         seen_states = self._placements.seen_states
         yield from seen_states.start_anew()
@@ -363,7 +359,7 @@ class Rounds:
         while again:
             self._start_round(now_us)
             before = self._repeats.changes_so_far() if self._reserves else ()
-            decisions = self._permits.bind_complete(changed, now_us)
+            decisions = self.permits.bind_complete(changed, now_us)
             if decisions:
                 yield decisions
             changed = []
@@ -386,7 +382,7 @@ class Rounds:
         failed in this one, and in what gang members hold.
         """
         placements = self._placements
-        return not (self._state.gangs or placements.has_tried or self._permits.has_blocked)
+        return not (self._state.gangs or placements.has_tried or self.permits.blocked)
 
     def _round(self, now_us: int) -> Iterator[Decided]:
         state = self._state
@@ -396,14 +392,14 @@ class Rounds:
             kept_nodes.settle()
             opening = kept_nodes.may_open()
         # ROUND-10
-        must_be_exact = opening or self._permits.must_be_exact()
+        must_be_exact = opening or self.permits.must_be_exact()
         ordered = self._reserves and state.scopes.have_pending()
         self._set_exact(exact=must_be_exact or ordered)
         if self._reserves:
             self._hiding.start(active=ordered and not must_be_exact)
         state.refresh()
         state.gang_shapes.refresh()
-        self._permits.judge(exact=state.exact)
+        self.permits.judge(exact=state.exact)
         decisions: list[Decision] = []
         tried, numbers, root = 0, state.numbers, state.root
         nodes, gang_shapes = state.nodes, state.gang_shapes
@@ -436,13 +432,13 @@ class Rounds:
             state.nodes.learn(state.learned.taken)
         if self._reserves:
             self._in_force.start_round(now_us)
-        self._permits.start_round()
+        self.permits.start_round()
         self._placements.seen_states.start_round()
 
     def _end_round(self) -> None:
         if self._reserves:
             self._hiding.end()
-        self._permits.end_round()
+        self.permits.end_round()
         self._set_exact(exact=False)
         self._state.refresh()
 
@@ -466,12 +462,12 @@ class Rounds:
         assert type(queue) is LeafView, "a queue is a parent or a leaf"
         chosen = queue.choose(EVERY_SHAPE if state.exact else (mask & queue.open) | VISIT)
         if chosen is None:
-            self._permits.block(queue)
+            self.permits.block(queue)
             return []
         app, bit, ask = chosen
         # GANG-49
         if ask.gang is not None and not state.gangs[ask.gang].satisfied:
-            return self._permits.attempt(queue, app, ask, bit, now_us)
+            return self.permits.attempt(queue, app, ask, bit, now_us)
         return self._try_plain(queue, app, ask, bit, now_us)
 
     def _try_plain(
@@ -487,22 +483,22 @@ class Rounds:
             if ask.gang is None:
                 node = self._nodes.find(bit)
             if ask.gang is not None or (node is not None and node.kept):
-                node = self._finder.find(leaf, app, ask, bit)
+                node = self.finder.find(leaf, app, ask, bit)
             # BACKFILL-24
             if node is not None and self._in_force.reservations:
-                node = self._reservations.backfilling.find_node(leaf, app, ask, bit)
+                node = self.reservations.backfilling.find_node(leaf, app, ask, bit)
         if node is None:
             assert exact or ask.gang is not None, "chose an ask that fits no node"
             # ROUND-12
             self._placements.tried(app, ask, bit)
             # LIMIT-10
             if is_allowed:
-                self._permits.block_behind(leaf)
+                self.permits.block_behind(leaf)
             self._placements.list_apps()
             # BACKFILL-15
             if self._reserves and is_allowed:
                 self._state.refresh()
-                self._reservations.seeking.seek(leaf, app, ask)
+                self.reservations.seeking.seek(leaf, app, ask)
             return []
         # ROUND-14
         if app.spoilt and ask.name in app.spoilt:
@@ -529,8 +525,8 @@ class Rounds:
                     if message is not None:
                         why.append((key, name, message))
         return LastRoundFacts(
-            was_exact=self._permits.was_exact,
-            failures=self._permits.facts(),
+            was_exact=self.permits.was_exact,
+            failures=self.permits.facts(),
             hopeless=self._state.gang_index.hopeless(),
             failed_on=tuple(failed),
             failed_with=tuple(why),
@@ -552,31 +548,16 @@ class Rounds:
             yield
             for app in apps:
                 state.list_app(app)
-        self._permits.load(facts.failures, was_exact=facts.was_exact)
-        self._reservations.load(facts.reservations, now_us)
+        self.permits.load(facts.failures, was_exact=facts.was_exact)
+        self.reservations.load(facts.reservations, now_us)
         yield from state.catch_up()
         yield from state.find_limits()
         self._placements.list_apps()
         state.refresh()
 
-    @property
-    def reservations(self) -> Reservations:
-        """What the last round has reserved."""
-        return self._reservations
-
-    @property
-    def finder(self) -> NodeFinder:
-        """Finds nodes for pending asks."""
-        return self._finder
-
-    @property
-    def permits(self) -> Permits:
-        """What happened to gang members in the last round."""
-        return self._permits
-
     def settle_cycles(self) -> dict[int, CommitGang]:
         """Find the cycles that the last round left invalid; return what owners do not know yet."""
-        self._permits.invalidate_left_out()
+        self.permits.invalidate_left_out()
         return self._placements.commits.commit_cycles()
 
     def without_detours(self, decisions: deque[Decision]) -> deque[Decision]:
@@ -584,13 +565,14 @@ class Rounds:
         return self._evictor.evictions.without_detours(decisions)
 
     def commits(
-        self, now_us: int, reported: Mapping[int, int]
+        self, now_us: int, reported: dict[int, int]
     ) -> Steps[tuple[dict[int, CommitApp], dict[int, CommitQueue], dict[int, CommitGang]]]:
         """Return the commit of the batch for each owner concerned.
 
         Args:
             now_us: The instant of the batch, in microseconds.
-            reported: The applications of which queues have not heard yet, with their leaves.
+            reported: The applications of which queues have not heard yet, with their leaves; it is
+                emptied.
         """
         recorded = self._placements.commits
         if not (reported or recorded.has_any):

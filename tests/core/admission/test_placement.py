@@ -191,7 +191,7 @@ def test_recovery_takes_nobody_while_it_drains() -> None:
 
 def test_below_a_queue_that_drains_nobody_is_placed() -> None:
     names = Names(ruled(MAKING, queues=(queue("p", parent="true"), queue("default"))))
-    names.registry.tree.set_queue(QueueObject("x"), None, names.registry.queues["root.p"])
+    list(names.registry.tree.set_queue(QueueObject("x"), None, names.registry.queues["root.p"]))
     names.enter(Configure(ruled(MAKING, queues=(queue("default"),))))
 
     assert names.draining() == ["root.p"]

@@ -37,7 +37,7 @@ from tests.core.building import MAY_CREATE, Admissible, Names, configuration, qu
 
 def test_the_first_routes_start_the_queues_from_above() -> None:
     config = configuration(queue("A", queue("c"), queue("d")), queue("b"))
-    routes = list(Registry(config).first_routes)
+    routes = list(Registry(config).tree.first_routes)
 
     assert short(routes) == ["+1 root", "+2 root.a", "+3 root.a.c", "+4 root.a.d", "+5 root.b"]
     assert [route.parent for route in routes if isinstance(route, StartQueue)] == [None, 1, 2, 2, 1]
@@ -153,7 +153,7 @@ def test_where_an_application_may_create_queues(
 
 def test_queues_of_objects_are_no_queues_of_the_configuration() -> None:
     names = Names()
-    names.registry.tree.set_queue(QueueObject("a"), None, names.registry.tree.root)
+    list(names.registry.tree.set_queue(QueueObject("a"), None, names.registry.tree.root))
     names.add_app("p", "made")
 
     assert names.paths() == ["root", "root.a", "root.made"]

@@ -380,7 +380,7 @@ def test_a_state_whose_time_is_up_needs_no_report() -> None:
     app.add(wish())
     app.commit("x")
 
-    assert app.machine.handle(EnterState(AppState.RUNNING)) is None
+    assert app.machine.handle(EnterState(1, AppState.RUNNING)) is None
     assert app.state() is AppState.RUNNING
 
 
@@ -523,7 +523,7 @@ class Applications(RuleBasedStateMachine):
     @rule()
     def time_passes(self) -> None:
         if self.app.state() is AppState.STARTING:
-            self.app.machine.handle(EnterState(AppState.RUNNING))
+            self.app.machine.handle(EnterState(1, AppState.RUNNING))
 
     @invariant()
     def agrees(self) -> None:

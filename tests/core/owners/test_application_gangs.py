@@ -215,7 +215,7 @@ def test_a_member_that_was_not_started_is_parked_if_its_gang_has_timed_out(
     app = Application()
     app.add("x")
     app.commit(bound=app.held("x"))
-    report = app.tell(UndoBind(app.origin(), "x", timed_out))
+    report = app.tell(UndoBind(app.origin(), "x", timed_out=timed_out))
 
     assert app.places() == {"x": place}
     (action,) = (one for one in report.actions if isinstance(one, Pending | Parked))
@@ -428,7 +428,7 @@ class Members(RuleBasedStateMachine):
         names = self.some(data, BOUND)
         gang = "default/g" if park else None
         for name in names:
-            report = self.app.tell(UndoBind(self.app.origin(), name, gang))
+            report = self.app.tell(UndoBind(self.app.origin(), name, timed_out=gang))
             moved = [action for action in report.actions if isinstance(action, MemberMoved)]
             assert [(one.ask.name, one.lost) for one in moved] == [(name, True)]
         self.plain |= {name: PlainAsk(PARKED if park else PENDING) for name in names}

@@ -52,7 +52,7 @@ def commit(
     cycle_valid: bool = True,
     since_us: int | None = None,
 ) -> CommitGang:
-    return CommitGang(moves, satisfied, cycle_valid, since_us)
+    return CommitGang(cycle_valid, since_us, moves, satisfied)
 
 
 def machine(*messages: ToGang) -> GangMachine:
@@ -138,6 +138,7 @@ def test_timeouts_count_until_the_gang_is_satisfied_or_removed() -> None:
     gang = machine(DefineGang(DEFINITION, 9), join(A))
     marked(gang, 1)
     gang.handle(join(C, place=BOUND))
+    gang.handle(MoveMember(A, PENDING))
     answer = report(gang)
     assert (answer.timeouts, answer.timeout) == (0, None)
 

@@ -128,7 +128,7 @@ def test_of_what_was_given_up_again_only_the_cycle_is_told() -> None:
     made.tell(gang("g", 2), members("g", "x", vcore=1), members("g", "y", vcore=2))
 
     assert made.app() in {None, CommitApp()}
-    assert made.gang() == CommitGang((), satisfied=False, cycle_valid=False, since_us=None)
+    assert made.gang() == CommitGang(cycle_valid=False, since_us=None)
 
 
 def test_what_was_tried_without_effect_is_told_nobody() -> None:
@@ -443,8 +443,8 @@ def test_waiting_members_that_might_have_gone_tell_nobody() -> None:
     assert made.outcome.gangs == {}
 
 
-WAITS: RecordedPlace = (False, "n")
-BOUND: RecordedPlace = (True, "n")
+WAITS: RecordedPlace = (False, "n", ())
+BOUND: RecordedPlace = (True, "n", ())
 
 
 def begun() -> StateHistory:
@@ -488,7 +488,7 @@ def test_a_state_of_two_rounds_ago_is_known() -> None:
 def test_another_node_is_another_state() -> None:
     seen_states = begun()
     seen_states.note(1, "x", WAITS, None)
-    seen_states.note(1, "x", None, (False, "m"))
+    seen_states.note(1, "x", None, (False, "m", ()))
 
     assert not seen_states.knows_this()
 
@@ -524,7 +524,7 @@ def test_it_starts_anew() -> None:
 
 
 ASKS = st.tuples(st.integers(1, 2), st.sampled_from("xy"))
-PLACES = st.sampled_from([None, WAITS, (False, "m"), BOUND])
+PLACES = st.sampled_from([None, WAITS, (False, "m", ()), BOUND])
 
 
 def possible(before: RecordedPlace, after: RecordedPlace) -> bool:
@@ -532,7 +532,7 @@ def possible(before: RecordedPlace, after: RecordedPlace) -> bool:
     if before is None:
         return after is not None
     bound, node = before[:2]
-    return not bound and after in {None, (True, node)}
+    return not bound and after in {None, (True, node, ())}
 
 
 @given(st.dictionaries(ASKS, PLACES), st.lists(st.lists(st.tuples(ASKS, PLACES)), max_size=5))

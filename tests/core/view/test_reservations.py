@@ -352,9 +352,9 @@ class Waiting:
 
     def runs_for(self, *events: Event, at_s: int = 3) -> bool:
         """Return whether an ask is tried because of some events."""
-        before = self.site.scheduler.machine.view.steps
+        before = self.site.scheduler.machine.view.rounds.steps
         self.site.tell(*events, at_s=at_s)
-        return self.site.scheduler.machine.view.steps > before
+        return self.site.scheduler.machine.view.rounds.steps > before
 
 
 BOTH = {"b/m-0": ("n1", 50), "b/m-1": ("n2", 50)}
@@ -417,11 +417,11 @@ def test_what_a_strict_gang_took_in_vain_is_no_change() -> None:
     site.tell(job("m", 4, gang="default/g", count=2, priority=5))
     for at_s in (1, 2):
         site.tell(job(f"low-{at_s}", 4, 90), at_s=at_s)
-    before = site.scheduler.machine.view.steps
+    before = site.scheduler.machine.view.rounds.steps
 
     site.tell(job("later", 5, 90), at_s=3)
 
-    assert site.scheduler.machine.view.steps == before
+    assert site.scheduler.machine.view.rounds.steps == before
     assert site.reserved == {"a/m-0": ("n1", 50), "a/m-1": ("n2", 50)}
 
 
@@ -487,7 +487,7 @@ def test_what_is_told_and_loaded() -> None:
     site = Site(4, 4, properties=backfill(backfill_depth="3"))
     site.tell(job("w", 3, 10, node="n1"), job("x", 3, node="n2"))
     site.tell(gang_of(2), job("m", 2, gang="default/g", count=2), job("large", 4))
-    reservations = vars(site.scheduler.machine.view)["_rounds"].reservations.in_force.reservations
+    reservations = site.scheduler.machine.view.rounds.reservations.in_force.reservations
 
     again = [reservation_from_facts(site.state, one) for one in reservation_facts(reservations)]
 

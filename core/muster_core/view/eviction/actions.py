@@ -14,7 +14,7 @@ asks of lower priority.
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Hashable, Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from typing import final
 
 from typing_extensions import override
@@ -87,9 +87,9 @@ class EvictionAction(ABC):
     def alike(self, leaf: LeafView, ask: Ask, bit: int) -> AlikeAsks:
         """Return what an ask shares with asks that have the same plans."""
 
-    @abstractmethod
     def may(self, ask: Ask) -> bool:
         """Return whether this way of eviction is open to an ask."""
+        return True
 
     def is_ready(self, app: ViewApp, ask: Ask, now_us: int) -> bool:
         """Return whether a pending ask may evict at an instant, in microseconds."""
@@ -255,7 +255,7 @@ def first_of_all(state: ViewState, app: ViewApp) -> Ask | None:
     # BACKOFF-8
     asks = (ask for ask in app.pending.values() if app.is_within_limits(ask))
     return min(
-        (ask for ask in asks if not _is_refused(state, ask)),
+        (ask for ask in asks if not is_refused(state, ask)),
         key=app.order_of,
         default=None,
     )
@@ -281,11 +281,9 @@ def first_in_order(state: ViewState, queue: ViewQueue) -> tuple[LeafView, ViewAp
     return None
 
 
-def _is_refused(state: ViewState, ask: Ask) -> bool:
-    if ask.gang is None:
-        return False
-    gang = state.gangs[ask.gang]
-    return not gang.satisfied and not (gang.missing and gang.admits())
+def is_refused(state: ViewState, ask: Ask) -> bool:
+    """Return whether PreFilter refuses a pending ask when a round begins."""
+    return ask.gang is not None and state.gangs[ask.gang].is_refused()
 
 
 # EVICTION-11
@@ -377,10 +375,6 @@ class Reclaim(EvictionAction):
     def alike(self, leaf: LeafView, ask: Ask, bit: int) -> AlikeAsks:
         return (leaf.key, bit, 0, ask.gang or "")
 
-    @override
-    def may(self, ask: Ask) -> bool:
-        return True
-
 
 @final
 class ReclaimEligibility(Eligibility):
@@ -405,15 +399,8 @@ class ReclaimEligibility(Eligibility):
         super().__init__(state, app, ask, exempt)
         self._claimant = claimant
         # RECLAIM-6
-        self._fence = fence_of(claimant)
-
-    @override
-    def relation(self) -> Hashable:
-        return (self.leaf.key, self._claimant.key)
-
-    @override
-    def fence(self) -> ViewQueue:
-        return self._fence
+        self.fence = fence_of(claimant)
+        self.relation = (self.leaf.key, claimant.key)
 
     # RECLAIM-5, RECLAIM-7
     @override
@@ -438,10 +425,6 @@ class ReclaimEligibility(Eligibility):
 
     # RECLAIM-12
     @override
-    def rank(self, side: LeafRelation, victim: Victim) -> Rank:
-        return side.queue_rank
-
-    @override
     def floor(self, side: LeafRelation, lowest: int) -> Rank:
         return side.queue_rank
 
@@ -449,10 +432,6 @@ class ReclaimEligibility(Eligibility):
     @override
     def is_beyond(self, side: LeafRelation, priority: int) -> bool:
         return False
-
-    @override
-    def sorts_by_priority(self, side: LeafRelation) -> bool:
-        return True
 
     @override
     def why(self, victim: Victim) -> str:
@@ -554,25 +533,9 @@ class PreemptionEligibility(Eligibility):
 
     def __init__(self, state: ViewState, app: ViewApp, ask: Ask, exempt: frozenset[str]) -> None:
         super().__init__(state, app, ask, exempt)
-        # PREEMPTION-3
-        self._fence = fence_of(self.leaf)
-
-    @override
-    def relation(self) -> Hashable:
-        return self.leaf.key
-
-    @override
-    def fence(self) -> ViewQueue:
-        return self._fence
-
-    # PREEMPTION-3, PREEMPTION-7
-    @override
-    def reaches(self, leaf: LeafView, common: ViewQueue) -> bool:
-        return True
-
-    @override
-    def deserves(self, side: LeafRelation, victim: Victim, losses: Losses) -> bool:
-        return not self.is_beyond(side, victim.allocation.ask.priority)
+        # PREEMPTION-3, PREEMPTION-7
+        self.fence = fence_of(self.leaf)
+        self.relation = self.leaf.key
 
     # PREEMPTION-8
     @override
@@ -580,10 +543,6 @@ class PreemptionEligibility(Eligibility):
         return ((side.effective(victim.place[0]),), 0.0, 0, victim.place[1])
 
     # PREEMPTION-9
-    @override
-    def rank(self, side: LeafRelation, victim: Victim) -> Rank:
-        return (side.effective(victim.allocation.ask.priority),)
-
     @override
     def floor(self, side: LeafRelation, lowest: int) -> Rank:
         return (side.effective(lowest),)

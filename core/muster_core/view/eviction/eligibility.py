@@ -142,6 +142,8 @@ class Eligibility(ABC):
     Attributes:
         reason: The reason with which victims are released.
         ranks_by_priority: Whether the choice of the node depends on the priorities of victims.
+        fence: The queue outside which no ask is a victim.
+        relation: A key; eligibilities with equal keys have equal sides until settings change.
     """
 
     reason: Reason
@@ -152,20 +154,13 @@ class Eligibility(ABC):
         self.app = app
         self.ask = ask
         self.leaf = state.leaf_of(app)
+        self.fence = state.root
+        self.relation: Hashable = None
         self._exempt = exempt
         self._path = {queue.key: queue for queue in self.leaf.upward()}
         #: The relations of leaves; only those that were asked for.
         self.sides: LeafRelations = {}
 
-    @abstractmethod
-    def relation(self) -> Hashable:
-        """Return a key; eligibilities with equal keys have equal sides until settings change."""
-
-    @abstractmethod
-    def fence(self) -> ViewQueue:
-        """Return the queue outside which no ask is a victim."""
-
-    @abstractmethod
     def reaches(self, leaf: LeafView, common: ViewQueue) -> bool:
         """Return whether settings and the tree allow asks of a leaf to be victims.
 
@@ -173,18 +168,19 @@ class Eligibility(ABC):
             leaf: The leaf.
             common: The lowest common ancestor of both leaves, which is inside the fence.
         """
+        return True
 
-    @abstractmethod
     def deserves(self, side: LeafRelation, victim: Victim, losses: Losses) -> bool:
         """Return whether a victim may be taken, apart from what its queues protect."""
+        return not self.is_beyond(side, victim.place[0])
 
     @abstractmethod
     def key(self, side: LeafRelation, victim: Victim, losses: Losses) -> Key:
         """Return the position of a victim."""
 
-    @abstractmethod
     def rank(self, side: LeafRelation, victim: Victim) -> Rank:
         """Return the rank of a victim, for the choice of the node."""
+        return self.floor(side, victim.place[0])
 
     @abstractmethod
     def floor(self, side: LeafRelation, lowest: int) -> Rank:
@@ -199,9 +195,9 @@ class Eligibility(ABC):
     def is_beyond(self, side: LeafRelation, priority: int) -> bool:
         """Return whether no ask of a leaf with this priority or a higher one may be taken."""
 
-    @abstractmethod
     def sorts_by_priority(self, side: LeafRelation) -> bool:
         """Return whether priorities order the victims of a leaf, or only their age."""
+        return True
 
     @abstractmethod
     def why(self, victim: Victim) -> str:
@@ -222,7 +218,7 @@ class Eligibility(ABC):
         if leaf.config.settings.preemption_policy is PreemptionPolicy.DISABLED:
             return None
         # EVICTION-14
-        if common.depth < self.fence().depth or not self.reaches(leaf, common):
+        if common.depth < self.fence.depth or not self.reaches(leaf, common):
             return None
         # EVICTION-17, PREEMPTION-5, PREEMPTION-7
         below = tuple(queue for queue in leaf.upward() if queue.depth > common.depth)

@@ -11,7 +11,7 @@ which asks are victims: no fence and no ``guaranteed`` protects them.
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Hashable, Iterator
+from collections.abc import Iterator
 from typing import final
 
 import attrs
@@ -39,7 +39,7 @@ from muster_core.view.eviction.victims import Victim
 from muster_core.view.gangs import Hold, ViewGroup
 from muster_core.view.node_finder import NodeFinder
 from muster_core.view.permits import Permits
-from muster_core.view.placements import Placements, ask_decision
+from muster_core.view.placements import Placements, ask_decision, decisions_on_hold
 from muster_core.view.state.view_state import ViewState
 from muster_core.view.tree.application import ViewApp
 from muster_core.view.tree.leaf import LeafView
@@ -256,18 +256,6 @@ class ServiceEligibility(Eligibility):
     reason = Reason.PREEMPTED
     ranks_by_priority = False
 
-    @override
-    def relation(self) -> Hashable:
-        return None  # Leaves are related to all services in the same way.
-
-    @override
-    def fence(self) -> ViewQueue:
-        return self.state.root
-
-    @override
-    def reaches(self, leaf: LeafView, common: ViewQueue) -> bool:
-        return True
-
     # SERVICE-9
     @override
     def _find_side(self, leaf: LeafView) -> LeafRelation:
@@ -275,19 +263,10 @@ class ServiceEligibility(Eligibility):
         services = leaf.config.settings.required_node
         return LeafRelation(leaf, (), (), (), (), 0, None, 0, None, services)
 
-    # SERVICE-5
-    @override
-    def deserves(self, side: LeafRelation, victim: Victim, losses: Losses) -> bool:
-        return not self.is_beyond(side, victim.place[0])
-
     # SERVICE-6
     @override
     def key(self, side: LeafRelation, victim: Victim, losses: Losses) -> Key:
         return ((victim.place[0],), 0.0, 0, victim.place[1])
-
-    @override
-    def rank(self, side: LeafRelation, victim: Victim) -> Rank:
-        return (victim.place[0],)
 
     @override
     def floor(self, side: LeafRelation, lowest: int) -> Rank:
@@ -297,10 +276,6 @@ class ServiceEligibility(Eligibility):
     @override
     def is_beyond(self, side: LeafRelation, priority: int) -> bool:
         return priority > self.ask.priority
-
-    @override
-    def sorts_by_priority(self, side: LeafRelation) -> bool:
-        return True
 
     @override
     def why(self, victim: Victim) -> str:
@@ -439,12 +414,8 @@ class Evictor:
     # EVICTION-27
     def _carry_out(self, plan: Plan, now_us: int) -> list[Decision]:
         """Evict the victims of a plan, and bind the ask."""
-        placements, app, ask, leaf = (
-            self._placements,
-            plan.eligibility.app,
-            plan.eligibility.ask,
-            plan.eligibility.leaf,
-        )
+        placements, preemptor = self._placements, plan.eligibility
+        app, ask, leaf = preemptor.app, preemptor.ask, preemptor.leaf
         decisions = list(self._evict(plan, now_us))
         devices = self._state.nodes.devices_for(plan.node, ask.shape)
         decisions.append(
@@ -477,16 +448,12 @@ class Evictor:
             if step.plan is not None:
                 decisions.extend(self._evict(step.plan, now_us))
             leaf = self._state.leaf_of(step.app)
-            devices = self._placements.hold(leaf, step.app, step.ask, step.node).devices
-            self._state.eviction_history.note_member(step.app.identity.key, step.ask, group.names)
-            name = step.node.name
-            decisions.append(
-                ask_decision(Kind.ASSIGNED, leaf, step.app, step.ask, name, devices=devices)
+            held, waits = (
+                self._placements.hold(leaf, step.app, step.ask, step.node),
+                number < len(steps),
             )
-            if number < len(steps):
-                decisions.append(
-                    ask_decision(Kind.WAITING, leaf, step.app, step.ask, step.node.name)
-                )
+            self._state.eviction_history.note_member(step.app.identity.key, step.ask, group.names)
+            decisions += decisions_on_hold(leaf, step.app, held, waits=waits)
         decisions.extend(self._permits.bind(group, now_us))
         self._placements.list_apps()
         return decisions

@@ -493,17 +493,12 @@ class Planner:
         self, eligibility: Eligibility, order: PlanNodeOrder, nodes: Iterable[Node], bit: int
     ) -> Iterator[Node]:
         """Return the given nodes that match the ask, and on which it may evict."""
-        app, ask, eviction_history = (
-            eligibility.app.identity.key,
-            eligibility.ask,
-            self._state.eviction_history,
-        )
-        lost = eviction_history.has_lost(app, ask)
+        app, ask = eligibility.app.identity.key, eligibility.ask
+        history = self._state.eviction_history
+        lost = history.has_lost(app, ask)
         kept_nodes, leaf = self._state.kept_nodes, eligibility.leaf
         for node in nodes:
-            if not node.matching >> bit & 1 or (
-                lost and eviction_history.lost_on(app, ask, node.name)
-            ):
+            if not node.matching >> bit & 1 or (lost and history.lost_on(app, ask, node.name)):
                 continue
             # SERVICE-10
             if node.kept and not kept_nodes.is_service(leaf, ask):
@@ -516,7 +511,7 @@ class Planner:
         if self._settings != self._state.reconfigured or len(self._sides) > RELATIONS:
             self._settings = self._state.reconfigured
             self._sides.clear()
-        return self._sides.setdefault((type(eligibility), eligibility.relation()), {})
+        return self._sides.setdefault((type(eligibility), eligibility.relation), {})
 
     @staticmethod
     def _plan_on(search: PlanSearch, node: Node) -> Steps[Plan | None]:

@@ -328,7 +328,7 @@ class PlanSearch:
         Returns:
             Whether there may be a plan.
         """
-        for number, leaf in enumerate(self.state.leaves_below(self.eligibility.fence()), 1):
+        for number, leaf in enumerate(self.state.leaves_below(self.eligibility.fence), 1):
             if any(leaf.allocated):
                 self._add_side(self.eligibility.side(leaf.key))
             if number % SIZE == 0:

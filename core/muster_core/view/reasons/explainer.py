@@ -31,6 +31,7 @@ from muster_core.values.reasons import (
     Reserved,
     Shortfall,
 )
+from muster_core.values.records import MAP
 from muster_core.values.snapshots import AskPlace
 from muster_core.view.eviction.actions import claimant_of, first_in_order
 from muster_core.view.gangs import ViewGang, ViewGroup, topology_of
@@ -160,23 +161,18 @@ class CellReasons:
 
 
 @final
+@attrs.define(eq=False)
 class DominantReasons:
     """Finds dominant reasons between two batches; a new one is needed after each change."""
 
-    def __init__(
-        self,
-        state: ViewState,
-        permits: Permits,
-        turns: TurnOrder,
-        rooms: NodeRoom,
-        finder: NodeFinder,
-    ) -> None:
-        self._state = state
-        self._finder = finder
-        self._permits = permits
-        self._turns = turns
-        self._cells: dict[tuple[ViewApp, Shape, str | None], CellReasons] = {}
-        self._rooms = rooms
+    _state: ViewState
+    _permits: Permits
+    _turns: TurnOrder
+    _rooms: NodeRoom
+    _finder: NodeFinder
+    _cells: dict[tuple[ViewApp, Shape, str | None], CellReasons] = attrs.field(
+        factory=MAP, init=False
+    )
 
     def code(self, app: ViewApp, name: str) -> Code | None:
         """Return the code of the dominant reason of an ask that is not bound.
@@ -344,9 +340,10 @@ class Explainer:
             place, reasons = AskPlace.WAITING, self._waiting(ask, now_us)
         else:
             place = AskPlace.PENDING
-            if first is not None and first.ask is not ask and self._competes(turn):
-                levels = compare(turn, first, self._state.total)
-            reasons = (*self._reasons(turn, now_us), *_turn(first, levels))
+            reasons = tuple(self._reasons(turn, now_us))
+            if first is not None and first.ask is not ask and turn.leaf.enters():
+                levels = compare(turn, first, self._state.total) if self._turns.has(turn) else ()
+                reasons += (not_your_turn(first, levels),) if levels else ()
             # Without a reason the next round would begin with the ask, and place it.
             # REASON-3
             assert reasons, "an ask is pending at rest for no reason"
@@ -401,9 +398,6 @@ class Explainer:
         explanation = self.explain(app, name, now_us, ())
         assert explanation is not None, "an ask that is bound has no reason"
         return explanation.dominant.code
-
-    def _competes(self, turn: Turn) -> bool:
-        return turn.leaf.enters() and self._turns.has(turn)
 
     def _gang_of(self, ask: Ask) -> tuple[ViewGang, ViewGroup] | None:
         gang = None if ask.gang is None else self._state.gangs[ask.gang]
@@ -474,8 +468,3 @@ class Explainer:
                 self._state.nodes.nodes.values(), ask.shape, service=service
             )
         return self._surveys[key]
-
-
-def _turn(first: Turn | None, levels: tuple[Level, ...]) -> Iterator[PendingReason]:
-    if first is not None and levels:
-        yield not_your_turn(first, levels)

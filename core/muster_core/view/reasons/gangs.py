@@ -12,12 +12,10 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import Final, final
 
 from muster_core.owners.asks import Ask
-from muster_core.structures.amounts import add_to
-from muster_core.structures.shapes import Shape
 from muster_core.values.reasons import Code, Fact, PendingReason, Reserved
 from muster_core.values.resources import Resources
 from muster_core.view.gangs import CycleFailure, ViewGang, ViewGroup, topology_of
-from muster_core.view.permits import Need, needs_of
+from muster_core.view.permits import Need, needs_of, short_of_max, short_of_nodes
 from muster_core.view.reasons.shortfalls import (
     amounts,
     counted,
@@ -34,17 +32,12 @@ from muster_core.view.tree.application import ViewApp
 from muster_core.view.tree.leaf import LeafView
 
 
-def is_refused(gang: ViewGang) -> bool:
-    """Return whether PreFilter refuses every pending member of a gang when a round begins."""
-    return not gang.satisfied and not (gang.missing and gang.admits())
-
-
 def refusal(gang: ViewGang, group: ViewGroup) -> PendingReason | None:
     """Return why PreFilter refuses the pending members of a gang, or None if it does not.
 
     A gang that has timed out has no pending members: they are parked.
     """
-    if not is_refused(gang):
+    if not gang.is_refused():
         return None
     if gang.definition is None:
         message = f"gang {gang.name} is not defined: nothing says how many members it needs"
@@ -319,13 +312,13 @@ def _why_hopeless(state: ViewState, group: ViewGroup, facts: dict[str, Fact]) ->
     beside = "" if failed is None else f": {named(*failed)} is the first that fits nowhere"
     if failed is not None:
         facts["failed"] = named(*failed)
-    for shape, wanted, room in _short_of_nodes(state, needs):
+    for shape, wanted, room in short_of_nodes(state, needs):
         facts["needed"], facts["room"] = wanted, room
         return (
             f"{counted(wanted, 'member', 'members')} of {amounts(shape.resources)} are needed "
             f"and nodes have room for {room}{beside}"
         )
-    for path, lacks in _short_of_max(state, needs):
+    for path, lacks in short_of_max(state, needs):
         facts["queue"], facts["lacks"] = path, lacks
         return f"all that it needs is {amounts(lacks)} over the max of {path}{beside}"
     return "not all of its members that are needed fit"
@@ -353,18 +346,10 @@ def _first_to_fail(
         return None
     (slot,), ((_, bit, _),) = gangs[0].slots.values(), needs
     shape = state.shapes.shapes[bit]
-    room = min(_room_on_nodes(state, shape), *_rooms_in_queues(state, slot.app, shape.resources))
+    on_nodes = state.nodes.room_for(bit, len(slot.app.pending))
+    room = min(on_nodes, *_rooms_in_queues(state, slot.app, shape.resources))
     members = sorted((ask for ask, _ in slot.members.values()), key=slot.order_of)
     return (slot.app, members[room]) if room < len(members) else None
-
-
-def _room_on_nodes(state: ViewState, shape: Shape) -> int:
-    """Count how many asks of a shape the nodes have room for together."""
-    return sum(
-        node.how_many(shape)
-        for node in state.nodes.nodes.values()
-        if node.schedulable and not node.kept and node.may_take(shape)
-    )
 
 
 def _rooms_in_queues(state: ViewState, app: ViewApp, resources: Resources) -> Iterator[int]:
@@ -378,34 +363,3 @@ def _rooms_in_queues(state: ViewState, app: ViewApp, resources: Resources) -> It
         for name, most in limit.entry.max.amounts:
             if resources[name]:
                 yield max((most - limit.used.get(name, 0)) // resources[name], 0)
-
-
-def _short_of_nodes(state: ViewState, needs: list[Need]) -> Iterator[tuple[Shape, int, int]]:
-    """Return each shape that nodes have too little room for, with the need and the room."""
-    counts: dict[int, int] = {}
-    for _, bit, count in needs:
-        counts[bit] = counts.get(bit, 0) + count
-    for bit, count in counts.items():
-        shape = state.shapes.shapes[bit]
-        room = _room_on_nodes(state, shape)
-        if room < count:
-            yield shape, count, room
-
-
-def _short_of_max(state: ViewState, needs: list[Need]) -> Iterator[tuple[str, dict[str, int]]]:
-    """Return each queue whose ``max`` leaves too little for all, and what it lacks."""
-    wanted: dict[int, dict[str, int]] = {}
-    for leaf, bit, count in needs:
-        each = state.shapes.shapes[bit].resources.items()
-        for queue in () if leaf is None else leaf.upward():
-            every = {name: amount * count for name, amount in each}
-            add_to(wanted.setdefault(queue.key, {}), every)
-    for key, needed in wanted.items():
-        queue = state.queues[key]
-        lacks = {
-            name: needed[name] + queue.used(name) - most
-            for name, most in queue.config.max.amounts
-            if needed.get(name) and needed[name] + queue.used(name) > most
-        }
-        if lacks:
-            yield queue.config.path, lacks

@@ -15,7 +15,7 @@ import attrs
 from muster_core.owners.asks import Ask, AskOrder
 from muster_core.structures.steps import PART, Steps, in_pieces
 from muster_core.values.reasons import Code, ComparedKey, Level, PendingReason
-from muster_core.view.reasons.gangs import is_refused
+from muster_core.view.eviction.actions import is_refused
 from muster_core.view.reasons.shortfalls import named
 from muster_core.view.state.view_state import ViewState
 from muster_core.view.tree.application import ViewApp
@@ -61,16 +61,12 @@ class TurnOrder:
         #: The first ask of all; empty until it is computed.
         self._first: list[Turn | None] = []
 
-    def is_refused(self, ask: Ask) -> bool:
-        """Return whether PreFilter refuses a pending ask."""
-        return ask.gang is not None and is_refused(self._state.gangs[ask.gang])
-
     def has(self, turn: Turn) -> bool:
         """Return whether a pending ask has a turn, provided that its leaf is entered."""
         # BACKOFF-6
         if turn.ask.name in turn.app.backing_off:
             return False
-        return not self.is_refused(turn.ask) and turn.leaf.competes(turn.app)
+        return not is_refused(self._state, turn.ask) and turn.leaf.competes(turn.app)
 
     def first_in(self, leaf: LeafView) -> Turn | None:
         """Return the first ask of a leaf that has a turn if the leaf is entered, or None."""
@@ -123,7 +119,7 @@ class TurnOrder:
     def _is_before(self, turn: Turn, first: Turn) -> bool:
         """Return whether an ask over a limit is tried before the first ask that may block."""
         app, ask = turn.app, turn.ask
-        if app.is_within_limits(ask) or self.is_refused(ask):
+        if app.is_within_limits(ask) or is_refused(self._state, ask):
             return False
         if turn.leaf is not first.leaf:
             is_tried = turn.leaf.enters() and app in turn.leaf.competing()
@@ -143,7 +139,8 @@ class TurnOrder:
             asks = (
                 ask
                 for ask in app.pending.values()
-                if not self.is_refused(ask) and not (is_limited and not app.is_within_limits(ask))
+                if not is_refused(self._state, ask)
+                and not (is_limited and not app.is_within_limits(ask))
             )
             first = min(asks, key=app.order_of, default=None)
             if first is not None:

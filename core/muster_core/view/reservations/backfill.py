@@ -19,10 +19,13 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator
 from typing import Final, final
 
+import attrs
+
 from muster_core.nodes.node import Node
 from muster_core.owners.asks import Ask
 from muster_core.structures.shapes import EVERY_SHAPE
 from muster_core.values.reasons import Passed
+from muster_core.values.records import MAP
 from muster_core.values.resources import MAX_QUANTITY
 from muster_core.view.gangs import Member, MemberKey
 from muster_core.view.node_finder import NodeFinder
@@ -77,10 +80,6 @@ class ActiveReservations:
             and before.party.group == one.party.group
             and [node for _, node in before.places] == [node for _, node in one.places]
         )
-
-    def repeat(self, now_us: int) -> None:
-        """Let what is in force stay so, at an instant in microseconds."""
-        self.now_us = now_us
 
     def holds_at(self, now_us: int) -> bool:
         """Return whether a round at an instant would find the same, if nothing has changed."""
@@ -202,6 +201,7 @@ def _never(node: Node) -> bool:
 
 
 @final
+@attrs.define(eq=False)
 class Backfill:
     """Finds nodes where asks delay no reservation.
 
@@ -209,23 +209,17 @@ class Backfill:
         in_force: What is reserved.
     """
 
-    def __init__(
-        self,
-        state: ViewState,
-        finder: NodeFinder,
-        in_force: ActiveReservations,
-    ) -> None:
-        self._state = state
-        self.finder = finder
-        self._in_force = in_force
-        #: The round, the changes of nodes, the number of reservations and the instant when the next
-        #: two were found: what will be at the start of each reservation, and the earliest end with
-        #: which asks that are alike were held back (their leaf, shape, gang and limits).
-        self._known_at = (0, 0, 0, 0)
-        self._starts: dict[int, StartView] = {}
-        #: What parties are to hold, by the key of the scope.
-        self._holdings: dict[int, Holdings] = {}
-        self._held_back: dict[_Alike, Instant] = {}
+    _state: ViewState
+    finder: NodeFinder
+    _in_force: ActiveReservations
+    #: The round, the changes of nodes, the number of reservations and the instant when the next
+    #: two were found: what will be at the start of each reservation, and the earliest end with
+    #: which asks that are alike were held back (their leaf, shape, gang and limits).
+    _known_at: tuple[int, int, int, int] = attrs.field(default=(0, 0, 0, 0), init=False)
+    _starts: dict[int, StartView] = attrs.field(factory=MAP, init=False)
+    _held_back: dict[_Alike, Instant] = attrs.field(factory=MAP, init=False)
+    #: What parties are to hold, by the key of the scope.
+    _holdings: dict[int, Holdings] = attrs.field(factory=MAP, init=False)
 
     # BACKFILL-24, BACKFILL-28
     def find_node(self, leaf: LeafView, app: ViewApp, ask: Ask, bit: int) -> Node | None:
@@ -384,6 +378,7 @@ class Backfill:
 
 # ROUND-10
 @final
+@attrs.define(eq=False)
 class AskFilter:
     """Hides asks from a round.
 
@@ -391,24 +386,17 @@ class AskFilter:
         backfilling: Knows what is to be held.
     """
 
-    def __init__(
-        self,
-        state: ViewState,
-        placements: Placements,
-        in_force: ActiveReservations,
-        backfilling: Backfill,
-    ) -> None:
-        self._state = state
-        self._placements = placements
-        self._in_force = in_force
-        self._backfilling = backfilling
-        self._is_active = False
-        #: What was the case when asks were hidden: how often there was more room or a group was
-        #: bound; and which shapes fitted, what had changed on nodes, and how much was reserved.
-        self._room = (0, 0)
-        self._seen = (0, 0, 0)
-        #: The shapes of members for whose groups something may be reserved, though not for them.
-        self._loose = 0
+    _state: ViewState
+    _placements: Placements
+    _in_force: ActiveReservations
+    _backfilling: Backfill
+    _is_active: bool = attrs.field(default=False, init=False)
+    #: What was the case when asks were hidden: how often there was more room or a group was
+    #: bound; and which shapes fitted, what had changed on nodes, and how much was reserved.
+    _room: tuple[int, int] = attrs.field(default=(0, 0), init=False)
+    _seen: tuple[int, int, int] = attrs.field(default=(0, 0, 0), init=False)
+    #: The shapes of members for whose groups something may be reserved, though not for them.
+    _loose: int = attrs.field(default=0, init=False)
 
     def start(self, *, active: bool) -> None:
         """Begin a round.

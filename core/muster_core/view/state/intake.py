@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from typing import Final, assert_never, final
 
 from muster_core.owners.app_messages import (
@@ -48,16 +48,11 @@ class Intake:
         self._state = state
         #: The paths of the queues that were removed in this batch.
         self.left: set[str] = set()
+        #: The applications that have reported without their queues, with their leaves; these hear
+        #: of it with the next commit, or when they report themselves.
+        self.reported: dict[int, int] = {}
         #: The ask whose allocation was freed last.
         self._freed: Ask | None = None
-        #: The applications that have reported without their queues, with their leaves; these hear
-        #: of it with the next commit.
-        self._reported: dict[int, int] = {}
-
-    def take_reported(self) -> Mapping[int, int]:
-        """Return the applications of which queues have not heard, with their leaves; forget them."""
-        reported, self._reported = self._reported, {}
-        return reported
 
     def apply(
         self, queues: Sequence[QueueSummary], apps: Sequence[AppReport], now_us: int
@@ -81,7 +76,7 @@ class Intake:
         # a parent without children a leaf. What came and went in one epoch was never in the view.
         yield from self._apply_apps(apps, now_us, gone=True)
         if queues:
-            self._reported.clear()  # They have reported again, with their queues.
+            self.reported.clear()  # They have reported again, with their queues.
             yield from self._apply_queues(queues)
         yield from self._apply_apps(apps, now_us, gone=False)
         yield from self._settle()
@@ -154,7 +149,7 @@ class Intake:
         after = NO_VALUES if report.gone else report.values
         self._state.dirty[leaf.key] = leaf
         if app is None or report.gone or before != after:
-            self._reported[key] = leaf.key
+            self.reported[key] = leaf.key
         types = self._state.shapes.types
         if before.pending != after.pending:
             more = types.change(before.pending, after.pending)
@@ -309,7 +304,7 @@ class Intake:
         state.enter(app, leaf, after, now_us)
         if after is AppState.COMPLETED:
             self._remove_app(app, leaf)
-            self._reported[key] = leaf.key
+            self.reported[key] = leaf.key
             state.dirty[leaf.key] = leaf
         else:
             state.list_app(app)
