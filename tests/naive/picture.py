@@ -99,6 +99,7 @@ def resolve(texts: Mapping[str, str], parent: Settings | None) -> Settings:
         backfill_depth=int(own.get("backfill.depth", "1")),
         estimate_us=estimate,
         priority_limit=limit,
+        second_try=above.second_try,
     )
     if parent is not None:
         return settings
@@ -129,6 +130,7 @@ def inherit(parent: Settings) -> Settings:
         bind_retry_us=parent.bind_retry_us,
         estimate_us=parent.estimate_us,
         priority_limit=parent.priority_limit,
+        second_try=parent.second_try,
     )
 
 
