@@ -89,6 +89,7 @@ PROPERTY_LINKS = {
     "scheduling.order": "../backfill.md",
     "backfill.depth": "../backfill.md#how-many-reservations",
     "estimate.default": "../backfill.md#estimates",
+    "run.limit": "feeds.md#limits-of-time",
     "gang.wait.time": "../gangs.md",
     "gang.deadlock.policy": "../gangs.md#deadlocks",
 }

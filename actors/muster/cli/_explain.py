@@ -146,11 +146,6 @@ def _headline(answer: Answer, origin_us: int | None) -> str:
             return f"{at}: {there}, for {_clock(answer.at_us - since_us)}"
         case Fate.WAITING | Fate.BOUND:
             return f"{at}: {there}"
-        case Fate.COMPLETED | Fate.FAILED | Fate.CANCELLED | Fate.REMOVED:
-            held = "" if where.node is None else f"; it held {where.node}"
-            how = f" {where.message}" if where.message else ""
-            by = "" if where.ended_by is None else _line(where.ended_by)
-            return f"{at}: {name} is over, {where.fate} at {then}{how}{by}{held}"
         case Fate.REFUSED:
             code = "" if where.code is None else f"{where.code}: "
             return f"{at}: {name} was refused at {then}{place}: {code}{where.message}"
@@ -158,6 +153,19 @@ def _headline(answer: Answer, origin_us: int | None) -> str:
             return f"{at}: {name} does not exist yet: it is added at {then}{place}"
         case Fate.UNKNOWN:
             return f"{at}: {name} is unknown"
+        case (
+            Fate.COMPLETED
+            | Fate.FAILED
+            | Fate.CANCELLED
+            | Fate.REMOVED
+            | Fate.RUN_LIMIT
+            | Fate.EXPIRED
+        ):
+            held = "" if where.node is None else f"; it held {where.node}"
+            how = f" {where.message}" if where.message else ""
+            by = "" if where.ended_by is None else _line(where.ended_by)
+            fate = where.fate.replace("_", " ")
+            return f"{at}: {name} is over, {fate} at {then}{how}{by}{held}"
 
 
 def _line(item: FeedItem) -> str:

@@ -381,8 +381,16 @@ ESTIMATE: Final[Property[int | None]] = Property(
     "estimate_us",
     _ESTIMATE,
     Inheritance.YES,
-    "how long asks are expected to take that have neither estimate nor run_for",
+    "how long asks are expected to take that have neither estimate, run_for nor a run limit",
     unset="unknown",
+)
+# TIME-1
+RUN_LIMIT: Final = Property(
+    "run.limit",
+    "run_limit_us",
+    _DURATION,
+    Inheritance.YES,
+    "how long an ask may be bound, then it is released and gone; 0 is no limit",
 )
 # CONFIG-54
 GANG_WAIT: Final = Property(
@@ -425,6 +433,7 @@ PROPERTIES: Final[Mapping[str, Property[Any]]] = {
         SCHEDULING_ORDER,
         BACKFILL_DEPTH,
         ESTIMATE,
+        RUN_LIMIT,
         GANG_WAIT,
         GANG_DEADLOCK,
     )

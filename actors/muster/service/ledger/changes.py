@@ -14,7 +14,7 @@ from muster.service.ledger.records import AppEntry, AskEntry, NodeEntry, StartFa
 from muster.service.ledger.state import LedgerState, YuniKornEventCode
 from muster_core import events
 from muster_core.admission.objects import NAMESPACE_TAG
-from muster_core.decisions import Announced, Decision, Kind, Reason
+from muster_core.decisions import GONE, Announced, Decision, Kind, Reason
 from muster_core.structures.steps import Steps, in_pieces
 
 _FEW: Final = 64
@@ -303,7 +303,7 @@ _VICTIMS: Final = {
 
 def _is_over(reason: Reason | None) -> bool:
     """Return whether an ask that was released for a reason is gone, if its work has not failed."""
-    return reason is Reason.COMPLETED or reason is Reason.REMOVED or reason is Reason.CANCELLED
+    return reason is not Reason.FAILED and reason in GONE
 
 
 @final

@@ -147,6 +147,11 @@ class AskRow:
         said = None if self.ledger_entry is None else self.ledger_entry.event.work
         return _NOTHING if said is None else said
 
+    def run_limit_us(self) -> int | None:
+        """Return how long it may be bound, in microseconds, or None."""
+        held = self.allocation
+        return self.ask.run_limit_us if held is None or not held.bound_us else held.limit_us
+
     def command(self) -> object:
         """Return its command, or None."""
         return [*self.work.argv] or self.work.shell
@@ -198,6 +203,17 @@ ASKS: Final = Table[AskRow](
         "estimate",
         "how long it is expected to take after its bind, in seconds, as it says itself",
         lambda a: a.ask.estimate_us,
+    ),
+    instant(
+        "run_limit",
+        "how long after its bind it is released and gone, in seconds: of a bound ask what counts, "
+        "of others what it says itself",
+        AskRow.run_limit_us,
+    ),
+    instant(
+        "start_by",
+        "when it is gone if it is not bound by then, in seconds",
+        lambda a: a.ask.start_by_us,
     ),
     number(
         "retries",
