@@ -213,6 +213,11 @@ class PlainScheduler:
         key, now_us = self._machine.registry.locate(app), self._machine.now_us
         return None if key is None else self._machine.view.expected_end_us(key, ask, now_us)
 
+    def gone_at_us(self, app: str, ask: str) -> int | None:
+        """Return when an ask is gone because of its times, in microseconds; None if it is not."""
+        key = self._machine.registry.locate(app)
+        return None if key is None else self._machine.view.gone_at_us(key, ask)
+
     def snapshot(self) -> Snapshot:
         """Return a snapshot of the whole state; the first batch must have ended."""
         for key, commit in self._machine.settle_cycles().items():

@@ -118,6 +118,11 @@ class AskRow:
         now_us = max(now_us, self.context.now_us)
         return self.context.view.expected_end_us(self.app.identity.key, self.ask.name, now_us)
 
+    # TIME-12
+    def gone_at_us(self) -> int | None:
+        """Return when it is gone because of its times, or None if it is not."""
+        return self.context.view.gone_at_us(self.app.identity.key, self.ask.name)
+
     def taken_us(self) -> int | None:
         """Return when it got the node that it holds, or None if nobody knows."""
         return None if self.ledger_entry is None else self.ledger_entry.taken_us
