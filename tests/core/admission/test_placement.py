@@ -114,7 +114,7 @@ def test_a_long_chain_of_parents_can_be_too_deep() -> None:
     ("tags", "path"),
     [
         ({"TEAM": "a"}, "root.a"),
-        ({"TEAM": "a", "Team": "b"}, "root.b"),
+        ({"TEAM": "a", "Team": "b"}, "root.a"),
         ({"team": "a", "TEAM": "b"}, "root.b"),
         ({"team": "", "x": "b"}, "root.default"),
     ],
