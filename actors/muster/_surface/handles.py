@@ -60,7 +60,7 @@ class AskOptions(TypedDict, total=False):
         run_limit: The ask is released and gone this long after it was bound, in seconds or as a
             duration; if the ``run.limit`` of its queue is shorter, after that.
         start_by: The ask is gone if it is not bound at this instant, in seconds since the start of
-            the scheduler, or as a duration.
+            the scheduler, or as a duration; then :meth:`Ask.bound` raises ``AskRemovedError``.
         retries: How often the ask is tried again after its work has failed; default 0.
         command: What is to run for it: a program with its arguments, or a text for the shell. It
             is kept and shown, as are the next two; a binder may run it.
