@@ -513,38 +513,40 @@ _NO_LIMIT = "its MaxTime is not the run.limit of each queue in which it has jobs
 @pytest.mark.parametrize(
     ("conf", "jobs", "limit", "counted"),
     [
-        ("PartitionName=a MaxTime=2:00:00", [("a", {})], "2h", 0),
+        ("PartitionName=a MaxTime=2:00:00", "a", "2h", 0),
         (
             "PartitionName=a MaxTime=2:00:00\nPartitionName=b MaxTime=120",
-            [("a", {}), ("b", {})],
+            "a b",
             "2h",
             0,
         ),
         (
             "PartitionName=a MaxTime=2:00:00\nPartitionName=b MaxTime=60",
-            [("a", {}), ("b", {})],
+            "a b",
             None,
             2,
         ),
-        ("PartitionName=a MaxTime=2:00:00\nPartitionName=b", [("a", {}), ("b", {})], None, 1),
-        ("PartitionName=a MaxTime=1", [("a", {})], None, 1),  # it ran for longer
-        ("PartitionName=a MaxTime=2:00:00", [("a", {"State": "RUNNING", "End": ""})], None, 1),
-        ("PartitionName=a", [("a", {})], None, 0),
-        ("PartitionName=unused MaxTime=60", [("a", {})], None, 0),
+        ("PartitionName=a MaxTime=2:00:00\nPartitionName=b", "a b", None, 1),
+        ("PartitionName=a MaxTime=1", "a", None, 1),  # it ran for longer
+        ("PartitionName=a MaxTime=2:00:00", "a RUNNING", None, 1),
+        ("PartitionName=a", "a", None, 0),
+        ("PartitionName=unused MaxTime=60", "a", None, 0),
     ],
 )
 def test_the_longest_time_of_partitions_is_the_run_limit_where_it_says_the_same(
     tmp_path: Path,
     conf: str,
-    jobs: list[tuple[str, dict[str, str]]],
+    jobs: str,
     limit: str | None,
     counted: int,
 ) -> None:
     file = written(tmp_path / "slurm.conf", f"SchedulerType=sched/hold\n{conf}\n")
     rows = [
-        row(number, Account="phys", Partition=partition, **more)
-        for number, (partition, more) in enumerate(jobs, start=1)
+        row(number, Account="phys", Partition=partition)
+        for number, partition in enumerate(jobs.removesuffix(" RUNNING").split(), start=1)
     ]
+    if jobs.endswith("RUNNING"):
+        rows[-1] |= {"State": "RUNNING", "End": ""}
     events, summary = of_rows(tmp_path, *rows, options=("--slurm-conf", file))
     (configure,) = of(events, "configure")
     (partition,) = configure["config"]["partitions"]
