@@ -551,6 +551,7 @@ def read_properties(field: Field, queue: str, *, is_root: bool) -> tuple[tuple[s
 
 _OF_SLURM: Final[Mapping[str, str]] = {
     "defaulttime": ESTIMATE.name,
+    "maxtime": RUN_LIMIT.name,
     "schedulertype": SCHEDULING_ORDER.name,
     "bf_job_part_count_reserve": BACKFILL_DEPTH.name,
 }
