@@ -307,8 +307,8 @@ GANG_TRIGGERS: Mapping[GangTrigger, str] = {
     'the annotation `timeout: "true"`',
     GangTrigger.ALL_LOST: "its last bound member is evicted or lost with its node; completions, "
     "removals and failed binds do not count",
-    GangTrigger.EMPTIED: "its last member has completed or was removed; if only annotations "
-    "defined the gang, it disappears",
+    GangTrigger.EMPTIED: "its last member has completed, was removed, or its time was up; if only "
+    "annotations defined the gang, it disappears",
 }
 
 
