@@ -215,11 +215,12 @@ class Ask:
         """Wait until the ask is bound; with a binder, also until its work has started.
 
         After a preemption this waits for the next allocation. For an ask that has completed
-        meanwhile, it returns the last allocation.
+        meanwhile, or has run for as long as it may, it returns the last allocation.
 
         Raises:
             RefusedError: If there is no such ask.
-            AskRemovedError: If the ask was removed, or its application was.
+            AskRemovedError: If the ask was removed, its application was, or its ``start_by`` is
+                over.
             BindFailedError: If the ask was removed because its work could not be started.
             AskFailedError: If its work has failed, and it had no retry left.
             AskParkedError: If the gang of the ask has timed out.
