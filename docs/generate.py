@@ -31,6 +31,7 @@ from textwrap import wrap
 
 from click.testing import CliRunner, Result
 
+from docs import packages, walk
 from muster.cli._main import muster
 from muster.feeds import OPS
 from muster.service.metrics.scrape import METRICS
@@ -42,7 +43,6 @@ DOCS = Path(__file__).resolve().parent
 PROJECT = DOCS.parent
 sys.path.insert(0, str(PROJECT))  # A script finds only what stands beside it.
 
-from docs import packages, walk  # noqa: E402 - needs the line above
 
 PAGES = (
     PROJECT / "README.md",
@@ -89,6 +89,7 @@ PROPERTY_LINKS = {
     "scheduling.order": "../backfill.md",
     "backfill.depth": "../backfill.md#how-many-reservations",
     "estimate.default": "../backfill.md#estimates",
+    "run.limit": "feeds.md#limits-of-time",
     "gang.wait.time": "../gangs.md",
     "gang.deadlock.policy": "../gangs.md#deadlocks",
     "gang.retry.delay": "../gangs.md#trying-again",
@@ -310,8 +311,8 @@ GANG_TRIGGERS: Mapping[GangTrigger, str] = {
     GangTrigger.ALL_LOST: "its last bound member is evicted or lost with its node; completions, "
     "removals and failed binds do not count",
     GangTrigger.RETRIED: "with `gang.retry.delay`, some time after the `wait_time` was over",
-    GangTrigger.EMPTIED: "its last member has completed or was removed; if only annotations "
-    "defined the gang, it disappears",
+    GangTrigger.EMPTIED: "its last member has completed, was removed, or its time was up; if only "
+    "annotations defined the gang, it disappears",
 }
 
 

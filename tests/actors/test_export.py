@@ -20,7 +20,16 @@ from muster.replay import Check
 from muster.replay._driver import submit_item_directly
 from muster_core.coordinator.plain_scheduler import PlainScheduler
 from muster_core.decisions import Announced, Decision
-from muster_core.events import AddApp, AddAsk, AddGang, AddNode, Release, Work
+from muster_core.events import (
+    AddApp,
+    AddAsk,
+    AddGang,
+    AddNode,
+    BindFailed,
+    Release,
+    UpdateNode,
+    Work,
+)
 from muster_core.gangs import GangFields
 from muster_core.resources import MAX_QUANTITY, Resources
 from muster_core.snapshots import Snapshot
@@ -31,12 +40,13 @@ from tests.naive.gang_strategies import gang_scenarios
 from tests.naive.harness import Marker, Step
 from tests.naive.operator_strategies import operations
 from tests.naive.strategies import scenarios
+from tests.naive.time_strategies import time_limits
 from tests.share import share
 
 # COMMAND-13
 
 _NUMBERS = count()
-SCENARIOS = scenarios() | gang_scenarios() | operations() | evictions()
+SCENARIOS = scenarios() | gang_scenarios() | operations() | evictions() | time_limits(lists=2)
 RANDOM = settings(
     share(0.1), suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow]
 )
@@ -280,6 +290,21 @@ def test_the_state_at_an_instant(tmp_path: Path) -> None:
         "asks that are not bound begin to wait now, and came alone, not by a `count` (1)",
         "asks run only as long as was left, also if they run again (1)",
     )
+
+
+def test_asks_have_what_is_left_of_their_times(tmp_path: Path) -> None:
+    # TIME-3, TIME-10
+    keeper = Keeper(tmp_path / "state")
+    keeper.run(S, [AddNode("n", ONE), AddNode("m", ONE), AddApp("a", "root.q")])
+    runs = AddAsk("a", "runs", ONE, run_limit_us=9 * S, start_by_us=3 * S)
+    keeper.run(2 * S, [runs, AddAsk("a", "old", ONE, start_by_us=3 * S)])
+    keeper.run(4 * S, [BindFailed("a", "old"), UpdateNode("n", schedulable=False)])
+    keeper.run(4 * S, [AddAsk("a", "new", ONE, start_by_us=7 * S)])
+    items, _ = exported(keeper.close(), since_us=5 * S)
+
+    found = {one.content.ask: one.content for one in items if isinstance(one.content, AddAsk)}
+    limits = {name: (ask.run_limit_us, ask.start_by_us) for name, ask in found.items()}
+    assert limits == {"runs": (7 * S, None), "old": (None, None), "new": (None, 7 * S)}
 
 
 def test_what_asks_run_is_in_the_feed(tmp_path: Path) -> None:

@@ -330,6 +330,18 @@ MUTANTS: Final = (
         "if False:",
     ),
     Mutant(
+        "an ask that lost its node before its start_by never expires",
+        "muster_core.view.state.view_state:ViewState.end_bound",
+        "if ask.start_by_us is not None:",
+        "if False:",
+    ),
+    Mutant(
+        "a run limit that ends with run_for ends the ask",
+        "muster_core.view.state.timers:Timers.bound",
+        "run_for_us <= limit_us",
+        "run_for_us > limit_us",
+    ),
+    Mutant(
         "what came after the checkpoint is not let in again",
         "muster._runtime.storage:Storage.restore",
         "await recover(batches, self._kept, self._pace, self._run)",

@@ -50,6 +50,7 @@ from tests.naive.operator_strategies import operations
 from tests.naive.promise import Promises
 from tests.naive.scheduler import NaiveScheduler
 from tests.naive.strategies import scenarios, settings_of
+from tests.naive.time_strategies import time_limits
 
 Fails = Callable[[Sequence[Step]], bool]
 
@@ -223,6 +224,8 @@ THEMES: Final[Mapping[str, tuple[st.SearchStrategy[list[Step]], Check]]] = {
     "operators": (operations(), _decides_the_same),
     "plain": (scenarios(), _decides_the_same),
     "tangles": (tangles(), _decides_the_same),
+    "time": (time_limits(), _decides_the_same),
+    "time-reasons": (time_limits(2), _explains_the_same),
     "topology": (topologies(), _decides_the_same),
 }
 """What feeds are drawn from, and what must be true of each of them."""

@@ -112,6 +112,44 @@ def arrive(world: World, event: Single, now_us: int) -> None:  # noqa: C901, PLR
             assert_never(event)
 
 
+def run_out(world: World, now_us: int) -> None:
+    """Release the asks that have run for as long as they may, in the order of their binds."""
+    for ask in world.bound():
+        if limit_end(ask) == now_us:
+            world.reached["run limits"] += 1
+            world.reached["run limits of members"] += ask.gang is not None
+            _end(world, ask, now_us, Reason.RUN_LIMIT, None)
+
+
+def limit_end(ask: Ask) -> int | None:
+    """Give when a bound ask has run for as long as it may, in microseconds; None if never."""
+    return None if ask.limit_us is None else ask.bound_at_us + ask.limit_us
+
+
+def expire(world: World, now_us: int) -> None:
+    """Let those go that are not bound when they had to be, with their gangs if unsatisfied."""
+    late = [ask for ask in world.asks() if ask.place is not AskPlace.BOUND]
+    late = [ask for ask in late if ask.start_by_us == now_us]
+    gone = set(late)
+    for ask in late:
+        gang = gangs.constrained(world, ask)
+        if gang is not None:
+            there = gangs.members(world, gang)
+            gone.update(one for one in there if one.place is not AskPlace.BOUND)
+    for ask in sorted(gone, key=lambda ask: _age(world, ask)):
+        world.reached["expired"] += 1
+        world.reached[f"expired, {ask.place.value}"] += 1
+        world.reached["expired with its gang"] += ask not in late
+        _end(world, ask, now_us, Reason.EXPIRED, None)
+
+
+def _age(world: World, ask: Ask) -> tuple[object, ...]:
+    """Give the place of an ask among all asks, whatever their priorities."""
+    gang = None if ask.gang is None else world.gangs[ask.gang]
+    came = ask.creation[0] if gang is None or gang.creation is None else gang.creation
+    return (came, ask.gang or "", ask.creation, ask.number)
+
+
 def complete(world: World, ask: Ask, now_us: int, message: str | None = None) -> None:
     """An ask has finished."""
     _end(world, ask, now_us, Reason.COMPLETED, message)
@@ -220,6 +258,8 @@ def add_ask(world: World, event: AddAsk, now_us: int) -> list[Ask]:
     _refuse_if(event.run_for_us is not None and event.run_for_us < 1, "run_for: must be above 0")
     estimate_us = event.estimate_us
     _refuse_if(estimate_us is not None and estimate_us < 1, "estimate: must be above 0")
+    start_by_us = event.start_by_us
+    _refuse_if(start_by_us is not None and start_by_us < now_us, "start_by: is in the past")
     priority = _priority(world, event)
     names = [event.ask]
     if event.count is not None:
@@ -246,6 +286,8 @@ def add_ask(world: World, event: AddAsk, now_us: int) -> list[Ask]:
             retries=event.retries,
             needs=event.devices,
             estimate_us=event.estimate_us,
+            run_limit_us=event.run_limit_us,
+            start_by_us=event.start_by_us,
         )
         for number, name in enumerate(names)
     ]

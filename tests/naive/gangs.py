@@ -359,6 +359,7 @@ def _bind(world: World, ask: Ask, now_us: int) -> bool:
     ask.place, ask.bound_order, ask.keeps = AskPlace.BOUND, world.moves, False
     ask.bound_at_us = now_us
     ask.ends_at = None if ask.run_for_us is None else now_us + ask.run_for_us
+    ask.limit_us = state.run_limit_us(world, ask)
     world.log.append(ask.say(Kind.BOUND, ask.node))
     world.rounds.bound.append(ask)
     directory.ask_bound(world, ask.app, now_us)

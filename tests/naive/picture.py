@@ -98,6 +98,7 @@ def resolve(texts: Mapping[str, str], parent: Settings | None) -> Settings:
         scheduling_order=SchedulingOrder(own.get("scheduling.order", "greedy")),
         backfill_depth=int(own.get("backfill.depth", "1")),
         estimate_us=estimate,
+        run_limit_us=duration("run.limit", above.run_limit_us),
         priority_limit=limit,
         second_try=above.second_try,
     )
@@ -129,6 +130,7 @@ def inherit(parent: Settings) -> Settings:
         required_node=parent.required_node,
         bind_retry_us=parent.bind_retry_us,
         estimate_us=parent.estimate_us,
+        run_limit_us=parent.run_limit_us,
         priority_limit=parent.priority_limit,
         second_try=parent.second_try,
     )

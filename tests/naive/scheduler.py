@@ -92,7 +92,9 @@ class NaiveScheduler:
                 complete(self.world, ask, at_us)
         gangs.timers(self.world, at_us)
         directory.timers(self.world, at_us)
+        arrivals.run_out(self.world, at_us)
         gangs.retries(self.world, at_us)
+        arrivals.expire(self.world, at_us)
 
     def enter(self, index: int, entry: Event | str, at_us: int) -> None:
         """Take the next event of the batch, or why it is unusable."""
@@ -147,6 +149,13 @@ class NaiveScheduler:
         ends += [gangs.deadline(self.world, gang) for gang in self.world.gangs.values()]
         ends += [gangs.retry_at_us(self.world, gang) for gang in self.world.gangs.values()]
         ends += [app.deadline for app in self.world.in_queues()]
+        ends += [arrivals.limit_end(ask) for ask in self.world.bound()]
+        unbound = [ask for ask in self.world.asks() if ask.place is not AskPlace.BOUND]
+        ends += [
+            ask.start_by_us
+            for ask in unbound
+            if ask.start_by_us is not None and ask.start_by_us >= self._now_us
+        ]
         return [end for end in ends if end is not None]
 
     def _announce_priorities(self) -> None:

@@ -65,7 +65,8 @@ class Ask:
     ``needs`` is what it needs of devices, and ``devices`` the numbers of those that it holds;
     ``retries`` is how often its work may still fail; ``failed_binds`` is how many of its
     binds failed in a row, and ``failed_at_us`` when the last of them did; ``estimate_us`` is
-    how long it will run, as its event says, and ``bound_at_us`` when it was bound.
+    how long it will run, as its event says, and ``bound_at_us`` when it was bound; ``run_limit_us``
+    is how long it may run, as its event says, and ``limit_us`` how long it may as it was bound.
     """
 
     app: App
@@ -96,6 +97,9 @@ class Ask:
     devices: dict[str, tuple[int, ...]] | None = None
     estimate_us: int | None = None
     bound_at_us: int = 0
+    run_limit_us: int | None = None
+    start_by_us: int | None = None
+    limit_us: int | None = None
     wants: dict[str, int] = attrs.field(init=False)
 
     def __attrs_post_init__(self) -> None:
@@ -441,7 +445,7 @@ def add(result: dict[str, int], amount: Mapping[str, int]) -> None:
 
 _ASK: Final = (
     *("place", "node", "held_order", "bound_order", "ends_at", "failures", "since_us"),
-    *("failed_binds", "failed_at_us", "bound_at_us", "devices"),
+    *("failed_binds", "failed_at_us", "bound_at_us", "devices", "limit_us"),
 )
 _APP: Final = ("state", "deadline")
 _GANG: Final = ("satisfied", "since_us")
@@ -609,7 +613,18 @@ def estimate_us(world: World, ask: Ask) -> int | None:
         return ask.estimate_us
     if ask.run_for_us is not None:
         return ask.run_for_us
+    limit_us = ask.limit_us if ask.place is AskPlace.BOUND else run_limit_us(world, ask)
+    if limit_us is not None:
+        world.reached["a run limit is the estimate"] += 1
+        return limit_us
     return world.queues[ask.app.queue].settings.estimate_us
+
+
+def run_limit_us(world: World, ask: Ask) -> int | None:
+    """Give for how long an ask may run that is bound now, in microseconds; None for ever."""
+    of_leaf_us = world.queues[ask.app.queue].settings.run_limit_us
+    limits = [ask.run_limit_us, of_leaf_us or None]
+    return min((limit for limit in limits if limit is not None), default=None)
 
 
 def expected_end_us(world: World, ask: Ask) -> int | None:

@@ -22,7 +22,7 @@ from muster._errors import (
 from muster._runtime.calls import Client, EndAllocation, raise_closed
 from muster._runtime.entry import closed_error
 from muster._runtime.tracking import AllocationStatus, Closed, TrackedAsk
-from muster_core.decisions import EVICTIONS, Reason
+from muster_core.decisions import EVICTIONS, GONE, Reason
 from muster_core.errors import EventError
 from muster_core.events import Exit, Outcome, Work
 from muster_core.resources import Resources
@@ -235,9 +235,6 @@ class ResumingBinder(Binder, Protocol):
         ...
 
 
-_FOR_GOOD: Final = frozenset({Reason.COMPLETED, Reason.REMOVED, Reason.CANCELLED})
-
-
 @final
 class TrioAllocation(Allocation):
     """An allocation in trio: the same as any, but :meth:`running` yields a cancel scope."""
@@ -358,7 +355,7 @@ class TrioAllocation(Allocation):
         """Return whether the allocation was lost, so that its work must be done again."""
         if end is Reason.FAILED:
             return not self._held.for_good
-        return isinstance(end, Reason) and end not in _FOR_GOOD
+        return isinstance(end, Reason) and end not in GONE
 
     def _cut_short(self, end: Reason | Closed) -> Exception:
         if isinstance(end, Closed):

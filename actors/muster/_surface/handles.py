@@ -55,7 +55,12 @@ class AskOptions(TypedDict, total=False):
         run_for: The ask completes by itself this long after it was bound, in seconds or as a
             duration such as ``1m30s``.
         estimate: How long the ask is expected to take, in seconds or as a duration; it plans and
-            ends nothing. Default: ``run_for``, else the ``estimate.default`` of its queue.
+            ends nothing. Default: ``run_for``, else its run limit, else the ``estimate.default`` of
+            its queue.
+        run_limit: The ask is released and gone this long after it was bound, in seconds or as a
+            duration; if the ``run.limit`` of its queue is shorter, after that.
+        start_by: The ask is gone if it is not bound at this instant, in seconds since the start of
+            the scheduler, or as a duration; then :meth:`Ask.bound` raises ``AskRemovedError``.
         retries: How often the ask is tried again after its work has failed; default 0.
         command: What is to run for it: a program with its arguments, or a text for the shell. It
             is kept and shown, as are the next two; a binder may run it.
@@ -73,6 +78,8 @@ class AskOptions(TypedDict, total=False):
     selector: Mapping[str, str] | None
     run_for: float | str | None
     estimate: float | str | None
+    run_limit: float | str | None
+    start_by: float | str | None
     retries: int | None
     command: Sequence[str] | str | None
     env: Mapping[str, str] | None
@@ -81,6 +88,9 @@ class AskOptions(TypedDict, total=False):
 
 
 _NAMES: Final = tuple(AskOptions.__annotations__)
+
+_HAVE_RUN: Final = frozenset({Reason.COMPLETED, Reason.RUN_LIMIT})
+"""The ends of an allocation after which :meth:`Ask.bound` still returns it."""
 
 
 def check_options(method: str, options: Mapping[str, object]) -> None:
@@ -205,11 +215,12 @@ class Ask:
         """Wait until the ask is bound; with a binder, also until its work has started.
 
         After a preemption this waits for the next allocation. For an ask that has completed
-        meanwhile, it returns the last allocation.
+        meanwhile, or has run for as long as it may, it returns the last allocation.
 
         Raises:
             RefusedError: If there is no such ask.
-            AskRemovedError: If the ask was removed, or its application was.
+            AskRemovedError: If the ask was removed, its application was, or its ``start_by`` is
+                over.
             BindFailedError: If the ask was removed because its work could not be started.
             AskFailedError: If its work has failed, and it had no retry left.
             AskParkedError: If the gang of the ask has timed out.
@@ -254,7 +265,7 @@ class Ask:
             raise AskParkedError(msg)
         if place is not None:
             return None
-        if status.held is not None and status.held.ended.value is Reason.COMPLETED:
+        if status.held is not None and status.held.ended.value in _HAVE_RUN:
             return status.held
         _check_not_failed(name, status.held)
         if status.is_given_up:

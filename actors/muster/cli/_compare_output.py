@@ -286,7 +286,7 @@ def _details(console: Console, pair: _Pair) -> Iterator[RenderableType]:
 _ALWAYS: Final = frozenset({"jobs", "asks bound"})
 """The counts that are always shown."""
 
-_IF_ANY: Final = frozenset({"ended without a node"})
+_IF_ANY: Final = frozenset({"ended without a node", "over their run limit"})
 """The counts that are shown if one is not zero."""
 
 _Reader: TypeAlias = Callable[[Figures], Number]
@@ -317,6 +317,7 @@ _COUNTS: Final[Sequence[_Figure]] = (
     ("pending", lambda figures: figures.asks_pending, _count),
     ("preempted", lambda figures: figures.asks_preempted, _count),
     ("reclaimed", lambda figures: figures.asks_reclaimed, _count),
+    ("over their run limit", lambda figures: figures.asks_run_limit, _count),
 )
 
 _REFUSED: Final[_Figure] = ("events refused", lambda figures: figures.events_refused, _count)

@@ -85,7 +85,8 @@ def print_answer(
     click.echo(_headline(answer, origin_us))
     if where.before is not None:
         click.echo(_before(where.before, origin_us))
-    for sentence in how_it_runs(answer.ends_at_us, where.passed, written):
+    ends_us, gone_us, is_bound = answer.ends_at_us, answer.gone_at_us, where.fate is Fate.BOUND
+    for sentence in how_it_runs(ends_us, gone_us, where.passed, written, is_bound=is_bound):
         click.echo(sentence)
     print_reasons(f"{answer.app}/{answer.ask}", found, written, searched=searched)
 
@@ -146,11 +147,6 @@ def _headline(answer: Answer, origin_us: int | None) -> str:
             return f"{at}: {there}, for {_clock(answer.at_us - since_us)}"
         case Fate.WAITING | Fate.BOUND:
             return f"{at}: {there}"
-        case Fate.COMPLETED | Fate.FAILED | Fate.CANCELLED | Fate.REMOVED:
-            held = "" if where.node is None else f"; it held {where.node}"
-            how = f" {where.message}" if where.message else ""
-            by = "" if where.ended_by is None else _line(where.ended_by)
-            return f"{at}: {name} is over, {where.fate} at {then}{how}{by}{held}"
         case Fate.REFUSED:
             code = "" if where.code is None else f"{where.code}: "
             return f"{at}: {name} was refused at {then}{place}: {code}{where.message}"
@@ -158,6 +154,19 @@ def _headline(answer: Answer, origin_us: int | None) -> str:
             return f"{at}: {name} does not exist yet: it is added at {then}{place}"
         case Fate.UNKNOWN:
             return f"{at}: {name} is unknown"
+        case (
+            Fate.COMPLETED
+            | Fate.FAILED
+            | Fate.CANCELLED
+            | Fate.REMOVED
+            | Fate.RUN_LIMIT
+            | Fate.EXPIRED
+        ):
+            held = "" if where.node is None else f"; it held {where.node}"
+            how = f" {where.message}" if where.message else ""
+            by = "" if where.ended_by is None else _line(where.ended_by)
+            fate = where.fate.replace("_", " ")
+            return f"{at}: {name} is over, {fate} at {then}{how}{by}{held}"
 
 
 def _line(item: FeedItem) -> str:
@@ -450,6 +459,7 @@ def _answer_map(answer: Answer) -> dict[str, object]:
         else {"index": where.ended_by.index, "line": where.ended_by.line},
         "before": None if where.before is None else _hold_map(where.before),
         "ends_at": _at(answer.ends_at_us),
+        "gone_at": _at(answer.gone_at_us),
         "passed": [passed_map(one) for one in where.passed],
         **explanation_map(answer.explanation),
         "held_back_later": None if later is None else reason_map(later),
@@ -546,6 +556,7 @@ def _lines_around_reasons(
     since_us = in_us(found.get("bound") if is_bound else found["since"])
     since = None if since_us is None else written(since_us)
     yield where_it_is(ask, found["place"], node, found["queue"], since)
-    # A server that is older says neither.
+    # A server that is older says nothing of these.
     passed = [passed_of(one) for one in found.get("passed", [])]
-    yield from how_it_runs(in_us(found.get("ends_at")), passed, written)
+    ends_us, gone_us = in_us(found.get("ends_at")), in_us(found.get("gone_at"))
+    yield from how_it_runs(ends_us, gone_us, passed, written, is_bound=is_bound)

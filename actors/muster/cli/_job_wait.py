@@ -31,13 +31,13 @@ LOST: Final = 123
 """The exit status when nobody knows how the command ended."""
 
 TIME_IS_UP: Final = 124
-"""The exit status when the command was ended after ``run_for``."""
+"""The exit status when the command was ended after ``run_for``, or at its run limit."""
 
 NOT_LET_IN: Final = 125
 """The exit status when the command was refused, or the server cannot be used."""
 
 NOT_STARTED: Final = 126
-"""The exit status when the command could not be started."""
+"""The exit status when the command could not be started, or was not in time."""
 
 _BY_SIGNAL: Final = 128
 """The exit status when signal 0 ended the command; the number of the signal is added."""
@@ -109,6 +109,10 @@ class _AskHistory:
                 if run_for_us is not None and ran_us >= run_for_us:
                     return TIME_IS_UP, "ended, since its time is up"
                 return 0, None
+            case Reason.RUN_LIMIT:
+                return TIME_IS_UP, "ended, since it has run for as long as it may"
+            case Reason.EXPIRED:
+                return NOT_STARTED, "not started: its time to start is over"
             case Reason.FAILED:
                 return _status_of(message or ""), message or "failed"
             case Reason.REMOVED if self.released[0]["reason"] == Reason.BIND_FAILED:

@@ -15,7 +15,9 @@ import attrs
 import click
 from click.core import ParameterSource
 
+from muster._runtime.clock import WallClock
 from muster.cli._server import CommandError, NameCompletion
+from muster.feeds import date_text, is_like_date, parse_date
 from muster_core.errors import QuantityError
 from muster_core.values.resources import parse_duration
 
@@ -65,6 +67,20 @@ def _environment(
             raise click.BadParameter(msg)
         env[name] = value if equals else os.environ[name]
     return env
+
+
+def _instant(
+    _context: click.Context, _parameter: click.Parameter, written: str | None
+) -> str | None:
+    """Return an instant as a date; a duration counts from now."""
+    if written is None:
+        return None
+    try:
+        if is_like_date(written):
+            return date_text(parse_date(written))
+        return date_text(WallClock.now_us() + parse_duration(written))
+    except (QuantityError, ValueError) as error:
+        raise click.BadParameter(str(error)) from None
 
 
 def _duration(
@@ -133,6 +149,19 @@ _OPTIONS: Final = (
         metavar="DURATION",
         callback=_duration,
         help="End it after so long, such as 2h.",
+    ),
+    click.option(
+        "--run-limit",
+        metavar="DURATION",
+        callback=_duration,
+        help="End it if it takes longer, such as 2h; then it has not completed.",
+    ),
+    click.option(
+        "--start-by",
+        metavar="DURATION|DATE",
+        callback=_instant,
+        help="Drop it if it has not started so long after now, such as 30m, or at a date, such as "
+        "2026-01-31T18:30:00Z.",
     ),
     click.option(
         "--env",
@@ -374,7 +403,16 @@ class CommandJob:
         return [app, *gang, {**ask, **more}]
 
 
-_FIELDS: Final = ("count", "priority", "priority_class", "gang", "retries", "run_for")
+_FIELDS: Final = (
+    "count",
+    "priority",
+    "priority_class",
+    "gang",
+    "retries",
+    "run_for",
+    "run_limit",
+    "start_by",
+)
 """The options that are fields of an ask of the same name."""
 
 

@@ -168,6 +168,8 @@ def _counts(summary: Summary) -> Table:
     if summary.asks_reclaimed or summary.asks_preempted:
         table.add_row("asks reclaimed", f"{summary.asks_reclaimed:,}")
         table.add_row("asks preempted", f"{summary.asks_preempted:,}")
+    if summary.asks_run_limit:
+        table.add_row("asks ended by their run limit", f"{summary.asks_run_limit:,}")
     if summary.gangs_satisfied or summary.gangs_timed_out or summary.asks_waiting:
         table.add_row("asks waiting at the end", f"{summary.asks_waiting:,}")
         table.add_row("gangs satisfied", f"{summary.gangs_satisfied:,}")

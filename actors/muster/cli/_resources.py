@@ -416,6 +416,7 @@ USERS: Final = ResourceKind(
         ItemField("used", _hours, folds=True),
         ItemField("share", lambda item: f"{100 * float(item.get('share', 0)):.1f} %"),
         *numbers("completed", "failed", "cancelled"),
+        *numbers("run_limit", "expired", wide=True),
         *numbers("since", wide=True),
     ),
     _describe,

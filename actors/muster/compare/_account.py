@@ -328,6 +328,7 @@ class SideAccount:
             asks_pending=count.pending if knows_asks else None,
             asks_preempted=count.releases[Reason.PREEMPTED],
             asks_reclaimed=count.releases[Reason.RECLAIMED],
+            asks_run_limit=count.releases[Reason.RUN_LIMIT],
             wait=waits.summary() if knows_asks else None,
             job_wait=count.job_waits.summary(),
             utilisation={} if self._costs is None else self._costs.shares(queues),

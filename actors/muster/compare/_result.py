@@ -99,6 +99,7 @@ class Figures:
             which does not say.
         asks_preempted: How often an ask was evicted by preemption.
         asks_reclaimed: How often an ask was evicted by reclaim.
+        asks_run_limit: How many asks were ended by their run limits.
         wait: How long asks waited until their first bind, or their end without one; for
             priorities, only those that were bound; None for a log.
         job_wait: How long applications waited from their submission until the first bind of one
@@ -123,6 +124,7 @@ class Figures:
     asks_pending: int | None
     asks_preempted: int
     asks_reclaimed: int
+    asks_run_limit: int
     wait: WaitSummary | None
     job_wait: WaitSummary | None = None
     utilisation: Mapping[str, float | None] = attrs.field(factory=dict[str, "float | None"])

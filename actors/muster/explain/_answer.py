@@ -205,6 +205,8 @@ class Answer:
         exhausted: Whether the search stopped early because the state is large.
         ends_at_us: When it is expected to end, in microseconds since the start; None if it is not
             bound, or if nobody knows.
+        gone_at_us: When it is gone, in microseconds since the start: if it is not bound by then, or
+            because its run limit is reached; None if neither is so.
         held_back_later: Why it is held back when it would fit alone, if it is pending for another
             reason now.
     """
@@ -219,6 +221,7 @@ class Answer:
     trials: int = 0
     exhausted: bool = False
     ends_at_us: int | None = None
+    gone_at_us: int | None = None
     held_back_later: PendingReason | None = None
 
 
@@ -272,6 +275,7 @@ def explain(
         moment.refusals,
         explanation,
         ends_at_us=scheduler.expected_end_us(app, ask),
+        gone_at_us=scheduler.gone_at_us(app, ask),
         held_back_later=_held_back_later(scheduler, explanation, moment.at_us),
     )
     event = _event(history, scheduler)

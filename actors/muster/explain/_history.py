@@ -6,7 +6,7 @@ told in words.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from enum import StrEnum
 from itertools import chain
 from typing import Final, final
@@ -140,14 +140,22 @@ def gives_up(item: FeedItem | None, failed: FeedItem | None) -> BindFailed | Non
     return None
 
 
+_TIMES: Final[Mapping[Reason | None, str]] = {
+    Reason.COMPLETED: "when its `run_for` was over",
+    Reason.RUN_LIMIT: "when it had run for as long as it may",
+    Reason.EXPIRED: "as it was not bound by its `start_by`",
+}
+"""What ended an ask without an event, in words."""
+
+
 def how_it_ended(
-    item: FeedItem | None, *, completed: bool, given_up: BindFailed | None = None
+    item: FeedItem | None, reason: Reason | None, given_up: BindFailed | None = None
 ) -> str:
     """Return what ended an ask, in words.
 
     Args:
         item: The event that ended it, or None if no event did.
-        completed: Whether the ask has completed, and was not removed.
+        reason: The reason for which it was released.
         given_up: The failure for which it was given up, as its work could not be started; None if
             it was not.
     """
@@ -168,7 +176,7 @@ def how_it_ended(
         case Apply():
             return "by `apply` of its Pod, which has finished"
         case _:
-            return "when its `run_for` was over" if completed else ""
+            return _TIMES.get(reason, "")
 
 
 _HOLDING: Final = frozenset({AskPlace.BOUND, AskPlace.WAITING})
@@ -186,6 +194,8 @@ class Fate(StrEnum):
     FAILED = "failed"
     CANCELLED = "cancelled"
     REMOVED = "removed"
+    RUN_LIMIT = "run_limit"
+    EXPIRED = "expired"
     REFUSED = "refused"
     LATER = "later"
     UNKNOWN = "unknown"
@@ -272,6 +282,8 @@ _OVER: Final = {
     Reason.FAILED: Fate.FAILED,
     Reason.CANCELLED: Fate.CANCELLED,
     Reason.REMOVED: Fate.REMOVED,
+    Reason.RUN_LIMIT: Fate.RUN_LIMIT,
+    Reason.EXPIRED: Fate.EXPIRED,
 }
 
 # Parts of the messages with which the directory refuses an application.
@@ -467,7 +479,7 @@ class AskHistory:
                 decision.queue,
                 message=how_it_ended(
                     self._end_item,
-                    completed=fate is Fate.COMPLETED,
+                    self._end.decision.reason,
                     given_up=gives_up(self._end_item, self._failed),
                 ),
                 index=index,

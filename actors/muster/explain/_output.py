@@ -120,18 +120,29 @@ def not_then(later: PendingReason, written: Callable[[int], str]) -> str:
 
 # OUTLOOK-9
 def how_it_runs(
-    ends_at_us: int | None, passed: Iterable[Passed], written: Callable[[int], str]
+    ends_at_us: int | None,
+    gone_at_us: int | None,
+    passed: Iterable[Passed],
+    written: Callable[[int], str],
+    *,
+    is_bound: bool,
 ) -> Iterator[str]:
     """Yield sentences that say when an ask that runs will end, and whom it has passed.
 
     Args:
         ends_at_us: When it is expected to end, in microseconds since the origin; None if nobody
             knows.
+        gone_at_us: When it is gone because of its times, likewise; None if it is not.
         passed: The reservations that it did not delay when it got its node.
         written: Writes an instant, given in microseconds since the origin.
+        is_bound: Whether it runs.
     """
     if ends_at_us is not None:
         yield f"It is expected to end at {written(ends_at_us)}."
+    # TIME-12
+    if gone_at_us is not None:
+        when = "at the latest" if is_bound else "if it is not bound by then"
+        yield f"It is gone at {written(gone_at_us)}, {when}."
     yield from whom_it_passed(passed, written)
 
 

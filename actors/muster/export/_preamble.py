@@ -144,7 +144,7 @@ _MOST: Final = 5
 
 _SHORTER: Final = "asks run only as long as was left, also if they run again"
 _ALONE: Final = "bound asks with devices are in no gang"
-_PLAINER: Final = "bound asks lose their `run_for`, `retries`, `node` or `command`"
+_PLAINER: Final = "bound asks lose their `run_for`, `run_limit`, `retries`, `node` or `command`"
 _TAMER: Final = "asks may preempt, and no priority class says so"
 
 _Held = tuple[str, Allocation]
@@ -325,10 +325,16 @@ class _State:
             self._missing[_ALONE] += 1
             event = attrs.evolve(event, gang=None, says=NO_FIELDS)
         end_us = self._ends_us.get((key, held.ask.name))
-        if end_us is None or event.run_for_us is None:
+        limit_us = held.limit_us
+        if limit_us is None and (end_us is None or event.run_for_us is None):
             return event
         self._missing[_SHORTER] += 1
-        return attrs.evolve(event, run_for_us=max(end_us - self._now_us, 1))
+        if end_us is not None and event.run_for_us is not None:
+            event = attrs.evolve(event, run_for_us=max(end_us - self._now_us, 1))
+        if limit_us is not None:
+            left_us = max(held.bound_us + limit_us - self._now_us, 1)
+            event = attrs.evolve(event, run_limit_us=left_us)
+        return event
 
     def _is_a_pod(self, event: AddAsk, held: Allocation) -> bool:
         node = self._nodes[held.node]
@@ -336,6 +342,7 @@ class _State:
         if event.devices:  # No Pod has devices.
             return False
         is_plain = event.run_for_us is None and not event.retries and event.node is None
+        is_plain = is_plain and event.run_limit_us is None and event.start_by_us is None
         if is_plain and event.work is None:
             return True
         if fits and event.gang not in self._few:
@@ -348,6 +355,9 @@ class _State:
         if ask.preempts and event.priority_class is None:
             self._missing[_TAMER] += 1
         says: GangFields = self._says.get((key, ask.name), NO_FIELDS)
+        # TIME-10
+        if event.start_by_us is not None and event.start_by_us < self._now_us:
+            event = attrs.evolve(event, start_by_us=None)
         return attrs.evolve(event, says=says)
 
     def _pending(self) -> Iterator[Event]:
@@ -398,5 +408,7 @@ def _stocks(node: NodeFacts) -> dict[str, DeviceStock]:
 
 def _pod(event: AddAsk, node: str) -> Apply:
     """Return a Pod that is bound from the start."""
-    plain = attrs.evolve(event, node=None, run_for_us=None, retries=0, work=None)
+    plain = attrs.evolve(
+        event, node=None, run_for_us=None, run_limit_us=None, start_by_us=None, retries=0, work=None
+    )
     return Apply((Manifest(PodObject(event.app, event.ask, ask=plain, node=node)),))

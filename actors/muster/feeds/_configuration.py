@@ -54,10 +54,13 @@ class EventOrigin:
     Attributes:
         base: The folder to which file names are relative.
         line: The line of the event, or None.
+        start_us: The date of the start, in microseconds since 1970 in UTC, or None if no date was
+            read so far.
     """
 
     base: Path
     line: int | None
+    start_us: int | None = None
 
 
 def _parse_config(value: Raw) -> Raw:

@@ -501,7 +501,11 @@ def _normal(value: Raw) -> Raw:
     return seconds_normal(value)
 
 
-INSTANT: Final = Kind("seconds, duration or date", _parse, _normal)
+def _write(at: Instant) -> Raw:
+    return date_text(at.us) if isinstance(at, Date) else write_duration(at)
+
+
+INSTANT: Final = Kind("seconds, duration or date", _parse, _normal, _write)
 
 
 _NO_DEVICES: Final = frozenset({VCORE, MEMORY})

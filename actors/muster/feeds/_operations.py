@@ -70,8 +70,10 @@ from muster.feeds._kinds import (
     TEXT,
     WORDS,
     WRITTEN_RESOURCES,
+    Date,
     EventFields,
     FieldError,
+    date_text,
     integer,
 )
 from muster.feeds._manifests import APPLIED, DELETED
@@ -153,8 +155,10 @@ _ASIDE: Final = frozenset({"annotations", *WORK_FIELDS})
 """The fields of ``add_ask`` that are parts of a field of the event."""
 
 
-def _add_ask(values: Values, _origin: EventOrigin) -> AddAsk:
+def _add_ask(values: Values, origin: EventOrigin) -> AddAsk:
     kept: dict[str, Any] = {name: value for name, value in values.items() if name not in _ASIDE}
+    if isinstance(start_by := kept.get("start_by_us"), Date):
+        kept["start_by_us"] = _since_start(start_by, origin.start_us)
     if kept.get("devices") is not None:
         # DEVICE-2
         if not (kept["devices"] or kept.get("resources")):
@@ -167,6 +171,22 @@ def _add_ask(values: Values, _origin: EventOrigin) -> AddAsk:
         member = membership(gang_settings({"annotations": marks}), cast("str | None", gang))
         kept |= {"gang": member.gang, "says": member.says, "timed_out": member.timed_out}
     return AddAsk(**kept)
+
+
+# FEED-86, TIME-7
+def _since_start(date: Date, start_us: int | None) -> int:
+    """Return the date of a ``start_by`` in microseconds since the start."""
+    text = date_text(date.us)
+    if start_us is None:
+        problem = (
+            f"{text!r} is a date, and no `at` before it is one: write a time since the start, or "
+            "make the first time that is not 0 a date"
+        )
+        raise FieldError(problem, "start_by")
+    if date.us < start_us:
+        problem = f"{text!r} is in the past: the start is at {date_text(start_us)}"
+        raise FieldError(problem, "start_by")
+    return date.us - start_us
 
 
 def _parts_of_ask(event: AddAsk) -> Values:
@@ -347,8 +367,23 @@ _TABLE: Final = (
                 "estimate",
                 DURATION,
                 "how long it is expected to take; it plans and ends nothing; default: `run_for`, "
-                "else `estimate.default`",
+                "else its run limit, else `estimate.default`",
                 attribute="estimate_us",
+            ),
+            # TIME-2
+            field(
+                "run_limit",
+                DURATION,
+                "it is released and gone this long after it was bound; if the `run.limit` of its "
+                "queue is shorter, after that",
+                attribute="run_limit_us",
+            ),
+            # TIME-7
+            field(
+                "start_by",
+                INSTANT,
+                "it is gone if it is not bound by then: since the start, or a date",
+                attribute="start_by_us",
             ),
             field(
                 "retries",

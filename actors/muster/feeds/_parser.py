@@ -380,15 +380,17 @@ def parse(
     Yields:
         One item for each raw event.
     """
-    instants = Instants(FeedOrigin() if origin is None else origin)
+    start = FeedOrigin() if origin is None else origin
+    instants = Instants(start)
     for raw in raws:
         problems: list[FieldError] = []
         at_us = instants.of(raw.value, problems)
-        yield FeedItem(raw.index, raw.line, at_us, _content(raw, problems, base or Path()))
+        content = _content(raw, problems, EventOrigin(base or Path(), raw.line, start.us))
+        yield FeedItem(raw.index, raw.line, at_us, content)
 
 
 # FEED-1
-def _content(raw: RawEvent, problems: list[FieldError], base: Path) -> Content:
+def _content(raw: RawEvent, problems: list[FieldError], origin: EventOrigin) -> Content:
     if raw.problem is not None:
         return Refused(f"event: {raw.problem}")
     if not isinstance(raw.value, dict):
@@ -401,7 +403,7 @@ def _content(raw: RawEvent, problems: list[FieldError], base: Path) -> Content:
     if problems:
         return _refused(problems)
     try:
-        return op.build(values, EventOrigin(base, raw.line))
+        return op.build(values, origin)
     except FieldError as error:
         return _refused([error])
 

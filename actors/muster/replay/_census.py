@@ -148,6 +148,8 @@ def event_of(app: str, ask: Ask, classes: Iterable[PriorityClass]) -> AddAsk:
         retries=ask.retries,
         work=ask.work,
         estimate_us=ask.estimate_us,
+        run_limit_us=ask.run_limit_us,
+        start_by_us=ask.start_by_us,
         devices=dict(ask.shape.devices),
     )
 

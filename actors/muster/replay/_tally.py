@@ -160,6 +160,7 @@ class Summary:
         asks_pending: How many asks are pending or parked at the end.
         asks_reclaimed: How often an ask was evicted by reclaim.
         asks_preempted: How often an ask was evicted by preemption.
+        asks_run_limit: How many asks were ended by their run limits.
         gangs_satisfied: How often a gang was satisfied.
         gangs_timed_out: How often a gang timed out.
         decisions: How many decisions were announced.
@@ -188,6 +189,7 @@ class Summary:
     asks_pending: int
     asks_reclaimed: int
     asks_preempted: int
+    asks_run_limit: int
     gangs_satisfied: int
     gangs_timed_out: int
     decisions: int
@@ -348,6 +350,7 @@ class Tally:
             asks_pending=len(self._census.unbound),
             asks_reclaimed=self._releases[Reason.RECLAIMED],
             asks_preempted=self._releases[Reason.PREEMPTED],
+            asks_run_limit=self._releases[Reason.RUN_LIMIT],
             gangs_satisfied=self._kinds[Kind.GANG_SATISFIED],
             gangs_timed_out=self._kinds[Kind.GANG_TIMED_OUT],
             decisions=self.decisions,

@@ -13,7 +13,7 @@ import attrs
 from muster.figures.text import held_words, milli_held
 from muster.replay import Key, LiveAsk
 from muster.report._timeline import Series, Timeline
-from muster_core.decisions import Announced, Kind, Reason
+from muster_core.decisions import GONE, Announced, Kind, Reason
 from muster_core.resources import Resources
 from muster_core.snapshots import ReservationSnapshot
 from muster_core.structures.amounts import add_to, take_from
@@ -31,12 +31,7 @@ MOST_MARKS: Final = 20_000
 FULL: Final = 1_000
 """The level of a full node."""
 
-MARKED: Final = frozenset(Reason) - {
-    Reason.COMPLETED,
-    Reason.REMOVED,
-    Reason.CANCELLED,
-    Reason.GANG_ROLLBACK,
-}
+MARKED: Final = frozenset(Reason) - (GONE - {Reason.FAILED}) - {Reason.GANG_ROLLBACK}
 """The reasons for which the end of an allocation is marked."""
 
 

@@ -144,6 +144,8 @@ _ASK_TYPES: Final[tuple[tuple[type, ...], ...]] = tuple(
         "shape": (list, type(None)),
         "work": (list, type(None)),
         "estimate_us": (int, type(None)),
+        "run_limit_us": (int, type(None)),
+        "start_by_us": (int, type(None)),
     }.get(name, (int,))
     for name in _ASK_FIELDS
 )

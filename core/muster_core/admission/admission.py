@@ -300,7 +300,10 @@ class Admission:
         number = self._view.place(node, event.resources, (key, name))
         self.unreported.undoable(partial(self._view.unplace, number, event.resources, (key, name)))
         self.unreported.uncertain = True
-        yield TellApp(key, AddPlaced(origin, event, priority, node, number, preempts))
+        # TIME-2
+        limit_us = self.registry.leaf_of(key).config.settings.run_limit_us
+        placed = AddPlaced(origin, event, priority, node, number, preempts, limit_us)
+        yield TellApp(key, placed)
         members = self.unreported.add(key, event)
         if event.gang is None:
             return

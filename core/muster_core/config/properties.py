@@ -385,8 +385,16 @@ ESTIMATE: Final[Property[int | None]] = Property(
     "estimate_us",
     _ESTIMATE,
     Inheritance.YES,
-    "how long asks are expected to take that have neither estimate nor run_for",
+    "how long asks are expected to take that have neither estimate, run_for nor a run limit",
     unset="unknown",
+)
+# TIME-1
+RUN_LIMIT: Final = Property(
+    "run.limit",
+    "run_limit_us",
+    _DURATION,
+    Inheritance.YES,
+    "how long an ask may be bound, then it is released and gone; 0 is no limit",
 )
 # CONFIG-54
 GANG_WAIT: Final = Property(
@@ -557,6 +565,7 @@ def read_properties(field: Field, queue: str, *, is_root: bool) -> tuple[tuple[s
 
 _OF_SLURM: Final[Mapping[str, str]] = {
     "defaulttime": ESTIMATE.name,
+    "maxtime": RUN_LIMIT.name,
     "schedulertype": SCHEDULING_ORDER.name,
     "bf_job_part_count_reserve": BACKFILL_DEPTH.name,
 }

@@ -39,6 +39,7 @@ from muster_core.owners.app_messages import (
     Complete,
     DecisionMade,
     EnterState,
+    FinishAsk,
     MemberMoved,
     rejection,
 )
@@ -48,7 +49,14 @@ from muster_core.owners.queue import CommitQueue
 from muster_core.structures.steps import SIZE, Steps, in_order, in_pieces, taken
 from muster_core.values.application_states import STATE_NAMES, AppState
 from muster_core.values.configuration import Configuration
-from muster_core.values.decisions import Announced, Decision, Kind, announce, decision_on_app
+from muster_core.values.decisions import (
+    Announced,
+    Decision,
+    Kind,
+    announce,
+    decision_on_app,
+    seconds,
+)
 from muster_core.values.errors import RefusedError
 from muster_core.values.events import AddAsk, Apply, Configure, Delete, Event
 from muster_core.values.reasons import Explanation, Outlook
@@ -61,7 +69,7 @@ from muster_core.values.snapshots import (
     Statistics,
 )
 from muster_core.view import DecisionView
-from muster_core.view.state.timers import Completion, GangRetry, StateEnd, WaitEnd
+from muster_core.view.state.timers import Completion, GangRetry, StateEnd, TimeUp, WaitEnd
 from muster_core.view.tree.application import ViewApp
 
 _ORDER: Final = attrgetter("order")
@@ -76,6 +84,13 @@ class BatchResult:
     apps: Mapping[int, CommitApp]
     queues: Mapping[int, CommitQueue]
     gangs: Mapping[int, CommitGang]
+
+
+# TIME-7
+def _refuse_past(start_by_us: int, now_us: int) -> None:
+    if start_by_us < now_us:
+        msg = f"start_by: {seconds(start_by_us)} s is in the past: it is {seconds(now_us)} s now"
+        raise RefusedError(msg)
 
 
 @final
@@ -205,6 +220,8 @@ class CoordinatorMachine:
                     routes.extend(self.admission.time_out(due.gang, origin))
                 case StateEnd():
                     routes.extend(self._end_state(due.app, origin))
+                case TimeUp():
+                    routes.append(TellApp(due.app, FinishAsk(origin, due.ask, due.reason)))
                 case GangRetry():
                     routes.extend(self.admission.retry_gang(due.gang, origin))
                 case _:
@@ -270,6 +287,8 @@ class CoordinatorMachine:
     def _admit(self, event: Event, origin: Origin) -> list[AnyRoute]:
         match event:
             case AddAsk():  # Most events are asks.
+                if event.start_by_us is not None:
+                    _refuse_past(event.start_by_us, self.now_us)
                 return self.admission.admit(event, origin)
             case Apply():
                 return self._objects.apply(event.objects, origin)

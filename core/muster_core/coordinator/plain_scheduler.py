@@ -35,12 +35,13 @@ from muster_core.owners.gang import GangMachine
 from muster_core.owners.queue import QueueMachine, QueueReport
 from muster_core.structures.steps import Steps, all_at_once, freed
 from muster_core.values.application_states import AppState
-from muster_core.values.configuration import Configuration
+from muster_core.values.configuration import Configuration, Settings
 from muster_core.values.decisions import Announced, Kind
 from muster_core.values.events import Event
 from muster_core.values.reasons import Code, Explanation, Forecast, PendingReason
 from muster_core.values.snapshots import AppSnapshot, Snapshot
 from muster_core.view.facts import CompletionFacts
+from muster_core.view.tree.leaf import estimate_now_us, estimate_us
 
 
 # ROUND-4
@@ -210,6 +211,11 @@ class PlainScheduler:
         """
         key, now_us = self.machine.registry.locate(app), self.machine.now_us
         return None if key is None else self.machine.view.expected_end_us(key, ask, now_us)
+
+    def gone_at_us(self, app: str, ask: str) -> int | None:
+        """Return when an ask is gone because of its times, in microseconds; None if it is not."""
+        key = self.machine.registry.locate(app)
+        return None if key is None else self.machine.view.gone_at_us(key, ask)
 
     def snapshot(self) -> Snapshot:
         """Return a snapshot of the whole state; the first batch must have ended."""
@@ -427,53 +433,56 @@ def _binds_ask(announced: Iterable[Announced], app: str, ask: str) -> bool:
 
 def _as_expected(facts: Facts, now_us: int) -> Facts:
     """Return facts in which every ask completes when it is expected to, and not otherwise."""
-    defaults = {queue.key: queue.config.settings.estimate_us for queue in facts.queues}
+    settings = {queue.key: queue.config.settings for queue in facts.queues}
     apps: list[AppFacts] = []
     ends: list[CompletionFacts] = []
     for app in facts.apps:
-        key, default_us = app.identity.key, defaults[app.identity.leaf]
-        expected = _expected_facts(app, default_us)
-        apps.append(expected)
+        key = app.identity.key
+        expected = _expected_facts(app, settings[app.identity.leaf])
         ends += (
-            (_end_us(held.bound_us, length_us, now_us), held.number, key, held.ask.name)
+            (_end_us(held, length_us, now_us), held.number, key, held.ask.name)
             for held in expected.bound
             if (length_us := held.ask.run_for_us) is not None
         )
+        # The ends of run limits are among those ends.
+        bound = tuple(attrs.evolve(held, limit_us=None) for held in expected.bound)
+        apps.append(attrs.evolve(expected, bound=bound))
     own = facts.coordinator
     timers = attrs.evolve(own.view.timers, completions=tuple(sorted(ends)))
     view = attrs.evolve(own.view, timers=timers)
     return attrs.evolve(facts, apps=tuple(apps), coordinator=attrs.evolve(own, view=view))
 
 
-def _expected_facts(app: AppFacts, default_us: int | None) -> AppFacts:
+def _expected_facts(app: AppFacts, settings: Settings) -> AppFacts:
     """Return an application whose asks run for as long as they are expected to."""
 
     def asks(some: Iterable[Ask]) -> tuple[Ask, ...]:
-        return tuple(_as_long_as_expected(ask, default_us) for ask in some)
+        return tuple(_for(ask, estimate_now_us(settings, ask)) for ask in some)
 
-    def held(some: Iterable[Allocation]) -> tuple[Allocation, ...]:
-        return tuple(
-            attrs.evolve(one, ask=_as_long_as_expected(one.ask, default_us)) for one in some
-        )
+    def waiting(held: Allocation) -> Allocation:
+        return attrs.evolve(held, ask=_for(held.ask, estimate_now_us(settings, held.ask)))
+
+    def bound(held: Allocation) -> Allocation:
+        length_us = estimate_us(settings, held.ask, held.limit_us)
+        return attrs.evolve(held, ask=_for(held.ask, length_us))
 
     return attrs.evolve(
         app,
         pending=asks(app.pending),
         parked=asks(app.parked),
-        waiting=held(app.waiting),
-        bound=held(app.bound),
+        waiting=tuple(map(waiting, app.waiting)),
+        bound=tuple(map(bound, app.bound)),
     )
 
 
-def _as_long_as_expected(ask: Ask, default_us: int | None) -> Ask:
-    length_us = ask.estimate_us
-    if length_us is None:
-        length_us = default_us if ask.run_for_us is None else ask.run_for_us
+def _for(ask: Ask, length_us: int | None) -> Ask:
+    """Return an ask that runs for so many microseconds, if they are known."""
     return ask if length_us == ask.run_for_us else ask._replace(run_for_us=length_us)
 
 
-def _end_us(bound_us: int, length_us: int, now_us: int) -> int:
-    """Return when a bound ask is expected to end: after 1, 2, 4 … times its estimate."""
-    while bound_us + length_us <= now_us:
+def _end_us(held: Allocation, length_us: int, now_us: int) -> int:
+    """Return when a bound ask ends: after 1, 2, 4 … times its estimate, or at its run limit."""
+    while held.bound_us + length_us <= now_us:
         length_us *= 2
-    return bound_us + length_us
+    least_us = length_us if held.limit_us is None else min(length_us, held.limit_us)
+    return max(held.bound_us + least_us, now_us)

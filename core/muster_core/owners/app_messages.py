@@ -269,6 +269,7 @@ class AddPlaced:
         priority: The priority from the event's number or class.
         number: Its place in the order of all binds.
         preempts: Whether its priority class has ``PreemptLowerPriority``.
+        limit_us: The ``run.limit`` of its leaf, in microseconds; 0 is off.
     """
 
     origin: Origin
@@ -277,6 +278,7 @@ class AddPlaced:
     node: str
     number: int
     preempts: bool = False
+    limit_us: int = 0
 
 
 @final

@@ -60,6 +60,7 @@ from muster_core.owners.asks import (
     Ask,
     AskPlaces,
     Origin,
+    run_limit_us,
     with_shared_shape,
 )
 from muster_core.structures.steps import PART, Steps, all_at_once, freed, in_pieces
@@ -305,7 +306,13 @@ class ApplicationMachine:
 
     def _place(self, request: AddPlaced) -> None:
         (ask,) = asks_of(request).values()
-        allocation = Allocation(ask, request.node, request.number, bound_us=request.origin.at_us)
+        allocation = Allocation(
+            ask,
+            request.node,
+            request.number,
+            bound_us=request.origin.at_us,
+            limit_us=run_limit_us(ask, request.limit_us),
+        )
         self._places.load_bound([allocation])
         self._moves.act(Placed(allocation))
         decision = self._sayings.about(Kind.BOUND, ask, request.node)
@@ -331,7 +338,7 @@ class ApplicationMachine:
         else:
             self._finish(request.ask, request.origin, reason, request.message)
 
-    # FEED-32
+    # FEED-32, TIME-5
     def _finish(
         self, name: str, origin: Origin, reason: Reason, message: str | None = None
     ) -> None:

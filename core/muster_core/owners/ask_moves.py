@@ -362,6 +362,8 @@ def asks_of(request: AddAsks | AddPlaced, first: int = 0, end: int | None = None
         event.retries,
         event.work,
         event.estimate_us,
+        event.run_limit_us,
+        event.start_by_us,
     )
     if event.count is None:
         return {event.ask: _make_ask(Ask, (*place, 0, event.ask, *more))}

@@ -126,6 +126,9 @@ class Ask(NamedTuple):
         retries: How often it is still tried again after its work has failed.
         work: What is to run for it, or None; nothing is decided by it.
         estimate_us: How long it is expected to take after its bind, or None if it does not say.
+        run_limit_us: How long after its bind it is released and gone, or None if it does not say.
+        start_by_us: The instant at which it is gone if it is not bound by then, in microseconds,
+            or None.
     """
 
     rank: int
@@ -144,6 +147,8 @@ class Ask(NamedTuple):
     retries: int = 0
     work: Work | None = None
     estimate_us: int | None = None
+    run_limit_us: int | None = None
+    start_by_us: int | None = None
 
     @property
     def order(self) -> AskOrder:
@@ -157,6 +162,20 @@ class Ask(NamedTuple):
         return (rank, creation if defined is None else defined, group, seq, number)
 
 
+# TIME-2
+def run_limit_us(ask: Ask, of_leaf_us: int) -> int | None:
+    """Return how long an ask may be bound that is bound now, in microseconds, or None.
+
+    Args:
+        ask: The ask.
+        of_leaf_us: The ``run.limit`` of its leaf, in microseconds; 0 is off.
+    """
+    own_us = ask.run_limit_us
+    if not of_leaf_us:
+        return own_us
+    return of_leaf_us if own_us is None else min(own_us, of_leaf_us)
+
+
 @final
 @record
 class Allocation:
@@ -168,6 +187,7 @@ class Allocation:
             gang, the number with which it began to wait. 0 stands for ``number``.
         bound_us: When it was bound, in microseconds; 0 while it waits.
         passed: The reservations that its ask did not delay when it got the node.
+        limit_us: How long it may be bound, in microseconds, or None.
     """
 
     ask: Ask
@@ -178,6 +198,8 @@ class Allocation:
     bound_us: int = 0
     # OUTLOOK-8
     passed: tuple[Passed, ...] = ()
+    # TIME-2
+    limit_us: int | None = None
 
     # RECLAIM-11
     @property

@@ -186,6 +186,7 @@ class Settings:
         scheduling_order: ``scheduling.order`` as the queue itself says it.
         backfill_depth: ``backfill.depth`` as the queue itself says it, 1 … 100.
         estimate_us: ``estimate.default`` in microseconds, or None if it is unknown.
+        run_limit_us: ``run.limit`` in microseconds; 0 is off.
         priority_limit: ``priority.limit``, an int32; None if neither the queue nor one above it
             says so. No decision depends on it: a service refuses asks by it.
     """
@@ -210,6 +211,7 @@ class Settings:
     scheduling_order: SchedulingOrder = SchedulingOrder.GREEDY
     backfill_depth: int = 1
     estimate_us: int | None = None
+    run_limit_us: int = 0
     priority_limit: int | None = None
 
 

@@ -59,9 +59,22 @@ class Reason(StrEnum):
     FAILED = "failed"
     # DECISION-11
     CANCELLED = "cancelled"
+    # TIME-3
+    RUN_LIMIT = "run_limit"
+    # TIME-8
+    EXPIRED = "expired"
 
 
-GONE: Final = frozenset({Reason.COMPLETED, Reason.REMOVED, Reason.FAILED, Reason.CANCELLED})
+GONE: Final = frozenset(
+    {
+        Reason.COMPLETED,
+        Reason.REMOVED,
+        Reason.FAILED,
+        Reason.CANCELLED,
+        Reason.RUN_LIMIT,
+        Reason.EXPIRED,
+    }
+)
 """The reasons after which a released ask is gone; after `failed` only if it had no retry left."""
 
 EVICTIONS: Final = frozenset({Reason.PREEMPTED, Reason.RECLAIMED})

@@ -171,6 +171,8 @@ class AddAsk:
         devices: The devices that each ask needs, by type; the resources do not contain them.
         estimate_us: How long it is expected to take after its bind, or None. This only plans: it
             ends nothing.
+        run_limit_us: How long after its bind it is released and gone, or None.
+        start_by_us: The instant at which it is gone if it is not bound by then, or None.
     """
 
     app: str
@@ -189,6 +191,8 @@ class AddAsk:
     work: Work | None = None
     devices: Mapping[str, DeviceNeed] = NO_NEEDS
     estimate_us: int | None = None
+    run_limit_us: int | None = None
+    start_by_us: int | None = None
 
     def __attrs_post_init__(self) -> None:
         """Check the fields.
@@ -218,6 +222,8 @@ class AddAsk:
             and self.devices is NO_NEEDS
             and DEVICE_PREFIX not in "".join(resources.amounts)
             and (estimate_us is None or (type(estimate_us) is int and estimate_us > 0))
+            and self.run_limit_us is None
+            and self.start_by_us is None
         )
         if not is_plain and not attrs.validators.get_disabled():
             for field in attrs.fields(AddAsk):
@@ -253,6 +259,10 @@ _ASK_CHECKS: Final[Mapping[str, Callable[[object, Any, Any], None]]] = {
     "devices": needs,
     # BACKFILL-9
     "estimate_us": _optional(AT_LEAST_ONE),
+    # TIME-2
+    "run_limit_us": _optional(AT_LEAST_ONE),
+    # TIME-7
+    "start_by_us": _optional(NOT_NEGATIVE),
 }
 
 

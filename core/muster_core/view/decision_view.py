@@ -182,6 +182,21 @@ class DecisionView:
         held = app.bound.get(name)
         return None if held is None else expected_end_us(self._state.leaf_of(app), held[0], now_us)
 
+    # TIME-12
+    def gone_at_us(self, key: int, name: str) -> int | None:
+        """Return when an ask is gone because of its times, in microseconds; None if it is not.
+
+        A bound one is gone when its run limit is reached, another one if it is not bound by then.
+        """
+        app = self.apps[key]
+        held, ask = app.bound.get(name), app.find(name)
+        if held is not None:
+            limit_us = held[0].limit_us
+            return None if limit_us is None else held[0].bound_us + limit_us
+        start_by_us = None if ask is None else ask.start_by_us
+        is_over = start_by_us is not None and start_by_us < self._state.delays.passed_us
+        return None if is_over else start_by_us
+
     # OUTLOOK-2
     def fits_at(self, key: int, ask: Ask, now_us: int) -> Start:
         """Return the start that a reservation of a pending ask's party alone would have now."""

@@ -18,7 +18,7 @@ import attrs
 
 from muster_core.gangs import GangTrigger
 from muster_core.nodes.node import Node
-from muster_core.owners.asks import Allocation, Ask, one_more
+from muster_core.owners.asks import Allocation, Ask, one_more, run_limit_us
 from muster_core.structures.amounts import Numbered, add_to, add_to_row, take_from, take_from_row
 from muster_core.structures.steps import PART, Steps, all_at_once
 from muster_core.values.application_states import STATE_NAMES, TRANSITIONS, Trigger, next_state
@@ -241,6 +241,11 @@ class Placements:
         state, ask, key = self._state, allocation.ask, app.identity.key
         if state.scopes.passed:
             allocation = self._with_passed(allocation)
+        # TIME-2, TIME-6
+        if ask.run_limit_us is not None or leaf.config.settings.run_limit_us:
+            limit_us = run_limit_us(ask, leaf.config.settings.run_limit_us)
+            allocation = attrs.evolve(allocation, limit_us=limit_us)
+            state.timers.limit(app, allocation)
         app.bound[ask.name] = (allocation, node)
         if ask.gang is not None:
             state.gangs[ask.gang].bound[key, ask.name] = None

@@ -118,6 +118,7 @@ def test_a_pending_ask_for_programs() -> None:
         "exhausted": False,
         "passed": [],
         "ends_at": None,
+        "gone_at": None,
         "held_back_later": None,
     }
     assert [reason["code"] for reason in reasons] == ["NoNodeFits"]

@@ -179,6 +179,64 @@ def test_nobody_knows_when_an_ask_ends(ask: str, fate: str) -> None:
     assert (answer["fate"], answer["ends_at"]) == (fate, None)
 
 
+LIMITED: Final = """\
+- {op: add_node, node: n1, capacity: {vcore: 1}}
+- {op: add_app, app: a, queue: root.q}
+- {op: add_ask, app: a, ask: runs, resources: {vcore: 1}, run_for: 90, run_limit: 40}
+- {op: add_ask, app: a, ask: waits, resources: {vcore: 2}, start_by: 30}
+- {op: add_ask, app: a, ask: next, resources: {vcore: 1}, start_by: 50}
+"""
+
+
+# TIME-12
+@pytest.mark.parametrize(
+    ("ask", "at", "fate", "gone_at", "lines"),
+    [
+        (
+            "a/runs",
+            "29",
+            "bound",
+            40,
+            ["It is expected to end at 00:01:30.", "It is gone at 40 s, at the latest."],
+        ),
+        ("a/waits", "29", "pending", 30, ["It is gone at 30 s, if it is not bound by then."]),
+        ("a/next", "50", "bound", None, []),
+    ],
+)
+def test_when_an_ask_is_gone(
+    ask: str, at: str, fate: str, gone_at: int | None, lines: list[str]
+) -> None:
+    told = run("explain", "-", "--at", at, "--ask", ask, given=LIMITED).stdout.splitlines()
+    assert [line for line in told[1:] if line.startswith(("It is gone", "It is exp"))] == lines
+    _, answer = explained("--at", at, "--ask", ask, feed=LIMITED)
+    assert (answer["fate"], answer["gone_at"]) == (fate, gone_at)
+
+
+# TIME-12, OUTLOOK-3
+def test_who_waits_for_an_ask_starts_at_its_run_limit() -> None:
+    _, answer = explained("--at", "29", "--ask", "a/next", feed=LIMITED)
+    assert (answer["fits_at"], answer["starts_at"]) == (90, 40)
+
+
+# TIME-3, TIME-8
+@pytest.mark.parametrize(
+    ("ask", "fate", "said"),
+    [
+        (
+            "a/runs",
+            "run_limit",
+            "run limit at 40 s when it had run for as long as it may; it held n1",
+        ),
+        ("a/waits", "expired", "expired at 30 s as it was not bound by its `start_by`"),
+    ],
+)
+def test_how_an_ask_ended_whose_time_was_up(ask: str, fate: str, said: str) -> None:
+    told = run("explain", "-", "--at", "60", "--ask", ask, given=LIMITED)
+    assert told.stdout.strip() == f"00:01:00: {ask} is over, {said}"
+    _, answer = explained("--at", "60", "--ask", ask, feed=LIMITED)
+    assert (answer["fate"], answer["ended_by"]) == (fate, None)
+
+
 # OUTLOOK-6
 def test_what_is_reserved_for_a_gang() -> None:
     feed = """- op: configure

@@ -170,6 +170,7 @@ def test_json() -> None:
         "asks_pending": 0,
         "asks_reclaimed": 0,
         "asks_preempted": 0,
+        "asks_run_limit": 0,
         "gangs_satisfied": 0,
         "gangs_timed_out": 0,
         "decisions": 8,

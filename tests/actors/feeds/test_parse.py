@@ -401,7 +401,7 @@ SPEC = {
     "add_app": "app queue? user? groups? tags?",
     "remove_app": "app",
     "add_ask": "app ask resources devices? priority? priority_class? count? gang? annotations? node?"
-    " selector? run_for? estimate? retries? command? env? workdir?",
+    " selector? run_for? estimate? run_limit? start_by? retries? command? env? workdir?",
     "remove_ask": "app ask",
     "release": "app ask outcome? message? exit_status? signal? cpu_time? max_memory?",
     "add_gang": "gang min_member total? mode? wait_time? groups? topology? user?",

@@ -169,11 +169,12 @@ STUBBORN = (
 )
 
 
-@pytest.mark.parametrize("way", ["run_for", "remove", "node"])
+@pytest.mark.parametrize("way", ["run_for", "run_limit", "remove", "node"])
 def test_a_command_is_ended_with_its_allocation(served: Served, tmp_path: Path, way: str) -> None:
     # LOCAL-9: also one that ignores SIGTERM.
+    # TIME-3: also at its run limit.
     ask, place = f"stubborn-{way}", f"node-{way}"
-    limit: dict[str, object] = {"run_for": 5} if way == "run_for" else {}
+    limit: dict[str, object] = {way: 5} if way.startswith("run_") else {}
     submit(
         served.client,
         node(1, place),
@@ -188,7 +189,7 @@ def test_a_command_is_ended_with_its_allocation(served: Served, tmp_path: Path, 
             submit(served.client, {"op": "remove_node", "node": place})
         assert list(lines) == []  # the stream ends when the command has ended
 
-    reason = "node_lost" if way == "node" else "completed"
+    reason = {"node": "node_lost", "run_limit": "run_limit"}.get(way, "completed")
     assert ends_of(decisions(served.client), ask) == [(reason, None)]
     assert not runs(int((tmp_path / "pid").read_text()))
 

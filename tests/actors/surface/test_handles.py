@@ -103,6 +103,40 @@ async def test_bound_of_an_ask_that_was_completed_before_anybody_looked() -> Non
         assert await (await ask.bound()).ended() is Reason.COMPLETED
 
 
+async def test_an_ask_that_has_run_for_as_long_as_it_may(mock_clock: MockClock) -> None:
+    # TIME-3
+    async with service() as scheduler:
+        ask = await scheduler.add_ask("a", "k", ONE, run_limit="2s", retries=1)
+        allocation = await ask.bound()
+        mock_clock.autojump_threshold = 0
+
+        with pytest.raises(
+            muster.AllocationEndedError, match="a/k on n ended: run_limit"
+        ) as caught:
+            async with allocation.running():
+                await trio.sleep_forever()
+
+        assert type(caught.value) is muster.AllocationEndedError
+        assert trio.current_time() == pytest.approx(2)
+        assert await (await ask.bound()).ended() is Reason.RUN_LIMIT
+
+
+async def test_an_ask_that_is_not_bound_by_its_start_by(mock_clock: MockClock) -> None:
+    # TIME-8
+    async with service(cores=0) as scheduler:
+        ask = await scheduler.add_ask("a", "k", ONE, start_by=3)
+        mock_clock.autojump_threshold = 0
+
+        with pytest.raises(muster.AskRemovedError):
+            await ask.bound()
+
+        assert trio.current_time() == pytest.approx(3)
+        with pytest.raises(
+            muster.RefusedError, match="start_by: 1 s is in the past: it is 3 s now"
+        ):
+            await scheduler.add_ask("a", "late", ONE, start_by=1)
+
+
 async def test_an_ask_that_comes_and_goes_in_one_batch_was_never_bound() -> None:
     gate = Gate()
     async with service(interleave=gate.wait) as scheduler, trio.open_nursery() as nursery:

@@ -30,6 +30,7 @@ from tests.naive.gang_strategies import gang_scenarios
 from tests.naive.harness import Step, compare, compare_with_state
 from tests.naive.operator_strategies import operations
 from tests.naive.strategies import scenarios
+from tests.naive.time_strategies import time_limits
 from tests.share import share
 
 pytestmark = pytest.mark.starts_early
@@ -42,6 +43,7 @@ THEMES: Final = {
     "evictions": evictions(),
     "limits, rules and services": operations(),
     "back-offs": back_offs(),
+    "limits of time": time_limits(),
     "topologies and devices": topologies() | devices(),
     "backfill": backfills(lists=3),
 }
@@ -50,6 +52,7 @@ EXPLAINED: Final = {
     "much is pending": tangles(),
     "limits, rules and services": operations(lists=2),
     "back-offs": back_offs(lists=2),
+    "limits of time": time_limits(lists=2),
     "topologies and devices": topologies(lists=2) | devices(lists=2),
     "backfill": backfills(lists=2),
 }

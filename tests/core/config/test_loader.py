@@ -290,7 +290,11 @@ def test_what_an_unknown_property_may_mean_is_told_and_not_announced() -> None:
 # CONFIG-87
 @pytest.mark.parametrize(
     ("name", "meant"),
-    [("DefaultTime", "estimate.default"), ("SchedulerType", "scheduling.order")],
+    [
+        ("DefaultTime", "estimate.default"),
+        ("MaxTime", "run.limit"),
+        ("SchedulerType", "scheduling.order"),
+    ],
 )
 def test_an_option_of_slurm_as_a_property(name: str, meant: str) -> None:
     queue = {"name": "a", "properties": {name: "01:00:00"}}

@@ -71,6 +71,7 @@ EVERY_OTHER_VALUE = {
     "scheduling.order": ("strict", "scheduling_order", SchedulingOrder.STRICT),
     "backfill.depth": ("7", "backfill_depth", 7),
     "estimate.default": ("90s", "estimate_us", 90_000_000),
+    "run.limit": ("90s", "run_limit_us", 90_000_000),
 }
 ROOT_ONLY = {
     "gang.wait.time",
@@ -90,6 +91,7 @@ INHERITED = {
     "preemption.required.node",
     "bind.retry.delay",
     "estimate.default",
+    "run.limit",
     "priority.limit",
 }
 

@@ -16,7 +16,7 @@ from muster_core.view.reservations.capacity import NOW, Amounts, CapacityCache, 
 from muster_core.view.reservations.parties import Party, Reservation, group_of
 from muster_core.view.reservations.projection import Projection, expected_end_us, releases
 from muster_core.view.reservations.search import PartyStart, SearchCache, StartSearch
-from muster_core.view.tree.leaf import estimate_us
+from muster_core.view.tree.leaf import estimate_now_us
 from tests.core.building import allocation, ask, configuration, queue
 from tests.core.view.sites import S, Site, backfill, gang_of, job, vcores
 
@@ -449,7 +449,7 @@ def test_what_counts_as_an_estimate(
 
     app, found = site.member("a/x")
 
-    assert estimate_us(site.state.leaf_of(app).config.settings, found) == (
+    assert estimate_now_us(site.state.leaf_of(app).config.settings, found) == (
         None if found_s is None else found_s * S
     )
 

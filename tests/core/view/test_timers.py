@@ -45,7 +45,8 @@ class Clock:
     def __init__(self, apps: int = 1) -> None:
         self.apps = {key: ViewApp(identity(key)) for key in range(1, apps + 1)}
         self.waiting: dict[str, ViewGang] = {}
-        self.timers = Timers(self.apps, self.waiting, {}, Delays({}), BackOffs(self.apps, {}))
+        delays, back_offs = Delays({}), BackOffs(self.apps, {})
+        self.timers = Timers(self.apps, self.waiting, self.waiting, {}, delays, back_offs)
         self.binds = 0
 
     def bind(self, name: str, run_for_us: int | None, now_us: int = 0, app: int = 1) -> None:

@@ -329,6 +329,9 @@ class RemedySearch:
     def __init__(
         self, scheduler: PlainScheduler, event: AddAsk, explanation: Explanation, at_us: int
     ) -> None:
+        # TIME-10
+        if event.start_by_us is not None and event.start_by_us < at_us:
+            event = attrs.evolve(event, start_by_us=None)
         self._trials = Trials(scheduler, at_us, event.app, event.ask)
         self._case = Case(scheduler, self._trials, event, explanation, at_us)
         self._alone: Case | None = None

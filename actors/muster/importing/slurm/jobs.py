@@ -181,7 +181,8 @@ class Jobs:
             self._account.leave_out(JOB, "there already: the first record counts", place)
             return
         self._account.taken[JOB] += 1
-        self._scopes.use(queue, record.wants.partition)
+        run_s = record.run_s if record.is_over else None
+        self._scopes.use(queue, record.wants.partition, run_s)
         self._note(record, shape, run, place)
         self._submit(record, found, run, shape, queue, self._limits.of(record, place))
 
@@ -473,6 +474,7 @@ def read_slurm(
     _take_limits(tree, scopes, sources, workload)
     take_nodes(setup, workload)
     scopes.take(workload)
+    scopes.take_run_limits(workload)
     note_parameters(setup, workload)
     note_priorities(sources.priority, setup, workload)
 

@@ -5,9 +5,10 @@ Also how long jobs were expected to run, with which Slurm itself plans.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Collection, Iterator, Mapping, Sequence, Set as AbstractSet
 from itertools import takewhile
-from typing import Final, final
+from typing import Final, cast, final
 
 from muster.figures.text import counted
 from muster.importing.nodes import NodeFields
@@ -17,6 +18,8 @@ from muster.importing.slurm.records import JOB, JobRecord
 from muster.importing.slurm.resources import PARTITION
 from muster.importing.workload import ImportAccount, Workload
 from muster_core.config.properties import MAX_DEPTH
+from muster_core.decisions import MICROSECONDS
+from muster_core.values.resources import format_duration
 
 YEAR_S: Final = 365 * 24 * 3600
 """As long as Slurm's backfill plans a job that has no limit, in a partition without one."""
@@ -107,14 +110,24 @@ class Scopes:
         self.names: Collection[str] = names if self._order and len(names) > 1 else ()
         #: The partitions of the jobs of each queue.
         self._uses: dict[str, set[str]] = {}
+        #: How long the longest job of each queue ran, in seconds; one that has not ended, for ever.
+        self._longest: dict[str, float] = {}
 
     def name_of(self, partition: str) -> str:
         """Return the name of the scope of a partition; empty if all partitions have one."""
         return self._groups.get(partition, "") if self.names else ""
 
-    def use(self, queue: str, partition: str) -> None:
-        """Take note that a job of a partition is in a queue."""
+    def use(self, queue: str, partition: str, run_s: int | None) -> None:
+        """Take note that a job of a partition is in a queue.
+
+        Args:
+            queue: The queue.
+            partition: The partition.
+            run_s: How many seconds it ran, or None if it has not ended.
+        """
         self._uses.setdefault(queue, set()).add(partition)
+        longest_s = self._longest.get(queue, 0)
+        self._longest[queue] = max(longest_s, math.inf if run_s is None else run_s)
 
     def take(self, workload: Workload) -> None:
         """Write order and depth into the settings of queues, when all jobs are read.
@@ -142,11 +155,32 @@ class Scopes:
                 depth, why = depth_of(self._setup, len(partitions))
                 properties["backfill.depth"] = str(depth)
                 what += f" with {counted(depth, 'reservation')} at a time, {why}"
-            setting = workload.settings.get(path, {})
-            workload.settings[path] = {**setting, "properties": properties}
+            _set_properties(workload, path, properties)
             named = sorted(partition for partition in partitions if partition)
             of = f" ({_shortened(named)})" if named else ""
             workload.remarks.append(f"{what}{of}")
+
+    # IMPORT-25
+    def take_run_limits(self, workload: Workload) -> None:
+        """Write ``run.limit`` into the settings of queues for which ``MaxTime`` says the same.
+
+        Args:
+            workload: Gets the settings; its account the partitions whose ``MaxTime`` it is not.
+        """
+        known = self._setup.partitions
+        others: set[str] = set()
+        for path, names in sorted(self._uses.items()):
+            limits = {known[name].most_s if name in known else None for name in names}
+            limit_s = limits.pop() if len(limits) == 1 else None
+            if limit_s is None or self._longest[path] > limit_s:
+                others |= names
+            else:
+                limit = format_duration(limit_s * MICROSECONDS)
+                _set_properties(workload, path, {"run.limit": limit})
+        for name, one in known.items():
+            if name in others and one.most_s is not None:
+                text = "its MaxTime is not the run.limit of each queue in which it has jobs"
+                workload.account.note("partition", text, one.place, f"{name}, {one.most_s} s")
 
     def _tops(self) -> Iterator[tuple[str, AbstractSet[str]]]:
         """Yield the queue of each scope, with its partitions."""
@@ -157,6 +191,13 @@ class Scopes:
         for top in tops_of(groups):
             below = [names for path, names in self._uses.items() if _is_in(path, top)]
             yield top, {name for names in below for name in names}
+
+
+def _set_properties(workload: Workload, path: str, more: Mapping[str, str]) -> None:
+    """Give a queue properties besides those that it has."""
+    setting = workload.settings.get(path, {})
+    properties = cast("Mapping[str, str]", setting.get("properties", {}))
+    workload.settings[path] = {**setting, "properties": {**properties, **more}}
 
 
 def tops_of(groups: Mapping[str, AbstractSet[str]]) -> Sequence[str]:

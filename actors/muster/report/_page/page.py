@@ -119,6 +119,8 @@ def _tiles(content: Content) -> Iterator[str]:
             "asks evicted",
             f"{summary.asks_reclaimed:,} reclaimed, {summary.asks_preempted:,} preempted",
         )
+    if summary.asks_run_limit:
+        yield _tile(f"{summary.asks_run_limit:,}", "asks ended by their run limit", "")
     fairness = summary.fairness
     if fairness.queues is not None or fairness.users is not None:
         yield _tile(

@@ -123,7 +123,7 @@ def _check(results: Sequence[Mapping[str, object]], headers: Mapping[str, str]) 
 
 def _events_of(asked: ApiRequest, media: str, body: bytes) -> Steps[list[Event | str]]:
     raws = yield from raw_events(body, media, asked.service.usage)
-    return (yield from made_events(raws, asked.who))
+    return (yield from made_events(raws, asked.who, asked.service.origin_us))
 
 
 async def _results(

@@ -76,6 +76,11 @@ WHY: Final = Table[Mapping[str, object]](
         "ends_at",
         "when it is expected to end, in seconds; null if it is not bound, or nobody knows",
     ),
+    instant(
+        "gone_at",
+        "when it is gone, in seconds: if it is not bound by then, or because it has run for as "
+        "long as it may; null if it has no such limit",
+    ),
     Column(
         "passed",
         array(_PASSED),
@@ -181,6 +186,7 @@ async def _why(asked: ApiRequest) -> Response:
         known = {
             **row_of(_OF_ASK, row),
             "ends_at": in_seconds(row.ends_at_us(asked.service.now_us())),
+            "gone_at": in_seconds(row.gone_at_us()),
             "passed": [passed_map(passed) for passed in row.passed()],
             **explanation_map(explanation),
         }

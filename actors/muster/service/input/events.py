@@ -17,7 +17,7 @@ from typing import Final, cast, final
 import orjson
 
 from muster._runtime.clock import SMALL_PIECE
-from muster.feeds import Expect, FeedError, Raw, RawEvent, Refused, Settle, parse
+from muster.feeds import Expect, FeedError, FeedOrigin, Raw, RawEvent, Refused, Settle, parse
 from muster.feeds._encodings import read_msgpack
 from muster.feeds._json import read_jsonl, read_listed
 from muster.feeds._kinds import SOME_RESOURCES, FieldError
@@ -300,12 +300,15 @@ _AT: Final = "at: events of a running scheduler have no time of their own"
 _FILE: Final = "file: no file of the server is read; send what is in it as config"
 
 
-def made_events(raws: Sequence[RawEvent], who: Principal) -> Steps[list[Event | str]]:
+def made_events(
+    raws: Sequence[RawEvent], who: Principal, origin_us: int
+) -> Steps[list[Event | str]]:
     """Return the events as somebody may send them, or for each other one the reason.
 
     Args:
         raws: The events as written.
         who: Who sends them.
+        origin_us: The origin of time, in microseconds since 1970 in UTC, from which dates count.
     """
     made: list[Event | str] = []
     plain = PlainEvents()
@@ -316,12 +319,12 @@ def made_events(raws: Sequence[RawEvent], who: Principal) -> Steps[list[Event | 
         event = None
         if type(value) is dict and raw.problem is None and "op" in value:
             event = plain.made(value)
-        made.append(as_user(made_event(raw), who) if event is None else event)
+        made.append(as_user(made_event(raw, origin_us), who) if event is None else event)
     return made
 
 
 # INPUT-3
-def made_event(raw: RawEvent) -> Event | str:
+def made_event(raw: RawEvent, origin_us: int) -> Event | str:
     """Return an event, or the reason why it is none."""
     value = raw.value
     if isinstance(value, dict):
@@ -329,7 +332,7 @@ def made_event(raw: RawEvent) -> Event | str:
             return _AT
         if "file" in value and value.get("op") == "configure":
             return _FILE
-    (item,) = parse([raw])
+    (item,) = parse([raw], origin=FeedOrigin(origin_us))
     match item.content:
         case Refused(message):
             return message

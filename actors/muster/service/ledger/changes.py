@@ -14,7 +14,7 @@ from muster.service.ledger.records import AppEntry, AskEntry, NodeEntry, StartFa
 from muster.service.ledger.state import LedgerState, YuniKornEventCode
 from muster_core import events
 from muster_core.admission.objects import NAMESPACE_TAG
-from muster_core.decisions import Announced, Decision, Kind, Reason
+from muster_core.decisions import GONE, Announced, Decision, Kind, Reason
 from muster_core.structures.steps import Steps, in_pieces
 
 _FEW: Final = 64
@@ -275,6 +275,7 @@ _NODE_TAKEN: Final = int(YuniKornEventCode.NODE_TAKEN)
 _NODE_FREED: Final = int(YuniKornEventCode.NODE_FREED)
 _TOLD: Final = int(YuniKornEventCode.TOLD)
 _ASK_REMOVED: Final = int(YuniKornEventCode.ASK_REMOVED)
+_ASK_EXPIRED: Final = int(YuniKornEventCode.ASK_EXPIRED)
 _CANCELLED_CODE: Final = int(YuniKornEventCode.CANCELLED)
 
 _STATES: Final = {
@@ -290,6 +291,8 @@ _FREED: Final = {
     Reason.GANG_ROLLBACK: int(YuniKornEventCode.TIMED_OUT),
     Reason.GANG_TIMEOUT: int(YuniKornEventCode.TIMED_OUT),
     Reason.DEADLOCK: int(YuniKornEventCode.TIMED_OUT),
+    Reason.RUN_LIMIT: int(YuniKornEventCode.TIMED_OUT),
+    Reason.EXPIRED: int(YuniKornEventCode.TIMED_OUT),
     Reason.NODE_LOST: int(YuniKornEventCode.NODE_LOST),
 }
 """What a release from a node is, by its reason; any other is cancelled."""
@@ -303,7 +306,7 @@ _VICTIMS: Final = {
 
 def _is_over(reason: Reason | None) -> bool:
     """Return whether an ask that was released for a reason is gone, if its work has not failed."""
-    return reason is Reason.COMPLETED or reason is Reason.REMOVED or reason is Reason.CANCELLED
+    return reason is not Reason.FAILED and reason in GONE
 
 
 @final
@@ -390,7 +393,10 @@ class DecisionChanges:
         app, entry = found
         book = self._book
         if decision.node is None:
-            self._say(_ASK_REMOVED, decision, entry, at_us)
+            is_late = decision.reason is Reason.EXPIRED
+            if is_late and book.failures:
+                book.failures.pop((decision.app or "", decision.ask or ""), None)
+            self._say(_ASK_EXPIRED if is_late else _ASK_REMOVED, decision, entry, at_us)
         else:
             self._freed(decision, app, entry, at_us)
         if self._end(decision, app):
@@ -438,12 +444,11 @@ class DecisionChanges:
             counts.of(app.queue).released += 1
         if not book.ring.is_open:
             return
-        is_over = _is_over(reason)
-        what = _CANCELLED_CODE if is_over or reason is None else _FREED.get(reason, _CANCELLED_CODE)
+        what = _CANCELLED_CODE if reason is None else _FREED.get(reason, _CANCELLED_CODE)
         self._say(what, decision, entry, at_us)
         name, ask, amounts = decision.app or "", decision.ask or "", entry.event.wanted.amounts
         book.ring.add(_NODE_FREED, at_us, node, ask, amounts)
-        victim = None if is_over or reason is None else _VICTIMS.get(reason)
+        victim = None if reason is None else _VICTIMS.get(reason)
         if victim is not None:
             book.ring.add(_TOLD, at_us, ask, name, amounts, victim.format(node=node))
 

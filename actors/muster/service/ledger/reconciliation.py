@@ -173,6 +173,8 @@ def _ask(app: str, ask: Ask) -> AskEntry:
         gang=ask.gang,
         retries=ask.retries,
         estimate_us=ask.estimate_us,
+        run_limit_us=ask.run_limit_us,
+        start_by_us=ask.start_by_us,
         devices=dict(ask.shape.devices),
     )
     return AskEntry(event, ask.came_us, None, ask.retries)

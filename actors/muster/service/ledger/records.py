@@ -189,6 +189,9 @@ class AskEnding(StrEnum):
     COMPLETED = "completed"
     FAILED = "failed"
     CANCELLED = "cancelled"
+    # TIME-3, TIME-8
+    RUN_LIMIT = "run_limit"
+    EXPIRED = "expired"
 
 
 _OF_REASONS: Final[Mapping[Reason | None, str]] = {
@@ -196,6 +199,8 @@ _OF_REASONS: Final[Mapping[Reason | None, str]] = {
     Reason.FAILED: AskEnding.FAILED.value,
     Reason.CANCELLED: AskEnding.CANCELLED.value,
     Reason.REMOVED: AskEnding.CANCELLED.value,
+    Reason.RUN_LIMIT: AskEnding.RUN_LIMIT.value,
+    Reason.EXPIRED: AskEnding.EXPIRED.value,
 }
 _FAILED: Final = AskEnding.FAILED.value
 

@@ -46,6 +46,7 @@ class YuniKornEventCode(IntEnum):
     APP_COMPLETED = 2_01_208
     APP_GONE = 2_03_000
     ASK_REMOVED = 2_03_100
+    ASK_EXPIRED = 2_03_102
     CANCELLED = 2_03_500
     PREEMPTED = 2_03_501
     TIMED_OUT = 2_03_502

@@ -54,7 +54,8 @@ def refusal_of(page: PageRequest, context: ReadContext, events: Sequence[Mapping
     if guard is None:
         return ""
     for number, value in enumerate(events):
-        event = as_user(made_event(RawEvent(number, None, dict(value))), who)
+        raw = RawEvent(number, None, dict(value))
+        event = as_user(made_event(raw, page.service.origin_us), who)
         if isinstance(event, str):
             return event
         refusal = guard.refusal(event, context.machine)
@@ -153,7 +154,7 @@ async def _made(page: PageRequest, form: Form) -> list[Event | str]:
     written = form.text("events").encode()
     pace = page.service.client.pace
     raws = await pace.take(raw_events(written, JSON, page.service.usage))
-    return await pace.take(made_events(raws, page.who))
+    return await pace.take(made_events(raws, page.who, page.service.origin_us))
 
 
 # PAGE-5
@@ -250,7 +251,7 @@ def _difference(
     """Return what the last configuration among events changes; None if there is none."""
     for number, value in reversed([*enumerate(events)]):
         if value["op"] == "configure":
-            event = made_event(RawEvent(number, None, value))
+            event = made_event(RawEvent(number, None, value), 0)
             return difference_of(before, event.config) if isinstance(event, Configure) else None
     return None
 

@@ -203,6 +203,7 @@ def _instants(row: AskRow, now_us: int) -> dict[str, int | None]:
         "taken": row.taken_us(),
         "bound": row.bound_us(),
         "ends": row.ends_at_us(now_us),
+        "gone": row.gone_at_us(),
         "backs_off_until": row.back_off_us(),
         "last_failed": row.last_failed_us(),
         "reserved": None if reservation is None else reservation.start_us,

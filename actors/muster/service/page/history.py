@@ -15,7 +15,7 @@ from muster.service.decision_log import MOST_OF_SUBJECT, Gone
 from muster.service.page.renderer import Shown, render_page
 from muster.service.payloads import Problem
 from muster.service.queries.reader import ReadContext
-from muster_core.decisions import Announced, Kind, Reason
+from muster_core.decisions import GONE, Announced, Kind, Reason
 from muster_core.structures.steps import Steps
 
 if TYPE_CHECKING:
@@ -42,7 +42,7 @@ _WORDS: Final[Mapping[Kind, str]] = {
     Kind.CONFIG: "configuration",
 }
 
-ENDS: Final = frozenset({Reason.COMPLETED, Reason.REMOVED, Reason.CANCELLED})
+ENDS: Final = GONE - {Reason.FAILED}
 """The reasons of releases after which an ask is over; after ``failed`` it may be tried again."""
 
 

@@ -118,6 +118,11 @@ class AskRow:
         now_us = max(now_us, self.context.now_us)
         return self.context.view.expected_end_us(self.app.identity.key, self.ask.name, now_us)
 
+    # TIME-12
+    def gone_at_us(self) -> int | None:
+        """Return when it is gone because of its times, or None if it is not."""
+        return self.context.view.gone_at_us(self.app.identity.key, self.ask.name)
+
     def taken_us(self) -> int | None:
         """Return when it got the node that it holds, or None if nobody knows."""
         return None if self.ledger_entry is None else self.ledger_entry.taken_us
@@ -146,6 +151,11 @@ class AskRow:
         """What is to run for it."""
         said = None if self.ledger_entry is None else self.ledger_entry.event.work
         return _NOTHING if said is None else said
+
+    def run_limit_us(self) -> int | None:
+        """Return how long it may be bound, in microseconds, or None."""
+        held = self.allocation
+        return self.ask.run_limit_us if held is None or not held.bound_us else held.limit_us
 
     def command(self) -> object:
         """Return its command, or None."""
@@ -198,6 +208,17 @@ ASKS: Final = Table[AskRow](
         "estimate",
         "how long it is expected to take after its bind, in seconds, as it says itself",
         lambda a: a.ask.estimate_us,
+    ),
+    instant(
+        "run_limit",
+        "how long after its bind it is released and gone, in seconds: of a bound ask what counts, "
+        "of others what it says itself",
+        AskRow.run_limit_us,
+    ),
+    instant(
+        "start_by",
+        "when it is gone if it is not bound by then, in seconds",
+        lambda a: a.ask.start_by_us,
     ),
     number(
         "retries",

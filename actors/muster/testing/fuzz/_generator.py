@@ -46,6 +46,7 @@ _LEAF: Final[Mapping[str, Sequence[str | None]]] = {
     "preemption.delay": ("0s", None, "1s", "2500ms"),
     "preemption.required.node": (None, None, None, "enabled"),
     "bind.retry.delay": (None, None, None, "1s", "2500ms"),
+    "run.limit": (None, None, None, None, "3s", "0"),
 }
 _MAY_CREATE: Final = {"queue.create": "enabled"}
 _ROOT: Final[Mapping[str, Sequence[str | None]]] = {
@@ -162,7 +163,7 @@ _BEGINNING: Final = slice(280, 360)
 FRAME_BYTES: Final = _BEGINNING.stop
 """How many bytes are drawn for a program as a whole."""
 
-STEP_BYTES: Final = 22
+STEP_BYTES: Final = 24
 """How many bytes are drawn for a step."""
 
 _BUFFERS: Final = (64, 1, 2, 5, 1024)

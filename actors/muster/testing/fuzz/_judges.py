@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Final, cast, final
 
 import muster
 from muster._surface.conversion import any_event
-from muster.testing.fuzz._records import Allocated, Ask, AskLife, Story, failed_in_a_row
+from muster.testing.fuzz._records import HAVE_RUN, Allocated, Ask, AskLife, Story, failed_in_a_row
 from muster_core.decisions import Kind, Reason
 from muster_core.errors import RefusedError
 
@@ -22,6 +22,7 @@ _CLASSES: Final[Mapping[Reason, type[muster.AllocationEndedError]]] = {
     Reason.COMPLETED: muster.AllocationEndedError,
     Reason.REMOVED: muster.AllocationEndedError,
     Reason.CANCELLED: muster.AllocationEndedError,
+    Reason.RUN_LIMIT: muster.AllocationEndedError,
     Reason.PREEMPTED: muster.PreemptedError,
     Reason.RECLAIMED: muster.PreemptedError,
 }
@@ -89,16 +90,16 @@ class BoundJudge:
         return allocations[-1] if allocations else None
 
     def _may_be(self) -> Iterator[Allocated]:
-        """Yield the allocations that may be the answer: those that last, or have completed."""
+        """Yield the allocations that may be the answer: those that last, or have run to an end."""
         if self._life is not None:
             last = self._last()
-            if last is not None and last.reason in {None, Reason.COMPLETED}:
+            if last is not None and last.reason in {None, *HAVE_RUN}:
                 yield last
             return
         lasting = self._story.history.lasting.get(self._ask)
         if lasting is not None:
             yield lasting
-        yield from self._story.history.completed_since(self._ask, self._since)
+        yield from self._story.history.have_run_since(self._ask, self._since)
 
     def _of_allocation(self, answer: muster.Allocation) -> Iterator[str]:
         if (answer.app, answer.ask) != self._ask:

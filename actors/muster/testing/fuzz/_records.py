@@ -83,6 +83,10 @@ class AskLife:
     allocations: list[Allocated] = attrs.field(factory=list[Allocated])
 
 
+HAVE_RUN: Final = frozenset({Reason.COMPLETED, Reason.RUN_LIMIT})
+"""The ends of allocations that ``bound`` returns all the same."""
+
+
 @final
 class AskHistories:
     """The histories of all asks.
@@ -164,11 +168,11 @@ class AskHistories:
         lives = [life for life in self.lives.get(ask, ()) if life.index >= entered]
         return lives[0] if len(lives) == 1 and lives[0].sure else None
 
-    def completed_since(self, ask: Ask, seq: int) -> Iterator[Allocated]:
-        """Yield the allocations of a name that completed after a decision."""
+    def have_run_since(self, ask: Ask, seq: int) -> Iterator[Allocated]:
+        """Yield the allocations of a name that have run to an end after a decision."""
         for life in self.lives.get(ask, ()):
             for one in life.allocations:
-                if one.end is not None and one.end.seq > seq and one.reason is Reason.COMPLETED:
+                if one.end is not None and one.end.seq > seq and one.reason in HAVE_RUN:
                     yield one
 
 

@@ -98,6 +98,8 @@ _TAGS: Final[tuple[Mapping[str, str] | None, ...]] = (
 )
 _RUN_FOR: Final = (None, None, None, None, 3, "1500ms", 0.25, "30s")
 _RETRIES: Final = (None, None, None, 1, 3)
+_RUN_LIMITS: Final = (*(None,) * 6, 1, "1500ms", "10s")
+_STARTS: Final = (*(None,) * 8, 0, 1, 3, 10, 30)
 _ENDS: Final[tuple[Mapping[str, Any], ...]] = (
     {},
     {},
@@ -284,6 +286,8 @@ class Moves:
             "selector": {"zone": "x"} if choices.one_in(12) else None,
             "run_for": choices.of(_RUN_FOR),
             "retries": choices.of(_RETRIES),
+            "run_limit": choices.of(_RUN_LIMITS),
+            "start_by": choices.of(_STARTS),
         }
         if self._preempts and choices.one_in(3):
             optional["priority"] = None

@@ -35,7 +35,7 @@ from muster_core.view.reservations.projection import Instant, Projection, releas
 from muster_core.view.reservations.search import has_topology, hold_places
 from muster_core.view.state.view_state import ViewState
 from muster_core.view.tree.application import ViewApp
-from muster_core.view.tree.leaf import Estimates, LeafView, estimate_us
+from muster_core.view.tree.leaf import Estimates, LeafView, estimate_now_us
 from muster_core.view.tree.queue import ViewQueue
 
 
@@ -356,7 +356,7 @@ class Backfill:
     def _end_of(self, leaf: LeafView, ask: Ask) -> Instant:
         """Return when an ask that is bound now is expected to end; an unknown end is the last."""
         group = group_of(self._state, ask)
-        estimate = estimate_us(leaf.config.settings, ask)
+        estimate = estimate_now_us(leaf.config.settings, ask)
         if estimate is None:
             return _NEVER
         if group is not None and not (group.strict and group.lacks_only_nodes()):

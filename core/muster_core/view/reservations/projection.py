@@ -51,7 +51,7 @@ def expected_end_us(leaf: LeafView, allocation: Allocation, now_us: int) -> int 
         allocation: The allocation of the bound ask.
         now_us: The present instant, in microseconds; the end is after it.
     """
-    estimate = estimate_us(leaf.config.settings, allocation.ask)
+    estimate = estimate_us(leaf.config.settings, allocation.ask, allocation.limit_us)
     if estimate is None:
         return None
     taken = now_us - allocation.bound_us

@@ -266,6 +266,7 @@ class Intake:
         if app.limits:
             self._state.user_limits.take(app, ask.resources.amounts)
         self._state.begin_wait(app, allocation, node)
+        self._state.timers.await_start(app, ask)
 
     def _note(
         self, app: ViewApp, leaf: LeafView, action: BindsSpoilt | GroupChanged | FailureCount
@@ -357,6 +358,8 @@ class Intake:
         """Apply that an ask arrived bound; its node was updated when the ask was admitted."""
         node = self._state.placing.pop(allocation.number)
         self._state.begin_bound(app, allocation, node)
+        if allocation.limit_us is not None:
+            self._state.timers.limit(app, allocation)
         add_to(app.allocated, allocation.ask.resources.amounts)
         if app.limits:
             self._state.user_limits.take(app, allocation.ask.resources.amounts)
@@ -367,6 +370,7 @@ class Intake:
             app.since_us[ask.name] = now_us
         if isinstance(action, Parked):
             self._state.park(app, ask)
+            self._state.timers.await_start(app, ask)
         else:
             self._state.unpark(app, ask)
 

@@ -10,6 +10,7 @@ Deadlines are kept in order; those that no longer apply are removed from time to
   pending asks by that instant, and only those that could ever evict others; each such instant has
   one deadline for all its asks.
 - The ends of allocations, of application states and of the waits of gangs.
+- The ends of run limits, and the instants by which asks must be bound (TIME-3, TIME-8).
 """
 
 from __future__ import annotations
@@ -22,6 +23,7 @@ from muster_core.owners.asks import Allocation, Ask, back_off_us
 from muster_core.structures.steps import PART, Steps, in_pieces
 from muster_core.values.application_states import TIMERS_US, AppState
 from muster_core.values.configuration import PreemptionPolicy, Settings
+from muster_core.values.decisions import Reason
 from muster_core.values.records import record
 from muster_core.view.facts import StateEndFacts, TimerFacts
 from muster_core.view.gangs import ViewGang
@@ -79,10 +81,11 @@ class Deadlines(Generic[E]):
 
     def tidy(self) -> Steps[None]:
         """Remove all deadlines that no longer apply."""
-        kept: list[E] = []
+        found: dict[E, None] = {}
         for piece in in_pieces(self.heap):
             yield
-            kept.extend(filter(self._stands, piece))
+            found.update(dict.fromkeys(filter(self._stands, piece)))
+        kept = list(found)
         if len(kept) < len(self.heap):
             heapify(kept)
         self._set(kept)
@@ -323,14 +326,24 @@ class WaitEnd:
 
 @final
 @record
+class TimeUp:
+    """An ask has no more time: it has reached its run limit, or is not bound when it had to be."""
+
+    app: int
+    ask: str
+    reason: Reason
+
+
+@final
+@record
 class GangRetry:
     """The end of the back-off of a gang that has timed out."""
 
     gang: str
 
 
-TimerEnd = Completion | WaitEnd | StateEnd | GangRetry
-"""What happens when a deadline is due."""
+Due = Completion | WaitEnd | StateEnd | TimeUp | GangRetry
+"""What is due."""
 
 
 @final
@@ -338,8 +351,9 @@ class Timers:
     """All deadlines.
 
     Args:
-        waiting: The gangs of the view that have waiting members, by name.
-        timed_out: The gangs that a timeout has marked, by name.
+        gangs: The gangs of the view, by name.
+        waiting: Those that have waiting members.
+        timed_out: Those that a timeout has marked.
 
     Attributes:
         settings: The settings of the root, which has those of gangs.
@@ -348,12 +362,14 @@ class Timers:
     def __init__(
         self,
         apps: Mapping[int, ViewApp],
+        gangs: Mapping[str, ViewGang],
         waiting: Mapping[str, ViewGang],
         timed_out: Mapping[str, ViewGang],
         delays: Delays,
         back_offs: BackOffs,
     ) -> None:
         self._apps = apps
+        self._gangs = gangs
         self._waiting = waiting
         self._timed_out = timed_out
         self._delays = delays
@@ -365,16 +381,42 @@ class Timers:
         self._completions = Deadlines(self._holds)
         #: The instant, the application's key, the number of the stay, the state.
         self._state_ends = Deadlines(self._lasts)
-        self._all = self._completions, self._state_ends, back_offs.ends
+        #: As the completions.
+        self._run_limits = Deadlines(self._holds)
+        #: The instant, the application's key, the ask's name and place in the input.
+        self._starts = Deadlines(self._is_not_bound)
+        self._all = (
+            self._completions,
+            self._state_ends,
+            back_offs.ends,
+            self._run_limits,
+            self._starts,
+        )
 
     # FEED-29, BACKFILL-11
     def bound(self, app: ViewApp, allocation: Allocation, now_us: int) -> None:
         """Add the deadline of a new allocation, if it has a ``run_for``."""
-        run_for_us = allocation.ask.run_for_us
-        if run_for_us is not None:
+        run_for_us, limit_us = allocation.ask.run_for_us, allocation.limit_us
+        # TIME-4
+        if run_for_us is not None and (limit_us is None or run_for_us <= limit_us):
             due_us = now_us + run_for_us
             entry = (due_us, allocation.number, app.identity.key, allocation.ask.name)
             self._completions.add(entry)
+
+    # TIME-3, TIME-4
+    def limit(self, app: ViewApp, allocation: Allocation) -> None:
+        """Add the end of the time for which an ask may be bound, unless it completes by then."""
+        run_for_us, limit_us = allocation.ask.run_for_us, allocation.limit_us
+        if limit_us is not None and (run_for_us is None or limit_us < run_for_us):
+            due_us = allocation.bound_us + limit_us
+            entry = (due_us, allocation.number, app.identity.key, allocation.ask.name)
+            self._run_limits.add(entry)
+
+    # TIME-8, TIME-10
+    def await_start(self, app: ViewApp, ask: Ask) -> None:
+        """Add the instant by which an ask that is not bound must be, if that is not over."""
+        if ask.start_by_us is not None and ask.start_by_us >= self._delays.passed_us:
+            self._starts.add((ask.start_by_us, app.identity.key, ask.name, ask.seq))
 
     # APP-5, APP-10
     def entered(self, app: ViewApp, now_us: int) -> None:
@@ -423,14 +465,15 @@ class Timers:
         return timeout.at_us + back_off_us(delay_us, timeout.number)
 
     # ROUND-3, GANG-62
-    def due(self, now_us: int) -> list[TimerEnd]:
+    def due(self, now_us: int) -> list[Due]:
         """Remove and return the deadlines that are due.
 
         Returns:
             Completions in bind order, then waits of gangs in the order of their creation,
-            then the applications' timers, then retries of gangs in the order of their creation.
+            then the applications' timers; then run limits in bind order, then retries of gangs in
+            the order of their creation, then asks that are not bound when they had to be.
         """
-        due: list[TimerEnd] = []
+        due: list[Due] = []
         completing: dict[int, int] = {}
         self._delays.pass_to(now_us)  # Their end only starts a batch.
         while (over := self._completions.take_due(now_us)) is not None:
@@ -446,16 +489,45 @@ class Timers:
             # APP-9: the completions come first, and end the state if they leave no ask.
             if ended is None or ended < self._apps[end[1]].count():
                 due.append(StateEnd(app=end[1]))
+        while (over := self._run_limits.take_due(now_us)) is not None:
+            due.append(TimeUp(over[2], over[3], Reason.RUN_LIMIT))
         if self._timed_out:
             retried = [gang for gang in self._timed_out.values() if self._is_retried(gang, now_us)]
             due.extend(
                 GangRetry(gang.name) for gang in sorted(retried, key=lambda gang: gang.rank())
             )
+        if self._starts.heap:
+            due.extend(self._expired(now_us))
         return due
 
     def _is_retried(self, gang: ViewGang, now_us: int) -> bool:
         at_us = self._retries_us(gang)
         return at_us is not None and at_us <= now_us
+
+    # TIME-8, TIME-9, TIME-11
+    def _expired(self, now_us: int) -> Iterator[TimeUp]:
+        """Yield the asks that are not bound when they had to be, and those that go with them."""
+        found: dict[tuple[int, str], tuple[int, str, int, int]] = {}
+        while (over := self._starts.take_due(now_us)) is not None:
+            _, key, name, _ = over
+            ask = self._apps[key].find(name)
+            assert ask is not None, "an ask that is gone has a deadline"
+            gang = None if ask.gang is None else self._gangs[ask.gang]
+            if gang is None or gang.satisfied:
+                gone: Iterable[tuple[int, str]] = [(key, name)]
+            else:
+                gone = () if (key, name) in found else gang.members()
+            for member in gone:
+                if gang is None or member not in gang.bound:
+                    found[member] = self._order(member, gang)
+        for key, name in sorted(found, key=found.__getitem__):
+            yield TimeUp(key, name, Reason.EXPIRED)
+
+    def _order(self, member: tuple[int, str], gang: ViewGang | None) -> tuple[int, str, int, int]:
+        """Return the place of an ask among all asks, whatever their priorities."""
+        ask = self._apps[member[0]].find(member[1])
+        assert ask is not None, "a member of a gang is gone"
+        return ask.order_in(None if gang is None else gang.creation)[1:]
 
     # CHECKPOINT-4
     def facts(self) -> Steps[TimerFacts]:
@@ -494,6 +566,7 @@ class Timers:
             for key, name, since_us in since:
                 self._apps[key].since_us[name] = since_us
         yield from self._delays.load(facts.passed_us)
+        yield from self._starts.load(end for end in self._starts.heap if end[0] >= facts.passed_us)
 
     # FEED-29
     def _holds(self, entry: tuple[int, int, int, str]) -> bool:
@@ -501,6 +574,14 @@ class Timers:
         app = self._apps.get(key)
         held = None if app is None else app.bound.get(ask)
         return held is not None and held[0].number == number
+
+    def _is_not_bound(self, entry: tuple[int, int, str, int]) -> bool:
+        _, key, name, seq = entry
+        app = self._apps.get(key)
+        if app is None or name in app.bound:
+            return False
+        ask = app.find(name)
+        return ask is not None and ask.seq == seq
 
     def _lasts(self, entry: tuple[int, int, int, AppState]) -> bool:
         _, key, stay, _ = entry

@@ -77,7 +77,9 @@ class ViewState:
         #: When asks are tried again whose binds have failed.
         self.back_offs = BackOffs(self.apps, self.queues)
         gangs = self.gang_index
-        self.timers = Timers(self.apps, gangs.waiting, gangs.timed_out, self.delays, self.back_offs)
+        self.timers = Timers(
+            self.apps, self.gangs, gangs.waiting, gangs.timed_out, self.delays, self.back_offs
+        )
         #: Increases whenever settings or totals have changed.
         self.reconfigured = 0
         #: The capacity of all nodes when shares were last computed.
@@ -224,13 +226,16 @@ class ViewState:
         leaf = self.leaf_of(app)
         if app.limits:
             self.user_limits.touch(app)
-        is_plain, moves = not [ask for ask in asks if ask.gang or ask.preempts], self.moves + 1
+        special = [ask for ask in asks if ask.gang or ask.preempts or ask.start_by_us is not None]
+        is_plain, moves = not special, self.moves + 1
         if is_plain and self.scopes:
             self.scopes.note_new(app, asks)
             moves = self.moves
         if leaf.watched or leaf.estimates or not is_plain:
             for ask in asks:
                 self.add_pending(app, ask, self._acquire(ask.shape, 1))
+            for ask in special:
+                self.timers.await_start(app, ask)
             self.moves = moves
             return
         self.moves = moves
@@ -394,6 +399,8 @@ class ViewState:
 
     def end_bound(self, app: ViewApp, ask: Ask) -> tuple[Allocation, Node]:
         """Record that an ask is no longer bound; return its allocation and node."""
+        if ask.start_by_us is not None:
+            self.timers.await_start(app, ask)
         if ask.gang is not None:
             del self.gang_index.touch(ask.gang).bound[app.identity.key, ask.name]
         return app.bound.pop(ask.name)

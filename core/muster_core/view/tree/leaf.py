@@ -19,7 +19,7 @@ from typing import Final, final
 import attrs
 from typing_extensions import override
 
-from muster_core.owners.asks import Ask, AskOrder
+from muster_core.owners.asks import Ask, AskOrder, run_limit_us
 from muster_core.structures.amounts import sum_of
 from muster_core.structures.ranking import Rank
 from muster_core.structures.shapes import EVERY_SHAPE, ShapeTable, bits_of
@@ -39,11 +39,24 @@ _STALE: Final = 64
 
 
 # BACKFILL-10
-def estimate_us(settings: Settings, ask: Ask) -> int | None:
-    """Return how long an ask of a leaf with these settings is expected to take, or None."""
-    if ask.estimate_us is not None:
-        return ask.estimate_us
-    return settings.estimate_us if ask.run_for_us is None else ask.run_for_us
+def estimate_us(settings: Settings, ask: Ask, limit_us: int | None) -> int | None:
+    """Return how long an ask is expected to take, in microseconds, or None.
+
+    Args:
+        settings: Those of its leaf.
+        ask: The ask.
+        limit_us: How long it may be bound, in microseconds, or None.
+    """
+    own_us = ask.run_for_us if ask.estimate_us is None else ask.estimate_us
+    if own_us is not None:
+        return own_us
+    return settings.estimate_us if limit_us is None else limit_us
+
+
+# BACKFILL-10
+def estimate_now_us(settings: Settings, ask: Ask) -> int | None:
+    """Return how long an ask of a leaf with these settings will take if it is bound now, or None."""
+    return estimate_us(settings, ask, run_limit_us(ask, settings.run_limit_us))
 
 
 @final
@@ -69,7 +82,8 @@ class Estimates:
 
     def is_for(self, settings: Settings) -> bool:
         """Return whether the estimates are those that settings give."""
-        return self._settings.estimate_us == settings.estimate_us
+        own = self._settings
+        return (own.estimate_us, own.run_limit_us) == (settings.estimate_us, settings.run_limit_us)
 
     def add(self, app: ViewApp, ask: Ask, bit: int) -> None:
         """Add an ask that is pending now."""
@@ -83,7 +97,7 @@ class Estimates:
             heapify(heap)
 
     def _entry(self, app: ViewApp, ask: Ask) -> _EstimatedAsk | None:
-        estimate = estimate_us(self._settings, ask)
+        estimate = estimate_now_us(self._settings, ask)
         return None if estimate is None else (estimate, ask.seq, ask.number, ask, app)
 
     def shortest(self, bit: int) -> int | None:

@@ -506,6 +506,55 @@ def test_the_depth_is_that_of_the_site(
     assert f"backfill with {alone} reservations at a time, from " in said
 
 
+_NO_LIMIT = "its MaxTime is not the run.limit of each queue in which it has jobs"
+
+
+# IMPORT-25: The longest time of a partition
+@pytest.mark.parametrize(
+    ("conf", "jobs", "limit", "counted"),
+    [
+        ("PartitionName=a MaxTime=2:00:00", "a", "2h", 0),
+        (
+            "PartitionName=a MaxTime=2:00:00\nPartitionName=b MaxTime=120",
+            "a b",
+            "2h",
+            0,
+        ),
+        (
+            "PartitionName=a MaxTime=2:00:00\nPartitionName=b MaxTime=60",
+            "a b",
+            None,
+            2,
+        ),
+        ("PartitionName=a MaxTime=2:00:00\nPartitionName=b", "a b", None, 1),
+        ("PartitionName=a MaxTime=1", "a", None, 1),  # it ran for longer
+        ("PartitionName=a MaxTime=2:00:00", "a RUNNING", None, 1),
+        ("PartitionName=a", "a", None, 0),
+        ("PartitionName=unused MaxTime=60", "a", None, 0),
+    ],
+)
+def test_the_longest_time_of_partitions_is_the_run_limit_where_it_says_the_same(
+    tmp_path: Path,
+    conf: str,
+    jobs: str,
+    limit: str | None,
+    counted: int,
+) -> None:
+    file = written(tmp_path / "slurm.conf", f"SchedulerType=sched/hold\n{conf}\n")
+    rows = [
+        row(number, Account="phys", Partition=partition)
+        for number, partition in enumerate(jobs.removesuffix(" RUNNING").split(), start=1)
+    ]
+    if jobs.endswith("RUNNING"):
+        rows[-1] |= {"State": "RUNNING", "End": ""}
+    events, summary = of_rows(tmp_path, *rows, options=("--slurm-conf", file))
+    (configure,) = of(events, "configure")
+    (partition,) = configure["config"]["partitions"]
+    expected = {} if limit is None else {"root.phys": {"run.limit": limit}}
+    assert _orders(partition["queues"][0]) == expected
+    assert causes(summary, "not_in_feed").get(_NO_LIMIT, 0) == counted
+
+
 # IMPORT-18: The order of nodes
 @pytest.mark.parametrize(
     ("conf", "policy", "counted"),

@@ -106,12 +106,25 @@ def test_it_begins_here_with_the_path_of_here(
         (("sh", "-c", "kill -KILL $$"), 137, "killed by signal SIGKILL"),
         (("no-such-program",), 126, "could not be started: 'no-such-program'"),
         (("--run-for", "500ms", "--", "sleep", "600"), 124, "ended, since its time is up"),
+        (
+            ("--run-limit", "500ms", "--", "sleep", "600"),
+            124,
+            "ended, since it has run for as long as it may",
+        ),
+        (
+            ("--cpus", "100000", "--start-by", "500ms", "true"),
+            126,
+            "not started: its time to start is over",
+        ),
         (("--retries", "1", "--", "sh", "-c", "exit 5"), 5, "exit status 5"),
         (("--queue", "root.jbos", "true"), 125, "refused: queue: 'root.jbos'"),
         (("--cpus", "many", "true"), 125, "refused: resources"),
         (("--gpus", "1", "true"), 2, "no node has GPUs"),
         (("--min-member", "2", "true"), 2, "--min-member: name the gang with --gang"),
         (("--run-for", "soon", "true"), 2, "'soon' is not a duration"),
+        (("--start-by", "soon", "true"), 2, "'soon' is not a duration"),
+        (("--start-by", "2026-13-01", "true"), 2, "is no date"),
+        (("--start-by", "2001-01-01", "true"), 125, "is in the past"),
     ],
 )
 def test_how_it_ends(served: Served, words: tuple[str, ...], status: int, told: str) -> None:

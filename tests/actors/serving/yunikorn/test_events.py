@@ -3,14 +3,16 @@
 from __future__ import annotations
 
 import json
+import time
 from collections.abc import Iterator
 from contextlib import ExitStack
 from typing import Any
 
 import pytest
 
+from muster.feeds import date_text
 from muster.service.yunikorn.protocol import PER_HOST
-from tests.actors.serving.served import PATIENCE_S, Served
+from tests.actors.serving.served import PATIENCE_S, Served, decisions_until
 from tests.actors.serving.yunikorn.contract import wrong_in
 
 _LEAF = "root.prod"
@@ -121,6 +123,24 @@ def test_a_lost_node_and_a_victim(served: Served) -> None:
     lost = [_short(one) for one in _after(served, config)]
     assert lost == ["3/3/300 n2", "2/3/504 b (low)", "3/3/303 n2 (low)"]
     _after(served, {"op": "remove_app", "app": "b"})
+
+
+# REST-15
+def test_asks_whose_time_is_up(served: Served) -> None:
+    _after(served, {"op": "add_node", "node": "n3", "capacity": {"vcore": 1}})
+    _after(served, {"op": "add_app", "app": "t", "queue": "root.dev"})
+    before = _batch(served)["HighestID"]
+    late = date_text(time.time_ns() // 1_000 + 500_000)
+    _after(served, _ask("t", "runs", run_limit=1), _ask("t", "late", 9, start_by=late))
+    decisions_until(served.client, app="t", ask="late", reason="expired")
+    decisions_until(served.client, app="t", ask="runs", reason="run_limit")
+    found = [_short(one) for one in _batch(served, f"?start={before}")["EventRecords"]]
+    assert [one for one in found if one.startswith(("2/3/", "3/3/"))] == [
+        "2/3/102 t (late)",
+        "2/3/502 t (runs)",
+        "3/3/303 n3 (runs)",
+    ]
+    _after(served, {"op": "remove_app", "app": "t"}, {"op": "remove_node", "node": "n3"})
 
 
 # REST-15
