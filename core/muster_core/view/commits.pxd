@@ -1,0 +1,13 @@
+from muster_core.view.tree.application cimport ViewApp
+from muster_core.view.state.view_state cimport ViewState
+
+cdef class Commits:
+    cdef public ViewState _state
+    cdef public dict _fresh
+    cdef public dict _failed
+    cdef public dict _in_a_row
+    cdef public dict _evicted
+    cdef public dict _members
+    cdef public set _satisfied
+    cdef public set _lost
+    cdef public set _unsaid

@@ -1,0 +1,25 @@
+from muster_core.nodes.node_index cimport NodeIndex
+from muster_core.nodes.node cimport Node
+from muster_core.view.tree.application cimport ViewApp
+from muster_core.view.tree.leaf cimport LeafView
+from muster_core.view.tree.queue cimport ParentView
+from muster_core.view.tree.queue cimport ViewQueue
+from muster_core.view.placements cimport Placements
+from muster_core.view.state.view_state cimport ViewState
+
+cdef class Rounds:
+    cdef public ViewState _state
+    cdef public NodeIndex _nodes
+    cdef public Placements _placements
+    cdef public object _finder
+    cdef public object _reservations
+    cdef public object _in_force
+    cdef public object _repeats
+    cdef public object _permits
+    cdef public object _hiding
+    cdef public object forecast
+    cdef public object _evictor
+    cdef public object _deadlocks
+    cdef public object _settled
+    cdef public object _reserves
+    cdef public object steps

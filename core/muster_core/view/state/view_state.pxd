@@ -1,0 +1,38 @@
+from muster_core.nodes.node cimport Node
+from muster_core.view.tree.application cimport ViewApp
+from muster_core.view.tree.leaf cimport LeafView
+from muster_core.view.tree.queue cimport ParentView
+from muster_core.view.tree.queue cimport ViewQueue
+from muster_core.nodes.node_index cimport NodeIndex
+from muster_core.structures.shapes cimport ShapeTable
+
+cdef class ViewState:
+    cdef public ShapeTable shapes
+    cdef public NodeIndex nodes
+    cdef public object domains
+    cdef public object user_limits
+    cdef public dict queues
+    cdef public dict apps
+    cdef public object gang_shapes
+    cdef public object gang_index
+    cdef public object gangs
+    cdef public dict failing
+    cdef public object kept_nodes
+    cdef public dict hiding
+    cdef public object scopes
+    cdef public dict preempting
+    cdef public dict claimants
+    cdef public object delays
+    cdef public object learned
+    cdef public object eviction_history
+    cdef public object back_offs
+    cdef public object timers
+    cdef public object reconfigured
+    cdef public dict total
+    cdef public dict dirty
+    cdef public object settings_changed
+    cdef public set touched
+    cdef public dict placing
+    cdef public object numbers
+    cdef public object moves
+    cdef public object exact

@@ -1,0 +1,39 @@
+from muster_core.structures.shapes cimport ShapeTable
+from muster_core.view.tree.application cimport ViewApp
+from muster_core.structures.shapes cimport MaskCounts
+from muster_core.values.priority cimport PriorityTally
+from muster_core.structures.amounts cimport Types
+
+cdef class ParentView
+
+cdef class ViewQueue:
+    cdef public object key
+    cdef public ParentView parent
+    cdef public object config
+    cdef public Types types
+    cdef public object depth
+    cdef public list asked
+    cdef public list allocated
+    cdef public PriorityTally tally
+    cdef public object priority
+    cdef public object counted
+    cdef public object running
+    cdef public object open
+    cdef public object visiting
+    cdef public object admits
+    cdef public object claims
+    cdef public object order
+    cdef public object has_siblings
+    cdef public object stale
+    cdef public object divisors
+    cdef public dict _visited
+    cdef public object line
+    cdef public object repriced
+    cdef public object _priced_with
+    cdef public object _priced_at
+    cdef public object _has_quotas
+
+cdef class ParentView(ViewQueue):
+    cdef public dict children
+    cdef public list _order
+    cdef public MaskCounts _counts
