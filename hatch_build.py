@@ -10,7 +10,6 @@ import ast
 import os
 import re
 import shutil
-import sys
 from collections.abc import Iterator, Mapping
 from contextlib import chdir
 from importlib import import_module
@@ -28,7 +27,9 @@ DIRECTIVES: Final = {
     "language_level": 3,
     "nonecheck": True,  # an attribute of None is an AttributeError as in Python, not a memory fault
 }
-OPTIONS: Final = [] if os.name == "nt" else ["-O2", "-g0"]
+# An error: Cython forgets the object of a method of another module's class that is not called.
+BOUND: Final = "-Werror=incompatible-pointer-types"
+OPTIONS: Final = [] if os.name == "nt" else ["-O2", "-g0", BOUND]
 DECLARED: Final = re.compile(r"^cdef class (\w+)", re.MULTILINE)
 IMPORTED: Final = re.compile(r"^from \S+ cimport (.+)$", re.MULTILINE)
 FOR_CHECKERS: Final = {"abstractmethod", "final", "override"}
@@ -69,8 +70,8 @@ class CompiledCore(BuildHookInterface[Any]):
 def compile_core(into: Path) -> None:
     """Compile all declared modules, in packages below a folder.
 
-    Args:
-        into: The folder; ``core`` puts them beside their sources.
+    Raises:
+        Exception: Of any kind, if Cython, setuptools or the C compiler is missing or fails.
     """
     # Both are needed to compile, not to build, and have no types.
     tools, cython = (import_module(name) for name in ("setuptools", "Cython.Build"))
@@ -85,7 +86,7 @@ def compile_core(into: Path) -> None:
         modules: list[Any] = []
         for path, text in declarations.items():
             source = path.relative_to(CORE).with_suffix(".py")
-            prepared = prepare(source.read_text("utf-8"), classes, set(IMPORTED.findall(text)))
+            prepared = prepare(source.read_text("utf-8"), classes, _imported(text))
             name = ".".join(source.with_suffix("").parts)
             modules.append(
                 tools.Extension(name, [_written(str(source), prepared)], extra_compile_args=OPTIONS)
@@ -95,6 +96,10 @@ def compile_core(into: Path) -> None:
             modules, compiler_directives=DIRECTIVES, nthreads=cores, quiet=True
         )
         _build(translated, str(into), cores)
+
+
+def _imported(declarations: str) -> set[str]:
+    return set(chain.from_iterable(names.split(", ") for names in IMPORTED.findall(declarations)))
 
 
 def _written(name: str, text: str) -> str:
@@ -146,11 +151,18 @@ def _replaced(tree: ast.Module, classes: set[str], imported: set[str]) -> Iterat
             case ast.ClassDef(name=name) if name in classes:
                 yield from _simplified(node)
             case ast.FunctionDef(returns=ast.expr() as returns):
-                yield _span(returns, "object")
-            case ast.arg(annotation=ast.expr() as annotation):
-                yield _span(annotation, _type(annotation, classes, bounds))
-            case ast.AnnAssign(annotation=annotation) if node not in fields:
-                yield _span(annotation, _type(annotation, classes, bounds))
+                first, column, last, end, _ = _span(returns, "")
+                yield first, column - len(" -> "), last, end, ""
+            case ast.arg(arg=name, annotation=ast.expr() as annotation):
+                _, _, last, end, new = _span(annotation, _type(annotation, classes, bounds))
+                yield node.lineno - 1, node.col_offset, last, end, name + new
+            case ast.AnnAssign(target=target, annotation=annotation) if node not in fields:
+                first, column, last, end, _ = _span(annotation, "")
+                new = _type(annotation, classes, bounds)
+                if node.value is None and not new:
+                    yield _span(node, "pass")
+                else:
+                    yield first, target.end_col_offset or 0, last, end, new
             case _:
                 pass
 
@@ -174,8 +186,8 @@ def _type(annotation: ast.expr, classes: set[str], bounds: Mapping[str, str]) ->
     name, _, option = ast.unparse(annotation).partition(" | ")
     name = bounds.get(name, name.split("[")[0])
     if name not in classes or option not in {"", "None"}:
-        return "object"
-    return f"{name} | {option}" if option else name
+        return ""
+    return f": {name} | {option}" if option else f": {name}"
 
 
 def _bounds(tree: ast.Module) -> Iterator[tuple[str, str]]:
@@ -198,5 +210,12 @@ def _span(node: ast.expr | ast.stmt, new: str) -> Span:
     return node.lineno - 1, node.col_offset, last - 1, end, new
 
 
+def main() -> None:
+    """Put the compiled modules beside their sources, if all could be compiled."""
+    with TemporaryDirectory() as folder:
+        compile_core(Path(folder))
+        shutil.copytree(folder, CORE, dirs_exist_ok=True)
+
+
 if __name__ == "__main__":
-    compile_core(Path(sys.argv[1]) if sys.argv[1:] else CORE)
+    main()

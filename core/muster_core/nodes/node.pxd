@@ -1,6 +1,8 @@
+cimport cython
 from muster_core.structures.amounts cimport WeightedShare
 from muster_core.structures.ranking cimport Ranked
 
+@cython.final
 cdef class Node(Ranked):
     cdef public object name
     cdef public object capacity
@@ -15,3 +17,6 @@ cdef class Node(Ranked):
     cdef public object version
     cdef public object kept
     cdef public object devices
+
+    cpdef note_change(self, holder)
+    cpdef may_take(self, shape)

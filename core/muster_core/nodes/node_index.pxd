@@ -1,9 +1,11 @@
+cimport cython
 from muster_core.nodes.node cimport Node
 from muster_core.structures.amounts cimport WeightedShare
 from muster_core.structures.shapes cimport MaskCounts
 from muster_core.structures.ranking cimport Ranking
 from muster_core.structures.shapes cimport ShapeTable
 
+@cython.final
 cdef class NodeIndex:
     cdef public ShapeTable _shapes
     cdef public object _is_fair
@@ -25,3 +27,17 @@ cdef class NodeIndex:
     cdef public object grown
     cdef public object changes
     cdef public dict touched
+
+    cpdef touch(self, Node node)
+    cpdef touch_allocation(self, Node node, holder)
+    cpdef find(self, bit)
+    cpdef devices_for(self, Node node, shape)
+    @cython.locals(held=dict, used=dict)
+    cpdef take(self, Node node, resources, holder, use=*)
+    cpdef give_back(self, Node node, resources, holder, use=*)
+    cpdef _match(self, Node node)
+    cpdef _matching(self, Node node, bits)
+    cpdef _fitting_on(self, Node node)
+    cpdef _set_mask(self, Node node, mask)
+    cpdef _rank(self, Node node)
+    cpdef _moved(self, Node node)

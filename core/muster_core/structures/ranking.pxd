@@ -7,6 +7,7 @@ cdef class Ranked:
     cdef public object rank
     cdef public _Block block
 
+@cython.final
 cdef class _Block:
     cdef public list ranks
     cdef public list items
@@ -15,6 +16,7 @@ cdef class _Block:
     @cython.locals(item=Ranked)
     cpdef tighten(self)
 
+@cython.final
 cdef class Ranking:
     cdef public list _blocks
     cdef public list _ends

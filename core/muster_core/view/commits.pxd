@@ -1,6 +1,8 @@
+cimport cython
 from muster_core.view.tree.application cimport ViewApp
 from muster_core.view.state.view_state cimport ViewState
 
+@cython.final
 cdef class Commits:
     cdef public ViewState _state
     cdef public dict _fresh
@@ -11,3 +13,7 @@ cdef class Commits:
     cdef public set _satisfied
     cdef public set _lost
     cdef public set _unsaid
+
+    cpdef bound(self, app, allocation)
+    cpdef failed(self, ViewApp app, ask)
+    cpdef touch(self, ViewApp app, ask, held)

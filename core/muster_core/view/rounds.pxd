@@ -1,3 +1,4 @@
+cimport cython
 from muster_core.nodes.node_index cimport NodeIndex
 from muster_core.nodes.node cimport Node
 from muster_core.view.tree.application cimport ViewApp
@@ -7,6 +8,7 @@ from muster_core.view.tree.queue cimport ViewQueue
 from muster_core.view.placements cimport Placements
 from muster_core.view.state.view_state cimport ViewState
 
+@cython.final
 cdef class Rounds:
     cdef public ViewState _state
     cdef public NodeIndex _nodes
@@ -23,3 +25,12 @@ cdef class Rounds:
     cdef public object _settled
     cdef public object _reserves
     cdef public object steps
+
+    cpdef _start_round(self, now_us)
+    cpdef _end_round(self)
+    @cython.locals(app=ViewApp)
+    cpdef _set_exact(self, exact)
+    @cython.locals(app=ViewApp)
+    cpdef list _step(self, ViewQueue queue, mask, now_us)
+    @cython.locals(node=Node)
+    cpdef list _try_plain(self, LeafView leaf, ViewApp app, ask, bit, now_us)

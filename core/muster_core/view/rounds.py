@@ -251,7 +251,7 @@ class Rounds:
     def __init__(self, state: ViewState) -> None:
         self._state, self._nodes = state, state.nodes
         self._placements = Placements(state)
-        self._finder = NodeFinder(state, self._placements.list_apps)
+        self._finder = NodeFinder(state, self._list_apps)
         self._reservations = Reservations(state, self._finder)
         self._in_force = self._reservations.in_force
         self._repeats = self._reservations.repeats
@@ -269,6 +269,9 @@ class Rounds:
         self._reserves = False
         #: How many asks were tried on a node, and how many leaves were found blocked, so far.
         self.steps = 0
+
+    def _list_apps(self) -> None:
+        self._placements.list_apps()
 
     def decide(self, now_us: int, *, is_new: bool) -> Iterator[Decided]:
         """Run rounds until one changes nothing, then reclaim, preempt and resolve deadlocks.
@@ -445,7 +448,7 @@ class Rounds:
         self._set_exact(exact=False)
         self._state.refresh()
 
-    def _set_exact(self, *, exact: bool) -> None:
+    def _set_exact(self, exact: bool) -> None:
         state = self._state
         if exact != state.exact:
             state.exact = exact

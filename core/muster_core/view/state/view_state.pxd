@@ -1,3 +1,4 @@
+cimport cython
 from muster_core.nodes.node cimport Node
 from muster_core.view.tree.application cimport ViewApp
 from muster_core.view.tree.leaf cimport LeafView
@@ -6,6 +7,7 @@ from muster_core.view.tree.queue cimport ViewQueue
 from muster_core.nodes.node_index cimport NodeIndex
 from muster_core.structures.shapes cimport ShapeTable
 
+@cython.final
 cdef class ViewState:
     cdef public ShapeTable shapes
     cdef public NodeIndex nodes
@@ -36,3 +38,22 @@ cdef class ViewState:
     cdef public object numbers
     cdef public object moves
     cdef public object exact
+
+    cpdef LeafView leaf_of(self, ViewApp app)
+    @cython.locals(leaf=LeafView)
+    cpdef list_app(self, ViewApp app)
+    @cython.locals(leaf=LeafView)
+    cpdef add_pending(self, ViewApp app, ask, bit)
+    cpdef remove_pending(self, ViewApp app, ask)
+    cpdef forget_pending(self, LeafView leaf, ViewApp app, ask, bit)
+    cpdef acquire_shape(self, ask)
+    cpdef _acquire(self, shape, times)
+    cpdef release_shape(self, ask)
+    cpdef bit_of(self, ask)
+    cpdef enter(self, ViewApp app, LeafView leaf, state, now_us)
+    @cython.locals(queue=ViewQueue)
+    cpdef count_running(self, LeafView leaf, ViewApp app, change)
+    @cython.locals(dirty=dict)
+    cpdef refresh(self)
+    @cython.locals(shapes=ShapeTable, claimants=dict, queue=ViewQueue)
+    cpdef _refresh(self, queues, dirty)

@@ -417,7 +417,7 @@ class ViewApp(Listed):
                 slot.relist()
         self.to_relist.clear()
 
-    def _withdraw_plain(self, bit: int, *, counted: bool) -> None:
+    def _withdraw_plain(self, bit: int, counted: bool) -> None:
         """Stop offering a plain ask; ``counted`` is whether it was untried until now."""
         if counted:
             counts = self._counts

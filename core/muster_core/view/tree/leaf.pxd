@@ -1,3 +1,5 @@
+cimport cython
+from muster_core.view.tree.queue cimport app_key
 from muster_core.view.tree.application cimport ViewApp
 from muster_core.view.tree.queue cimport ParentView
 from muster_core.structures.amounts cimport Types
@@ -24,3 +26,14 @@ cdef class LeafView(ViewQueue):
     cdef public dict _orders
     cdef public AppOrder _all
     cdef public object _total
+
+    @cython.locals(before=AppOrder, order=AppOrder)
+    cpdef list_app(self, ViewApp app, total)
+    cpdef remove(self, ViewApp app)
+    cpdef count_preempting(self, ask, bit, change)
+    cpdef count_shape(self, bit, change)
+    @cython.locals(order=AppOrder, starter=ViewApp)
+    cpdef below(self)
+    cpdef visits(self, below, exact)
+    @cython.locals(app=ViewApp)
+    cpdef choose(self, mask)

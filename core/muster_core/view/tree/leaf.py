@@ -306,11 +306,11 @@ class LeafView(ViewQueue):
         # maxapplications; then the leaf must be visited in its turn. The same holds if the leaf
         # has gang members, which fail once the leaf is blocked.
         # Limits of users and groups can change it as well.
-        above = self.under_limits > 0 or any(queue is not self for queue in self._limited)
+        above = self.under_limits > 0 or self._limited not in ([], [self])
         return 1 << first[1] | (VISIT if above or self.slots else 0)
 
     @override
-    def visits(self, below: int, *, exact: bool) -> int:
+    def visits(self, below: int, exact: bool) -> int:
         """Return the shapes with which the leaf can be entered, if it must be visited."""
         return self.pending_mask if below & VISIT or (exact and below) else 0
 
@@ -327,6 +327,9 @@ class LeafView(ViewQueue):
                 return self._choose_shown(self._all, mask)
             app = self._all.ranking.first(mask)
             return None if app is None else (app, *app.best(mask))
+        return self._choose_competing(mask)
+
+    def _choose_competing(self, mask: int) -> tuple[ViewApp, int, Ask]:
         found = [app for order in self._open_orders() if (app := order.best(mask)) is not None]
         starter = self.starter()
         if starter is not None and starter.mask & mask:
@@ -500,9 +503,9 @@ class LeafView(ViewQueue):
         assert self.refusing is None
         assert not self.limits_us
         assert self.tally.top() == highest(app.counted for app in apps)
-        amounts = self.types.amounts
-        assert amounts(self.pending) == sum_of(app.pending_total for app in apps)
-        assert amounts(self.allocated) == sum_of(app.allocated for app in apps)
+        types = self.types
+        assert types.amounts(self.pending) == sum_of(app.pending_total for app in apps)
+        assert types.amounts(self.allocated) == sum_of(app.allocated for app in apps)
         assert self.starting == sum(app.state is AppState.STARTING for app in apps)
         assert self.under_limits == sum(bool(app.limits) for app in apps)
         assert self.running == sum(app.running for app in apps)

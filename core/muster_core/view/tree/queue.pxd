@@ -1,3 +1,5 @@
+cimport cython
+from muster_core.structures.amounts cimport both_shares, usage_key
 from muster_core.structures.shapes cimport ShapeTable
 from muster_core.view.tree.application cimport ViewApp
 from muster_core.structures.shapes cimport MaskCounts
@@ -33,7 +35,33 @@ cdef class ViewQueue:
     cdef public object _priced_at
     cdef public object _has_quotas
 
+    cpdef lengthen(self)
+    cpdef is_full(self)
+    cpdef used(self, name)
+    cpdef dict usage(self)
+    cpdef below(self)
+    cpdef visits(self, below, exact)
+    cpdef values(self)
+    cpdef admitted(self, ShapeTable shapes)
+    cpdef claimed(self, ShapeTable shapes)
+    cpdef shares_of(self, list allocated, list asked, total)
+    cpdef refresh(self, ShapeTable shapes, total, exact)
+    cpdef _reprice(self)
+    cpdef key_in(self, ParentView parent, total)
+
 cdef class ParentView(ViewQueue):
     cdef public dict children
     cdef public list _order
     cdef public MaskCounts _counts
+
+    cpdef below(self)
+    @cython.locals(child=ViewQueue)
+    cpdef visits(self, below, exact)
+    @cython.locals(listed=list)
+    cpdef child_changed(self, ViewQueue child, before, total)
+    @cython.locals(child=ViewQueue)
+    cpdef first(self, mask, entering)
+    cpdef _unlist(self, ViewQueue child)
+
+cpdef queue_key(siblings, own, counted, share, pending)
+cpdef app_key(leaf, ViewApp app, total, allocated=*, priority=*)

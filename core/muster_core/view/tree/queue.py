@@ -275,7 +275,7 @@ class ViewQueue(ABC):
         """Return the shapes that could be placed if the queue's own ``max`` did not count."""
 
     @abstractmethod
-    def visits(self, below: int, *, exact: bool) -> int:
+    def visits(self, below: int, exact: bool) -> int:
         """Return the shapes with which leaves can be entered that must be visited.
 
         Args:
@@ -434,7 +434,7 @@ class ParentView(ViewQueue):
         return self._counts.mask
 
     @override
-    def visits(self, below: int, *, exact: bool) -> int:
+    def visits(self, below: int, exact: bool) -> int:
         """Return the shapes with which leaves can be entered that must be visited."""
         mask = 0
         for child in self._visited.values():
