@@ -1,4 +1,5 @@
 cimport cython
+from muster_core.view.permits cimport Permits
 from muster_core.nodes.node_index cimport NodeIndex
 from muster_core.nodes.node cimport Node
 from muster_core.view.tree.application cimport ViewApp
@@ -17,7 +18,7 @@ cdef class Rounds:
     cdef public object _reservations
     cdef public object _in_force
     cdef public object _repeats
-    cdef public object _permits
+    cdef public Permits _permits
     cdef public object _hiding
     cdef public object forecast
     cdef public object _evictor
