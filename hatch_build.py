@@ -10,6 +10,7 @@ import ast
 import os
 import re
 import shutil
+import sys
 from collections.abc import Iterator, Mapping
 from contextlib import chdir
 from importlib import import_module
@@ -29,7 +30,9 @@ DIRECTIVES: Final = {
 }
 # An error: Cython forgets the object of a method of another module's class that is not called.
 BOUND: Final = "-Werror=incompatible-pointer-types"
-OPTIONS: Final = [] if os.name == "nt" else ["-O2", "-g0", BOUND]
+# For size: nearly all the time goes to what the code calls in Python itself.
+OPTIONS: Final = [] if os.name == "nt" else ["-Os", "-g0", BOUND]
+LINKED: Final = ["-Wl,-s"] if sys.platform == "linux" else []
 DECLARED: Final = re.compile(r"^cdef class (\w+)", re.MULTILINE)
 IMPORTED: Final = re.compile(r"^from \S+ cimport (.+)$", re.MULTILINE)
 FOR_CHECKERS: Final = {"abstractmethod", "final", "override"}
@@ -88,9 +91,8 @@ def compile_core(into: Path) -> None:
             source = path.relative_to(CORE).with_suffix(".py")
             prepared = prepare(source.read_text("utf-8"), classes, _imported(text))
             name = ".".join(source.with_suffix("").parts)
-            modules.append(
-                tools.Extension(name, [_written(str(source), prepared)], extra_compile_args=OPTIONS)
-            )
+            options = {"extra_compile_args": OPTIONS, "extra_link_args": LINKED}
+            modules.append(tools.Extension(name, [_written(str(source), prepared)], **options))
         cores = os.cpu_count() or 1
         translated = cython.cythonize(
             modules, compiler_directives=DIRECTIVES, nthreads=cores, quiet=True

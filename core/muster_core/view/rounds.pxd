@@ -1,5 +1,4 @@
 cimport cython
-from muster_core.view.permits cimport Permits
 from muster_core.nodes.node_index cimport NodeIndex
 from muster_core.nodes.node cimport Node
 from muster_core.view.tree.application cimport ViewApp
@@ -18,7 +17,7 @@ cdef class Rounds:
     cdef public object _reservations
     cdef public object _in_force
     cdef public object _repeats
-    cdef public Permits _permits
+    cdef public object _permits
     cdef public object _hiding
     cdef public object forecast
     cdef public object _evictor

@@ -1,14 +1,7 @@
 cimport cython
-from muster_core.view.state.queue_settings cimport UserLimits
-from muster_core.view.state.queue_settings cimport Scopes
-from muster_core.view.gang_index cimport GangIndex
-from muster_core.view.gang_index cimport GangShapes
 from muster_core.view.state.timers cimport Timers
 from muster_core.view.state.timers cimport Delays
 from muster_core.view.state.timers cimport BackOffs
-from muster_core.view.state.history cimport KeptNodes
-from muster_core.view.state.history cimport EvictionHistory
-from muster_core.view.state.history cimport DeviceDemand
 from muster_core.nodes.node cimport Node
 from muster_core.view.tree.application cimport ViewApp
 from muster_core.view.tree.leaf cimport LeafView
@@ -22,21 +15,21 @@ cdef class ViewState:
     cdef public ShapeTable shapes
     cdef public NodeIndex nodes
     cdef public object domains
-    cdef public UserLimits user_limits
+    cdef public object user_limits
     cdef public dict queues
     cdef public dict apps
-    cdef public GangShapes gang_shapes
-    cdef public GangIndex gang_index
+    cdef public object gang_shapes
+    cdef public object gang_index
     cdef public dict gangs
     cdef public dict failing
-    cdef public KeptNodes kept_nodes
+    cdef public object kept_nodes
     cdef public dict hiding
-    cdef public Scopes scopes
+    cdef public object scopes
     cdef public dict preempting
     cdef public dict claimants
     cdef public Delays delays
-    cdef public DeviceDemand learned
-    cdef public EvictionHistory eviction_history
+    cdef public object learned
+    cdef public object eviction_history
     cdef public BackOffs back_offs
     cdef public Timers timers
     cdef public object reconfigured
