@@ -27,12 +27,12 @@ BUILD: Final = (
 #: Where a core fails that is asked for something that is not there.
 FAILS: Final = """
 import traceback
-from muster_core.structures.ranking import Ranked, Ranking
+from muster_core.values.priority import PriorityTally
 try:
-    Ranking().remove(Ranked())
-except AttributeError as error:
+    PriorityTally().remove(7)
+except KeyError as error:
     last = traceback.extract_tb(error.__traceback__)[-1]
-    print(error, last.filename.replace("\\\\", "/").rpartition("muster_core/")[2], last.line)
+    print(repr(error), last.filename.replace("\\\\", "/").rpartition("muster_core/")[2], last.lineno)
 """
 
 
@@ -122,8 +122,10 @@ def test_a_wheel_is_compiled_and_behaves_like_the_python(tmp_path: Path) -> None
 
     assert run("-m", "muster", "--version").endswith("(compiled)\n")
     assert run("-m", "muster", "--version", MUSTER_PURE="1").endswith("(pure Python)\n")
-    replay = ("-m", "muster", "replay", str(FEED))
-    assert run(*replay) == run(*replay, MUSTER_PURE="1")
+    replay = ("-m", "muster", "replay", str(FEED), "--decisions")
+    run(*replay, "compiled.jsonl")
+    run(*replay, "pure.jsonl", MUSTER_PURE="1")
+    assert (home / "compiled.jsonl").read_bytes() == (home / "pure.jsonl").read_bytes()
     # The same exception, from the same line of the source.
     fails = ("-c", f"import muster\n{FAILS}")
     assert run(*fails) == run(*fails, MUSTER_PURE="1") != ""

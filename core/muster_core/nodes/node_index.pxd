@@ -1,9 +1,8 @@
 cimport cython
 from muster_core.nodes.node cimport Node
 from muster_core.structures.amounts cimport WeightedShare
-from muster_core.structures.shapes cimport MaskCounts
 from muster_core.structures.ranking cimport Ranking
-from muster_core.structures.shapes cimport ShapeTable
+from muster_core.structures.shapes cimport MaskCounts, ShapeTable
 
 @cython.final
 cdef class NodeIndex:

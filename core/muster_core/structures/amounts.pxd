@@ -1,4 +1,5 @@
 cimport cython
+
 @cython.final
 cdef class Types:
     cdef public list names
@@ -19,12 +20,19 @@ cdef class WeightedShare:
     cpdef utilisation(self, used)
 
 cpdef add_to_row(list row, amounts)
+
 cpdef take_from_row(list row, amounts)
+
 cpdef add_to(dict total, amounts, times=*)
+
 cpdef take_from(dict total, amounts, times=*)
+
 cpdef replace_in(dict total, before, after)
+
 cpdef share(used, whole)
+
 @cython.locals(share=double, pending=double, part=double)
 cpdef both_shares(list allocated, list asked, divisors)
+
 @cython.locals(shares=list)
 cpdef usage_key(allocated, guaranteed, total)

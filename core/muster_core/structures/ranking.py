@@ -22,6 +22,7 @@ BLOCK_SIZE: Final = 48
 """Half the size at which a block is split, as long as there are few items."""
 
 
+# A plain class, as are its subclasses and all that a .pxd file declares: Cython compiles no attrs class.
 class Ranked:
     """The base of an item of a ranking.
 

@@ -1,6 +1,6 @@
 cimport cython
-from muster_core.view.tree.application cimport ViewApp
 from muster_core.view.state.view_state cimport ViewState
+from muster_core.view.tree.application cimport ViewApp
 
 @cython.final
 cdef class Commits:

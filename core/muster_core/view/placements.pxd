@@ -1,11 +1,11 @@
 cimport cython
-from muster_core.structures.amounts cimport add_to, add_to_row, take_from, take_from_row
-from muster_core.view.tree.queue cimport ViewQueue
 from muster_core.nodes.node cimport Node
-from muster_core.view.tree.application cimport ViewApp
-from muster_core.view.tree.leaf cimport LeafView
+from muster_core.structures.amounts cimport add_to, add_to_row, take_from, take_from_row
 from muster_core.view.commits cimport Commits
 from muster_core.view.state.view_state cimport ViewState
+from muster_core.view.tree.application cimport ViewApp
+from muster_core.view.tree.leaf cimport LeafView
+from muster_core.view.tree.queue cimport ViewQueue
 
 @cython.final
 cdef class StateHistory:

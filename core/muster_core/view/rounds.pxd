@@ -1,12 +1,11 @@
 cimport cython
-from muster_core.nodes.node_index cimport NodeIndex
 from muster_core.nodes.node cimport Node
-from muster_core.view.tree.application cimport ViewApp
-from muster_core.view.tree.leaf cimport LeafView
-from muster_core.view.tree.queue cimport ParentView
-from muster_core.view.tree.queue cimport ViewQueue
+from muster_core.nodes.node_index cimport NodeIndex
 from muster_core.view.placements cimport Placements
 from muster_core.view.state.view_state cimport ViewState
+from muster_core.view.tree.application cimport ViewApp
+from muster_core.view.tree.leaf cimport LeafView
+from muster_core.view.tree.queue cimport ParentView, ViewQueue
 
 @cython.final
 cdef class Rounds:

@@ -1,11 +1,9 @@
 cimport cython
+from muster_core.structures.amounts cimport Types, add_to, add_to_row, take_from
+from muster_core.view.state.view_state cimport ViewState
 from muster_core.view.tree.application cimport ViewApp
 from muster_core.view.tree.leaf cimport LeafView
-from muster_core.view.tree.queue cimport ParentView
-from muster_core.view.tree.queue cimport ViewQueue
-from muster_core.structures.amounts cimport Types
-from muster_core.structures.amounts cimport add_to, add_to_row, take_from
-from muster_core.view.state.view_state cimport ViewState
+from muster_core.view.tree.queue cimport ParentView, ViewQueue
 
 @cython.final
 cdef class Intake:

@@ -2,6 +2,7 @@ cimport cython
 from muster_core.view.tree.application cimport ViewApp
 from muster_core.view.tree.leaf cimport LeafView
 from muster_core.view.tree.queue cimport ViewQueue
+
 @cython.final
 cdef class Deadlines:
     cdef public object _stands

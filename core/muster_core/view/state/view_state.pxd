@@ -1,14 +1,11 @@
 cimport cython
-from muster_core.view.state.timers cimport Timers
-from muster_core.view.state.timers cimport Delays
-from muster_core.view.state.timers cimport BackOffs
 from muster_core.nodes.node cimport Node
-from muster_core.view.tree.application cimport ViewApp
-from muster_core.view.tree.leaf cimport LeafView
-from muster_core.view.tree.queue cimport ParentView
-from muster_core.view.tree.queue cimport ViewQueue
 from muster_core.nodes.node_index cimport NodeIndex
 from muster_core.structures.shapes cimport ShapeTable
+from muster_core.view.state.timers cimport BackOffs, Delays, Timers
+from muster_core.view.tree.application cimport ViewApp
+from muster_core.view.tree.leaf cimport LeafView
+from muster_core.view.tree.queue cimport ParentView, ViewQueue
 
 @cython.final
 cdef class ViewState:

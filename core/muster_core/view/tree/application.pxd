@@ -1,11 +1,9 @@
 cimport cython
-from muster_core.structures.amounts cimport add_to, take_from
 from muster_core.nodes.node cimport Node
-from muster_core.structures.shapes cimport ShapeTable
-from muster_core.structures.shapes cimport MaskCounts
+from muster_core.structures.amounts cimport add_to, take_from
+from muster_core.structures.ranking cimport Ranked, Ranking
+from muster_core.structures.shapes cimport MaskCounts, ShapeTable
 from muster_core.values.priority cimport PriorityTally
-from muster_core.structures.ranking cimport Ranked
-from muster_core.structures.ranking cimport Ranking
 
 cdef class AppOrder
 

@@ -1,11 +1,8 @@
 cimport cython
-from muster_core.view.tree.queue cimport app_key
-from muster_core.view.tree.application cimport ViewApp
-from muster_core.view.tree.queue cimport ParentView
 from muster_core.structures.amounts cimport Types
-from muster_core.view.tree.application cimport AppOrder
 from muster_core.structures.shapes cimport ShapeTable
-from muster_core.view.tree.queue cimport ViewQueue
+from muster_core.view.tree.application cimport AppOrder, ViewApp
+from muster_core.view.tree.queue cimport ParentView, ViewQueue, app_key
 
 cdef class LeafView(ViewQueue):
     cdef public dict apps

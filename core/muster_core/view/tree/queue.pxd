@@ -1,10 +1,8 @@
 cimport cython
-from muster_core.structures.amounts cimport both_shares, usage_key
-from muster_core.structures.shapes cimport ShapeTable
-from muster_core.view.tree.application cimport ViewApp
-from muster_core.structures.shapes cimport MaskCounts
+from muster_core.structures.amounts cimport Types, both_shares, usage_key
+from muster_core.structures.shapes cimport MaskCounts, ShapeTable
 from muster_core.values.priority cimport PriorityTally
-from muster_core.structures.amounts cimport Types
+from muster_core.view.tree.application cimport ViewApp
 
 cdef class ParentView
 
@@ -64,4 +62,5 @@ cdef class ParentView(ViewQueue):
     cpdef _unlist(self, ViewQueue child)
 
 cpdef queue_key(siblings, own, counted, share, pending)
+
 cpdef app_key(leaf, ViewApp app, total, allocated=*, priority=*)
