@@ -11,8 +11,13 @@ BIN := $(VENV)/bin
 PY := $(BIN)/python
 INSTALL := $(PY) -m pip install --quiet --disable-pip-version-check --constraint constraints.txt
 
-# The tests start many a process; what is compiled is kept, even where the environment says not to.
-COMPILED := PYTHONDONTWRITEBYTECODE=
+# The tests start many a process; their bytecode is kept, even where the environment says not to.
+CACHED := PYTHONDONTWRITEBYTECODE=
+
+# make test COMPILED=1: with the compiled core; without it, the Python runs even if both are there.
+COMPILED ?=
+BUILT := $(if $(COMPILED),compiled)
+export MUSTER_PURE := $(if $(COMPILED),,1)
 
 .DEFAULT_GOAL := help
 .DELETE_ON_ERROR:
@@ -56,34 +61,34 @@ ENGINES ?= tests/engines
 LONG ?= $(addprefix --ignore=,$(SERVICE) tests/engines)
 
 .PHONY: test
-test: $(VENV)/.test ## Run the tests but for long ones and those of the service and of engines, on all cores
-	@$(COMPILED) $(PY) -m pytest -n auto --dist worksteal -m "not takes_long" \
+test: $(VENV)/.test $(BUILT) ## Run the tests but for long ones and those of the service and of engines, on all cores
+	@$(CACHED) $(PY) -m pytest -n auto --dist worksteal -m "not takes_long" \
 		$(addprefix --ignore=,$(SERVICE) tests/engines)
 
 .PHONY: test-long
-test-long: $(VENV)/.test ## Run the long tests, of which `make test` has a part: more kills, every byte, all examples
-	@$(COMPILED) $(PY) -m pytest -n auto --dist worksteal -m takes_long $(LONG)
+test-long: $(VENV)/.test $(BUILT) ## Run the long tests, of which `make test` has a part: more kills, every byte, all examples
+	@$(CACHED) $(PY) -m pytest -n auto --dist worksteal -m takes_long $(LONG)
 
 .PHONY: test-service
-test-service: $(VENV)/.test ## Run the tests of the service and its page, with real servers and a browser
+test-service: $(VENV)/.test $(BUILT) ## Run the tests of the service and its page, with real servers and a browser
 	@bash tests/page/install.sh
-	@$(COMPILED) $(PY) -m pytest -n auto --dist worksteal $(SERVICE)
+	@$(CACHED) $(PY) -m pytest -n auto --dist worksteal $(SERVICE)
 
 # Real daemons: Ray from its package, Slurm from the packages of Debian where they can be had.
 .PHONY: test-engines
-test-engines: $(VENV)/.engines ## Run the tests of what runs work, on real clusters of Ray and Slurm
+test-engines: $(VENV)/.engines $(BUILT) ## Run the tests of what runs work, on real clusters of Ray and Slurm
 	@bash tests/engines/slurm/install.sh
-	@$(COMPILED) $(PY) -m pytest -m "not takes_minutes" $(ENGINES)
+	@$(CACHED) $(PY) -m pytest -m "not takes_minutes" $(ENGINES)
 
 # Ray takes a minute until it notices that its head has gone.
 .PHONY: test-engines-long
-test-engines-long: $(VENV)/.engines ## Run the tests of engines that wait for minutes, such as for a lost head of Ray
-	@$(COMPILED) $(PY) -m pytest -m takes_minutes $(ENGINES)
+test-engines-long: $(VENV)/.engines $(BUILT) ## Run the tests of engines that wait for minutes, such as for a lost head of Ray
+	@$(CACHED) $(PY) -m pytest -m takes_minutes $(ENGINES)
 
 .PHONY: coverage
 coverage: $(VENV)/.test ## Run the tests, and show the lines that no test reaches
 	@$(PY) -m coverage erase
-	@$(COMPILED) $(PY) -m coverage run -m pytest -q
+	@$(CACHED) $(PY) -m coverage run -m pytest -q
 	@$(PY) -m coverage combine --quiet
 	@$(PY) -m coverage report
 
@@ -127,12 +132,12 @@ format: $(VENV)/.lint ## Format the code
 
 # make bench ONLY="W1 growth" TRACE=all-jobs.csv.gz OPTIONS=--no-save
 .PHONY: bench
-bench: $(VENV)/.bench ## Measure what decisions cost, and how the cost grows
+bench: $(VENV)/.bench $(BUILT) ## Measure what decisions cost, and how the cost grows
 	@$(PY) -m benchmarks $(if $(TRACE),--trace $(TRACE)) $(OPTIONS) $(ONLY)
 
 .PHONY: mutants
 mutants: $(VENV)/.test ## Plant bugs, one at a time, and check that the fuzzing finds each of them
-	@$(PY) -m tests.fuzz.mutants --jobs $(JOBS)
+	@MUSTER_PURE=1 $(PY) -m tests.fuzz.mutants --jobs $(JOBS)
 
 # make soak MINUTES=60 JOBS=2 SEED=7
 MINUTES ?= 10
@@ -140,7 +145,7 @@ JOBS ?= 2
 SEED ?= 1
 
 .PHONY: soak
-soak: $(VENV)/.test ## Fuzz for MINUTES with JOBS processes, and report how many programs ran
+soak: $(VENV)/.test $(BUILT) ## Fuzz for MINUTES with JOBS processes, and report how many programs ran
 	@$(PY) -m tests.fuzz.soak --minutes $(MINUTES) --jobs $(JOBS) --seed $(SEED)
 
 # make feeds THEME=gangs FEEDS=1000 JOBS=2 SEED=7
@@ -148,33 +153,33 @@ THEME ?= backfill
 FEEDS ?= 20000
 
 .PHONY: feeds
-feeds: $(VENV)/.test ## Compare the decisions on random feeds of a THEME with those of the plain algorithm
+feeds: $(VENV)/.test $(BUILT) ## Compare the decisions on random feeds of a THEME with those of the plain algorithm
 	@$(PY) -m tests.fuzz.themes $(THEME) --feeds $(FEEDS) --jobs $(JOBS) --seed $(SEED)
 
 # make same BASE=HEAD~3; make same BASE=HEAD~3 ONLY="feeds help" FEEDS=500
 BASE ?= HEAD
 
 .PHONY: same
-same: $(VENV)/.test ## Compare all that somebody sees of Muster with the commit BASE, byte for byte
-	@$(COMPILED) $(PY) -m tests.same --base $(BASE) --only "$(if $(filter-out undefined,$(origin ONLY)),$(ONLY))" \
+same: $(VENV)/.test $(BUILT) ## Compare all that somebody sees of Muster with the commit BASE, byte for byte
+	@$(CACHED) $(PY) -m tests.same --base $(BASE) --only "$(if $(filter-out undefined,$(origin ONLY)),$(ONLY))" \
 		$(if $(filter file,$(origin FEEDS)),,--feeds $(FEEDS)) --jobs $(JOBS)
 
 # make crash, for 10,000 kills; make crash MINUTES=60 JOBS=2 SEED=7
 .PHONY: crash
-crash: $(VENV)/.test ## Kill schedulers with a store at any moment, and check what is kept
+crash: $(VENV)/.test $(BUILT) ## Kill schedulers with a store at any moment, and check what is kept
 	@$(PY) -m tests.crash --jobs $(JOBS) --seed $(SEED) \
 		$(if $(filter file,$(origin MINUTES)),--kills 10000,--minutes $(MINUTES))
 
 # make clash MINUTES=60 SEED=7
 .PHONY: clash
-clash: $(VENV)/.test ## Let clients clash with a server that is killed, for MINUTES, and compare with the store
+clash: $(VENV)/.test $(BUILT) ## Let clients clash with a server that is killed, for MINUTES, and compare with the store
 	@$(PY) -m tests.clash --minutes $(MINUTES) --seed $(SEED)
 
 # make attack, for 100,000 requests; make attack MINUTES=60 SEED=7
 REQUESTS ?= 100000
 
 .PHONY: attack
-attack: $(VENV)/.test ## Send requests that make no sense to a service, and check that it stands them
+attack: $(VENV)/.test $(BUILT) ## Send requests that make no sense to a service, and check that it stands them
 	@$(PY) -m tests.attack --seed $(SEED) \
 		$(if $(filter file,$(origin MINUTES)),--requests $(REQUESTS),--minutes $(MINUTES))
 
@@ -184,9 +189,23 @@ TASKS ?= 1000
 KILL ?= raylet
 
 .PHONY: crash-ray
-crash-ray: $(VENV)/.engines ## Kill what runs work on a cluster of Ray, again and again, and check what becomes of it
+crash-ray: $(VENV)/.engines $(BUILT) ## Kill what runs work on a cluster of Ray, again and again, and check what becomes of it
 	@$(PY) -m tests.engines.crash --seed $(SEED) --tasks $(TASKS) $(addprefix --kill=,$(KILL)) \
 		--minutes $(if $(filter file,$(origin MINUTES)),5,$(MINUTES))
+
+# What is compiled, is compiled again after any change of the core.
+.PHONY: compiled
+compiled: $(VENV)/.compiled ## Compile the core, for COMPILED=1; make pure removes what it made
+
+$(VENV)/.compiled: $(VENV)/.test hatch_build.py $(shell find core -name '*.py' -o -name '*.pxd')
+	@echo "Compiling the core, which takes some two minutes" >&2
+	@$(PY) hatch_build.py >$(VENV)/compiled.log 2>&1 || { cat $(VENV)/compiled.log; exit 1; }
+	@touch $@
+
+.PHONY: pure
+pure: ## Remove the compiled modules
+	find core '(' -name '*.so' -o -name '*.pyd' ')' -delete
+	rm -f $(VENV)/.compiled
 
 .PHONY: docs
 docs: $(VENV)/.docs ## Build the documentation into docs/_build/html
@@ -194,7 +213,7 @@ docs: $(VENV)/.docs ## Build the documentation into docs/_build/html
 	@echo "Built docs/_build/html/index.html"
 
 .PHONY: clean
-clean: ## Remove everything that make installed or built
+clean: pure ## Remove everything that make installed or built
 	rm -rf $(VENV) build dist docs/_build htmlcov .coverage .coverage.*
 	rm -rf .hypothesis .import_linter_cache .mypy_cache .pytest_cache .ruff_cache
 	find core actors tests examples benchmarks docs -name __pycache__ -prune -exec rm -rf {} +

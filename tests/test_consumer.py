@@ -56,6 +56,7 @@ def python(tmp_path_factory: pytest.TempPathFactory) -> Path:
     wheels, home = tmp_path_factory.mktemp("wheel"), tmp_path_factory.mktemp("home")
     with pytest.MonkeyPatch.context() as patch:
         patch.chdir(PROJECT)
+        patch.setenv("MUSTER_PURE", "1")  # To compile takes minutes.
         name = build_wheel(str(wheels))
     venv.create(home, symlinks=True)
     scheme = sysconfig.get_preferred_scheme("prefix")

@@ -9,9 +9,15 @@ underscore are private.
 from __future__ import annotations
 
 from importlib import import_module as _import_module
+from os import environ as _environ
 from typing import TYPE_CHECKING as _TYPE_CHECKING, Final as _Final
 
 from muster._version import __version__
+
+if _environ.get("MUSTER_PURE"):  # Before anything of the core is imported.
+    from muster._pure import take_sources as _take_sources
+
+    _take_sources()
 
 if _TYPE_CHECKING:
     from muster._errors import (

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-import attrs
 from hypothesis import given, strategies as st
 
 from muster_core.config.model import NodeSortPolicy
@@ -162,10 +161,13 @@ def test_a_type_that_goes_while_in_use() -> None:
 def test_an_update_of_nothing_changes_nothing() -> None:
     nodes = Nodes()
     nodes.add("a", vcore=4, attributes={"zone": "x"})
-    before = attrs.asdict(nodes.index.nodes["a"])
+    node = nodes.index.nodes["a"]
+    before = (node.capacity, node.attributes, node.used, node.matching, node.mask, node.rank)
     nodes.update("a")
 
-    assert attrs.asdict(nodes.index.nodes["a"]) == before | {"version": 2}
+    assert node.version == 2
+    after = (node.capacity, node.attributes, node.used, node.matching, node.mask, node.rank)
+    assert (after, node.schedulable) == (before, True)
 
 
 def test_who_is_on_a_node_is_known() -> None:

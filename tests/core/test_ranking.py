@@ -12,7 +12,6 @@ from fractions import Fraction
 from itertools import pairwise
 from math import fsum, inf
 
-import attrs
 import pytest
 from hypothesis import given, strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, rule
@@ -53,11 +52,12 @@ from muster_core.values.priority import (
 from tests.core.building import queue_config
 
 
-@attrs.define(eq=False)
 class Item(Ranked):
     """Something to be ranked."""
 
-    name: str
+    def __init__(self, name: str) -> None:
+        super().__init__()
+        self.name = name
 
 
 def item(name: str, mask: int = 1) -> Item:
@@ -67,7 +67,7 @@ def item(name: str, mask: int = 1) -> Item:
 
 
 def ranking_of(*ranked: tuple[Item, Rank]) -> Ranking[Item]:
-    ranking = Ranking[Item]()
+    ranking: Ranking[Item] = Ranking()
     for one, rank in ranked:
         ranking.add(one, rank)
     ranking.check()
@@ -148,7 +148,7 @@ class Rankings(RuleBasedStateMachine):
 
     def __init__(self) -> None:
         super().__init__()
-        self.ranking = Ranking[Item]()
+        self.ranking: Ranking[Item] = Ranking()
         self.ranks: dict[Item, int] = {}
 
     @rule(rank=st.integers(0, 300), mask=st.integers(0, 7))

@@ -50,7 +50,8 @@ def run(tree: Path, module: str, *arguments: object) -> None:
     """
     roots = [f"{tree / root}" for root in ("core", "actors")]
     fixed = FIXED | {"PYTHONPATH": os.pathsep.join([*roots, f"{PROJECT}"])}
-    inherited = {name: one for name, one in os.environ.items() if not name.startswith("MUSTER_")}
+    kept = [name for name in os.environ if name == "MUSTER_PURE" or not name.startswith("MUSTER_")]
+    inherited = {name: os.environ[name] for name in kept}
     clock = HOME / "clock"
     clock.write_bytes(NANOSECONDS.pack(END_NS))
     words = [sys.executable, "-m", "tests.same.fixed", clock, "-m", module, *arguments]

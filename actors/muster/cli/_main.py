@@ -13,6 +13,7 @@ import click
 from typing_extensions import override
 
 from muster._collector import collect_seldom
+from muster._pure import is_compiled
 from muster._version import __version__
 from muster.cli._options import INTERRUPTED, UNUSABLE, complain, example
 from muster_core.values.names import did_you_mean
@@ -96,13 +97,26 @@ fish it is zsh_source and fish_source.
 """
 
 
+def _say_version(ctx: click.Context, _: click.Parameter, asked: bool) -> None:
+    if asked:
+        click.echo(f"muster {__version__} ({'compiled' if is_compiled() else 'pure Python'})")
+        ctx.exit()
+
+
 # COMMAND-10
 @click.command(
     cls=CommandGroup,
     context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 100},
     epilog=_EPILOG,
 )
-@click.version_option(__version__, prog_name="muster", message="%(prog)s %(version)s")
+@click.option(
+    "--version",
+    is_flag=True,
+    is_eager=True,
+    expose_value=False,
+    callback=_say_version,
+    help="Show the version and exit.",
+)
 def muster() -> None:
     """Schedule asks on nodes: try configurations on feeds, run a service, and ask it."""
 

@@ -9,8 +9,6 @@ from collections.abc import Iterable, Mapping, Sequence
 from copy import copy
 from typing import final
 
-import attrs
-
 from muster_core.structures.amounts import WeightedShare
 from muster_core.structures.ranking import Ranked
 from muster_core.structures.shapes import Shape
@@ -24,7 +22,6 @@ from muster_core.values.devices import (
     TakenDevices,
     resource_type,
 )
-from muster_core.values.records import MAP
 from muster_core.values.resources import Resources
 
 DeviceUse = tuple["DeviceNeeds", "TakenDevices"]
@@ -204,7 +201,6 @@ Weights = tuple[tuple[str, float], ...]
 
 
 @final
-@attrs.define(eq=False)
 class Node(Ranked):
     """One node, which only the index changes.
 
@@ -223,19 +219,45 @@ class Node(Ranked):
         devices: Its devices, or None if it has none; the capacity contains them.
     """
 
-    name: str
-    capacity: Mapping[str, int]
-    attributes: Mapping[str, str]
-    schedulable: bool
-    used: dict[str, int] = attrs.field(factory=MAP)
-    held: dict[Holder, int] = attrs.field(factory=MAP)
-    weighing: WeightedShare = attrs.field(factory=lambda: WeightedShare({}, ()), repr=False)
-    matching: int = 0
-    changed: dict[Holder, None] | None = None
-    present: bool = True
-    version: int = 0
-    kept: bool = False
-    devices: NodeDevices | None = None
+    __slots__ = (
+        "attributes",
+        "capacity",
+        "changed",
+        "devices",
+        "held",
+        "kept",
+        "matching",
+        "name",
+        "present",
+        "schedulable",
+        "used",
+        "version",
+        "weighing",
+    )
+
+    def __init__(
+        self,
+        name: str,
+        capacity: Mapping[str, int],
+        attributes: Mapping[str, str],
+        schedulable: bool,
+        used: dict[str, int] | None = None,
+        weighing: WeightedShare | None = None,
+    ) -> None:
+        super().__init__()
+        self.name = name
+        self.capacity = capacity
+        self.attributes = attributes
+        self.schedulable = schedulable
+        self.used: dict[str, int] = {} if used is None else used
+        self.held: dict[Holder, int] = {}
+        self.weighing = WeightedShare({}, ()) if weighing is None else weighing
+        self.matching = 0
+        self.changed: dict[Holder, None] | None = None
+        self.present = True
+        self.version = 0
+        self.kept = False
+        self.devices: NodeDevices | None = None
 
     # DEVICE-6, DEVICE-10
     def lack_of_devices(self, shape: Shape) -> dict[str, int]:

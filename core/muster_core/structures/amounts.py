@@ -263,6 +263,9 @@ class WeightedShare:
             (first, weight, there), (second, other_weight, other) = self._parts
             part = weight * (used.get(first, 0) / there)
             return (part + other_weight * (used.get(second, 0) / other)) / self._whole
+        return self._utilisation_of_many(used)
+
+    def _utilisation_of_many(self, used: Mapping[str, int]) -> float:
         try:
             parts = (weight * (used.get(name, 0) / there) for name, weight, there in self._parts)
             return fsum(parts) / self._whole

@@ -15,8 +15,6 @@ from itertools import chain, pairwise
 from math import isqrt
 from typing import Any, Final, Generic, TypeVar, cast, final
 
-import attrs
-
 Rank = tuple[float | str | tuple[float, ...], ...]
 """A place in the order; no two items of a ranking have the same rank."""
 
@@ -24,7 +22,7 @@ BLOCK_SIZE: Final = 48
 """Half the size at which a block is split, as long as there are few items."""
 
 
-@attrs.define(eq=False)
+# A plain class, as are its subclasses and all that a .pxd file declares: Cython compiles no attrs class.
 class Ranked:
     """The base of an item of a ranking.
 
@@ -34,10 +32,13 @@ class Ranked:
         block: Its block, while it is in a ranking.
     """
 
-    mask: int = attrs.field(default=0, init=False)
-    rank: Rank = attrs.field(default=(), init=False)
-    # None before it is first in a ranking; only code that copies the whole state reads it then.
-    block: _Block[Any] = attrs.field(default=cast("Any", None), init=False, repr=False)
+    __slots__ = ("block", "mask", "rank")
+
+    def __init__(self) -> None:
+        self.mask = 0
+        self.rank: Rank = ()
+        # None before it is first in a ranking; only code that copies the whole state reads it then.
+        self.block: _Block[Any] = cast("Any", None)
 
 
 A = TypeVar("A", bound=Ranked)

@@ -151,9 +151,8 @@ class Placements:
         if state.gang_index.stale:
             unlisted.update(state.gang_index.refresh())
         if state.user_limits.limits and state.user_limits.has_stale:
-            unlisted.update(
-                (app.identity.key, app) for app in state.user_limits.refresh(exact=state.exact)
-            )
+            for app in state.user_limits.refresh(exact=state.exact):
+                unlisted[app.identity.key] = app
         while unlisted:
             _, app = unlisted.popitem()
             leaf = state.leaf_of(app)

@@ -245,7 +245,7 @@ class Rounds:
         self._state, self._nodes = state, state.nodes
         self._placements = Placements(state)
         #: Finds nodes for pending asks.
-        self.finder = NodeFinder(state, self._placements.list_apps)
+        self.finder = NodeFinder(state, self._list_apps)
         #: What the last round has reserved.
         self.reservations = Reservations(state, self.finder)
         self._in_force = self.reservations.in_force
@@ -265,6 +265,9 @@ class Rounds:
         self._reserves = False
         #: How many asks were tried on a node, and how many leaves were found blocked, so far.
         self.steps = 0
+
+    def _list_apps(self) -> None:
+        self._placements.list_apps()
 
     def decide(self, now_us: int, *, is_new: bool) -> Iterator[Decided]:
         """Run rounds until one changes nothing, then reclaim, preempt and resolve deadlocks.
@@ -442,7 +445,7 @@ class Rounds:
         self._set_exact(exact=False)
         self._state.refresh()
 
-    def _set_exact(self, *, exact: bool) -> None:
+    def _set_exact(self, exact: bool) -> None:
         state = self._state
         if exact != state.exact:
             state.exact = exact

@@ -7,6 +7,7 @@ import re
 import sqlite3
 import subprocess
 import sys
+from importlib.machinery import EXTENSION_SUFFIXES
 from pathlib import Path
 
 import pytest
@@ -14,6 +15,7 @@ import pytest
 import muster
 from muster import __version__
 from muster.cli import main
+from muster_core.structures import ranking
 from tests.actors.cli.helpers import COMMAND, run, run_json, started
 from tests.actors.state_directories import S, small
 from tests.actors.store.program import made, numbers, parts_of, put_checkpoint
@@ -25,7 +27,8 @@ FIRST = str(Path(__file__).parents[3] / "docs" / "feeds" / "first.yaml")
 
 
 def test_version() -> None:
-    assert run("--version").stdout == f"muster {__version__}\n"
+    how = "compiled" if ranking.__file__.endswith(tuple(EXTENSION_SUFFIXES)) else "pure Python"
+    assert run("--version").stdout == f"muster {__version__} ({how})\n"
 
 
 def test_version_reads_no_command() -> None:

@@ -20,6 +20,7 @@ from click.testing import CliRunner, Result
 from hypothesis import settings
 
 import muster
+from muster._pure import is_compiled
 from muster.testing.fuzz import (
     Bind,
     Client,
@@ -169,6 +170,7 @@ def bound(one: Announced) -> tuple[str | None, str | None] | None:
 # Something is found
 
 
+@pytest.mark.skipif(is_compiled(), reason="bugs are planted in Python only")
 @pytest.mark.parametrize("mutant", MUTANTS, ids=lambda mutant: mutant.name)
 def test_every_bug_can_be_planted(mutant: Mutant) -> None:
     before = inspect.getsource(mutant.function())

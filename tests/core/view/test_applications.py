@@ -191,11 +191,12 @@ class ViewApps(RuleBasedStateMachine):
 TestViewApps = ViewApps.TestCase
 
 
-@attrs.define(eq=False)
 class Item(Listed):
     """Something to be listed."""
 
-    name: str
+    def __init__(self, name: str) -> None:
+        super().__init__()
+        self.name = name
 
 
 def item(name: str, *bits: int) -> Item:
@@ -205,7 +206,7 @@ def item(name: str, *bits: int) -> Item:
 
 
 def order_of(*listed: tuple[Item, Rank]) -> AppOrder[Item]:
-    order = AppOrder[Item]()
+    order: AppOrder[Item] = AppOrder()
     for one, key in listed:
         order.add(one, key)
     order.check([one for one, _ in listed])
@@ -309,7 +310,7 @@ class Orders(RuleBasedStateMachine):
         super().__init__()
         self.items = [Item(f"a{number}") for number in range(12)]
         self.keys: dict[int, Rank] = {}
-        self.order = AppOrder[Item]()
+        self.order: AppOrder[Item] = AppOrder()
 
     @rule(number=st.integers(0, 11), rank=st.integers(-2, 2))
     def place(self, number: int, rank: int) -> None:

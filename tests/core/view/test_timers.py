@@ -257,7 +257,7 @@ def test_all_deadlines_that_stand_are_kept() -> None:
 
 def test_far_off_deadlines_that_no_longer_stand_are_not_kept() -> None:
     standing: list[tuple[int]] = []
-    deadlines = Deadlines[tuple[int]](lambda deadline: deadline in standing)
+    deadlines: Deadlines[tuple[int]] = Deadlines(lambda deadline: deadline in standing)
     for number in range(1_000):
         standing[:] = [(10**15 - number,)]
         deadlines.add((10**15 - number,))
@@ -269,7 +269,7 @@ def test_far_off_deadlines_that_no_longer_stand_are_not_kept() -> None:
 
 def test_a_deadline_that_no_longer_stands_is_passed_over() -> None:
     standing = {(2,), (3,)}
-    deadlines = Deadlines[tuple[int]](lambda deadline: deadline in standing)
+    deadlines: Deadlines[tuple[int]] = Deadlines(lambda deadline: deadline in standing)
     for instant in (3, 1, 2):
         deadlines.add((instant,))
 

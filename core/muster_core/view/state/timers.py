@@ -123,7 +123,7 @@ class BackOffs:
         #: Whether settings have changed, so that other asks may back off now.
         self.stale = False
         #: The ends, in order.
-        self.ends = Deadlines[BackOffEnd](self._stands)
+        self.ends: Deadlines[BackOffEnd] = Deadlines(self._stands)
 
     def __bool__(self) -> bool:
         """Return whether an ask may back off."""

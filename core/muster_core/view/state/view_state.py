@@ -210,7 +210,8 @@ class ViewState:
 
     def _begin_slot(self, app: ViewApp, gang: ViewGang) -> None:
         gang.slots[app.identity.key] = app.slots[gang.name] = Slot(app, gang.name, gang.creation)
-        self.leaf_of(app).slots += 1
+        leaf = self.leaf_of(app)
+        leaf.slots += 1
 
     def _end_slot_if_empty(self, leaf: LeafView, app: ViewApp, gang: ViewGang) -> None:
         if not app.slots[gang.name].members:

@@ -12,8 +12,6 @@ from heapq import heapify, heappop, heappush
 from itertools import chain
 from typing import Any, Final, Generic, TypeVar, final
 
-import attrs
-
 from muster_core.nodes.node import Node
 from muster_core.owners.app_messages import Values
 from muster_core.owners.asks import Allocation, AppIdentity, Ask, AskOrder, FailedBinds
@@ -23,12 +21,10 @@ from muster_core.structures.shapes import EVERY_SHAPE, MaskCounts, Shape, ShapeT
 from muster_core.structures.steps import Steps, freed
 from muster_core.values.application_states import RUNNING_STATES, AppState
 from muster_core.values.priority import PriorityTally
-from muster_core.values.records import LIST, MAP
 from muster_core.values.snapshots import AskPlace
 from muster_core.view.tree.constraints import Offer, Slot, ViewLimit
 
 
-@attrs.define(eq=False)
 class Listed(Ranked):
     """What an order needs of an application.
 
@@ -38,8 +34,12 @@ class Listed(Ranked):
         listed: The mask with which that order counts it.
     """
 
-    order: AppOrder[Any] | None = attrs.field(default=None, init=False, repr=False)
-    listed: int = attrs.field(default=0, init=False)
+    __slots__ = ("listed", "order")
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.order: AppOrder[Any] | None = None
+        self.listed = 0
 
 
 A = TypeVar("A", bound=Listed)
@@ -116,7 +116,6 @@ FailedOn = tuple[Ask, str, str | None]
 
 
 @final
-@attrs.define(eq=False)
 class ViewApp(Listed):
     """One application.
 
@@ -141,41 +140,81 @@ class ViewApp(Listed):
         allowed: The shapes that these limits let a round try.
     """
 
-    identity: AppIdentity
-    state: AppState = AppState.NEW
-    stay: int = 0
-    pending: dict[str, Ask] = attrs.field(factory=MAP)
-    backing_off: dict[str, Ask] = attrs.field(factory=MAP)
-    parked: dict[str, Ask] = attrs.field(factory=MAP)
-    waiting: dict[str, tuple[Allocation, Node]] = attrs.field(factory=MAP)
-    bound: dict[str, tuple[Allocation, Node]] = attrs.field(factory=MAP)
-    slots: dict[str, Slot[ViewApp]] = attrs.field(factory=MAP)
-    spoilt: dict[str, int] = attrs.field(factory=MAP)
-    tally: PriorityTally = attrs.field(factory=PriorityTally)
-    pending_total: dict[str, int] = attrs.field(factory=MAP)
-    allocated: dict[str, int] = attrs.field(factory=MAP)
-    counted: int | None = None
-    since_us: dict[str, int] = attrs.field(factory=MAP)
-    to_relist: dict[str, Slot[ViewApp]] = attrs.field(factory=MAP)
-    failed_on: dict[str, FailedOn] = attrs.field(factory=MAP)
-    in_a_row: dict[str, FailedBinds] = attrs.field(factory=MAP)
-    group: str | None = None
-    limits: tuple[ViewLimit[ViewApp], ...] = ()
-    allowed: int = EVERY_SHAPE
-    #: All untried plain asks, as a heap whose top is always untried; and the same by shape,
-    #: or None until first needed.
-    _plain: list[Ask] = attrs.field(factory=LIST, init=False)
-    _by_shape: dict[int, list[Ask]] | None = attrs.field(default=None, init=False)
-    #: The bits of the shapes of plain pending asks, and perhaps of others.
-    _bits: dict[Shape, int] = attrs.field(factory=MAP, init=False)
-    #: How many untried plain asks have each shape, without zeros, and the mask of these shapes.
-    _counts: dict[int, int] = attrs.field(factory=MAP, init=False)
-    _plain_mask: int = attrs.field(default=0, init=False)
-    #: The offered gang members, by bit; the top is always an offered one. Their mask.
-    _members: dict[int, list[Entry]] = attrs.field(factory=MAP, init=False)
-    _member_mask: int = attrs.field(default=0, init=False)
-    #: The asks that were tried in this round and are still pending.
-    _tried: dict[str, tuple[int, Ask]] = attrs.field(factory=MAP, init=False)
+    __slots__ = (
+        "_bits",
+        "_by_shape",
+        "_counts",
+        "_member_mask",
+        "_members",
+        "_plain",
+        "_plain_mask",
+        "_tried",
+        "allocated",
+        "allowed",
+        "backing_off",
+        "bound",
+        "counted",
+        "failed_on",
+        "group",
+        "identity",
+        "in_a_row",
+        "limits",
+        "parked",
+        "pending",
+        "pending_total",
+        "since_us",
+        "slots",
+        "spoilt",
+        "state",
+        "stay",
+        "tally",
+        "to_relist",
+        "waiting",
+    )
+
+    def __init__(
+        self,
+        identity: AppIdentity,
+        state: AppState = AppState.NEW,
+        allocated: dict[str, int] | None = None,
+        counted: int | None = None,
+    ) -> None:
+        super().__init__()
+        self.identity = identity
+        self.state = state
+        self.stay = 0
+        self.pending: dict[str, Ask] = {}
+        self.backing_off: dict[str, Ask] = {}
+        self.parked: dict[str, Ask] = {}
+        self.waiting: dict[str, tuple[Allocation, Node]] = {}
+        self.bound: dict[str, tuple[Allocation, Node]] = {}
+        self.slots: dict[str, Slot[ViewApp]] = {}
+        self.spoilt: dict[str, int] = {}
+        self.tally = PriorityTally()
+        self.pending_total: dict[str, int] = {}
+        self.allocated: dict[str, int] = {} if allocated is None else allocated
+        self.counted = counted
+        self.since_us: dict[str, int] = {}
+        self.to_relist: dict[str, Slot[ViewApp]] = {}
+        self.failed_on: dict[str, FailedOn] = {}
+        self.in_a_row: dict[str, FailedBinds] = {}
+        self.group: str | None = None
+        self.limits: tuple[ViewLimit[ViewApp], ...] = ()
+        self.allowed = EVERY_SHAPE
+        #: All untried plain asks, as a heap whose top is always untried; and the same by shape,
+        #: or None until first needed.
+        self._plain: list[Ask] = []
+        self._by_shape: dict[int, list[Ask]] | None = None
+        #: The bits of the shapes of plain pending asks, and perhaps of others.
+        self._bits: dict[Shape, int] = {}
+        #: How many untried plain asks have each shape, without zeros, and the mask of these shapes.
+        self._counts: dict[int, int] = {}
+        self._plain_mask = 0
+        #: The offered gang members, by bit; the top is always an offered one. Their mask.
+        self._members: dict[int, list[Entry]] = {}
+        self._member_mask = 0
+        #: The asks that were tried in this round and are still pending.
+        self._tried: dict[str, tuple[int, Ask]] = {}
 
     # QUEUE-8
     @property
@@ -378,7 +417,7 @@ class ViewApp(Listed):
                 slot.relist()
         self.to_relist.clear()
 
-    def _withdraw_plain(self, bit: int, *, counted: bool) -> None:
+    def _withdraw_plain(self, bit: int, counted: bool) -> None:
         """Stop offering a plain ask; ``counted`` is whether it was untried until now."""
         if counted:
             counts = self._counts

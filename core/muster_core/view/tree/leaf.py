@@ -16,20 +16,18 @@ from heapq import heapify, heappop, heappush
 from operator import itemgetter
 from typing import Final, final
 
-import attrs
 from typing_extensions import override
 
 from muster_core.owners.asks import Ask, AskOrder, run_limit_us
-from muster_core.structures.amounts import sum_of
+from muster_core.structures.amounts import Types, sum_of
 from muster_core.structures.ranking import Rank
 from muster_core.structures.shapes import EVERY_SHAPE, ShapeTable, bits_of
 from muster_core.structures.steps import Steps, in_pieces
 from muster_core.values.application_states import AppState
-from muster_core.values.configuration import Settings, SortPolicy
+from muster_core.values.configuration import QueueConfig, Settings, SortPolicy
 from muster_core.values.priority import highest
-from muster_core.values.records import LIST, MAP
 from muster_core.view.tree.application import AppOrder, ViewApp
-from muster_core.view.tree.queue import VISIT, ViewQueue, app_key
+from muster_core.view.tree.queue import VISIT, ParentView, ViewQueue, app_key
 
 _EstimatedAsk = tuple[int, int, int, "Ask", "ViewApp"]
 """An estimate in microseconds, the place of the ask in the input, the ask, its application."""
@@ -133,7 +131,6 @@ _ORDER_KEYS: Final = (*((state, False) for state in COMPETING), _HOLDING)
 
 
 @final
-@attrs.define(eq=False)
 class LeafView(ViewQueue):
     """A leaf: its children are applications.
 
@@ -156,30 +153,55 @@ class LeafView(ViewQueue):
             instant, in microseconds; no zeros (see :mod:`muster_core.view.state.timers`).
     """
 
-    apps: dict[int, ViewApp] = attrs.field(factory=MAP)
-    starting: int = 0
-    under_limits: int = 0
-    blocked: bool = False
-    preempting: dict[tuple[int, int, str], int] = attrs.field(factory=MAP)
-    watched: frozenset[str] | None = None
-    hidden: int = 0
-    refusing: ShapeTable | None = None
-    limits_us: dict[int, int] = attrs.field(factory=MAP)
-    estimates: Estimates | None = None
-    since: dict[int, int] = attrs.field(factory=MAP)
-    #: How many pending asks have each shape, tried or not, and the mask of these shapes.
-    shapes: dict[int, int] = attrs.field(factory=MAP, init=False)
-    #: How many slots with pending gang members its applications have.
-    slots: int = attrs.field(default=0, init=False)
-    pending_mask: int = attrs.field(default=0, init=False)
-    #: The queues on the path that have a ``maxapplications``.
-    _limited: list[ViewQueue] = attrs.field(factory=LIST, init=False)
-    #: The applications with pending asks, by state. Where states make no difference, all are
-    #: the same order, which is in ``_all`` too.
-    _orders: dict[_OrderKey, AppOrder[ViewApp]] = attrs.field(factory=MAP, init=False)
-    _all: AppOrder[ViewApp] | None = attrs.field(default=None, init=False)
-    #: The capacity of the partition when the applications were listed.
-    _total: Mapping[str, int] = attrs.field(factory=MAP, init=False)
+    __slots__ = (
+        "_all",
+        "_limited",
+        "_orders",
+        "_total",
+        "apps",
+        "blocked",
+        "estimates",
+        "hidden",
+        "limits_us",
+        "pending_mask",
+        "preempting",
+        "refusing",
+        "shapes",
+        "since",
+        "slots",
+        "starting",
+        "under_limits",
+        "watched",
+    )
+
+    def __init__(
+        self, key: int, parent: ParentView | None, config: QueueConfig, types: Types, depth: int = 0
+    ) -> None:
+        super().__init__(key, parent, config, types, depth)
+        self.apps: dict[int, ViewApp] = {}
+        self.starting = 0
+        self.under_limits = 0
+        self.blocked = False
+        self.preempting: dict[tuple[int, int, str], int] = {}
+        self.watched: frozenset[str] | None = None
+        self.hidden = 0
+        self.refusing: ShapeTable | None = None
+        self.limits_us: dict[int, int] = {}
+        self.estimates: Estimates | None = None
+        self.since: dict[int, int] = {}
+        #: How many pending asks have each shape, tried or not, and the mask of these shapes.
+        self.shapes: dict[int, int] = {}
+        #: How many slots with pending gang members its applications have.
+        self.slots = 0
+        self.pending_mask = 0
+        #: The queues on the path that have a ``maxapplications``.
+        self._limited: list[ViewQueue] = []
+        #: The applications with pending asks, by state. Where states make no difference, all are
+        #: the same order, which is in ``_all`` too.
+        self._orders: dict[_OrderKey, AppOrder[ViewApp]] = {}
+        self._all: AppOrder[ViewApp] | None = None
+        #: The capacity of the partition when the applications were listed.
+        self._total: Mapping[str, int] = {}
 
     def watches(self, ask: Ask) -> bool:
         """Return whether an ask could reclaim or preempt once its delay is over."""
@@ -205,7 +227,7 @@ class LeafView(ViewQueue):
         """List all applications again, because the settings or the totals have changed."""
         self._limited, self._total = self._limits(), dict(total)
         self._all = None
-        self._orders = {order_key: AppOrder[ViewApp]() for order_key in _ORDER_KEYS}
+        self._orders = {order_key: AppOrder() for order_key in _ORDER_KEYS}
         if not self._limited and not self.state_aware:
             self._all = self._orders[_HOLDING]
             self._orders = dict.fromkeys(_ORDER_KEYS, self._all)
@@ -297,11 +319,11 @@ class LeafView(ViewQueue):
         # maxapplications; then the leaf must be visited in its turn. The same holds if the leaf
         # has gang members, which fail once the leaf is blocked.
         # Limits of users and groups can change it as well.
-        above = self.under_limits > 0 or any(queue is not self for queue in self._limited)
+        above = self.under_limits > 0 or self._limited not in ([], [self])
         return 1 << first[1] | (VISIT if above or self.slots else 0)
 
     @override
-    def visits(self, below: int, *, exact: bool) -> int:
+    def visits(self, below: int, exact: bool) -> int:
         """Return the shapes with which the leaf can be entered, if it must be visited."""
         return self.pending_mask if below & VISIT or (exact and below) else 0
 
@@ -318,6 +340,9 @@ class LeafView(ViewQueue):
                 return self._choose_shown(self._all, mask)
             app = self._all.ranking.first(mask)
             return None if app is None else (app, *app.best(mask))
+        return self._choose_competing(mask)
+
+    def _choose_competing(self, mask: int) -> tuple[ViewApp, int, Ask]:
         found = [app for order in self._open_orders() if (app := order.best(mask)) is not None]
         starter = self.starter()
         if starter is not None and starter.mask & mask:
@@ -490,9 +515,9 @@ class LeafView(ViewQueue):
         assert self.refusing is None
         assert not self.limits_us
         assert self.tally.top() == highest(app.counted for app in apps)
-        amounts = self.types.amounts
-        assert amounts(self.pending) == sum_of(app.pending_total for app in apps)
-        assert amounts(self.allocated) == sum_of(app.allocated for app in apps)
+        types = self.types
+        assert types.amounts(self.pending) == sum_of(app.pending_total for app in apps)
+        assert types.amounts(self.allocated) == sum_of(app.allocated for app in apps)
         assert self.starting == sum(app.state is AppState.STARTING for app in apps)
         assert self.under_limits == sum(bool(app.limits) for app in apps)
         assert self.running == sum(app.running for app in apps)

@@ -22,7 +22,6 @@ from bisect import bisect_left, insort
 from collections.abc import Container, Mapping, Sequence
 from typing import Final, NamedTuple, final
 
-import attrs
 from typing_extensions import override
 
 from muster_core.owners.app_messages import Values
@@ -40,7 +39,6 @@ from muster_core.structures.ranking import Rank
 from muster_core.structures.shapes import EVERY_SHAPE, VISIT_BIT, MaskCounts, ShapeTable
 from muster_core.values.configuration import QueueConfig, Settings, SortPolicy
 from muster_core.values.priority import PriorityTally, current_priority, highest
-from muster_core.values.records import LIST, MAP
 from muster_core.view.tree.application import ViewApp
 
 KeyValue = float | str | tuple[float, ...]
@@ -151,7 +149,6 @@ VISIT: Final = 1 << VISIT_BIT
 """The mask of the asks that must be tried though they may fit nowhere."""
 
 
-@attrs.define(eq=False)
 class ViewQueue(ABC):
     """A queue; a parent or a leaf.
 
@@ -176,40 +173,67 @@ class ViewQueue(ABC):
             computed yet.
     """
 
-    key: int
-    parent: ParentView | None
-    config: QueueConfig
-    types: Types
-    depth: int = 0
-    asked: Row = attrs.field(factory=LIST)
-    allocated: Row = attrs.field(factory=LIST)
-    tally: PriorityTally = attrs.field(factory=PriorityTally)
-    priority: int | None = None
-    counted: int | None = None
-    running: int = 0
-    open: int = 0
-    visiting: int = 0
-    admits: int = EVERY_SHAPE
-    claims: int = 0
-    order: QueueKey = ()
-    has_siblings: bool = False
-    stale: bool = True
-    divisors: BothDivisors | None = None
-    #: The children that are, or contain, a leaf that must be visited; a leaf has none.
-    _visited: dict[int, ViewQueue] = attrs.field(factory=MAP, init=False)
-    #: The queue and its ancestors, nearest first.
-    line: tuple[ViewQueue, ...] = attrs.field(init=False, repr=False)
-    #: Whether the tally has changed since ``priority`` was computed, the settings and the highest
-    #: priority below with which it was computed, and whether these settings have a ``max`` or a
-    #: ``guaranteed``.
-    repriced: bool = attrs.field(default=True, init=False)
-    _priced_with: QueueConfig | None = attrs.field(default=None, init=False)
-    _priced_at: int | None = attrs.field(default=None, init=False)
-    _has_quotas: bool = attrs.field(default=False, init=False)
+    __slots__ = (
+        "_has_quotas",
+        "_priced_at",
+        "_priced_with",
+        "_visited",
+        "admits",
+        "allocated",
+        "asked",
+        "claims",
+        "config",
+        "counted",
+        "depth",
+        "divisors",
+        "has_siblings",
+        "key",
+        "line",
+        "open",
+        "order",
+        "parent",
+        "priority",
+        "repriced",
+        "running",
+        "stale",
+        "tally",
+        "types",
+        "visiting",
+    )
 
-    def __attrs_post_init__(self) -> None:
-        """Find the ancestors, and make rows of zeros."""
-        self.line = (self,) if self.parent is None else (self, *self.parent.line)
+    def __init__(
+        self, key: int, parent: ParentView | None, config: QueueConfig, types: Types, depth: int = 0
+    ) -> None:
+        self.key = key
+        self.parent = parent
+        self.config = config
+        self.types = types
+        self.depth = depth
+        self.asked: Row = []
+        self.allocated: Row = []
+        self.tally = PriorityTally()
+        self.priority: int | None = None
+        self.counted: int | None = None
+        self.running = 0
+        self.open = 0
+        self.visiting = 0
+        self.admits = EVERY_SHAPE
+        self.claims = 0
+        self.order: QueueKey = ()
+        self.has_siblings = False
+        self.stale = True
+        self.divisors: BothDivisors | None = None
+        #: The children that are, or contain, a leaf that must be visited; a leaf has none.
+        self._visited: dict[int, ViewQueue] = {}
+        #: The queue and its ancestors, nearest first.
+        self.line: tuple[ViewQueue, ...] = (self,) if parent is None else (self, *parent.line)
+        #: Whether the tally has changed since ``priority`` was computed, the settings and the
+        #: highest priority below with which it was computed, and whether these settings have a
+        #: ``max`` or a ``guaranteed``.
+        self.repriced = True
+        self._priced_with: QueueConfig | None = None
+        self._priced_at: int | None = None
+        self._has_quotas = False
         self.lengthen()
 
     def upward(self) -> Sequence[ViewQueue]:
@@ -251,7 +275,7 @@ class ViewQueue(ABC):
         """Return the shapes that could be placed if the queue's own ``max`` did not count."""
 
     @abstractmethod
-    def visits(self, below: int, *, exact: bool) -> int:
+    def visits(self, below: int, exact: bool) -> int:
         """Return the shapes with which leaves can be entered that must be visited.
 
         Args:
@@ -389,15 +413,20 @@ class ViewQueue(ABC):
 
 
 @final
-@attrs.define(eq=False)
 class ParentView(ViewQueue):
     """A parent: its children are queues."""
 
-    children: dict[int, ViewQueue] = attrs.field(factory=MAP)
-    #: The children that could place an ask or must be visited, in order.
-    _order: list[tuple[QueueKey, ViewQueue]] = attrs.field(factory=LIST, init=False)
-    #: How many children could place each shape.
-    _counts: MaskCounts = attrs.field(factory=MaskCounts, init=False)
+    __slots__ = ("_counts", "_order", "children")
+
+    def __init__(
+        self, key: int, parent: ParentView | None, config: QueueConfig, types: Types, depth: int = 0
+    ) -> None:
+        super().__init__(key, parent, config, types, depth)
+        self.children: dict[int, ViewQueue] = {}
+        #: The children that could place an ask or must be visited, in order.
+        self._order: list[tuple[QueueKey, ViewQueue]] = []
+        #: How many children could place each shape.
+        self._counts = MaskCounts()
 
     @override
     def below(self) -> int:
@@ -405,7 +434,7 @@ class ParentView(ViewQueue):
         return self._counts.mask
 
     @override
-    def visits(self, below: int, *, exact: bool) -> int:
+    def visits(self, below: int, exact: bool) -> int:
         """Return the shapes with which leaves can be entered that must be visited."""
         mask = 0
         for child in self._visited.values():

@@ -1,0 +1,33 @@
+cimport cython
+
+cdef class _Block
+
+cdef class Ranked:
+    cdef public object mask
+    cdef public object rank
+    cdef public _Block block
+
+@cython.final
+cdef class _Block:
+    cdef public list ranks
+    cdef public list items
+    cdef public object union
+
+    @cython.locals(item=Ranked)
+    cpdef tighten(self)
+
+@cython.final
+cdef class Ranking:
+    cdef public list _blocks
+    cdef public list _ends
+    cdef public object _most
+
+    @cython.locals(block=_Block)
+    cpdef add(self, Ranked item, rank)
+    cpdef remove(self, Ranked item)
+    cpdef _take_out(self, _Block block, position)
+    @cython.locals(ranks=list, items=list)
+    cpdef move(self, Ranked item, rank)
+    cpdef widen(self, Ranked item)
+    @cython.locals(block=_Block, item=Ranked)
+    cpdef first(self, mask)
