@@ -335,7 +335,9 @@ class Explainer:
         turn, first = Turn(self._state.leaf_of(app), app, ask), self._turns.first()
         # REASON-4
         if name in app.parked:
-            place, reasons = AskPlace.PARKED, gangs.timed_out(ask.gang or "")
+            place, gang = AskPlace.PARKED, self._state.gangs[ask.gang or ""]
+            retry_us = self._state.timers.retries_us(gang)
+            reasons = gangs.timed_out(gang.name, retry_us, now_us)
         elif name in app.waiting:
             place, reasons = AskPlace.WAITING, self._waiting(ask, now_us)
         else:

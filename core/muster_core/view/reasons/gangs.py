@@ -84,9 +84,19 @@ def waiting(
     return (PendingReason(Code.PERMIT_WAITING, f"{message}; {_lacking(group)}", facts),)
 
 
-def timed_out(gang: str) -> tuple[PendingReason, ...]:
-    """Return why a member is parked, given its gang's name."""
-    message = f"gang {gang} has timed out; its members are tried again once it is removed and defined anew"
+def timed_out(gang: str, retry_us: int | None, now_us: int) -> tuple[PendingReason, ...]:
+    """Return why a member is parked.
+
+    Args:
+        gang: Its gang.
+        retry_us: When the gang is tried again by itself, in microseconds, or None.
+        now_us: The present instant, in microseconds.
+    """
+    when = "once it is removed and defined anew"
+    # GANG-59
+    if retry_us is not None:
+        when = f"at {seconds(retry_us)}, {seconds(max(0, retry_us - now_us))} from now"
+    message = f"gang {gang} has timed out; its members are tried again {when}"
     return (PendingReason(Code.GANG_TIMED_OUT, message, {"gang": gang}),)
 
 

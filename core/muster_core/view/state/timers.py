@@ -435,7 +435,7 @@ class Timers:
         if self._waiting:
             heads.extend(end_us for gang in self._waiting.values() for end_us in self.ends(gang))
         if self._timed_out:
-            heads.extend(map(self._retries_us, self._timed_out.values()))
+            heads.extend(map(self.retries_us, self._timed_out.values()))
         return min([at_us for at_us in heads if at_us is not None], default=None)
 
     def tidy(self) -> Steps[None]:
@@ -457,7 +457,7 @@ class Timers:
             yield gang.since_us + (self.settings.gang_wait_us if wait_us is None else wait_us)
 
     # GANG-59, GANG-61
-    def _retries_us(self, gang: ViewGang) -> int | None:
+    def retries_us(self, gang: ViewGang) -> int | None:
         """Return when a gang that a timeout has marked loses its mark, or None."""
         delay_us, timeout = self.settings.gang_retry_us, gang.timeout
         if timeout is None or not delay_us or timeout.number > self.settings.gang_retry_limit:
@@ -501,7 +501,7 @@ class Timers:
         return due
 
     def _is_retried(self, gang: ViewGang, now_us: int) -> bool:
-        at_us = self._retries_us(gang)
+        at_us = self.retries_us(gang)
         return at_us is not None and at_us <= now_us
 
     # TIME-8, TIME-9, TIME-11
