@@ -19,6 +19,7 @@ import muster
 from docs import packages, walk
 from docs.generate import FILES, SPEED, text_of
 from docs.packages import PLANS, Plan
+from muster._pure import is_compiled
 from muster.feeds import OPS, read_feed
 from muster.feeds._annotations import MEMBER_KEYS
 from muster.feeds._items import APP_FIELDS, GANG_FIELDS, QUEUE_FIELDS as QUEUE_EXPECTED
@@ -259,6 +260,7 @@ def entered() -> Generator[list[str]]:
         sys.setprofile(before)
 
 
+@pytest.mark.skipif(is_compiled(), reason="a profiler does not see compiled functions")
 async def test_an_ask_walks_through_the_packages_in_the_order_that_is_drawn() -> None:
     async with muster.open_scheduler() as scheduler:
         await scheduler.add_node("node-1", {"vcore": 1})
