@@ -351,8 +351,8 @@ class Rounds:
         """Run rounds until one changes nothing, or returns to a state where a round has begun."""
         # BACKFILL-23
         self._reserves = not self.reservations.are_idle
-        may_repeat = self._reserves and not (changed or self.permits.has_second_tries)
-        if may_repeat and self._repeats.would_repeat(now_us):
+        would_repeat = self._reserves and self._repeats.would_repeat(now_us)
+        if would_repeat and not (changed or self.permits.has_second_tries):
             self._in_force.now_us = now_us
             return
         seen_states = self._placements.seen_states
