@@ -14,8 +14,9 @@ from typing import final
 
 from muster_core.nodes.node import Node
 from muster_core.structures.amounts import share
-from muster_core.view.gangs import Member, ViewGroup, pending_members
+from muster_core.view.gangs import Member, ViewGroup
 from muster_core.view.placement_diff import PendingOrder, PlacementDiff
+from muster_core.view.reservations.parties import lacking_members
 from muster_core.view.reservations.projection import Projection
 from muster_core.view.reservations.reservations import Reservations
 from muster_core.view.state.view_state import ViewState
@@ -72,11 +73,7 @@ class SecondTry:
     def _members(self, group: ViewGroup) -> list[Member]:
         """Return the members that a group lacks, those that are hard to place first."""
         order = PendingOrder(self._state, PlacementDiff(self._state))
-        lacking: list[Member] = []
-        for gang in group.gangs:
-            if gang.missing:
-                lacking += order.sorted(pending_members(gang))[: gang.missing]
-        return sorted(order.sorted(lacking), key=self._hardness)
+        return sorted(order.sorted(lacking_members(group, order)), key=self._hardness)
 
     def _hardness(self, member: Member) -> tuple[int, float]:
         ask, total = member.ask, self._state.nodes.total

@@ -104,11 +104,17 @@ def party_of(state: ViewState, app: ViewApp, ask: Ask) -> Party | None:
     if not group.may_complete():
         return None
     order = PendingOrder(state, PlacementDiff(state))
-    members: list[Member] = []
+    return Party(tuple(lacking_members(group, order)), group.names)
+
+
+# BACKFILL-16, GANG-56
+def lacking_members(group: ViewGroup, order: PendingOrder) -> list[Member]:
+    """Return what a group lacks: of each gang the first members in an order, up to ``min_member``."""
+    found: list[Member] = []
     for gang in group.gangs:
         if gang.missing:
-            members += order.sorted(pending_members(gang))[: gang.missing]
-    return Party(tuple(members), group.names)
+            found += order.sorted(pending_members(gang))[: gang.missing]
+    return found
 
 
 _START: Final = itemgetter(0)
