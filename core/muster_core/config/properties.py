@@ -213,6 +213,15 @@ def _duration_above_0(text: str) -> int:
     return duration
 
 
+# USAGE-1
+def _half_life(text: str) -> int:
+    duration = _duration(text)
+    if 0 < duration < 1_000_000:
+        msg = f"{shown(text)} is neither 0 nor at least 1s"
+        raise ValueError(msg)
+    return duration
+
+
 # BACKFILL-1
 def _depth(text: str) -> int:
     return parse_integer(text, 1, MAX_DEPTH)
@@ -277,6 +286,22 @@ PRIORITY_OFFSET: Final = Property(
     Inheritance.NOT_ROOT,
     "what is added to its priority, as seen outside",
 )
+# AGING-1
+AGING: Final = Property(
+    "priority.aging",
+    "aging_us",
+    _DURATION,
+    Inheritance.YES,
+    "in which time the priority of an ask that is not bound grows by one; 0 is off",
+)
+# AGING-1
+AGING_LIMIT: Final = Property(
+    "priority.aging.limit",
+    "aging_limit",
+    Form(_positive_int32, str, f"from 1 to {MAX_INT32}"),
+    Inheritance.YES,
+    "by how much the priority of an ask that is not bound may grow",
+)
 _LIMIT: Final[Form[int | None]] = Form(_signed_int32, str, "a whole number that fits 32 bits")
 # CONFIG-88
 PRIORITY_LIMIT: Final[Property[int | None]] = Property(
@@ -293,6 +318,46 @@ QUEUE_PRIORITY: Final = Property(
     Form(_int32, str, "from 0 to 2147483647"),
     Inheritance.NO,
     "which of the queues below one parent is served first: the one with the higher value",
+)
+# SHARE-1
+SHARE_POLICY: Final = Property(
+    "share.policy",
+    "share_by_weight",
+    _choice({"guaranteed": False, "weight": True}),
+    Inheritance.NO,
+    "what the queues below it deserve",
+    {
+        "guaranteed": "each queue below it deserves its guaranteed",
+        "weight": "the queues below it share what it has by their weights",
+    },
+)
+# SHARE-1
+QUEUE_WEIGHT: Final = Property(
+    "queue.weight",
+    "weight",
+    Form(_positive_int32, str, f"from 1 to {MAX_INT32}"),
+    Inheritance.NO,
+    "its weight among the queues below one parent",
+)
+# USAGE-1
+HALF_LIFE: Final = Property(
+    "usage.half.life",
+    "half_life_us",
+    Form(_half_life, format_duration, "a duration of at least 1 s, or 0"),
+    Inheritance.YES,
+    "in which time half of the usage of the queues below it, or of its users, is forgotten; 0 is off",
+)
+# USAGE-1
+USAGE_USERS: Final = Property(
+    "usage.users",
+    "usage_of_users",
+    _SWITCH,
+    Inheritance.YES,
+    "whether a leaf counts the usage of its users",
+    {
+        "enabled": "a leaf serves the applications of users who had less before those of others",
+        "disabled": "the usage of users does not count",
+    },
 )
 # CONFIG-52
 QUEUE_RECLAIMABLE: Final = Property(
@@ -336,6 +401,22 @@ PREEMPTION_DELAY: Final = Property(
     _DURATION,
     Inheritance.YES,
     "how long an ask is pending before it may reclaim or preempt",
+)
+# QUOTA-1
+QUOTA_PREEMPTION: Final = Property(
+    "quota.preemption.delay",
+    "quota_preemption_us",
+    _DURATION,
+    Inheritance.NO,
+    "how long the queue may have more than its max, then asks of it are preempted; 0 is off",
+)
+# RUNTIME-1
+MIN_RUNTIME: Final = Property(
+    "preemption.min.runtime",
+    "min_runtime_us",
+    _DURATION,
+    Inheritance.YES,
+    "how long an ask is bound before others may take its place",
 )
 # SERVICE-1
 REQUIRED_NODE: Final = Property(

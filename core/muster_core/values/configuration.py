@@ -187,6 +187,14 @@ class Settings:
         backfill_depth: ``backfill.depth`` as the queue itself says it, 1 … 100.
         estimate_us: ``estimate.default`` in microseconds, or None if it is unknown.
         run_limit_us: ``run.limit`` in microseconds; 0 is off.
+        quota_preemption_us: ``quota.preemption.delay`` in microseconds; 0 is off.
+        min_runtime_us: ``preemption.min.runtime`` in microseconds.
+        aging_us: ``priority.aging`` in microseconds; 0 is off.
+        aging_limit: ``priority.aging.limit``.
+        share_by_weight: Whether ``share.policy`` is ``weight``.
+        weight: ``queue.weight``, at least 1.
+        half_life_us: ``usage.half.life`` in microseconds; 0 is off.
+        usage_of_users: Whether ``usage.users`` is ``enabled``.
         priority_limit: ``priority.limit``, an int32; None if neither the queue nor one above it
             says so. No decision depends on it: a service refuses asks by it.
     """
@@ -212,6 +220,14 @@ class Settings:
     backfill_depth: int = 1
     estimate_us: int | None = None
     run_limit_us: int = 0
+    quota_preemption_us: int = 0
+    min_runtime_us: int = 0
+    aging_us: int = 0
+    aging_limit: int = 100
+    share_by_weight: bool = False
+    weight: int = 1
+    half_life_us: int = 0
+    usage_of_users: bool = False
     priority_limit: int | None = None
 
 

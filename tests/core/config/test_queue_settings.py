@@ -72,6 +72,14 @@ EVERY_OTHER_VALUE = {
     "backfill.depth": ("7", "backfill_depth", 7),
     "estimate.default": ("90s", "estimate_us", 90_000_000),
     "run.limit": ("90s", "run_limit_us", 90_000_000),
+    "quota.preemption.delay": ("90s", "quota_preemption_us", 90_000_000),
+    "preemption.min.runtime": ("90s", "min_runtime_us", 90_000_000),
+    "priority.aging": ("90s", "aging_us", 90_000_000),
+    "priority.aging.limit": ("7", "aging_limit", 7),
+    "share.policy": ("weight", "share_by_weight", True),
+    "queue.weight": ("7", "weight", 7),
+    "usage.half.life": ("90s", "half_life_us", 90_000_000),
+    "usage.users": ("enabled", "usage_of_users", True),
 }
 ROOT_ONLY = {
     "gang.wait.time",
@@ -92,6 +100,11 @@ INHERITED = {
     "bind.retry.delay",
     "estimate.default",
     "run.limit",
+    "preemption.min.runtime",
+    "priority.aging",
+    "priority.aging.limit",
+    "usage.half.life",
+    "usage.users",
     "priority.limit",
 }
 
