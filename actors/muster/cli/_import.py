@@ -189,6 +189,15 @@ def _zone(context: click.Context, parameter: click.Parameter, value: str) -> Zon
     "associations tree` prints, or a file of `sacctmgr dump`.",
 )
 @click.option(
+    "--sshare",
+    "shares",
+    type=FILE,
+    metavar="FILE",
+    help="The shares of accounts, which become weights of queues, and what accounts and users have "
+    "used, with which the feed begins: what `sshare -a -l -P` prints. Its tree of accounts counts "
+    "unless --accounts is given.",
+)
+@click.option(
     "--slurm-conf",
     "conf",
     type=FILE,
@@ -230,6 +239,7 @@ def slurm_command(
     request: ImportRequest,
     *,
     accounts: str | None,
+    shares: str | None,
     conf: str | None,
     priority: str | None,
     qos: str | None,
@@ -258,7 +268,9 @@ def slurm_command(
         raise click.UsageError(msg)
     if conf is None and request.nodes is not None:
         conf = conf_of(request.nodes)
-    sources = ClusterFiles(zone=zone, priority=source, qos=qos, accounts=accounts, conf=conf)
+    sources = ClusterFiles(
+        zone=zone, priority=source, qos=qos, accounts=accounts, shares=shares, conf=conf
+    )
     run(
         request,
         DumpFormat(

@@ -370,10 +370,39 @@ def _look_for_queues(config: str, workload: Workload) -> None:
         complain(warning_line(told.file or config, told.line, told.path, told.message))
     if configuration.placement_rules:
         return
+    _check_usage(config, configuration.root, workload)
     leaves = set(_leaves(configuration.root, "root"))
     for path in workload.queues:
         if path not in leaves:
             complain(f"{config}: warning: has no queue {path}, to which jobs go: see --mapping")
+
+
+# IMPORT-28
+def _check_usage(config: str, root: QueueConfig, workload: Workload) -> None:
+    """Refuse a configuration whose queues do not count the usage with which the feed begins.
+
+    Raises:
+        FeedError: If there is such a queue; with what it has to say.
+    """
+    known = {queue.path: (queue, above) for queue, above in _with_parents(root, root)}
+    for event in workload.head:
+        if event["op"] != "set_usage" or event["queue"] not in known:
+            continue
+        queue, above = known[str(event["queue"])]
+        settings = queue.settings if "user" in event else above.settings
+        lacks = "usage.half.life" if not settings.half_life_us else "usage.users: enabled"
+        if not settings.half_life_us or ("user" in event and not settings.usage_of_users):
+            where = queue.path if "user" in event else above.path
+            msg = f"{where} has no {lacks}, without which its usage is not counted (--sshare)"
+            raise FeedError(config, msg)
+
+
+def _with_parents(
+    queue: QueueConfig, above: QueueConfig
+) -> Iterator[tuple[QueueConfig, QueueConfig]]:
+    yield queue, above
+    for child in queue.children:
+        yield from _with_parents(child, queue)
 
 
 def _leaves(queue: QueueConfig, path: str) -> Iterator[str]:

@@ -25,7 +25,8 @@ from muster.importing.workload import ImportAccount, Workload
 from muster_core.decisions import MICROSECONDS
 
 _RIGHT: Final = "sacctmgr --parsable2 show qos"
-_LARGEST: Final = 2**31 - 1
+LARGEST: Final = 2**31 - 1
+"""The largest priority, and the largest weight of a queue."""
 
 
 def read_qos(file: str) -> Mapping[str, int]:
@@ -40,7 +41,7 @@ def read_qos(file: str) -> Mapping[str, int]:
         if not (written.isdecimal() and written.isascii() and len(written) < 20):
             msg = f"Priority: {written!r} is not a whole number"
             raise FeedError(file, msg, number)
-        found[row["name"].strip()] = min(int(written), _LARGEST)
+        found[row["name"].strip()] = min(int(written), LARGEST)
     return found
 
 
@@ -52,6 +53,14 @@ _DUMPED: Final = re.compile(r"^(Cluster|Parent|Account|User) - '([^']*)'(.*)$", 
 _OPTION: Final = re.compile(r":([A-Za-z]+)=('[^']*'|[^:]*)")
 _LIMITS: Final = re.compile(r"(grp|max)(?!tres$)[a-z]+")
 _TYPES: Final = {"cpu": VCORE, "mem": MEMORY, "gres/gpu": GPU}
+
+
+def resource_of(tres: str) -> str | None:
+    """Return the name of the resource that is a trackable resource; None for another one."""
+    called = _TYPES.get(tres)
+    if called is None and tres.startswith("gres/") and ":" not in tres:
+        called = name_of(tres.removeprefix("gres/"))
+    return called
 
 
 @final
@@ -79,19 +88,19 @@ class AccountTree:
 
     Attributes:
         paths: Of each account the path of the queue of its jobs, without ``root``.
+        queues: Of each account the path of its own queue, without ``root``: the one above that
+            of its jobs if there are accounts below it.
         settings: What the configuration says of the queues of accounts, by path.
     """
 
     paths: Mapping[str, str] = attrs.Factory(dict[str, str])
+    queues: Mapping[str, str] = attrs.Factory(dict[str, str])
     settings: Mapping[str, Mapping[str, object]] = attrs.Factory(dict[str, Mapping[str, object]])
 
 
 # IMPORT-12
 def read_accounts(file: str, account: ImportAccount) -> AccountTree:
     """Read a tree of accounts; what a configuration does not have is noted.
-
-    An account with accounts below it may have jobs in Slurm. They go to a queue of its own name
-    below its queue: only leaves have jobs.
 
     Args:
         file: The file.
@@ -101,7 +110,24 @@ def read_accounts(file: str, account: ImportAccount) -> AccountTree:
         FeedError: If it cannot be used.
     """
     text = file_text(file)
-    entries = list(_dumped(text) if _DUMPED.search(text) else _printed(text, file))
+    entries = list(_dumped(text) if _DUMPED.search(text) else printed_accounts(text, file, RIGHT))
+    return tree_of(entries, file, account)
+
+
+def tree_of(entries: Sequence[DumpedAccount], file: str, account: ImportAccount) -> AccountTree:
+    """Return accounts as queues.
+
+    An account with accounts below it may have jobs in Slurm. They go to a queue of its own name
+    below its queue: only leaves have jobs.
+
+    Args:
+        entries: The accounts; one that stands there again counts as it stood there first.
+        file: Where they stand.
+        account: Counts what a configuration does not have.
+
+    Raises:
+        FeedError: If they make no tree.
+    """
     known: dict[str, DumpedAccount] = {}
     for entry in entries:
         other = known.setdefault(entry.name, entry)
@@ -113,14 +139,15 @@ def read_accounts(file: str, account: ImportAccount) -> AccountTree:
             raise FeedError(file, msg, entry.line)
     parents = {entry.parent for entry in entries}
     paths: dict[str, str] = {}
+    queues: dict[str, str] = {}
     limits: dict[str, Mapping[str, int]] = {}
     for entry in known.values():
-        path = _path(entry, known, file)
+        path = queues[entry.name] = _path(entry, known, file)
         name = path.rpartition(".")[2]
         paths[entry.name] = f"{path}.{name}" if entry.name in parents else path
         limits[f"root.{path}"] = _limit(entry, file, account)
     settings = {path: _setting(path, limits) for path, limit in limits.items() if limit}
-    return AccountTree(paths, settings)
+    return AccountTree(paths, queues, settings)
 
 
 def _setting(path: str, limits: Mapping[str, Mapping[str, int]]) -> Mapping[str, object]:
@@ -171,9 +198,18 @@ def _dumped(text: str) -> Iterator[DumpedAccount]:
             yield DumpedAccount(name, fields.get("parent", parent), line, fields)
 
 
-def _printed(text: str, file: str) -> Iterator[DumpedAccount]:
-    """Yield the accounts of a table; blanks before a name say how deep it is."""
-    rows = rows_of(text, file, ("account",), RIGHT)
+def printed_accounts(text: str, file: str, right: str) -> Iterator[DumpedAccount]:
+    """Yield the accounts of a table; blanks before a name say how deep it is.
+
+    Args:
+        text: What was printed.
+        file: Its name for messages.
+        right: The command that prints such a table.
+
+    Raises:
+        FeedError: If it is no such table, or does not say which account is below which.
+    """
+    rows = rows_of(text, file, ("account",), right)
     has_parents = bool(rows) and "parentname" in rows[0][1]
     above: list[str] = []
     is_tree = has_parents or any(row["account"].startswith(" ") for _, row in rows)
@@ -186,7 +222,7 @@ def _printed(text: str, file: str) -> Iterator[DumpedAccount]:
         if name == _ROOT:
             continue
         if not is_tree:
-            msg = f"does not say which account is below which: make it with {RIGHT}"
+            msg = f"does not say which account is below which: make it with {right}"
             raise FeedError(file, msg, number)
         parent = row["parentname"].strip() if has_parents else (above[-2:-1] or [_ROOT])[0]
         yield DumpedAccount(name, parent or _ROOT, number, row)
@@ -197,16 +233,14 @@ def _limit(entry: DumpedAccount, file: str, account: ImportAccount) -> Mapping[s
     place = f"{file}:{entry.line}"
     share = entry.fields.get("share") or entry.fields.get("fairshare") or "1"
     if share != "1":
-        account.note("account", "has a fair share, which queues do not have", place, share)
+        account.note("account", "has a share, which counts only with --sshare", place, share)
     for name, value in entry.fields.items():
         if _LIMITS.fullmatch(name) and value.strip():
             text = "has a limit other than GrpTRES, which its queue does not get"
             account.note("account", text, place, f"{name}={value}")
     limit: dict[str, int] = {}
     for name, amount in tres_of(entry.fields.get("grptres", "")).items():
-        called = _TYPES.get(name)
-        if called is None and name.startswith("gres/") and ":" not in name:
-            called = name_of(name.removeprefix("gres/"))
+        called = resource_of(name)
         if called:
             limit[called] = amount
         else:
@@ -256,6 +290,7 @@ class PrioritySource(StrEnum):
     QOS = "qos"
 
 
+_PAST: Final = "the queue with the smaller past share goes first"
 _GOES_FIRST: Final[Mapping[PrioritySource, str]] = {
     PrioritySource.JOB: "each priority is the one that sacct shows last",
     PrioritySource.ARRIVAL: "who came first has the highest priority",
@@ -270,16 +305,16 @@ _IN_FEED: Final = frozenset({("age", PrioritySource.ARRIVAL), ("qos", PrioritySo
 
 # IMPORT-19
 def priority_of(
-    source: PrioritySource | None, setup: SchedulerOptions, qos: Mapping[str, int]
+    source: PrioritySource, setup: SchedulerOptions, qos: Mapping[str, int]
 ) -> Priority:
     """Return what gives the priorities of jobs.
 
     Args:
-        source: Where they come from; None for arrival if it is known how Slurm schedules.
+        source: Where they come from.
         setup: Has the tiers of partitions.
         qos: The priority of each quality of service, by its name.
     """
-    match source or usual_source(setup):
+    match source:
         case PrioritySource.QOS:
             return lambda record: qos.get(record.qos, 0)
         case PrioritySource.JOB:
@@ -292,9 +327,16 @@ def priority_of(
             return lambda _: 0
 
 
-def usual_source(setup: SchedulerOptions) -> PrioritySource:
-    """Return where priorities come from if the user does not say it."""
-    return PrioritySource.NONE if setup.scheduler is None else PrioritySource.ARRIVAL
+def usual_source(setup: SchedulerOptions, *, has_shares: bool) -> PrioritySource:
+    """Return where priorities come from if the user does not say it.
+
+    Args:
+        setup: How Slurm schedules.
+        has_shares: Whether past shares order jobs, which count only among equal priorities.
+    """
+    if has_shares or setup.scheduler is None:
+        return PrioritySource.NONE
+    return PrioritySource.ARRIVAL
 
 
 def _tiers(setup: SchedulerOptions) -> Sequence[int]:
@@ -308,7 +350,7 @@ def _of_tiers(setup: SchedulerOptions) -> Priority:
 
     def priority(record: JobRecord) -> int:
         age = (record.comes_us // MICROSECONDS - _TIERS_FROM_S) // 2
-        return steps.get(record.wants.partition, 0) - _LARGEST - 1 + _STEP - 1 - _within(age)
+        return steps.get(record.wants.partition, 0) - LARGEST - 1 + _STEP - 1 - _within(age)
 
     return priority
 
@@ -318,7 +360,7 @@ def _within(age: int) -> int:
 
 
 def _clamped(number: int) -> int:
-    return min(max(number, -_LARGEST), _LARGEST)
+    return min(max(number, -LARGEST), LARGEST)
 
 
 def _of_job(record: JobRecord) -> int:
@@ -327,21 +369,22 @@ def _of_job(record: JobRecord) -> int:
     if not (text.isdecimal() and text.isascii() and len(text) < 20):
         return 0
     number = int(text)
-    return number if number <= _LARGEST else min(number - _BASIC_FROM, _LARGEST)
+    return number if number <= LARGEST else min(number - _BASIC_FROM, LARGEST)
 
 
 # IMPORT-20
 def note_priorities(
-    source: PrioritySource | None, setup: SchedulerOptions, workload: Workload
+    source: PrioritySource, setup: SchedulerOptions, workload: Workload, *, has_shares: bool
 ) -> None:
     """Say what orders jobs, and count what orders the jobs of Slurm, and is not in the feed or in another form.
 
     Args:
-        source: Where the priorities of asks come from, as for :func:`priority_of`.
+        source: Where the priorities of asks come from.
         setup: How Slurm schedules.
         workload: Gets a comment and a remark; its account counts.
+        has_shares: Whether past shares order jobs.
     """
-    source, account = source or usual_source(setup), workload.account
+    account = workload.account
     if source is PrioritySource.ARRIVAL:
         first = "the higher PriorityTier, then " if len(_tiers(setup)) > 1 else ""
         said = f"jobs: {first}who came first goes first, over all queues"
@@ -349,10 +392,11 @@ def note_priorities(
         workload.comments += [f"{said}: the feed gives them such priorities.", _DISABLED]
     if "prioritytype" in setup.options:
         value, place = setup.options["prioritytype"]
-        account.change(_CONF_OPTION, _GOES_FIRST[source], place, value)
+        first = _PAST if has_shares and source is PrioritySource.NONE else _GOES_FIRST[source]
+        account.change(_CONF_OPTION, first, place, value)
     if source is not PrioritySource.JOB:
         for name, (value, place) in _weights(setup):
-            if (name, source) not in _IN_FEED:
+            if (name, source) not in _IN_FEED and not (name == "fairshare" and has_shares):
                 text = _NOT_COUNTED.get(name, "does not order jobs")
                 account.note(
                     _CONF_OPTION, text, place, f"PriorityWeight{name.capitalize()}={value}"

@@ -24,6 +24,7 @@ from muster.importing.slurm.accounts import (
     priority_of,
     read_accounts,
     read_qos,
+    usual_source,
 )
 from muster.importing.slurm.conf import SchedulerOptions, read_setup
 from muster.importing.slurm.records import (
@@ -38,6 +39,7 @@ from muster.importing.slurm.records import (
 )
 from muster.importing.slurm.resources import JobShape, JobShapes
 from muster.importing.slurm.scheduler import JobEstimates, Scopes, note_parameters, take_nodes
+from muster.importing.slurm.shares import read_shares
 from muster.importing.slurm.values import TimeReader
 from muster.importing.workload import AskGroup, Job, Workload
 from muster_core.decisions import MICROSECONDS
@@ -406,6 +408,7 @@ class ClusterFiles:
         priority: Where the priorities of asks come from; None for what is like Slurm's order.
         qos: A file with the priorities of qualities of service, or None.
         accounts: A file with the tree of accounts, or None.
+        shares: A file with the shares and the usage of accounts and users, or None.
         conf: A file that says how Slurm schedules, or None.
     """
 
@@ -413,6 +416,7 @@ class ClusterFiles:
     priority: PrioritySource | None = None
     qos: str | None = None
     accounts: str | None = None
+    shares: str | None = None
     conf: str | None = None
 
 
@@ -436,14 +440,14 @@ def read_slurm(
     Raises:
         FeedError: If a file cannot be read or is none such, or no node has vcores.
     """
-    tree = (
-        AccountTree()
-        if sources.accounts is None
-        else read_accounts(sources.accounts, workload.account)
-    )
+    shares = None if sources.shares is None else read_shares(sources.shares)
+    tree = AccountTree() if shares is None else shares.tree
+    if sources.accounts is not None:
+        tree = read_accounts(sources.accounts, workload.account)
     setup = SchedulerOptions() if sources.conf is None else read_setup(sources.conf)
     qos = dict[str, int]() if sources.qos is None else read_qos(sources.qos)
-    priority = priority_of(sources.priority, setup, qos)
+    ranked = sources.priority or usual_source(setup, has_shares=shares is not None)
+    priority = priority_of(ranked, setup, qos)
     shapes = JobShapes(workload.nodes)
     if not shapes.cores:
         msg = "sacct does not say which nodes there are: give --nodes, such as what "
@@ -476,7 +480,9 @@ def read_slurm(
     scopes.take(workload)
     scopes.take_run_limits(workload)
     note_parameters(setup, workload)
-    note_priorities(sources.priority, setup, workload)
+    if shares is not None:
+        shares.take(tree, setup, scopes.names, workload)
+    note_priorities(ranked, setup, workload, has_shares=shares is not None)
 
 
 # IMPORT-12

@@ -150,6 +150,19 @@ NEW_JSON: Final = """\
 """
 
 
+# As sshare of Slurm prints it with -a -l -P, with a column of trackable resources added.
+SHARES = """\
+Account|User|RawShares|NormShares|RawUsage|EffectvUsage|FairShare|GrpTRESRaw
+root||||99999|1.000000||cpu=99999,mem=9,energy=0
+ root|root|1|0.000000|0|0.000000|1.000000|cpu=0,mem=0
+ science||80|0.800000|4000|0.600000||cpu=4000,mem=2048,energy=7,node=12,billing=4000
+  science|ada|2|0.100000|500|0.100000|0.5|cpu=500,mem=48
+  science|bob|parent|0.100000|100|0.100000|0.5|cpu=100,mem=0
+  phys||30|0.400000|3400|0.500000||cpu=3400,mem=2000
+   phys|ada|1|0.400000|3400|0.500000|0.2|cpu=3400,mem=2000
+  idle||1|0.100000|0|0.000000||cpu=0
+ chem||20|0.200000|7200.5|0.400000||
+"""
 FEED_NODES = "4x vcore=8,memory=16Gi"
 COLUMNS = (
     "JobID", "JobName", "Submit", "Eligible", "Start", "End", "ElapsedRaw", "State", "ReqTRES", "AllocTRES",
@@ -223,6 +236,7 @@ _SAMPLES: Final[Mapping[str, str]] = {
     "tree": TREE,
     "dump": DUMPED,
     "qos": QOS,
+    "shares": SHARES,
 }
 
 
@@ -237,6 +251,7 @@ def _read(sample: str, dump: bytes, workload: Workload) -> None:
             priority=PrioritySource.JOB if sample == "lines" else None,
             accounts=file.name if sample in ("tree", "dump") else None,
             qos=file.name if sample == "qos" else None,
+            shares=file.name if sample == "shares" else None,
         )
         jobs = dump if sample.startswith(("lines", "json")) else SACCT.encode()
         read_slurm(

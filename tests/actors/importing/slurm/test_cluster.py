@@ -194,7 +194,7 @@ def test_what_queues_do_not_have_is_noted(tmp_path: Path) -> None:
     tree = written(tmp_path / "tree.txt", TREE)
     _, summary = of_rows(tmp_path, row(1), options=("--accounts", tree))
     assert causes(summary, "not_in_feed") == {
-        "has a fair share, which queues do not have": 3,
+        "has a share, which counts only with --sshare": 3,
         "has a limit other than GrpTRES, which its queue does not get": 1,
         "limits node in its GrpTRES, which its queue does not": 1,
     }

@@ -1,0 +1,159 @@
+"""What ``sshare`` prints: weights of queues, and the usage with which a feed begins."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.actors.cli.helpers import written
+from tests.actors.importing.helpers import of, refusal
+from tests.actors.importing.slurm.samples import FEED_NODES, SHARES, causes, dump_of, of_rows, row
+
+_NODES = ("--nodes", FEED_NODES)
+
+
+def _with_shares(folder: Path, *options: object, text: str = SHARES) -> tuple[Any, Any]:
+    shares = written(folder / "sshare.txt", text)
+    rows = [row(1, Account="phys"), row(2, Account="science"), row(3, Account="chem")]
+    return of_rows(folder, *rows, options=("--sshare", shares, *options))
+
+
+def _root(events: Any) -> Any:  # noqa: ANN401 - a document
+    (configuration,) = of(events, "configure")
+    return configuration["config"]["partitions"][0]["queues"][0]
+
+
+# IMPORT-26
+def test_a_feed_begins_with_what_accounts_and_users_have_used(tmp_path: Path) -> None:
+    events, summary = _with_shares(tmp_path)
+    mib = 1 << 20
+    assert of(events, "set_usage") == [
+        {
+            "queue": queue,
+            **({"user": user} if user else {}),
+            "usage": usage,
+        }
+        for queue, user, usage in [
+            ("root.science", "", {"vcore": 4000, "memory": 2048 * mib}),
+            ("root.science.science", "ada", {"vcore": 500, "memory": 48 * mib}),
+            ("root.science.science", "bob", {"vcore": 100, "memory": 0}),
+            ("root.science.phys", "", {"vcore": 3400, "memory": 2000 * mib}),
+            ("root.science.phys", "ada", {"vcore": 3400, "memory": 2000 * mib}),
+            # Without GrpTRESRaw it is RawUsage.
+            ("root.chem", "", {"vcore": 7200}),
+            # The jobs of `science` itself: what its users have used.
+            ("root.science.science", "", {"vcore": 600, "memory": 48 * mib}),
+        ]
+    ]
+    left_out = "has no queue in the feed: its usage is left out"
+    assert causes(summary, "left_out") == {left_out: 1}
+
+
+# IMPORT-27
+def test_shares_become_weights(tmp_path: Path) -> None:
+    root = _root(_with_shares(tmp_path)[0])
+    assert root["properties"] == {
+        "usage.half.life": "168h",
+        "usage.users": "enabled",
+        "application.sort.policy": "fair",
+    }
+    chem, science = root["queues"]
+    assert chem["properties"] == {"queue.weight": "20"}
+    assert science["properties"] == {"queue.weight": "80"}
+    weights = {one["name"]: one["properties"]["queue.weight"] for one in science["queues"]}
+    # Users have 2 shares, and those of the parent, which count as one.
+    assert weights == {"phys": "30", "science": "3"}
+
+
+# IMPORT-27
+@pytest.mark.parametrize(
+    ("said", "half_life"), [("14-0", "336h"), ("12:00:00", "12h"), ("30", "30m"), ("0", "8760h")]
+)
+def test_the_half_life_is_that_of_the_site(tmp_path: Path, said: str, half_life: str) -> None:
+    text = f"PriorityType=priority/multifactor\nSchedulerType=sched/backfill\nPriorityDecayHalfLife={said}\n"
+    conf = written(tmp_path / "conf.txt", f"{text}PriorityWeightFairshare=10\n")
+    events, summary = _with_shares(tmp_path, "--slurm-conf", conf)
+    assert _root(events)["properties"]["usage.half.life"] == half_life
+    # Past shares count only where priorities are equal: nobody has one.
+    assert all("priority" not in ask for ask in of(events, "add_ask"))
+    assert (
+        "queues and users: who had less lately, for its weight, goes first (--sshare)"
+        in (summary["remarks"])
+    )
+    assert not any("use of the past" in text for text in causes(summary, "not_in_feed"))
+
+
+def test_a_half_life_that_is_no_time_is_refused(tmp_path: Path) -> None:
+    conf = written(tmp_path / "conf.txt", "SchedulerType=sched/backfill\nPriorityDecayHalfLife=x\n")
+    shares = written(tmp_path / "sshare.txt", SHARES)
+    source = written(tmp_path / "sacct.txt", dump_of(row(1)))
+    options = ("--sshare", shares, "--slurm-conf", conf)
+    said = refusal("slurm", source, *_NODES, *options)
+    assert "conf.txt:2: PriorityDecayHalfLife: 'x' is no time, such as 7-0 or 12:00:00" in said
+
+
+# IMPORT-26
+def test_the_tree_of_accounts_can_be_another_one(tmp_path: Path) -> None:
+    tree = written(
+        tmp_path / "tree.txt", "Account|ParentName\nphys|root\nscience|root\nchem|root\n"
+    )
+    events, _ = _with_shares(tmp_path, "--accounts", tree)
+    queues = {usage["queue"] for usage in of(events, "set_usage")}
+    assert queues == {"root.science", "root.phys", "root.chem"}
+
+
+@pytest.mark.parametrize(
+    ("text", "said"),
+    [
+        ("Account|User\n", "has no column 'rawshares' in its first line: make it with sshare"),
+        (SHARES.replace("|20|", "|many|"), "sshare.txt:10: RawShares: 'many' is not a number"),
+        (
+            SHARES.replace("cpu=100", "cpu=-1"),
+            "sshare.txt:6: GrpTRESRaw: cpu: '-1' is not a number",
+        ),
+        (SHARES.replace("7200.5", ""), "sshare.txt:10: RawUsage: '' is not a number"),
+        (
+            SHARES.replace("\n ", "\n").replace("\n ", "\n").replace("\n ", "\n"),
+            "which account is below",
+        ),
+    ],
+)
+def test_a_file_that_sshare_does_not_print_is_refused(tmp_path: Path, text: str, said: str) -> None:
+    shares = written(tmp_path / "sshare.txt", text)
+    source = written(tmp_path / "sacct.txt", dump_of(row(1)))
+    assert said in refusal("slurm", source, *_NODES, "--sshare", shares)
+
+
+# IMPORT-28
+@pytest.mark.parametrize(
+    ("properties", "said"),
+    [
+        ("{}", "root has no usage.half.life, without which its usage is not counted"),
+        ("{usage.half.life: 1h}", "root.phys has no usage.users: enabled, without which"),
+    ],
+)
+def test_a_configuration_that_does_not_count_usage_is_refused(
+    tmp_path: Path, properties: str, said: str
+) -> None:
+    queues = f"[{{name: root, properties: {properties}, queues: [{{name: phys}}]}}]"
+    config = written(tmp_path / "c.yaml", f"partitions: [{{name: default, queues: {queues}}}]\n")
+    head = "Account|User|RawShares|RawUsage\nroot|||0\n phys||1|7\n  phys|ada|1|7\n"
+    shares = written(tmp_path / "sshare.txt", head)
+    source = written(tmp_path / "sacct.txt", dump_of(row(1, Account="phys")))
+    assert said in refusal("slurm", source, *_NODES, "--sshare", shares, "--config", config)
+
+
+def test_usage_of_an_account_in_several_scopes_is_left_out(tmp_path: Path) -> None:
+    conf = "SchedulerType=sched/builtin\nNodeName=n1 CPUs=8 RealMemory=9000\n"
+    conf += "PartitionName=a Nodes=n1\nPartitionName=b Nodes=n1\n"
+    nodes = written(tmp_path / "slurm.conf", conf)
+    shares = written(tmp_path / "s.txt", "Account|User|RawShares|RawUsage\nroot|||0\n phys||5|7\n")
+    rows = [row(1, Account="phys", Partition="a"), row(2, Account="phys", Partition="b")]
+    options = ("--sshare", shares, "--nodes", nodes)
+    events, summary = of_rows(tmp_path, *rows, options=options)
+    assert not of(events, "set_usage")
+    assert sum(causes(summary, "left_out").values()) == 1
+    weights = [one["queues"][0]["properties"] for one in _root(events)["queues"]]
+    assert weights == [{"queue.weight": "5"}, {"queue.weight": "5"}]
