@@ -388,7 +388,18 @@ def _figures_of(a: Figures, b: Figures) -> Iterator[tuple[str, _Three]]:
         ):
             if one is not None or other is not None:
                 yield f"fairness of {what}", _three(one, other, measured)
+    yield from _distances(a, b)
     yield from _reservations(a.reserved or Reserved(), b.reserved or Reserved())
+
+
+# COMMAND-34
+def _distances(a: Figures, b: Figures) -> Iterator[tuple[str, _Three]]:
+    """Yield how far each queue was from the part that was its due, at the most."""
+    for queue in sorted({*a.parts, *b.parts}):
+        found = [side.parts.get(queue) for side in (a, b)]
+        one, other = (None if part is None else part.furthest for part in found)
+        if one is not None or other is not None:
+            yield f"furthest from its part: {queue}", _shares(one, other)
 
 
 # COMMAND-26

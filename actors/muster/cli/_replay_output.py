@@ -139,6 +139,8 @@ def print_summary(
     parts.append(_counts(summary))
     if summary.queues:
         parts += _waits(console, summary)
+    if summary.parts:
+        parts += _parts(console, summary)
     if summary.lost:
         parts += _lost(console, summary)
     if summary.utilisation:
@@ -220,6 +222,26 @@ def _waits(console: Console, summary: Summary) -> Iterator[Table]:
     ]
     of_all = "all" if len(rows) > 1 else ""
     return tables_of(console, [Column("queue", names, of_all, folds=True)], units)
+
+
+# COMMAND-33
+def _parts(console: Console, summary: Summary) -> Iterator[Table]:
+    """Yield what queues with a half-life above them had, and what their weights gave them."""
+    rows = [
+        (
+            f"{part.weight:,}",
+            percent(part.due),
+            "-" if part.had is None else percent(part.had),
+            "-" if part.furthest_had is None else percent(part.furthest_had),
+        )
+        for part in summary.parts
+    ]
+    titles = ("weight", "due", "had", "furthest")
+    units = [
+        [Column(title, cells)] for title, cells in zip(titles, zip(*rows, strict=True), strict=True)
+    ]
+    names = [part.queue for part in summary.parts]
+    return tables_of(console, [Column("part of its siblings", names, folds=True)], units)
 
 
 def _of(wait: WaitSummary) -> tuple[str, ...]:

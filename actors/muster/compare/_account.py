@@ -285,7 +285,13 @@ class SideAccount:
         """Return the figures of all asks and applications."""
         figures = self._told(total(self._queues.values()), self._queues)
         fairness = None if self._costs is None else self._costs.fairness()
-        return attrs.evolve(figures, fairness=fairness, reserved=self._reserved.figures())
+        parts = () if self._costs is None else self._costs.parts()
+        return attrs.evolve(
+            figures,
+            fairness=fairness,
+            reserved=self._reserved.figures(),
+            parts={part.queue: part for part in parts},
+        )
 
     def queues(self) -> set[str]:
         """Return the paths of the leaves that were used."""

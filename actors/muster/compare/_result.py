@@ -7,7 +7,7 @@ from typing import Final, final
 
 import attrs
 
-from muster.replay import Fairness, LostRuns, Remark, Reserved, WaitSummary
+from muster.replay import Fairness, LostRuns, QueuePart, Remark, Reserved, WaitSummary
 from muster_core.decisions import Announced
 from muster_core.snapshots import AskPlace
 
@@ -116,6 +116,8 @@ class Figures:
             priorities.
         reserved: How many asks had a reservation, and what became of them; None for a leaf and for
             priorities.
+        parts: What queues below parents with a half-life had, and what was their due; empty for a
+            log, a leaf and priorities.
     """
 
     jobs: int
@@ -133,6 +135,7 @@ class Figures:
     lost: Mapping[str, LostRuns] | None = None
     fairness: Fairness | None = None
     reserved: Reserved | None = None
+    parts: Mapping[str, QueuePart] = attrs.field(factory=dict[str, QueuePart])
 
 
 @final

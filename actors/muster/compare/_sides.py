@@ -207,6 +207,8 @@ class FeedSide:
         self._beginning: Beginning | None = None
         self._costs = Costs()
         self._census = Census(self._costs)
+        if facts is None and configuration is not None:
+            self._costs.configured(0, configuration)
         #: Whether a batch of the configuration is open, before all items.
         self._is_configuring = False
         if facts is not None and facts.has_begun:

@@ -20,6 +20,7 @@ from muster.replay._census import (
 from muster.replay._check import Absent, Check, Difference, Found, Value
 from muster.replay._costs import Costs, Fairness, LostRuns, Waits, WaitSummary
 from muster.replay._driver import Watcher, begun_at, configured, replay
+from muster.replay._parts import QueuePart, parts_of
 from muster.replay._tally import QueueSummary, Remark, Reserved, ReservedTally, Summary, Tally
 from muster.replay._warnings import FeedWarning
 
@@ -38,6 +39,7 @@ __all__ = [
     "LiveAsk",
     "LostRuns",
     "OldAsk",
+    "QueuePart",
     "QueueSummary",
     "Remark",
     "Reserved",
@@ -52,5 +54,6 @@ __all__ = [
     "begun_at",
     "configured",
     "event_of",
+    "parts_of",
     "replay",
 ]

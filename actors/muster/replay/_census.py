@@ -14,12 +14,14 @@ from typing import Final, Protocol, TypeAlias, assert_never, final
 import attrs
 
 from muster.feeds import FeedItem
+from muster_core.config.model import Configuration
 from muster_core.decisions import Announced, Decision, Kind, Reason, ends_ask
 from muster_core.events import (
     AddApp,
     AddAsk,
     AddNode,
     Apply,
+    Configure,
     Delete,
     NodeObject,
     ObjectKind,
@@ -66,7 +68,7 @@ class Beginning:
 
     Attributes:
         at_us: Its instant, in microseconds since the start.
-        has_rules: Whether placement rules choose the queues of applications.
+        configuration: The configuration in force.
         nodes: The capacity of each node.
         apps: The path of the queue of each application.
         users: The user of each application, or None.
@@ -75,12 +77,17 @@ class Beginning:
     """
 
     at_us: int
-    has_rules: bool
+    configuration: Configuration
     nodes: Mapping[str, Resources]
     apps: Mapping[str, str]
     users: Mapping[str, str | None]
     asks: tuple[OldAsk, ...]
     priorities: Mapping[str, int]
+
+    @property
+    def has_rules(self) -> bool:
+        """Whether placement rules choose the queues of applications."""
+        return bool(self.configuration.placement_rules)
 
 
 def beginning_of(facts: Facts, snapshot: Snapshot) -> Beginning:
@@ -94,7 +101,7 @@ def beginning_of(facts: Facts, snapshot: Snapshot) -> Beginning:
     lost = {(app, ask) for app, ask, _ in own.view.timers.pending_since}
     return Beginning(
         own.now_us,
-        bool(facts.configuration.placement_rules),
+        facts.configuration,
         {node.name: Resources(dict(node.capacity)) for node in own.view.nodes},
         {app.identity.name: app.identity.path for app in facts.apps},
         {app.identity.name: app.identity.user[0] for app in facts.apps},
@@ -154,7 +161,9 @@ def event_of(app: str, ask: Ask, classes: Iterable[PriorityClass]) -> AddAsk:
     )
 
 
-_Counted: TypeAlias = AddAsk | AddApp | AddNode | UpdateNode | RemoveNode | Apply | Delete
+_Counted: TypeAlias = (
+    Configure | AddAsk | AddApp | AddNode | UpdateNode | RemoveNode | Apply | Delete
+)
 Key: TypeAlias = tuple[str, str]
 """The names of an application and of an ask of it."""
 
@@ -197,6 +206,9 @@ _COMPLETED: Final = AppState.COMPLETED.value
 
 class Listener(Protocol):
     """Receives every change; instants are in microseconds and never go back."""
+
+    def configured(self, at_us: int, configuration: Configuration, /) -> None:
+        """A configuration is in force."""
 
     def node(self, at_us: int, name: str, capacity: Resources | None, /) -> None:
         """A node has a new capacity; None if it was removed."""
@@ -266,6 +278,7 @@ class Census:
         When an ask got its node is not known, so it counts from now on.
         """
         at_us = beginning.at_us
+        self._listener.configured(at_us, beginning.configuration)
         for name, capacity in beginning.nodes.items():
             self._nodes[name] = AddNode(
                 name, Resources(without_devices(capacity)), devices=stocks_in(capacity)
@@ -354,6 +367,8 @@ class Census:
         match event:
             case AddAsk():
                 self._add(event, at_us)
+            case Configure(configuration):
+                self._listener.configured(at_us, configuration)
             case AddApp(app=app, user=user):
                 self._users[app] = user
             case AddNode():
@@ -365,9 +380,7 @@ class Census:
             case Apply():
                 self._apply(event, at_us)
             case Delete():
-                for manifest in event.objects:
-                    if manifest.content.kind is ObjectKind.NODE:
-                        self._lose(at_us, manifest.content.name)
+                self._delete(event, at_us)
             case _:
                 assert_never(event)
 
@@ -411,6 +424,11 @@ class Census:
                         self._add(ask, at_us)
                 case _:
                     pass
+
+    def _delete(self, event: Delete, at_us: int) -> None:
+        for manifest in event.objects:
+            if manifest.content.kind is ObjectKind.NODE:
+                self._lose(at_us, manifest.content.name)
 
     def _knows(self, key: Key) -> bool:
         return key in self.unbound or key in self.holding

@@ -16,6 +16,8 @@ import attrs
 
 from muster.figures.usage import UsageAccount, total
 from muster.replay._census import LiveAsk
+from muster.replay._parts import PartsOfQueues, QueuePart
+from muster_core.config.model import Configuration
 from muster_core.decisions import EVICTIONS, MICROSECONDS, Reason, ends_ask
 from muster_core.resources import Resources
 from muster_core.structures.amounts import add_to
@@ -241,6 +243,14 @@ class _Parties:
         index = self._area / (_ONE * time_us) if time_us else None
         return index, time_us / MICROSECONDS
 
+    def each_used(self, now_us: int) -> Mapping[str, Mapping[str, int]]:
+        """Return what each party has used until now: amounts times time."""
+        return {
+            name: party.usage.areas(now_us)
+            for name, party in self._parties.items()
+            if name is not None
+        }
+
     def used(self, names: Iterable[str] | None, now_us: int) -> Mapping[str, int]:
         """Return what some parties, or all, have used until now: amounts times time."""
         known = self._parties
@@ -301,6 +311,7 @@ class Costs:
         self._capacity = UsageAccount()
         self._by_queue = _Parties()
         self._by_user = _Parties()
+        self._parts = PartsOfQueues(self._by_queue.each_used, self._capacity.areas)
 
     def pass_to(self, at_us: int) -> None:
         """Advance to an instant, in microseconds."""
@@ -309,8 +320,14 @@ class Costs:
             self._now_us = at_us
             self._by_queue.stay(passed_us, self._capacity.held)
             self._by_user.stay(passed_us, self._capacity.held)
+            self._parts.pass_to(at_us)
 
     # A listener
+
+    def configured(self, at_us: int, configuration: Configuration) -> None:
+        """Let a configuration be in force."""
+        self.pass_to(at_us)
+        self._parts.configure(configuration.root, at_us)
 
     def node(self, at_us: int, name: str, capacity: Resources | None) -> None:
         """Record the capacity of a node."""
@@ -421,6 +438,10 @@ class Costs:
             kind: used.get(kind, 0) / area if area else None
             for kind, area in sorted(self._capacity.areas(self._now_us).items())
         }
+
+    def parts(self) -> tuple[QueuePart, ...]:
+        """Return what queues below parents with a half-life had, and what was their due."""
+        return self._parts.parts(self._now_us)
 
     def fairness(self) -> Fairness:
         """Return how even the shares were until now."""

@@ -17,6 +17,7 @@ import attrs
 from muster.feeds import FeedItem, Settle
 from muster.replay._census import Beginning, Census
 from muster.replay._costs import Costs, Fairness, LostRuns, Waits, WaitSummary
+from muster.replay._parts import QueuePart
 from muster.replay._warnings import FeedWarning, FeedWarnings
 from muster_core.decisions import GONE, MICROSECONDS, Announced, Decision, Kind, Reason
 
@@ -175,6 +176,7 @@ class Summary:
             the release.
         fairness: How even the shares of queues and of users were.
         reserved: How many asks had a reservation, and what became of them.
+        parts: What queues below parents with a half-life had, and what was their due.
     """
 
     events: int
@@ -201,6 +203,7 @@ class Summary:
     lost: Mapping[str, LostRuns]
     fairness: Fairness
     reserved: Reserved
+    parts: tuple[QueuePart, ...] = ()
 
     @property
     def decisions_per_s(self) -> float:
@@ -362,6 +365,7 @@ class Tally:
             lost=costs.lost(),
             fairness=costs.fairness(),
             reserved=self._reserved.figures(),
+            parts=costs.parts(),
         )
 
     def _queue(self, path: str) -> QueueSummary:

@@ -11,6 +11,7 @@ import attrs
 
 from muster.feeds import FeedItem
 from muster.replay import Beginning, Census, LiveAsk
+from muster_core.config.model import Configuration
 from muster_core.decisions import Announced, Kind, Reason
 from muster_core.resources import Resources
 from muster_core.structures.amounts import add_to, take_from
@@ -119,6 +120,9 @@ class Board:
         """Do nothing."""
 
     # A listener of the census
+
+    def configured(self, at_us: int, configuration: Configuration) -> None:
+        """Do nothing: no setting is shown."""
 
     def node(self, at_us: int, name: str, capacity: Resources | None) -> None:
         """A node has a new capacity; None if it was removed."""

@@ -24,7 +24,7 @@ from muster.replay import Beginning, Census, Key, LiveAsk
 from muster.report._node_records import NodeRecord, ReservationRecord
 from muster.report._queue_records import QueueRecord, QueueRecords, UserRecords
 from muster.report._timeline import Histogram, LongestWaits, Series, Timeline, Wait
-from muster_core.config.model import QueueConfig
+from muster_core.config.model import Configuration, QueueConfig
 from muster_core.decisions import Announced, Reason
 from muster_core.events import AddApp, Apply, Configure, Delete, PodObject, QueueObject
 from muster_core.reasons import Explanation
@@ -306,6 +306,9 @@ class Recorder:
         return True
 
     # A listener of the census
+
+    def configured(self, at_us: int, configuration: Configuration) -> None:
+        """Do nothing: the scheduler tells the settings of queues, also of those that are made later."""
 
     def node(self, at_us: int, name: str, capacity: Resources | None) -> None:
         """A node has a new capacity; None if it was removed."""

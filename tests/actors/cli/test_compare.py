@@ -605,3 +605,25 @@ def test_an_event_refused_for_two_reasons(files: dict[str, Path]) -> None:
     lines = [line for line in result.stderr.splitlines() if f"{files['feed']}:2: " in line]
     assert len(set(lines)) == 2
     assert "Only" not in result.stdout
+
+
+# COMMAND-34
+def test_how_far_queues_were_from_their_parts(tmp_path: Path) -> None:
+    root = "{name: root, properties: {usage.half.life: 100s}, queues: [{name: a}, {name: b}]}"
+    config = f"partitions: [{{name: default, queues: [{root}]}}]\n"
+    written(tmp_path / "a.yaml", config)
+    written(
+        tmp_path / "b.yaml", config.replace("name: a", 'name: a, properties: {queue.weight: "3"}')
+    )
+    feed = written(
+        tmp_path / "feed.yaml",
+        "- {op: add_node, node: n, capacity: {vcore: 2}}\n"
+        "- {op: add_app, app: x, queue: root.a}\n"
+        "- {op: add_ask, app: x, ask: x, resources: {vcore: 1}, run_for: 500}\n",
+    )
+    options = ("--config", tmp_path / "a.yaml", "--config", tmp_path / "b.yaml")
+    lines = run("compare", feed, *options).stdout.splitlines()
+    assert [line.split() for line in lines if "furthest" in line] == [
+        ["furthest", "from", "its", "part:", "root.a", "50.0", "%", "25.0", "%", "-25.0", "points"],
+        ["furthest", "from", "its", "part:", "root.b", "50.0", "%", "25.0", "%", "-25.0", "points"],
+    ]

@@ -192,6 +192,7 @@ def test_json() -> None:
         "lost": {},
         "fairness": {"queues": None, "queues_s": 0, "users": None, "users_s": 0},
         "reserved": {"asks": 0, "kept": 0, "late": 0, "open_ended": 0},
+        "parts": [],
         "interrupted": False,
         "report": None,
     }
@@ -596,3 +597,28 @@ def test_the_line_tells_the_instant_of_the_latest_decision(monkeypatch: pytest.M
         latest, unit, *_ = lines[-1].split()
         assert f"  {latest} {unit}  " in lines[0]
         assert lines[3].split()[:2] == ["root", str(int(latest) + 1)]
+
+
+_PARTS = """\
+- op: configure
+  config: {partitions: [{name: default, queues: [{name: root, properties: {usage.half.life: 100s}, queues: [
+    {name: a, properties: {queue.weight: "3"}}, {name: b}]}]}]}
+- {op: add_node, node: n1, capacity: {vcore: 4}}
+- {op: add_app, app: a, queue: root.a}
+- {op: add_app, app: b, queue: root.b}
+- {op: add_ask, app: a, ask: x, resources: {vcore: 1}, run_for: 1000}
+- {op: add_ask, at: 400, app: b, ask: x, resources: {vcore: 2}, run_for: 400}
+"""
+
+
+# COMMAND-33
+def test_what_queues_had_and_what_was_their_due() -> None:
+    lines = run("replay", "-", given=_PARTS).stdout.splitlines()
+    at = lines.index(" part of its siblings   weight      due      had   furthest")
+    assert lines[at + 2 : at + 4] == [
+        " root.a                      3   75.0 %   55.6 %     33.3 %",
+        " root.b                      1   25.0 %   44.4 %     66.7 %",
+    ]
+    _, said = run_json("replay", "-", given=_PARTS)
+    assert [part["queue"] for part in said["parts"]] == ["root.a", "root.b"]
+    assert said["parts"][0]["furthest_us"] == 800_000_000

@@ -25,6 +25,8 @@ from muster.replay import (
     replay,
 )
 from muster.replay._driver import submit_item_directly
+from muster_core.config.loader import default_configuration
+from muster_core.config.model import Configuration
 from muster_core.coordinator.plain_scheduler import PlainScheduler
 from muster_core.decisions import Announced, Kind, Reason
 from muster_core.events import AddApp, AddAsk, AddNode, Event, Outcome, Release, RemoveNode
@@ -173,7 +175,7 @@ def test_what_is_there_at_the_beginning() -> None:
     held = _ask("x")
     beginning = Beginning(
         100 * S,
-        has_rules=False,
+        configuration=default_configuration(),
         nodes={"n": Resources({"vcore": 2000})},
         apps={"a": "root.q", "b": "root.r"},
         users={"a": "ann", "b": None},
@@ -323,6 +325,9 @@ class Diary:
 
     def unbound(self, at_us: int, ask: LiveAsk, wait_us: int) -> None:
         self._say(at_us, f"{ask.key[1]} ended without a node after {wait_us // S}")
+
+    def configured(self, at_us: int, configuration: Configuration) -> None:
+        """Do nothing."""
 
     def lost_node(self, at_us: int, ask: LiveAsk, reason: Reason | None) -> None:
         self._say(at_us, f"{ask.key[1]} left {ask.node}: {reason}")

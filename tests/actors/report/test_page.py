@@ -466,3 +466,37 @@ def test_the_records_are_bounded() -> None:
     assert len(records.records) == MOST_USERS + 1
     assert records.of(OTHER_USERS).asks == 2
     assert records.counted(["user-0", "stranger", "stranger"]) == {"user-0": 1, OTHER_USERS: 2}
+
+
+# COMMAND-33
+async def test_parts_of_queues_over_time() -> None:
+    feed = """\
+- op: configure
+  config: {partitions: [{name: default, queues: [{name: root, properties: {usage.half.life: 100s}, queues: [
+    {name: a, properties: {queue.weight: "3"}}, {name: b}]}]}]}
+- {op: add_node, node: n1, capacity: {vcore: 4}}
+- {op: add_app, app: a, queue: root.a}
+- {op: add_app, app: b, queue: root.b}
+- {op: add_ask, app: a, ask: x, resources: {vcore: 1}, run_for: 1000}
+- {op: add_ask, at: 400, app: b, ask: x, resources: {vcore: 2}, run_for: 400}
+"""
+    found = await recorded(feed)
+    content = Content(found.recorder, found.tally.summary(), "f", Ending.COMPLETE)
+    text = Reader(found.page).text
+    a, b = (record for record in content.queues if record.path != "root")
+
+    assert (content.due_part(a), content.due_part(b)) == (0.75, 0.25)
+    of_a, of_b = content.parts_over_time(a), content.parts_over_time(b)
+    # Alone until 400 s; then a third of what both have, one half-life later.
+    buckets_per_s = content.frame.buckets / (content.frame.span_us / 1_000_000)
+    assert of_a[int(300 * buckets_per_s)] == 1
+    assert of_a[int(700 * buckets_per_s)] == pytest.approx(1 / 3, abs=0.01)
+    assert all(
+        one + other == pytest.approx(1)
+        for one, other in zip(of_a, of_b, strict=True)
+        if one and other
+    )
+    assert "75.0 % are its due" in text
+    assert "Fair share over time" in text
+    without = await recorded(feed.replace("100s", '"0"'))
+    assert "Fair share over time" not in without.page

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from enum import StrEnum
 from functools import cached_property
+from itertools import accumulate
 from typing import Final, final
 
 import attrs
@@ -25,9 +26,10 @@ from muster.figures.text import (
     whole_date,
 )
 from muster.figures.usage import hours_text, share_of
-from muster.replay import FeedWarning, LostRuns, Remark, Summary
+from muster.replay import FeedWarning, LostRuns, QueuePart, Remark, Summary, parts_of
 from muster.report._queue_records import OTHER_QUEUES, QueueRecord, UserRecord
 from muster.report._recorder import Recorder
+from muster.report._timeline import Series
 from muster_core.decisions import MICROSECONDS
 
 COLOURS: Final = 7
@@ -124,11 +126,67 @@ class Content:
         area = sum(there.areas) if there is not None else 0
         return sum(used.areas) / area if used is not None and area else 0.0
 
+    # COMMAND-33
+    @cached_property
+    def siblings(self) -> Mapping[str, Sequence[QueueRecord]]:
+        """The queues below each parent with a half-life, by its path."""
+        by_path = {record.path: record for record in self.queues}
+        found: dict[str, list[QueueRecord]] = {}
+        for record in self.queues:
+            above = by_path.get(record.path.rpartition(".")[0])
+            if above is None or above.config is None or record.config is None:
+                continue
+            if above.config.settings.half_life_us:
+                found.setdefault(above.path, []).append(record)
+        return {path: records for path, records in found.items() if len(records) > 1}
+
+    def due_part(self, record: QueueRecord) -> float | None:
+        """Return the part that the weight of a queue gives it; None if parts do not count there."""
+        beside = self.siblings.get(record.path.rpartition(".")[0], ())
+        weights = {one.path: one.config.settings.weight for one in beside if one.config is not None}
+        return weights[record.path] / sum(weights.values()) if record.path in weights else None
+
+    def parts_over_time(self, record: QueueRecord) -> Sequence[float | None]:
+        """Return the part that a queue had of its siblings in the half-life until each bucket's end."""
+        above = record.path.rpartition(".")[0]
+        index = [one.path for one in self.siblings[above]].index(record.path)
+        return [None if parts is None else parts[index] for parts in self._parts[above]]
+
+    @cached_property
+    def _parts(self) -> Mapping[str, Sequence[Sequence[float] | None]]:
+        """The parts of all siblings in each bucket, by the path of their parent."""
+        by_path = {record.path: record for record in self.queues}
+        found: dict[str, Sequence[Sequence[float] | None]] = {}
+        for path, records in self.siblings.items():
+            config = by_path[path].config
+            assert config is not None, "a queue with a half-life has settings"
+            length = max(config.settings.half_life_us // self.frame.width_us, 1)
+            used = [_summed(record.used, self.frame.buckets) for record in records]
+            there = _summed(self.recorder.there, self.frame.buckets)
+            found[path] = [
+                parts_of([_within(one, end, length) for one in used], _within(there, end, length))
+                for end in range(1, self.frame.buckets + 1)
+            ]
+        return found
+
     def utilisation(self, kind: str) -> float | None:
         """Return the share of the cluster that was used over time, of one resource type."""
         there, used = self.recorder.there.get(kind), self.recorder.used.get(kind)
         area = sum(there.areas) if there is not None else 0
         return (sum(used.areas) if used is not None else 0) / area if area else None
+
+
+def _summed(series: Mapping[str, Series], buckets: int) -> Mapping[str, Sequence[int]]:
+    """Return what was used until each bucket begins, and until the last one ends."""
+    return {
+        kind: [0, *accumulate([*one.areas, *[0] * (buckets - len(one.areas))])]
+        for kind, one in series.items()
+    }
+
+
+def _within(sums: Mapping[str, Sequence[int]], end: int, length: int) -> Mapping[str, int]:
+    """Return what was used in so many buckets until one ends."""
+    return {kind: areas[end] - areas[max(end - length, 0)] for kind, areas in sums.items()}
 
 
 def place_of(remark: Remark | FeedWarning) -> str:
@@ -203,6 +261,32 @@ def _lost_row(queue: str, why: str, lost: LostRuns, kinds: list[str]) -> str:
     for kind in kinds:
         held = lost.resource_s.get(kind)
         cells.append(NOTHING if held is None else resource_time(kind, held))
+    return f"<tr>{''.join(f'<td>{cell}</td>' for cell in cells)}</tr>"
+
+
+# COMMAND-33
+def fair_share(content: Content) -> str:
+    """Return the table of parts had and due as HTML; empty if no parent has a half-life."""
+    parts = content.summary.parts
+    if not parts:
+        return ""
+    heads = ("queue", "weight", "due", "had", "furthest in a half-life")
+    titles = "".join(f'<th scope="col">{head}</th>' for head in heads)
+    written = "".join(_part_row(content, part) for part in parts[:MOST_ROWS])
+    return (
+        '<section id="parts"><h2>Fair share over time</h2>'
+        "<p>The part of what each queue and its siblings had together that was its due by its weight, "
+        "the part that it had over the whole time, and the part furthest from its due that it had in "
+        f"one half-life.</p><table><thead><tr>{titles}</tr></thead><tbody>{written}</tbody></table>"
+        "</section>"
+    )
+
+
+def _part_row(content: Content, part: QueuePart) -> str:
+    furthest = NOTHING
+    if part.furthest_us is not None:
+        furthest = f"{percent(part.furthest_had)} until {safe(content.instant(part.furthest_us))}"
+    cells = (safe(part.queue), f"{part.weight:,}", percent(part.due), percent(part.had), furthest)
     return f"<tr>{''.join(f'<td>{cell}</td>' for cell in cells)}</tr>"
 
 

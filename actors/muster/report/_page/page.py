@@ -35,7 +35,15 @@ from muster.figures.text import (
     safe,
     safe_long,
 )
-from muster.report._page.content import Content, Ending, losses, place_of, remarks, users
+from muster.report._page.content import (
+    Content,
+    Ending,
+    fair_share,
+    losses,
+    place_of,
+    remarks,
+    users,
+)
 from muster.report._page.delays import distributions, longest
 from muster.report._page.gantt import gantt
 from muster.report._page.queue_tree import tree
@@ -266,6 +274,7 @@ _SECTIONS: Final = (
     ("time", "Over time"),
     ("nodes", "Nodes"),
     ("queues", "Queues"),
+    ("parts", "Fair share"),
     ("waits", "Waits"),
     ("longest", "Longest waits"),
     ("users", "Users"),
@@ -294,6 +303,7 @@ def _written(content: Content) -> str:
             cluster(content, data),
             nodes,
             tree(content, data),
+            fair_share(content),
             distributions(content),
             longest(content),
             users(content),

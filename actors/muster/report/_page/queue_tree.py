@@ -75,6 +75,9 @@ def _charts(content: Content, record: QueueRecord, data: ChartData) -> Iterator[
     )
     yield f'</div><div class="cell">{_pending(content, record, data)}</div>'
     yield f'<div class="cell">{_priority(content, record, data)}</div>'
+    due = content.due_part(record)
+    if due is not None:
+        yield f'<div class="cell part">{_part(content, record, due, data)}</div>'
 
 
 def _cell(title: str, detail: str, chart: str) -> str:
@@ -198,6 +201,34 @@ def _priority(content: Content, record: QueueRecord, data: ChartData) -> str:
                 PointerRow(
                     "priority", "prio", [_range(span and (span.low, span.high)) for span in spans]
                 )
+            ],
+            style="mini",
+        ).html(data),
+    )
+
+
+# COMMAND-33
+def _part(content: Content, record: QueueRecord, due: float, data: ChartData) -> str:
+    """Draw the part of its siblings that a queue had in the half-life until each bucket."""
+    frame = content.frame
+    parts = content.parts_over_time(record)
+    high = 1.08
+    strokes = [
+        Stroke(step_line(frame, [due] * frame.buckets, 0, high), "line guaranteed"),
+        Stroke(step_line(frame, parts, 0, high), "line prio"),
+    ]
+    return _cell(
+        "part of its siblings",
+        f"{percent(due)} are its due",
+        Chart(
+            frame=frame,
+            label=f"The part that {record.path} had of what it and its siblings had in the last half-life",
+            strokes=strokes,
+            high=high,
+            top=1,
+            tooltips=[
+                PointerRow("had", "prio", [part and percent(part) for part in parts]),
+                PointerRow("due", "guaranteed", [percent(due)] * frame.buckets),
             ],
             style="mini",
         ).html(data),
