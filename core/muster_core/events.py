@@ -28,6 +28,7 @@ from muster_core.values.events import (
     RemoveAsk,
     RemoveGang,
     RemoveNode,
+    SetUsage,
     T_co,
     UpdateNode,
 )
@@ -58,6 +59,7 @@ __all__ = [
     "RemoveAsk",
     "RemoveGang",
     "RemoveNode",
+    "SetUsage",
     "T_co",
     "UpdateNode",
     "Work",

@@ -18,6 +18,7 @@ from muster_core.view.facts import (
     NodeFacts,
     StateEndFacts,
     TimerFacts,
+    UsageFacts,
     ViewFacts,
 )
 
@@ -40,5 +41,6 @@ __all__ = [
     "QueueFacts",
     "StateEndFacts",
     "TimerFacts",
+    "UsageFacts",
     "ViewFacts",
 ]

@@ -14,6 +14,7 @@ from muster_core.values.snapshots import (
     ReservationSnapshot,
     Snapshot,
     Statistics,
+    UsageSnapshot,
 )
 
 __all__ = [
@@ -28,4 +29,5 @@ __all__ = [
     "ReservationSnapshot",
     "Snapshot",
     "Statistics",
+    "UsageSnapshot",
 ]

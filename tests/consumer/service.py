@@ -34,6 +34,7 @@ async def configure(scheduler: muster.Scheduler) -> None:
     await scheduler.configure(read_configuration("queues.yaml"))
     await scheduler.configure({"partitions": [{"name": "default"}]})
     await scheduler.add_priority_class("high", 1000)
+    await scheduler.set_usage("root.a", {"vcore": 7200, "memory": "1Ti"}, user="alice")
     await scheduler.add_priority_class("top", 2000, preemption_policy="PreemptLowerPriority")
 
 

@@ -38,6 +38,7 @@ async def set_up(scheduler: muster.asyncio.Scheduler) -> None:
     """Nodes, configuration and classes."""
     assert_type(await scheduler.configure(Path("queues.yaml"), partition="default"), None)
     await scheduler.add_priority_class("top", 2000, preemption_policy="PreemptLowerPriority")
+    await scheduler.set_usage("root.a", {"vcore": 7200}, user="alice")
     await scheduler.add_node("a", {"vcore": 4, "memory": "16Gi"}, attributes={"zone": "1"})
     await scheduler.update_node("a", schedulable=False)
     await scheduler.remove_node("a")

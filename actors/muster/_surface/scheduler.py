@@ -77,6 +77,22 @@ class Operations:
             )
         )
 
+    # USAGE-14
+    async def set_usage(self, queue: str, usage: Amounts, *, user: str | None = None) -> None:
+        """Replace what a queue, or a user of a leaf, has used lately, for the named types.
+
+        Args:
+            queue: The path of the queue.
+            usage: By type, in units times seconds: ``{"vcore": 7200}`` is one core for two hours.
+            user: The user of this leaf, ``""`` for the nameless one; default: the queue itself.
+
+        Raises:
+            EventError: If a value is invalid.
+            RefusedError: If the queue is unknown, or its usage or that of its users does not count.
+            ClosedSchedulerError: If the scheduler is closed.
+        """
+        await self._client.enter(event_of("set_usage", queue=queue, usage=usage, user=user))
+
     # Nodes
 
     async def add_node(

@@ -340,6 +340,7 @@ class Scheduler(Mirror[muster.Scheduler]):
 
     configure = bridged(muster.Scheduler.configure)
     add_priority_class = bridged(muster.Scheduler.add_priority_class)
+    set_usage = bridged(muster.Scheduler.set_usage)
 
     add_node = bridged(muster.Scheduler.add_node)
     update_node = bridged(muster.Scheduler.update_node)

@@ -139,6 +139,7 @@ class Expect:
         reasons: A part of a reason why an ask is pending, for some asks.
         devices: The numbers of the devices that some asks hold, of all types.
         reservations: What is reserved for some asks; None for an ask without a reservation.
+        usage: What some queues and users have used lately, by path or ``path/user`` as written.
     """
 
     order: tuple[str, ...] | None = None
@@ -157,6 +158,7 @@ class Expect:
     reasons: Mapping[str, str] | None = None
     devices: Mapping[str, Mapping[str, tuple[int, ...]]] | None = None
     reservations: Mapping[str, ExpectedReservation | None] | None = None
+    usage: Mapping[str, Resources] | None = None
 
 
 def _parse_priority(value: Raw) -> int | None:
@@ -288,6 +290,13 @@ EXPECT_FIELDS: Final[tuple[Field, ...]] = (
         "reservations",
         mapped(ASK, _MAYBE_RESERVED, "map from `app/ask`"),
         "what is reserved for some asks; null: nothing is",
+    ),
+    # EXPECT-16
+    field(
+        "usage",
+        mapped(NAME, RESOURCES, "map from paths"),
+        "what some queues, and users as `path/user`, have used lately, in units times seconds, "
+        "rounded down",
     ),
 )
 """The fields of ``expect``."""

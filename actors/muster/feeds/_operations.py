@@ -93,6 +93,7 @@ from muster_core.events import (
     RemoveAsk,
     RemoveGang,
     RemoveNode,
+    SetUsage,
     UpdateNode,
 )
 from muster_core.owners.ask_moves import SPOILT_LIMIT
@@ -510,6 +511,23 @@ _TABLE: Final = (
         "The work of a bound ask could not be started.",
         (_APP, _ASK, field("message", TEXT, "why it could not be started, for the decision log")),
         BindFailed,
+    ),
+    _op(
+        "set_usage",
+        "Replaces what a queue, or a user of a leaf, has used lately.",
+        (
+            field("queue", NAME, "the path of the queue; `root.` may be left out", required=True),
+            field(
+                "user", TEXT, "the user of this leaf; the nameless one is empty; default: the queue"
+            ),
+            field(
+                "usage",
+                WRITTEN_RESOURCES,
+                "by type, in units times seconds: `{vcore: 7200}` is one core for two hours",
+                required=True,
+            ),
+        ),
+        SetUsage,
     ),
     _op("settle", "Closes the batch and runs the rounds.", (), Settle),
     _op(

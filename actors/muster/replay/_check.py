@@ -207,8 +207,7 @@ def compare(expect: Expect, snapshot: Snapshot, record: DecisionRecord) -> Itera
         yield from _compare_app(name, app, snapshot)
     for name, gang in (expect.gangs or {}).items():
         yield from _compare_gang(name, gang, snapshot)
-    for name, reservation in (expect.reservations or {}).items():
-        yield from _compare_reservation(name, reservation, snapshot)
+    yield from _compare_parts(expect, snapshot)
     # EXPECT-8
     yield from _in_order("preempted", expect.preempted, record.preempted)
     yield from _in_order("reclaimed", expect.reclaimed, record.reclaimed)
@@ -217,6 +216,14 @@ def compare(expect: Expect, snapshot: Snapshot, record: DecisionRecord) -> Itera
     # DEVICE-13
     for name, devices in (expect.devices or {}).items():
         yield from _compare_devices(name, devices, asks)
+
+
+def _compare_parts(expect: Expect, snapshot: Snapshot) -> Iterator[Found]:
+    """Compare what snapshots have beside queues, applications and gangs."""
+    for name, reservation in (expect.reservations or {}).items():
+        yield from _compare_reservation(name, reservation, snapshot)
+    for name, amounts in (expect.usage or {}).items():
+        yield from _compare_usage(name, amounts, snapshot)
 
 
 # DEVICE-13
@@ -378,6 +385,25 @@ def _compare_reservation(
         yield from _same(f"{field}.node", expected.node, found.node)
 
 
+# EXPECT-16
+def _compare_usage(name: str, expected: Mapping[str, int], snapshot: Snapshot) -> Iterator[Found]:
+    field, known = f"usage.{name}", {one.name: one for one in reversed(snapshot.usage)}
+    path, slash, user = name.partition("/")
+    found = known.get(name) or known.get(_canonical(name) or "")
+    found = found or known.get(f"{_canonical(path)}{slash}{user}")
+    if found is None:
+        yield Found(field, "a queue or a user with usage", unknown(name, known))
+    else:
+        yield from _same_amounts(field, expected, found.unit_seconds)
+
+
+def _canonical(path: str) -> str | None:
+    try:
+        return canonical_path(path)
+    except ValueError:  # a path that no queue can have
+        return None
+
+
 def _gang(name: str, snapshot: Snapshot) -> GangSnapshot | None:
     try:
         return snapshot.gangs.get(canonical_gang(name))
@@ -399,10 +425,7 @@ def _compare_queue(path: str, expected: ExpectedQueue, snapshot: Snapshot) -> It
 
 
 def _queue(path: str, snapshot: Snapshot) -> QueueSnapshot | None:
-    try:
-        return snapshot.queues.get(canonical_path(path))
-    except ValueError:  # a path that no queue can have
-        return None
+    return snapshot.queues.get(_canonical(path) or "")
 
 
 # EXPECT-5

@@ -45,7 +45,7 @@ from muster_core.owners.gang import (
 from muster_core.owners.queue import QueueFacts
 from muster_core.structures.steps import Steps
 from muster_core.values.configuration import Configuration
-from muster_core.values.decisions import Reason
+from muster_core.values.decisions import MICROSECONDS, Reason
 from muster_core.values.errors import RefusedError
 from muster_core.values.events import (
     AddAsk,
@@ -56,6 +56,7 @@ from muster_core.values.events import (
     Release,
     RemoveGang,
     RemoveNode,
+    SetUsage,
     UpdateNode,
 )
 from muster_core.values.names import Guesses
@@ -131,6 +132,32 @@ class Admission:
                 return [self._lose_bind(FailAsk, event, origin)]
             case _:
                 return list(self.registry.handle(event, origin))
+
+    # USAGE-14, USAGE-15
+    def set_usage(self, event: SetUsage) -> None:
+        """Replace the usage of a queue or a user; the owners must have reported.
+
+        Raises:
+            RefusedError: If nobody counts it.
+        """
+        entry = self.registry.tree.entry_of(event.queue)
+        path, settings, above = entry.config.path, entry.config.settings, entry.parent
+        problem: str | None = None
+        if event.user is not None:
+            if entry.config.is_parent:
+                problem = f"user: {path!r} is a parent; name a leaf"
+            elif not settings.half_life_us:
+                problem = f"queue: {path!r} has no usage.half.life"
+            elif not settings.usage_of_users:
+                problem = f"user: {path!r} does not count its users: its usage.users is disabled"
+        elif above is None:
+            problem = f"queue: {path!r} has no usage: no queue is above it"
+        elif not above.config.settings.half_life_us:
+            problem = f"queue: {path!r} has no usage: {above.config.path!r} has no usage.half.life"
+        if problem is not None:
+            raise RefusedError(problem)
+        amounts = {name: amount * MICROSECONDS for name, amount in event.usage.items()}
+        self._view.set_usage(entry.key, event.user, amounts)
 
     # Objects: several of them are admitted as a whole
 

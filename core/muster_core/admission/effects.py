@@ -17,7 +17,17 @@ from muster_core.owners.app_messages import AddAsks, Enlist
 from muster_core.owners.asks import Allocation
 from muster_core.owners.gang import MemberKey
 from muster_core.values.errors import RefusedError
-from muster_core.values.events import AddAsk, AddGang, Apply, Delete, Event, RemoveGang, UpdateNode
+from muster_core.values.events import (
+    AddAsk,
+    AddGang,
+    Apply,
+    Configure,
+    Delete,
+    Event,
+    RemoveGang,
+    SetUsage,
+    UpdateNode,
+)
 from muster_core.values.resources import Resources
 from muster_core.view import DecisionView
 
@@ -67,6 +77,11 @@ class Unreported:
                 return event.devices is not None and self.uncertain
             case RemoveGang() | Apply() | Delete():
                 return self.uncertain or bool(self.fresh)
+            # USAGE-13
+            case Configure():
+                return self._view.usages.active
+            case SetUsage():
+                return True
             case _:
                 return False
 

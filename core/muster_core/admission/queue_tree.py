@@ -256,6 +256,24 @@ class QueueTree:
         self._check_dynamic(written, entry)
         return entry, names
 
+    # USAGE-15
+    def entry_of(self, written: str) -> QueueEntry:
+        """Return the queue of a path as a user wrote it.
+
+        Raises:
+            RefusedError: If there is none.
+        """
+        try:
+            path = canonical_path(written)
+        except ValueError as error:
+            msg = f"queue: {shown(written)}: {error}"
+            raise RefusedError(msg) from error
+        entry = self.entries.get(path)
+        if entry is None:
+            msg = f"queue: {written!r} is unknown{self.guesses.about(path, self.entries)}"
+            raise RefusedError(msg)
+        return entry
+
     def nearest(self, path: Sequence[str]) -> tuple[QueueEntry, list[str]]:
         """Return the last queue of a path that exists, and the names of those that are missing.
 

@@ -58,7 +58,7 @@ from muster_core.values.decisions import (
     seconds,
 )
 from muster_core.values.errors import RefusedError
-from muster_core.values.events import AddAsk, Apply, Configure, Delete, Event
+from muster_core.values.events import AddAsk, Apply, Configure, Delete, Event, SetUsage
 from muster_core.values.reasons import Explanation, Outlook
 from muster_core.values.records import record
 from muster_core.values.snapshots import (
@@ -206,6 +206,9 @@ class CoordinatorMachine:
         self._is_new = False
         self._refused_at.clear()
         routes: list[AnyRoute] = []
+        # USAGE-3
+        if self.view.usages.active:
+            self.view.pass_to(now_us)
         # ROUND-2
         for number, due in enumerate(self.view.timers.due(now_us)):
             if number:
@@ -294,6 +297,9 @@ class CoordinatorMachine:
                 return self._objects.apply(event.objects, origin)
             case Delete():
                 return self._objects.delete(event.objects, origin)
+            case SetUsage():
+                self.admission.set_usage(event)
+                return []
             case Configure():
                 routes = self.admission.admit(event, origin)
                 self._configured(event.config, origin)

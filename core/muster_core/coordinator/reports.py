@@ -344,6 +344,7 @@ def take_snapshot(
         nodes=nodes,
         gangs={gang.name: gang for gang in sorted(gangs, key=attrgetter("name"))},
         reservations=view.reservations(),
+        usage=view.usage(),
         limits=tuple((yield from in_order(view.limits(), _place_of))),
     )
 

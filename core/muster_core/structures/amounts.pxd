@@ -34,5 +34,8 @@ cpdef share(used, whole)
 @cython.locals(share=double, pending=double, part=double)
 cpdef both_shares(list allocated, list asked, divisors)
 
+@cython.locals(most=double, part=double)
+cpdef past_share(list used, list allocated, tick_us, wholes)
+
 @cython.locals(shares=list)
 cpdef usage_key(allocated, guaranteed, total)

@@ -195,6 +195,24 @@ def both_shares(allocated: Row, asked: Row, divisors: BothDivisors) -> tuple[flo
     return share, pending
 
 
+# USAGE-7
+def past_share(used: Row, allocated: Row, tick_us: int, wholes: Numbered) -> float:
+    """Return the past share of a queue or a user: the largest over the types, each rounded once.
+
+    Args:
+        used: Its usage, in base units times microseconds.
+        allocated: What is allocated, which counts as if it had been held for one tick.
+        tick_us: The length of a tick, in microseconds.
+        wholes: What each type is divided by; a type that is not there has none.
+    """
+    most = 0.0
+    for number, whole in wholes:
+        part = (used[number] + allocated[number] * tick_us) / whole
+        if part > most:  # noqa: PLR1730 - as above
+            most = part
+    return most
+
+
 # ORDER-10
 def total_divisors(total: Mapping[str, int], names: Iterable[str]) -> Divisors:
     """Return the capacity of all nodes, including unschedulable ones, for each type."""

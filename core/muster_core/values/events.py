@@ -333,6 +333,23 @@ class AddPriorityClass:
     preempts: bool = False
 
 
+# USAGE-14
+@final
+@attrs.frozen
+class SetUsage:
+    """Replace what a queue, or a user of a leaf, has used lately, for the types that are named.
+
+    Attributes:
+        queue: The path of the queue, as the user wrote it.
+        usage: By type, in units times seconds: ``vcore`` 7200 is one core for two hours.
+        user: The user of the leaf, ``""`` for the nameless one; None for the queue itself.
+    """
+
+    queue: str = attrs.field(validator=a_name)
+    usage: Resources = attrs.field(validator=of_type(Resources))
+    user: str | None = attrs.field(default=None, validator=_optional(a_text))
+
+
 @final
 @attrs.frozen
 class FailBind:
@@ -505,6 +522,7 @@ Event = (
     | BindFailed
     | AddPriorityClass
     | FailBind
+    | SetUsage
     | AddGang
     | RemoveGang
     | Apply

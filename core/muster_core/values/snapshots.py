@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from enum import StrEnum
-from typing import final
+from typing import Final, final
 
 import attrs
 
@@ -187,6 +187,48 @@ class ReservationSnapshot:
     scope: str
 
 
+# USAGE-16
+@final
+@attrs.frozen
+class UsageSnapshot:
+    """What a queue, or a user of a leaf, has used lately.
+
+    Attributes:
+        queue: The path of the queue, or of the leaf of the user.
+        user: The user, ``""`` for the nameless one; None if this is the usage of the queue.
+        used: The usage at the last end of a tick by type, in base units times microseconds, without
+            zeros.
+        past_share: The past share.
+        weight: The weight among the siblings: ``queue.weight``, and 1 for a user.
+        half_life_us: In which time half is forgotten, in microseconds.
+        had: The part that it had of what it and its siblings have used, from 0 to 1: past share times
+            weight, divided by the sum of these.
+        due: The part that its weight gives it, above 0 and at most 1.
+    """
+
+    queue: str
+    user: str | None
+    used: Mapping[str, int]
+    past_share: float
+    weight: int
+    half_life_us: int
+    had: float
+    due: float
+
+    @property
+    def name(self) -> str:
+        """Its name in ``expect``: ``path``, or ``path/user``."""
+        return self.queue if self.user is None else f"{self.queue}/{self.user}"
+
+    @property
+    def unit_seconds(self) -> dict[str, int]:
+        """The usage in base units times seconds, rounded down, without zeros."""
+        return {name: most for name, used in self.used.items() if (most := used // _SECOND_US)}
+
+
+_SECOND_US: Final = 1_000_000
+
+
 @final
 @attrs.frozen
 class Snapshot:
@@ -203,6 +245,8 @@ class Snapshot:
             users come before the groups.
         reservations: What the last round has left reserved, by ``app/ask``: by the path of the
             scope, then in the order of the reservations and of placing.
+        usage: What every queue below a parent with a ``usage.half.life`` has used lately, and every
+            user of a leaf with ``usage.users``: by path, the users after their leaf.
     """
 
     at_us: int
@@ -214,6 +258,7 @@ class Snapshot:
     gangs: Mapping[str, GangSnapshot] = attrs.field(factory=MAP)
     limits: tuple[LimitSnapshot, ...] = ()
     reservations: Mapping[str, ReservationSnapshot] = attrs.field(factory=MAP)
+    usage: tuple[UsageSnapshot, ...] = ()
 
 
 @final

@@ -21,7 +21,7 @@ from muster_core.values.decisions import Decision, Kind
 from muster_core.values.devices import DeviceStock
 from muster_core.values.reasons import UNKNOWN_START, Start
 from muster_core.values.resources import Resources
-from muster_core.values.snapshots import LimitSnapshot, ReservationSnapshot
+from muster_core.values.snapshots import LimitSnapshot, ReservationSnapshot, UsageSnapshot
 from muster_core.view.facts import NodeFacts, ViewFacts
 from muster_core.view.gangs import ViewGang, topology_of
 from muster_core.view.reasons import Explainer, NodeRoom
@@ -52,6 +52,8 @@ class DecisionView:
         self.nodes = self._state.nodes
         #: All deadlines.
         self.timers = self._state.timers
+        #: What queues and users have used lately.
+        self.usages = self._state.timers.usages
         #: The priorities announced last, by path; no Nones.
         self._announced: dict[str, int] = {}
         #: The explanations of pending asks found since the last batch.
@@ -133,6 +135,24 @@ class DecisionView:
         self.timers.settings = configuration.root.settings
         self._state.delays.enabled = configuration.preemption_enabled
         self._state.delays.stale = True
+
+    # USAGE-6
+    def pass_to(self, now_us: int) -> None:
+        """Bring usage up to date as a batch begins, in microseconds; only if any is kept."""
+        self._state.pass_to(now_us)
+
+    # USAGE-14
+    def set_usage(self, key: int, user: str | None, amounts: Mapping[str, int]) -> None:
+        """Replace the usage of some types, in base units times microseconds."""
+        queue, state = self.queues[key], self._state
+        self.usages.set(queue, user, amounts, state.total)
+        state.dirty[key] = queue
+        state.moves += 1
+
+    # USAGE-16
+    def usage(self) -> tuple[UsageSnapshot, ...]:
+        """Return what queues and users of leaves have used lately. Between two batches."""
+        return self.usages.snapshots(self.queues.values(), self._state.total)
 
     def allocated_in(self, key: int) -> Mapping[str, int]:
         """Return what is allocated in a queue; nothing for a queue that has not reported."""
@@ -285,6 +305,7 @@ class DecisionView:
             history=state.eviction_history.facts(),
             last_round=last_round,
             learned=state.learned.facts(),
+            usage=tuple(self.usages.facts(self.queues.values())),
         )
 
     # CHECKPOINT-5
@@ -321,6 +342,9 @@ class DecisionView:
         """Load what the view remembers, after all owners have reported."""
         state = self._state
         yield from state.timers.load(facts.timers)
+        self.usages.load(facts.usage, self.queues, facts.timers.passed_us, state.total)
+        if self.usages.active:
+            state.dirty.update(self.queues)
         state.eviction_history.load(facts.history)
         self.rounds.steps = facts.steps
         state.learned.load(facts.learned)
@@ -367,6 +391,7 @@ class DecisionView:
         self._state.user_limits.check(self.apps)
         self._state.kept_nodes.check()
         self._state.scopes.check()
+        self.usages.check(self.queues)
         assert self._state.claimants == {
             key: queue for key, queue in self.queues.items() if queue.claims
         }

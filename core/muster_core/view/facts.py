@@ -48,6 +48,24 @@ class StateEndFacts:
 
 @final
 @record
+class UsageFacts:
+    """The usage of a queue, or of a user of a leaf.
+
+    Attributes:
+        queue: The key of the queue.
+        user: The name of the user, or None.
+        used: The usage at the last end of a tick, by type.
+        recent: What was allocated since then, up to the last batch, likewise.
+    """
+
+    queue: int
+    user: str | None
+    used: tuple[tuple[str, int], ...]
+    recent: tuple[tuple[str, int], ...]
+
+
+@final
+@record
 class TimerFacts:
     """The deadlines that do not follow from what owners own.
 
@@ -208,6 +226,7 @@ class ViewFacts:
         keepers: The node services that keep their nodes, in the order in which they began: the
             key of the application, and the name of the ask.
         last_round: What the last round leaves.
+        usage: What queues and users have used up to the last batch.
     """
 
     nodes: tuple[NodeFacts, ...]
@@ -218,3 +237,4 @@ class ViewFacts:
     history: HistoryFacts
     last_round: LastRoundFacts
     learned: LearnedFacts = LearnedFacts()
+    usage: tuple[UsageFacts, ...] = ()

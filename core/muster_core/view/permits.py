@@ -46,7 +46,7 @@ from muster_core.view.state.view_state import ViewState
 from muster_core.view.tree.application import ViewApp
 from muster_core.view.tree.constraints import LimitKey, Slot
 from muster_core.view.tree.leaf import LeafView
-from muster_core.view.tree.queue import app_key, first_leaf
+from muster_core.view.tree.queue import first_leaf
 
 Need = tuple["LeafView | None", int, int]
 """The leaf if it is known, the bit of a shape, and how many asks of this shape are needed."""
@@ -656,7 +656,7 @@ class Permits:
                 below.setdefault(above.key, []).append(app)
         leaf = first_leaf(state.root, below, state.total)
         assert isinstance(leaf, LeafView), "a queue is a parent or a leaf"
-        return min(below[leaf.key], key=lambda app: app_key(leaf.config, app, state.total))
+        return min(below[leaf.key], key=lambda app: leaf.rank_of(app, state.total))
 
 
 def _first_order(slot: Slot[ViewApp]) -> AskOrder:

@@ -23,7 +23,7 @@ from muster_core.view.state.view_state import ViewState
 from muster_core.view.tree.application import ViewApp
 from muster_core.view.tree.constraints import LimitKey, ViewLimit
 from muster_core.view.tree.leaf import LeafView
-from muster_core.view.tree.queue import ParentView, QueueKey, ViewQueue, app_key, queue_key
+from muster_core.view.tree.queue import ParentView, QueueKey, ViewQueue, queue_key
 
 _NOTHING: Final[Mapping[str, int]] = {}
 
@@ -159,17 +159,18 @@ class PendingOrder:
         return [leaf for child in children for leaf in self._leaves(child, wanted)]
 
     def _app_key(self, leaf: LeafView, app: ViewApp) -> Rank:
-        allocated = dict(app.allocated)
-        add_to(allocated, self._difference.apps.get(app.identity.key, {}))
-        return app_key(leaf.config, app, self._state.total, allocated, self._top_of(app))
+        return leaf.rank_of(app, self._state.total, self._difference.apps, self._top_of(app))
 
     def _queue_key(self, parent: ParentView, child: ViewQueue) -> QueueKey:
         if child.key not in self._difference.queues:
             return child.key_in(parent, self._state.total)
         allocated, pending = self._allocated(child), self._pending(child)
         asked = [used + more for used, more in zip(allocated, pending, strict=True)]
-        shares = child.shares_of(allocated, asked, self._state.total)
-        return queue_key(parent.config.settings, child.config, self._counted(child), *shares)
+        share, more = child.shares_of(allocated, asked, self._state.total)
+        # USAGE-8
+        if child.past is not None:
+            share = child.past_share(self._state.total, allocated)
+        return queue_key(parent.config.settings, child.config, self._counted(child), share, more)
 
     def _allocated(self, queue: ViewQueue) -> Row:
         row, more = list(queue.allocated), self._difference.queues.get(queue.key)

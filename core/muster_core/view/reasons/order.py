@@ -26,7 +26,6 @@ from muster_core.view.tree.queue import (
     KeyValue,
     ParentView,
     ViewQueue,
-    app_key,
     app_parts,
     first_leaf,
     queue_parts,
@@ -185,6 +184,7 @@ _BETTER: Final[Mapping[str, str]] = {
     "queue.priority": "its queue.priority {other} is higher than {own}",
     "currentPriority": "its currentPriority {other} is higher than {own}",
     "share": "its fair share {other} is less than {own}",
+    "pastShare": "its past share {other} is less than {own}",
     "pending": "its pending share {other} is larger than {own}",
     "path": "its path {other} comes before {own}",
     "priority": "its priority {other} is higher than {own}",
@@ -208,9 +208,9 @@ def compare(own: Turn, other: Turn, total: Mapping[str, int]) -> tuple[Level, ..
     levels = list(_levels_of_queues(own.leaf, other.leaf, total))
     if own.leaf is not other.leaf:
         return tuple(levels)
-    config, mine, theirs = own.leaf.config, own.app, other.app
+    leaf, config, mine, theirs = own.leaf, own.leaf.config, own.app, other.app
     names = mine.identity.name, theirs.identity.name
-    keys = app_key(config, mine, total), app_key(config, theirs, total)
+    keys = leaf.rank_of(mine, total), leaf.rank_of(theirs, total)
     levels.append(Level(config.path, *names, _compare_keys(app_parts(config.settings), *keys)))
     if mine is theirs:
         keys = mine.order_of(own.ask), mine.order_of(other.ask)
@@ -325,8 +325,8 @@ def _queues_ahead(leaf: LeafView, total: Mapping[str, int]) -> Iterator[ViewQueu
 
 def _apps_ahead(turn: Turn, total: Mapping[str, int]) -> Iterator[ViewApp]:
     """Iterate over the applications of the leaf with pending asks that come before the ask's."""
-    config = turn.leaf.config
-    key = app_key(config, turn.app, total)
-    for app in turn.leaf.apps.values():
-        if app is not turn.app and any(app.each_pending()) and app_key(config, app, total) < key:
+    leaf = turn.leaf
+    key = leaf.rank_of(turn.app, total)
+    for app in leaf.apps.values():
+        if app is not turn.app and any(app.each_pending()) and leaf.rank_of(app, total) < key:
             yield app

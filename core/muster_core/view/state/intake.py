@@ -117,12 +117,17 @@ class Intake:
         if queue is None:
             queue = self._new_queue(summary)
         elif queue.config.is_parent != summary.config.is_parent:
+            past = queue.past
             self._remove_queue(queue)
             queue = self._new_queue(summary)
+            # USAGE-12
+            if queue.past is not None and past is not None:
+                queue.past = past
         elif queue.config is not summary.config:
             if queue.config.limits != summary.config.limits:
                 self._state.user_limits.changed = True
             queue.config = summary.config
+            self._state.timers.usages.note_settings(queue)
             self._state.settings_changed = True
             self._state.delays.stale = self._state.back_offs.stale = True
             self._state.kept_nodes.note_settings(queue)
@@ -180,6 +185,7 @@ class Intake:
         self._state.scopes.note_settings(queue)
         if parent is not None and (only := parent.add(queue)) is not None:
             self._state.dirty[only.key] = only
+        self._state.timers.usages.note_settings(queue)
         if isinstance(queue, LeafView):
             # The leaf is still empty.
             all_at_once(queue.reorder(self._state.total))
@@ -191,6 +197,7 @@ class Intake:
         self._state.claimants.pop(queue.key, None)
         self._state.kept_nodes.leaves.pop(queue.key, None)
         self._state.scopes.forget(queue)
+        self._state.timers.usages.forget(queue)
         self._state.dirty.pop(queue.key, None)
         self.left.add(queue.config.path)
         parent = queue.parent

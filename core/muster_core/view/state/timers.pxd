@@ -48,6 +48,7 @@ cdef class Timers:
     cdef public object _timed_out
     cdef public Delays _delays
     cdef public BackOffs _back_offs
+    cdef public object usages
     cdef public object _stays
     cdef public object settings
     cdef public Deadlines _run_limits

@@ -27,6 +27,7 @@ from muster_core.values.decisions import Reason
 from muster_core.values.records import record
 from muster_core.view.facts import StateEndFacts, TimerFacts
 from muster_core.view.gangs import ViewGang
+from muster_core.view.state.usage_book import UsageBook
 from muster_core.view.tree.application import ViewApp
 from muster_core.view.tree.leaf import LeafView
 from muster_core.view.tree.queue import ViewQueue
@@ -356,6 +357,7 @@ class Timers:
         timed_out: Those that a timeout has marked.
 
     Attributes:
+        usages: What queues have used, which goes by the time of batches.
         settings: The settings of the root, which has those of gangs.
     """
 
@@ -374,6 +376,7 @@ class Timers:
         self._timed_out = timed_out
         self._delays = delays
         self._back_offs = back_offs
+        self.usages = UsageBook()
         #: How many stays in a state there were so far; distinguishes each from all others.
         self._stays = 0
         self.settings = Settings()
@@ -475,6 +478,7 @@ class Timers:
         """
         due: list[Due] = []
         completing: dict[int, int] = {}
+        self.usages.now_us = now_us
         self._delays.pass_to(now_us)  # Their end only starts a batch.
         while (over := self._completions.take_due(now_us)) is not None:
             due.append(Completion(app=over[2], ask=over[3]))

@@ -152,7 +152,15 @@ class ViewState:
         for piece in in_pieces(self._with_ancestors(self.dirty)):
             yield
             self._refresh(piece, self.dirty)
+        self.timers.usages.note(self.dirty.values())
         self.dirty.clear()
+
+    # USAGE-6
+    def pass_to(self, now_us: int) -> None:
+        """Bring usage up to date as a batch begins, and look at the order again if a tick has ended."""
+        for queue in self.timers.usages.pass_to(now_us, self.total):
+            self.dirty[queue.key] = queue
+            self.moves += 1
 
     def find_limits(self) -> Steps[None]:
         """Find out for which limits applications count, and list those that may try others now."""
@@ -481,6 +489,8 @@ class ViewState:
             return
         queues = self._with_ancestors(dirty)
         self._refresh(queues, dirty)
+        if self.timers.usages.active:
+            self.timers.usages.note(queues)
         dirty.clear()
 
     def _refresh(self, queues: Sequence[ViewQueue], dirty: Container[int]) -> None:

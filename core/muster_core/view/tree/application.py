@@ -249,6 +249,13 @@ class ViewApp(Listed):
         """Offer only what its limits allow, before a round reads it."""
         self.mask = self.offered & self.allowed
 
+    def settle(self) -> None:
+        """Offer what its gangs and its limits allow, before it gets its position."""
+        if self.to_relist:
+            self.relist()
+        if self.limits:
+            self.restrict()
+
     def knows(self, name: str) -> bool:
         """Return whether it has an ask of this name, in any state."""
         places = (self.pending, self.parked, self.waiting, self.bound, self.backing_off)

@@ -16,6 +16,7 @@ cdef class LeafView(ViewQueue):
     cdef public dict limits_us
     cdef public object estimates
     cdef public dict since
+    cdef public object users
     cdef public dict shapes
     cdef public object slots
     cdef public object pending_mask

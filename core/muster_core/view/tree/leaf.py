@@ -19,7 +19,7 @@ from typing import Final, final
 from typing_extensions import override
 
 from muster_core.owners.asks import Ask, AskOrder, run_limit_us
-from muster_core.structures.amounts import Types, sum_of
+from muster_core.structures.amounts import Types, add_to, sum_of
 from muster_core.structures.ranking import Rank
 from muster_core.structures.shapes import EVERY_SHAPE, ShapeTable, bits_of
 from muster_core.structures.steps import Steps, in_pieces
@@ -28,6 +28,7 @@ from muster_core.values.configuration import QueueConfig, Settings, SortPolicy
 from muster_core.values.priority import highest
 from muster_core.view.tree.application import AppOrder, ViewApp
 from muster_core.view.tree.queue import VISIT, ParentView, ViewQueue, app_key
+from muster_core.view.tree.usage import User, Users
 
 _EstimatedAsk = tuple[int, int, int, "Ask", "ViewApp"]
 """An estimate in microseconds, the place of the ask in the input, the ask, its application."""
@@ -149,6 +150,7 @@ class LeafView(ViewQueue):
             as they are just as sure to fail; None while such asks are tried.
         limits_us: The hidden shapes of which asks with an estimate below a limit may be tried.
         estimates: How long the pending asks are expected to take; None until they are needed.
+        users: The users whose usage counts in the leaf; None if that of none does.
         since: How many of the pending asks that could evict others count as pending from each
             instant, in microseconds; no zeros (see :mod:`muster_core.view.state.timers`).
     """
@@ -171,6 +173,7 @@ class LeafView(ViewQueue):
         "slots",
         "starting",
         "under_limits",
+        "users",
         "watched",
     )
 
@@ -188,6 +191,7 @@ class LeafView(ViewQueue):
         self.refusing: ShapeTable | None = None
         self.limits_us: dict[int, int] = {}
         self.estimates: Estimates | None = None
+        self.users: Users | None = None
         self.since: dict[int, int] = {}
         #: How many pending asks have each shape, tried or not, and the mask of these shapes.
         self.shapes: dict[int, int] = {}
@@ -231,6 +235,8 @@ class LeafView(ViewQueue):
         if not self._limited and not self.state_aware:
             self._all = self._orders[_HOLDING]
             self._orders = dict.fromkeys(_ORDER_KEYS, self._all)
+        if self.users is not None:
+            self.users.unlist(total)
         for piece in in_pieces(self.apps.values()):
             for app in piece:
                 app.order, app.listed = None, 0
@@ -239,10 +245,8 @@ class LeafView(ViewQueue):
 
     def list_app(self, app: ViewApp, total: Mapping[str, int]) -> None:
         """Update an application's position, and the priority with which it counts in the leaf."""
-        if app.to_relist:
-            app.relist()
-        if app.limits:
-            app.restrict()
+        if app.to_relist or app.limits:
+            app.settle()
         # PRIORITY-9
         priority = app.tally.top()
         if priority != app.counted:
@@ -253,11 +257,15 @@ class LeafView(ViewQueue):
         # ORDER-1
         # BACKOFF-6
         order = (self._all or self._orders.get(_order_key(app))) if app.pending else None
+        users = self.users
+        if users is not None:
+            self._count_user(app, total, is_listed=order is not None)
         if order is None:
             if before is not None:
                 before.remove(app)
             return
-        rank, changes = app_key(self.config, app, total), order is not before
+        rank = app_key(self.config, app, total) if users is None else self.rank_of(app, total)
+        changes = order is not before
         if changes:
             if before is not None:
                 before.remove(app)
@@ -267,9 +275,61 @@ class LeafView(ViewQueue):
         elif app.mask != app.listed:
             order.update(app)
 
+    # USAGE-9
+    def rank_of(
+        self,
+        app: ViewApp,
+        total: Mapping[str, int],
+        more: Mapping[int, Mapping[str, int]] | None = None,
+        priority: int | None = None,
+    ) -> Rank:
+        """Return the sort key of an application of the leaf.
+
+        Args:
+            app: The application.
+            total: The capacity of all nodes.
+            more: How much more applications would have allocated (less, if negative), by key.
+            priority: The highest priority that its pending asks would have; None for that they have.
+        """
+        allocated: dict[str, int] | None = None
+        if more is not None:
+            allocated = dict(app.allocated)
+            add_to(allocated, more.get(app.identity.key, {}))
+        if self.users is None or self.config.settings.sort_policy is not SortPolicy.FAIR:
+            return app_key(self.config, app, total, allocated, priority)
+        past = self.users.share_for(app, total, more)
+        return app_key(self.config, app, total, allocated, priority, past)
+
+    def _count_user(self, app: ViewApp, total: Mapping[str, int], *, is_listed: bool) -> None:
+        """Count what an application has allocated; move those of its user if their share changes."""
+        assert self.users is not None, "counted a user where none counts"
+        user = self.users.count(app)
+        if is_listed:
+            user.listed[app.identity.key] = app
+        else:
+            user.listed.pop(app.identity.key, None)
+        if self.users.renew(user, total):
+            self._move_all(user, total, but=app)
+
+    def _move_all(self, user: User, total: Mapping[str, int], but: ViewApp | None = None) -> None:
+        fair = self.config.settings.sort_policy is SortPolicy.FAIR
+        for app in user.listed.values() if fair else ():
+            if app is not but and app.order is not None:
+                app.order.move(app, self.rank_of(app, total))
+
+    # USAGE-6
+    def rank_users(self, total: Mapping[str, int]) -> None:
+        """Move all applications, as the past shares of their users may have changed."""
+        assert self.users is not None, "ranked users where none counts"
+        for user in self.users.by_name.values() if self._orders else ():
+            if self.users.renew(user, total):
+                self._move_all(user, total)
+
     def remove(self, app: ViewApp) -> None:
         """Remove an application that no longer exists."""
         del self.apps[app.identity.key]
+        if self.users is not None:
+            self.users.count(app, gone=True)
         self.tally.replace(app.counted, None)
         self.repriced = True
         if app.order is not None:
@@ -523,7 +583,7 @@ class LeafView(ViewQueue):
         assert self.running == sum(app.running for app in apps)
         for app in apps:
             assert app.counted == app.tally.top()
-            assert not app.pending or app.rank == app_key(self.config, app, total)
+            assert not app.pending or app.rank == self.rank_of(app, total)
             app.check()
         # All and only the applications with asks that may be picked are listed, each by its state.
         listed = [app for app in apps if app.pending]

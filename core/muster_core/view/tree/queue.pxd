@@ -1,5 +1,5 @@
 cimport cython
-from muster_core.structures.amounts cimport Types, both_shares, usage_key
+from muster_core.structures.amounts cimport Types, both_shares, past_share, usage_key
 from muster_core.structures.shapes cimport MaskCounts, ShapeTable
 from muster_core.values.priority cimport PriorityTally
 from muster_core.view.tree.application cimport ViewApp
@@ -26,6 +26,7 @@ cdef class ViewQueue:
     cdef public object has_siblings
     cdef public object stale
     cdef public object divisors
+    cdef public object past
     cdef public dict _visited
     cdef public object line
     cdef public object repriced
@@ -63,4 +64,4 @@ cdef class ParentView(ViewQueue):
 
 cpdef queue_key(siblings, own, counted, share, pending)
 
-cpdef app_key(leaf, ViewApp app, total, allocated=*, priority=*)
+cpdef app_key(leaf, ViewApp app, total, allocated=*, priority=*, past=*)

@@ -31,6 +31,7 @@ from muster_core.structures.amounts import (
     Row,
     Types,
     both_shares,
+    past_share,
     queue_divisors,
     total_divisors,
     usage_key,
@@ -40,6 +41,7 @@ from muster_core.structures.shapes import EVERY_SHAPE, VISIT_BIT, MaskCounts, Sh
 from muster_core.values.configuration import QueueConfig, Settings, SortPolicy
 from muster_core.values.priority import PriorityTally, current_priority, highest
 from muster_core.view.tree.application import ViewApp
+from muster_core.view.tree.usage import Usage, tick_us, wholes_of
 
 KeyValue = float | str | tuple[float, ...]
 
@@ -68,7 +70,9 @@ _PRIORITIES: Final = (
     KeyPart("queue.priority", highest_first=True),
     KeyPart("currentPriority", highest_first=True),
 )
-_SHARES: Final = (KeyPart("share"), KeyPart("pending", highest_first=True), KeyPart("path"))
+_REST: Final = (KeyPart("pending", highest_first=True), KeyPart("path"))
+_SHARES: Final = (KeyPart("share"), *_REST)
+_PAST_SHARES: Final = (KeyPart("pastShare"), *_REST)
 
 
 # ORDER-5, ORDER-6, ORDER-7
@@ -81,7 +85,7 @@ def queue_key(
         siblings: The settings of its parent, which say how children are sorted.
         own: The configuration of the queue.
         counted: Its priority as the parent sees it.
-        share: Its fair share.
+        share: Its fair share, or its past share.
         pending: The dominant share of its pending asks.
     """
     if not siblings.sort_by_priority:
@@ -92,21 +96,25 @@ def queue_key(
 
 def queue_parts(siblings: Settings) -> tuple[KeyPart, ...]:
     """Return the parts of :func:`queue_key`."""
-    return (*_PRIORITIES, *_SHARES) if siblings.sort_by_priority else _SHARES
+    # USAGE-8
+    shares = _PAST_SHARES if siblings.half_life_us else _SHARES
+    return (*_PRIORITIES, *shares) if siblings.sort_by_priority else shares
 
 
 _PRIORITY: Final = KeyPart("priority", highest_first=True)
+_PAST_SHARE: Final = KeyPart("pastShare")
 _USAGE: Final = KeyPart("usage")
 _CREATION: Final = KeyPart("creation")
 
 
-# ORDER-11, ORDER-12, ORDER-13
+# ORDER-11, ORDER-12, ORDER-13, USAGE-9
 def app_key(
     leaf: QueueConfig,
     app: ViewApp,
     total: Mapping[str, int],
     allocated: Mapping[str, int] | None = None,
     priority: int | None = None,
+    past: float | None = None,
 ) -> Rank:
     """Return the sort key of an application with pending asks among those of its leaf.
 
@@ -116,12 +124,15 @@ def app_key(
         total: The capacity of all nodes.
         allocated: What its asks that hold nodes would use; None for what they use.
         priority: The highest priority that its pending asks would have; None for that they have.
+        past: The past share of its user, or None if that does not count.
     """
     settings, creation = leaf.settings, app.identity.key
     rank: Rank = (creation,)
     if settings.sort_policy is SortPolicy.FAIR:
         uses = app.allocated if allocated is None else allocated
         rank = (usage_key(uses, leaf.guaranteed, total), creation)
+        if past is not None:
+            rank = (past, *rank)
     if settings.sort_by_priority:
         priority = app.counted if priority is None else priority
         assert priority is not None, "an application with pending asks has a priority"
@@ -133,6 +144,9 @@ def app_parts(settings: Settings) -> tuple[KeyPart, ...]:
     """Return the parts of :func:`app_key`."""
     fair = settings.sort_policy is SortPolicy.FAIR
     parts = (_USAGE, _CREATION) if fair else (_CREATION,)
+    # USAGE-9
+    if fair and settings.half_life_us and settings.usage_of_users:
+        parts = (_PAST_SHARE, *parts)
     return (_PRIORITY, *parts) if settings.sort_by_priority else parts
 
 
@@ -171,6 +185,7 @@ class ViewQueue(ABC):
             nothing, neither a sibling nor a quota, change nothing else.
         divisors: What its usage, and its pending asks, are divided by for its shares; None if not
             computed yet.
+        past: What it has used lately; None if that does not count.
     """
 
     __slots__ = (
@@ -192,6 +207,7 @@ class ViewQueue(ABC):
         "open",
         "order",
         "parent",
+        "past",
         "priority",
         "repriced",
         "running",
@@ -223,6 +239,7 @@ class ViewQueue(ABC):
         self.has_siblings = False
         self.stale = True
         self.divisors: BothDivisors | None = None
+        self.past: Usage | None = None
         #: The children that are, or contain, a leaf that must be visited; a leaf has none.
         self._visited: dict[int, ViewQueue] = {}
         #: The queue and its ancestors, nearest first.
@@ -336,10 +353,32 @@ class ViewQueue(ABC):
         """Return its fair share, and the share of its pending asks, with other amounts."""
         return both_shares(allocated, asked, self.divisors or self._find_divisors(total))
 
+    # USAGE-7
+    def past_share(self, total: Mapping[str, int], allocated: Row | None = None) -> float:
+        """Return the past share of a queue below a parent with a half-life.
+
+        Args:
+            total: The capacity of all nodes.
+            allocated: What would be allocated in it; None for what is.
+        """
+        past, parent = self.past, self.parent
+        assert past is not None, "a queue without usage has no past share"
+        assert parent is not None, "the root has no usage"
+        length_us = tick_us(parent.config.settings.half_life_us)
+        if past.wholes is None or self.divisors is None:
+            self._find_divisors(total)  # It forgets the others.
+            past.lengthen()
+            weight = self.config.settings.weight
+            past.wholes = wholes_of(total, self.types, length_us, weight)
+        row = self.allocated if allocated is None else allocated
+        return past_share(past.used, row, length_us, past.wholes)
+
     def _find_divisors(self, total: Mapping[str, int]) -> BothDivisors:
         path, names = [queue.config for queue in self.line], self.types.names
         both = zip(queue_divisors(path, total, names), total_divisors(total, names), strict=True)
         self.divisors = tuple((number, own, whole) for (number, own), (_, whole) in both)
+        if self.past is not None:
+            self.past.wholes = None
         return self.divisors
 
     def refresh(self, shapes: ShapeTable, total: Mapping[str, int], exact: bool) -> bool:
@@ -389,6 +428,9 @@ class ViewQueue(ABC):
         divisors = self.divisors or self._find_divisors(total)
         # ORDER-8, ORDER-10
         share, pending = both_shares(self.allocated, self.asked, divisors)
+        # USAGE-8
+        if self.past is not None:
+            share = self.past_share(total)
         return queue_key(parent.config.settings, self.config, self.counted, share, pending)
 
     def check(self, shapes: ShapeTable, total: Mapping[str, int]) -> None:
