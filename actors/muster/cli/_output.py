@@ -236,10 +236,10 @@ class FieldKind:
     text: Callable[[Any], str]
     folds: bool = False
 
-    def __call__(self, *fields: str, wide: bool = False) -> list[ItemField]:
+    def __call__(self, *fields: str, wide: bool = False, if_any: bool = False) -> list[ItemField]:
         """Return the columns of some fields."""
         return [
-            ItemField(name.replace("_", " "), partial(self._cell, name), wide, self.folds)
+            ItemField(name.replace("_", " "), partial(self._cell, name), wide, self.folds, if_any)
             for name in fields
         ]
 

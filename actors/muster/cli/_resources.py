@@ -37,6 +37,7 @@ from muster.figures.text import (
     holders_of,
     instant_of,
     parse_iso_date,
+    percent,
 )
 from muster.figures.usage import hours_text
 from muster_core.decisions import MICROSECONDS
@@ -301,6 +302,20 @@ def _rounded(seconds: object) -> str:
 _durations: Final = FieldKind(_rounded)
 
 
+def _part(part: object) -> str:
+    return percent(part) if isinstance(part, (int, float)) else ""
+
+
+# LISTS-25
+_parts: Final = FieldKind(_part)
+
+
+def _weight(item: Item) -> str:
+    """Return the weight of a queue; nothing for a usual one that orders nothing."""
+    weight = item.get("weight")
+    return cell_text(weight) if weight != 1 or item.get("due") is not None else ""
+
+
 def _hours(item: Item) -> str:
     return printable(hours_text(map_of(item.get("used")) or {}))
 
@@ -345,6 +360,9 @@ QUEUES: Final = ResourceKind(
         *amounts("allocated", "guaranteed", "max", "pending"),
         *numbers("running", "draining"),
         *numbers("share", "overused", wide=True),
+        ItemField("weight", _weight, wide=True, if_any=True),
+        *numbers("past_share", wide=True, if_any=True),
+        *_parts("had", "due", wide=True, if_any=True),
         *names("hits", wide=True),
         *numbers("dynamic", "fence", "offset", wide=True),
         *names("sort_policy", wide=True),

@@ -154,6 +154,10 @@ class DecisionView:
         """Return what queues and users of leaves have used lately. Between two batches."""
         return self.usages.snapshots(self.queues.values(), self._state.total)
 
+    def usage_in(self, queue: ViewQueue) -> list[UsageSnapshot]:
+        """Return the same of the queues directly below one, or of the users of a leaf."""
+        return self.usages.snapshots_in(queue, self._state.total)
+
     def allocated_in(self, key: int) -> Mapping[str, int]:
         """Return what is allocated in a queue; nothing for a queue that has not reported."""
         queue = self.queues.get(key)

@@ -114,6 +114,8 @@ _COLUMNS: Final = QUEUES.picked(
         "dynamic",
         "draining",
         "pending",
+        "had",
+        "due",
         "priority",
         "offset",
         "fence",

@@ -9,18 +9,25 @@ import attrs
 
 from muster.figures.usage import NOTHING, UsageTotals, in_seconds as area_in_seconds, share_of
 from muster.service.endpoints.schemas import (
+    AMOUNTS,
     NUMBER,
     RATIO,
     SECONDS,
     Column,
     Table,
+    about,
     amounts,
+    array,
     flag,
+    maybe,
     maybe_number,
     maybe_text,
     number,
+    only,
     ratio,
+    row_of,
     seconds,
+    shape,
     text,
     texts,
     word,
@@ -28,8 +35,10 @@ from muster.service.endpoints.schemas import (
 )
 from muster.service.ledger.records import AskEnding
 from muster.service.queries.reader import ReadContext
+from muster_core.snapshots import UsageSnapshot
 from muster_core.structures.steps import Steps, in_pieces
 from muster_core.values.configuration import PreemptionPolicy, QueueConfig, SortPolicy
+from muster_core.view.tree.leaf import LeafView
 
 if TYPE_CHECKING:
     from muster_core.admission.queue_tree import QueueEntry
@@ -77,6 +86,21 @@ class QueueRow:
         """Return its fair share; an infinite one as in ``expect``."""
         return ratio(0.0 if self.view is None else self.context.view.share_of(self.entry.key))
 
+    # LISTS-25
+    def past(self) -> UsageSnapshot | None:
+        """Return what it has used lately; None if no queue above it counts that."""
+        parent = None if self.view is None else self.view.parent
+        if parent is None:
+            return None
+        beside = self.context.usage_in(parent)
+        return next((one for one in beside if one.queue == self.config.path), None)
+
+    def users(self) -> list[Mapping[str, object]]:
+        """Return what its users have used lately, if it counts that."""
+        if self.view is None or not isinstance(self.view, LeafView):
+            return []
+        return [row_of(_USER_USAGE, one) for one in self.context.usage_in(self.view)]
+
     # CONFIG-25
     def headroom(self) -> dict[str, int]:
         """Return what its own ``max`` leaves of each type that it names.
@@ -117,6 +141,30 @@ class QueueRow:
         return sorted(child.config.path for child in self.entry.children.values())
 
 
+_PART: Final = maybe(SECONDS)
+
+_USER_USAGE: Final[Sequence[Column[UsageSnapshot]]] = (
+    maybe_text("user", "the user; null for the applications without one", lambda u: u.user or None),
+    amounts("used", "its usage, in base units times whole seconds", lambda u: u.unit_seconds),
+    Column("past_share", SECONDS, "its past share", lambda u: u.past_share),
+    Column(
+        "had",
+        SECONDS,
+        "the part that it had of what all users have used",
+        lambda u: round(u.had, 6),
+    ),
+    Column("due", SECONDS, "the part that is its due", lambda u: round(u.due, 6)),
+)
+
+
+def _of_usage(read: Callable[[UsageSnapshot], object]) -> Callable[[QueueRow], object]:
+    def found(row: QueueRow) -> object:
+        past = row.past()
+        return None if past is None else read(past)
+
+    return found
+
+
 # LISTS-5
 QUEUES: Final = Table[QueueRow](
     text("queue", "its path", lambda q: q.config.path),
@@ -137,6 +185,26 @@ QUEUES: Final = Table[QueueRow](
         lambda q: q.config.max.amounts,
     ),
     Column("share", RATIO, "its fair share; an infinite one is `inf`", QueueRow.share),
+    number("weight", "its `queue.weight`", lambda q: q.config.settings.weight),
+    Column(
+        "used",
+        maybe(AMOUNTS),
+        "what it has used lately, in base units times whole seconds; null if nothing counts it",
+        _of_usage(lambda u: u.unit_seconds),
+    ),
+    Column("past_share", _PART, "its past share, likewise", _of_usage(lambda u: u.past_share)),
+    Column(
+        "had",
+        _PART,
+        "the part that it had of what it and its siblings have used, likewise",
+        _of_usage(lambda u: round(u.had, 6)),
+    ),
+    Column(
+        "due",
+        _PART,
+        "the part that its weight gives it, likewise",
+        _of_usage(lambda u: round(u.due, 6)),
+    ),
     maybe_number(
         "priority",
         "its `currentPriority`; null if it has none",
@@ -189,6 +257,13 @@ QUEUES: Final = Table[QueueRow](
         lambda q: q.config.max_applications,
     ),
     words("properties", "its own properties, as written", lambda q: q.config.own_properties),
+    Column(
+        "users",
+        array(only(shape(**{one.name: about(one.schema, one.about) for one in _USER_USAGE}))),
+        "what its users have used lately, if it is a leaf that counts that",
+        QueueRow.users,
+        single=True,
+    ),
     texts("below", "the paths of the queues directly below it", QueueRow.below, single=True),
 )
 """The fields of queues."""

@@ -18,7 +18,7 @@ import attrs
 from muster.figures.text import iso_date
 from muster.service.endpoints.schemas import Column, ParameterKind, row_of
 from muster_core.decisions import seconds
-from muster_core.snapshots import ReservationSnapshot
+from muster_core.snapshots import ReservationSnapshot, UsageSnapshot
 from muster_core.structures.steps import Steps, in_pieces
 
 if TYPE_CHECKING:
@@ -27,6 +27,7 @@ if TYPE_CHECKING:
     from muster.service.state import Service
     from muster_core.coordinator.coordinator import CoordinatorMachine
     from muster_core.view import DecisionView
+    from muster_core.view.tree.queue import ViewQueue
 
 
 T = TypeVar("T")
@@ -50,6 +51,17 @@ class ReadContext:
     _reserved: list[Mapping[str, ReservationSnapshot]] = attrs.field(
         factory=list["Mapping[str, ReservationSnapshot]"], init=False
     )
+
+    #: The usage of the children of parents, and of the users of leaves, once somebody has asked.
+    _usage: dict[int, Sequence[UsageSnapshot]] = attrs.field(
+        factory=dict[int, "Sequence[UsageSnapshot]"], init=False
+    )
+
+    def usage_in(self, queue: ViewQueue) -> Sequence[UsageSnapshot]:
+        """Return what the queues directly below a queue, or the users of a leaf, have used lately."""
+        if queue.key not in self._usage:
+            self._usage[queue.key] = self.view.usage_in(queue)
+        return self._usage[queue.key]
 
     def reservations(self) -> Mapping[str, ReservationSnapshot]:
         """Return what the last round has left reserved, by ``app/ask``."""

@@ -217,12 +217,15 @@ class UsageBook:
         self.hold()
         found: list[UsageSnapshot] = []
         for queue in queues:
-            if isinstance(queue, ParentView):
-                found += self.of_children(queue, total)
-            elif isinstance(queue, LeafView):
-                found += self.of_users(queue, total)
+            found += self.snapshots_in(queue, total)
         found.sort(key=lambda one: (one.queue, one.user is not None, one.user or ""))
         return tuple(found)
+
+    def snapshots_in(self, queue: ViewQueue, total: Mapping[str, int]) -> list[UsageSnapshot]:
+        """Return the usage of the queues directly below one, or of the users of a leaf."""
+        if isinstance(queue, ParentView):
+            return self.of_children(queue, total)
+        return self.of_users(queue, total) if isinstance(queue, LeafView) else []
 
     def of_children(self, parent: ParentView, total: Mapping[str, int]) -> list[UsageSnapshot]:
         """Return the usage of the children of a parent, as they are listed there."""
