@@ -80,6 +80,8 @@ PROPERTY_LINKS = {
     "priority.offset": "order.md#priority",
     "priority.limit": "../service/production.md#what-a-submitter-may-do",
     "queue.priority": "../preemption.md#queue-priority",
+    "share.policy": "../preemption.md#shares-by-weight",
+    "queue.weight": "../preemption.md#shares-by-weight",
     "queue.reclaimable": "../preemption.md#reclaim",
     "queue.create": "#dynamic-queues",
     "preemption.policy": "../preemption.md#reclaim",

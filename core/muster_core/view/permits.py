@@ -656,7 +656,7 @@ class Permits:
                 below.setdefault(above.key, []).append(app)
         leaf = first_leaf(state.root, below, state.total)
         assert isinstance(leaf, LeafView), "a queue is a parent or a leaf"
-        return min(below[leaf.key], key=lambda app: app_key(leaf.config, app, state.total))
+        return min(below[leaf.key], key=lambda app: app_key(leaf, app, state.total))
 
 
 def _first_order(slot: Slot[ViewApp]) -> AskOrder:

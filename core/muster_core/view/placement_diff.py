@@ -161,7 +161,7 @@ class PendingOrder:
     def _app_key(self, leaf: LeafView, app: ViewApp) -> Rank:
         allocated = dict(app.allocated)
         add_to(allocated, self._difference.apps.get(app.identity.key, {}))
-        return app_key(leaf.config, app, self._state.total, allocated, self._top_of(app))
+        return app_key(leaf, app, self._state.total, allocated, self._top_of(app))
 
     def _queue_key(self, parent: ParentView, child: ViewQueue) -> QueueKey:
         if child.key not in self._difference.queues:

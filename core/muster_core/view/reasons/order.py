@@ -208,10 +208,11 @@ def compare(own: Turn, other: Turn, total: Mapping[str, int]) -> tuple[Level, ..
     levels = list(_levels_of_queues(own.leaf, other.leaf, total))
     if own.leaf is not other.leaf:
         return tuple(levels)
-    config, mine, theirs = own.leaf.config, own.app, other.app
+    leaf, mine, theirs = own.leaf, own.app, other.app
     names = mine.identity.name, theirs.identity.name
-    keys = app_key(config, mine, total), app_key(config, theirs, total)
-    levels.append(Level(config.path, *names, _compare_keys(app_parts(config.settings), *keys)))
+    keys = app_key(leaf, mine, total), app_key(leaf, theirs, total)
+    compared = _compare_keys(app_parts(leaf.config.settings), *keys)
+    levels.append(Level(leaf.config.path, *names, compared))
     if mine is theirs:
         keys = mine.order_of(own.ask), mine.order_of(other.ask)
         levels.append(
@@ -325,8 +326,8 @@ def _queues_ahead(leaf: LeafView, total: Mapping[str, int]) -> Iterator[ViewQueu
 
 def _apps_ahead(turn: Turn, total: Mapping[str, int]) -> Iterator[ViewApp]:
     """Iterate over the applications of the leaf with pending asks that come before the ask's."""
-    config = turn.leaf.config
-    key = app_key(config, turn.app, total)
-    for app in turn.leaf.apps.values():
-        if app is not turn.app and any(app.each_pending()) and app_key(config, app, total) < key:
+    leaf = turn.leaf
+    key = app_key(leaf, turn.app, total)
+    for app in leaf.apps.values():
+        if app is not turn.app and any(app.each_pending()) and app_key(leaf, app, total) < key:
             yield app
