@@ -31,6 +31,7 @@ from textwrap import wrap
 
 from click.testing import CliRunner, Result
 
+from docs import packages, walk
 from muster.cli._main import muster
 from muster.feeds import OPS
 from muster.service.metrics.scrape import METRICS
@@ -42,7 +43,6 @@ DOCS = Path(__file__).resolve().parent
 PROJECT = DOCS.parent
 sys.path.insert(0, str(PROJECT))  # A script finds only what stands beside it.
 
-from docs import packages, walk  # noqa: E402 - needs the line above
 
 PAGES = (
     PROJECT / "README.md",
@@ -80,6 +80,7 @@ PROPERTY_LINKS = {
     "priority.offset": "order.md#priority",
     "priority.limit": "../service/production.md#what-a-submitter-may-do",
     "queue.priority": "../preemption.md#queue-priority",
+    "share.policy": "../preemption.md#shares-by-weight",
     "queue.reclaimable": "../preemption.md#reclaim",
     "queue.create": "#dynamic-queues",
     "preemption.policy": "../preemption.md#reclaim",

@@ -51,6 +51,7 @@ from tests.naive.promise import Promises
 from tests.naive.scheduler import NaiveScheduler
 from tests.naive.strategies import scenarios, settings_of
 from tests.naive.time_strategies import time_limits
+from tests.naive.weight_strategies import weights
 
 Fails = Callable[[Sequence[Step]], bool]
 
@@ -227,6 +228,8 @@ THEMES: Final[Mapping[str, tuple[st.SearchStrategy[list[Step]], Check]]] = {
     "time": (time_limits(), _decides_the_same),
     "time-reasons": (time_limits(2), _explains_the_same),
     "topology": (topologies(), _decides_the_same),
+    "weights": (weights(), _decides_the_same),
+    "weights-reasons": (weights(), _explains_the_same),
 }
 """What feeds are drawn from, and what must be true of each of them."""
 

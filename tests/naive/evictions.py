@@ -6,7 +6,7 @@ Who may take from whom, what one ask would take where, and what is done.
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 
 import attrs
 from typing_extensions import override
@@ -82,11 +82,11 @@ class Claim(ABC):
     def _keeps_guarantees(self, picture: Picture, victim: Ask, unit: Sequence[Ask]) -> bool:
         """Say whether the loss of a unit leaves the queues of one of it what is guaranteed."""
         for path in branch(victim.app.queue, self.ask.app.queue):
-            guaranteed = self.world.queues[path].guaranteed
+            least = deserved_by(self.world, path)
             inside = [one for one in unit if path in lineage(one.app.queue)]
             for name in victim.wants:
                 loss = sum(one.wants.get(name, 0) for one in inside)
-                if picture.allocated[path].get(name, 0) - loss < guaranteed[name]:
+                if picture.allocated[path].get(name, 0) - loss < least.get(name, 0):
                     return False
         return True
 
@@ -117,8 +117,8 @@ class Reclaim(Claim):
     @override
     def may_lose(self, picture: Picture, victim: Ask, unit: Sequence[Ask]) -> bool:
         leaf = victim.app.queue
-        used, guaranteed = picture.allocated[leaf], self.world.queues[leaf].guaranteed
-        above = any(used.get(name, 0) > guaranteed[name] for name in victim.wants)
+        used, least = picture.allocated[leaf], deserved_by(self.world, leaf)
+        above = any(used.get(name, 0) > least.get(name, 0) for name in victim.wants)
         return above and self._keeps_guarantees(picture, victim, unit)
 
     @override
@@ -135,7 +135,10 @@ class Reclaim(Claim):
 
     @override
     def message(self, victim: Ask) -> str:
-        return f"for {_full(self.ask)}: {self.claimant} is below its guaranteed"
+        by_weight = self.claimant in self.world.deserved
+        self.world.reached["reclaimed by weight"] += by_weight
+        least = "what it deserves" if by_weight else "its guaranteed"
+        return f"for {_full(self.ask)}: {self.claimant} is below {least}"
 
 
 @attrs.frozen
@@ -249,8 +252,8 @@ def may_come_true(world: World, ask: Ask) -> bool:
     settings = world.queues[ask.app.queue].settings
     if not world.config.preemption_enabled or not _is_open(settings):
         return False
-    named = [world.queues[path].guaranteed for path in lineage(ask.app.queue) if path != ROOT]
-    return ask.preempts or any(name in one for one in named for name in ask.wants)
+    above = [path for path in lineage(ask.app.queue) if path != ROOT]
+    return ask.preempts or any(_named(world, path, ask) for path in above)
 
 
 def delay_ends(world: World, ask: Ask) -> int:
@@ -271,13 +274,24 @@ def _is_open(settings: Settings) -> bool:
 def _claimant(picture: Picture, ask: Ask) -> str | None:
     """Give the nearest queue that may reclaim for an ask."""
     for path in lineage(ask.app.queue):
-        guaranteed = picture.world.queues[path].guaranteed
-        named = [name for name in ask.wants if guaranteed[name]]
+        least, named = deserved_by(picture.world, path), _named(picture.world, path, ask)
         used = picture.allocated[path]
-        within = all(used.get(t, 0) + ask.wants[t] <= guaranteed[t] for t in named)
+        within = all(used.get(t, 0) + ask.wants[t] <= least.get(t, 0) for t in named)
         if path != ROOT and named and within:
             return path
     return None
+
+
+def deserved_by(world: World, path: str) -> Mapping[str, int]:
+    """Give what a queue keeps and may take back: by weight, or else what it is guaranteed."""
+    return world.deserved.get(path, world.queues[path].guaranteed)
+
+
+def _named(world: World, path: str, ask: Ask) -> list[str]:
+    """Give the types of an ask that a queue has a right to; by weight that is each."""
+    if path in world.deserved:
+        return list(ask.wants)
+    return [name for name in ask.wants if world.queues[path].guaranteed[name]]
 
 
 def _fence(world: World, path: str) -> str:

@@ -9,6 +9,7 @@ import math
 import re
 from collections import Counter
 from collections.abc import Callable, Collection, Hashable, Iterable, Mapping, Sequence
+from fractions import Fraction
 from functools import cached_property, wraps
 from typing import Any, TypeVar
 
@@ -273,6 +274,13 @@ class Picture:
         return max((share(used[t], self._deserved(path, t)) for t in used), default=0.0)
 
     def _deserved(self, path: str, name: str) -> int:
+        deserved = self.world.deserved.get(path)
+        if deserved is not None:
+            return deserved.get(name, 0)
+        return self._entitled(path, name)
+
+    def _entitled(self, path: str, name: str) -> int:
+        """Give what a queue has of a type where its parent does not share by weight."""
         guaranteed = self.world.queues[path].guaranteed[name]
         if guaranteed:
             return guaranteed
@@ -284,9 +292,44 @@ class Picture:
     def usage(self, app: App) -> list[float]:
         """Give an application's usage for ``fair``: its shares, the largest first."""
         used = total_of(ask for ask in self.held if ask.app is app)
-        guaranteed = self.world.queues[app.queue].guaranteed
-        wholes = {name: guaranteed[name] or self.total.get(name, 0) for name in used}
-        return sorted((share(used[name], wholes[name]) for name in used), reverse=True)
+        wholes = self.world.deserved.get(app.queue)
+        if wholes is None:
+            guaranteed = self.world.queues[app.queue].guaranteed
+            wholes = {name: guaranteed[name] or self.total.get(name, 0) for name in used}
+        return sorted((share(used[name], wholes.get(name, 0)) for name in used), reverse=True)
+
+    def deserve(self) -> dict[str, dict[str, int]]:
+        """Give what all queues deserve whose parents share by weight, by path."""
+        found: dict[str, dict[str, int]] = {}
+        for path in sorted(self.world.queues, key=lambda path: len(lineage(path))):
+            children = sorted(self.world.children(path), key=lambda child: child.path)
+            if not self.world.queues[path].settings.share_by_weight or not children:
+                continue
+            found |= {child.path: {} for child in children}
+            names = {name for child in children for name in self._types_of(child)}
+            for name in names | set(self.total):
+                whole = self._entitled(path, name)
+                if path in found:
+                    whole = found[path].get(name, 0)
+                whole = min(whole, self.total.get(name, 0))
+                for child, amount in self._divided(children, name, whole).items():
+                    found[child][name] = amount
+        return found
+
+    def _types_of(self, queue: Queue) -> set[str]:
+        wanted = {name for ask in self.asks[queue.path] for name in ask.wants}
+        return wanted | set(self.allocated[queue.path]) | set(queue.guaranteed)
+
+    def _divided(self, children: Sequence[Queue], name: str, whole: int) -> dict[str, int]:
+        """Divide an amount of a type among queues by weight."""
+        floors = {child.path: child.guaranteed[name] for child in children}
+        ceilings: dict[str, int] = {}
+        for child in children:
+            path = child.path
+            wanted = self.allocated[path].get(name, 0) + self.pending_amount(path).get(name, 0)
+            ceilings[path] = max(floors[path], min(child.limits.get(name, wanted), wanted))
+        weights = {child.path: child.settings.weight for child in children}
+        return divided(whole, weights, floors, ceilings, self.world.reached)
 
     def fits_headroom(self, ask: Ask) -> bool:
         """Say whether the quotas of the leaf and all above it leave room for an ask."""
@@ -314,6 +357,42 @@ class Picture:
             if limit and len(running) >= limit:
                 full.append(path)
         return full
+
+
+def divided(
+    whole: int,
+    weights: Mapping[str, int],
+    floors: Mapping[str, int],
+    ceilings: Mapping[str, int],
+    reached: Counter[str],
+) -> dict[str, int]:
+    """Divide an amount among queues by weight, step by step as it is specified."""
+    fixed: dict[str, int] = {}
+    while True:
+        parts = dict.fromkeys((path for path in weights if path not in fixed), 0)
+        rest = max(0, whole - sum(fixed.values()))
+        unclosed: list[str] = sorted(parts)
+        while rest and unclosed:
+            weight = sum(weights[path] for path in unclosed)
+            exact = {path: Fraction(rest * weights[path], weight) for path in unclosed}
+            units = {path: math.floor(one) for path, one in exact.items()}
+            by_remainder = sorted(unclosed, key=lambda path: (units[path] - exact[path], path))
+            for path in by_remainder[: rest - sum(units.values())]:
+                units[path] += 1
+            rest, fed = 0, set[str]()
+            for path in unclosed:
+                parts[path] += units[path]
+                if parts[path] > ceilings[path]:
+                    rest += parts[path] - ceilings[path]
+                    parts[path] = ceilings[path]
+                    fed.add(path)
+            reached["divided again"] += bool(rest and len(fed) < len(unclosed))
+            unclosed = [path for path in unclosed if path not in fed]
+        short = {path: floors[path] for path in parts if parts[path] < floors[path]}
+        reached["raised to its guaranteed"] += len(short)
+        if not short:
+            return fixed | parts
+        fixed |= short
 
 
 def runs(app: App) -> bool:

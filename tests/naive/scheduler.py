@@ -127,6 +127,7 @@ class NaiveScheduler:
         states = {name: (app.state, app.deadline) for name, app in world.apps.items()}
         world.rounds = Rounds(len(world.log), states)
         failures = _failures(world)
+        world.deserved = Picture(world).deserve()
         while True:
             run_rounds(world, at_us)
             known, failures = failures, _failures(world)
@@ -136,6 +137,7 @@ class NaiveScheduler:
             if not helped and not rounds.resolve(world, at_us):
                 break
         world.rounds = Rounds()
+        world.deserved = Picture(world).deserve()
 
     def next_deadline(self) -> int | None:
         """Give the instant of the next timer in microseconds, or None."""

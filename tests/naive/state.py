@@ -338,7 +338,8 @@ class World:
 
     The present or last round has ``reserved``, the round before it ``reserved_before``; what is
     reserved for each ask was ``announced`` when the batch before ended; each round of the batch
-    has its ``searches``. ``reached`` counts how often rules were reached, to tell whether scenarios
+    has its ``searches``. Where parents share by weight it was found what their children have
+    ``deserved`` since the rounds of the batch began, by path. ``reached`` counts how often rules were reached, to tell whether scenarios
     are about them.
     """
 
@@ -363,6 +364,7 @@ class World:
     announced: dict[Ask, Decision] = attrs.field(factory=dict[Ask, Decision])
     searches: list[Searches] = attrs.field(factory=list[Searches])
     reached: Counter[str] = attrs.field(factory=Counter[str])
+    deserved: dict[str, dict[str, int]] = attrs.field(factory=dict[str, dict[str, int]])
 
     @property
     def here(self) -> tuple[int, int]:

@@ -327,9 +327,13 @@ def take_snapshot(
                 _devices_of(node),
             )
     shares: dict[str, float] = {}
+    deserved: dict[str, Mapping[str, int]] = {}
     for queue in queues:
         yield
         shares[queue.path] = view.share_of(queue.key)
+        by_weight = view.deserved_by(queue.key)
+        if by_weight is not None:
+            deserved[queue.path] = by_weight
     by_name: dict[str, AppSnapshot] = {}
     for app in (yield from in_order(apps, attrgetter("name"))):
         by_name[app.name] = app
@@ -341,6 +345,7 @@ def take_snapshot(
         completed=completed,
         queues={queue.path: queue for queue in queues},
         shares=shares,
+        deserved=deserved,
         nodes=nodes,
         gangs={gang.name: gang for gang in sorted(gangs, key=attrgetter("name"))},
         reservations=view.reservations(),

@@ -241,6 +241,72 @@ def queue_divisors(
     return total_divisors(wholes, names)
 
 
+# SHARE-11
+def divide(
+    whole: int, weights: Sequence[int], floors: Sequence[int], ceilings: Sequence[int]
+) -> tuple[list[int], list[int]]:
+    """Divide an amount of one type among queues by their weights.
+
+    Args:
+        whole: The amount.
+        weights: The weight of each queue, at least 1, in the order of the paths.
+        floors: The least that each queue gets, even if these are together more than the amount.
+        ceilings: The most that each queue gets, at least its floor.
+
+    Returns:
+        What each queue gets, and the most that it had on the way, before it was cut to its ceiling.
+        Another ceiling of a queue changes nothing if it had no more than the old and the new one.
+    """
+    if sum(ceilings) <= whole:  # Whatever is given back goes to the others until all have that.
+        return list(ceilings), [most + 1 for most in ceilings]
+    found, peaks = list(floors), [0] * len(weights)
+    left: list[int] = list(range(len(weights)))
+    while left:
+        amounts = _fill(whole, left, weights, ceilings, peaks)
+        short = {queue for queue in left if amounts[queue] < floors[queue]}
+        if not short:
+            for queue in left:
+                found[queue] = amounts[queue]
+            break
+        whole = max(0, whole - sum(floors[queue] for queue in short))
+        left = [queue for queue in left if queue not in short]
+    return found, peaks
+
+
+# SHARE-7, SHARE-8, SHARE-9, SHARE-10
+def _fill(
+    whole: int,
+    queues: Sequence[int],
+    weights: Sequence[int],
+    ceilings: Sequence[int],
+    peaks: list[int],
+) -> dict[int, int]:
+    """Divide an amount among some queues, as if there were no floors."""
+    amounts = dict.fromkeys(queues, 0)
+    while whole and queues:
+        heaviness, rest, remainders = sum(weights[queue] for queue in queues), whole, list[int]()
+        for queue in queues:
+            part, remainder = divmod(whole * weights[queue], heaviness)
+            amounts[queue] += part
+            rest -= part
+            remainders.append(remainder)
+        if rest:
+            largest = sorted(range(len(queues)), key=remainders.__getitem__, reverse=True)
+            for place in largest[:rest]:  # Equal ones are still in the order of the paths.
+                amounts[queues[place]] += 1
+        whole, still_open = 0, list[int]()
+        for queue in queues:
+            amount, most = amounts[queue], ceilings[queue]
+            peaks[queue] = max(peaks[queue], amount)
+            if amount > most:
+                amounts[queue] = most
+                whole += amount - most
+            else:
+                still_open.append(queue)
+        queues = still_open
+    return amounts
+
+
 # ORDER-14
 def usage_key(
     allocated: Mapping[str, int], guaranteed: Mapping[str, int], total: Mapping[str, int]

@@ -239,6 +239,7 @@ class Snapshot:
         apps: Every application that has not completed, by name.
         completed: The names of completed applications; if there are very many, the latest ones.
         shares: The fair share of every queue, by path.
+        deserved: What each queue deserves whose parent shares by weight, by path; without zeros.
         nodes: Every node, by name, in the order in which they are tried.
         gangs: Every gang that is defined or has members, by full name.
         limits: Every limit of a user or a group for which an application counts, by queue; the
@@ -259,6 +260,7 @@ class Snapshot:
     limits: tuple[LimitSnapshot, ...] = ()
     reservations: Mapping[str, ReservationSnapshot] = attrs.field(factory=MAP)
     usage: tuple[UsageSnapshot, ...] = ()
+    deserved: Mapping[str, Mapping[str, int]] = attrs.field(factory=MAP)
 
 
 @final

@@ -7,6 +7,7 @@ time, and finally what the view itself remembers from batch to batch (CHECKPOINT
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping
 from typing import final
 
@@ -256,6 +257,12 @@ class DecisionView:
         """Return the fair share of a queue."""
         return self.queues[key].fair_share(self._state.total)
 
+    # SHARE-17
+    def deserved_by(self, key: int) -> Mapping[str, int] | None:
+        """Return what a queue deserves by weight, without zeros; None if it does not do so."""
+        queue = self.queues[key]
+        return +Counter(queue.deserved) if queue.by_weight else None
+
     # DECISION-8
     def changed_priorities(self) -> Iterable[Decision]:
         """Return a decision for each queue whose announced priority is out of date, by path."""
@@ -396,6 +403,7 @@ class DecisionView:
         self._state.kept_nodes.check()
         self._state.scopes.check()
         self.usages.check(self.queues)
+        self._state.divisions.check(self._state.total)
         assert self._state.claimants == {
             key: queue for key, queue in self.queues.items() if queue.claims
         }

@@ -19,6 +19,7 @@ from typing import final
 import attrs
 
 from muster_core.gangs import GangDefinition, GangLinks
+from muster_core.nodes.domains import Domains
 from muster_core.nodes.node_index import NodeIndex
 from muster_core.owners.gang import GangTimeout
 from muster_core.structures.shapes import VISIT_BIT, Shape, ShapeTable
@@ -144,11 +145,15 @@ class GangIndex:
     """The gangs of the view.
 
     Args:
+        domains: The domains from which gangs with a topology choose.
         is_blocking: Returns whether an application is in a blocking leaf.
     """
 
-    def __init__(self, gang_shapes: GangShapes, is_blocking: Callable[[ViewApp], bool]) -> None:
+    def __init__(
+        self, gang_shapes: GangShapes, domains: Domains, is_blocking: Callable[[ViewApp], bool]
+    ) -> None:
         self._gang_shapes = gang_shapes
+        self.domains = domains
         self._is_blocking = is_blocking
         #: Every gang that is defined or has members, by its full name.
         self.gangs: dict[str, ViewGang] = {}

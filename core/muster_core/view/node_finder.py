@@ -234,7 +234,7 @@ class CurrentCluster:
     # TOPOLOGY-10
     def domains(self, attribute: str) -> Sequence[str]:
         """Return the domains of an attribute that have a schedulable node, in order."""
-        return self._state.domains.in_order(attribute)
+        return self._state.gang_index.domains.in_order(attribute)
 
     def finder(self, place: Callable[[Node], int | None]) -> Callable[[Member], Node | None]:
         """Return what finds the node that a pending ask takes; see :class:`ClusterModel`."""
@@ -375,7 +375,7 @@ class NodeFinder:
         if not self._have_headroom(member, count):
             return None
         # SERVICE-10: no member of an unsatisfied gang, and none without a required node, is one.
-        domains, attribute = self._state.domains, standing.topology.attribute
+        domains, attribute = self._state.gang_index.domains, standing.topology.attribute
         rooms = domains.rooms(attribute, member.ask.shape)
         ordered = domains.in_order(attribute)
         return next((domain for domain in ordered if rooms.get(domain, 0) >= count), None)

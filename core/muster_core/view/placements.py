@@ -402,6 +402,7 @@ class Placements:
             state.park(app, ask)
             for queue in queues:
                 take_from_row(queue.asked, amounts)
+            state.divisions.note(queues[0])
         else:
             # The shape of a waiting ask is still counted.
             bit = state.acquire_shape(ask) if hold.bound else state.bit_of(ask)
@@ -420,6 +421,7 @@ class Placements:
             state.unpark(app, ask)
             for queue in leaf.line:
                 add_to_row(queue.asked, amounts)
+            state.divisions.note(leaf)
         else:
             bit = state.remove_pending(app, ask)
             if hold.bound:

@@ -283,10 +283,7 @@ class Rounds:
             may do other work, but must not touch the view.
         """
         state = self._state
-        if state.settings_changed or state.nodes.total != state.total:
-            yield from state.catch_up()
-        if state.delays.stale:
-            yield from state.delays.refresh()
+        yield from self._catch_up()
         if state.back_offs:
             yield from state.end_back_offs(now_us)
         self._evictor.start_batch(is_new=is_new)
@@ -314,8 +311,18 @@ class Rounds:
             # DEADLOCK-11
             if not helped:
                 break
+        yield from self._catch_up()
         self._end_round()
         self._settled = self._changes_so_far()
+
+    # SHARE-4, SHARE-17
+    def _catch_up(self) -> Steps[None]:
+        """Apply changes that affect the order of many queues, between the batches."""
+        state = self._state
+        if state.settings_changed or state.nodes.total != state.total or state.divisions.stale:
+            yield from state.catch_up()
+        if state.delays.stale:
+            yield from state.delays.refresh()
 
     def _changes_so_far(self) -> tuple[int, ...]:
         """Return counts that stay the same as long as nothing changes on which rounds depend."""

@@ -11,7 +11,9 @@ from muster_core.decisions import Kind, Reason
 from muster_core.events import AddAsk, AddGang, FailBind, RemoveApp
 from muster_core.gangs import GangFields
 from muster_core.resources import Resources
+from muster_core.structures.amounts import Types
 from muster_core.view.tree.application import ViewApp
+from muster_core.view.tree.leaf import LeafView
 from muster_core.view.tree.queue import (
     ASK_PARTS,
     KeyPart,
@@ -201,7 +203,8 @@ def test_the_parts_of_a_queue_s_key_without_priorities() -> None:
 @pytest.mark.parametrize("policy", SortPolicy)
 def test_the_parts_of_an_application_s_key(policy: SortPolicy, by_priority: bool) -> None:
     settings = Settings(sort_policy=policy, sort_by_priority=by_priority)
-    leaf = QueueConfig("a", "root.a", is_parent=False, settings=settings)
+    config = QueueConfig("a", "root.a", is_parent=False, settings=settings)
+    leaf = LeafView(1, None, config, Types())
     app = ViewApp(identity(4), allocated={"vcore": 2}, counted=-3)
 
     found = named(app_parts(settings), app_key(leaf, app, {"vcore": 8}))

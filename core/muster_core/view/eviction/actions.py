@@ -6,7 +6,7 @@ not searched one by one: if there is no plan for the first, there is none for th
 something has changed.
 
 Reclaim (RECLAIM-1 to RECLAIM-12), after Volcano's queue priority and YuniKorn's guaranteed
-resources: a queue below its ``guaranteed`` gets resources back. Priority preemption (PREEMPTION-1
+resources: a queue below what it deserves gets resources back. Priority preemption (PREEMPTION-1
 to PREEMPTION-9), after YuniKorn's priority offsets and fences: an ask whose class allows it evicts
 asks of lower priority.
 """
@@ -294,6 +294,7 @@ def changes_so_far(state: ViewState) -> tuple[int, ...]:
         state.reconfigured,
         state.gang_index.changes,
         state.eviction_history.changes,
+        state.divisions.changes,
     )
 
 
@@ -312,7 +313,7 @@ def exempt_gangs(state: ViewState, ask: Ask) -> frozenset[str]:
 
 @final
 class Reclaim(EvictionAction):
-    """Reclaim: evictions for queues below their ``guaranteed``."""
+    """Reclaim: evictions for queues below what they deserve."""
 
     def __init__(self, state: ViewState) -> None:
         super().__init__(state)
@@ -382,7 +383,7 @@ class ReclaimEligibility(Eligibility):
 
     Args:
         exempt: The gangs whose members are no victims.
-        claimant: The queue below its ``guaranteed``.
+        claimant: The queue below what it deserves.
     """
 
     reason = Reason.RECLAIMED
@@ -409,11 +410,11 @@ class ReclaimEligibility(Eligibility):
 
     @override
     def deserves(self, side: LeafRelation, victim: Victim, losses: Losses) -> bool:
-        guaranteed, resources = side.leaf.config.guaranteed, victim.allocation.ask.resources
-        if not guaranteed:  # The leaf has every type that the victim has.
+        deserved, resources = side.leaf.deserved, victim.allocation.ask.resources
+        if not deserved:  # The leaf has every type that the victim has.
             return bool(resources)
         return any(
-            amount and losses.left(side.leaf, name) > guaranteed[name]
+            amount and losses.left(side.leaf, name) > deserved[name]
             for name, amount in resources.items()
         )
 
@@ -436,25 +437,28 @@ class ReclaimEligibility(Eligibility):
     @override
     def why(self, victim: Victim) -> str:
         path = self._claimant.config.path
-        return f"for {self.app.identity.name}/{self.ask.name}: {path} is below its guaranteed"
+        # SHARE-16
+        least = "what it deserves" if self._claimant.by_weight else "its guaranteed"
+        return f"for {self.app.identity.name}/{self.ask.name}: {path} is below {least}"
 
 
 # RECLAIM-4
 def claimant_of(leaf: LeafView, ask: Ask) -> ViewQueue | None:
     """Return the nearest queue above an ask that may reclaim for it, or None."""
     for queue in leaf.upward():
-        if queue.parent is not None and _is_below_guaranteed(queue, ask.resources):
+        if queue.parent is not None and _deserves(queue, ask.resources):
             return queue
     return None
 
 
-def _is_below_guaranteed(queue: ViewQueue, resources: Resources) -> bool:
-    guaranteed = queue.config.guaranteed
-    # RECLAIM-1
-    named = [name for name, amount in resources.items() if amount and guaranteed[name]]
+def _deserves(queue: ViewQueue, resources: Resources) -> bool:
+    """Return whether a queue deserves so much more than it has."""
+    deserved = queue.deserved
+    # RECLAIM-1, SHARE-14
+    named = [name for name in resources if queue.by_weight or deserved[name]]
     # RECLAIM-2, RECLAIM-3
     return bool(named) and all(
-        queue.used(name) + resources[name] <= guaranteed[name] for name in named
+        queue.used(name) + resources[name] <= deserved[name] for name in named
     )
 
 

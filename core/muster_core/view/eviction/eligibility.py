@@ -2,7 +2,7 @@
 
 EVICTION-13 to EVICTION-18. An eligibility belongs to one preemptor. It says how each leaf is
 related to the preemptor, and which asks of the leaf may be evicted. Every queue below the common
-ancestor keeps its ``guaranteed``.
+ancestor keeps what it deserves: its ``guaranteed``, or what its weight gives it.
 """
 
 from __future__ import annotations
@@ -89,9 +89,9 @@ class LeafRelation:
     """The relation of a leaf to the leaf of a preemptor.
 
     Attributes:
-        guards: The leaf and its ancestors below the common ancestor; empty if no
-            ``guaranteed`` protects the leaf.
-        guarded: The guards that have a ``guaranteed``.
+        guards: The leaf and its ancestors below the common ancestor; empty if nothing that
+            they deserve protects the leaf.
+        guarded: The guards that deserve something.
         losing: The queues whose losses must be counted: these, and the leaf.
         queue_rank: The ``queue.priority`` of the guards from above, without zeros at the end.
         added: The number added to a priority in the leaf to make it effective.
@@ -124,7 +124,7 @@ class LeafRelation:
     def surplus(self, name: str) -> int | None:
         """Return the most of a type that can be taken from the leaf; None if all of it."""
         return min(
-            (queue.used(name) - queue.config.guaranteed[name] for queue in self.guards),
+            (queue.used(name) - queue.deserved[name] for queue in self.guards),
             default=None,
         )
 
@@ -230,7 +230,8 @@ class Eligibility(ABC):
         ranks = [queue.config.settings.queue_priority for queue in reversed(below)]
         while ranks and not ranks[-1]:
             ranks.pop()
-        guarded = tuple(queue for queue in below if queue.config.guaranteed)
+        # SHARE-15
+        guarded = tuple(queue for queue in below if queue.by_weight or queue.deserved)
         losing = guarded if leaf in guarded else (leaf, *guarded)
         services = leaf.config.settings.required_node
         rank = tuple(ranks)
@@ -248,9 +249,9 @@ class Eligibility(ABC):
             return False
         # EVICTION-16
         for queue in side.guarded:
-            guaranteed = queue.config.guaranteed
+            deserved = queue.deserved
             for name, amount in ask.resources.items():
-                if losses.left(queue, name) - amount < guaranteed[name]:
+                if losses.left(queue, name) - amount < deserved[name]:
                     return False
         return True
 
@@ -272,9 +273,9 @@ class Eligibility(ABC):
         # EVICTION-16
         for key, amounts in falls.items():
             queue = self.state.queues[key]
-            guaranteed = queue.config.guaranteed
+            deserved = queue.deserved
             for name, amount in amounts.items():
-                if amount and losses.left(queue, name) - amount < guaranteed[name]:
+                if amount and losses.left(queue, name) - amount < deserved[name]:
                     return False
         return True
 

@@ -97,7 +97,9 @@ def eviction_reason(
     facts: dict[str, Fact] = {"claimant": None, "preempts": ask.preempts}
     if claimant is not None:
         facts["claimant"] = path = claimant.config.path
-        ways.append(f"reclaim what {path} is guaranteed")
+        # SHARE-16
+        has = "deserves" if claimant.by_weight else "is guaranteed"
+        ways.append(f"reclaim what {path} {has}")
     if ask.preempts:
         ways.append("preempt asks of lower priority")
     delay_us = leaf.config.settings.preemption_delay_us

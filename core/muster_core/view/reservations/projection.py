@@ -155,7 +155,7 @@ class Projection:
     # TOPOLOGY-10
     def domains(self, attribute: str) -> Sequence[str]:
         """Return the domains of an attribute that have a schedulable node, in order."""
-        return self._state.domains.in_order(attribute, self._nodes)
+        return self._state.gang_index.domains.in_order(attribute, self._nodes)
 
     def finder(self, place: Callable[[Node], int | None]) -> Callable[[Member], Node | None]:
         """Return what finds the node that a pending ask takes here.

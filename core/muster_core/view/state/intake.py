@@ -143,6 +143,8 @@ class Intake:
         queue.asked = types.row(values.pending)  # This may lengthen the other one.
         add_to_row(queue.asked, types.numbered(values.allocated))
         self._state.dirty[queue.key] = queue
+        if queue.by_weight:
+            self._state.divisions.note(queue)
 
     def _count(self, report: AppReport) -> None:
         """Count in the queues what an application has reported without them."""
@@ -156,6 +158,8 @@ class Intake:
         if app is None or report.gone or before != after:
             self.reported[key] = leaf.key
         types = self._state.shapes.types
+        if self._state.divisions.in_use:
+            self._state.divisions.note(leaf)
         if before.pending != after.pending:
             more = types.change(before.pending, after.pending)
             for queue in leaf.line:
@@ -186,6 +190,7 @@ class Intake:
         if parent is not None and (only := parent.add(queue)) is not None:
             self._state.dirty[only.key] = only
         self._state.timers.usages.note_settings(queue)
+        self._state.divisions.note_queue(queue)
         if isinstance(queue, LeafView):
             # The leaf is still empty.
             all_at_once(queue.reorder(self._state.total))
@@ -198,6 +203,7 @@ class Intake:
         self._state.kept_nodes.leaves.pop(queue.key, None)
         self._state.scopes.forget(queue)
         self._state.timers.usages.forget(queue)
+        self._state.divisions.note_queue(queue)
         self._state.dirty.pop(queue.key, None)
         self.left.add(queue.config.path)
         parent = queue.parent

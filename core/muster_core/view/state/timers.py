@@ -29,7 +29,7 @@ from muster_core.view.facts import StateEndFacts, TimerFacts
 from muster_core.view.gangs import ViewGang
 from muster_core.view.state.usage_book import UsageBook
 from muster_core.view.tree.application import ViewApp
-from muster_core.view.tree.leaf import LeafView
+from muster_core.view.tree.leaf import EVERY_TYPE, LeafView
 from muster_core.view.tree.queue import ViewQueue
 
 E = TypeVar("E", bound=tuple[int, *tuple[object, ...]])
@@ -205,6 +205,9 @@ class Delays:
         if not self.enabled or policy is PreemptionPolicy.DISABLED:
             return None
         above = [queue for queue in leaf.upward() if queue.parent is not None]
+        # SHARE-14
+        if any(queue.by_weight for queue in above):
+            return EVERY_TYPE
         return frozenset(name for queue in above for name in queue.config.guaranteed)
 
     def refresh(self) -> Steps[None]:

@@ -11,7 +11,6 @@ from muster_core.view.tree.queue cimport ParentView, ViewQueue
 cdef class ViewState:
     cdef public ShapeTable shapes
     cdef public NodeIndex nodes
-    cdef public object domains
     cdef public object user_limits
     cdef public dict queues
     cdef public dict apps
@@ -22,6 +21,7 @@ cdef class ViewState:
     cdef public object kept_nodes
     cdef public dict hiding
     cdef public object scopes
+    cdef public object divisions
     cdef public dict preempting
     cdef public dict claimants
     cdef public Delays delays

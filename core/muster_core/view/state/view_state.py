@@ -16,6 +16,7 @@ from muster_core.structures.steps import Steps, freed, in_pieces
 from muster_core.values.application_states import AppState
 from muster_core.view.gang_index import GangIndex, GangShapes
 from muster_core.view.gangs import Hold, ViewGang
+from muster_core.view.state.divisions import Divisions
 from muster_core.view.state.history import DeviceDemand, EvictionHistory, KeptNodes
 from muster_core.view.state.queue_settings import Scopes, UserLimits
 from muster_core.view.state.timers import BackOffs, Delays, Timers
@@ -45,7 +46,6 @@ class ViewState:
         self.shapes = ShapeTable()
         #: The nodes; the coordinator adds and removes them directly.
         self.nodes = NodeIndex(self.shapes)
-        self.domains = Domains(self.nodes)
         #: The limits of users and groups.
         self.user_limits = UserLimits(self.shapes)
         #: Every existing queue and application, by key.
@@ -54,7 +54,7 @@ class ViewState:
         self.apps: dict[int, ViewApp] = {}
         self.gang_shapes = GangShapes(self.shapes, self.nodes)
         # A method, not a local function, so that a copy of the state calls its own.
-        self.gang_index = GangIndex(self.gang_shapes, self._is_blocking)
+        self.gang_index = GangIndex(self.gang_shapes, Domains(self.nodes), self._is_blocking)
         #: Every gang that is defined or has members, by its full name.
         self.gangs = self.gang_index.gangs
         #: The applications with asks whose next binds will fail, by key.
@@ -65,6 +65,8 @@ class ViewState:
         self.hiding: dict[int, LeafView] = {}
         #: Which asks may not overtake others.
         self.scopes = Scopes(self.queues)
+        #: What queues deserve whose parents share by weight.
+        self.divisions = Divisions(self.queues)
         #: The leaves with pending asks that may preempt, by key.
         self.preempting: dict[int, LeafView] = {}
         #: The queues that may reclaim for some shape, by key.
@@ -127,6 +129,7 @@ class ViewState:
     def _lengthen_rows(self) -> None:
         for queue in self.queues.values():
             queue.lengthen()
+        self.divisions.note_types()
 
     def leaves_below(self, queue: ViewQueue) -> Iterator[LeafView]:
         """Iterate over the leaves of a queue, which may be a leaf itself."""
@@ -137,15 +140,26 @@ class ViewState:
                 yield from self.leaves_below(child)
 
     def catch_up(self) -> Steps[None]:
-        """Apply changes that affect the order of all queues: settings and the total capacity."""
+        """Apply changes that affect the order of many queues.
+
+        These are settings, the total capacity, and what queues deserve by weight.
+        """
         if not self.settings_changed and self.nodes.total == self.total:
+            for queue in self._divide():
+                if isinstance(queue, LeafView) and not queue.is_ordered(self.total):
+                    yield from queue.reorder(self.total)
+                self.dirty[queue.key] = queue
             return
         self.settings_changed = False
         self.total = dict(self.nodes.total)
         self.nodes.grown += 1
         self.reconfigured += 1
+        self.divisions.note_settings()
         for queue in self.queues.values():
             queue.divisors = None
+        for _ in self._divide():
+            yield
+        for queue in self.queues.values():
             if isinstance(queue, LeafView) and not queue.is_ordered(self.total):
                 yield from queue.reorder(self.total)
         self.dirty = dict(self.queues)
@@ -161,6 +175,13 @@ class ViewState:
         for queue in self.timers.usages.pass_to(now_us, self.total):
             self.dirty[queue.key] = queue
             self.moves += 1
+
+    # SHARE-4
+    def _divide(self) -> Iterator[ViewQueue]:
+        """Find what queues deserve by weight; yield those for which that has changed."""
+        for queue in self.divisions.update(self.total) if self.divisions.stale else ():
+            self.moves += 1
+            yield queue
 
     def find_limits(self) -> Steps[None]:
         """Find out for which limits applications count, and list those that may try others now."""

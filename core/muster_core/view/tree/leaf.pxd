@@ -23,7 +23,7 @@ cdef class LeafView(ViewQueue):
     cdef public list _limited
     cdef public dict _orders
     cdef public AppOrder _all
-    cdef public object _total
+    cdef public object _measures
 
     @cython.locals(before=AppOrder, order=AppOrder)
     cpdef list_app(self, ViewApp app, total)

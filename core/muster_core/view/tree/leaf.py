@@ -33,6 +33,9 @@ from muster_core.view.tree.usage import User, Users
 _EstimatedAsk = tuple[int, int, int, "Ask", "ViewApp"]
 """An estimate in microseconds, the place of the ask in the input, the ask, its application."""
 
+EVERY_TYPE: Final = frozenset(("",))
+"""What a leaf watches where a queue on the path deserves something of every type; none is called ``""``."""
+
 _STALE: Final = 64
 """How many more entries than twice the asks a heap may have."""
 
@@ -142,8 +145,8 @@ class LeafView(ViewQueue):
             the scope, did not fit in this round.
         preempting: How many of its pending asks have a class that lets them preempt, by
             shape, priority and gang; no zeros.
-        watched: The types that a ``guaranteed`` on the path names, if its asks may reclaim
-            and preempt; None if they may not.
+        watched: The types that a ``guaranteed`` on the path names, or all of them, if its asks
+            may reclaim and preempt; None if they may not.
         hidden: The shapes of asks that are sure to fail in this round, without any effect; asks of
             some of them may still be tried, see ``limits_us``.
         refusing: The table of shapes while asks are hidden that limits of users and groups refuse,
@@ -158,8 +161,8 @@ class LeafView(ViewQueue):
     __slots__ = (
         "_all",
         "_limited",
+        "_measures",
         "_orders",
-        "_total",
         "apps",
         "blocked",
         "estimates",
@@ -204,15 +207,18 @@ class LeafView(ViewQueue):
         #: the same order, which is in ``_all`` too.
         self._orders: dict[_OrderKey, AppOrder[ViewApp]] = {}
         self._all: AppOrder[ViewApp] | None = None
-        #: The capacity of the partition when the applications were listed.
-        self._total: Mapping[str, int] = {}
+        #: By what usage was measured when the applications were listed: the capacity of the
+        #: partition, and what the leaf deserved.
+        self._measures: tuple[Mapping[str, int], Mapping[str, int]] = ({}, {})
 
     def watches(self, ask: Ask) -> bool:
         """Return whether an ask could reclaim or preempt once its delay is over."""
         watched = self.watched
         if watched is None:
             return False
-        return ask.preempts or (bool(watched) and any(ask.resources[name] for name in watched))
+        if ask.preempts or watched == EVERY_TYPE:
+            return True
+        return bool(watched) and any(ask.resources[name] for name in watched)
 
     def unlist(self) -> None:
         """Remove all applications from the orders until ``reorder`` lists them again."""
@@ -222,14 +228,16 @@ class LeafView(ViewQueue):
         """Return whether nothing that all applications' positions depend on has changed."""
         if not self._orders or self._limited != self._limits():
             return False
-        return self.config.settings.sort_policy is not SortPolicy.FAIR or self._total == total
+        if self.config.settings.sort_policy is not SortPolicy.FAIR:
+            return True
+        return self._measures == (total, self.deserved)
 
     def _limits(self) -> list[ViewQueue]:
         return [queue for queue in self.line if queue.config.max_applications]
 
     def reorder(self, total: Mapping[str, int]) -> Steps[None]:
         """List all applications again, because the settings or the totals have changed."""
-        self._limited, self._total = self._limits(), dict(total)
+        self._limited, self._measures = self._limits(), (dict(total), self.deserved)
         self._all = None
         self._orders = {order_key: AppOrder() for order_key in _ORDER_KEYS}
         if not self._limited and not self.state_aware:
@@ -264,7 +272,7 @@ class LeafView(ViewQueue):
             if before is not None:
                 before.remove(app)
             return
-        rank = app_key(self.config, app, total) if users is None else self.rank_of(app, total)
+        rank = app_key(self, app, total) if users is None else self.rank_of(app, total)
         changes = order is not before
         if changes:
             if before is not None:
@@ -296,9 +304,9 @@ class LeafView(ViewQueue):
             allocated = dict(app.allocated)
             add_to(allocated, more.get(app.identity.key, {}))
         if self.users is None or self.config.settings.sort_policy is not SortPolicy.FAIR:
-            return app_key(self.config, app, total, allocated, priority)
+            return app_key(self, app, total, allocated, priority)
         past = self.users.share_for(app, total, more)
-        return app_key(self.config, app, total, allocated, priority, past)
+        return app_key(self, app, total, allocated, priority, past)
 
     def _count_user(self, app: ViewApp, total: Mapping[str, int], *, is_listed: bool) -> None:
         """Count what an application has allocated; move those of its user if their share changes."""

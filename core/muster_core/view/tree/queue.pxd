@@ -22,6 +22,8 @@ cdef class ViewQueue:
     cdef public object visiting
     cdef public object admits
     cdef public object claims
+    cdef public object deserved
+    cdef public object by_weight
     cdef public object order
     cdef public object has_siblings
     cdef public object stale
@@ -44,6 +46,7 @@ cdef class ViewQueue:
     cpdef admitted(self, ShapeTable shapes)
     cpdef claimed(self, ShapeTable shapes)
     cpdef shares_of(self, list allocated, list asked, total)
+    cpdef find_divisors(self, total)
     cpdef refresh(self, ShapeTable shapes, total, exact)
     cpdef _reprice(self)
     cpdef key_in(self, ParentView parent, total)
@@ -64,4 +67,4 @@ cdef class ParentView(ViewQueue):
 
 cpdef queue_key(siblings, own, counted, share, pending)
 
-cpdef app_key(leaf, ViewApp app, total, allocated=*, priority=*, past=*)
+cpdef app_key(ViewQueue leaf, ViewApp app, total, allocated=*, priority=*, past=*)

@@ -19,6 +19,7 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from bisect import bisect_left, insort
+from collections import Counter
 from collections.abc import Container, Mapping, Sequence
 from typing import Final, NamedTuple, final
 
@@ -109,7 +110,7 @@ _CREATION: Final = KeyPart("creation")
 
 # ORDER-11, ORDER-12, ORDER-13, USAGE-9
 def app_key(
-    leaf: QueueConfig,
+    leaf: ViewQueue,
     app: ViewApp,
     total: Mapping[str, int],
     allocated: Mapping[str, int] | None = None,
@@ -119,18 +120,19 @@ def app_key(
     """Return the sort key of an application with pending asks among those of its leaf.
 
     Args:
-        leaf: The configuration of the leaf.
+        leaf: The leaf.
         app: The application.
         total: The capacity of all nodes.
         allocated: What its asks that hold nodes would use; None for what they use.
         priority: The highest priority that its pending asks would have; None for that they have.
         past: The past share of its user, or None if that does not count.
     """
-    settings, creation = leaf.settings, app.identity.key
+    settings, creation = leaf.config.settings, app.identity.key
     rank: Rank = (creation,)
     if settings.sort_policy is SortPolicy.FAIR:
         uses = app.allocated if allocated is None else allocated
-        rank = (usage_key(uses, leaf.guaranteed, total), creation)
+        # SHARE-13
+        rank = (usage_key(uses, leaf.deserved, _NOTHING if leaf.by_weight else total), creation)
         if past is not None:
             rank = (past, *rank)
     if settings.sort_by_priority:
@@ -178,7 +180,10 @@ class ViewQueue(ABC):
         open: The shapes that it could place now.
         visiting: The shapes with which leaves below can be entered that must be visited.
         admits: The shapes that fit in the headroom left by its own ``max``.
-        claims: The shapes for which its ``guaranteed`` lets it reclaim.
+        claims: The shapes for which what it deserves lets it reclaim.
+        deserved: What it deserves of each type; of one that is missing, nothing.
+        by_weight: Whether that is what its parent gives it by weight, so that each type counts as
+            named; otherwise it is its ``guaranteed``.
         order: Its position among its siblings, while it could place an ask or must be visited.
         has_siblings: Whether its parent has other children, with which it is compared.
         stale: Whether it must be refreshed after a queue below it was. Sums that are compared with
@@ -196,10 +201,12 @@ class ViewQueue(ABC):
         "admits",
         "allocated",
         "asked",
+        "by_weight",
         "claims",
         "config",
         "counted",
         "depth",
+        "deserved",
         "divisors",
         "has_siblings",
         "key",
@@ -235,6 +242,8 @@ class ViewQueue(ABC):
         self.visiting = 0
         self.admits = EVERY_SHAPE
         self.claims = 0
+        self.deserved: Mapping[str, int] = config.guaranteed
+        self.by_weight = False
         self.order: QueueKey = ()
         self.has_siblings = False
         self.stale = True
@@ -245,13 +254,14 @@ class ViewQueue(ABC):
         #: The queue and its ancestors, nearest first.
         self.line: tuple[ViewQueue, ...] = (self,) if parent is None else (self, *parent.line)
         #: Whether the tally has changed since ``priority`` was computed, the settings and the
-        #: highest priority below with which it was computed, and whether these settings have a
-        #: ``max`` or a ``guaranteed``.
+        #: highest priority below with which it was computed, and whether the queue has a ``max``
+        #: or deserves something.
         self.repriced = True
         self._priced_with: QueueConfig | None = None
         self._priced_at: int | None = None
         self._has_quotas = False
         self.lengthen()
+        self.follow_share_policy()
 
     def upward(self) -> Sequence[ViewQueue]:
         """Return the queue and its ancestors, nearest first."""
@@ -330,14 +340,34 @@ class ViewQueue(ABC):
             return EVERY_SHAPE
         return shapes.fitting_headroom({name: most - self.used(name) for name, most in limits})
 
-    # RECLAIM-1, RECLAIM-2
+    # SHARE-3
+    def follow_share_policy(self) -> None:
+        """Begin to deserve what the settings of the parent say: ``guaranteed``, or by weight.
+
+        What it deserves by weight is not known until :meth:`deserve` is called.
+        """
+        parent = self.parent
+        by_weight = parent is not None and parent.config.settings.share_by_weight
+        if by_weight is not self.by_weight:
+            self._priced_with = None
+            self.deserved = Counter[str]()
+        self.by_weight = by_weight
+        if not by_weight:
+            self.deserved = self.config.guaranteed
+
+    def deserve(self, amounts: Counter[str]) -> None:
+        """Deserve these amounts by weight."""
+        self.deserved, self.divisors = amounts, None
+
+    # RECLAIM-1, RECLAIM-2, SHARE-14
     def claimed(self, shapes: ShapeTable) -> int:
-        """Return the shapes that use a guaranteed type and stay within ``guaranteed``."""
-        guaranteed = self.config.guaranteed
-        if not guaranteed or self.parent is None:
+        """Return the shapes that use a type that it deserves, and stay within what it deserves."""
+        deserved = self.deserved
+        if not deserved or self.parent is None:
             return 0
-        room = {name: most - self.used(name) for name, most in guaranteed.items()}
-        return shapes.naming(guaranteed) & shapes.fitting_headroom(room)
+        room = {name: most - self.used(name) for name, most in deserved.items()}
+        mask = shapes.fitting_headroom(room)
+        return mask if self.by_weight else shapes.naming(deserved) & mask
 
     def fair_share(self, total: Mapping[str, int]) -> float:
         """Return the fair share if the partition has ``total``."""
@@ -351,7 +381,11 @@ class ViewQueue(ABC):
         self, allocated: Row, asked: Row, total: Mapping[str, int]
     ) -> tuple[float, float]:
         """Return its fair share, and the share of its pending asks, with other amounts."""
-        return both_shares(allocated, asked, self.divisors or self._find_divisors(total))
+        return both_shares(allocated, asked, self.find_divisors(total))
+
+    def find_divisors(self, total: Mapping[str, int]) -> BothDivisors:
+        """Return the divisors if the partition has ``total``."""
+        return self.divisors or self._find_divisors(total)
 
     # USAGE-7
     def past_share(self, total: Mapping[str, int], allocated: Row | None = None) -> float:
@@ -374,8 +408,13 @@ class ViewQueue(ABC):
         return past_share(past.used, row, length_us, past.wholes)
 
     def _find_divisors(self, total: Mapping[str, int]) -> BothDivisors:
-        path, names = [queue.config for queue in self.line], self.types.names
-        both = zip(queue_divisors(path, total, names), total_divisors(total, names), strict=True)
+        names = self.types.names
+        # SHARE-12
+        if self.by_weight:
+            own = total_divisors(self.deserved, names)
+        else:
+            own = queue_divisors([queue.config for queue in self.line], total, names)
+        both = zip(own, total_divisors(total, names), strict=True)
         self.divisors = tuple((number, own, whole) for (number, own), (_, whole) in both)
         if self.past is not None:
             self.past.wholes = None
@@ -416,7 +455,7 @@ class ViewQueue(ABC):
         if top == self._priced_at and config is self._priced_with:
             return False
         if config is not self._priced_with:
-            self._has_quotas = bool(config.max.amounts or config.guaranteed)
+            self._has_quotas = bool(config.max.amounts or self.deserved or self.by_weight)
             self.admits, self.claims = EVERY_SHAPE, 0
         self._priced_with, self._priced_at = config, top
         is_root, before = self.parent is None, self.priority
