@@ -9,6 +9,7 @@ follow from them.
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping
+from math import fsum
 from typing import final
 
 from muster_core.values.snapshots import UsageSnapshot
@@ -288,7 +289,7 @@ def _check_users(leaf: LeafView) -> None:
 def _parts(shares: list[float], weights: list[int]) -> list[tuple[float, float]]:
     """Return the part that each of some siblings has had, and the part that its weight gives it."""
     had = [share * weight for share, weight in zip(shares, weights, strict=True)]
-    of_all, weight_of_all = sum(had), sum(weights)
+    of_all, weight_of_all = fsum(had), sum(weights)
     return [
         (one / of_all if of_all else 0.0, weight / weight_of_all)
         for one, weight in zip(had, weights, strict=True)
