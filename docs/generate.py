@@ -90,6 +90,8 @@ PROPERTY_LINKS = {
     "backfill.depth": "../backfill.md#how-many-reservations",
     "estimate.default": "../backfill.md#estimates",
     "run.limit": "feeds.md#limits-of-time",
+    "usage.half.life": "../specification/usage.md",
+    "usage.users": "../specification/usage.md#usage-5",
     "gang.wait.time": "../gangs.md",
     "gang.deadlock.policy": "../gangs.md#deadlocks",
     "gang.retry.delay": "../gangs.md#trying-again",

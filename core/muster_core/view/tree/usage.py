@@ -111,7 +111,7 @@ class Usage:
     def facts(self, queue: int, user: str | None = None) -> UsageFacts:
         """Return what must be kept of it."""
         used, recent = self.amounts(), self._types.amounts(self.recent)
-        return UsageFacts(queue, user, tuple(used.items()), tuple(recent.items()))
+        return UsageFacts(queue, user, tuple(sorted(used.items())), tuple(sorted(recent.items())))
 
     # CHECKPOINT-5
     def load(self, facts: UsageFacts) -> None:
@@ -268,14 +268,15 @@ class Users:
             user.usage.since_us = now_us
         self.changed = dict(self.by_name)
 
-    # USAGE-13
+    # USAGE-12
     def _forget_if_idle(self, name: str, user: User) -> None:
         if not user.apps and user.usage.is_nothing:
             self.by_name.pop(name, None)
 
-    def facts(self, queue: int) -> Iterator[UsageFacts]:
-        """Iterate over what must be kept of users of whom there is any usage."""
-        for name, user in self.by_name.items():
+    def facts(self, queue: int, now_us: int) -> Iterator[UsageFacts]:
+        """Iterate over what must be kept of users of whom there is any usage, up to an instant."""
+        for name, user in sorted(self.by_name.items()):
+            user.usage.hold(user.allocated, now_us)
             if not user.usage.is_nothing:
                 yield user.usage.facts(queue, name)
 
