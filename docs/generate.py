@@ -31,7 +31,6 @@ from textwrap import wrap
 
 from click.testing import CliRunner, Result
 
-from docs import packages, walk
 from muster.cli._main import muster
 from muster.feeds import OPS
 from muster.service.metrics.scrape import METRICS
@@ -43,12 +42,14 @@ DOCS = Path(__file__).resolve().parent
 PROJECT = DOCS.parent
 sys.path.insert(0, str(PROJECT))  # A script finds only what stands beside it.
 
+from docs import packages, walk  # noqa: E402 - needs the line above
 
 PAGES = (
     PROJECT / "README.md",
     DOCS / "tutorial.md",
     DOCS / "gangs.md",
     DOCS / "backfill.md",
+    DOCS / "fair-share.md",
     DOCS / "devices.md",
     DOCS / "preemption.md",
     DOCS / "explain.md",

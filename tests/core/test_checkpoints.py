@@ -30,6 +30,7 @@ from tests.naive.harness import Relay, Step, as_it_is, through_bytes
 from tests.naive.operator_strategies import operations
 from tests.naive.strategies import scenarios
 from tests.naive.time_strategies import time_limits
+from tests.naive.usage_strategies import usages
 from tests.share import share
 
 pytestmark = pytest.mark.starts_early
@@ -99,6 +100,12 @@ def test_loaded_after_every_batch_with_reservations(scenario: list[Step], relay:
 @settings(max_examples=_EXAMPLES)
 @given(back_offs(), RELAYS)
 def test_loaded_after_every_batch_with_back_offs(scenario: list[Step], relay: Relay) -> None:
+    relay.take(scenario)
+
+
+@settings(max_examples=_EXAMPLES)
+@given(usages(lists=2), RELAYS)
+def test_loaded_after_every_batch_with_usage(scenario: list[Step], relay: Relay) -> None:
     relay.take(scenario)
 
 

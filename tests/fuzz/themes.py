@@ -40,17 +40,20 @@ from tests.naive.harness import (
     SETTLE,
     Drive,
     Marker,
+    Relay,
     Step,
     What,
     compare,
     compare_with_state,
     run_plainly,
+    through_bytes,
 )
 from tests.naive.operator_strategies import operations
 from tests.naive.promise import Promises
 from tests.naive.scheduler import NaiveScheduler
 from tests.naive.strategies import scenarios, settings_of
 from tests.naive.time_strategies import time_limits
+from tests.naive.usage_strategies import usages
 from tests.naive.weight_strategies import weights
 
 Fails = Callable[[Sequence[Step]], bool]
@@ -204,6 +207,11 @@ def _is_greedy_without_the_names(steps: Sequence[Step]) -> Counter[str]:
     return Counter()
 
 
+def _is_loaded_after_every_batch(steps: Sequence[Step]) -> Counter[str]:
+    Relay(through_bytes, looks=True).take(steps)
+    return Counter()
+
+
 def _keeps_its_promise(steps: Sequence[Step]) -> Counter[str]:
     promises = Promises()
     Drive(NaiveScheduler(), promises.after).run(steps)
@@ -230,6 +238,9 @@ THEMES: Final[Mapping[str, tuple[st.SearchStrategy[list[Step]], Check]]] = {
     "topology": (topologies(), _decides_the_same),
     "weights": (weights(), _decides_the_same),
     "weights-reasons": (weights(), _explains_the_same),
+    "usage": (usages(), _decides_the_same),
+    "usage-checkpoints": (usages(3), _is_loaded_after_every_batch),
+    "usage-reasons": (usages(2), _explains_the_same),
 }
 """What feeds are drawn from, and what must be true of each of them."""
 

@@ -36,6 +36,7 @@ from muster_core.events import (
     RemoveAsk,
     RemoveGang,
     RemoveNode,
+    SetUsage,
     UpdateNode,
 )
 from muster_core.snapshots import AskPlace
@@ -47,6 +48,7 @@ from tests.naive import (
     gangs as permits,
     order,
     state,
+    usage,
 )
 from tests.naive.picture import INT32_MAX, INT32_MIN, Picture, some_held, within
 from tests.naive.state import BUILT_IN_CLASSES, App, Ask, AskShape, Node, PriorityClass, World
@@ -66,6 +68,7 @@ Single = (
     | BindFailed
     | AddPriorityClass
     | FailBind
+    | SetUsage
     | AddGang
     | RemoveGang
 )
@@ -104,6 +107,8 @@ def arrive(world: World, event: Single, now_us: int) -> None:  # noqa: C901, PLR
             _add_priority_class(world, event)
         case FailBind():
             _fail_bind(world, event)
+        case SetUsage():
+            usage.set_usage(world, event)
         case AddGang():
             _add_gang(world, event)
         case RemoveGang():
@@ -175,6 +180,7 @@ def _refuse_if(refused: object, message: str) -> None:
 def _configure(world: World, event: Configure) -> None:
     directory.check_replacement(world, event.config)
     directory.replace(world, event.config)
+    usage.tidy(world)
     order.look_up_anew(world)
     world.log.append(Decision(Kind.CONFIG, message=event.config.partition))
     for warning in event.config.warnings:

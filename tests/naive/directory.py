@@ -165,6 +165,8 @@ def remove_empty(world: World) -> None:
             return
         for path in empty:
             del world.queues[path]
+            for holder in [one for one in world.usage if one[0] == path]:
+                del world.usage[holder]
 
 
 def check_replacement(world: World, config: Configuration) -> None:

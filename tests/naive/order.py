@@ -15,6 +15,7 @@ from muster_core.config.model import NodeSortPolicy, SortPolicy
 from muster_core.gangs import Topology, TopologyRule
 from muster_core.reasons import Code
 from muster_core.values.configuration import EVERY_NAME, LimitEntry
+from tests.naive import usage
 from tests.naive.picture import (
     Picture,
     after_placing,
@@ -140,13 +141,20 @@ def sorted_queues(picture: Picture, path: str, queues: list[Queue]) -> list[Queu
     by_priority = picture.world.queues[path].settings.sort_by_priority
 
     def key(queue: Queue) -> tuple[object, ...]:
-        shares = (picture.fair_share(queue.path), -picture.pending_share(queue.path), queue.path)
+        shares = (_share(picture, queue.path), -picture.pending_share(queue.path), queue.path)
         if not by_priority:
             return shares
         priority = picture.queue_priority(queue.path) or 0
         return (-queue.settings.queue_priority, -priority, *shares)
 
     return sorted(queues, key=key)
+
+
+def _share(picture: Picture, path: str) -> float:
+    """Give what the order of siblings goes by: the past share where usage counts."""
+    if usage.half_life_us(picture.world, (path, None)):
+        return usage.share(picture, (path, None))
+    return picture.fair_share(path)
 
 
 @remembered
@@ -170,10 +178,11 @@ def sorted_applications(picture: Picture, path: str, apps: list[App]) -> list[Ap
     settings = picture.world.queues[path].settings
 
     def key(app: App) -> tuple[object, ...]:
-        usage = picture.usage(app) if settings.sort_policy is SortPolicy.FAIR else []
+        used = picture.usage(app) if settings.sort_policy is SortPolicy.FAIR else []
+        past = usage.share_of_user(picture, app) or 0.0
         if not settings.sort_by_priority:
-            return (usage, app.creation)
-        return (-(picture.app_priority(app) or 0), usage, app.creation)
+            return (past, used, app.creation)
+        return (-(picture.app_priority(app) or 0), past, used, app.creation)
 
     return sorted(apps, key=key)
 
@@ -403,7 +412,8 @@ def _queue_keys(picture: Picture, parent: str, path: str) -> Keys:
     if picture.world.queues[parent].settings.sort_by_priority:
         keys["queue.priority"] = queue.settings.queue_priority
         keys["currentPriority"] = picture.queue_priority(path)
-    keys["share"] = picture.fair_share(path)
+    past = usage.half_life_us(picture.world, (path, None))
+    keys["pastShare" if past else "share"] = _share(picture, path)
     keys["pending"] = picture.pending_share(path)
     keys["path"] = path
     return keys
@@ -414,6 +424,9 @@ def _app_keys(picture: Picture, app: App) -> Keys:
     keys: Keys = {}
     if settings.sort_by_priority:
         keys["priority"] = picture.app_priority(app)
+    past = usage.share_of_user(picture, app)
+    if past is not None:
+        keys["pastShare"] = past
     if settings.sort_policy is SortPolicy.FAIR:
         keys["usage"] = picture.usage(app)
     keys["creation"] = app.creation

@@ -22,10 +22,11 @@ from muster_core.snapshots import (
     QueueSnapshot,
     ReservationSnapshot,
     Snapshot,
+    UsageSnapshot,
 )
 from muster_core.values.application_states import AppState
 from muster_core.values.snapshots import DeviceSnapshot
-from tests.naive import arrivals, directory, evictions, gangs, rounds, state
+from tests.naive import arrivals, directory, evictions, gangs, rounds, state, usage
 from tests.naive.arrivals import complete
 from tests.naive.directory import configured
 from tests.naive.picture import Picture, room_of
@@ -81,7 +82,8 @@ class NaiveScheduler:
         return self.close(at_us)
 
     def begin(self, at_us: int) -> None:
-        """Begin a batch: the timers that are due."""
+        """Begin a batch: the ticks that have ended, and the timers that are due."""
+        usage.pass_to(self.world, at_us)
         self._now_us = self.world.now_us = at_us
         self.world.searches.clear()
         deadlines = self._deadlines()
@@ -288,6 +290,7 @@ class Shown:
         nodes: What is used.
         gangs: Everything; of members that do not wait, no order.
         reserved: Node, start and scope of each reservation, and its place in the order of all.
+        usage: Everything, of each queue and user, and its place in the order of all.
     """
 
     asks: Mapping[str, tuple[str, str | None, str | None]]
@@ -296,6 +299,7 @@ class Shown:
     nodes: Mapping[str, Mapping[str, int]]
     gangs: Mapping[str, GangSnapshot]
     reserved: Mapping[str, tuple[int, ReservationSnapshot]]
+    usage: Mapping[str, tuple[int, UsageSnapshot]]
 
 
 def shown(snapshot: Snapshot) -> Shown:
@@ -316,6 +320,7 @@ def shown(snapshot: Snapshot) -> Shown:
         reserved={
             name: (place, one) for place, (name, one) in enumerate(snapshot.reservations.items())
         },
+        usage={one.name: (place, one) for place, one in enumerate(snapshot.usage)},
     )
 
 
@@ -351,6 +356,7 @@ def snapshot_of(model: NaiveScheduler, at_us: int = 0) -> Snapshot:
             for one in sorted(model.world.reserved, key=lambda one: one.scope)
             for ask, node in one.nodes
         },
+        usage=usage.snapshots(model.world),
     )
 
 

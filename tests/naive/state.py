@@ -209,6 +209,14 @@ class Queue:
     draining: bool = False
 
 
+@attrs.define
+class Past:
+    """What somebody has had up to the last end of a tick, and since then: by type."""
+
+    used: dict[str, int] = attrs.field(factory=dict[str, int])
+    recent: dict[str, int] = attrs.field(factory=dict[str, int])
+
+
 @attrs.define(eq=False)
 class Node:
     """One node; what is used on it is the sum of the asks waiting or bound there.
@@ -338,8 +346,9 @@ class World:
 
     The present or last round has ``reserved``, the round before it ``reserved_before``; what is
     reserved for each ask was ``announced`` when the batch before ended; each round of the batch
-    has its ``searches``. Where parents share by weight it was found what their children have
-    ``deserved`` since the rounds of the batch began, by path. ``reached`` counts how often rules were reached, to tell whether scenarios
+    has its ``searches``. ``usage`` is what queues have had, by path, and their users, by path and
+    name. Where parents share by weight it was found what their children have ``deserved`` since the
+    rounds of the batch began, by path. ``reached`` counts how often rules were reached, to tell whether scenarios
     are about them.
     """
 
@@ -363,6 +372,9 @@ class World:
     reserved_before: list[Reservation] = attrs.field(factory=list[Reservation])
     announced: dict[Ask, Decision] = attrs.field(factory=dict[Ask, Decision])
     searches: list[Searches] = attrs.field(factory=list[Searches])
+    usage: dict[tuple[str, str | None], Past] = attrs.field(
+        factory=dict[tuple[str, str | None], Past]
+    )
     reached: Counter[str] = attrs.field(factory=Counter[str])
     deserved: dict[str, dict[str, int]] = attrs.field(factory=dict[str, dict[str, int]])
 

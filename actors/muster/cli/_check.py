@@ -41,7 +41,12 @@ from muster_core.errors import ConfigError, Problem
 _MOST_SHOWN: Final = 20
 """The most items of a list that are shown."""
 
-_KINDS: Final = {"queues": "queue", "apps": "application", "gangs": "gang"}
+_KINDS: Final = {
+    "queues": "queue",
+    "apps": "application",
+    "gangs": "gang",
+    "usage": "usage",
+}
 """What the names of these fields name; those of other fields name asks."""
 
 

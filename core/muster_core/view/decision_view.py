@@ -316,7 +316,7 @@ class DecisionView:
             history=state.eviction_history.facts(),
             last_round=last_round,
             learned=state.learned.facts(),
-            usage=tuple(self.usages.facts(self.queues.values())),
+            usage=tuple(self.usages.facts(self.queues)),
         )
 
     # CHECKPOINT-5

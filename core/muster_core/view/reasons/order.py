@@ -15,6 +15,7 @@ import attrs
 from muster_core.owners.asks import Ask, AskOrder
 from muster_core.structures.steps import PART, Steps, in_pieces
 from muster_core.values.reasons import Code, ComparedKey, Level, PendingReason
+from muster_core.values.resources import format_duration
 from muster_core.view.eviction.actions import is_refused
 from muster_core.view.reasons.shortfalls import named
 from muster_core.view.state.view_state import ViewState
@@ -22,6 +23,7 @@ from muster_core.view.tree.application import ViewApp
 from muster_core.view.tree.leaf import LeafView
 from muster_core.view.tree.queue import (
     ASK_PARTS,
+    PAST_SHARE,
     KeyPart,
     KeyValue,
     ParentView,
@@ -265,12 +267,16 @@ def _format_value(shares: tuple[float, ...], digits: int) -> str:
     return " ".join(f"{share:.{digits}g}" for share in shares) or "0"
 
 
-def not_your_turn(first: Turn, levels: tuple[Level, ...]) -> PendingReason:
+def not_your_turn(
+    state: ViewState, own: Turn, first: Turn, levels: tuple[Level, ...]
+) -> PendingReason:
     """Return which ask is tried before another, and which key decides."""
     level = levels[-1]
     key = next(key for key in level.keys if key.decides)
     why = _BETTER[key.name].format(own=key.own or "none", other=key.other or "none")
     message = f"{first.name} is tried before it: {level.other} in {level.at}, as {why}"
+    if key.name == PAST_SHARE.name:
+        message += f": {_has_used(state, own, level)}"
     facts = {
         "first": first.name,
         "at": level.at,
@@ -279,6 +285,33 @@ def not_your_turn(first: Turn, levels: tuple[Level, ...]) -> PendingReason:
         "other": key.other,
     }
     return PendingReason(Code.NOT_YOUR_TURN, message, facts)
+
+
+# REASON-10
+def _has_used(state: ViewState, own: Turn, level: Level) -> str:
+    """Return how much of its part the queue, or the user, on the way to an ask has used."""
+    usages, total, leaf = state.timers.usages, state.total, own.leaf
+    if level.at == leaf.config.path:
+        user = own.app.identity.user[0] or ""
+        found = next(one for one in usages.of_users(leaf, total) if one.user == user)
+        who = f"user {user!r}" if user else "who has no user"
+    else:
+        parent = next(above for above in leaf.line if above.config.path == level.at)
+        assert isinstance(parent, ParentView), "what has children is a parent"
+        found = next(one for one in usages.of_children(parent, total) if one.queue == level.own)
+        who = level.own
+    times = f"{found.had / found.due:.2g}" if found.had else "0"
+    return f"{who} has used {times} times its part in the last {_as_days(found.half_life_us)}"
+
+
+_DAY_US: Final = 86_400_000_000
+
+
+def _as_days(span_us: int) -> str:
+    days, rest_us = divmod(span_us, _DAY_US)
+    if rest_us or not days:
+        return format_duration(span_us)
+    return "day" if days == 1 else f"{days} days"
 
 
 # OUTLOOK-1

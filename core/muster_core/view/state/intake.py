@@ -120,7 +120,7 @@ class Intake:
             past = queue.past
             self._remove_queue(queue)
             queue = self._new_queue(summary)
-            # USAGE-12
+            # USAGE-11
             if queue.past is not None and past is not None:
                 queue.past = past
         elif queue.config is not summary.config:

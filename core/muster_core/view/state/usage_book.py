@@ -9,6 +9,7 @@ follow from them.
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping
+from math import fsum
 from typing import final
 
 from muster_core.values.snapshots import UsageSnapshot
@@ -37,7 +38,7 @@ class UsageBook:
         #: The first end of a tick after the last batch, or an earlier instant, in microseconds.
         self._next_us = 0
 
-    # USAGE-1, USAGE-12
+    # USAGE-1, USAGE-5, USAGE-13, USAGE-17
     def note_settings(self, queue: ViewQueue) -> None:
         """Record that a queue is new or has other settings."""
         if queue.config.settings.half_life_us:
@@ -73,6 +74,7 @@ class UsageBook:
                 leaf.users.count(app)
             self._changed[leaf.key] = leaf
 
+    # USAGE-11
     def forget(self, queue: ViewQueue) -> None:
         """Record that a queue is gone."""
         self._ruling.pop(queue.key, None)
@@ -163,14 +165,16 @@ class UsageBook:
         queue.rank_users(total)
 
     # CHECKPOINT-4
-    def facts(self, queues: Iterable[ViewQueue]) -> Iterator[UsageFacts]:
+    def facts(self, queues: Mapping[int, ViewQueue]) -> Iterator[UsageFacts]:
         """Iterate over what must be kept. Between two batches."""
         self.hold()
-        for queue in queues:
-            if queue.past is not None and not queue.past.is_nothing:
-                yield queue.past.facts(queue.key)
+        for _, queue in sorted(queues.items()):
+            if queue.past is not None:
+                queue.past.hold(queue.allocated, self.now_us)
+                if not queue.past.is_nothing:
+                    yield queue.past.facts(queue.key)
             if isinstance(queue, LeafView) and queue.users is not None:
-                yield from queue.users.facts(queue.key)
+                yield from queue.users.facts(queue.key, self.now_us)
 
     # CHECKPOINT-5
     def load(
@@ -291,7 +295,7 @@ def _check_users(leaf: LeafView) -> None:
 def _parts(shares: list[float], weights: list[int]) -> list[tuple[float, float]]:
     """Return the part that each of some siblings has had, and the part that its weight gives it."""
     had = [share * weight for share, weight in zip(shares, weights, strict=True)]
-    of_all, weight_of_all = sum(had), sum(weights)
+    of_all, weight_of_all = fsum(had), sum(weights)
     return [
         (one / of_all if of_all else 0.0, weight / weight_of_all)
         for one, weight in zip(had, weights, strict=True)

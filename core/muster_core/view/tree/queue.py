@@ -73,7 +73,8 @@ _PRIORITIES: Final = (
 )
 _REST: Final = (KeyPart("pending", highest_first=True), KeyPart("path"))
 _SHARES: Final = (KeyPart("share"), *_REST)
-_PAST_SHARES: Final = (KeyPart("pastShare"), *_REST)
+PAST_SHARE: Final = KeyPart("pastShare")
+_PAST_SHARES: Final = (PAST_SHARE, *_REST)
 
 
 # ORDER-5, ORDER-6, ORDER-7
@@ -103,7 +104,6 @@ def queue_parts(siblings: Settings) -> tuple[KeyPart, ...]:
 
 
 _PRIORITY: Final = KeyPart("priority", highest_first=True)
-_PAST_SHARE: Final = KeyPart("pastShare")
 _USAGE: Final = KeyPart("usage")
 _CREATION: Final = KeyPart("creation")
 
@@ -148,7 +148,7 @@ def app_parts(settings: Settings) -> tuple[KeyPart, ...]:
     parts = (_USAGE, _CREATION) if fair else (_CREATION,)
     # USAGE-9
     if fair and settings.half_life_us and settings.usage_of_users:
-        parts = (_PAST_SHARE, *parts)
+        parts = (PAST_SHARE, *parts)
     return (_PRIORITY, *parts) if settings.sort_by_priority else parts
 
 

@@ -111,7 +111,7 @@ class Usage:
     def facts(self, queue: int, user: str | None = None) -> UsageFacts:
         """Return what must be kept of it."""
         used, recent = self.amounts(), self._types.amounts(self.recent)
-        return UsageFacts(queue, user, tuple(used.items()), tuple(recent.items()))
+        return UsageFacts(queue, user, tuple(sorted(used.items())), tuple(sorted(recent.items())))
 
     # CHECKPOINT-5
     def load(self, facts: UsageFacts) -> None:
@@ -164,8 +164,10 @@ class Users:
         self.by_name: dict[str, User] = {}
         #: The users that have other amounts allocated than when the last batch began.
         self.changed: dict[str, User] = {}
-        self._total: Mapping[str, int] = _NOTHING
+        #: What usage is divided by, and of which total and how many types.
         self._wholes: Numbered = ()
+        self._total: Mapping[str, int] = _NOTHING
+        self._known = 0
 
     def of(self, name: str) -> User:
         """Return a user, who is new if there is none of this name."""
@@ -207,8 +209,8 @@ class Users:
             allocated = allocated.copy()
             self._types.lengthen(allocated)
             add_to_row(allocated, numbered)
-        if self._total is not total:
-            self._total = total
+        if self._total is not total or self._known != len(self._types.names):
+            self._total, self._known = total, len(self._types.names)
             self._wholes = wholes_of(total, self._types, self.tick_us)
         self._types.lengthen(user.allocated)
         user.usage.lengthen()
@@ -266,20 +268,21 @@ class Users:
             user.usage.since_us = now_us
         self.changed = dict(self.by_name)
 
-    # USAGE-13
+    # USAGE-12
     def _forget_if_idle(self, name: str, user: User) -> None:
         if not user.apps and user.usage.is_nothing:
             self.by_name.pop(name, None)
 
-    def facts(self, queue: int) -> Iterator[UsageFacts]:
-        """Iterate over what must be kept of users of whom there is any usage."""
-        for name, user in self.by_name.items():
+    def facts(self, queue: int, now_us: int) -> Iterator[UsageFacts]:
+        """Iterate over what must be kept of users of whom there is any usage, up to an instant."""
+        for name, user in sorted(self.by_name.items()):
+            user.usage.hold(user.allocated, now_us)
             if not user.usage.is_nothing:
                 yield user.usage.facts(queue, name)
 
 
 # USAGE-7
 def wholes_of(total: Mapping[str, int], types: Types, length_us: int, weight: int = 1) -> Numbered:
-    """Return what usage is divided by, for each type of which the partition has some."""
-    numbered = types.numbered(total)
-    return tuple((number, there * length_us * weight) for number, there in numbered if there > 0)
+    """Return what usage is divided by, for each known type of which the partition has some."""
+    there = ((number, total.get(name, 0)) for number, name in enumerate(types.names))
+    return tuple((number, amount * length_us * weight) for number, amount in there if amount > 0)
