@@ -478,7 +478,7 @@ class Timers:
         """
         due: list[Due] = []
         completing: dict[int, int] = {}
-        self.usages.now_us = now_us
+        self.usages.clock.now_us = now_us
         self._delays.pass_to(now_us)  # Their end only starts a batch.
         while (over := self._completions.take_due(now_us)) is not None:
             due.append(Completion(app=over[2], ask=over[3]))
