@@ -103,6 +103,16 @@ def limited(config: Configuration) -> Configuration:
     return attrs.evolve(config, root=attrs.evolve(config.root, limits=limits))
 
 
+def over_time(config: Configuration) -> Configuration:
+    """Order the children of all queues by what they have had lately."""
+
+    def again(one: QueueConfig) -> QueueConfig:
+        settings = attrs.evolve(one.settings, half_life_us=7 * 24 * 3_600_000_000)
+        return attrs.evolve(one, settings=settings, children=tuple(map(again, one.children)))
+
+    return attrs.evolve(config, root=again(config.root))
+
+
 def mixed(room: float) -> Callable[[float], Iterator[Event]]:
     """Return events for a hundred leaves with many applications, ten priorities and sixteen shapes.
 
@@ -171,6 +181,7 @@ WORKLOADS: Final = {
         Workload("W3a", "W2, room for a fifth, releases one by one", FIFO, mixed(FIFTH), 1),
         Workload("W3b", "W2, room for a fifth, releases by 100", FIFO, mixed(FIFTH), 100),
         Workload("W4", "W2 with the policy fair", FAIR, mixed(1.0)),
+        Workload("usage", "W4 with a half-life for all queues", over_time(FAIR), mixed(1.0)),
         Workload("W6a", "1,000 Strict gangs, all fit", TEN, gangs(1.1, GangMode.STRICT)),
         Workload("W6b", "Strict, room for 60 %", TEN, gangs(0.6, GangMode.STRICT)),
         Workload("W6c", "NonStrict, room for 60 %", TEN, gangs(0.6, GangMode.NON_STRICT)),

@@ -347,6 +347,12 @@ MUTANTS: Final = (
         "await recover(batches, self._kept, self._pace, self._run)",
         "0",
     ),
+    Mutant(
+        "time that does not pass: of several ticks that end between two batches only one counts",
+        "muster_core.view.tree.usage:Usage.end_ticks",
+        "more = ticks_ended(length_us, after_us, by_us) - 1",
+        "more = 0",
+    ),
 )
 
 

@@ -37,6 +37,7 @@ def user_of(app: App) -> str:
 
 def holders(world: World) -> Iterator[Holder]:
     """Give all whose usage counts."""
+    tidy(world)
     found: dict[Holder, None] = dict.fromkeys((path, None) for path in world.queues)
     found |= dict.fromkeys((app.queue, user_of(app)) for app in world.in_queues())
     found |= dict.fromkeys(world.usage)
@@ -61,7 +62,6 @@ def pass_to(world: World, now_us: int) -> None:
         tick_us = half_life_us(world, holder) // 256
         _pass(past, allocated(picture, holder), tick_us, world.now_us, now_us)
         world.reached["usage"] += any(past.used.values())
-    tidy(world)
 
 
 def _pass(past: Past, held: dict[str, int], tick_us: int, since_us: int, now_us: int) -> None:
@@ -125,7 +125,6 @@ def set_usage(world: World, event: SetUsage) -> None:
         raise RefusedError(msg)
     past = world.usage.setdefault(holder, Past())
     past.used.update((name, amount * 1_000_000) for name, amount in event.usage.items())
-    tidy(world)
 
 
 def snapshots(world: World) -> tuple[UsageSnapshot, ...]:

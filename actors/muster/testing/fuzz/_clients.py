@@ -40,6 +40,7 @@ _PASSED_ON: Final = frozenset(
         "add_gang",
         "remove_gang",
         "add_priority_class",
+        "set_usage",
         "apply",
         "delete",
         "submit",

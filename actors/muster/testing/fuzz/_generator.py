@@ -47,6 +47,8 @@ _LEAF: Final[Mapping[str, Sequence[str | None]]] = {
     "preemption.required.node": (None, None, None, "enabled"),
     "bind.retry.delay": (None, None, None, "1s", "2500ms"),
     "run.limit": (None, None, None, None, "3s", "0"),
+    "usage.half.life": (None, None, None, None, "10s", "0"),
+    "usage.users": (None, None, None, "enabled"),
 }
 _MAY_CREATE: Final = {"queue.create": "enabled"}
 _ROOT: Final[Mapping[str, Sequence[str | None]]] = {
@@ -56,6 +58,7 @@ _ROOT: Final[Mapping[str, Sequence[str | None]]] = {
     "gang.retry.delay": (None, "2s", "500ms"),
     "gang.retry.limit": (None, "1", "2"),
     "application.sort.priority": (None, None, None, None, "disabled"),
+    "usage.half.life": (None, None, "5s", "1h"),
 }
 # Each of them fits the smallest maximum of a leaf.
 _LIMITS: Final[tuple[Sequence[Mapping[str, Any]], ...]] = (

@@ -128,6 +128,7 @@ _PLAIN: Final = (
     *("add_app", "add_node", "add_node", "add_node", "remove_node", "remove_node", "update_node"),
     *("remove_app", "check"),
     *("snapshot", "why", "statistics", "bad", "watch", "configure", "add_priority_class"),
+    "set_usage",
 )
 _GANG: Final = (
     *("members",) * 10,
@@ -175,6 +176,7 @@ class Moves:
                 "RemoveGang", "remove_gang", gang=choices.of(self._gangs)
             ),
             "add_priority_class": self._add_class,
+            "set_usage": self._set_usage,
             "configure": self._configure,
             "apply": self._apply,
             "delete": self._delete,
@@ -343,6 +345,14 @@ class Moves:
         policy = choices.of(("PreemptLowerPriority", "Never"))
         said = {"name": choices.of(_CLASSES), "value": choices.of((100, 7, 0, -3))}
         return _about("AddPriorityClass", "add_priority_class", **said, preemption_policy=policy)
+
+    def _set_usage(self, choices: Choices) -> Step:
+        said: dict[str, Any] = {
+            "queue": choices.of(self._leaves),
+            "usage": choices.of(({"vcore": 3}, {"vcore": 60}, {"memory": "1Mi", "vcore": 0})),
+            "user": choices.of((None, None, *_USERS, "")),
+        }
+        return _about("SetUsage", "set_usage", **said)
 
     def _configure(self, choices: Choices) -> Step:
         if not self._configs:

@@ -15,22 +15,38 @@ Deadlines are kept in order; those that no longer apply are removed from time to
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Mapping
-from heapq import heapify, heappop, heappush
-from typing import Final, Generic, TypeVar, final
-
-from muster_core.owners.asks import Allocation, Ask, back_off_us
-from muster_core.structures.steps import PART, Steps, in_pieces
-from muster_core.values.application_states import TIMERS_US, AppState
-from muster_core.values.configuration import PreemptionPolicy, Settings
+from collections.abc import Callable
+from collections.abc import Iterable
+from collections.abc import Iterator
+from collections.abc import Mapping
+from heapq import heapify
+from heapq import heappop
+from heapq import heappush
+from muster_core.owners.asks import Allocation
+from muster_core.owners.asks import Ask
+from muster_core.owners.asks import back_off_us
+from muster_core.structures.steps import PART
+from muster_core.structures.steps import Steps
+from muster_core.structures.steps import in_pieces
+from muster_core.values.application_states import AppState
+from muster_core.values.application_states import TIMERS_US
+from muster_core.values.configuration import PreemptionPolicy
+from muster_core.values.configuration import Settings
 from muster_core.values.decisions import Reason
 from muster_core.values.records import record
-from muster_core.view.facts import StateEndFacts, TimerFacts
+from muster_core.view.facts import StateEndFacts
+from muster_core.view.facts import TimerFacts
 from muster_core.view.gangs import ViewGang
 from muster_core.view.state.usage_book import UsageBook
 from muster_core.view.tree.application import ViewApp
-from muster_core.view.tree.leaf import EVERY_TYPE, LeafView
+from muster_core.view.tree.leaf import EVERY_TYPE
+from muster_core.view.tree.leaf import LeafView
 from muster_core.view.tree.queue import ViewQueue
+from typing import Final
+from typing import Generic
+from typing import TypeVar
+from typing import final
+
 
 E = TypeVar("E", bound=tuple[int, *tuple[object, ...]])
 
@@ -481,7 +497,7 @@ class Timers:
         """
         due: list[Due] = []
         completing: dict[int, int] = {}
-        self.usages.now_us = now_us
+        self.usages.clock.now_us = now_us
         self._delays.pass_to(now_us)  # Their end only starts a batch.
         while (over := self._completions.take_due(now_us)) is not None:
             due.append(Completion(app=over[2], ask=over[3]))

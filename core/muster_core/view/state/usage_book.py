@@ -8,15 +8,22 @@ follow from them.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable
+from collections.abc import Iterator
+from collections.abc import Mapping
 from math import fsum
-from typing import final
-
 from muster_core.values.snapshots import UsageSnapshot
 from muster_core.view.facts import UsageFacts
 from muster_core.view.tree.leaf import LeafView
-from muster_core.view.tree.queue import ParentView, ViewQueue
-from muster_core.view.tree.usage import Usage, User, Users, tick_us, ticks_ended
+from muster_core.view.tree.queue import ParentView
+from muster_core.view.tree.queue import ViewQueue
+from muster_core.view.tree.usage import Clock
+from muster_core.view.tree.usage import Usage
+from muster_core.view.tree.usage import User
+from muster_core.view.tree.usage import Users
+from muster_core.view.tree.usage import tick_us
+from muster_core.view.tree.usage import ticks_ended
+from typing import final
 
 
 @final
@@ -25,12 +32,12 @@ class UsageBook:
 
     Attributes:
         active: Whether any queue has a ``usage.half.life``.
-        now_us: The instant of the present or the last batch, in microseconds.
+        clock: Says when the present or the last batch is.
     """
 
     def __init__(self) -> None:
         self.active = False
-        self.now_us = 0
+        self.clock = Clock()
         #: The queues with a ``usage.half.life``, by key.
         self._ruling: dict[int, ViewQueue] = {}
         #: The queues of which another amount may be allocated than when the last batch began.
@@ -58,7 +65,7 @@ class UsageBook:
         if not half_life_us:
             queue.past = None
         elif queue.past is None:
-            queue.past = Usage(queue.types, self.now_us)
+            queue.past = Usage(queue.types, self.clock.now_us)
             self._changed[queue.key] = queue
 
     def _set_users(self, leaf: LeafView) -> None:
@@ -69,7 +76,7 @@ class UsageBook:
         elif leaf.users is not None:
             leaf.users.tick_us = length_us
         else:
-            leaf.users = Users(leaf.types, length_us, self.now_us)
+            leaf.users = Users(leaf.types, length_us, self.clock)
             for app in leaf.apps.values():
                 leaf.users.count(app)
             self._changed[leaf.key] = leaf
@@ -87,7 +94,7 @@ class UsageBook:
 
     def hold(self) -> None:
         """Look at what is allocated since the last batch."""
-        since_us = self.now_us
+        since_us = self.clock.now_us
         for queue in self._changed.values():
             if queue.past is not None:
                 queue.past.hold(queue.allocated, since_us)
@@ -108,10 +115,7 @@ class UsageBook:
             be another one now.
         """
         self.hold()
-        after_us, self.now_us = self.now_us, now_us
-        for queue in self._ruling.values():
-            if isinstance(queue, LeafView) and queue.users is not None:
-                queue.users.now_us = now_us
+        after_us, self.clock.now_us = self.clock.now_us, now_us
         if now_us < self._next_us:
             return
         for queue in self._ruling.values():
@@ -170,11 +174,11 @@ class UsageBook:
         self.hold()
         for _, queue in sorted(queues.items()):
             if queue.past is not None:
-                queue.past.hold(queue.allocated, self.now_us)
+                queue.past.hold(queue.allocated, self.clock.now_us)
                 if not queue.past.is_nothing:
                     yield queue.past.facts(queue.key)
             if isinstance(queue, LeafView) and queue.users is not None:
-                yield from queue.users.facts(queue.key, self.now_us)
+                yield from queue.users.facts(queue.key, self.clock.now_us)
 
     # CHECKPOINT-5
     def load(
@@ -192,7 +196,7 @@ class UsageBook:
             now_us: The instant of the last batch, in microseconds.
             total: The capacity of all nodes.
         """
-        self.now_us = now_us
+        self.clock.now_us = now_us
         for one in facts:
             queue = queues[one.queue]
             if one.user is None:
@@ -206,7 +210,7 @@ class UsageBook:
             if queue.past is not None:
                 queue.past.since_us = now_us
             if isinstance(queue, LeafView) and queue.users is not None:
-                queue.users.begin(now_us)
+                queue.users.begin()
                 queue.rank_users(total)
         self._changed = dict(queues)
         self._next_us = 0

@@ -130,6 +130,16 @@ def _after(used: int, held: int, ticks: int) -> int:
 
 
 @final
+class Clock:
+    """The instant of the present or the last batch, in microseconds."""
+
+    __slots__ = ("now_us",)
+
+    def __init__(self) -> None:
+        self.now_us = 0
+
+
+@final
 class User:
     """A user of a leaf that counts the usage of its users.
 
@@ -156,11 +166,11 @@ class User:
 class Users:
     """The users of a leaf, by name; the nameless one has the name ``""``."""
 
-    def __init__(self, types: Types, length_us: int, now_us: int) -> None:
+    def __init__(self, types: Types, length_us: int, clock: Clock) -> None:
         self._types = types
-        #: The length of a tick, in microseconds, and the present instant.
+        self._clock = clock
+        #: The length of a tick, in microseconds.
         self.tick_us = length_us
-        self.now_us = now_us
         self.by_name: dict[str, User] = {}
         #: The users that have other amounts allocated than when the last batch began.
         self.changed: dict[str, User] = {}
@@ -173,7 +183,7 @@ class Users:
         """Return a user, who is new if there is none of this name."""
         user = self.by_name.get(name)
         if user is None:
-            user = self.by_name[name] = User(self._types, self.now_us)
+            user = self.by_name[name] = User(self._types, self._clock.now_us)
             self.changed[name] = user
         return user
 
@@ -261,11 +271,10 @@ class Users:
             user.usage.end_ticks(self.tick_us, after_us, by_us)
             self._forget_if_idle(name, user)
 
-    def begin(self, now_us: int) -> None:
-        """Let what is allocated count from an instant on."""
-        self.now_us = now_us
+    def begin(self) -> None:
+        """Let what is allocated count from now on."""
         for user in self.by_name.values():
-            user.usage.since_us = now_us
+            user.usage.since_us = self._clock.now_us
         self.changed = dict(self.by_name)
 
     # USAGE-12
