@@ -20,7 +20,12 @@ from typing import final
 import attrs
 
 from muster_core.admission.routes import AdmissionFacts, Route, StartQueue, TellQueue
-from muster_core.config.properties import QUEUE_PRIORITY, QUEUE_RECLAIMABLE, resolve
+from muster_core.config.properties import (
+    QUEUE_PRIORITY,
+    QUEUE_RECLAIMABLE,
+    QUEUE_WEIGHT,
+    resolve,
+)
 from muster_core.config.queues import (
     ROOT,
     QuotaTree,
@@ -122,6 +127,8 @@ def with_object(config: QueueConfig, event: QueueObject, above: Settings | None)
     properties = dict(config.own_properties)
     if event.priority is not None:
         properties[QUEUE_PRIORITY.name] = str(event.priority)
+    if event.weight is not None:
+        properties[QUEUE_WEIGHT.name] = str(event.weight)
     if event.reclaimable is not None:
         properties[QUEUE_RECLAIMABLE.name] = "true" if event.reclaimable else "false"
     return attrs.evolve(

@@ -29,6 +29,7 @@ from muster_core.values.errors import EventError
 from muster_core.values.event_fields import (
     A_PRIORITY,
     A_QUEUE_PRIORITY,
+    A_QUEUE_WEIGHT,
     A_USERS_PRIORITY,
     AT_LEAST_ONE,
     NOT_NEGATIVE,
@@ -430,6 +431,7 @@ class QueueObject:
     guaranteed: Resources | None = attrs.field(
         default=None, validator=_optional(of_type(Resources))
     )
+    weight: int | None = attrs.field(default=None, validator=_optional(A_QUEUE_WEIGHT))
 
 
 AppliedObject = AddPriorityClass | AddGang | NodeObject | PodObject | QueueObject
