@@ -64,6 +64,7 @@ from muster.feeds._schema import (
     ObjectSchema,
     as_kubernetes,
     schema_field,
+    unless_0,
     unless_empty,
 )
 from muster_core.config.tree import is_null
@@ -81,7 +82,7 @@ from muster_core.events import (
     QueueObject,
 )
 from muster_core.resources import NOTHING, Resources
-from muster_core.values.event_fields import QUEUE_PRIORITIES
+from muster_core.values.event_fields import QUEUE_PRIORITIES, QUEUE_WEIGHTS
 from muster_core.values.events import USER_INFO
 from muster_core.values.names import DEFAULT_NAMESPACE
 
@@ -307,6 +308,7 @@ _UNSCHEDULABLE: Final = Kind(
     BOOLEAN.name, _schedulable, BOOLEAN.normal, lambda schedulable: not schedulable
 )
 _QUEUE_PRIORITY: Final = integer(*QUEUE_PRIORITIES, f"0 … {QUEUE_PRIORITIES[1]}")
+_QUEUE_WEIGHT: Final = unless_0(integer(0, QUEUE_WEIGHTS[1], f"0 … {QUEUE_WEIGHTS[1]}"))
 _PARENT: Final = unless_empty(QUEUE_PATH)
 
 
@@ -451,6 +453,7 @@ FORMS: Final[Mapping[str, ObjectForm]] = {
                 "capability": schema_field("max", LIMITS),
                 "deserved": schema_field("guaranteed", AMOUNTS),
                 "guarantee": ObjectSchema({"resource": schema_field("guarantee", AMOUNTS)}),
+                "weight": schema_field("weight", _QUEUE_WEIGHT),
             }),
         }),
         _names(QUEUE_NAME),

@@ -209,6 +209,16 @@ def unless_empty(kind: Kind[T]) -> Kind[T | None]:
     )
 
 
+def unless_0(kind: Kind[int]) -> Kind[int | None]:
+    """Return the kind in which 0 means no value, as programs in Go write it."""
+    return Kind(
+        kind.name,
+        lambda value: kind.parse(value) or None,
+        kind.normal,
+        kind.general.write,
+    )
+
+
 def _parse_namespace(value: Raw) -> str:
     namespace = TEXT.parse(value)
     _check_object(f"{namespace}/x", value, "an RFC 1123 label, which a namespace is")

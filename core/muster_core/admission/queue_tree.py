@@ -14,33 +14,40 @@ new configuration limits.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Sequence
-from typing import final
-
-import attrs
-
-from muster_core.admission.routes import AdmissionFacts, Route, StartQueue, TellQueue
-from muster_core.config.properties import QUEUE_PRIORITY, QUEUE_RECLAIMABLE, resolve
-from muster_core.config.queues import (
-    ROOT,
-    QuotaTree,
-    canonical_path,
-    check_queue_name,
-    check_quotas,
-)
-from muster_core.owners.queue import QueueFacts, Retire, SetQueue
-from muster_core.values.configuration import (
-    EVERY_NAME,
-    Configuration,
-    QueueConfig,
-    Settings,
-    Template,
-)
+from collections.abc import Callable
+from collections.abc import Iterable
+from collections.abc import Iterator
+from collections.abc import Sequence
+from muster_core.admission.routes import AdmissionFacts
+from muster_core.admission.routes import Route
+from muster_core.admission.routes import StartQueue
+from muster_core.admission.routes import TellQueue
+from muster_core.config.properties import QUEUE_PRIORITY
+from muster_core.config.properties import QUEUE_RECLAIMABLE
+from muster_core.config.properties import QUEUE_WEIGHT
+from muster_core.config.properties import resolve
+from muster_core.config.queues import QuotaTree
+from muster_core.config.queues import ROOT
+from muster_core.config.queues import canonical_path
+from muster_core.config.queues import check_queue_name
+from muster_core.config.queues import check_quotas
+from muster_core.owners.queue import QueueFacts
+from muster_core.owners.queue import Retire
+from muster_core.owners.queue import SetQueue
+from muster_core.values.configuration import Configuration
+from muster_core.values.configuration import EVERY_NAME
+from muster_core.values.configuration import QueueConfig
+from muster_core.values.configuration import Settings
+from muster_core.values.configuration import Template
 from muster_core.values.errors import RefusedError
-from muster_core.values.events import Configure, QueueObject
+from muster_core.values.events import Configure
+from muster_core.values.events import QueueObject
 from muster_core.values.names import Guesses
 from muster_core.values.records import MAP
-from muster_core.values.resources import format_quantity, shown
+from muster_core.values.resources import format_quantity
+from muster_core.values.resources import shown
+from typing import final
+import attrs
 
 
 @final
@@ -122,6 +129,8 @@ def with_object(config: QueueConfig, event: QueueObject, above: Settings | None)
     properties = dict(config.own_properties)
     if event.priority is not None:
         properties[QUEUE_PRIORITY.name] = str(event.priority)
+    if event.weight is not None:
+        properties[QUEUE_WEIGHT.name] = str(event.weight)
     if event.reclaimable is not None:
         properties[QUEUE_RECLAIMABLE.name] = "true" if event.reclaimable else "false"
     return attrs.evolve(

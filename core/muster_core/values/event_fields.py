@@ -157,6 +157,7 @@ PRIORITIES: Final = (MIN_PRIORITY, MAX_PRIORITY)
 
 # CONFIG-50
 QUEUE_PRIORITIES: Final = (0, MAX_PRIORITY)
+QUEUE_WEIGHTS: Final = (1, MAX_PRIORITY)
 """The lowest and the highest priority of a queue."""
 
 # PRIORITY-7
@@ -370,6 +371,7 @@ def _refuse(field: str, value: object, right: str) -> NoReturn:
 
 A_PRIORITY: Final = a_number(*PRIORITIES)
 A_QUEUE_PRIORITY: Final = a_number(*QUEUE_PRIORITIES)
+A_QUEUE_WEIGHT: Final = a_number(*QUEUE_WEIGHTS)
 A_USERS_PRIORITY: Final = a_number(*USERS_PRIORITIES)
 AT_LEAST_ONE: Final = a_number(LEAST)
 NOT_NEGATIVE: Final = a_number(0)

@@ -163,6 +163,7 @@ SPEC: st.SearchStrategy[Any] = st.fixed_dictionaries(
         "priorityClassName": LEAVES,
         "parent": NAMES,
         "reclaimable": LEAVES,
+        "weight": LEAVES,
         "capability": AMOUNTS,
         "deserved": AMOUNTS,
         "guarantee": st.one_of(LEAVES, st.just({"resource": {"cpu": 1}})),

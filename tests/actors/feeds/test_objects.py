@@ -144,7 +144,9 @@ def test_nodes(written: dict[str, Any], wanted: AppliedObject) -> None:
     ("spec", "wanted"),
     [
         (None, QueueObject("x")),
-        ({"weight": "?", "guarantee": None, "parent": ""}, QueueObject("x")),
+        ({"type": "?", "guarantee": None, "parent": ""}, QueueObject("x")),
+        ({"weight": 3}, QueueObject("x", weight=3)),
+        ({"weight": 0}, QueueObject("x")),
         ({"parent": "root.a", "priority": 0}, QueueObject("x", "root.a", 0)),
         ({"reclaimable": False}, QueueObject("x", reclaimable=False)),
         (
@@ -240,6 +242,7 @@ def test_queues(spec: dict[str, Any] | None, wanted: AppliedObject) -> None:
         ("Queue", {"spec": {"parent": "a b"}}, "spec.parent: 'a b' is not a name of a queue"),
         ("Queue", {"spec": {"priority": -1}}, "spec.priority: -1 is not a whole number between 0"),
         ("Queue", {"spec": {"reclaimable": "no"}}, "spec.reclaimable: 'no' is not a boolean"),
+        ("Queue", {"spec": {"weight": -1}}, "spec.weight: -1 is not a whole number between 0 and"),
         ("Queue", {"spec": {"capability": {"cpu": -1}}}, "spec.capability.cpu: '-1' is negative"),
         ("Queue", {"spec": {"deserved": 5}}, "spec.deserved: 5 is not a map of resource types"),
         (

@@ -114,6 +114,7 @@ def volcano_queue(
     reclaimable: bool | None = None,
     max: Mapping[str, int] | None = None,  # noqa: A002
     guaranteed: Mapping[str, int] | None = None,
+    weight: int | None = None,
 ) -> QueueObject:
     """Give a Queue."""
     return QueueObject(
@@ -123,6 +124,7 @@ def volcano_queue(
         reclaimable,
         None if max is None else Limits.of(max),
         None if guaranteed is None else Resources(guaranteed),
+        weight,
     )
 
 

@@ -301,6 +301,7 @@ def config_of(made: Tree, path: str) -> dict[str, object]:
     return {
         "priority": config.settings.queue_priority,
         "reclaimable": config.settings.reclaimable,
+        "weight": config.settings.weight,
         "max": dict(config.max.amounts),
         "guaranteed": dict(config.guaranteed),
     }
@@ -309,7 +310,7 @@ def config_of(made: Tree, path: str) -> dict[str, object]:
 def test_a_queue_is_made_below_the_root_to_stay() -> None:
     made = here()
     said = volcano_queue(
-        "New", priority=3, reclaimable=False, max={"vcore": 5}, guaranteed={"vcore": 2}
+        "New", priority=3, reclaimable=False, max={"vcore": 5}, guaranteed={"vcore": 2}, weight=7
     )
     told(made, applied(said))
     made.add_app("q", "root.new")
@@ -318,6 +319,7 @@ def test_a_queue_is_made_below_the_root_to_stay() -> None:
     assert config_of(made, "root.new") == {
         "priority": 3,
         "reclaimable": False,
+        "weight": 7,
         "max": {"vcore": 5},
         "guaranteed": {"vcore": 2},
     }
@@ -326,13 +328,14 @@ def test_a_queue_is_made_below_the_root_to_stay() -> None:
 
 def test_only_what_is_said_is_set() -> None:
     made = here()
-    told(made, applied(volcano_queue("a", priority=3, max={"vcore": 5})))
+    told(made, applied(volcano_queue("a", priority=3, max={"vcore": 5}, weight=2)))
     told(made, applied(volcano_queue("a", reclaimable=False, guaranteed={"vcore": 1})))
     told(made, applied(volcano_queue("a")))
 
     assert config_of(made, "root.a") == {
         "priority": 3,
         "reclaimable": False,
+        "weight": 2,
         "max": {"vcore": 5},
         "guaranteed": {"vcore": 1},
     }

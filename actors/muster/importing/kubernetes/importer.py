@@ -31,6 +31,7 @@ from muster.importing.kubernetes.pods import LABEL, Pod, PodState
 from muster.importing.nodes import TOO_LARGE
 from muster.importing.queues import Queues, name_of, queue_path_of
 from muster.importing.workload import Amounts, AskGroup, Job, Workload
+from muster_core.config.properties import QUEUE_WEIGHT, SHARE_POLICY
 from muster_core.decisions import MICROSECONDS
 from muster_core.values.resources import VCORE
 
@@ -412,9 +413,6 @@ class _Importer:
                 self._account.leave_out(queue.what, cause, queue.place, path)
                 continue
             self._account.taken[queue.what] += 1
-            if queue.weight is not None:
-                example = f"{path}: {queue.weight}"
-                self._account.note(queue.what, "weights are not modelled", queue.place, example)
             if path not in ("", _ROOT):
                 wanted[path] = queue.settings
                 known[path] = queue
@@ -424,6 +422,25 @@ class _Importer:
             queue = known[path]
             self._account.note(queue.what, cause, queue.place, f"{path}: {refusal}")
         self._workload.settings = {**kept, **self._of_root()}
+        self._share_by_weight(known)
+
+    def _share_by_weight(self, queues: Mapping[str, DumpedQueue]) -> None:
+        """Let parents share by weight whose queues have weights, unless some say what they deserve."""
+        weighted = {path: queue for path, queue in queues.items() if queue.weight != 1}
+        if any(queue.has_deserved for queue in queues.values()):
+            for path, queue in weighted.items():
+                cause = "weights are not modelled where queues say what they deserve"
+                self._account.note(queue.what, cause, queue.place, f"{path}: {queue.weight}")
+            return
+        for path, queue in weighted.items():
+            self._set_property(path, QUEUE_WEIGHT.name, str(queue.weight))
+            self._set_property(path.rpartition(".")[0], SHARE_POLICY.name, "weight")
+
+    def _set_property(self, path: str, name: str, text: str) -> None:
+        own = dict(self._workload.settings.get(path, {}))
+        properties = cast("dict[str, object]", own.get("properties", {}))
+        own["properties"] = {**properties, name: text}
+        self._workload.settings = {**self._workload.settings, path: own}
 
     def _is_below_pods(self, path: str) -> bool:
         names = path.split(".")

@@ -51,7 +51,8 @@ class DumpedQueue:
         name: Its name.
         parent: The name of its parent; empty for the root.
         settings: What a configuration says of it.
-        weight: Its weight as written, or None if it has none that matters.
+        weight: Its weight; 1 if it has none.
+        has_deserved: Whether it says what it deserves, so that weights say nothing.
     """
 
     place: str
@@ -59,7 +60,8 @@ class DumpedQueue:
     name: str
     parent: str
     settings: Mapping[str, object]
-    weight: str | None = None
+    weight: int = 1
+    has_deserved: bool = False
 
 
 # KUBERNETES-17
@@ -72,7 +74,6 @@ def read_queue(written: dict[str, Raw], place: str, what: str) -> DumpedQueue:
     made = _QUEUE.make(_QUEUE.shape.parse(written))
     assert isinstance(made, QueueObject)
     spec = written.get("spec")
-    weight = spec.get("weight") if isinstance(spec, dict) else None
     properties: dict[str, object] = {}
     if made.priority:
         properties["queue.priority"] = str(made.priority)
@@ -85,7 +86,8 @@ def read_queue(written: dict[str, Raw], place: str, what: str) -> DumpedQueue:
         name=queue_name_of(made.name),
         parent=queue_name_of((made.parent or "").rpartition(".")[2]),
         settings=_settings(limits, made.guaranteed, properties),
-        weight=None if weight is None or str(weight) in ("0", "1") else str(weight)[:80],
+        weight=made.weight or 1,
+        has_deserved=isinstance(spec, dict) and bool(spec.get("deserved")),
     )
 
 
