@@ -338,7 +338,8 @@ class World:
 
     The present or last round has ``reserved``, the round before it ``reserved_before``; what is
     reserved for each ask was ``announced`` when the batch before ended; each round of the batch
-    has its ``searches``. ``reached`` counts how often rules were reached, to tell whether scenarios
+    has its ``searches``. ``over_since`` is since when queues are over their ``max``, by path.
+    ``reached`` counts how often rules were reached, to tell whether scenarios
     are about them.
     """
 
@@ -362,6 +363,7 @@ class World:
     reserved_before: list[Reservation] = attrs.field(factory=list[Reservation])
     announced: dict[Ask, Decision] = attrs.field(factory=dict[Ask, Decision])
     searches: list[Searches] = attrs.field(factory=list[Searches])
+    over_since: dict[str, int] = attrs.field(factory=dict[str, int])
     reached: Counter[str] = attrs.field(factory=Counter[str])
 
     @property

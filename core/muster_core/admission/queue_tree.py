@@ -20,7 +20,12 @@ from typing import final
 import attrs
 
 from muster_core.admission.routes import AdmissionFacts, Route, StartQueue, TellQueue
-from muster_core.config.properties import QUEUE_PRIORITY, QUEUE_RECLAIMABLE, resolve
+from muster_core.config.properties import (
+    QUEUE_PRIORITY,
+    QUEUE_RECLAIMABLE,
+    QUOTA_PREEMPTION,
+    resolve,
+)
 from muster_core.config.queues import (
     ROOT,
     QuotaTree,
@@ -88,7 +93,8 @@ def dynamic_queue(
     """Create the settings of a dynamic queue.
 
     It inherits from its parent like any other queue. A leaf gets all settings of the template, as
-    if they were its own settings in the file; a parent gets none of them.
+    if they were its own settings in the file; a parent gets none of them. Only a configured queue
+    can have a ``quota.preemption.delay``.
 
     Args:
         parent: Its parent.
@@ -104,6 +110,8 @@ def dynamic_queue(
     if is_parent or template is None:
         settings = resolve({}, parent.settings)
         return QueueConfig(name=lowered, path=path, is_parent=is_parent, settings=settings)
+    # QUOTA-2
+    properties = {name: text for name, text in template.properties if name != QUOTA_PREEMPTION.name}
     return QueueConfig(
         name=lowered,
         path=path,
@@ -111,8 +119,8 @@ def dynamic_queue(
         guaranteed=template.guaranteed,
         max=template.max,
         max_applications=template.max_applications,
-        settings=resolve(dict(template.properties), parent.settings),
-        own_properties=template.properties,
+        settings=resolve(properties, parent.settings),
+        own_properties=tuple(properties.items()),
     )
 
 

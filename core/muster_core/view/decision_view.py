@@ -133,6 +133,9 @@ class DecisionView:
         self.timers.settings = configuration.root.settings
         self._state.delays.enabled = configuration.preemption_enabled
         self._state.delays.stale = True
+        # QUOTA-1
+        quota = configuration.preemption_enabled and configuration.quota_preemption
+        self.timers.over_max.configure(enabled=quota)
 
     def allocated_in(self, key: int) -> Mapping[str, int]:
         """Return what is allocated in a queue; nothing for a queue that has not reported."""
@@ -363,6 +366,7 @@ class DecisionView:
         self._state.shapes.check([*shapes, *self._state.gang_index.gang_shapes()])
         self._state.gang_index.check()
         self._state.delays.check()
+        self.timers.over_max.check()
         self._state.check_back_offs()
         self._state.user_limits.check(self.apps)
         self._state.kept_nodes.check()

@@ -294,6 +294,8 @@ def changes_so_far(state: ViewState) -> tuple[int, ...]:
         state.reconfigured,
         state.gang_index.changes,
         state.eviction_history.changes,
+        # RUNTIME-4
+        state.timers.protections.over,
     )
 
 
