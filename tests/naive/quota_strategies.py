@@ -56,8 +56,10 @@ class QuotaTheme:
     def enlarged(self, what: What, random: Random) -> What:
         """Let an ask want more, and a node have more."""
         if isinstance(what, AddAsk):
-            resources = _times(what.resources, random.choice(self.factors))
-            return attrs.evolve(what, resources=resources)
+            factor = random.choice(self.factors)
+            if len(self.factors) > 1 and random.random() < 0.5:  # What is large goes last.
+                what = attrs.evolve(what, priority=factor, priority_class=None)
+            return attrs.evolve(what, resources=_times(what.resources, factor))
         if isinstance(what, AddNode):
             return attrs.evolve(what, capacity=_times(what.capacity, max(self.factors)))
         return what

@@ -346,6 +346,7 @@ QUEUES: Final = ResourceKind(
         *numbers("running", "draining"),
         *numbers("share", "overused", wide=True),
         *names("hits", wide=True),
+        *numbers("over_since", wide=True),
         *numbers("dynamic", "fence", "offset", wide=True),
         *names("sort_policy", wide=True),
     ),

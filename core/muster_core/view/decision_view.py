@@ -185,6 +185,13 @@ class DecisionView:
         held = app.bound.get(name)
         return None if held is None else expected_end_us(self._state.leaf_of(app), held[0], now_us)
 
+    # RUNTIME-2
+    def protected_leaves(self, now_us: int) -> list[str]:
+        """Return the paths of the leaves with asks that their minimum run time protects, sorted."""
+        ends = self.timers.protections.ends.heap
+        keys = {key for end_us, _, key, _ in ends if end_us > now_us and key in self.apps}
+        return sorted({self._state.leaf_of(self.apps[key]).config.path for key in keys})
+
     # TIME-12
     def gone_at_us(self, key: int, name: str) -> int | None:
         """Return when an ask is gone because of its times, in microseconds; None if it is not.

@@ -20,7 +20,7 @@ from muster_core.view.eviction.eligibility import Key, LeafRelation, Losses, Ran
 from muster_core.view.eviction.plans import VictimChoice
 from muster_core.view.eviction.search import VictimIndex, VictimSearch
 from muster_core.view.eviction.victims import Victim
-from muster_core.view.state.history import over_max
+from muster_core.view.state.history import excess
 from muster_core.view.state.view_state import ViewState
 from muster_core.view.tree.leaf import LeafView
 from muster_core.view.tree.queue import ViewQueue
@@ -115,7 +115,7 @@ class QuotaPreemption:
         return None
 
     def _plan_for(self, queue: ViewQueue) -> Steps[QuotaPlan | None]:
-        over = over_max(queue)
+        over = excess(queue)
         rules = QuotaVictims(self._state, queue, over)
         search = VictimSearch(self._state, self._victim_index, rules)
         if not (yield from search.begin_below(queue, over)):

@@ -526,7 +526,7 @@ class OverMax:
     # QUOTA-2
     def _is_over(self, queue: ViewQueue) -> bool:
         delay_us = queue.config.settings.quota_preemption_us
-        return self.enabled and delay_us > 0 and bool(over_max(queue))
+        return self.enabled and delay_us > 0 and bool(excess(queue))
 
     # CHECKPOINT-4
     def facts(self) -> tuple[tuple[int, int], ...]:
@@ -547,7 +547,7 @@ class OverMax:
 
 
 # QUOTA-2
-def over_max(queue: ViewQueue) -> dict[str, int]:
+def excess(queue: ViewQueue) -> dict[str, int]:
     """Return how much more of each type a queue has than its own ``max``; only what is more."""
     over = {name: queue.used(name) - most for name, most in queue.config.max.amounts}
     return {name: amount for name, amount in over.items() if amount > 0}
