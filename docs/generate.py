@@ -86,6 +86,8 @@ PROPERTY_LINKS = {
     "queue.create": "#dynamic-queues",
     "preemption.policy": "../preemption.md#reclaim",
     "preemption.delay": "../preemption.md#delays",
+    "quota.preemption.delay": "../preemption.md#quota-preemption",
+    "preemption.min.runtime": "../preemption.md#minimum-run-time",
     "preemption.required.node": "../preemption.md#node-services",
     "bind.retry.delay": "feeds.md#back-off",
     "scheduling.order": "../backfill.md",

@@ -298,6 +298,18 @@ MUTANTS: Final = (
         "if False:",
     ),
     Mutant(
+        "a queue that is over its max begins anew with each batch",
+        "muster_core.view.state.history:OverMax.end_batch",
+        "self.since.setdefault(key, now_us)",
+        "self.since[key] = now_us",
+    ),
+    Mutant(
+        "an ask is taken before it has run for its minimum run time",
+        "muster_core.view.state.timers:Protections.is_over",
+        "<= self._delays.passed_us",
+        "<= self._delays.passed_us + min_runtime_us",
+    ),
+    Mutant(
         "a batch is announced before it is on disk",
         "muster._runtime.announcer:Announcer._announce",
         """            if decided:

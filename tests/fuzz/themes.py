@@ -50,6 +50,7 @@ from tests.naive.harness import (
 )
 from tests.naive.operator_strategies import operations
 from tests.naive.promise import Promises
+from tests.naive.quota_strategies import quotas
 from tests.naive.scheduler import NaiveScheduler
 from tests.naive.strategies import scenarios, settings_of
 from tests.naive.time_strategies import time_limits
@@ -232,6 +233,7 @@ THEMES: Final[Mapping[str, tuple[st.SearchStrategy[list[Step]], Check]]] = {
     "latecomers": (backfills(lists=3), _decides_the_same_of_latecomers),
     "operators": (operations(), _decides_the_same),
     "plain": (scenarios(), _decides_the_same),
+    "quota": (quotas(), _decides_the_same),
     "tangles": (tangles(), _decides_the_same),
     "time": (time_limits(), _decides_the_same),
     "time-reasons": (time_limits(2), _explains_the_same),

@@ -9,6 +9,8 @@ import re
 from collections.abc import Iterator
 from typing import Final
 
+import attrs
+
 from muster_core.config.model import Acl, Configuration, Limits, QueueConfig
 from muster_core.decisions import Decision, Kind
 from muster_core.errors import RefusedError
@@ -146,7 +148,9 @@ def _made_on_the_fly(world: World, path: str, *, is_leaf: bool) -> Queue:
         guaranteed=template.guaranteed,
         limits=dict(limits.amounts),
         max_applications=template.max_applications,
-        settings=resolve(dict(template.properties), above.settings),
+        settings=attrs.evolve(
+            resolve(dict(template.properties), above.settings), quota_preemption_us=0
+        ),
         dynamic=True,
     )
 

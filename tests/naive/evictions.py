@@ -81,14 +81,34 @@ class Claim(ABC):
 
     def _keeps_guarantees(self, picture: Picture, victim: Ask, unit: Sequence[Ask]) -> bool:
         """Say whether the loss of a unit leaves the queues of one of it what is guaranteed."""
-        for path in branch(victim.app.queue, self.ask.app.queue):
-            least = deserved_by(self.world, path)
-            inside = [one for one in unit if path in lineage(one.app.queue)]
-            for name in victim.wants:
-                loss = sum(one.wants.get(name, 0) for one in inside)
-                if picture.allocated[path].get(name, 0) - loss < least.get(name, 0):
-                    return False
-        return True
+        paths = branch(victim.app.queue, self.ask.app.queue)
+        return keeps_guarantees(picture, paths, victim, unit)
+
+
+def keeps_guarantees(
+    picture: Picture, paths: Sequence[str], victim: Ask, unit: Sequence[Ask]
+) -> bool:
+    """Say whether the loss of a unit leaves some queues of one of it what is guaranteed."""
+    for path in paths:
+        least = deserved_by(picture.world, path)
+        inside = [one for one in unit if path in lineage(one.app.queue)]
+        for name in victim.wants:
+            loss = sum(one.wants.get(name, 0) for one in inside)
+            if picture.allocated[path].get(name, 0) - loss < least.get(name, 0):
+                return False
+    return True
+
+
+def protection_ends(world: World, ask: Ask) -> int:
+    """Give the instant from which on a bound ask may be taken, as its leaf has it."""
+    return ask.bound_at_us + world.queues[ask.app.queue].settings.min_runtime_us
+
+
+def is_protected(world: World, ask: Ask) -> bool:
+    """Say whether an ask has not been bound for long enough to be taken."""
+    protected = ask.place is AskPlace.BOUND and world.now_us < protection_ends(world, ask)
+    world.reached["protected"] += protected
+    return protected
 
 
 @attrs.frozen
@@ -112,7 +132,7 @@ class Reclaim(Claim):
         if self.claimant in lineage(leaf) or not self._inside(victim):
             return False
         settings = self.world.queues[leaf].settings
-        return settings.reclaimable and _is_open(settings)
+        return settings.reclaimable and gives(settings) and not is_protected(self.world, victim)
 
     @override
     def may_lose(self, picture: Picture, victim: Ask, unit: Sequence[Ask]) -> bool:
@@ -152,9 +172,9 @@ class Preemption(Claim):
 
     @override
     def in_scope(self, victim: Ask) -> bool:
-        if not self._inside(victim) or not _is_open(self.world.queues[victim.app.queue].settings):
+        if not self._inside(victim) or not gives(self.world.queues[victim.app.queue].settings):
             return False
-        return self._of(victim) < self._against(victim)
+        return self._of(victim) < self._against(victim) and not is_protected(self.world, victim)
 
     @override
     def may_lose(self, picture: Picture, victim: Ask, unit: Sequence[Ask]) -> bool:
@@ -250,7 +270,7 @@ def preemption(picture: Picture, ask: Ask, now_us: int) -> Claim | None:
 def may_come_true(world: World, ask: Ask) -> bool:
     """Say whether an ask could ever claim anything once its delay is over."""
     settings = world.queues[ask.app.queue].settings
-    if not world.config.preemption_enabled or not _is_open(settings):
+    if not world.config.preemption_enabled or not gives(settings):
         return False
     above = [path for path in lineage(ask.app.queue) if path != ROOT]
     return ask.preempts or any(_named(world, path, ask) for path in above)
@@ -264,10 +284,11 @@ def delay_ends(world: World, ask: Ask) -> int:
 def _may_ask(world: World, ask: Ask, now_us: int) -> bool:
     settings = world.queues[ask.app.queue].settings
     ready = now_us >= delay_ends(world, ask)
-    return world.config.preemption_enabled and _is_open(settings) and ready
+    return world.config.preemption_enabled and gives(settings) and ready
 
 
-def _is_open(settings: Settings) -> bool:
+def gives(settings: Settings) -> bool:
+    """Say whether the asks of a leaf may take, and may be taken."""
     return settings.preemption_policy is not PreemptionPolicy.DISABLED
 
 
@@ -348,15 +369,16 @@ def fits(picture: Picture, node: Node, ask: Ask) -> bool:
     return not lacks(picture, node, ask) and picture.fits_headroom(ask)
 
 
-def _gone(units: Sequence[Unit]) -> set[Ask]:
+def gone_of(units: Sequence[Unit]) -> set[Ask]:
+    """Give all asks of some units."""
     return {ask for unit in units for ask in unit}
 
 
 def _taken_on(claim: Claim, node: Node) -> list[Unit] | None:
     """Take the first useful unit again and again, until the ask fits; None if it never does."""
     taken: list[Unit] = []
-    while not fits(Picture(claim.world, _gone(taken)), node, claim.ask):
-        unit = _first_unit(claim, node, _gone(taken))
+    while not fits(Picture(claim.world, gone_of(taken)), node, claim.ask):
+        unit = _first_unit(claim, node, gone_of(taken))
         if unit is None:
             return None
         taken.append(unit)
@@ -370,7 +392,7 @@ def _first_unit(claim: Claim, node: Node, gone: set[Ask]) -> Unit | None:
     scope = [ask for ask in held if claim.in_scope(ask)]
     scope.sort(key=lambda ask: claim.order(picture, ask))
     for first in scope:
-        unit = _unit_of(claim.world, first, gone)
+        unit = unit_of(claim.world, first, gone)
         if not unit <= set(scope):
             continue
         useful = any(_is_useful(picture, node, claim.ask, ask) for ask in unit)
@@ -394,7 +416,7 @@ def _is_useful(picture: Picture, node: Node, ask: Ask, victim: Ask) -> bool:
     return False
 
 
-def _unit_of(world: World, ask: Ask, gone: set[Ask]) -> set[Ask]:
+def unit_of(world: World, ask: Ask, gone: set[Ask]) -> set[Ask]:
     """Give what goes with an ask, itself included, once others are gone."""
     gang = None if ask.gang is None else world.gangs[ask.gang]
     if gang is None:
@@ -417,13 +439,13 @@ def _spared(claim: Claim, node: Node, taken: Sequence[Unit]) -> list[Unit]:
     kept = list(taken)
     for unit in reversed(taken):
         rest = [other for other in kept if other is not unit]
-        still_fits = fits(Picture(claim.world, _gone(rest)), node, claim.ask)
-        if still_fits and not _halves_a_gang(claim.world, _gone(rest)):
+        still_fits = fits(Picture(claim.world, gone_of(rest)), node, claim.ask)
+        if still_fits and not halves_a_gang(claim.world, gone_of(rest)):
             kept = rest
     return kept
 
 
-def _halves_a_gang(world: World, gone: set[Ask]) -> bool:
+def halves_a_gang(world: World, gone: set[Ask]) -> bool:
     """Say whether some of a gang go, but neither all of it nor what it can spare."""
     for gang in world.gangs.values():
         bound, definition = _bound(world, gang), gang.definition
@@ -437,23 +459,7 @@ def _halves_a_gang(world: World, gone: set[Ask]) -> bool:
 MakeClaim = Callable[[Picture, Ask, int], Claim | None]
 
 
-def deadlines(world: World, now_us: int) -> list[int]:
-    """Give the instants, later than now, at which the delay of a pending ask ends."""
-    asks = [ask for ask in world.pending() if may_come_true(world, ask)]
-    ends = [delay_ends(world, ask) for ask in asks]
-    return [end for end in ends if end > now_us]
-
-
-def help_one(world: World, now_us: int) -> bool:
-    """Help a node service, else reclaim for an ask, else preempt; say whether any was helped."""
-    if _serve(world, now_us):
-        return True
-    if not world.config.preemption_enabled:
-        return False
-    return _look(world, now_us, reclaim) or _look(world, now_us, preemption)
-
-
-def _serve(world: World, now_us: int) -> bool:
+def serve(world: World, now_us: int) -> bool:
     """Let the first node service that can take its node; those before it keep theirs."""
     picture = Picture(world)
     for ask in candidates(picture):
@@ -465,7 +471,8 @@ def _serve(world: World, now_us: int) -> bool:
     return False
 
 
-def _look(world: World, now_us: int, claim_of: MakeClaim) -> bool:
+def look(world: World, now_us: int, claim_of: MakeClaim) -> bool:
+    """Help the first ask or group that can claim something; say whether there was one."""
     picture = Picture(world)
     tried: set[frozenset[str]] = set()
     for ask in candidates(picture):
@@ -567,11 +574,11 @@ def _help_group(world: World, group: Group, now_us: int, claim_of: MakeClaim) ->
 def _carry_out(world: World, plan: Plan, now_us: int) -> None:
     """Let the victims go and the ask hold its node; nothing is bound yet."""
     for victim in plan.victims:
-        _evict(world, victim, plan.claim.reason, plan.claim.message(victim), now_us)
+        evict(world, victim, plan.claim.reason, plan.claim.message(victim), now_us)
     gangs.hold(world, plan.claim.ask, plan.node)
 
 
-def _evict(world: World, ask: Ask, reason: Reason, message: str, now_us: int) -> None:
+def evict(world: World, ask: Ask, reason: Reason, message: str, now_us: int) -> None:
     """Take an ask from its node; that is said once in a batch."""
     if ask in world.rounds.evicted:
         _unsay_its_return(world, ask)

@@ -26,7 +26,7 @@ from muster_core.snapshots import (
 )
 from muster_core.values.application_states import AppState
 from muster_core.values.snapshots import DeviceSnapshot
-from tests.naive import arrivals, directory, evictions, gangs, rounds, state, usage
+from tests.naive import arrivals, directory, gangs, quota, rounds, state, usage
 from tests.naive.arrivals import complete
 from tests.naive.directory import configured
 from tests.naive.picture import Picture, room_of
@@ -120,6 +120,7 @@ class NaiveScheduler:
         self._announce_priorities()
         self._announce_reservations()
         note_failed_binds(self.world)
+        quota.note_over(self.world)
         log, self.world.log = self.world.log, []
         return log
 
@@ -135,7 +136,7 @@ class NaiveScheduler:
             known, failures = failures, _failures(world)
             if failures != known:
                 state.forget(world)
-            helped = evictions.help_one(world, at_us)
+            helped = quota.help_one(world, at_us)
             if not helped and not rounds.resolve(world, at_us):
                 break
         world.rounds = Rounds()
@@ -143,7 +144,7 @@ class NaiveScheduler:
 
     def next_deadline(self) -> int | None:
         """Give the instant of the next timer in microseconds, or None."""
-        delays = evictions.deadlines(self.world, self._now_us)
+        delays = quota.deadlines(self.world, self._now_us)
         ends = state.deadlines(self.world)
         return min([*self._deadlines(), *delays, *ends], default=None)
 

@@ -348,7 +348,8 @@ class World:
     reserved for each ask was ``announced`` when the batch before ended; each round of the batch
     has its ``searches``. ``usage`` is what queues have had, by path, and their users, by path and
     name. Where parents share by weight it was found what their children have ``deserved`` since the
-    rounds of the batch began, by path. ``reached`` counts how often rules were reached, to tell whether scenarios
+    rounds of the batch began, by path. ``over_since`` is since when queues are over their ``max``, by path.
+    ``reached`` counts how often rules were reached, to tell whether scenarios
     are about them.
     """
 
@@ -375,6 +376,7 @@ class World:
     usage: dict[tuple[str, str | None], Past] = attrs.field(
         factory=dict[tuple[str, str | None], Past]
     )
+    over_since: dict[str, int] = attrs.field(factory=dict[str, int])
     reached: Counter[str] = attrs.field(factory=Counter[str])
     deserved: dict[str, dict[str, int]] = attrs.field(factory=dict[str, dict[str, int]])
 

@@ -364,6 +364,7 @@ QUEUES: Final = ResourceKind(
         *numbers("past_share", wide=True, if_any=True),
         *_parts("had", "due", wide=True, if_any=True),
         *names("hits", wide=True),
+        *numbers("over_since", wide=True),
         *numbers("dynamic", "fence", "offset", wide=True),
         *names("sort_policy", wide=True),
     ),

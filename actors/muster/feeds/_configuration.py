@@ -190,8 +190,11 @@ def write_configuration(config: Configuration) -> EventFields:
         node_sort["typical"] = [_typical(one) for one in config.typical]
     if len(node_sort) > 1 or config.node_sort is not NodeSortPolicy.FAIR:
         partition["nodesortpolicy"] = node_sort
-    if not config.preemption_enabled:
-        partition["preemption"] = {"enabled": False}
+    preemption: EventFields = {} if config.preemption_enabled else {"enabled": False}
+    if config.quota_preemption:
+        preemption["quotapreemptionenabled"] = True
+    if preemption:
+        partition["preemption"] = preemption
     if config.placement_rules:
         partition["placementrules"] = [write_rule(rule) for rule in config.placement_rules]
     partition["queues"] = [_queue_settings(config.root)]

@@ -14,40 +14,39 @@ new configuration limits.
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from collections.abc import Iterable
-from collections.abc import Iterator
-from collections.abc import Sequence
-from muster_core.admission.routes import AdmissionFacts
-from muster_core.admission.routes import Route
-from muster_core.admission.routes import StartQueue
-from muster_core.admission.routes import TellQueue
-from muster_core.config.properties import QUEUE_PRIORITY
-from muster_core.config.properties import QUEUE_RECLAIMABLE
-from muster_core.config.properties import QUEUE_WEIGHT
-from muster_core.config.properties import resolve
-from muster_core.config.queues import QuotaTree
-from muster_core.config.queues import ROOT
-from muster_core.config.queues import canonical_path
-from muster_core.config.queues import check_queue_name
-from muster_core.config.queues import check_quotas
-from muster_core.owners.queue import QueueFacts
-from muster_core.owners.queue import Retire
-from muster_core.owners.queue import SetQueue
-from muster_core.values.configuration import Configuration
-from muster_core.values.configuration import EVERY_NAME
-from muster_core.values.configuration import QueueConfig
-from muster_core.values.configuration import Settings
-from muster_core.values.configuration import Template
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from typing import final
+
+import attrs
+
+from muster_core.admission.routes import AdmissionFacts, Route, StartQueue, TellQueue
+from muster_core.config.properties import (
+    QUEUE_PRIORITY,
+    QUEUE_RECLAIMABLE,
+    QUEUE_WEIGHT,
+    QUOTA_PREEMPTION,
+    resolve,
+)
+from muster_core.config.queues import (
+    ROOT,
+    QuotaTree,
+    canonical_path,
+    check_queue_name,
+    check_quotas,
+)
+from muster_core.owners.queue import QueueFacts, Retire, SetQueue
+from muster_core.values.configuration import (
+    EVERY_NAME,
+    Configuration,
+    QueueConfig,
+    Settings,
+    Template,
+)
 from muster_core.values.errors import RefusedError
-from muster_core.values.events import Configure
-from muster_core.values.events import QueueObject
+from muster_core.values.events import Configure, QueueObject
 from muster_core.values.names import Guesses
 from muster_core.values.records import MAP
-from muster_core.values.resources import format_quantity
-from muster_core.values.resources import shown
-from typing import final
-import attrs
+from muster_core.values.resources import format_quantity, shown
 
 
 @final
@@ -95,7 +94,8 @@ def dynamic_queue(
     """Create the settings of a dynamic queue.
 
     It inherits from its parent like any other queue. A leaf gets all settings of the template, as
-    if they were its own settings in the file; a parent gets none of them.
+    if they were its own settings in the file; a parent gets none of them. Only a configured queue
+    can have a ``quota.preemption.delay``.
 
     Args:
         parent: Its parent.
@@ -111,6 +111,8 @@ def dynamic_queue(
     if is_parent or template is None:
         settings = resolve({}, parent.settings)
         return QueueConfig(name=lowered, path=path, is_parent=is_parent, settings=settings)
+    # QUOTA-2
+    properties = {name: text for name, text in template.properties if name != QUOTA_PREEMPTION.name}
     return QueueConfig(
         name=lowered,
         path=path,
@@ -118,8 +120,8 @@ def dynamic_queue(
         guaranteed=template.guaranteed,
         max=template.max,
         max_applications=template.max_applications,
-        settings=resolve(dict(template.properties), parent.settings),
-        own_properties=template.properties,
+        settings=resolve(properties, parent.settings),
+        own_properties=tuple(properties.items()),
     )
 
 

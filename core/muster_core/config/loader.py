@@ -4,9 +4,8 @@ CONFIG-1, CONFIG-9, CONFIG-11. All partitions are read and checked, and one of t
 warnings are those of the partition that runs and those of the whole file.
 
 ``nodesortpolicy`` is read here: the order of nodes, its weights, and the typical asks of ``fgd``.
-CONFIG-15, CONFIG-16: of fields that YuniKorn obeys and Muster does not (``usergroupresolver``,
-``checksum`` and ``preemption.quotapreemptionenabled``) the form is checked, with one warning each;
-an empty field has no warning.
+CONFIG-15, CONFIG-16: of fields that YuniKorn obeys and Muster does not (``usergroupresolver`` and
+``checksum``) the form is checked, with one warning each; an empty field has no warning.
 
 Any text is the name of a resource type (QUANTITY-2), so a slip is no error: ``cpu`` in place of
 ``vcore`` names a type of its own, of which no node has anything. Warnings about such names are for
@@ -322,13 +321,6 @@ def read_checksum(field: Field) -> None:
         warn_not_obeyed(field, "checksum")
 
 
-def read_quota_preemption(field: Field) -> None:
-    """Check ``preemption.quotapreemptionenabled``."""
-    if not field.is_null:
-        field.boolean(default=False)
-        warn_not_obeyed(field, "preemption.quotapreemptionenabled")
-
-
 def _read_ignored_text(fields: dict[str, Field], name: str) -> None:
     if name in fields:
         fields[name].text()
@@ -366,6 +358,7 @@ class _Partition:
     node_weights: dict[str, float]
     typical: tuple[TypicalAsk, ...]
     preemption_enabled: bool
+    quota_preemption: bool
     root: WrittenQueue
     placement_rules: tuple[PlacementRule, ...]
     report: Report
@@ -417,6 +410,7 @@ def load_configuration(
         root=build_queue(chosen.root),
         node_sort=chosen.node_sort,
         preemption_enabled=chosen.preemption_enabled,
+        quota_preemption=chosen.quota_preemption,
         placement_rules=chosen.placement_rules,
         warnings=tuple(warned.problem.message for warned in warnings),
         told=tuple(_with_guess(warned) for warned in told),
@@ -499,6 +493,7 @@ def _read_partition(field: Field) -> _Partition:
     root = attrs.evolve(root, limits=limits)
     check_limits(root)
     warn_of_orders(root)
+    enabled, quota = _read_preemption(fields.get("preemption"))
     if "usergroupresolver" in fields:
         read_resolver(fields["usergroupresolver"])
     return _Partition(
@@ -507,7 +502,8 @@ def _read_partition(field: Field) -> _Partition:
         node_sort=node_sort,
         node_weights=weights,
         typical=typical,
-        preemption_enabled=_read_preemption(fields.get("preemption")),
+        preemption_enabled=enabled,
+        quota_preemption=quota,
         root=root,
         placement_rules=_read_placement_rules(fields.get("placementrules"), root),
         report=field.report,
@@ -523,9 +519,10 @@ def _read_placement_rules(field: Field | None, root: WrittenQueue) -> tuple[Plac
     return tuple(found.rule for found in written)
 
 
-# CONFIG-14
-def _read_preemption(field: Field | None) -> bool:
+# CONFIG-14, QUOTA-1
+def _read_preemption(field: Field | None) -> tuple[bool, bool]:
+    """Read ``preemption``: whether it is enabled, and whether quota preemption is."""
     fields = {} if field is None else field.fields(PREEMPTION_FIELDS)
-    if "quotapreemptionenabled" in fields:
-        read_quota_preemption(fields["quotapreemptionenabled"])
-    return fields["enabled"].boolean(default=True) if "enabled" in fields else True
+    enabled = fields["enabled"].boolean(default=True) if "enabled" in fields else True
+    quota = fields.get("quotapreemptionenabled")
+    return enabled, False if quota is None else quota.boolean(default=False)

@@ -326,6 +326,7 @@ class Configuration:
 
     Attributes:
         node_weights: Pairs of a type and its weight, sorted by type.
+        quota_preemption: ``preemption.quotapreemptionenabled``.
         placement_rules: Its ``placementrules``; empty if applications name their queues.
         warnings: Messages for an operator, in the order of the text; they are announced.
         told: The same warnings with their places, and those about names that look like a slip,
@@ -340,6 +341,7 @@ class Configuration:
     # ORDER-25
     node_weights: tuple[tuple[str, float], ...] = (("memory", 1.0), ("vcore", 1.0))
     preemption_enabled: bool = True
+    quota_preemption: bool = False
     placement_rules: tuple[PlacementRule, ...] = ()
     warnings: tuple[str, ...] = ()
     # Lines do not count when two configurations are compared.

@@ -8,53 +8,50 @@ microseconds.
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from enum import StrEnum
-from muster_core.enumerations import quick_members
-from muster_core.gangs import GangFields
-from muster_core.gangs import NO_FIELDS
-from muster_core.values.configuration import Configuration
-from muster_core.values.configuration import Limits
-from muster_core.values.devices import DeviceNeed
-from muster_core.values.devices import DeviceStock
-from muster_core.values.devices import NO_NEEDS
-from muster_core.values.devices import NO_STOCKS
-from muster_core.values.devices import with_needs
-from muster_core.values.devices import with_stocks
-from muster_core.values.errors import EventError
-from muster_core.values.event_fields import AT_LEAST_ONE
-from muster_core.values.event_fields import A_PRIORITY
-from muster_core.values.event_fields import A_QUEUE_PRIORITY
-from muster_core.values.event_fields import A_QUEUE_WEIGHT
-from muster_core.values.event_fields import A_USERS_PRIORITY
-from muster_core.values.event_fields import Exit
-from muster_core.values.event_fields import NOT_NEGATIVE
-from muster_core.values.event_fields import PRIORITIES
-from muster_core.values.event_fields import Work
-from muster_core.values.event_fields import a_gang
-from muster_core.values.event_fields import a_name
-from muster_core.values.event_fields import a_text
-from muster_core.values.event_fields import a_users_class
-from muster_core.values.event_fields import an_owned_name
-from muster_core.values.event_fields import needs
-from muster_core.values.event_fields import no_words
-from muster_core.values.event_fields import of_type
-from muster_core.values.event_fields import some_amounts
-from muster_core.values.event_fields import stocks
-from muster_core.values.event_fields import that_define
-from muster_core.values.event_fields import that_members_say
-from muster_core.values.event_fields import written_amounts
-from muster_core.values.names import DEFAULT_NAMESPACE
-from muster_core.values.resources import DEVICE_PREFIX
-from muster_core.values.resources import Resources
-from typing import Any
-from typing import Final
-from typing import Generic
-from typing import TypeVar
-from typing import final
+from typing import Any, Final, Generic, TypeVar, final
+
 import attrs
 
+from muster_core.enumerations import quick_members
+from muster_core.gangs import NO_FIELDS, GangFields
+from muster_core.values.configuration import Configuration, Limits
+from muster_core.values.devices import (
+    NO_NEEDS,
+    NO_STOCKS,
+    DeviceNeed,
+    DeviceStock,
+    with_needs,
+    with_stocks,
+)
+from muster_core.values.errors import EventError
+from muster_core.values.event_fields import (
+    A_PRIORITY,
+    A_QUEUE_PRIORITY,
+    A_QUEUE_WEIGHT,
+    A_USERS_PRIORITY,
+    AT_LEAST_ONE,
+    NOT_NEGATIVE,
+    PRIORITIES,
+    Exit,
+    Work,
+    a_gang,
+    a_name,
+    a_text,
+    a_users_class,
+    an_owned_name,
+    needs,
+    no_words,
+    of_type,
+    some_amounts,
+    stocks,
+    that_define,
+    that_members_say,
+    written_amounts,
+)
+from muster_core.values.names import DEFAULT_NAMESPACE
+from muster_core.values.resources import DEVICE_PREFIX, Resources
 
 _optional = attrs.validators.optional
 _LOWEST, _HIGHEST = PRIORITIES

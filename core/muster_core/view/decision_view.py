@@ -136,6 +136,9 @@ class DecisionView:
         self.timers.settings = configuration.root.settings
         self._state.delays.enabled = configuration.preemption_enabled
         self._state.delays.stale = True
+        # QUOTA-1
+        quota = configuration.preemption_enabled and configuration.quota_preemption
+        self.timers.over_max.configure(enabled=quota)
 
     # USAGE-6
     def pass_to(self, now_us: int) -> None:
@@ -206,6 +209,13 @@ class DecisionView:
         app = self.apps[key]
         held = app.bound.get(name)
         return None if held is None else expected_end_us(self._state.leaf_of(app), held[0], now_us)
+
+    # RUNTIME-2
+    def protected_leaves(self, now_us: int) -> list[str]:
+        """Return the paths of the leaves with asks that their minimum run time protects, sorted."""
+        ends = self.timers.protections.ends.heap
+        keys = {key for end_us, _, key, _ in ends if end_us > now_us and key in self.apps}
+        return sorted({self._state.leaf_of(self.apps[key]).config.path for key in keys})
 
     # TIME-12
     def gone_at_us(self, key: int, name: str) -> int | None:
@@ -398,6 +408,7 @@ class DecisionView:
         self._state.shapes.check([*shapes, *self._state.gang_index.gang_shapes()])
         self._state.gang_index.check()
         self._state.delays.check()
+        self.timers.over_max.check()
         self._state.check_back_offs()
         self._state.user_limits.check(self.apps)
         self._state.kept_nodes.check()

@@ -74,12 +74,15 @@ class TimerFacts:
             up to then are over.
         pending_since: The instants from which asks count as pending that were bound and lost
             their nodes: the key of the application, the name of the ask, microseconds.
+        over_since: The queues that have more than their ``max``, by key, and since when, in
+            microseconds.
     """
 
     completions: tuple[CompletionFacts, ...]
     state_ends: tuple[StateEndFacts, ...]
     passed_us: int
     pending_since: tuple[tuple[int, str, int], ...]
+    over_since: tuple[tuple[int, int], ...] = ()
 
 
 @final

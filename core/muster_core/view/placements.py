@@ -245,6 +245,9 @@ class Placements:
             limit_us = run_limit_us(ask, leaf.config.settings.run_limit_us)
             allocation = attrs.evolve(allocation, limit_us=limit_us)
             state.timers.limit(app, allocation)
+        # RUNTIME-4
+        if leaf.config.settings.min_runtime_us:
+            state.timers.protections.add(leaf, app, allocation)
         app.bound[ask.name] = (allocation, node)
         if ask.gang is not None:
             state.gangs[ask.gang].bound[key, ask.name] = None

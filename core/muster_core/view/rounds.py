@@ -323,6 +323,7 @@ class Rounds:
             yield from state.catch_up()
         if state.delays.stale:
             yield from state.delays.refresh()
+            yield from state.timers.protections.refresh()
 
     def _changes_so_far(self) -> tuple[int, ...]:
         """Return counts that stay the same as long as nothing changes on which rounds depend."""
@@ -577,13 +578,17 @@ class Rounds:
     def commits(
         self, now_us: int, reported: dict[int, int]
     ) -> Steps[tuple[dict[int, CommitApp], dict[int, CommitQueue], dict[int, CommitGang]]]:
-        """Return the commit of the batch for each owner concerned.
+        """End the batch; return its commit for each owner concerned.
 
         Args:
             now_us: The instant of the batch, in microseconds.
             reported: The applications of which queues have not heard yet, with their leaves; it is
                 emptied.
         """
+        # QUOTA-2
+        over_max = self._state.timers.over_max
+        if over_max:
+            over_max.end_batch(now_us)
         recorded = self._placements.commits
         if not (reported or recorded.has_any):
             return {}, {}, {}

@@ -6,9 +6,10 @@ import re
 from collections.abc import Iterator
 from html import unescape
 from pathlib import Path
-from typing import Final
+from typing import Any, Final
 
 import pytest
+import yaml
 
 from muster_core.config.properties import PROPERTIES
 from tests.actors.serving.served import Served
@@ -235,3 +236,32 @@ def test_an_unknown_queue_is_named(served: Served) -> None:
     assert response.status_code == 404
     assert "did you mean" in response.text
     assert served.client.get("/queues/root.dev?after=x").status_code == 400
+
+
+# QUOTA-3, PAGE-20, LISTS-5
+def test_a_queue_that_is_over_its_max_says_since_when(tmp_path: Path) -> None:
+    config = """
+partitions:
+  - name: default
+    preemption: {quotapreemptionenabled: true}
+    queues:
+      - {name: a, resources: {max: {vcore: %s}}, properties: {quota.preemption.delay: 1h}}
+"""
+    with Served(tmp_path, config=config % 4) as served:
+        events = [
+            EVENTS[0],
+            {"op": "add_app", "app": "x", "queue": "root.a"},
+            {"op": "add_ask", "app": "x", "ask": "k", "count": 4, "resources": {"vcore": 1}},
+        ]
+        served.client.post("/api/v1/events", json=events)
+        assert _queue(served)["over_since"] is None
+        change = {"op": "configure", "config": yaml.safe_load(config % 3)}
+        served.client.post("/api/v1/events", json=[change])
+        found = _queue(served)
+        assert 0 <= found["over_since"] < 60
+        assert row_of(served, "/queues", "a ").endswith("over its max")
+
+
+def _queue(served: Served) -> dict[str, Any]:
+    found: dict[str, Any] = served.client.get("/api/v1/queues/root.a").json()["item"]
+    return found

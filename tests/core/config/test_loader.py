@@ -435,7 +435,6 @@ def warnings_of(top: dict[str, Any] | None = None, **partition: Any) -> tuple[st
         ({"usergroupresolver": "os"}, "usergroupresolver"),
         ({"usergroupresolver": {"type": "os"}}, "usergroupresolver"),
         ({"usergroupresolver": {}}, "usergroupresolver"),
-        ({"preemption": {"quotapreemptionenabled": False}}, "preemption.quotapreemptionenabled"),
     ],
 )
 def test_one_warning_each(partition: dict[str, Any], name: str) -> None:

@@ -31,6 +31,7 @@ from muster_core.view.state.timers import (
     Timers,
     WaitEnd,
 )
+from muster_core.view.state.view_state import ViewState
 from muster_core.view.tree.application import ViewApp
 from tests.core.building import allocation, ask, configuration, identity, queue, wish
 from tests.core.tree import Tree
@@ -44,9 +45,10 @@ class Clock:
 
     def __init__(self, apps: int = 1) -> None:
         self.apps = {key: ViewApp(identity(key)) for key in range(1, apps + 1)}
-        self.waiting: dict[str, ViewGang] = {}
+        gangs = ViewState().gang_index
+        self.waiting = gangs.waiting
         delays, back_offs = Delays({}), BackOffs(self.apps, {})
-        self.timers = Timers(self.apps, self.waiting, self.waiting, {}, delays, back_offs)
+        self.timers = Timers(self.apps, {}, gangs, delays, back_offs)
         self.binds = 0
 
     def bind(self, name: str, run_for_us: int | None, now_us: int = 0, app: int = 1) -> None:

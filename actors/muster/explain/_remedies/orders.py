@@ -240,9 +240,23 @@ def _policies(case: Case) -> Iterator[Remedy]:
         remedy = case.remedy(RemedyKind.PROPERTY, text, [configure(case.machine, change)])
         if remedy is not None:
             yield remedy
+    yield from _minimum_run_times(case)
     if not case.machine.registry.configuration.preemption_enabled:
         events = [configure(case.machine, {}, preemption=True)]
         remedy = case.remedy(RemedyKind.PREEMPTION, "preemption.enabled: true", events)
+        if remedy is not None:
+            yield remedy
+
+
+# RUNTIME-2
+def _minimum_run_times(case: Case) -> Iterator[Remedy]:
+    """Try to take the protection from the bound asks of one leaf."""
+    view = case.machine.view
+    protected = view.protected_leaves(case.at_us)
+    for path in protected[:_TOLD]:
+        change = {path: QueueChange(properties={"preemption.min.runtime": "0s"})}
+        text = f"preemption.min.runtime: 0s for {path}"
+        remedy = case.remedy(RemedyKind.PROPERTY, text, [configure(case.machine, change)])
         if remedy is not None:
             yield remedy
 

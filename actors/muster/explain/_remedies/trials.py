@@ -138,8 +138,11 @@ def configure(
         named: EventFields = {name: f"{weight}" for name, weight in weights}
         partition["nodesortpolicy"] = {"type": sort.value, "resourceweights": named}
     enabled = configuration.preemption_enabled if preemption is None else preemption
-    if not enabled:
-        partition["preemption"] = {"enabled": False}
+    said: EventFields = {} if enabled else {"enabled": False}
+    if configuration.quota_preemption:
+        said["quotapreemptionenabled"] = True
+    if said:
+        partition["preemption"] = said
     if configuration.placement_rules:
         partition["placementrules"] = [write_rule(rule) for rule in configuration.placement_rules]
     root = machine.registry.queues["root"]

@@ -122,6 +122,7 @@ _COLUMNS: Final = QUEUES.picked(
         "sort_policy",
         "overused",
         "hits",
+        "over_since",
     ),
     single=False,
 )

@@ -19,6 +19,7 @@ from muster.service.endpoints.schemas import (
     amounts,
     array,
     flag,
+    instant,
     maybe,
     maybe_number,
     maybe_text,
@@ -243,6 +244,12 @@ QUEUES: Final = Table[QueueRow](
         "hits",
         "which of its own limits keep pending asks out: types of its `max`, `maxapplications`",
         QueueRow.hits,
+    ),
+    instant(
+        "over_since",
+        "since when it has more than its `max`, in seconds, if it loses asks because of that; "
+        "else null",
+        lambda q: q.context.view.timers.over_max.since.get(q.entry.key),
     ),
     number("children", "how many queues or applications are directly below it", QueueRow.children),
     number("apps", "how many applications it has", QueueRow.apps),

@@ -49,6 +49,8 @@ _LEAF: Final[Mapping[str, Sequence[str | None]]] = {
     "run.limit": (None, None, None, None, "3s", "0"),
     "usage.half.life": (None, None, None, None, "10s", "0"),
     "usage.users": (None, None, None, "enabled"),
+    "preemption.min.runtime": (None, None, None, "1s", "4s"),
+    "quota.preemption.delay": (None, "1s", "500ms"),
 }
 _MAY_CREATE: Final = {"queue.create": "enabled"}
 _ROOT: Final[Mapping[str, Sequence[str | None]]] = {
@@ -101,6 +103,8 @@ def draw_config(choices: Choices) -> Config:
         partition["nodesortpolicy"] = {"type": "binpacking"}
     if choices.one_in(4):
         partition["placementrules"] = list(choices.of(_RULES))
+    if choices.one_in(2):
+        partition["preemption"] = {"quotapreemptionenabled": "true"}
     return {"partitions": [partition]}
 
 
@@ -160,8 +164,8 @@ def _collect(queue: Mapping[str, Any], above: str, found: list[str]) -> None:
 
 
 _GENERAL: Final = slice(0, 100)
-_CONFIGS: Final = slice(100, 280)
-_BEGINNING: Final = slice(280, 360)
+_CONFIGS: Final = slice(100, 320)
+_BEGINNING: Final = slice(320, 400)
 
 FRAME_BYTES: Final = _BEGINNING.stop
 """How many bytes are drawn for a program as a whole."""

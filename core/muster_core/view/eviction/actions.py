@@ -295,6 +295,8 @@ def changes_so_far(state: ViewState) -> tuple[int, ...]:
         state.gang_index.changes,
         state.eviction_history.changes,
         state.divisions.changes,
+        # RUNTIME-4
+        state.timers.protections.over,
     )
 
 

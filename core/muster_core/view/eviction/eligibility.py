@@ -1,8 +1,9 @@
-"""The asks that can be victims for one ask: what reclaim and preemption share.
+"""The asks that can be victims: what reclaim, preemption and quota preemption share.
 
-EVICTION-13 to EVICTION-18. An eligibility belongs to one preemptor. It says how each leaf is
-related to the preemptor, and which asks of the leaf may be evicted. Every queue below the common
-ancestor keeps what it deserves: its ``guaranteed``, or what its weight gives it.
+EVICTION-13 to EVICTION-18. An eligibility belongs to one preemptor, or to a queue that is over its
+``max``. It says how each leaf is related to that, and which asks of the leaf may be evicted. Every
+queue below the common ancestor keeps what it deserves: its ``guaranteed``, or what its weight gives
+it; and so does the queue that is over.
 """
 
 from __future__ import annotations
@@ -12,6 +13,7 @@ from collections.abc import Hashable, Iterable, Mapping, Sequence
 from typing import final
 
 import attrs
+from typing_extensions import override
 
 from muster_core.owners.asks import Ask
 from muster_core.structures.amounts import add_to, take_from
@@ -99,6 +101,7 @@ class LeafRelation:
         raised: The number added to the priority of the preemptor to make it effective.
         replaced: The effective priority of the preemptor, if a fence sets it.
         services: Whether asks of the leaf can be node services, which are no victims.
+        min_runtime_us: For how long an ask of the leaf is no victim after it was bound.
     """
 
     leaf: LeafView
@@ -111,6 +114,7 @@ class LeafRelation:
     raised: int
     replaced: int | None
     services: bool = False
+    min_runtime_us: int = 0
 
     # PREEMPTION-5
     def effective(self, priority: int) -> int:
@@ -133,8 +137,8 @@ LeafRelations = dict[int, tuple["LeafView", LeafRelation | None]]
 """The relations of leaves to one queue, by key; each with the leaf for which it was found."""
 
 
-class Eligibility(ABC):
-    """The asks that can be victims for one ask.
+class VictimRules(ABC):
+    """The asks that can be victims.
 
     Args:
         exempt: The gangs whose members are no victims.
@@ -142,33 +146,16 @@ class Eligibility(ABC):
     Attributes:
         reason: The reason with which victims are released.
         ranks_by_priority: Whether the choice of the node depends on the priorities of victims.
-        fence: The queue outside which no ask is a victim.
-        relation: A key; eligibilities with equal keys have equal sides until settings change.
     """
 
     reason: Reason
     ranks_by_priority: bool
 
-    def __init__(self, state: ViewState, app: ViewApp, ask: Ask, exempt: frozenset[str]) -> None:
+    def __init__(self, state: ViewState, exempt: frozenset[str]) -> None:
         self.state = state
-        self.app = app
-        self.ask = ask
-        self.leaf = state.leaf_of(app)
-        self.fence = state.root
-        self.relation: Hashable = None
         self._exempt = exempt
-        self._path = {queue.key: queue for queue in self.leaf.upward()}
         #: The relations of leaves; only those that were asked for.
         self.sides: LeafRelations = {}
-
-    def reaches(self, leaf: LeafView, common: ViewQueue) -> bool:
-        """Return whether settings and the tree allow asks of a leaf to be victims.
-
-        Args:
-            leaf: The leaf.
-            common: The lowest common ancestor of both leaves, which is inside the fence.
-        """
-        return True
 
     def deserves(self, side: LeafRelation, victim: Victim, losses: Losses) -> bool:
         """Return whether a victim may be taken, apart from what its queues protect."""
@@ -204,7 +191,7 @@ class Eligibility(ABC):
         """Return why a victim is taken, for the log."""
 
     def side(self, key: int) -> LeafRelation | None:
-        """Return the relation of a leaf to the preemptor; None if no ask there can be a victim."""
+        """Return the relation of a leaf; None if no ask there can be a victim."""
         leaf = self.state.queues[key]
         found = self.sides.get(key)
         if found is None or found[0] is not leaf:
@@ -212,40 +199,64 @@ class Eligibility(ABC):
             found = self.sides[key] = (leaf, self._find_side(leaf))
         return found[1]
 
+    @abstractmethod
     def _find_side(self, leaf: LeafView) -> LeafRelation | None:
-        common: ViewQueue = next(queue for queue in leaf.upward() if queue.key in self._path)
+        """Find what :meth:`side` returns."""
+
+    @staticmethod
+    def _relation(
+        leaf: LeafView, guards: Sequence[ViewQueue], ranked: Sequence[ViewQueue]
+    ) -> LeafRelation | None:
+        """Return the relation of a leaf, without priorities; None if the leaf gives nothing.
+
+        Args:
+            leaf: The leaf.
+            guards: The leaf and those above it that keep their ``guaranteed``, from below.
+            ranked: Those of which the ``queue.priority`` counts, from below.
+        """
+        settings = leaf.config.settings
         # EVICTION-15
-        if leaf.config.settings.preemption_policy is PreemptionPolicy.DISABLED:
+        if settings.preemption_policy is PreemptionPolicy.DISABLED:
             return None
-        # EVICTION-14
-        if common.depth < self.fence.depth or not self.reaches(leaf, common):
-            return None
-        # EVICTION-17, PREEMPTION-5, PREEMPTION-7
-        below = tuple(queue for queue in leaf.upward() if queue.depth > common.depth)
-        added, fixed = _offsets(below)
-        mine, replaced = _offsets(
-            queue for queue in self.leaf.upward() if queue.depth > common.depth
-        )
         # RECLAIM-9
-        ranks = [queue.config.settings.queue_priority for queue in reversed(below)]
+        ranks = [queue.config.settings.queue_priority for queue in reversed(ranked)]
         while ranks and not ranks[-1]:
             ranks.pop()
         # SHARE-15
-        guarded = tuple(queue for queue in below if queue.by_weight or queue.deserved)
-        losing = guarded if leaf in guarded else (leaf, *guarded)
-        services = leaf.config.settings.required_node
-        rank = tuple(ranks)
+        guarded = tuple(queue for queue in guards if queue.by_weight or queue.deserved)
         return LeafRelation(
-            leaf, below, guarded, losing, rank, added, fixed, mine, replaced, services
+            leaf,
+            guards=tuple(guards),
+            guarded=guarded,
+            losing=guarded if leaf in guarded else (leaf, *guarded),
+            queue_rank=tuple(ranks),
+            added=0,
+            fixed=None,
+            raised=0,
+            replaced=None,
+            services=settings.required_node,
+            min_runtime_us=settings.min_runtime_us,
         )
 
-    # SERVICE-3
+    def _is_protected(self, side: LeafRelation, victim: Victim) -> bool:
+        """Return whether an ask is no victim whatever its queues lose."""
+        ask = victim.allocation.ask
+        # SERVICE-3
+        if side.services and self.state.kept_nodes.is_service(side.leaf, ask):
+            return True
+        # RUNTIME-2
+        return (
+            side.min_runtime_us > 0
+            and victim.bound
+            and not self.state.timers.protections.is_over(victim.allocation, side.min_runtime_us)
+        )
+
     def may_take_one(self, side: LeafRelation, victim: Victim, losses: Losses) -> bool:
         """Return whether a victim may be taken alone, given the losses so far."""
         ask = victim.allocation.ask
         if ask.gang in self._exempt or not self.deserves(side, victim, losses):
             return False
-        if side.services and self.state.kept_nodes.is_service(side.leaf, ask):
+        if (side.services or side.min_runtime_us) and self._is_protected(side, victim):
             return False
         # EVICTION-16
         for queue in side.guarded:
@@ -255,7 +266,7 @@ class Eligibility(ABC):
                     return False
         return True
 
-    # EVICTION-31, SERVICE-3
+    # EVICTION-31, RUNTIME-3
     def may_take(self, unit: Sequence[Victim], losses: Losses) -> bool:
         """Return whether victims may be taken together, given the losses so far."""
         falls: dict[int, dict[str, int]] = {}
@@ -263,10 +274,7 @@ class Eligibility(ABC):
             side = self.side(victim.leaf)
             if side is None or victim.allocation.ask.gang in self._exempt:
                 return False
-            if not self.deserves(side, victim, losses):
-                return False
-            ask = victim.allocation.ask
-            if side.services and self.state.kept_nodes.is_service(side.leaf, ask):
+            if not self.deserves(side, victim, losses) or self._is_protected(side, victim):
                 return False
             for queue in side.guarded:
                 add_to(falls.setdefault(queue.key, {}), victim.allocation.ask.resources)
@@ -278,6 +286,52 @@ class Eligibility(ABC):
                 if amount and losses.left(queue, name) - amount < deserved[name]:
                     return False
         return True
+
+
+class Eligibility(VictimRules):
+    """The asks that can be victims for one ask.
+
+    Args:
+        exempt: The gangs whose members are no victims.
+
+    Attributes:
+        fence: The queue outside which no ask is a victim.
+        relation: A key; eligibilities with equal keys have equal sides until settings change.
+    """
+
+    def __init__(self, state: ViewState, app: ViewApp, ask: Ask, exempt: frozenset[str]) -> None:
+        super().__init__(state, exempt)
+        self.app = app
+        self.ask = ask
+        self.leaf = state.leaf_of(app)
+        self.fence = state.root
+        self.relation: Hashable = None
+        self._path = {queue.key: queue for queue in self.leaf.upward()}
+
+    def reaches(self, leaf: LeafView, common: ViewQueue) -> bool:
+        """Return whether settings and the tree allow asks of a leaf to be victims.
+
+        Args:
+            leaf: The leaf.
+            common: The lowest common ancestor of both leaves, which is inside the fence.
+        """
+        return True
+
+    @override
+    def _find_side(self, leaf: LeafView) -> LeafRelation | None:
+        common: ViewQueue = next(queue for queue in leaf.upward() if queue.key in self._path)
+        # EVICTION-14
+        if common.depth < self.fence.depth or not self.reaches(leaf, common):
+            return None
+        # EVICTION-17, PREEMPTION-7
+        below = tuple(queue for queue in leaf.upward() if queue.depth > common.depth)
+        relation = self._relation(leaf, below, below)
+        if relation is None:
+            return None
+        # PREEMPTION-5
+        mine = [queue for queue in self.leaf.upward() if queue.depth > common.depth]
+        (added, fixed), (raised, replaced) = _offsets(below), _offsets(mine)
+        return attrs.evolve(relation, added=added, fixed=fixed, raised=raised, replaced=replaced)
 
     def lacking(self, losses: Losses) -> dict[int, set[str]]:
         """Return the queues above the ask that lack headroom for it, and the types."""

@@ -1,4 +1,6 @@
-"""The evictor: runs node services, reclaim and preemption; each evicts, and places an ask or group.
+"""The evictor: runs node services, quota preemption, reclaim and preemption.
+
+Each evicts, and all but quota preemption place an ask or group.
 
 EVICTION-1, EVICTION-2, EVICTION-26, EVICTION-27. Nothing is evicted unless it suffices, and the
 preemptor is placed in the same step.
@@ -11,7 +13,7 @@ which asks are victims: no fence and no ``guaranteed`` protects them.
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from typing import final
 
 import attrs
@@ -32,8 +34,16 @@ from muster_core.view.eviction.actions import (
     first_in_order,
     first_of_all,
 )
-from muster_core.view.eviction.eligibility import Eligibility, Key, LeafRelation, Losses, Rank
+from muster_core.view.eviction.eligibility import (
+    Eligibility,
+    Key,
+    LeafRelation,
+    Losses,
+    Rank,
+    VictimRules,
+)
 from muster_core.view.eviction.plans import Plan, Planner
+from muster_core.view.eviction.quota import QuotaPreemption
 from muster_core.view.eviction.search import VictimIndex
 from muster_core.view.eviction.victims import Victim
 from muster_core.view.gangs import Hold, ViewGroup
@@ -316,6 +326,7 @@ class Evictor:
         self._victim_index = VictimIndex(state)
         self._planner = Planner(state, self._victim_index)
         self._services = NodeServices(state, self._planner)
+        self._quota = QuotaPreemption(state, self._victim_index)
         # EVICTION-1
         self._actions: tuple[EvictionAction, ...] = (Reclaim(state), Preemption(state))
         self.evictions = Evictions(state, placements)
@@ -336,7 +347,7 @@ class Evictor:
             for action in self._actions:
                 action.start_batch()
 
-    # EVICTION-1, SERVICE-8
+    # EVICTION-1, SERVICE-8, QUOTA-5
     def take(self, now_us: int) -> Steps[list[Decision]]:
         """Evict for the first ask or group that may and can, between two rounds.
 
@@ -349,6 +360,12 @@ class Evictor:
         plan = yield from self._services.find()
         if plan is not None:
             return self._carry_out(plan, now_us)
+        # QUOTA-5, QUOTA-13
+        over = yield from self._quota.find(now_us)
+        if over is not None:
+            decisions = list(self._evict_all(over.victims, over.rules, now_us))
+            self._placements.list_apps()
+            return decisions
         for action in self._actions:
             decisions = yield from self._evict_by(action, now_us)
             if decisions:
@@ -406,17 +423,18 @@ class Evictor:
             return None
         return (yield from self._planner.find(eligibility, self._state.bit_of(ask)))
 
-    def _evict(self, plan: Plan, now_us: int) -> Iterator[Decision]:
-        for victim in plan.victims:
-            why = plan.eligibility.why(victim)
-            yield self.evictions.evict(victim, plan.eligibility.reason, why, now_us)
+    def _evict_all(
+        self, victims: Iterable[Victim], rules: VictimRules, now_us: int
+    ) -> Iterator[Decision]:
+        for victim in victims:
+            yield self.evictions.evict(victim, rules.reason, rules.why(victim), now_us)
 
     # EVICTION-27
     def _carry_out(self, plan: Plan, now_us: int) -> list[Decision]:
         """Evict the victims of a plan, and bind the ask."""
         placements, preemptor = self._placements, plan.eligibility
         app, ask, leaf = preemptor.app, preemptor.ask, preemptor.leaf
-        decisions = list(self._evict(plan, now_us))
+        decisions = list(self._evict_all(plan.victims, plan.eligibility, now_us))
         devices = self._state.nodes.devices_for(plan.node, ask.shape)
         decisions.append(
             ask_decision(Kind.ASSIGNED, leaf, app, ask, plan.node.name, devices=devices)
@@ -446,7 +464,8 @@ class Evictor:
         decisions: list[Decision] = []
         for number, step in enumerate(steps, 1):
             if step.plan is not None:
-                decisions.extend(self._evict(step.plan, now_us))
+                plan = step.plan
+                decisions.extend(self._evict_all(plan.victims, plan.eligibility, now_us))
             leaf = self._state.leaf_of(step.app)
             held, waits = (
                 self._placements.hold(leaf, step.app, step.ask, step.node),

@@ -19,7 +19,7 @@ from typing import Final, final
 
 import attrs
 
-from muster_core.nodes.node import DevicesAfter, Holder, Node
+from muster_core.nodes.node import Holder, Node
 from muster_core.owners.asks import Ask
 from muster_core.structures.ranking import Rank as Place
 from muster_core.structures.steps import SIZE, Steps
@@ -31,8 +31,14 @@ from muster_core.view.eviction.eligibility import (
     Losses,
     Rank,
 )
-from muster_core.view.eviction.search import PlanCost, PlanSearch, VictimIndex
-from muster_core.view.eviction.victims import LeafOnNode, UnitTracker, Victim, VictimUnit
+from muster_core.view.eviction.search import PlanCost, PlanSearch, VictimIndex, VictimSearch
+from muster_core.view.eviction.victims import (
+    LeafOnNode,
+    NodeVictims,
+    UnitTracker,
+    Victim,
+    VictimUnit,
+)
 from muster_core.view.gangs import TopologyState, topology_state_of
 from muster_core.view.node_finder import PlanNodeOrder
 from muster_core.view.state.view_state import ViewState
@@ -68,11 +74,15 @@ _HeapItem = tuple["Key", int, _Candidates | _MemberUnit]
 
 @final
 class VictimChoice:
-    """The choice of the victims that make room for an ask on one node."""
+    """The choice of the victims that make room for an ask on one node.
 
-    def __init__(self, search: PlanSearch, node: Node) -> None:
+    Args:
+        node: The node, or None if nothing is missing but headroom.
+    """
+
+    def __init__(self, search: VictimSearch, node: Node | None = None) -> None:
         self._search = search
-        self._eligibility = search.eligibility
+        self._rules = search.rules
         self._node = node
         self._losses = Losses(search.shares)
         self._units = UnitTracker(search.state)
@@ -80,10 +90,7 @@ class VictimChoice:
         self._taken: list[VictimUnit] = []
         #: How much is missing on the node, and in the headroom of queues; negative amounts are
         #: more than enough.
-        self._lack: dict[str, int] = {}
-        for name, amount in search.eligibility.ask.resources.items():
-            self._lack[name] = amount - node.capacity.get(name, 0) + node.used.get(name, 0)
-        self._devices = DevicesAfter(search.eligibility.ask.shape.devices, node.devices)
+        self._lack, self._devices = search.missing_on(node)
         self._over = {key: dict(names) for key, names in search.over.items()}
         #: The types that are missing, on the node and in the headroom of queues.
         self._lacking: list[str] = []
@@ -92,8 +99,15 @@ class VictimChoice:
         self._heap: list[_HeapItem] = []
         self._numbers = 0
 
-    def pick(self) -> Steps[tuple[Victim, ...] | None]:
-        """Return the victims, in the order in which they are taken; None if no choice suffices."""
+    def pick(self, *, partly: bool = False) -> Steps[tuple[Victim, ...] | None]:
+        """Choose the victims.
+
+        Args:
+            partly: Whether to take all that may be taken if they do not suffice.
+
+        Returns:
+            The victims, in the order in which they are taken; None if no choice suffices.
+        """
         yield from self._begin()
         looks = 0
         # EVICTION-22
@@ -105,6 +119,8 @@ class VictimChoice:
             if unit is not None:
                 self._take(unit)
             elif not self._heap:
+                if partly:
+                    break
                 return None
         for number, unit in enumerate(reversed(list(self._taken)), 1):
             if number % SIZE == 0:
@@ -163,7 +179,7 @@ class VictimChoice:
         self._find_lacking()
 
     def _side(self, victim: Victim) -> LeafRelation:
-        side = self._eligibility.side(victim.leaf)
+        side = self._rules.side(victim.leaf)
         assert side is not None, "a victim that cannot be one"
         return side
 
@@ -174,7 +190,7 @@ class VictimChoice:
         search = self._search
         members: dict[Victim, None] = {}
         if search.in_one_order:
-            there = search.victim_index.on(self._node)
+            there = self._there()
             members.update((one, None) for one in there.members if one.leaf in search.sides)
             self._enter_candidates(_Candidates(None, there.plain, anywhere=False))
         for side, on_node in self._sides() if self._lacking else ():
@@ -194,12 +210,17 @@ class VictimChoice:
 
     def _sides(self) -> Iterable[tuple[LeafRelation, LeafOnNode]]:
         """Return the leaves whose victims are ordered leaf by leaf, with these victims."""
-        return () if self._search.in_one_order else self._search.sides_on(self._node)
+        return () if self._search.in_one_order else self._search.sides_on(self._there())
+
+    def _there(self) -> NodeVictims:
+        """Return the victims on the node, on which something is missing."""
+        assert self._node is not None, "something is missing on no node"
+        return self._search.victim_index.on(self._node)
 
     def _enter_leaf(self, side: LeafRelation, on_node: LeafOnNode | None) -> None:
         """Add the plain victims of a leaf to the heap: those on the node, or if None on any."""
         there = self._search.rows[side.leaf.key] if on_node is None else on_node
-        victims = there.in_order(by_priority=self._eligibility.sorts_by_priority(side))
+        victims = there.in_order(by_priority=self._rules.sorts_by_priority(side))
         if victims:
             self._push(self._key(side, victims[0]), _Candidates(side, victims, on_node is None))
 
@@ -225,7 +246,7 @@ class VictimChoice:
         """Add the unit of a gang member to the heap, if it may be taken; return the unit."""
         unit = self._units.unit_of(member)
         if len(unit) == 1:
-            side = self._eligibility.side(member.leaf)
+            side = self._rules.side(member.leaf)
             if side is not None:
                 self._push(self._key(side, member), _MemberUnit(member))
         elif self._qualifies(unit):
@@ -248,8 +269,9 @@ class VictimChoice:
     def _first_candidate(self, before: Key, candidates: _Candidates) -> VictimUnit | None:
         own = candidates.side
         if candidates.anywhere and own is not None and not self._helps(own.leaf.key):
-            on_node = self._search.victim_index.on(self._node).by_leaf().get(own.leaf.key)
-            if self._lacking and on_node is not None:  # Only victims on the node are useful now.
+            # Only victims on the node are useful now.
+            on_node = self._there().by_leaf().get(own.leaf.key) if self._lacking else None
+            if on_node is not None:
                 self._enter_leaf(own, on_node)
             return None
         for _ in range(SIZE):
@@ -265,7 +287,7 @@ class VictimChoice:
                 candidates.position += 1
                 self._enter_candidates(candidates)
                 return (victim,)
-            if candidates.side is not None and self._eligibility.is_beyond(side, victim.place[0]):
+            if candidates.side is not None and self._rules.is_beyond(side, victim.place[0]):
                 return None  # No later one may be taken either.
             candidates.position += 1
         self._push(before, candidates)
@@ -293,21 +315,21 @@ class VictimChoice:
     # Positions and conditions
 
     def _key(self, side: LeafRelation, victim: Victim) -> Key:
-        return self._eligibility.key(side, victim, self._losses)
+        return self._rules.key(side, victim, self._losses)
 
     def _key_of(self, victim: Victim) -> Key:
-        return self._eligibility.key(self._side(victim), victim, self._losses)
+        return self._rules.key(self._side(victim), victim, self._losses)
 
     # EVICTION-32
     def _qualifies(self, unit: VictimUnit) -> bool:
         """Return whether a unit that was not taken is useful and may be taken."""
-        return any(map(self._is_useful, unit)) and self._eligibility.may_take(unit, self._losses)
+        return any(map(self._is_useful, unit)) and self._rules.may_take(unit, self._losses)
 
     def _qualifies_alone(self, side: LeafRelation, victim: Victim) -> bool:
         return (
             self._is_useful(victim)
             and not self._units.is_taken(victim)
-            and self._eligibility.may_take_one(side, victim, self._losses)
+            and self._rules.may_take_one(side, victim, self._losses)
         )
 
     def _helps(self, leaf: int) -> bool:

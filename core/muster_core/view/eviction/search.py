@@ -18,11 +18,12 @@ from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from typing import final
 
 import attrs
+from typing_extensions import override
 
-from muster_core.nodes.node import Node
+from muster_core.nodes.node import DevicesAfter, Node
 from muster_core.structures.shapes import Shape
 from muster_core.structures.steps import SIZE, Steps, all_at_once, in_order
-from muster_core.view.eviction.eligibility import Eligibility, LeafRelation, Rank
+from muster_core.view.eviction.eligibility import Eligibility, LeafRelation, Rank, VictimRules
 from muster_core.view.eviction.victims import (
     LeafOnNode,
     NodeMaxima,
@@ -35,6 +36,7 @@ from muster_core.view.eviction.victims import (
 )
 from muster_core.view.state.view_state import ViewState
 from muster_core.view.tree.leaf import LeafView
+from muster_core.view.tree.queue import ViewQueue
 
 
 @final
@@ -292,17 +294,14 @@ PlanCost = tuple["Rank", int]
 """The cost of a plan: the highest rank of its victims, and their number."""
 
 
-@final
-class PlanSearch:
-    """The data of one search that all nodes share."""
+class VictimSearch:
+    """The victims from which a choice is made, on one node or below queues that have too much."""
 
-    def __init__(
-        self, state: ViewState, victim_index: VictimIndex, eligibility: Eligibility
-    ) -> None:
+    def __init__(self, state: ViewState, victim_index: VictimIndex, rules: VictimRules) -> None:
         self.state = state
         self.victim_index = victim_index
-        self.eligibility = eligibility
-        #: How much headroom the queues above the ask lack, by key and type.
+        self.rules = rules
+        #: How much the queues have that lack headroom, by key and type, beyond their ``max``.
         self.over: dict[int, dict[str, int]] = {}
         #: The leaves that may have victims, and the most of each type that can be taken.
         self.sides: dict[int, LeafRelation] = {}
@@ -310,14 +309,83 @@ class PlanSearch:
         #: The givers below queues that lack headroom, with those queues, and their victims.
         self.helping: dict[int, tuple[int, ...]] = {}
         self.rows: dict[int, LeafVictims] = {}
-        #: Whether much of all allocated resources cannot be taken.
-        self.partial = False
         #: Whether the order of victims does not depend on their leaf.
         self.in_one_order = False
-        #: A lower bound of the ranks of all victims.
-        self.floor: Rank = ()
         #: The fair shares of leaves before anything is taken.
         self.shares: dict[int, float] = {}
+
+    # QUOTA-6
+    def begin_below(self, queue: ViewQueue, over: Mapping[str, int]) -> Steps[bool]:
+        """Find who could be taken so that a queue has less of some types.
+
+        Args:
+            queue: The queue.
+            over: How much of each type it has too much.
+
+        Returns:
+            Whether there may be somebody.
+        """
+        for number, leaf in enumerate(self.state.leaves_below(queue), 1):
+            if any(leaf.allocated):
+                self._add_side(self.rules.side(leaf.key))
+            if number % SIZE == 0:
+                yield
+        self.over[queue.key] = dict(over)
+        for key, most in self._most.items():
+            if not most.keys().isdisjoint(over):
+                self.helping[key] = (queue.key,)
+        if self.helping:
+            yield from self.victim_index.refresh()
+            yield from self._gather_helping()
+        return bool(self.helping)
+
+    def _gather_helping(self) -> Steps[None]:
+        """Collect the victims on all nodes that could make headroom."""
+        yield from self.victim_index.look()
+        for key in self.helping:
+            side = self.sides[key]
+            by_priority = self.rules.sorts_by_priority(side)
+            self.rows[key] = yield from self.victim_index.gather(side.leaf, by_priority=by_priority)
+
+    def _add_side(self, side: LeafRelation | None) -> None:
+        """Compute how much could be taken from a leaf, as its queues allow."""
+        if side is None:
+            return
+        most: Mapping[str, int] = side.leaf.usage()
+        if side.guarded:
+            most = {
+                name: min(amount, surplus)
+                for name, amount in most.items()
+                if (surplus := side.surplus(name) or 0) > 0
+            }
+        if most:
+            self.sides[side.leaf.key], self._most[side.leaf.key] = side, most
+
+    def missing_on(self, _: Node | None) -> tuple[dict[str, int], DevicesAfter]:
+        """Return how much is missing on a node, negative where there is more, and of devices."""
+        return {}, DevicesAfter((), None)
+
+    def sides_on(self, node: NodeVictims) -> Iterator[tuple[LeafRelation, LeafOnNode]]:
+        """Iterate over the leaves that may have victims and hold something on a node."""
+        for key, on_node in node.by_leaf().items():
+            side = self.sides.get(key)
+            if side is not None:
+                yield side, on_node
+
+
+@final
+class PlanSearch(VictimSearch):
+    """The data of one search that all nodes share."""
+
+    def __init__(
+        self, state: ViewState, victim_index: VictimIndex, eligibility: Eligibility
+    ) -> None:
+        super().__init__(state, victim_index, eligibility)
+        self.eligibility = eligibility
+        #: Whether much of all allocated resources cannot be taken.
+        self.partial = False
+        #: A lower bound of the ranks of all victims.
+        self.floor: Rank = ()
         #: One side for each effect on ranks, and the lowest rank for each priority.
         self._kinds: dict[tuple[Rank, int, int | None], LeafRelation] = {}
         self._ranks: dict[int, Rank] = {}
@@ -372,30 +440,6 @@ class PlanSearch:
             if side is not None and not self.eligibility.is_beyond(side, sums.priorities[level]):
                 self.sides[key] = side
         return bool(self.sides)
-
-    def _gather_helping(self) -> Steps[None]:
-        """Collect the victims on all nodes that could make headroom."""
-        yield from self.victim_index.look()
-        for key in self.helping:
-            leaf, by_priority = self.sides[key].leaf, self._by_priority(key)
-            self.rows[key] = yield from self.victim_index.gather(leaf, by_priority=by_priority)
-
-    def _by_priority(self, leaf: int) -> bool:
-        return self.eligibility.sorts_by_priority(self.sides[leaf])
-
-    def _add_side(self, side: LeafRelation | None) -> None:
-        """Compute how much could be taken from a leaf, as its queues allow."""
-        if side is None:
-            return
-        most: Mapping[str, int] = side.leaf.usage()
-        if side.guarded:
-            most = {
-                name: min(amount, surplus)
-                for name, amount in most.items()
-                if (surplus := side.surplus(name) or 0) > 0
-            }
-        if most:
-            self.sides[side.leaf.key], self._most[side.leaf.key] = side, most
 
     def _remove_beyond(self) -> None:
         for key, side in list(self.sides.items()):
@@ -485,6 +529,16 @@ class PlanSearch:
 
     # One node
 
+    @override
+    def missing_on(self, node: Node | None) -> tuple[dict[str, int], DevicesAfter]:
+        assert node is not None, "an ask is placed on no node"
+        shape = self.eligibility.ask.shape
+        lack = {
+            name: amount - node.capacity.get(name, 0) + node.used.get(name, 0)
+            for name, amount in self.eligibility.ask.resources.items()
+        }
+        return lack, DevicesAfter(shape.devices, node.devices)
+
     def lack(self, node: Node) -> dict[str, int]:
         """Return how much of each type a node lacks for the ask."""
         return lack_on(node, self.eligibility.ask.shape)
@@ -517,7 +571,7 @@ class PlanSearch:
 
     def closer_bound(self, node: Node, lack: Mapping[str, int]) -> PlanCost | None:
         """Return a closer bound than :meth:`bound`, from the leaves that may have victims."""
-        sides = list(self.sides_on(node))
+        sides = list(self.sides_on(self.victim_index.on(node)))
         count = 1
         for name, amount in lack.items():
             most = largest = 0
@@ -532,13 +586,6 @@ class PlanSearch:
         if self.over:  # Victims that make headroom may be on any node.
             return self.floor, count
         return min(self.eligibility.floor(side, one.lowest()) for side, one in sides), count
-
-    def sides_on(self, node: Node) -> Iterator[tuple[LeafRelation, LeafOnNode]]:
-        """Iterate over the leaves that may have victims and hold something on a node."""
-        for key, on_node in self.victim_index.on(node).by_leaf().items():
-            side = self.sides.get(key)
-            if side is not None:
-                yield side, on_node
 
 
 def lack_on(node: Node, shape: Shape) -> dict[str, int]:

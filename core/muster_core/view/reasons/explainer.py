@@ -111,6 +111,13 @@ def eviction_reason(
     if service:
         ways.append(_service_way(ask))
     message = f"it may {listed(ways)}, but no victims that may be taken make room for it"
+    # RUNTIME-2
+    end_us = state.timers.protections.ends.first_us()
+    if end_us is not None and end_us > now_us:
+        facts["protected_left_us"] = left_us = end_us - now_us
+        message += (
+            f"; asks are protected by their minimum run time, the first for {seconds(left_us)}"
+        )
     return PendingReason(Code.RECLAIM_INSUFFICIENT, message, facts)
 
 
@@ -267,7 +274,7 @@ class DominantReasons:
         if any(over_max(leaf, ask)) or not self._rooms.ever_fits(ask.shape):
             yield Code.NEVER_FITS
         for found in (
-            queue_max(leaf, ask),
+            queue_max(leaf, ask, self._state.timers.over_max),
             *limit_reasons(app, ask),
             queue_max_apps(leaf, app),
             state_aware_turn(leaf, app),
@@ -424,7 +431,7 @@ class Explainer:
         found = (
             None if ganged is None else gangs.refusal(*ganged),
             room.never_fits(leaf, ask, nodes, state.nodes.nodes),
-            queue_max(leaf, ask),
+            queue_max(leaf, ask, state.timers.over_max),
             *limit_reasons(app, ask),
             queue_max_apps(leaf, app),
             state_aware_turn(leaf, app),

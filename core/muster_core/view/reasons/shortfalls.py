@@ -29,6 +29,7 @@ from muster_core.values.reasons import Code, Fact, PendingReason, Shortfall
 from muster_core.values.records import MAP, SET
 from muster_core.values.resources import Resources, format_quantity
 from muster_core.view.gangs import ViewGang
+from muster_core.view.state.history import OverMax
 from muster_core.view.state.view_state import ViewState
 from muster_core.view.tree.application import ViewApp
 from muster_core.view.tree.constraints import ViewLimit
@@ -78,10 +79,11 @@ def over_max(leaf: LeafView, ask: Ask) -> Iterator[tuple[str, str, int]]:
                 yield queue.config.path, kind, most
 
 
-def queue_max(leaf: LeafView, ask: Ask) -> PendingReason | None:
-    """Return which queues on the path leave too little of their ``max``."""
+def queue_max(leaf: LeafView, ask: Ask, over: OverMax) -> PendingReason | None:
+    """Return which queues on the path leave too little of their ``max``, and which lose asks."""
     parts: list[str] = []
     rooms: dict[str, int] = {}
+    facts: dict[str, Fact] = {"left": rooms}
     for queue in leaf.upward():
         for kind, most in queue.config.max.amounts:
             wanted, used = ask.resources[kind], queue.used(kind)
@@ -94,7 +96,16 @@ def queue_max(leaf: LeafView, ask: Ask) -> PendingReason | None:
                 )
     if not parts:
         return None
-    return PendingReason(Code.QUEUE_MAX, f"it asks {'; '.join(parts)}", {"left": rooms})
+    message = f"it asks {'; '.join(parts)}"
+    if over.since:
+        since = {queue.config.path: queue.key for queue in leaf.upward() if queue.key in over.since}
+        # QUOTA-3, QUOTA-4
+        for path, key in since.items():
+            begun, end = seconds(over.since[key]), seconds(over.end_us(key))
+            message += f"; {path} is over its max since {begun}, and loses asks from {end} on"
+        if since:
+            facts["over_since_us"] = {path: over.since[key] for path, key in since.items()}
+    return PendingReason(Code.QUEUE_MAX, message, facts)
 
 
 def queue_max_apps(leaf: LeafView, app: ViewApp) -> PendingReason | None:

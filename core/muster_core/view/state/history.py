@@ -1,4 +1,6 @@
-"""What the view remembers from batch to batch: evicted preemptors, kept nodes, and device demand.
+"""What the view remembers from batch to batch.
+
+Evicted preemptors, kept nodes, device demand, and queues over their ``max``.
 
 Eviction history: three asks can each have a right to the node of the next: one by its queue's
 ``guaranteed``, two by their priorities. So an ask that has evicted others from a node, and was then
@@ -13,6 +15,10 @@ nothing but room on its node: that is checked before rounds begin, and in a roun
 
 Device demand: the asks with devices that ever came, of which ``fgd`` learns what is typical
 (DEVICE-18).
+
+Queues over their ``max``, and since when (QUOTA-2 to QUOTA-4). Nothing that a round or a plan does
+brings a queue over its ``max``, and an ask that arrives bound is refused if it would. So only those
+are looked at that have other settings.
 """
 
 from __future__ import annotations
@@ -452,3 +458,100 @@ class DeviceDemand:
 def _only(names: set[str], resources: Resources) -> Resources:
     amounts = without_devices(resources).items()
     return Resources({name: amount for name, amount in amounts if name in names})
+
+
+@final
+class OverMax:
+    """The configured queues that have more than their ``max``, and since when."""
+
+    def __init__(self, queues: Mapping[int, ViewQueue]) -> None:
+        self._queues = queues
+        #: Whether the partition lets such queues lose asks.
+        self.enabled = False
+        #: When the batch was after which each of them was over for the first time, in microseconds.
+        self.since: dict[int, int] = {}
+        #: The queues that may be over since this batch, by key.
+        self._suspects: dict[int, ViewQueue] = {}
+
+    def __bool__(self) -> bool:
+        """Return whether a queue is over, or may be."""
+        return bool(self.since or self._suspects)
+
+    def configure(self, *, enabled: bool) -> None:
+        """Take over the settings of the partition."""
+        if enabled and not self.enabled:
+            self._suspects.update(self._queues)
+        self.enabled = enabled
+
+    def note(self, queue: ViewQueue) -> None:
+        """Record that a queue is new or has other settings."""
+        if queue.config.settings.quota_preemption_us:
+            self._suspects[queue.key] = queue
+
+    def forget(self, queue: ViewQueue) -> None:
+        """Record that a queue is gone."""
+        self._suspects.pop(queue.key, None)
+        self.since.pop(queue.key, None)
+
+    # QUOTA-2, QUOTA-3
+    def end_batch(self, now_us: int) -> None:
+        """Find which queues are over now, at the end of a batch."""
+        suspects, self._suspects = {**self._suspects, **dict.fromkeys(self.since)}, {}
+        for key in suspects:
+            if self._is_over(self._queues[key]):
+                self.since.setdefault(key, now_us)
+            else:
+                self.since.pop(key, None)
+
+    # QUOTA-4
+    def end_us(self, key: int) -> int:
+        """Return when a queue that is over has been so for its delay, in microseconds."""
+        return self.since[key] + self._queues[key].config.settings.quota_preemption_us
+
+    def next_us(self, passed_us: int) -> int | None:
+        """Return the first end of a delay after an instant, in microseconds, or None."""
+        ends = map(self.end_us, self.since)
+        return min((end_us for end_us in ends if end_us > passed_us), default=None)
+
+    # QUOTA-5, QUOTA-7
+    def due(self, now_us: int) -> list[ViewQueue]:
+        """Return the queues that are over for longer than their delay, in the order of their paths."""
+        found = [
+            self._queues[key]
+            for key in self.since
+            if self.end_us(key) <= now_us and self._is_over(self._queues[key])
+        ]
+        return sorted(found, key=_path_of)
+
+    # QUOTA-2
+    def _is_over(self, queue: ViewQueue) -> bool:
+        delay_us = queue.config.settings.quota_preemption_us
+        return self.enabled and delay_us > 0 and bool(excess(queue))
+
+    # CHECKPOINT-4
+    def facts(self) -> tuple[tuple[int, int], ...]:
+        """Return which queues are over, by key, and since when. Between two batches."""
+        return tuple(self.since.items())
+
+    # CHECKPOINT-5
+    def load(self, facts: Iterable[tuple[int, int]]) -> None:
+        """Restore from a checkpoint, after all queues have reported."""
+        self._suspects.clear()
+        self.since = dict(facts)
+
+    def check(self) -> None:
+        """Assert the invariants between two batches; for tests."""
+        assert not self._suspects
+        over = {key for key, queue in self._queues.items() if self._is_over(queue)}
+        assert set(self.since) == over
+
+
+# QUOTA-2
+def excess(queue: ViewQueue) -> dict[str, int]:
+    """Return how much more of each type a queue has than its own ``max``; only what is more."""
+    over = {name: queue.used(name) - most for name, most in queue.config.max.amounts}
+    return {name: amount for name, amount in over.items() if amount > 0}
+
+
+def _path_of(queue: ViewQueue) -> str:
+    return queue.config.path

@@ -130,6 +130,7 @@ class Intake:
             self._state.timers.usages.note_settings(queue)
             self._state.settings_changed = True
             self._state.delays.stale = self._state.back_offs.stale = True
+            self._state.timers.over_max.note(queue)
             self._state.kept_nodes.note_settings(queue)
             self._state.scopes.note_settings(queue)
             self._touch_gangs(queue)
@@ -187,6 +188,7 @@ class Intake:
         self._state.touched.add(queue.key)
         self._state.kept_nodes.note_settings(queue)
         self._state.scopes.note_settings(queue)
+        self._state.timers.over_max.note(queue)
         if parent is not None and (only := parent.add(queue)) is not None:
             self._state.dirty[only.key] = only
         self._state.timers.usages.note_settings(queue)
@@ -204,6 +206,7 @@ class Intake:
         self._state.scopes.forget(queue)
         self._state.timers.usages.forget(queue)
         self._state.divisions.note_queue(queue)
+        self._state.timers.over_max.forget(queue)
         self._state.dirty.pop(queue.key, None)
         self.left.add(queue.config.path)
         parent = queue.parent
@@ -373,6 +376,10 @@ class Intake:
         self._state.begin_bound(app, allocation, node)
         if allocation.limit_us is not None:
             self._state.timers.limit(app, allocation)
+        leaf = self._state.leaf_of(app)
+        # RUNTIME-4
+        if leaf.config.settings.min_runtime_us:
+            self._state.timers.protections.add(leaf, app, allocation)
         add_to(app.allocated, allocation.ask.resources.amounts)
         if app.limits:
             self._state.user_limits.take(app, allocation.ask.resources.amounts)

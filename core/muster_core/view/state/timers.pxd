@@ -49,6 +49,8 @@ cdef class Timers:
     cdef public Delays _delays
     cdef public BackOffs _back_offs
     cdef public object usages
+    cdef public object protections
+    cdef public object over_max
     cdef public object _stays
     cdef public object settings
     cdef public Deadlines _run_limits

@@ -11,42 +11,30 @@ Deadlines are kept in order; those that no longer apply are removed from time to
   one deadline for all its asks.
 - The ends of allocations, of application states and of the waits of gangs.
 - The ends of run limits, and the instants by which asks must be bound (TIME-3, TIME-8).
+- ``preemption.min.runtime`` (RUNTIME-2 to RUNTIME-4): when others may take the places of bound asks.
+- ``quota.preemption.delay`` (QUOTA-4): when queues have been over their ``max`` for long enough.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from collections.abc import Iterable
-from collections.abc import Iterator
-from collections.abc import Mapping
-from heapq import heapify
-from heapq import heappop
-from heapq import heappush
-from muster_core.owners.asks import Allocation
-from muster_core.owners.asks import Ask
-from muster_core.owners.asks import back_off_us
-from muster_core.structures.steps import PART
-from muster_core.structures.steps import Steps
-from muster_core.structures.steps import in_pieces
-from muster_core.values.application_states import AppState
-from muster_core.values.application_states import TIMERS_US
-from muster_core.values.configuration import PreemptionPolicy
-from muster_core.values.configuration import Settings
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from heapq import heapify, heappop, heappush
+from typing import Final, Generic, TypeVar, final
+
+from muster_core.owners.asks import Allocation, Ask, back_off_us
+from muster_core.structures.steps import PART, Steps, in_pieces
+from muster_core.values.application_states import TIMERS_US, AppState
+from muster_core.values.configuration import PreemptionPolicy, Settings
 from muster_core.values.decisions import Reason
 from muster_core.values.records import record
-from muster_core.view.facts import StateEndFacts
-from muster_core.view.facts import TimerFacts
+from muster_core.view.facts import StateEndFacts, TimerFacts
+from muster_core.view.gang_index import GangIndex
 from muster_core.view.gangs import ViewGang
+from muster_core.view.state.history import OverMax
 from muster_core.view.state.usage_book import UsageBook
 from muster_core.view.tree.application import ViewApp
-from muster_core.view.tree.leaf import EVERY_TYPE
-from muster_core.view.tree.leaf import LeafView
+from muster_core.view.tree.leaf import EVERY_TYPE, LeafView
 from muster_core.view.tree.queue import ViewQueue
-from typing import Final
-from typing import Generic
-from typing import TypeVar
-from typing import final
-
 
 E = TypeVar("E", bound=tuple[int, *tuple[object, ...]])
 
@@ -319,6 +307,71 @@ class Delays:
                 assert end_us <= self.passed_us or known
 
 
+ProtectionEnd = tuple[int, int, int, str]
+"""The instant in microseconds, the number of the bind, the application's key, the ask's name."""
+
+
+@final
+class Protections:
+    """The ends of the times for which nobody may take the places of bound asks."""
+
+    def __init__(
+        self, apps: Mapping[int, ViewApp], queues: Mapping[int, ViewQueue], delays: Delays
+    ) -> None:
+        self._apps = apps
+        self._queues = queues
+        self._delays = delays
+        #: How many were over so far when a batch began.
+        self.over = 0
+        self.ends: Deadlines[ProtectionEnd] = Deadlines(self._stands)
+
+    # RUNTIME-4
+    def add(self, leaf: LeafView, app: ViewApp, allocation: Allocation) -> None:
+        """Add the end of the protection of an ask that is bound, if somebody may take its place."""
+        if self._counts_in(leaf):
+            self.ends.add(_end_of(leaf, app, allocation))
+
+    def _counts_in(self, leaf: LeafView) -> bool:
+        settings = leaf.config.settings
+        gives = settings.preemption_policy is not PreemptionPolicy.DISABLED
+        return self._delays.enabled and settings.min_runtime_us > 0 and gives
+
+    def refresh(self) -> Steps[None]:
+        """Find the ends of all protections again, since settings have changed."""
+        found: list[ProtectionEnd] = []
+        for queue in self._queues.values():
+            if not isinstance(queue, LeafView) or not self._counts_in(queue):
+                continue
+            for app in queue.apps.values():
+                for piece in in_pieces(app.bound.values(), PART):
+                    yield
+                    ends = (_end_of(queue, app, allocation) for allocation, _ in piece)
+                    found.extend(end for end in ends if end[0] > self._delays.passed_us)
+        if found or self.ends.heap:
+            yield from self.ends.load(found)
+
+    def pass_to(self, now_us: int) -> None:
+        """Count the protections that are over; between two batches."""
+        while self.ends.take_due(now_us) is not None:
+            self.over += 1
+
+    # RUNTIME-2
+    def is_over(self, allocation: Allocation, min_runtime_us: int) -> bool:
+        """Return whether an ask of a leaf with a minimum run time has been bound for so long."""
+        return allocation.bound_us + min_runtime_us <= self._delays.passed_us
+
+    def _stands(self, entry: ProtectionEnd) -> bool:
+        _, number, key, ask = entry
+        app = self._apps.get(key)
+        held = None if app is None else app.bound.get(ask)
+        return held is not None and held[0].number == number
+
+
+def _end_of(leaf: LeafView, app: ViewApp, allocation: Allocation) -> ProtectionEnd:
+    end_us = allocation.bound_us + leaf.config.settings.min_runtime_us
+    return (end_us, allocation.number, app.identity.key, allocation.ask.name)
+
+
 @final
 @record
 class Completion:
@@ -371,9 +424,7 @@ class Timers:
     """All deadlines.
 
     Args:
-        gangs: The gangs of the view, by name.
-        waiting: Those that have waiting members.
-        timed_out: Those that a timeout has marked.
+        gangs: The gangs of the view.
 
     Attributes:
         usages: What queues have used, which goes by the time of batches.
@@ -383,19 +434,23 @@ class Timers:
     def __init__(
         self,
         apps: Mapping[int, ViewApp],
-        gangs: Mapping[str, ViewGang],
-        waiting: Mapping[str, ViewGang],
-        timed_out: Mapping[str, ViewGang],
+        queues: Mapping[int, ViewQueue],
+        gangs: GangIndex,
         delays: Delays,
         back_offs: BackOffs,
     ) -> None:
         self._apps = apps
-        self._gangs = gangs
-        self._waiting = waiting
-        self._timed_out = timed_out
+        self._gangs: Mapping[str, ViewGang] = gangs.gangs
+        #: The gangs that have waiting members, and those that a timeout has marked.
+        self._waiting: Mapping[str, ViewGang] = gangs.waiting
+        self._timed_out: Mapping[str, ViewGang] = gangs.timed_out
         self._delays = delays
         self._back_offs = back_offs
         self.usages = UsageBook()
+        #: When others may take the places of bound asks.
+        self.protections = Protections(apps, queues, delays)
+        #: The queues that have more than their ``max``.
+        self.over_max = OverMax(queues)
         #: How many stays in a state there were so far; distinguishes each from all others.
         self._stays = 0
         self.settings = Settings()
@@ -413,6 +468,7 @@ class Timers:
             back_offs.ends,
             self._run_limits,
             self._starts,
+            self.protections.ends,
         )
 
     # FEED-29, BACKFILL-11
@@ -458,6 +514,9 @@ class Timers:
             heads.extend(end_us for gang in self._waiting.values() for end_us in self.ends(gang))
         if self._timed_out:
             heads.extend(map(self.retries_us, self._timed_out.values()))
+        # QUOTA-4
+        if self.over_max.since:
+            heads.append(self.over_max.next_us(self._delays.passed_us))
         return min([at_us for at_us in heads if at_us is not None], default=None)
 
     def tidy(self) -> Steps[None]:
@@ -498,7 +557,10 @@ class Timers:
         due: list[Due] = []
         completing: dict[int, int] = {}
         self.usages.clock.now_us = now_us
-        self._delays.pass_to(now_us)  # Their end only starts a batch.
+        # The ends of these only start a batch.
+        self._delays.pass_to(now_us)
+        if self.protections.ends.heap:
+            self.protections.pass_to(now_us)
         while (over := self._completions.take_due(now_us)) is not None:
             due.append(Completion(app=over[2], ask=over[3]))
             completing[over[2]] = completing.get(over[2], 0) + 1
@@ -570,6 +632,7 @@ class Timers:
             state_ends=tuple(ends),
             passed_us=self._delays.passed_us,
             pending_since=tuple(since),
+            over_since=self.over_max.facts(),
         )
 
     # CHECKPOINT-5
@@ -589,6 +652,8 @@ class Timers:
             for key, name, since_us in since:
                 self._apps[key].since_us[name] = since_us
         yield from self._delays.load(facts.passed_us)
+        yield from self.protections.refresh()
+        self.over_max.load(facts.over_since)
         yield from self._starts.load(end for end in self._starts.heap if end[0] >= facts.passed_us)
 
     # FEED-29

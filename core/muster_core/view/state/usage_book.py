@@ -8,22 +8,15 @@ follow from them.
 
 from __future__ import annotations
 
-from collections.abc import Iterable
-from collections.abc import Iterator
-from collections.abc import Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from math import fsum
+from typing import final
+
 from muster_core.values.snapshots import UsageSnapshot
 from muster_core.view.facts import UsageFacts
 from muster_core.view.tree.leaf import LeafView
-from muster_core.view.tree.queue import ParentView
-from muster_core.view.tree.queue import ViewQueue
-from muster_core.view.tree.usage import Clock
-from muster_core.view.tree.usage import Usage
-from muster_core.view.tree.usage import User
-from muster_core.view.tree.usage import Users
-from muster_core.view.tree.usage import tick_us
-from muster_core.view.tree.usage import ticks_ended
-from typing import final
+from muster_core.view.tree.queue import ParentView, ViewQueue
+from muster_core.view.tree.usage import Clock, Usage, User, Users, tick_us, ticks_ended
 
 
 @final

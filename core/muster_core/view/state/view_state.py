@@ -78,10 +78,7 @@ class ViewState:
         self.eviction_history = EvictionHistory()
         #: When asks are tried again whose binds have failed.
         self.back_offs = BackOffs(self.apps, self.queues)
-        gangs = self.gang_index
-        self.timers = Timers(
-            self.apps, self.gangs, gangs.waiting, gangs.timed_out, self.delays, self.back_offs
-        )
+        self.timers = Timers(self.apps, self.queues, self.gang_index, self.delays, self.back_offs)
         #: Increases whenever settings or totals have changed.
         self.reconfigured = 0
         #: The capacity of all nodes when shares were last computed.
@@ -109,8 +106,9 @@ class ViewState:
 
     @property
     def may_evict(self) -> bool:
-        """Whether some pending ask may reclaim or preempt, or a leaf has node services."""
-        return bool(self.claimants or self.preempting or self.kept_nodes.leaves)
+        """Whether some pending ask may reclaim or preempt, or a queue has services or is over."""
+        services, over = self.kept_nodes.leaves, self.timers.over_max.since
+        return bool(self.claimants or self.preempting or services or over)
 
     @property
     def root(self) -> ViewQueue:
