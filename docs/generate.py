@@ -78,6 +78,8 @@ PROPERTY_LINKS = {
     "application.sort.blocking": "order.md#rounds",
     "priority.policy": "order.md#priority",
     "priority.offset": "order.md#priority",
+    "priority.aging": "order.md#aging",
+    "priority.aging.limit": "order.md#aging",
     "priority.limit": "../service/production.md#what-a-submitter-may-do",
     "queue.priority": "../preemption.md#queue-priority",
     "queue.reclaimable": "../preemption.md#reclaim",

@@ -67,6 +67,17 @@ class DecisionView:
         )
         return allocation is not None and allocation.number == number
 
+    @property
+    def has_aging(self) -> bool:
+        """Whether asks of some leaf age, so that owners do not know their present priorities."""
+        return bool(self._state.aging)
+
+    # AGING-2
+    def aging_apps(self) -> dict[str, tuple[LeafView, ViewApp]]:
+        """Return the applications in which asks age, by name."""
+        leaves = self._state.aging.values()
+        return {app.identity.name: (leaf, app) for leaf in leaves for app in leaf.apps.values()}
+
     def limits(self) -> Iterator[LimitSnapshot]:
         """Return what users and groups have of their limits, in no order."""
         return (limit.snapshot() for limit in self._state.user_limits.limits.values())
@@ -321,6 +332,9 @@ class DecisionView:
         """Load what the view remembers, after all owners have reported."""
         state = self._state
         yield from state.timers.load(facts.timers)
+        # AGING-3: these instants are known only now.
+        for leaf in [*state.aging.values()]:
+            state.age_anew(leaf, facts.timers.passed_us)
         state.eviction_history.load(facts.history)
         self.rounds.steps = facts.steps
         state.learned.load(facts.learned)
@@ -365,6 +379,11 @@ class DecisionView:
         self._state.delays.check()
         self._state.check_back_offs()
         self._state.user_limits.check(self.apps)
+        assert self._state.aging == {
+            key: queue
+            for key, queue in self.queues.items()
+            if isinstance(queue, LeafView) and queue.aging is not None
+        }
         self._state.kept_nodes.check()
         self._state.scopes.check()
         assert self._state.claimants == {

@@ -6,13 +6,14 @@ level by level (ORDER-5 to ORDER-18); the place of a pending ask among all pendi
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from itertools import pairwise, takewhile
 from typing import Final, final
 
 import attrs
 
 from muster_core.owners.asks import Ask, AskOrder
+from muster_core.structures.ranking import Rank
 from muster_core.structures.steps import PART, Steps, in_pieces
 from muster_core.values.reasons import Code, ComparedKey, Level, PendingReason
 from muster_core.view.eviction.actions import is_refused
@@ -208,16 +209,31 @@ def compare(own: Turn, other: Turn, total: Mapping[str, int]) -> tuple[Level, ..
     levels = list(_levels_of_queues(own.leaf, other.leaf, total))
     if own.leaf is not other.leaf:
         return tuple(levels)
-    config, mine, theirs = own.leaf.config, own.app, other.app
-    names = mine.identity.name, theirs.identity.name
+    leaf, mine, theirs = own.leaf, own.app, other.app
+    config, names = leaf.config, (mine.identity.name, theirs.identity.name)
     keys = app_key(config, mine, total), app_key(config, theirs, total)
-    levels.append(Level(config.path, *names, _compare_keys(app_parts(config.settings), *keys)))
+    levels.append(Level(config.path, *names, _compare_in(leaf, app_parts(config.settings), *keys)))
     if mine is theirs:
         keys = mine.order_of(own.ask), mine.order_of(other.ask)
         levels.append(
-            Level(names[0], own.ask.name, other.ask.name, _compare_keys(ASK_PARTS, *keys))
+            Level(names[0], own.ask.name, other.ask.name, _compare_in(leaf, ASK_PARTS, *keys))
         )
     return tuple(levels)
+
+
+def _compare_in(
+    leaf: LeafView, parts: Sequence[KeyPart], own: Rank, other: Rank
+) -> tuple[ComparedKey, ...]:
+    """Compare two keys of a leaf, in which asks may have levels in place of their priorities."""
+    if leaf.aging is not None and parts[0].name == "priority":
+        own, other = _with_priority(leaf, own), _with_priority(leaf, other)
+    return _compare_keys(parts, own, other)
+
+
+def _with_priority(leaf: LeafView, key: Rank) -> Rank:
+    level, *rest = key
+    assert isinstance(level, int), "a key does not begin with a priority"
+    return (-(leaf.priority_at(-level) or 0), *rest)
 
 
 def _levels_of_queues(own: LeafView, other: LeafView, total: Mapping[str, int]) -> Iterator[Level]:
