@@ -100,7 +100,7 @@ def clamp(priority: int) -> int:
     return max(MIN_PRIORITY, min(MAX_PRIORITY, priority))
 
 
-# AGING-2
+# AGING-4
 def most_growth(limit: int, priority: int) -> int:
     """Return by how much the priority of an ask that is not bound may grow.
 

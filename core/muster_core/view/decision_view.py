@@ -78,6 +78,19 @@ class DecisionView:
         leaves = self._state.aging.values()
         return {app.identity.name: (leaf, app) for leaf in leaves for app in leaf.apps.values()}
 
+    # AGING-11
+    def priority_of(self, app: ViewApp) -> int | None:
+        """Return the present priority of an application; None if nothing of it is pending."""
+        return self._state.leaf_of(app).priority_at(app.tally.top())
+
+    # AGING-11
+    def aged(self, app: ViewApp, ask: str) -> int | None:
+        """Return the priority of an ask with its age; None if it is bound or does not age."""
+        leaf, found = self._state.leaf_of(app), app.find(ask)
+        if found is None or ask in app.bound or leaf.aging is None:
+            return None
+        return leaf.aging.priority(app, found)
+
     def limits(self) -> Iterator[LimitSnapshot]:
         """Return what users and groups have of their limits, in no order."""
         return (limit.snapshot() for limit in self._state.user_limits.limits.values())
@@ -243,7 +256,7 @@ class DecisionView:
         """Return the fair share of a queue."""
         return self.queues[key].fair_share(self._state.total)
 
-    # DECISION-8
+    # DECISION-8, AGING-9
     def changed_priorities(self) -> Iterable[Decision]:
         """Return a decision for each queue whose announced priority is out of date, by path."""
         changed: list[Decision] = []

@@ -97,7 +97,7 @@ class Deadlocks:
         # DEADLOCK-3
         return sorted(groups, key=lambda group: -self._priority(group))
 
-    # DEADLOCK-3
+    # DEADLOCK-3, AGING-7
     def _priority(self, group: ViewGroup) -> int:
         """Return the highest priority of the members of a group that are not bound."""
         apps, leaf_of = self._state.apps, self._state.leaf_of

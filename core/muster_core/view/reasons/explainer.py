@@ -348,7 +348,7 @@ class Explainer:
             reasons = tuple(self._reasons(turn, now_us))
             if first is not None and first.ask is not ask and turn.leaf.enters():
                 levels = compare(turn, first, self._state.total) if self._turns.has(turn) else ()
-                reasons += (not_your_turn(first, levels),) if levels else ()
+                reasons += (not_your_turn(turn, first, levels),) if levels else ()
             # Without a reason the next round would begin with the ask, and place it.
             # REASON-3
             assert reasons, "an ask is pending at rest for no reason"

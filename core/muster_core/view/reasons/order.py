@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from itertools import pairwise, takewhile
+from operator import attrgetter
 from typing import Final, final
 
 import attrs
@@ -15,7 +16,7 @@ import attrs
 from muster_core.owners.asks import Ask, AskOrder
 from muster_core.structures.ranking import Rank
 from muster_core.structures.steps import PART, Steps, in_pieces
-from muster_core.values.reasons import Code, ComparedKey, Level, PendingReason
+from muster_core.values.reasons import Code, ComparedKey, Fact, Level, PendingReason
 from muster_core.view.eviction.actions import is_refused
 from muster_core.view.reasons.shortfalls import named
 from muster_core.view.state.view_state import ViewState
@@ -281,11 +282,55 @@ def _format_value(shares: tuple[float, ...], digits: int) -> str:
     return " ".join(f"{share:.{digits}g}" for share in shares) or "0"
 
 
-def not_your_turn(first: Turn, levels: tuple[Level, ...]) -> PendingReason:
+# AGING-10
+def _age(turn: Turn, name: str, child: str, *, of_ask: bool) -> int:
+    """Return how much of the priority that decides is age, on the path to one of two asks.
+
+    Args:
+        turn: The ask at the end of the path.
+        name: The key that decides.
+        child: The child on the path where the paths part.
+        of_ask: Whether they part in an application.
+    """
+    leaf, app, ask = turn.leaf, turn.app, turn.ask
+    if name == "currentPriority":
+        queue = next(one for one in leaf.line if one.config.path == child)
+        return _age_in(queue)
+    if name != "priority":
+        return 0
+    if not of_ask:
+        ask = min(app.each_pending(), key=_RANK)
+    return leaf.priority_of(app, ask) - ask.priority
+
+
+_RANK: Final = attrgetter("rank")
+
+
+def _age_in(queue: ViewQueue) -> int:
+    """Return how much of the priority of a queue is age."""
+    if queue.config.settings.fence and queue.parent is not None:
+        return 0
+    top = queue.tally.top()
+    if isinstance(queue, LeafView):
+        app = next(app for app in queue.apps.values() if app.counted == top)
+        ask = min(app.each_pending(), key=_RANK)
+        return queue.priority_of(app, ask) - ask.priority
+    assert isinstance(queue, ParentView), "a queue is a parent or a leaf"
+    return _age_in(next(child for child in queue.children.values() if child.counted == top))
+
+
+def not_your_turn(own: Turn, first: Turn, levels: tuple[Level, ...]) -> PendingReason:
     """Return which ask is tried before another, and which key decides."""
     level = levels[-1]
     key = next(key for key in level.keys if key.decides)
     why = _BETTER[key.name].format(own=key.own or "none", other=key.other or "none")
+    of_ask = own.app is first.app
+    mine = _age(own, key.name, level.own, of_ask=of_ask)
+    theirs = _age(first, key.name, level.other, of_ask=of_ask)
+    ages: dict[str, Fact] = {}
+    if mine or theirs:
+        ages = {"own_age": mine, "other_age": theirs}
+        why += f" (of these, {theirs:,} and {mine:,} are age)"
     message = f"{first.name} is tried before it: {level.other} in {level.at}, as {why}"
     facts = {
         "first": first.name,
@@ -293,6 +338,7 @@ def not_your_turn(first: Turn, levels: tuple[Level, ...]) -> PendingReason:
         "key": key.name,
         "own": key.own,
         "other": key.other,
+        **ages,
     }
     return PendingReason(Code.NOT_YOUR_TURN, message, facts)
 

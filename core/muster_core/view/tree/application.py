@@ -307,7 +307,7 @@ class ViewApp(Listed):
         """Return the position of a pending ask among those of the application."""
         return ask.order if ask.gang is None else self.slots[ask.gang].order_of(ask)
 
-    # EVICTION-6
+    # EVICTION-6, AGING-3
     def pending_since_us(self, ask: Ask) -> int:
         """Return the instant from which an ask counts as pending, in microseconds."""
         since_us = self.since_us.get(ask.name)

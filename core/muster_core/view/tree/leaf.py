@@ -210,6 +210,7 @@ class LeafView(ViewQueue):
         #: The capacity of the partition when the applications were listed.
         self._total: Mapping[str, int] = {}
 
+    # AGING-7
     @override
     def top(self) -> int | None:
         """Return the highest priority of its applications."""
