@@ -24,6 +24,7 @@ from muster.importing.slurm.accounts import (
     priority_of,
     read_accounts,
     read_qos,
+    take_age,
 )
 from muster.importing.slurm.conf import SchedulerOptions, read_setup
 from muster.importing.slurm.records import (
@@ -476,7 +477,8 @@ def read_slurm(
     scopes.take(workload)
     scopes.take_run_limits(workload)
     note_parameters(setup, workload)
-    note_priorities(sources.priority, setup, workload)
+    ages = take_age(sources.priority, setup, qos, workload)
+    note_priorities(sources.priority, setup, workload, ages=ages)
 
 
 # IMPORT-12

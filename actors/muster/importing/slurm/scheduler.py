@@ -155,7 +155,7 @@ class Scopes:
                 depth, why = depth_of(self._setup, len(partitions))
                 properties["backfill.depth"] = str(depth)
                 what += f" with {counted(depth, 'reservation')} at a time, {why}"
-            _set_properties(workload, path, properties)
+            set_properties(workload, path, properties)
             named = sorted(partition for partition in partitions if partition)
             of = f" ({_shortened(named)})" if named else ""
             workload.remarks.append(f"{what}{of}")
@@ -176,7 +176,7 @@ class Scopes:
                 others |= names
             else:
                 limit = format_duration(limit_s * MICROSECONDS)
-                _set_properties(workload, path, {"run.limit": limit})
+                set_properties(workload, path, {"run.limit": limit})
         for name, one in known.items():
             if name in others and one.most_s is not None:
                 text = "its MaxTime is not the run.limit of each queue in which it has jobs"
@@ -193,7 +193,7 @@ class Scopes:
             yield top, {name for names in below for name in names}
 
 
-def _set_properties(workload: Workload, path: str, more: Mapping[str, str]) -> None:
+def set_properties(workload: Workload, path: str, more: Mapping[str, str]) -> None:
     """Give a queue properties besides those that it has."""
     setting = workload.settings.get(path, {})
     properties = cast("Mapping[str, str]", setting.get("properties", {}))
