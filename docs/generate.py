@@ -79,6 +79,8 @@ PROPERTY_LINKS = {
     "application.sort.blocking": "order.md#rounds",
     "priority.policy": "order.md#priority",
     "priority.offset": "order.md#priority",
+    "priority.aging": "order.md#aging",
+    "priority.aging.limit": "order.md#aging",
     "priority.limit": "../service/production.md#what-a-submitter-may-do",
     "queue.priority": "../preemption.md#queue-priority",
     "share.policy": "../preemption.md#shares-by-weight",

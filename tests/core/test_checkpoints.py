@@ -21,6 +21,7 @@ from muster_core.events import AddApp, AddAsk, AddNode, Configure, FailBind, Rem
 from muster_core.resources import Resources
 from tests.core.admission.objects import applied, volcano_queue
 from tests.core.building import configuration, queue
+from tests.naive.aging_strategies import agings
 from tests.naive.back_off_strategies import back_offs
 from tests.naive.backfill_strategies import backfills
 from tests.naive.device_strategies import devices, topologies
@@ -112,6 +113,12 @@ def test_loaded_after_every_batch_with_usage(scenario: list[Step], relay: Relay)
 @settings(max_examples=_EXAMPLES)
 @given(time_limits(lists=2), RELAYS)
 def test_loaded_after_every_batch_with_limits_of_time(scenario: list[Step], relay: Relay) -> None:
+    relay.take(scenario)
+
+
+@settings(max_examples=_EXAMPLES)
+@given(agings(lists=2), RELAYS)
+def test_loaded_after_every_batch_with_aging(scenario: list[Step], relay: Relay) -> None:
     relay.take(scenario)
 
 

@@ -30,6 +30,7 @@ from muster.feeds import write_event
 from muster_core.config.model import Configuration, QueueConfig
 from muster_core.errors import EventError
 from muster_core.events import AddApp, AddAsk, AddGang, AddNode, Configure
+from tests.naive.aging_strategies import agings
 from tests.naive.back_off_strategies import back_offs
 from tests.naive.backfill_strategies import backfills, joined, unordered
 from tests.naive.device_strategies import devices, topologies
@@ -221,6 +222,8 @@ def _keeps_its_promise(steps: Sequence[Step]) -> Counter[str]:
 
 
 THEMES: Final[Mapping[str, tuple[st.SearchStrategy[list[Step]], Check]]] = {
+    "aging": (agings(), _decides_the_same),
+    "aging-reasons": (agings(2), _explains_the_same),
     "backfill": (backfills(lists=3), _decides_the_same),
     "backfill-reasons": (backfills(lists=2), _explains_the_same),
     "promise": (backfills(lists=3, honest=True), _keeps_its_promise),

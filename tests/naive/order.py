@@ -21,6 +21,7 @@ from tests.naive.picture import (
     after_placing,
     can_hold,
     fragmentation,
+    present_priority,
     remembered,
     room_of,
     runs,
@@ -214,7 +215,8 @@ def asks(picture: Picture, app: App) -> list[Ask]:
 
     def key(ask: Ask) -> tuple[object, ...]:
         age = ask_creation(picture, ask)
-        return (-ask.priority, age, ask.gang or "", ask.creation, ask.number)
+        priority = present_priority(picture.world, ask)
+        return (-priority, age, ask.gang or "", ask.creation, ask.number)
 
     return sorted(app.pending(), key=key)
 
@@ -435,7 +437,7 @@ def _app_keys(picture: Picture, app: App) -> Keys:
 
 def _ask_keys(picture: Picture, ask: Ask) -> Keys:
     return {
-        "priority": ask.priority,
+        "priority": present_priority(picture.world, ask),
         "creation": ask_creation(picture, ask),
         "gang": ask.gang or "",
         "submission": ask.creation,

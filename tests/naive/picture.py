@@ -166,6 +166,22 @@ def clamp(value: int) -> int:
     return max(INT32_MIN, min(INT32_MAX, value))
 
 
+_HIGHEST_AGED = 1_000_000_000
+"""Above this age lifts no ask."""
+
+
+def present_priority(world: World, ask: Ask) -> int:
+    """Give the priority of an ask now: its own, and what it has gained while it was not bound."""
+    settings = world.queues[ask.app.queue].settings
+    period_us = settings.aging_us
+    if not period_us or ask.place is AskPlace.BOUND:
+        return ask.priority
+    periods = world.now_us // period_us - ask.since_us // period_us
+    aged = min(ask.priority + min(settings.aging_limit, periods), max(ask.priority, _HIGHEST_AGED))
+    world.reached["aged"] += aged > ask.priority
+    return aged
+
+
 def remembered(
     function: Callable[[Picture, Thing], Answer],
 ) -> Callable[[Picture, Thing], Answer]:
@@ -232,7 +248,7 @@ class Picture:
     @remembered
     def app_priority(self, app: App) -> int | None:
         """Give the highest priority of the pending asks, tried or not."""
-        return max((ask.priority for ask in app.pending()), default=None)
+        return max((present_priority(self.world, ask) for ask in app.pending()), default=None)
 
     @remembered
     def queue_priority(self, path: str) -> int | None:

@@ -27,7 +27,7 @@ from tests.naive.gangs import (
     waiting,
 )
 from tests.naive.node_choice import first_node, fits_on, fitting, fullest
-from tests.naive.picture import Picture, learn, share, taken_anyway
+from tests.naive.picture import Picture, learn, present_priority, share, taken_anyway
 from tests.naive.state import (
     ROOT,
     Ask,
@@ -84,8 +84,8 @@ def _starving(world: World) -> list[Group]:
         # The members of a satisfied gang are plain asks: nobody asks for help for them.
         needy = [gang for gang in group.gangs if not gang.satisfied]
         asks = [ask for gang in needy for ask in members(world, gang)]
-        unbound = [ask.priority for ask in asks if ask.place is not AskPlace.BOUND]
-        return (-max(unbound), age(group.gangs[0]))
+        unbound = [ask for ask in asks if ask.place is not AskPlace.BOUND]
+        return (-max(present_priority(world, ask) for ask in unbound), age(group.gangs[0]))
 
     groups = [group for group in all_groups(world) if not group.satisfied]
     return sorted((group for group in groups if waiting(world, *group.gangs)), key=key)

@@ -37,6 +37,7 @@ from muster.explain import (
     Hold,
     Overview,
     RefusedSoFar,
+    RemedyKind,
     explain,
     explain_all,
     how_it_runs,
@@ -212,7 +213,8 @@ def _compared(ask: str, found: Mapping[str, Any]) -> Table:
 # OUTLOOK-31, OUTLOOK-32
 def _print_remedies(found: Mapping[str, Any], written: Callable[[int], str]) -> None:
     remedies = found["remedies"] or ()
-    later = [one for one in remedies if one.get("starts", AT_ONCE) != AT_ONCE]
+    waits = [one for one in remedies if one["kind"] == RemedyKind.AGE]
+    later = [one for one in remedies if one.get("starts", AT_ONCE) != AT_ONCE and one not in waits]
     now = [one for one in remedies if one.get("starts", AT_ONCE) == AT_ONCE]
     if later:
         click.echo("\nIt cannot start as things are. Each of these changes alone lets it start:")
@@ -223,6 +225,10 @@ def _print_remedies(found: Mapping[str, Any], written: Callable[[int], str]) -> 
     else:
         click.echo("\nNo single change or combination that was tried would get it bound at once.")
     for number, remedy in enumerate(now, len(later) + 1):
+        _print_remedy(number, remedy, written)
+    # AGING-12
+    for number, remedy in enumerate(waits, len(later) + len(now) + 1):
+        click.echo("\nOr it only gets older:")
         _print_remedy(number, remedy, written)
     if found["exhausted"]:
         trials = found["trials"]

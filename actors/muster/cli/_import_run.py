@@ -377,7 +377,7 @@ def _look_for_queues(config: str, workload: Workload) -> None:
             complain(f"{config}: warning: has no queue {path}, to which jobs go: see --mapping")
 
 
-# IMPORT-28
+# IMPORT-31
 def _check_usage(config: str, root: QueueConfig, workload: Workload) -> None:
     """Refuse a configuration whose queues do not count the usage with which the feed begins.
 

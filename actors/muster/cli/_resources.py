@@ -281,6 +281,13 @@ def _command(item: Item) -> str:
     return cell_text(item.get("command")) if found is None else shlex.join(found)
 
 
+# AGING-11
+def _aged(item: Item) -> str:
+    """Return the priority of an ask with its age, if it has any."""
+    aged = item.get("aged")
+    return "" if aged in (None, item.get("priority")) else cell_text(aged)
+
+
 def _reserved(item: Item) -> str:
     """Return the node that is reserved for an ask, and from when on."""
     found = map_of(item.get("reservation"))
@@ -391,6 +398,7 @@ ASKS: Final = ResourceKind(
         ItemField("ask", _ask_name, folds=True),
         *names("queue", "place"),
         *numbers("priority"),
+        ItemField("aged", _aged, if_any=True),
         *amounts("resources"),
         *names("node"),
         ItemField("devices", held_by, folds=True, if_any=True),

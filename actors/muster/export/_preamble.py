@@ -126,7 +126,7 @@ def _compared_app(app: AppSnapshot) -> object:
 def _asks(snapshot: Snapshot) -> Mapping[str, object]:
     return {
         f"{app.name}/{ask.name}": (
-            *(ask.place, ask.node, ask.priority, ask.resources, ask.gang),
+            *(ask.place, ask.node, ask.priority, ask.aged, ask.resources, ask.gang),
             ask.devices,
         )
         for app in snapshot.apps.values()

@@ -394,7 +394,7 @@ def _below(snapshot: Snapshot, path: str) -> Iterator[AppSnapshot]:
 def _priority(snapshot: Snapshot, path: str, configs: Mapping[str, QueueConfig]) -> int | None:
     """Compute the ``currentPriority`` of a queue from its settings and the asks only."""
     found: list[int] = [
-        ask.priority
+        ask.priority if ask.aged is None else ask.aged
         for app in snapshot.apps.values()
         if app.queue == path
         for ask in app.asks

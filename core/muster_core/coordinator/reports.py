@@ -14,6 +14,8 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from operator import attrgetter
 from typing import Final, assert_never, final
 
+import attrs
+
 from muster_core.admission.routes import (
     AdmissionFacts,
     AnyRoute,
@@ -41,6 +43,8 @@ from muster_core.values.configuration import Configuration
 from muster_core.values.records import record
 from muster_core.values.snapshots import (
     AppSnapshot,
+    AskPlace,
+    AskSnapshot,
     DeviceSnapshot,
     GangSnapshot,
     LimitSnapshot,
@@ -50,6 +54,8 @@ from muster_core.values.snapshots import (
 )
 from muster_core.view import DecisionView
 from muster_core.view.facts import ViewFacts
+from muster_core.view.tree.application import ViewApp
+from muster_core.view.tree.leaf import LeafView
 
 
 @final
@@ -313,7 +319,13 @@ def take_snapshot(
         queues: The snapshots of all queues.
         gangs: The snapshots of all gangs.
     """
-    queues = sorted(queues, key=attrgetter("path"))
+    queues, aging = sorted(queues, key=attrgetter("path")), view.aging_apps()
+    # AGING-7
+    if view.has_aging:
+        queues = [
+            attrs.evolve(one, priority=view.queues[one.key].priority, recomputations=0)
+            for one in queues
+        ]
     nodes: dict[str, NodeSnapshot] = {}
     for piece in in_pieces(view.nodes.in_order()):
         yield
@@ -336,7 +348,7 @@ def take_snapshot(
             deserved[queue.path] = by_weight
     by_name: dict[str, AppSnapshot] = {}
     for app in (yield from in_order(apps, attrgetter("name"))):
-        by_name[app.name] = app
+        by_name[app.name] = _aged(app, *aging[app.name]) if app.name in aging else app
         if not len(by_name) % PART:
             yield
     return Snapshot(
@@ -352,6 +364,17 @@ def take_snapshot(
         usage=view.usage(),
         limits=tuple((yield from in_order(view.limits(), _place_of))),
     )
+
+
+# AGING-7
+def _aged(app: AppSnapshot, leaf: LeafView, there: ViewApp) -> AppSnapshot:
+    """Return an application as it is now, with the ages of its asks."""
+    asks: list[AskSnapshot] = []
+    for one in app.asks:
+        ask = there.find(one.name) if one.place is not AskPlace.BOUND else None
+        aged = None if ask is None else leaf.priority_of(there, ask)
+        asks.append(attrs.evolve(one, aged=aged))
+    return attrs.evolve(app, priority=leaf.values_of(there).priority, asks=tuple(asks))
 
 
 def _devices_of(node: Node) -> dict[str, DeviceSnapshot]:

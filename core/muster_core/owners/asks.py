@@ -114,7 +114,8 @@ class Ask(NamedTuple):
     which they are tried, and a heap of a million asks needs no separate keys.
 
     Attributes:
-        rank: Its negated priority, as the highest one comes first.
+        rank: Its negated priority, as the highest one comes first; in the view that of a pending
+            ask that ages is another one (see :mod:`muster_core.view.tree.aging`).
         creation: The position of the event that counts as its creation. For a member of a
             gang, the creation of the gang counts instead.
         group: The full name of its gang, or an empty text.
@@ -154,6 +155,11 @@ class Ask(NamedTuple):
     def order(self) -> AskOrder:
         """Its place if it is in no gang; asks compare in the same way."""
         return self[:5]
+
+    def is_same(self, other: Ask) -> bool:
+        """Return whether another ask of the application is the same one, whatever their ranks."""
+        mine = self.seq, self.number, self.retries
+        return mine == (other.seq, other.number, other.retries)
 
     # ORDER-18
     def order_in(self, defined: int | None) -> AskOrder:

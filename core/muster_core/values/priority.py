@@ -100,6 +100,17 @@ def clamp(priority: int) -> int:
     return max(MIN_PRIORITY, min(MAX_PRIORITY, priority))
 
 
+# AGING-4
+def most_growth(limit: int, priority: int) -> int:
+    """Return by how much the priority of an ask that is not bound may grow.
+
+    Args:
+        limit: The ``priority.aging.limit`` of its leaf.
+        priority: Its own priority.
+    """
+    return max(0, min(limit, HIGHEST_USER_PRIORITY - priority))
+
+
 # PRIORITY-11, PRIORITY-12
 def current_priority(settings: Settings, highest: int | None, *, is_root: bool) -> int | None:
     """Compute the ``currentPriority`` of a queue.

@@ -40,6 +40,7 @@ class AskSnapshot:
         last_failed_us: When the last of these failed, in microseconds since the start, or None.
         work: What is to run for it, or None.
         devices: The numbers of the devices that it holds, by type.
+        aged: Its present priority, with its age; None if it is bound or its queue lets nothing age.
     """
 
     name: str
@@ -53,6 +54,7 @@ class AskSnapshot:
     last_failed_us: int | None = None
     work: Work | None = None
     devices: Mapping[str, tuple[int, ...]] = attrs.field(factory=MAP)
+    aged: int | None = None
 
 
 @final
@@ -79,7 +81,8 @@ class QueueSnapshot:
     """A queue.
 
     Attributes:
-        recomputations: How often its ``currentPriority`` was computed so far.
+        recomputations: How often its ``currentPriority`` was computed so far; 0 while asks of some
+            queue age, as it is then computed whenever they do.
         children: How many queues or applications are directly below it.
     """
 

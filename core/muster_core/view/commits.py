@@ -218,7 +218,8 @@ class Commits:
         for number, key in enumerate(sorted(leaves), 1):
             app = self._state.apps.get(key)
             below = self._state.queues[leaves[key]]
-            children.setdefault(below.key, {})[key] = None if app is None else app.values()
+            values = None if app is None else self._state.leaf_of(app).values_of(app)
+            children.setdefault(below.key, {})[key] = values
             while below.parent is not None:
                 siblings = children.setdefault(below.parent.key, {})
                 if below.key in siblings:

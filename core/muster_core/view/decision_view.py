@@ -70,6 +70,30 @@ class DecisionView:
         )
         return allocation is not None and allocation.number == number
 
+    @property
+    def has_aging(self) -> bool:
+        """Whether asks of some leaf age, so that owners do not know their present priorities."""
+        return bool(self._state.aging)
+
+    # AGING-2
+    def aging_apps(self) -> dict[str, tuple[LeafView, ViewApp]]:
+        """Return the applications in which asks age, by name."""
+        leaves = self._state.aging.values()
+        return {app.identity.name: (leaf, app) for leaf in leaves for app in leaf.apps.values()}
+
+    # AGING-11
+    def priority_of(self, app: ViewApp) -> int | None:
+        """Return the present priority of an application; None if nothing of it is pending."""
+        return self._state.leaf_of(app).priority_at(app.tally.top())
+
+    # AGING-11
+    def aged(self, app: ViewApp, ask: str) -> int | None:
+        """Return the priority of an ask with its age; None if it is bound or does not age."""
+        leaf, found = self._state.leaf_of(app), app.find(ask)
+        if found is None or ask in app.bound or leaf.aging is None:
+            return None
+        return leaf.aging.priority(app, found)
+
     def limits(self) -> Iterator[LimitSnapshot]:
         """Return what users and groups have of their limits, in no order."""
         return (limit.snapshot() for limit in self._state.user_limits.limits.values())
@@ -273,7 +297,7 @@ class DecisionView:
         queue = self.queues[key]
         return +Counter(queue.deserved) if queue.by_weight else None
 
-    # DECISION-8
+    # DECISION-8, AGING-9
     def changed_priorities(self) -> Iterable[Decision]:
         """Return a decision for each queue whose announced priority is out of date, by path."""
         changed: list[Decision] = []
@@ -366,6 +390,9 @@ class DecisionView:
         self.usages.load(facts.usage, self.queues, facts.timers.passed_us, state.total)
         if self.usages.active:
             state.dirty.update(self.queues)
+        # AGING-3: these instants are known only now.
+        for leaf in [*state.aging.values()]:
+            state.age_anew(leaf, facts.timers.passed_us)
         state.eviction_history.load(facts.history)
         self.rounds.steps = facts.steps
         state.learned.load(facts.learned)
@@ -411,6 +438,11 @@ class DecisionView:
         self.timers.over_max.check()
         self._state.check_back_offs()
         self._state.user_limits.check(self.apps)
+        assert self._state.aging == {
+            key: queue
+            for key, queue in self.queues.items()
+            if isinstance(queue, LeafView) and queue.aging is not None
+        }
         self._state.kept_nodes.check()
         self._state.scopes.check()
         self.usages.check(self.queues)

@@ -327,7 +327,8 @@ class Member(NamedTuple):
 
     def is_pending(self) -> bool:
         """Return whether the ask is pending, so that it may hold what is reserved for it."""
-        return self.app.pending.get(self.ask.name) is self.ask
+        found = self.app.pending.get(self.ask.name)
+        return found is not None and found.is_same(self.ask)
 
 
 def pending_members(gang: ViewGang) -> list[Member]:

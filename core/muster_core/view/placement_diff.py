@@ -198,14 +198,15 @@ class PendingOrder:
         if not any(self._pending(queue)):
             return None
         if isinstance(queue, LeafView):
-            top = highest(self._top_of(app) for app in queue.apps.values())
+            top = queue.priority_at(highest(self._top_of(app) for app in queue.apps.values()))
         else:
             assert isinstance(queue, ParentView), "a queue is a parent or a leaf"
             top = highest(self._counted(child) for child in queue.children.values())
         return current_priority(queue.config.settings, top, is_root=queue.parent is None)
 
     def _top_of(self, app: ViewApp) -> int | None:
+        """Return the highest priority of what is pending of an application, or the highest level."""
         placed = {name for key, name in self._difference.placed if key == app.identity.key}
         if not placed:
             return app.tally.top()
-        return highest(ask.priority for ask in app.each_pending() if ask.name not in placed)
+        return highest(-ask.rank for ask in app.each_pending() if ask.name not in placed)

@@ -34,6 +34,7 @@ from muster_core.values.devices import TakenDevices
 from muster_core.view.commits import Advance, Commits
 from muster_core.view.gangs import Hold, ViewGang
 from muster_core.view.state.view_state import ViewState
+from muster_core.view.tree.aging import as_it_came
 from muster_core.view.tree.application import ViewApp
 from muster_core.view.tree.leaf import LeafView
 
@@ -185,6 +186,8 @@ class Placements:
         if ask.shape.devices:
             devices = state.nodes.devices_for(node, ask.shape)
         state.forget_pending(leaf, app, ask, bit)
+        if leaf.aging is not None:
+            ask = as_it_came(ask)
         state.shapes.release(bit)
         self._use(leaf, app, ask, node, state.shapes.amounts[bit], devices)
         place = (True, node.name, devices)
@@ -300,6 +303,8 @@ class Placements:
     def hold(self, leaf: LeafView, app: ViewApp, ask: Ask, node: Node) -> Allocation:
         """Make a pending member wait on a node; return what it holds there."""
         bit = self._state.remove_pending(app, ask)
+        if leaf.aging is not None:
+            ask = as_it_came(ask)
         devices = self._state.nodes.devices_for(node, ask.shape) if ask.shape.devices else ()
         self._state.numbers += 1
         allocation = Allocation(ask, node.name, self._state.numbers, 0, devices)
@@ -360,6 +365,7 @@ class Placements:
         # GANG-39, GANG-47
         if app.spoilt and hold.will_fail():
             released = self.give_up(hold, Reason.BIND_FAILED)
+            ask = app.pending[ask.name]  # It may have another rank.
             self._spend_failure(leaf, app, ask, self._state.bit_of(ask), node, now_us)
             return [released]
         self.commits.touch(app, ask, hold.allocation)

@@ -97,19 +97,23 @@ class Deadlocks:
         # DEADLOCK-3
         return sorted(groups, key=lambda group: -self._priority(group))
 
-    # DEADLOCK-3
+    # DEADLOCK-3, AGING-7
     def _priority(self, group: ViewGroup) -> int:
         """Return the highest priority of the members of a group that are not bound."""
-        apps = self._state.apps
+        apps, leaf_of = self._state.apps, self._state.leaf_of
         return max(
-            ask.priority
+            leaf_of(app).priority_of(app, ask)
             for gang in group.gangs
             if not gang.satisfied
-            for ask in (
-                *(ask for slot in gang.slots.values() for ask, _ in slot.members.values()),
-                *(apps[key].backing_off[name] for key, name in gang.backing_off),
-                *(apps[key].parked[name] for key, name in gang.parked),
-                *(hold.allocation.ask for hold in gang.waiting.values()),
+            for app, ask in (
+                *(
+                    (slot.app, ask)
+                    for slot in gang.slots.values()
+                    for ask, _ in slot.members.values()
+                ),
+                *((apps[key], apps[key].backing_off[name]) for key, name in gang.backing_off),
+                *((apps[key], apps[key].parked[name]) for key, name in gang.parked),
+                *((hold.app, hold.allocation.ask) for hold in gang.waiting.values()),
             )
         )
 
@@ -284,8 +288,8 @@ class Rounds:
         """
         state = self._state
         yield from self._catch_up()
-        if state.back_offs:
-            yield from state.end_back_offs(now_us)
+        if state.back_offs or state.aging:
+            yield from state.pass_time(now_us)
         self._evictor.start_batch(is_new=is_new)
         if self._has_nothing_to_do():
             return

@@ -62,6 +62,19 @@ CASES: Final[dict[str, Case]] = {
         "GangUndefined",
         ("define_gang", "combined"),
     ),
+    "not old enough": Case(
+        _queues(
+            "{name: q, properties: {application.sort.blocking: enabled, priority.aging: 1s, "
+            "priority.aging.limit: '5'}}"
+        )
+        + _NODE
+        + _app("a")
+        + _ask("a", "y", 9)
+        + _ask("a", "x", 1, ", at: 3, priority: 2"),
+        "a/x",
+        "Blocked",
+        ("priority", "age", "property", "capacity", "remove_ahead"),
+    ),
     "too large for its queue": Case(
         _queues("{name: q, resources: {max: {vcore: 1500m}}}")
         + _NODE

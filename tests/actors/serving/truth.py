@@ -114,6 +114,7 @@ class Truth:
             "user": app.user,
             "place": ask.place.value,
             "priority": ask.priority,
+            "aged": ask.aged,
             "resources": dict(ask.resources),
             "devices": {kind: [*numbers] for kind, numbers in ask.devices.items()},
             "node": ask.node,

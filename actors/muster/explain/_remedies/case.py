@@ -46,6 +46,7 @@ class RemedyKind(StrEnum):
 
     PRIORITY = "priority"
     RESUBMIT = "resubmit"
+    AGE = "age"
     ESTIMATE = "estimate"
     GUARANTEED = "guaranteed"
     MAX = "max"
@@ -97,10 +98,11 @@ class Remedy:
     # OUTLOOK-33
     @property
     def is_applicable(self) -> bool:
-        """Whether its events are enough; otherwise a machine must be there, or be larger, first."""
-        return not any(
+        """Whether events can be sent, and are enough; else a machine must be there, or be larger, first."""
+        changes = [event for event in self.events if event["op"] != "settle"]
+        return bool(changes) and not any(
             event["op"] == "add_node" or (event["op"] == "update_node" and "capacity" in event)
-            for event in self.events
+            for event in changes
         )
 
 

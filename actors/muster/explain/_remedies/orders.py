@@ -21,15 +21,16 @@ from muster.explain._remedies.case import (
     least_above,
     smallest,
 )
-from muster.explain._remedies.trials import QueueChange, configure, node_of, span
+from muster.explain._remedies.trials import QueueChange, configure, node_of, settle, span
 from muster.feeds._kinds import EventFields
 from muster.feeds._operations import write
 from muster_core.config.model import PreemptionPolicy, Settings, SortPolicy
+from muster_core.decisions import Reason
 from muster_core.owners.asks import FailedBinds
 from muster_core.reasons import Code
 from muster_core.snapshots import AskPlace, AskSnapshot, GangSnapshot
-from muster_core.values.priority import MAX_PRIORITY
-from muster_core.view.reasons.shortfalls import listed
+from muster_core.values.priority import MAX_PRIORITY, most_growth
+from muster_core.view.reasons.shortfalls import listed, seconds
 from muster_core.view.tree.queue import ViewQueue
 
 _Key: TypeAlias = tuple[str, str]
@@ -148,6 +149,7 @@ _TOLD: Final = 3
 def order_remedies(case: Case) -> Iterator[Remedy]:
     """Try changes of priorities and of queue settings."""
     yield from _priority(case)
+    yield from _age(case)
     yield from _guaranteed(case)
     yield from _policies(case)
 
@@ -185,6 +187,48 @@ def _priority(case: Case) -> Iterator[Remedy]:
     remedy = case.remedy(RemedyKind.PRIORITY, text, events(least), smallest=amounts)
     if remedy is not None:
         yield remedy
+
+
+_ENDS: Final = frozenset({Reason.COMPLETED, Reason.RUN_LIMIT, Reason.EXPIRED, Reason.GANG_TIMEOUT})
+"""Why asks are released at some time though nothing happens."""
+
+
+# AGING-12
+def _age(case: Case) -> Iterator[Remedy]:
+    """Wait until the ask is old enough to come first, while nothing else happens."""
+    settings, own = case.path[0].config.settings, _own(case)
+    if own.aged is None:
+        return
+    left = own.priority + most_growth(settings.aging_limit, own.priority) - own.aged
+    tick = case.machine.now_us // settings.aging_us
+
+    def instant_us(ticks: int) -> int:
+        return (tick + ticks) * settings.aging_us
+
+    def events(ticks: int) -> list[EventFields]:
+        return [settle(instant_us(ticks))]
+
+    def works(ticks: int) -> bool:
+        return case.trials.bind(events(ticks))
+
+    high = 1
+    while high < left and not works(high):
+        high *= 2
+    high = min(high, left)
+    least = least_above(works, high // 2, high) if left > 0 else None
+    if least is None:
+        return
+    # Others that end meanwhile may be what helps it.
+    after = case.trials.after(events(least))
+    if after is None or any(one.decision.reason in _ENDS for one in after.announced):
+        return
+    until_us = instant_us(least)
+    text = (
+        f"wait until {seconds(until_us)}, when age has given it priority {own.aged + least:,}: it "
+        "starts with the first batch from then on"
+    )
+    put = case.trials.put_first(events(least))
+    yield Remedy(RemedyKind.AGE, text, None, put, starts=until_us)
 
 
 def _guaranteed(case: Case) -> Iterator[Remedy]:

@@ -276,7 +276,7 @@ class Trials:
             if isinstance(item.content, Refused):
                 return None
             submit_item_directly(scheduler, item)
-        scheduler.settle(self._at_us)
+        scheduler.settle(max(self._at_us, scheduler.machine.now_us))
         kinds = {announced.decision.kind for announced in scheduler.announced}
         return None if Kind.REJECTED in kinds else scheduler
 

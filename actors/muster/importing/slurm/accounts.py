@@ -20,9 +20,12 @@ from muster.importing.queues import name_of, queue_name_of
 from muster.importing.slurm.conf import SchedulerOptions
 from muster.importing.slurm.records import JobRecord
 from muster.importing.slurm.resources import GPU, MEMORY, VCORE
-from muster.importing.slurm.values import rows_of, tres_of
+from muster.importing.slurm.scheduler import set_properties
+from muster.importing.slurm.values import minutes_s, rows_of, tres_of
 from muster.importing.workload import ImportAccount, Workload
+from muster_core.config.properties import AGING, AGING_LIMIT
 from muster_core.decisions import MICROSECONDS
+from muster_core.values.resources import format_duration
 
 _RIGHT: Final = "sacctmgr --parsable2 show qos"
 LARGEST: Final = 2**31 - 1
@@ -372,9 +375,54 @@ def _of_job(record: JobRecord) -> int:
     return number if number <= LARGEST else min(number - _BASIC_FROM, LARGEST)
 
 
+_WEEK_S: Final = 7 * 24 * 3600
+"""The ``PriorityMaxAge`` if nothing else is said."""
+
+_AGES: Final = "jobs age by `priority.aging` of root, in steps"
+
+
+# IMPORT-26
+def take_age(
+    source: PrioritySource | None,
+    setup: SchedulerOptions,
+    qos: Mapping[str, int],
+    workload: Workload,
+) -> bool:
+    """Let the jobs of the feed age as ``PriorityWeightAge`` says, beside their QOS.
+
+    Returns:
+        Whether they do; without the QOS nothing says how much their age is worth.
+    """
+    weights, highest = dict(_weights(setup)), max(qos.values(), default=0)
+    flags = setup.options.get("priorityflags", ("", ""))[0].upper().split(",")
+    if source is not PrioritySource.QOS or not highest or "NO_NORMAL_QOS" in flags:
+        return False
+    age, place = weights.get("age", ("", ""))
+    beside = weights.get("qos", ("", ""))[0]
+    most_s = minutes_s(setup.options.get("prioritymaxage", ("", ""))[0]) or _WEEK_S
+    if not (_is_number(age) and _is_number(beside)):
+        return False
+    # Of both weights, the priorities of asks have only that of the QOS in them.
+    limit = min(max(int(age) * highest // int(beside), 1), LARGEST)
+    step_us = max(most_s * MICROSECONDS // limit, 1)
+    properties = {AGING.name: format_duration(step_us), AGING_LIMIT.name: f"{limit}"}
+    set_properties(workload, "root", properties)
+    workload.account.change(_CONF_OPTION, _AGES, place, f"PriorityWeightAge={age}")
+    return True
+
+
+def _is_number(text: str) -> bool:
+    return text.isdecimal() and text.isascii() and len(text) < 11
+
+
 # IMPORT-20
 def note_priorities(
-    source: PrioritySource, setup: SchedulerOptions, workload: Workload, *, has_shares: bool
+    source: PrioritySource,
+    setup: SchedulerOptions,
+    workload: Workload,
+    *,
+    has_shares: bool,
+    ages: bool,
 ) -> None:
     """Say what orders jobs, and count what orders the jobs of Slurm, and is not in the feed or in another form.
 
@@ -383,6 +431,7 @@ def note_priorities(
         setup: How Slurm schedules.
         workload: Gets a comment and a remark; its account counts.
         has_shares: Whether past shares order jobs.
+        ages: Whether the age of jobs counts in the feed.
     """
     account = workload.account
     if source is PrioritySource.ARRIVAL:
@@ -396,7 +445,8 @@ def note_priorities(
         account.change(_CONF_OPTION, first, place, value)
     if source is not PrioritySource.JOB:
         for name, (value, place) in _weights(setup):
-            if (name, source) not in _IN_FEED and not (name == "fairshare" and has_shares):
+            others = {"fairshare": has_shares, "age": ages}
+            if (name, source) not in _IN_FEED and not others.get(name, False):
                 text = _NOT_COUNTED.get(name, "does not order jobs")
                 account.note(
                     _CONF_OPTION, text, place, f"PriorityWeight{name.capitalize()}={value}"

@@ -24,6 +24,7 @@ from muster.importing.slurm.accounts import (
     priority_of,
     read_accounts,
     read_qos,
+    take_age,
     usual_source,
 )
 from muster.importing.slurm.conf import SchedulerOptions, read_setup
@@ -482,7 +483,8 @@ def read_slurm(
     note_parameters(setup, workload)
     if shares is not None:
         shares.take(tree, setup, scopes.names, workload)
-    note_priorities(ranked, setup, workload, has_shares=shares is not None)
+    ages = take_age(ranked, setup, qos, workload)
+    note_priorities(ranked, setup, workload, has_shares=shares is not None, ages=ages)
 
 
 # IMPORT-12

@@ -81,7 +81,7 @@ class Shares:
     rows: Sequence[ShareRow]
     tree: AccountTree
 
-    # IMPORT-26, IMPORT-27
+    # IMPORT-29, IMPORT-30
     def take(
         self,
         tree: AccountTree,
@@ -233,7 +233,7 @@ def _take_half_life(setup: SchedulerOptions, workload: Workload, *, has_users: b
     workload.remarks.append(f"{who}: who had less lately, for its weight, goes first (--sshare)")
 
 
-# IMPORT-26
+# IMPORT-29
 def read_shares(file: str) -> Shares:
     """Read what ``sshare`` prints with ``--parsable2``.
 

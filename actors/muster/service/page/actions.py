@@ -228,6 +228,7 @@ def remedy_line(remedy: dict[str, Any], refused: str, context: ReadContext) -> S
         "node": remedy["node"],
         "evicted": evicted[:_MOST_EVICTED],
         "more_evicted": max(len(evicted) - _MOST_EVICTED, 0),
+        "waits": remedy["kind"] == RemedyKind.AGE,
         "is_fewer": remedy["kind"] in _FEWER,
         "is_applicable": remedy["applicable"],
         "difference": _difference(remedy["events"], context.machine.configuration),

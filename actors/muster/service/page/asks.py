@@ -50,6 +50,7 @@ _COLUMNS: Final = ASKS.picked(
         "place",
         "node",
         "priority",
+        "aged",
         "resources",
         "devices",
         "gang",

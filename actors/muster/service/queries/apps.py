@@ -55,10 +55,12 @@ class AppRow:
     Attributes:
         app: The application.
         ledger_entry: What the ledger tells of it, or None.
+        priority: The highest priority of its pending asks, or None.
     """
 
     app: ViewApp
     ledger_entry: AppEntry | None
+    priority: int | None
 
     def came_us(self) -> int | None:
         """Return when it came, or None if that is not known."""
@@ -90,7 +92,7 @@ APPS: Final = Table[AppRow](
     maybe_number(
         "priority",
         "the highest priority of its pending asks; null if none is pending",
-        lambda a: a.app.tally.top(),
+        lambda a: a.priority,
     ),
     Column(
         "asks",
@@ -121,7 +123,7 @@ APPS: Final = Table[AppRow](
 
 def row_of_app(context: ReadContext, app: ViewApp) -> AppRow:
     """Return an application with what is known of it."""
-    return AppRow(app, context.ledger.app(app.identity.name))
+    return AppRow(app, context.ledger.app(app.identity.name), context.view.priority_of(app))
 
 
 @final

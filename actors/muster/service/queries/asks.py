@@ -186,6 +186,11 @@ ASKS: Final = Table[AskRow](
         lambda a: None if a.allocation is None else a.allocation.node,
     ),
     number("priority", "its priority", lambda a: a.ask.priority),
+    maybe_number(
+        "aged",
+        "its priority with its age; null if it is bound or its queue has no `priority.aging`",
+        lambda a: a.context.view.aged(a.app, a.ask.name),
+    ),
     amounts(
         "resources", "what it asks for or holds, in base units", lambda a: a.ask.resources.amounts
     ),

@@ -491,7 +491,7 @@ class Evictor:
                 break
             steps.append(step)
             for victim in step.plan.victims if step.plan else ():
-                self._try_without(victim)
+                self._try_without(victim, now_us)
             leaf = self._state.leaf_of(step.app)
             self._placements.hold(leaf, step.app, step.ask, step.node)
             undo.append(self._permits.hold_of(step.ask, step.app))
@@ -501,6 +501,7 @@ class Evictor:
             self._placements.release(hold)
             for victim in reversed(step.plan.victims if step.plan else ()):
                 self._placements.restore(victim.hold())
+                self._end_trial(victim)
         self._state.eviction_history.tried_without.clear()
         self._placements.list_apps()
         self._state.refresh()  # The next preemptor is looked up in the restored state.
@@ -508,12 +509,21 @@ class Evictor:
         self._state.nodes.grown = grown
         return steps if complete else []
 
-    def _try_without(self, victim: Victim) -> None:
+    def _try_without(self, victim: Victim, now_us: int) -> None:
         """Release a victim for a trial, without an effect on what ``is_bound`` reports."""
         if victim.bound:
             key = (victim.app.identity.key, victim.allocation.ask.name)
             self._state.eviction_history.tried_without[key] = victim.allocation
+            # AGING-3, EVICTION-43
+            if not self._placements.commits.is_new(*key):
+                victim.app.since_us[key[1]] = now_us
         self._placements.release(victim.hold())
+
+    def _end_trial(self, victim: Victim) -> None:
+        """Undo what :meth:`_try_without` has recorded."""
+        key = (victim.app.identity.key, victim.allocation.ask.name)
+        if victim.bound and not self._placements.commits.is_new(*key):
+            victim.app.since_us.pop(key[1], None)
 
     # EVICTION-36
     def _find_step(

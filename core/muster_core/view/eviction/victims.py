@@ -136,6 +136,7 @@ class Victim:
 
     # RECLAIM-11
     def __attrs_post_init__(self) -> None:
+        # AGING-8
         self.place = (self.allocation.ask.priority, -self.allocation.age)
 
     @property

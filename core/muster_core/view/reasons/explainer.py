@@ -73,7 +73,7 @@ def backing_off(state: ViewState, app: ViewApp, ask: Ask, now_us: int) -> Pendin
 def bind_failed(app: ViewApp, ask: Ask) -> PendingReason | None:
     """Return where and why the last bind of an ask failed, if it has held no node since."""
     failed, node, why = app.failed_on.get(ask.name, (None, "", None))
-    if failed is not ask:
+    if failed is None or not failed.is_same(ask):
         return None
     said = "" if why is None else f": {why}"
     message = f"its last bind, on {node}, failed{said}; it has held no node since"
@@ -314,9 +314,12 @@ class Explainer:
 
     def pending(self) -> Iterator[tuple[str, str]]:
         """Yield application and name of the asks that are pending, parked or waiting, in order."""
-        for _, app in sorted(self._state.apps.items()):
+        state = self._state
+        for _, app in sorted(state.apps.items()):
             waiting = [allocation.ask for allocation, _ in app.waiting.values()]
-            asks = [*app.each_pending(), *app.parked.values(), *waiting]
+            asks, leaf = [*app.each_pending(), *app.parked.values(), *waiting], state.leaf_of(app)
+            if leaf.aging is not None:
+                asks = [leaf.aging.ranked(app, ask) for ask in asks]
             for ask in sorted(asks, key=self._order_of):
                 yield app.identity.name, ask.name
 

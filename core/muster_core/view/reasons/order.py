@@ -6,15 +6,17 @@ level by level (ORDER-5 to ORDER-18); the place of a pending ask among all pendi
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from itertools import pairwise, takewhile
+from operator import attrgetter
 from typing import Final, final
 
 import attrs
 
 from muster_core.owners.asks import Ask, AskOrder
+from muster_core.structures.ranking import Rank
 from muster_core.structures.steps import PART, Steps, in_pieces
-from muster_core.values.reasons import Code, ComparedKey, Level, PendingReason
+from muster_core.values.reasons import Code, ComparedKey, Fact, Level, PendingReason
 from muster_core.values.resources import format_duration
 from muster_core.view.eviction.actions import is_refused
 from muster_core.view.reasons.shortfalls import named
@@ -210,16 +212,31 @@ def compare(own: Turn, other: Turn, total: Mapping[str, int]) -> tuple[Level, ..
     levels = list(_levels_of_queues(own.leaf, other.leaf, total))
     if own.leaf is not other.leaf:
         return tuple(levels)
-    leaf, config, mine, theirs = own.leaf, own.leaf.config, own.app, other.app
-    names = mine.identity.name, theirs.identity.name
+    leaf, mine, theirs = own.leaf, own.app, other.app
+    config, names = leaf.config, (mine.identity.name, theirs.identity.name)
     keys = leaf.rank_of(mine, total), leaf.rank_of(theirs, total)
-    levels.append(Level(config.path, *names, _compare_keys(app_parts(config.settings), *keys)))
+    levels.append(Level(config.path, *names, _compare_in(leaf, app_parts(config.settings), *keys)))
     if mine is theirs:
         keys = mine.order_of(own.ask), mine.order_of(other.ask)
         levels.append(
-            Level(names[0], own.ask.name, other.ask.name, _compare_keys(ASK_PARTS, *keys))
+            Level(names[0], own.ask.name, other.ask.name, _compare_in(leaf, ASK_PARTS, *keys))
         )
     return tuple(levels)
+
+
+def _compare_in(
+    leaf: LeafView, parts: Sequence[KeyPart], own: Rank, other: Rank
+) -> tuple[ComparedKey, ...]:
+    """Compare two keys of a leaf, in which asks may have levels in place of their priorities."""
+    if leaf.aging is not None and parts[0].name == "priority":
+        own, other = _with_priority(leaf, own), _with_priority(leaf, other)
+    return _compare_keys(parts, own, other)
+
+
+def _with_priority(leaf: LeafView, key: Rank) -> Rank:
+    level, *rest = key
+    assert isinstance(level, int), "a key does not begin with a priority"
+    return (-(leaf.priority_at(-level) or 0), *rest)
 
 
 def _levels_of_queues(own: LeafView, other: LeafView, total: Mapping[str, int]) -> Iterator[Level]:
@@ -267,6 +284,43 @@ def _format_value(shares: tuple[float, ...], digits: int) -> str:
     return " ".join(f"{share:.{digits}g}" for share in shares) or "0"
 
 
+# AGING-10
+def _age(turn: Turn, name: str, child: str, *, of_ask: bool) -> int:
+    """Return how much of the priority that decides is age, on the path to one of two asks.
+
+    Args:
+        turn: The ask at the end of the path.
+        name: The key that decides.
+        child: The child on the path where the paths part.
+        of_ask: Whether they part in an application.
+    """
+    leaf, app, ask = turn.leaf, turn.app, turn.ask
+    if name == "currentPriority":
+        queue = next(one for one in leaf.line if one.config.path == child)
+        return _age_in(queue)
+    if name != "priority":
+        return 0
+    if not of_ask:
+        ask = min(app.each_pending(), key=_RANK)
+    return leaf.priority_of(app, ask) - ask.priority
+
+
+_RANK: Final = attrgetter("rank")
+
+
+def _age_in(queue: ViewQueue) -> int:
+    """Return how much of the priority of a queue is age."""
+    if queue.config.settings.fence and queue.parent is not None:
+        return 0
+    top = queue.tally.top()
+    if isinstance(queue, LeafView):
+        app = next(app for app in queue.apps.values() if app.counted == top)
+        ask = min(app.each_pending(), key=_RANK)
+        return queue.priority_of(app, ask) - ask.priority
+    assert isinstance(queue, ParentView), "a queue is a parent or a leaf"
+    return _age_in(next(child for child in queue.children.values() if child.counted == top))
+
+
 def not_your_turn(
     state: ViewState, own: Turn, first: Turn, levels: tuple[Level, ...]
 ) -> PendingReason:
@@ -274,6 +328,13 @@ def not_your_turn(
     level = levels[-1]
     key = next(key for key in level.keys if key.decides)
     why = _BETTER[key.name].format(own=key.own or "none", other=key.other or "none")
+    of_ask = own.app is first.app
+    mine = _age(own, key.name, level.own, of_ask=of_ask)
+    theirs = _age(first, key.name, level.other, of_ask=of_ask)
+    ages: dict[str, Fact] = {}
+    if mine or theirs:
+        ages = {"own_age": mine, "other_age": theirs}
+        why += f" (of these, {theirs:,} and {mine:,} are age)"
     message = f"{first.name} is tried before it: {level.other} in {level.at}, as {why}"
     if key.name == PAST_SHARE.name:
         message += f": {_has_used(state, own, level)}"
@@ -283,6 +344,7 @@ def not_your_turn(
         "key": key.name,
         "own": key.own,
         "other": key.other,
+        **ages,
     }
     return PendingReason(Code.NOT_YOUR_TURN, message, facts)
 

@@ -314,7 +314,8 @@ class KeptNodes:
     # SERVICE-11
     def _stands(self, keeper: Keeper) -> bool:
         app, ask = keeper.app, keeper.ask
-        if app.pending.get(ask.name) is not ask:
+        pending = app.pending.get(ask.name)
+        if pending is None or not pending.is_same(ask):
             return False
         return self.node_of(self._leaf_of(keeper), app, ask) is not None
 

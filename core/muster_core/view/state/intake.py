@@ -65,6 +65,8 @@ class Intake:
             apps: What the applications report.
             now_us: The instant of the batch, in microseconds.
         """
+        if self._state.aging:
+            yield from self._state.age(now_us)
         for number, app in enumerate(apps, 1):
             if app.came:
                 self._state.learned.note(app.came)
@@ -77,7 +79,7 @@ class Intake:
         yield from self._apply_apps(apps, now_us, gone=True)
         if queues:
             self.reported.clear()  # They have reported again, with their queues.
-            yield from self._apply_queues(queues)
+            yield from self._apply_queues(queues, now_us)
         yield from self._apply_apps(apps, now_us, gone=False)
         yield from self._settle()
 
@@ -90,14 +92,14 @@ class Intake:
             if not number % SIZE:
                 yield
 
-    def _apply_queues(self, queues: Sequence[QueueSummary]) -> Steps[None]:
+    def _apply_queues(self, queues: Sequence[QueueSummary], now_us: int) -> Steps[None]:
         for summary in reversed(queues):
             if summary.gone and summary.key in self._state.queues:
                 self._remove_queue(self._state.queues[summary.key])
         for summary in queues:
             if not summary.gone:
                 yield
-                self._apply_queue(summary)
+                self._apply_queue(summary, now_us)
 
     def _settle(self) -> Steps[None]:
         """Place new shapes on nodes, forget those without asks, and find the limits again."""
@@ -112,21 +114,21 @@ class Intake:
         if state.user_limits.changed or state.user_limits.has_stale:
             yield from state.find_limits()
 
-    def _apply_queue(self, summary: QueueSummary) -> None:
+    def _apply_queue(self, summary: QueueSummary, now_us: int) -> None:
         queue = self._state.queues.get(summary.key)
         if queue is None:
-            queue = self._new_queue(summary)
+            queue = self._new_queue(summary, now_us)
         elif queue.config.is_parent != summary.config.is_parent:
             past = queue.past
             self._remove_queue(queue)
-            queue = self._new_queue(summary)
+            queue = self._new_queue(summary, now_us)
             # USAGE-11
             if queue.past is not None and past is not None:
                 queue.past = past
         elif queue.config is not summary.config:
             if queue.config.limits != summary.config.limits:
                 self._state.user_limits.changed = True
-            queue.config = summary.config
+            before, queue.config = queue.config.settings, summary.config
             self._state.timers.usages.note_settings(queue)
             self._state.settings_changed = True
             self._state.delays.stale = self._state.back_offs.stale = True
@@ -137,6 +139,10 @@ class Intake:
             # Do not mix keys of the old policy with keys of the new one.
             if isinstance(queue, LeafView):
                 queue.unlist()
+                # AGING-6
+                after = queue.config.settings
+                if (before.aging_us, before.aging_limit) != (after.aging_us, after.aging_limit):
+                    self._state.age_anew(queue, now_us)
             elif isinstance(queue, ParentView):
                 queue.reorder()
         types, values = self._state.shapes.types, summary.values
@@ -178,7 +184,7 @@ class Intake:
                 for name in app.slots:
                     self._state.gang_index.touch(name)
 
-    def _new_queue(self, summary: QueueSummary) -> ViewQueue:
+    def _new_queue(self, summary: QueueSummary, now_us: int) -> ViewQueue:
         parent = None if summary.parent is None else self._state.queues[summary.parent]
         assert parent is None or isinstance(parent, ParentView), "the parent of a queue is a leaf"
         depth = 0 if parent is None else parent.depth + 1
@@ -195,6 +201,7 @@ class Intake:
         self._state.divisions.note_queue(queue)
         if isinstance(queue, LeafView):
             # The leaf is still empty.
+            self._state.age_anew(queue, now_us)
             all_at_once(queue.reorder(self._state.total))
             all_at_once(self._state.delays.watch(queue))
         return queue
@@ -202,6 +209,7 @@ class Intake:
     def _remove_queue(self, queue: ViewQueue) -> None:
         del self._state.queues[queue.key]
         self._state.claimants.pop(queue.key, None)
+        self._state.aging.pop(queue.key, None)
         self._state.kept_nodes.leaves.pop(queue.key, None)
         self._state.scopes.forget(queue)
         self._state.timers.usages.forget(queue)

@@ -12,7 +12,7 @@ from muster_core.nodes.node import Node
 from muster_core.nodes.node_index import NodeIndex
 from muster_core.owners.asks import Allocation, Ask
 from muster_core.structures.shapes import Shape, ShapeTable
-from muster_core.structures.steps import Steps, freed, in_pieces
+from muster_core.structures.steps import SIZE, Steps, freed, in_pieces
 from muster_core.values.application_states import AppState
 from muster_core.view.gang_index import GangIndex, GangShapes
 from muster_core.view.gangs import Hold, ViewGang
@@ -20,6 +20,7 @@ from muster_core.view.state.divisions import Divisions
 from muster_core.view.state.history import DeviceDemand, EvictionHistory, KeptNodes
 from muster_core.view.state.queue_settings import Scopes, UserLimits
 from muster_core.view.state.timers import BackOffs, Delays, Timers
+from muster_core.view.tree.aging import AgingOrder, as_it_came
 from muster_core.view.tree.application import ViewApp
 from muster_core.view.tree.constraints import Slot
 from muster_core.view.tree.leaf import LeafView
@@ -67,6 +68,8 @@ class ViewState:
         self.scopes = Scopes(self.queues)
         #: What queues deserve whose parents share by weight.
         self.divisions = Divisions(self.queues)
+        #: The leaves in which asks age, by key.
+        self.aging: dict[int, LeafView] = {}
         #: The leaves with pending asks that may preempt, by key.
         self.preempting: dict[int, LeafView] = {}
         #: The queues that may reclaim for some shape, by key.
@@ -217,6 +220,9 @@ class ViewState:
     def add_pending(self, app: ViewApp, ask: Ask, bit: int) -> None:
         """Add a pending ask whose shape has ``bit`` and is counted already."""
         self.moves += 1
+        leaf = self.leaf_of(app)
+        if leaf.aging is not None:
+            ask = leaf.aging.enter(app, ask)
         if ask.gang is not None:
             gang = self.gang_index.touch(ask.gang)
             key = app.identity.key
@@ -225,7 +231,6 @@ class ViewState:
         app.add(ask, bit)
         if app.limits:
             self.user_limits.touch(app)
-        leaf = self.leaf_of(app)
         leaf.count_shape(bit, 1)
         if leaf.estimates is not None:
             leaf.estimates.add(app, ask, bit)
@@ -267,6 +272,8 @@ class ViewState:
             self.moves = moves
             return
         self.moves = moves
+        if leaf.aging is not None:
+            asks = [leaf.aging.enter(app, ask) for ask in asks]
         if len(asks) < _FEW:
             for ask in asks:
                 bit = self._acquire(ask.shape, 1)
@@ -296,10 +303,64 @@ class ViewState:
         """
         app.remove(ask, bit)
         leaf.count_shape(bit, -1)
+        if leaf.aging is not None:
+            leaf.aging.leave(app, ask.name)
         if ask.preempts or leaf.watched:
             self._forget_evictor(leaf, app, ask, bit)
         if ask.gang is not None:
             self._end_slot_if_empty(leaf, app, self.gang_index.touch(ask.gang))
+
+    # AGING-6
+    def age_anew(self, leaf: LeafView, now_us: int) -> None:
+        """Let the asks of a leaf age as its settings say, from an instant in microseconds."""
+        settings, before = leaf.config.settings, leaf.aging
+        leaf.aging = AgingOrder(settings, now_us) if settings.aging_us else None
+        if before is None and leaf.aging is None:
+            return
+        if leaf.aging is None:
+            del self.aging[leaf.key]
+        else:
+            self.aging[leaf.key] = leaf
+        for app in leaf.apps.values():
+            for ask in list(app.each_pending()):
+                aging = leaf.aging
+                self._rank(leaf, app, as_it_came(ask) if aging is None else aging.enter(app, ask))
+            self.list_app(app)
+        leaf.repriced = True
+        self.dirty[leaf.key] = leaf
+
+    # AGING-5
+    def age(self, now_us: int) -> Steps[None]:
+        """Let all asks grow older, to an instant in microseconds."""
+        for leaf in self.aging.values():
+            assert leaf.aging is not None, "a leaf ages in which no ask does"
+            changed = leaf.aging.advance(now_us)
+            if changed is None:
+                continue
+            apps: dict[int, ViewApp] = {}
+            for number, (app, ask) in enumerate(changed, 1):
+                self._rank(leaf, app, ask)
+                apps[app.identity.key] = app
+                if not number % SIZE:
+                    yield
+            for app in apps.values():
+                leaf.list_app(app, self.total)
+            if leaf.pending_mask:
+                self.moves += 1
+                leaf.repriced = True
+                self.dirty[leaf.key] = leaf
+
+    def _rank(self, leaf: LeafView, app: ViewApp, ask: Ask) -> None:
+        """Give a pending ask another rank."""
+        if ask.name in app.backing_off:
+            app.tally.replace(-app.backing_off[ask.name].rank, -ask.rank)
+            app.backing_off[ask.name] = ask
+            return
+        bit = self.bit_of(ask)
+        app.remove(ask, bit)
+        app.add(ask, bit)
+        if leaf.estimates is not None:
+            leaf.estimates.add(app, ask, bit)
 
     # BACKOFF-6, BACKOFF-9
     def begin_back_off(self, app: ViewApp, ask: Ask) -> None:
@@ -328,8 +389,14 @@ class ViewState:
         if app.limits:
             self.user_limits.touch(app)
 
+    def pass_time(self, now_us: int) -> Steps[None]:
+        """Let asks grow older and their back-offs end, at an instant in microseconds."""
+        yield from self.age(now_us)
+        if self.back_offs:
+            yield from self._end_back_offs(now_us)
+
     # BACKOFF-10
-    def end_back_offs(self, now_us: int) -> Steps[None]:
+    def _end_back_offs(self, now_us: int) -> Steps[None]:
         """Offer the asks again whose back-off is over at an instant, in microseconds."""
         if self.back_offs.stale:
             yield from self._back_off_anew(now_us)

@@ -130,7 +130,9 @@ class ViewApp(Listed):
         bound: All and only its bound asks by name, with their nodes.
         slots: Its pending gang members, by the name of the gang.
         spoilt: How many of the next binds of an ask will fail.
-        counted: The priority with which it counts in its leaf.
+        tally: The priorities of its pending asks; their levels if they age (see
+            :mod:`muster_core.view.tree.aging`).
+        counted: The priority, or the level, with which it counts in its leaf.
         since_us: The instant from which an ask counts as pending that was bound and lost its
             node, in microseconds; other asks count from their submission.
         to_relist: The slots whose first member may be another one now, by gang.
@@ -274,7 +276,8 @@ class ViewApp(Listed):
     def last_failures(self) -> Iterator[tuple[str, str, str | None]]:
         """Iterate over the present asks in ``failed_on``: their names, the nodes, and why."""
         for name, (ask, node, message) in self.failed_on.items():
-            if self.find(name) is ask:
+            found = self.find(name)
+            if found is not None and found.is_same(ask):
                 yield name, node, message
 
     def allocation(self, name: str) -> Allocation | None:
@@ -311,7 +314,7 @@ class ViewApp(Listed):
         """Return the position of a pending ask among those of the application."""
         return ask.order if ask.gang is None else self.slots[ask.gang].order_of(ask)
 
-    # EVICTION-6
+    # EVICTION-6, AGING-3
     def pending_since_us(self, ask: Ask) -> int:
         """Return the instant from which an ask counts as pending, in microseconds."""
         since_us = self.since_us.get(ask.name)
@@ -321,7 +324,7 @@ class ViewApp(Listed):
     def add(self, ask: Ask, bit: int) -> None:
         """Add a pending ask whose shape has ``bit``; a gang member must have a slot."""
         self.pending[ask.name] = ask
-        self.tally.add(ask.priority)
+        self.tally.add(-ask.rank)
         add_to(self.pending_total, ask.resources.amounts)
         if ask.gang is None:
             self._offer_plain(ask, bit)
@@ -335,8 +338,8 @@ class ViewApp(Listed):
     ) -> None:
         """Add plain asks, given the bit of each shape and how many asks have it."""
         self.pending.update([(ask.name, ask) for ask in asks])
-        for priority, count in Counter([ask.priority for ask in asks]).items():
-            self.tally.add(priority, count)
+        for rank, count in Counter([ask.rank for ask in asks]).items():
+            self.tally.add(-rank, count)
         for shape, bit in bits.items():
             add_to(self.pending_total, shape.resources.amounts, times[shape])
             self._count_plain(shape, bit, times[shape])
@@ -375,10 +378,10 @@ class ViewApp(Listed):
             slot.relist()
 
     def remove(self, ask: Ask, bit: int) -> None:
-        """Remove a pending ask."""
+        """Remove a pending ask, which may be known here with another rank."""
         name, total = ask.name, self.pending_total
-        del self.pending[name]
-        self.tally.remove(ask.priority)
+        ask = self.pending.pop(name)
+        self.tally.remove(-ask.rank)
         for kind, amount in ask.resources.amounts.items():
             if total[kind] > amount:
                 total[kind] -= amount
@@ -401,15 +404,16 @@ class ViewApp(Listed):
     # BACKOFF-6
     def set_aside(self, ask: Ask, bit: int) -> None:
         """Do not offer a pending ask, but count it."""
+        ask = self.pending[ask.name]
         self.remove(ask, bit)
         self.backing_off[ask.name] = ask
-        self.tally.add(ask.priority)
+        self.tally.add(-ask.rank)
         add_to(self.pending_total, ask.resources.amounts)
 
     def take_back(self, ask: Ask, bit: int) -> None:
         """Undo :meth:`set_aside`; a gang member must have a slot."""
-        del self.backing_off[ask.name]
-        self.tally.remove(ask.priority)
+        ask = self.backing_off.pop(ask.name)
+        self.tally.remove(-ask.rank)
         take_from(self.pending_total, ask.resources.amounts)
         self.add(ask, bit)
 
@@ -611,7 +615,7 @@ class ViewApp(Listed):
         # No slot has to be listed again.
         assert not self.to_relist
         # The cached maximum and sums equal newly computed ones.
-        assert self.tally.top() == max((ask.priority for ask in self.each_pending()), default=None)
+        assert self.tally.top() == max((-ask.rank for ask in self.each_pending()), default=None)
         assert sum_of(ask.resources for ask in self.each_pending()) == self.pending_total
         # Every pending ask that was not tried is offered, members as their slot says.
         for slot in self.slots.values():

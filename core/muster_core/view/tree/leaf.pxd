@@ -6,6 +6,7 @@ from muster_core.view.tree.queue cimport ParentView, ViewQueue, app_key
 
 cdef class LeafView(ViewQueue):
     cdef public dict apps
+    cdef public object aging
     cdef public object starting
     cdef public object under_limits
     cdef public object blocked
@@ -25,6 +26,7 @@ cdef class LeafView(ViewQueue):
     cdef public AppOrder _all
     cdef public object _measures
 
+    cpdef top(self)
     @cython.locals(before=AppOrder, order=AppOrder)
     cpdef list_app(self, ViewApp app, total)
     cpdef remove(self, ViewApp app)

@@ -16,8 +16,10 @@ from heapq import heapify, heappop, heappush
 from operator import itemgetter
 from typing import Final, final
 
+import attrs
 from typing_extensions import override
 
+from muster_core.owners.app_messages import Values
 from muster_core.owners.asks import Ask, AskOrder, run_limit_us
 from muster_core.structures.amounts import Types, add_to, sum_of
 from muster_core.structures.ranking import Rank
@@ -26,6 +28,7 @@ from muster_core.structures.steps import Steps, in_pieces
 from muster_core.values.application_states import AppState
 from muster_core.values.configuration import QueueConfig, Settings, SortPolicy
 from muster_core.values.priority import highest
+from muster_core.view.tree.aging import AgingOrder
 from muster_core.view.tree.application import AppOrder, ViewApp
 from muster_core.view.tree.queue import VISIT, ParentView, ViewQueue, app_key
 from muster_core.view.tree.usage import User, Users
@@ -139,6 +142,8 @@ class LeafView(ViewQueue):
     """A leaf: its children are applications.
 
     Attributes:
+        aging: How old its pending asks are, if they age; then ``tally`` and its applications count
+            levels, not priorities.
         starting: How many of them are in Starting.
         under_limits: How many of them have limits of users or groups.
         blocked: Whether the leaf is blocking, or in a strict scope, and one of its asks, or one of
@@ -163,6 +168,8 @@ class LeafView(ViewQueue):
         "_limited",
         "_measures",
         "_orders",
+        "_total",
+        "aging",
         "apps",
         "blocked",
         "estimates",
@@ -185,6 +192,7 @@ class LeafView(ViewQueue):
     ) -> None:
         super().__init__(key, parent, config, types, depth)
         self.apps: dict[int, ViewApp] = {}
+        self.aging: AgingOrder | None = None
         self.starting = 0
         self.under_limits = 0
         self.blocked = False
@@ -210,6 +218,28 @@ class LeafView(ViewQueue):
         #: By what usage was measured when the applications were listed: the capacity of the
         #: partition, and what the leaf deserved.
         self._measures: tuple[Mapping[str, int], Mapping[str, int]] = ({}, {})
+
+    # AGING-7
+    @override
+    def top(self) -> int | None:
+        """Return the highest priority of its applications."""
+        return self.priority_at(self.tally.top())
+
+    def priority_at(self, level: int | None) -> int | None:
+        """Return the present priority of asks that count with a level, or None if there are none."""
+        return level if level is None or self.aging is None else self.aging.priority_at(level)
+
+    # AGING-2
+    def priority_of(self, app: ViewApp, ask: Ask) -> int:
+        """Return the present priority of an ask that is not bound."""
+        return ask.priority if self.aging is None else self.aging.priority(app, ask)
+
+    def values_of(self, app: ViewApp) -> Values:
+        """Return the values of an application that the leaf counts."""
+        values = app.values()
+        if self.aging is None:
+            return values
+        return attrs.evolve(values, priority=self.priority_at(values.priority))
 
     def watches(self, ask: Ask) -> bool:
         """Return whether an ask could reclaim or preempt once its delay is over."""
@@ -589,6 +619,9 @@ class LeafView(ViewQueue):
         assert self.starting == sum(app.state is AppState.STARTING for app in apps)
         assert self.under_limits == sum(bool(app.limits) for app in apps)
         assert self.running == sum(app.running for app in apps)
+        if self.aging is not None:
+            asks = [(app, ask) for app in apps for ask in app.each_pending()]
+            self.aging.check({(app.identity.key, ask.name): (app, ask) for app, ask in asks})
         for app in apps:
             assert app.counted == app.tally.top()
             assert not app.pending or app.rank == self.rank_of(app, total)

@@ -36,6 +36,7 @@ cdef class ViewQueue:
     cdef public object _priced_at
     cdef public object _has_quotas
 
+    cpdef top(self)
     cpdef lengthen(self)
     cpdef is_full(self)
     cpdef used(self, name)

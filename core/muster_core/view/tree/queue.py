@@ -174,7 +174,7 @@ class ViewQueue(ABC):
         asked: What its asks come to, pending ones and those that hold nodes: a bind does not
             change it.
         allocated: The resources allocated in it.
-        tally: The priorities of its children that have pending asks.
+        tally: The priorities of its children that have pending asks; levels if these age.
         counted: Its priority as its parent sees it.
         running: How many of its applications count for ``maxapplications``.
         open: The shapes that it could place now.
@@ -292,6 +292,10 @@ class ViewQueue(ABC):
         """Return whether ``maxapplications`` of this queue stops applications that do not run."""
         limit = self.config.max_applications
         return 0 < limit <= self.running
+
+    def top(self) -> int | None:
+        """Return the highest priority of its children that have pending asks."""
+        return self.tally.top()
 
     def may_be_blocked_by_members(self) -> bool:
         """Return whether a gang member that was not the first ask may have blocked a leaf."""
@@ -451,7 +455,7 @@ class ViewQueue(ABC):
         """Compute the priority again, if need be; return whether it has changed."""
         config = self.config
         self.repriced = False
-        top = self.tally.top()
+        top = self.top()
         if top == self._priced_at and config is self._priced_with:
             return False
         if config is not self._priced_with:
@@ -477,7 +481,7 @@ class ViewQueue(ABC):
         # Cached values equal newly computed ones.
         assert not self.repriced
         assert self.priority == current_priority(
-            self.config.settings, self.tally.top(), is_root=self.parent is None
+            self.config.settings, self.top(), is_root=self.parent is None
         )
         below, admitted = self.below(), self.admitted(shapes)
         assert self.open == below & admitted & ~VISIT

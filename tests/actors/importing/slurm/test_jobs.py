@@ -488,6 +488,42 @@ def test_what_else_is_counted(tmp_path: Path, conf: str, text: str) -> None:
     )
 
 
+# IMPORT-26: The age of jobs of Slurm
+@pytest.mark.parametrize(
+    ("more", "expected"),
+    [
+        ("", {"priority.aging": "1m480ms", "priority.aging.limit": "10000"}),
+        ("PriorityMaxAge=1-0\n", {"priority.aging": "8s640ms", "priority.aging.limit": "10000"}),
+        ("PriorityFlags=SMALL_RELATIVE_TO_TIME,NO_NORMAL_QOS\n", {}),
+        ("PriorityWeightQOS=0\n", {}),
+    ],
+)
+def test_jobs_age_beside_their_qos(tmp_path: Path, more: str, expected: dict[str, str]) -> None:
+    qos = written(tmp_path / "qos.txt", "Name|Priority\nhigh|50\nlow|5\n")
+    conf = written(tmp_path / "slurm.conf", _MULTI + more)
+    options = ("--slurm-conf", conf, "--priority", "qos", "--qos", qos)
+    events, summary = of_rows(tmp_path, row(1, QOS="high"), options=options)
+    (root,) = of(events, "configure")[0]["config"]["partitions"][0]["queues"]
+    found = {
+        name: text
+        for name, text in root.get("properties", {}).items()
+        if name.startswith("priority.aging")
+    }
+    assert found == expected
+    form = causes(summary, "in_another_form")
+    assert ("jobs age by `priority.aging` of root, in steps" in form) is bool(expected)
+    assert ("age does not count" in causes(summary, "not_in_feed")) is not bool(expected)
+
+
+# IMPORT-26
+@pytest.mark.parametrize("source", ["arrival", "job", "none"])
+def test_where_priorities_have_another_origin_nothing_ages(tmp_path: Path, source: str) -> None:
+    conf = written(tmp_path / "slurm.conf", _MULTI)
+    options = ("--slurm-conf", conf, "--priority", source)
+    events, _ = of_rows(tmp_path, row(1), options=options)
+    assert "priority.aging" not in json.dumps(of(events, "configure"))
+
+
 # IMPORT-20
 def test_the_priority_of_the_qos_can_count(tmp_path: Path) -> None:
     qos = written(tmp_path / "qos.txt", "Name|Priority\nhigh|50\n")

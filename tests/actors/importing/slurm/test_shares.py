@@ -25,7 +25,7 @@ def _root(events: Any) -> Any:  # noqa: ANN401 - a document
     return configuration["config"]["partitions"][0]["queues"][0]
 
 
-# IMPORT-26
+# IMPORT-29
 def test_a_feed_begins_with_what_accounts_and_users_have_used(tmp_path: Path) -> None:
     events, summary = _with_shares(tmp_path)
     mib = 1 << 20
@@ -51,7 +51,7 @@ def test_a_feed_begins_with_what_accounts_and_users_have_used(tmp_path: Path) ->
     assert causes(summary, "left_out") == {left_out: 1}
 
 
-# IMPORT-27
+# IMPORT-30
 def test_shares_become_weights(tmp_path: Path) -> None:
     root = _root(_with_shares(tmp_path)[0])
     assert root["properties"] == {
@@ -67,7 +67,7 @@ def test_shares_become_weights(tmp_path: Path) -> None:
     assert weights == {"phys": "30", "science": "3"}
 
 
-# IMPORT-27
+# IMPORT-30
 @pytest.mark.parametrize(
     ("said", "half_life"), [("14-0", "336h"), ("12:00:00", "12h"), ("30", "30m"), ("0", "8760h")]
 )
@@ -94,7 +94,7 @@ def test_a_half_life_that_is_no_time_is_refused(tmp_path: Path) -> None:
     assert "conf.txt:2: PriorityDecayHalfLife: 'x' is no time, such as 7-0 or 12:00:00" in said
 
 
-# IMPORT-26
+# IMPORT-29
 def test_the_tree_of_accounts_can_be_another_one(tmp_path: Path) -> None:
     tree = written(
         tmp_path / "tree.txt", "Account|ParentName\nphys|root\nscience|root\nchem|root\n"
@@ -126,7 +126,7 @@ def test_a_file_that_sshare_does_not_print_is_refused(tmp_path: Path, text: str,
     assert said in refusal("slurm", source, *_NODES, "--sshare", shares)
 
 
-# IMPORT-28
+# IMPORT-31
 @pytest.mark.parametrize(
     ("properties", "said"),
     [
@@ -159,7 +159,7 @@ def test_usage_of_an_account_in_several_scopes_is_left_out(tmp_path: Path) -> No
     assert weights == [{"queue.weight": "5"}, {"queue.weight": "5"}]
 
 
-# IMPORT-26: what was used is compared, so what some cannot say nobody says
+# IMPORT-29: what was used is compared, so what some cannot say nobody says
 def test_more_than_a_feed_can_say(tmp_path: Path) -> None:
     text = SHARES.replace("mem=2000", "mem=9000000000000")
     events, summary = _with_shares(tmp_path, text=text)

@@ -65,7 +65,7 @@ def application(seen: YuniKornState, app: ViewApp) -> Steps[Made]:
         "usedResource": resource_map(app.allocated),
         "maxUsedResource": resource_map(app.allocated if entry is None else entry.most),
         "pendingResource": resource_map(app.pending_total),
-        "maxRequestPriority": priority(app.tally.top()),
+        "maxRequestPriority": priority(seen.view.priority_of(app)),
         "allocations": allocations,
         "requests": requests,
         "resourceHistory": {},
