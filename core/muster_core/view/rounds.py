@@ -291,7 +291,7 @@ class Rounds:
             yield from state.catch_up()
         if state.delays.stale:
             yield from state.delays.refresh()
-        if state.back_offs or state.aging:
+        if state.back_offs or state.delays.aging:
             yield from state.pass_time(now_us)
         self._evictor.start_batch(is_new=is_new)
         if self._has_nothing_to_do():

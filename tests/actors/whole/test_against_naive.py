@@ -21,6 +21,7 @@ import pytest
 from hypothesis import given, settings, strategies as st
 
 from tests.actors import real
+from tests.naive.aging_strategies import agings
 from tests.naive.back_off_strategies import back_offs
 from tests.naive.backfill_strategies import backfills
 from tests.naive.device_strategies import devices, topologies
@@ -44,6 +45,7 @@ THEMES: Final = {
     "limits, rules and services": operations(),
     "back-offs": back_offs(),
     "limits of time": time_limits(),
+    "aging": agings(),
     "topologies and devices": topologies() | devices(),
     "backfill": backfills(lists=3),
 }
@@ -53,6 +55,7 @@ EXPLAINED: Final = {
     "limits, rules and services": operations(lists=2),
     "back-offs": back_offs(lists=2),
     "limits of time": time_limits(lists=2),
+    "aging": agings(lists=2),
     "topologies and devices": topologies(lists=2) | devices(lists=2),
     "backfill": backfills(lists=2),
 }

@@ -47,6 +47,8 @@ _LEAF: Final[Mapping[str, Sequence[str | None]]] = {
     "preemption.required.node": (None, None, None, "enabled"),
     "bind.retry.delay": (None, None, None, "1s", "2500ms"),
     "run.limit": (None, None, None, None, "3s", "0"),
+    "priority.aging": (None, None, None, "1s", "500ms", "0"),
+    "priority.aging.limit": (None, None, "2", "1"),
 }
 _MAY_CREATE: Final = {"queue.create": "enabled"}
 _ROOT: Final[Mapping[str, Sequence[str | None]]] = {

@@ -22,7 +22,6 @@ cdef class ViewState:
     cdef public object kept_nodes
     cdef public dict hiding
     cdef public object scopes
-    cdef public dict aging
     cdef public dict preempting
     cdef public dict claimants
     cdef public Delays delays
