@@ -354,6 +354,12 @@ MUTANTS: Final = (
         "run_for_us > limit_us",
     ),
     Mutant(
+        "an ask that has reached its limit is not passed by those that age",
+        "muster_core.view.tree.aging:AgingOrder._touched",
+        "while self._due and self._due[0][0] <= self._tick:",
+        "while False:",
+    ),
+    Mutant(
         "what came after the checkpoint is not let in again",
         "muster._runtime.storage:Storage.restore",
         "await recover(batches, self._kept, self._pace, self._run)",

@@ -226,7 +226,7 @@ def _print_remedies(found: Mapping[str, Any], written: Callable[[int], str]) -> 
         click.echo("\nNo single change or combination that was tried would get it bound at once.")
     for number, remedy in enumerate(now, len(later) + 1):
         _print_remedy(number, remedy, written)
-    # AGING-12
+    # AGING-11
     for number, remedy in enumerate(waits, len(later) + len(now) + 1):
         click.echo("\nOr it only gets older:")
         _print_remedy(number, remedy, written)

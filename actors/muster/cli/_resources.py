@@ -281,7 +281,7 @@ def _command(item: Item) -> str:
     return cell_text(item.get("command")) if found is None else shlex.join(found)
 
 
-# AGING-11
+# AGING-10
 def _aged(item: Item) -> str:
     """Return the priority of an ask with its age, if it has any."""
     aged = item.get("aged")

@@ -73,20 +73,20 @@ class DecisionView:
     @property
     def has_aging(self) -> bool:
         """Whether asks of some leaf age, so that owners do not know their present priorities."""
-        return bool(self._state.aging)
+        return bool(self._state.delays.aging)
 
     # AGING-2
     def aging_apps(self) -> dict[str, tuple[LeafView, ViewApp]]:
         """Return the applications in which asks age, by name."""
-        leaves = self._state.aging.values()
+        leaves = self._state.delays.aging.values()
         return {app.identity.name: (leaf, app) for leaf in leaves for app in leaf.apps.values()}
 
-    # AGING-11
+    # AGING-10
     def priority_of(self, app: ViewApp) -> int | None:
         """Return the present priority of an application; None if nothing of it is pending."""
         return self._state.leaf_of(app).priority_at(app.tally.top())
 
-    # AGING-11
+    # AGING-10
     def aged(self, app: ViewApp, ask: str) -> int | None:
         """Return the priority of an ask with its age; None if it is bound or does not age."""
         leaf, found = self._state.leaf_of(app), app.find(ask)
@@ -391,7 +391,7 @@ class DecisionView:
         if self.usages.active:
             state.dirty.update(self.queues)
         # AGING-3: these instants are known only now.
-        for leaf in [*state.aging.values()]:
+        for leaf in [*state.delays.aging.values()]:
             state.age_anew(leaf, facts.timers.passed_us)
         state.eviction_history.load(facts.history)
         self.rounds.steps = facts.steps
@@ -438,7 +438,7 @@ class DecisionView:
         self.timers.over_max.check()
         self._state.check_back_offs()
         self._state.user_limits.check(self.apps)
-        assert self._state.aging == {
+        assert self._state.delays.aging == {
             key: queue
             for key, queue in self.queues.items()
             if isinstance(queue, LeafView) and queue.aging is not None

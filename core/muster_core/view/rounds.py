@@ -288,7 +288,7 @@ class Rounds:
         """
         state = self._state
         yield from self._catch_up()
-        if state.back_offs or state.aging:
+        if state.back_offs or state.delays.aging:
             yield from state.pass_time(now_us)
         self._evictor.start_batch(is_new=is_new)
         if self._has_nothing_to_do():

@@ -137,6 +137,29 @@ def test_what_is_guaranteed_is_of_as_few_types_as_possible() -> None:
     assert len([text for text in remedies if "guaranteed" in text]) == 1
 
 
+# AGING-11
+def test_an_ask_waits_until_it_is_old_enough() -> None:
+    (waits,) = [one for one in answer_of("not old enough")["remedies"] if one["kind"] == "age"]
+    told = "wait until 7 s, when age has given it priority 6: it starts with the first batch"
+    assert told in waits["text"]
+    assert (waits["starts"], waits["node"], waits["applicable"]) == (7, None, False)
+    assert waits["events"][-1] == {"op": "settle", "at": 7}
+
+
+# AGING-11
+def test_age_does_not_help_where_others_end(tmp_path: Path) -> None:
+    text = """
+- op: configure
+  config: {partitions: [{name: default, queues: [{name: root, queues: [{name: q, properties: {priority.aging: 1s}}]}]}]}
+- {op: add_node, node: n1, capacity: {vcore: 4}}
+- {op: add_app, app: a, queue: q}
+- {op: add_ask, app: a, ask: y, resources: {vcore: 4}, run_for: 9}
+- {op: add_ask, app: a, ask: x, resources: {vcore: 1}}
+"""
+    answer = answered(written(tmp_path / "feed.yaml", text), "a/x")
+    assert "age" not in [one["kind"] for one in answer["remedies"]]
+
+
 # OUTLOOK-30, OUTLOOK-34
 def test_what_starts_when_others_end_is_combined_with_one_new_node_at_most(tmp_path: Path) -> None:
     gang = """

@@ -21,6 +21,7 @@ import pytest
 from hypothesis import given, settings, strategies as st
 
 from tests.actors import real
+from tests.naive.aging_strategies import agings
 from tests.naive.back_off_strategies import back_offs
 from tests.naive.backfill_strategies import backfills
 from tests.naive.device_strategies import devices, topologies
@@ -46,6 +47,7 @@ THEMES: Final = {
     "back-offs": back_offs(),
     "limits of time": time_limits(),
     "usage": usages(lists=3),
+    "aging": agings(),
     "topologies and devices": topologies() | devices(),
     "backfill": backfills(lists=3),
 }
@@ -56,6 +58,7 @@ EXPLAINED: Final = {
     "back-offs": back_offs(lists=2),
     "limits of time": time_limits(lists=2),
     "usage": usages(lists=2),
+    "aging": agings(lists=2),
     "topologies and devices": topologies(lists=2) | devices(lists=2),
     "backfill": backfills(lists=2),
 }

@@ -193,7 +193,7 @@ _ENDS: Final = frozenset({Reason.COMPLETED, Reason.RUN_LIMIT, Reason.EXPIRED, Re
 """Why asks are released at some time though nothing happens."""
 
 
-# AGING-12
+# AGING-11
 def _age(case: Case) -> Iterator[Remedy]:
     """Wait until the ask is old enough to come first, while nothing else happens."""
     settings, own = case.path[0].config.settings, _own(case)

@@ -51,6 +51,8 @@ _LEAF: Final[Mapping[str, Sequence[str | None]]] = {
     "usage.users": (None, None, None, "enabled"),
     "preemption.min.runtime": (None, None, None, "1s", "4s"),
     "quota.preemption.delay": (None, "1s", "500ms"),
+    "priority.aging": (None, None, None, "1s", "500ms", "0"),
+    "priority.aging.limit": (None, None, "2", "1"),
 }
 _MAY_CREATE: Final = {"queue.create": "enabled"}
 _ROOT: Final[Mapping[str, Sequence[str | None]]] = {

@@ -284,7 +284,7 @@ def _format_value(shares: tuple[float, ...], digits: int) -> str:
     return " ".join(f"{share:.{digits}g}" for share in shares) or "0"
 
 
-# AGING-10
+# REASON-10
 def _age(turn: Turn, name: str, child: str, *, of_ask: bool) -> int:
     """Return how much of the priority that decides is age, on the path to one of two asks.
 

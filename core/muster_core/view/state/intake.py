@@ -65,7 +65,7 @@ class Intake:
             apps: What the applications report.
             now_us: The instant of the batch, in microseconds.
         """
-        if self._state.aging:
+        if self._state.delays.aging:
             yield from self._state.age(now_us)
         for number, app in enumerate(apps, 1):
             if app.came:
@@ -209,7 +209,7 @@ class Intake:
     def _remove_queue(self, queue: ViewQueue) -> None:
         del self._state.queues[queue.key]
         self._state.claimants.pop(queue.key, None)
-        self._state.aging.pop(queue.key, None)
+        self._state.delays.aging.pop(queue.key, None)
         self._state.kept_nodes.leaves.pop(queue.key, None)
         self._state.scopes.forget(queue)
         self._state.timers.usages.forget(queue)

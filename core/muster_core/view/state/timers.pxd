@@ -30,6 +30,7 @@ cdef class Delays:
     cdef public object enabled
     cdef public object stale
     cdef public object passed_us
+    cdef public dict aging
     cdef public list _ends
     cdef public object _limit
     cdef public set _listed

@@ -178,6 +178,8 @@ class Delays:
         #: The instant of the last batch, in microseconds; delays that are over by then need no
         #: timer.
         self.passed_us = 0
+        #: The leaves in which asks age, by key: from the same instants on as their delays.
+        self.aging: dict[int, LeafView] = {}
         self._ends: list[DelayEnd] = []
         #: How many ends there may be before those that no longer apply are removed.
         self._limit = _DELAYS_KEPT

@@ -22,7 +22,6 @@ cdef class ViewState:
     cdef public dict hiding
     cdef public object scopes
     cdef public object divisions
-    cdef public dict aging
     cdef public dict preempting
     cdef public dict claimants
     cdef public Delays delays

@@ -68,8 +68,6 @@ class ViewState:
         self.scopes = Scopes(self.queues)
         #: What queues deserve whose parents share by weight.
         self.divisions = Divisions(self.queues)
-        #: The leaves in which asks age, by key.
-        self.aging: dict[int, LeafView] = {}
         #: The leaves with pending asks that may preempt, by key.
         self.preempting: dict[int, LeafView] = {}
         #: The queues that may reclaim for some shape, by key.
@@ -318,9 +316,9 @@ class ViewState:
         if before is None and leaf.aging is None:
             return
         if leaf.aging is None:
-            del self.aging[leaf.key]
+            del self.delays.aging[leaf.key]
         else:
-            self.aging[leaf.key] = leaf
+            self.delays.aging[leaf.key] = leaf
         for app in leaf.apps.values():
             for ask in list(app.each_pending()):
                 aging = leaf.aging
@@ -332,7 +330,7 @@ class ViewState:
     # AGING-5
     def age(self, now_us: int) -> Steps[None]:
         """Let all asks grow older, to an instant in microseconds."""
-        for leaf in self.aging.values():
+        for leaf in self.delays.aging.values():
             assert leaf.aging is not None, "a leaf ages in which no ask does"
             changed = leaf.aging.advance(now_us)
             if changed is None:
