@@ -48,6 +48,7 @@ class RemedyKind(StrEnum):
     RESUBMIT = "resubmit"
     ESTIMATE = "estimate"
     GUARANTEED = "guaranteed"
+    WEIGHT = "weight"
     MAX = "max"
     MAX_APPLICATIONS = "maxapplications"
     LIMIT = "limit"

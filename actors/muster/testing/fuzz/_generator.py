@@ -47,6 +47,7 @@ _LEAF: Final[Mapping[str, Sequence[str | None]]] = {
     "preemption.required.node": (None, None, None, "enabled"),
     "bind.retry.delay": (None, None, None, "1s", "2500ms"),
     "run.limit": (None, None, None, None, "3s", "0"),
+    "queue.weight": (None, None, "2", "5"),
 }
 _MAY_CREATE: Final = {"queue.create": "enabled"}
 _ROOT: Final[Mapping[str, Sequence[str | None]]] = {
@@ -56,6 +57,11 @@ _ROOT: Final[Mapping[str, Sequence[str | None]]] = {
     "gang.retry.delay": (None, "2s", "500ms"),
     "gang.retry.limit": (None, "1", "2"),
     "application.sort.priority": (None, None, None, None, "disabled"),
+    "share.policy": (None, None, "weight"),
+}
+_PARENT: Final[Mapping[str, Sequence[str | None]]] = {
+    "share.policy": (None, None, "weight"),
+    "queue.weight": (None, None, "2", "5"),
 }
 # Each of them fits the smallest maximum of a leaf.
 _LIMITS: Final[tuple[Sequence[Mapping[str, Any]], ...]] = (
@@ -108,7 +114,8 @@ def _leaf(choices: Choices, name: str) -> dict[str, Any]:
 
 def _parent(choices: Choices) -> dict[str, Any]:
     leaves = [_leaf(choices, name) for name in ("x", "y", "z")[: choices.number(4)]]
-    parent: dict[str, Any] = {"name": "p", "parent": True, "properties": dict(_MAY_CREATE)}
+    parent = _with_properties({"name": "p", "parent": True}, choices, _PARENT)
+    parent["properties"] = _MAY_CREATE | parent.get("properties", {})
     if leaves:
         parent["queues"] = leaves
     # Its leaves guarantee at most 6 together, and no leaf has a larger maximum.
@@ -157,8 +164,8 @@ def _collect(queue: Mapping[str, Any], above: str, found: list[str]) -> None:
 
 
 _GENERAL: Final = slice(0, 100)
-_CONFIGS: Final = slice(100, 280)
-_BEGINNING: Final = slice(280, 360)
+_CONFIGS: Final = slice(100, 310)
+_BEGINNING: Final = slice(310, 390)
 
 FRAME_BYTES: Final = _BEGINNING.stop
 """How many bytes are drawn for a program as a whole."""

@@ -196,6 +196,13 @@ _BETTER: Final[Mapping[str, str]] = {
 }
 """Why the other ask comes first, by the deciding key."""
 
+# SHARE-16
+_BETTER_BY_WEIGHT: Final[Mapping[str, str]] = {
+    "share": "its share {other} of what it deserves is less than {own}",
+    "usage": "its usage {other} of what the queue deserves is less than {own}",
+}
+"""The same where queues deserve by weight."""
+
 
 def compare(own: Turn, other: Turn, total: Mapping[str, int]) -> tuple[Level, ...]:
     """Compare the paths to two asks, from the root to the first level where they differ.
@@ -270,7 +277,10 @@ def not_your_turn(first: Turn, levels: tuple[Level, ...]) -> PendingReason:
     """Return which ask is tried before another, and which key decides."""
     level = levels[-1]
     key = next(key for key in level.keys if key.decides)
-    why = _BETTER[key.name].format(own=key.own or "none", other=key.other or "none")
+    better = _BETTER[key.name]
+    if _is_by_weight(first, level.at, key.name):
+        better = _BETTER_BY_WEIGHT.get(key.name, better)
+    why = better.format(own=key.own or "none", other=key.other or "none")
     message = f"{first.name} is tried before it: {level.other} in {level.at}, as {why}"
     facts = {
         "first": first.name,
@@ -280,6 +290,14 @@ def not_your_turn(first: Turn, levels: tuple[Level, ...]) -> PendingReason:
         "other": key.other,
     }
     return PendingReason(Code.NOT_YOUR_TURN, message, facts)
+
+
+def _is_by_weight(first: Turn, at: str, key: str) -> bool:
+    """Return whether a key below a queue, or in a leaf, depends on what is deserved by weight."""
+    if key == "usage":
+        return first.leaf.by_weight
+    above = (queue for queue in first.leaf.line if queue.config.path == at)
+    return any(queue.config.settings.share_by_weight for queue in above)
 
 
 # OUTLOOK-1
