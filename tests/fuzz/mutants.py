@@ -360,6 +360,12 @@ MUTANTS: Final = (
         "while False:",
     ),
     Mutant(
+        "what a queue deserves by weight does not follow what its asks come to",
+        "muster_core.view.state.divisions:Divisions.note",
+        "if queue.by_weight and",
+        "if False and",
+    ),
+    Mutant(
         "what came after the checkpoint is not let in again",
         "muster._runtime.storage:Storage.restore",
         "await recover(batches, self._kept, self._pace, self._run)",

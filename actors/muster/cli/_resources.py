@@ -364,7 +364,12 @@ QUEUES: Final = ResourceKind(
     (
         *names("queue"),
         *numbers("priority"),
-        *amounts("allocated", "guaranteed", "max", "pending"),
+        *amounts("allocated", "guaranteed"),
+        # SHARE-17
+        ItemField(
+            "deserved", lambda item: amounts_text(item.get("deserved")), folds=True, if_any=True
+        ),
+        *amounts("max", "pending"),
         *numbers("running", "draining"),
         *numbers("share", "overused", wide=True),
         ItemField("weight", _weight, wide=True, if_any=True),

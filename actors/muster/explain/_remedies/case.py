@@ -49,6 +49,7 @@ class RemedyKind(StrEnum):
     AGE = "age"
     ESTIMATE = "estimate"
     GUARANTEED = "guaranteed"
+    WEIGHT = "weight"
     MAX = "max"
     MAX_APPLICATIONS = "maxapplications"
     LIMIT = "limit"

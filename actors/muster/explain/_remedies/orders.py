@@ -25,11 +25,13 @@ from muster.explain._remedies.trials import QueueChange, configure, node_of, set
 from muster.feeds._kinds import EventFields
 from muster.feeds._operations import write
 from muster_core.config.model import PreemptionPolicy, Settings, SortPolicy
+from muster_core.config.properties import QUEUE_WEIGHT
 from muster_core.decisions import Reason
 from muster_core.owners.asks import FailedBinds
 from muster_core.reasons import Code
 from muster_core.snapshots import AskPlace, AskSnapshot, GangSnapshot
 from muster_core.values.priority import MAX_PRIORITY, most_growth
+from muster_core.values.resources import MAX_INT32
 from muster_core.view.reasons.shortfalls import listed, seconds
 from muster_core.view.tree.queue import ViewQueue
 
@@ -151,6 +153,7 @@ def order_remedies(case: Case) -> Iterator[Remedy]:
     yield from _priority(case)
     yield from _age(case)
     yield from _guaranteed(case)
+    yield from _weight(case)
     yield from _policies(case)
 
 
@@ -273,6 +276,31 @@ def _guarantee(case: Case, queue: ViewQueue, wanted: Mapping[str, int]) -> Itera
     found = smallest(lambda values: case.trials.bind(events(values)), knobs)
     labels = [f"{path}/{name}" for name in wanted]
     yield from case.found(RemedyKind.GUARANTEED, labels, found, text, events)
+
+
+# SHARE-16
+def _weight(case: Case) -> Iterator[Remedy]:
+    """Raise the weight of a queue whose parent shares by weight."""
+    for queue in case.path[:-1]:
+        remedy = _weight_of(case, queue) if queue.by_weight else None
+        if remedy is not None:
+            yield remedy
+            return
+
+
+def _weight_of(case: Case, queue: ViewQueue) -> Remedy | None:
+    path, now = queue.config.path, queue.config.settings.weight
+
+    def events(weight: int) -> list[EventFields]:
+        change = QueueChange(properties={QUEUE_WEIGHT.name: str(weight)})
+        return [configure(case.machine, {path: change})]
+
+    least = least_above(lambda weight: case.trials.bind(events(weight)), now, MAX_INT32)
+    if least is None:
+        return None
+    text = f"{QUEUE_WEIGHT.name}: {least} instead of {now} for {path}, which then deserves more"
+    amounts = {f"{path}/{QUEUE_WEIGHT.name}": least}
+    return case.remedy(RemedyKind.WEIGHT, text, events(least), smallest=amounts)
 
 
 def _policies(case: Case) -> Iterator[Remedy]:

@@ -30,13 +30,13 @@ from muster_core.values.names import did_you_mean
 from muster_core.values.resources import format_quantity
 
 
-def _bar(kind: str, allocated: int, guaranteed: int, most: int | None, whole: int) -> Shown:
+def _bar(kind: str, allocated: int, least: tuple[str, int], most: int | None, whole: int) -> Shown:
     """Return what a queue has of one resource type.
 
     Args:
         kind: The type.
         allocated: What is allocated in it, in base units.
-        guaranteed: Its `guaranteed`; 0 for none.
+        least: What it has a right to, as a word and an amount; 0 for nothing.
         most: Its `max`; None for no limit.
         whole: What the length of the bar stands for: its `max`; without one the nearest `max`
             above it, or the capacity of all nodes.
@@ -47,14 +47,15 @@ def _bar(kind: str, allocated: int, guaranteed: int, most: int | None, whole: in
             return 2.0 if amount else 0.0
         return amount / whole
 
-    unit = Unit.of(kind, max(allocated, guaranteed, most or 0))
+    right, amount = least
+    unit = Unit.of(kind, max(allocated, amount, most or 0))
     if most is None:
         words = f"{unit.text(allocated)}, no max"
     else:
         words = f"{number(allocated / unit.scale)} of {unit.text(most)}"
-    if guaranteed:
-        words += f", guaranteed {number(guaranteed / unit.scale)}"
-    marks = (of_whole(guaranteed),) if guaranteed else ()
+    if amount:
+        words += f", {right} {number(amount / unit.scale)}"
+    marks = (of_whole(amount),) if amount else ()
     return {"kind": kind, "share": of_whole(allocated), "marks": marks, "words": words}
 
 
@@ -68,15 +69,18 @@ def bars_of(row: QueueRow, wholes: Mapping[str, int], only: str | None = None) -
         only: The only type to show, or None for all that matter to the queue.
     """
     allocated, limits = row.allocated(), dict(row.config.max.amounts)
-    guaranteed = row.config.guaranteed.amounts
-    kinds = {only} if only else {*allocated, *limits, *guaranteed}
+    # SHARE-17
+    deserved = row.deserved()
+    right = "guaranteed" if deserved is None else "deserves"
+    least = row.config.guaranteed.amounts if deserved is None else deserved
+    kinds = {only} if only else {*allocated, *limits, *least}
     if not row.entry.parent and not only:
         kinds.update(wholes)
     bars = [
         _bar(
             kind,
             allocated.get(kind, 0),
-            guaranteed.get(kind, 0),
+            (right, least.get(kind, 0)),
             limits.get(kind),
             wholes.get(kind, 0),
         )

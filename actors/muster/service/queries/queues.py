@@ -21,6 +21,7 @@ from muster.service.endpoints.schemas import (
     flag,
     instant,
     maybe,
+    maybe_amounts,
     maybe_number,
     maybe_text,
     number,
@@ -82,6 +83,11 @@ class QueueRow:
     def pending(self) -> Mapping[str, int]:
         """Return what is pending in it."""
         return {} if self.view is None else self.view.types.amounts(self.view.pending)
+
+    # SHARE-17
+    def deserved(self) -> Mapping[str, int] | None:
+        """Return what it deserves by weight, or None if its parent does not share by weight."""
+        return None if self.view is None else self.context.view.deserved_by(self.entry.key)
 
     def share(self) -> float | str:
         """Return its fair share; an infinite one as in ``expect``."""
@@ -180,6 +186,11 @@ QUEUES: Final = Table[QueueRow](
     amounts("allocated", "what its bound and waiting asks hold, in base units", QueueRow.allocated),
     amounts("pending", "what its pending asks ask for, in base units", QueueRow.pending),
     amounts("guaranteed", "its `guaranteed`, in base units", lambda q: q.config.guaranteed.amounts),
+    maybe_amounts(
+        "deserved",
+        "what it deserves by weight, in base units; null if its parent does not share by weight",
+        QueueRow.deserved,
+    ),
     amounts(
         "max",
         "its `max`, in base units; a type that it does not name has no limit",

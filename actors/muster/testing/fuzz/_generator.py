@@ -53,6 +53,7 @@ _LEAF: Final[Mapping[str, Sequence[str | None]]] = {
     "quota.preemption.delay": (None, "1s", "500ms"),
     "priority.aging": (None, None, None, "1s", "500ms", "0"),
     "priority.aging.limit": (None, None, "2", "1"),
+    "queue.weight": (None, None, "2", "5"),
 }
 _MAY_CREATE: Final = {"queue.create": "enabled"}
 _ROOT: Final[Mapping[str, Sequence[str | None]]] = {
@@ -63,6 +64,11 @@ _ROOT: Final[Mapping[str, Sequence[str | None]]] = {
     "gang.retry.limit": (None, "1", "2"),
     "application.sort.priority": (None, None, None, None, "disabled"),
     "usage.half.life": (None, None, "5s", "1h"),
+    "share.policy": (None, None, "weight"),
+}
+_PARENT: Final[Mapping[str, Sequence[str | None]]] = {
+    "share.policy": (None, None, "weight"),
+    "queue.weight": (None, None, "2", "5"),
 }
 # Each of them fits the smallest maximum of a leaf.
 _LIMITS: Final[tuple[Sequence[Mapping[str, Any]], ...]] = (
@@ -117,7 +123,8 @@ def _leaf(choices: Choices, name: str) -> dict[str, Any]:
 
 def _parent(choices: Choices) -> dict[str, Any]:
     leaves = [_leaf(choices, name) for name in ("x", "y", "z")[: choices.number(4)]]
-    parent: dict[str, Any] = {"name": "p", "parent": True, "properties": dict(_MAY_CREATE)}
+    parent = _with_properties({"name": "p", "parent": True}, choices, _PARENT)
+    parent["properties"] = _MAY_CREATE | parent.get("properties", {})
     if leaves:
         parent["queues"] = leaves
     # Its leaves guarantee at most 6 together, and no leaf has a larger maximum.
@@ -166,8 +173,8 @@ def _collect(queue: Mapping[str, Any], above: str, found: list[str]) -> None:
 
 
 _GENERAL: Final = slice(0, 100)
-_CONFIGS: Final = slice(100, 320)
-_BEGINNING: Final = slice(320, 400)
+_CONFIGS: Final = slice(100, 360)
+_BEGINNING: Final = slice(360, 440)
 
 FRAME_BYTES: Final = _BEGINNING.stop
 """How many bytes are drawn for a program as a whole."""

@@ -200,6 +200,13 @@ _BETTER: Final[Mapping[str, str]] = {
 }
 """Why the other ask comes first, by the deciding key."""
 
+# SHARE-16
+_BETTER_BY_WEIGHT: Final[Mapping[str, str]] = {
+    "share": "its share {other} of what it deserves is less than {own}",
+    "usage": "its usage {other} of what the queue deserves is less than {own}",
+}
+"""The same where queues deserve by weight."""
+
 
 def compare(own: Turn, other: Turn, total: Mapping[str, int]) -> tuple[Level, ...]:
     """Compare the paths to two asks, from the root to the first level where they differ.
@@ -327,7 +334,10 @@ def not_your_turn(
     """Return which ask is tried before another, and which key decides."""
     level = levels[-1]
     key = next(key for key in level.keys if key.decides)
-    why = _BETTER[key.name].format(own=key.own or "none", other=key.other or "none")
+    better = _BETTER[key.name]
+    if _is_by_weight(first, level.at, key.name):
+        better = _BETTER_BY_WEIGHT.get(key.name, better)
+    why = better.format(own=key.own or "none", other=key.other or "none")
     of_ask = own.app is first.app
     mine = _age(own, key.name, level.own, of_ask=of_ask)
     theirs = _age(first, key.name, level.other, of_ask=of_ask)
@@ -374,6 +384,14 @@ def _as_days(span_us: int) -> str:
     if rest_us or not days:
         return format_duration(span_us)
     return "day" if days == 1 else f"{days} days"
+
+
+def _is_by_weight(first: Turn, at: str, key: str) -> bool:
+    """Return whether a key below a queue, or in a leaf, depends on what is deserved by weight."""
+    if key == "usage":
+        return first.leaf.by_weight
+    above = (queue for queue in first.leaf.line if queue.config.path == at)
+    return any(queue.config.settings.share_by_weight for queue in above)
 
 
 # OUTLOOK-1
