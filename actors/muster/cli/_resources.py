@@ -320,7 +320,8 @@ _parts: Final = FieldKind(_part)
 def _weight(item: Item) -> str:
     """Return the weight of a queue; nothing for a usual one that orders nothing."""
     weight = item.get("weight")
-    return cell_text(weight) if weight != 1 or item.get("due") is not None else ""
+    orders = item.get("due") is not None or item.get("deserved") is not None
+    return cell_text(weight) if weight != 1 or orders else ""
 
 
 def _hours(item: Item) -> str:

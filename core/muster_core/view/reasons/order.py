@@ -359,7 +359,7 @@ def not_your_turn(
     return PendingReason(Code.NOT_YOUR_TURN, message, facts)
 
 
-# REASON-10
+# REASON-11
 def _has_used(state: ViewState, own: Turn, level: Level) -> str:
     """Return how much of its part the queue, or the user, on the way to an ask has used."""
     usages, total, leaf = state.timers.usages, state.total, own.leaf
