@@ -348,10 +348,10 @@ MUTANTS: Final = (
         "0",
     ),
     Mutant(
-        "time that does not pass: of several ticks that end between two batches only one counts",
-        "muster_core.view.tree.usage:Usage.end_ticks",
-        "more = ticks_ended(length_us, after_us, by_us) - 1",
-        "more = 0",
+        "time that does not pass: no tick ends, so that only what is held now counts",
+        "muster_core.view.state.usage_book:UsageBook.pass_to",
+        "if now_us < self._next_us:",
+        "if True:",
     ),
 )
 

@@ -20,7 +20,7 @@ from muster.replay import event_of
 from muster_core.config.model import QueueConfig
 from muster_core.config.properties import QUEUE_CREATE
 from muster_core.coordinator.plain_scheduler import PlainScheduler
-from muster_core.decisions import Kind
+from muster_core.decisions import MICROSECONDS, Kind
 from muster_core.events import (
     AddApp,
     AddAsk,
@@ -33,6 +33,7 @@ from muster_core.events import (
     FailBind,
     Manifest,
     PodObject,
+    SetUsage,
     UpdateNode,
 )
 from muster_core.facts import AppFacts, Facts, NodeFacts, QueueFacts
@@ -268,10 +269,20 @@ class _State:
         yield _SETTLE
         yield from self._holding()
         yield Configure(own.admission.configuration)
+        yield from self._usage()
         for node in own.view.nodes:
             yield from self._restored(node)
         yield _SETTLE
         yield from self._pending()
+
+    def _usage(self) -> Iterator[SetUsage]:
+        """Yield what was used lately, with what the present tick has had so far."""
+        paths = {queue.key: queue.config.path for queue in self._facts.queues}
+        for one in self._own.view.usage:
+            amounts = Counter(dict(one.used))
+            amounts.update(dict(one.recent))
+            seconds = {name: amount // MICROSECONDS for name, amount in amounts.items()}
+            yield SetUsage(paths[one.queue], Resources(seconds), one.user)
 
     def _used(self) -> dict[str, dict[str, int]]:
         used: dict[str, dict[str, int]] = {}
@@ -389,6 +400,7 @@ class _State:
             (lost, "asks lose the count of their failed binds, and do not back off"),
             (sum(map(len, own.admission.completed)), "names of completed applications are free"),
             (len(own.view.keepers), "node services keep no node"),
+            (len(own.view.usage), "usages are rounded down, with what the present tick has had"),
             (len(own.view.history.held) + len(own.view.history.lost), "evictions are forgotten"),
         ):
             if number:
