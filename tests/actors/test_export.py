@@ -27,6 +27,7 @@ from muster_core.events import (
     AddNode,
     BindFailed,
     Release,
+    SetUsage,
     UpdateNode,
     Work,
 )
@@ -35,6 +36,7 @@ from muster_core.resources import MAX_QUANTITY, Resources
 from muster_core.snapshots import Snapshot
 from muster_core.values.devices import DeviceNeed, DeviceStock
 from tests.actors.state_directories import ONE, Keeper, S, batches, decisions_in, small
+from tests.core.building import configuration, queue
 from tests.naive.eviction_strategies import evictions
 from tests.naive.gang_strategies import gang_scenarios
 from tests.naive.harness import Marker, Step
@@ -363,3 +365,22 @@ def test_a_gang_of_which_few_are_left_is_none() -> None:
     scheduler.settle()
     facts = scheduler.facts()
     assert preamble_of(facts).scheduler.snapshot().apps["a"].asks[0].node == "n"
+
+
+def test_usage_comes_along() -> None:
+    # COMMAND-14
+    over_time = {"usage.half.life": "256s"}
+    scheduler = PlainScheduler(configuration(queue("a"), queue("b"), props=over_time))
+    one = Resources({"vcore": 1000})
+    seven = SetUsage("root.b", Resources({"vcore": 7000}))
+    for event in (AddNode("n", one), AddApp("p", "root.a"), seven, AddAsk("p", "x", one)):
+        scheduler.submit(event)
+    scheduler.settle(2_500_000)
+    preamble = preamble_of(scheduler.facts())
+    assert [event for event in preamble.events if event["op"] == "set_usage"] == [
+        {"op": "set_usage", "queue": "root.a", "usage": {"vcore": "2497m"}},
+        {"op": "set_usage", "queue": "root.b", "usage": {"vcore": "6962m"}},
+    ]
+    assert [note for note in preamble.notes if "usage" in note] == [
+        "usages are rounded down, with what the present tick has had (2)"
+    ]
