@@ -323,14 +323,9 @@ class ViewState:
 
     def _rank(self, leaf: LeafView, app: ViewApp, ask: Ask) -> None:
         """Give a pending ask another rank."""
-        if ask.name in app.backing_off:
-            app.tally.replace(-app.backing_off[ask.name].rank, -ask.rank)
-            app.backing_off[ask.name] = ask
-            return
         bit = self.bit_of(ask)
-        app.remove(ask, bit)
-        app.add(ask, bit)
-        if leaf.estimates is not None:
+        app.rerank(ask, bit)
+        if leaf.estimates is not None and ask.name in app.pending:
             leaf.estimates.add(app, ask, bit)
 
     # BACKOFF-6, BACKOFF-9

@@ -394,6 +394,28 @@ class ViewApp(Listed):
                 self.relist()
         self._clean(bit)
 
+    # AGING-5
+    def rerank(self, ask: Ask, bit: int) -> None:
+        """Take over a pending ask with another rank, in whatever order it is."""
+        name = ask.name
+        if name in self.backing_off:
+            self.tally.replace(-self.backing_off[name].rank, -ask.rank)
+            self.backing_off[name] = ask
+        elif ask.gang is not None or name in self._tried:
+            self.remove(ask, bit)
+            self.add(ask, bit)
+        else:
+            before, self.pending[name] = self.pending[name], ask
+            self.tally.replace(-before.rank, -ask.rank)
+            heappush(self._plain, ask)
+            if self._plain[0] is before or len(self._plain) > 2 * len(self.pending) + _STALE:
+                self._tidy(self._plain)
+            if self._by_shape is not None:
+                heap = self._by_shape[bit]
+                heappush(heap, ask)
+                if heap[0] is before or len(heap) > 2 * len(self.pending) + _STALE:
+                    self._tidy(heap)
+
     # BACKOFF-6
     def set_aside(self, ask: Ask, bit: int) -> None:
         """Do not offer a pending ask, but count it."""
