@@ -7,22 +7,47 @@ that has an ask of an open shape.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from heapq import heapify, heappop, heappush
+from collections.abc import Callable
+from collections.abc import Iterable
+from collections.abc import Iterator
+from collections.abc import Mapping
+from collections.abc import Sequence
+from heapq import heapify
+from heapq import heappop
+from heapq import heappush
 from itertools import chain
-from typing import Any, Final, Generic, TypeVar, final
-
 from muster_core.nodes.node import Node
 from muster_core.owners.app_messages import Values
-from muster_core.owners.asks import Allocation, AppIdentity, Ask, AskOrder, FailedBinds
-from muster_core.structures.amounts import add_to, sum_of, take_from
-from muster_core.structures.ranking import Rank, Ranked, Ranking
-from muster_core.structures.shapes import EVERY_SHAPE, MaskCounts, Shape, ShapeTable, bits_of
-from muster_core.structures.steps import Steps, freed
-from muster_core.values.application_states import RUNNING_STATES, AppState
+from muster_core.owners.asks import Allocation
+from muster_core.owners.asks import AppIdentity
+from muster_core.owners.asks import Ask
+from muster_core.owners.asks import AskOrder
+from muster_core.owners.asks import FailedBinds
+from muster_core.structures.amounts import add_to
+from muster_core.structures.amounts import sum_of
+from muster_core.structures.amounts import take_from
+from muster_core.structures.ranking import Rank
+from muster_core.structures.ranking import Ranked
+from muster_core.structures.ranking import Ranking
+from muster_core.structures.shapes import EVERY_SHAPE
+from muster_core.structures.shapes import MaskCounts
+from muster_core.structures.shapes import Shape
+from muster_core.structures.shapes import ShapeTable
+from muster_core.structures.shapes import bits_of
+from muster_core.structures.steps import Steps
+from muster_core.structures.steps import freed
+from muster_core.values.application_states import AppState
+from muster_core.values.application_states import RUNNING_STATES
 from muster_core.values.priority import PriorityTally
 from muster_core.values.snapshots import AskPlace
-from muster_core.view.tree.constraints import Offer, Slot, ViewLimit
+from muster_core.view.tree.constraints import Offer
+from muster_core.view.tree.constraints import Slot
+from muster_core.view.tree.constraints import ViewLimit
+from typing import Any
+from typing import Final
+from typing import Generic
+from typing import TypeVar
+from typing import final
 
 
 class Listed(Ranked):
@@ -400,6 +425,28 @@ class ViewApp(Listed):
             if not slot.members:  # The slot ends, and its bit may become that of another slot.
                 self.relist()
         self._clean(bit)
+
+    # AGING-5
+    def rerank(self, ask: Ask, bit: int) -> None:
+        """Take over a pending ask with another rank, in whatever order it is."""
+        name = ask.name
+        if name in self.backing_off:
+            self.tally.replace(-self.backing_off[name].rank, -ask.rank)
+            self.backing_off[name] = ask
+        elif ask.gang is not None or name in self._tried:
+            self.remove(ask, bit)
+            self.add(ask, bit)
+        else:
+            before, self.pending[name] = self.pending[name], ask
+            self.tally.replace(-before.rank, -ask.rank)
+            heappush(self._plain, ask)
+            if self._plain[0] is before or len(self._plain) > 2 * len(self.pending) + _STALE:
+                self._tidy(self._plain)
+            if self._by_shape is not None:
+                heap = self._by_shape[bit]
+                heappush(heap, ask)
+                if heap[0] is before or len(heap) > 2 * len(self.pending) + _STALE:
+                    self._tidy(heap)
 
     # BACKOFF-6
     def set_aside(self, ask: Ask, bit: int) -> None:
