@@ -298,10 +298,10 @@ MUTANTS: Final = (
         "if False:",
     ),
     Mutant(
-        "a queue that is over its max begins anew with each batch",
-        "muster_core.view.state.history:OverMax.end_batch",
-        "self.since.setdefault(key, now_us)",
-        "self.since[key] = now_us",
+        "a queue that is over its max loses asks only in the batch after the delay",
+        "muster_core.view.state.history:OverMax.due",
+        "self.end_us(key) <= now_us",
+        "self.end_us(key) < now_us",
     ),
     Mutant(
         "an ask is taken before it has run for its minimum run time",

@@ -37,7 +37,13 @@ from muster.importing.slurm.records import (
     read_lines,
 )
 from muster.importing.slurm.resources import JobShape, JobShapes
-from muster.importing.slurm.scheduler import JobEstimates, Scopes, note_parameters, take_nodes
+from muster.importing.slurm.scheduler import (
+    JobEstimates,
+    Scopes,
+    note_parameters,
+    take_min_runtime,
+    take_nodes,
+)
 from muster.importing.slurm.values import TimeReader
 from muster.importing.workload import AskGroup, Job, Workload
 from muster_core.decisions import MICROSECONDS
@@ -475,6 +481,7 @@ def read_slurm(
     take_nodes(setup, workload)
     scopes.take(workload)
     scopes.take_run_limits(workload)
+    take_min_runtime(setup, workload)
     note_parameters(setup, workload)
     note_priorities(sources.priority, setup, workload)
 

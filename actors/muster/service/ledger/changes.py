@@ -449,6 +449,9 @@ class DecisionChanges:
         name, ask, amounts = decision.app or "", decision.ask or "", entry.event.wanted.amounts
         book.ring.add(_NODE_FREED, at_us, node, ask, amounts)
         victim = None if reason is None else _VICTIMS.get(reason)
+        # QUOTA-13
+        if victim is not None and decision.message and not decision.message.startswith("for "):
+            victim = f"preempted on {{node}}: {decision.message}"
         if victim is not None:
             book.ring.add(_TOLD, at_us, ask, name, amounts, victim.format(node=node))
 

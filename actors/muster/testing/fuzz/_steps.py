@@ -128,6 +128,7 @@ _PLAIN: Final = (
     *("add_app", "add_node", "add_node", "add_node", "remove_node", "remove_node", "update_node"),
     *("remove_app", "check"),
     *("snapshot", "why", "statistics", "bad", "watch", "configure", "add_priority_class"),
+    *("configure",) * 2,
 )
 _GANG: Final = (
     *("members",) * 10,
@@ -212,6 +213,12 @@ class Moves:
         if self._ops is not _PLAIN:
             steps += [self._add_gang(choices) for _ in range(choices.number(3))]
         return steps
+
+    def shrinking(self, choices: Choices) -> list[Step]:
+        """Draw steps after which queues have more than the last configuration lets them have."""
+        configure = Step("configure", {"which": self._configs - 1}, (("Configure",),))
+        jump = Step("jump", {"by_us": choices.of((S, S // 4, 2 * S))})
+        return [self._add_asks(choices, None), Step("settle", {}), configure, jump]
 
     # The whole step
 
