@@ -237,6 +237,7 @@ THEMES: Final[Mapping[str, tuple[st.SearchStrategy[list[Step]], Check]]] = {
     "operators": (operations(), _decides_the_same),
     "plain": (scenarios(), _decides_the_same),
     "quota": (quotas(), _decides_the_same),
+    "quota-reasons": (quotas(2), _explains_the_same),
     "tangles": (tangles(), _decides_the_same),
     "time": (time_limits(), _decides_the_same),
     "time-reasons": (time_limits(2), _explains_the_same),

@@ -9,58 +9,40 @@ to the state is not believed but tried, and every difference is told.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable
-from collections.abc import Iterable
-from collections.abc import Iterator
-from collections.abc import Mapping
-from muster.feeds import Expect
-from muster.feeds import Raw
-from muster.feeds import RawEvent
-from muster.feeds import Refused
-from muster.feeds import Settle
-from muster.feeds import parse
-from muster.feeds import write_event
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from typing import Final, TypeVar, final
+
+import attrs
+
+from muster.feeds import Expect, Raw, RawEvent, Refused, Settle, parse, write_event
 from muster.feeds._kinds import EventFields
 from muster.replay import event_of
 from muster_core.config.model import QueueConfig
 from muster_core.config.properties import QUEUE_CREATE
 from muster_core.coordinator.plain_scheduler import PlainScheduler
-from muster_core.decisions import Kind
-from muster_core.decisions import MICROSECONDS
-from muster_core.events import AddApp
-from muster_core.events import AddAsk
-from muster_core.events import AddGang
-from muster_core.events import AddNode
-from muster_core.events import AddPriorityClass
-from muster_core.events import Apply
-from muster_core.events import Configure
-from muster_core.events import Event
-from muster_core.events import FailBind
-from muster_core.events import Manifest
-from muster_core.events import PodObject
-from muster_core.events import SetUsage
-from muster_core.events import UpdateNode
-from muster_core.facts import AppFacts
-from muster_core.facts import Facts
-from muster_core.facts import NodeFacts
-from muster_core.facts import QueueFacts
-from muster_core.gangs import GangFields
-from muster_core.gangs import NO_FIELDS
-from muster_core.owners.asks import Allocation
-from muster_core.owners.asks import Ask
+from muster_core.decisions import MICROSECONDS, Kind
+from muster_core.events import (
+    AddApp,
+    AddAsk,
+    AddGang,
+    AddNode,
+    AddPriorityClass,
+    Apply,
+    Configure,
+    Event,
+    FailBind,
+    Manifest,
+    PodObject,
+    SetUsage,
+    UpdateNode,
+)
+from muster_core.facts import AppFacts, Facts, NodeFacts, QueueFacts
+from muster_core.gangs import NO_FIELDS, GangFields
+from muster_core.owners.asks import Allocation, Ask
 from muster_core.resources import Resources
-from muster_core.snapshots import AppSnapshot
-from muster_core.snapshots import GangSnapshot
-from muster_core.snapshots import QueueSnapshot
-from muster_core.snapshots import Snapshot
+from muster_core.snapshots import AppSnapshot, GangSnapshot, QueueSnapshot, Snapshot
 from muster_core.values.application_states import SKIP_STARTING_TAG
-from muster_core.values.devices import DeviceStock
-from muster_core.values.devices import without_devices
-from typing import Final
-from typing import TypeVar
-from typing import final
-import attrs
-
+from muster_core.values.devices import DeviceStock, without_devices
 
 _ENABLED = "enabled"
 

@@ -30,6 +30,7 @@ from tests.naive.eviction_strategies import evictions, tangles
 from tests.naive.gang_strategies import gang_scenarios
 from tests.naive.harness import Relay, Step
 from tests.naive.operator_strategies import operations
+from tests.naive.quota_strategies import quotas
 from tests.naive.strategies import scenarios
 from tests.share import share
 
@@ -71,7 +72,8 @@ def full(asks: int, name: str = "k") -> PlainScheduler:
     | tangles()
     | back_offs()
     | topologies()
-    | devices(),
+    | devices()
+    | quotas(),
     st.booleans(),
 )
 def test_loaded_from_what_was_read_after_every_batch(scenario: list[Step], looks: bool) -> None:

@@ -30,6 +30,7 @@ from tests.naive.explained import explain_all, observe, watched
 from tests.naive.gang_strategies import gang_scenarios
 from tests.naive.harness import Step, compare, compare_with_state
 from tests.naive.operator_strategies import operations
+from tests.naive.quota_strategies import quotas
 from tests.naive.strategies import scenarios
 from tests.naive.time_strategies import time_limits
 from tests.naive.usage_strategies import usages
@@ -48,6 +49,7 @@ THEMES: Final = {
     "limits of time": time_limits(),
     "usage": usages(lists=3),
     "aging": agings(),
+    "quotas": quotas(),
     "topologies and devices": topologies() | devices(),
     "backfill": backfills(lists=3),
 }
@@ -59,6 +61,7 @@ EXPLAINED: Final = {
     "limits of time": time_limits(lists=2),
     "usage": usages(lists=2),
     "aging": agings(lists=2),
+    "quotas": quotas(lists=2),
     "topologies and devices": topologies(lists=2) | devices(lists=2),
     "backfill": backfills(lists=2),
 }

@@ -39,7 +39,13 @@ from muster.importing.slurm.records import (
     read_lines,
 )
 from muster.importing.slurm.resources import JobShape, JobShapes
-from muster.importing.slurm.scheduler import JobEstimates, Scopes, note_parameters, take_nodes
+from muster.importing.slurm.scheduler import (
+    JobEstimates,
+    Scopes,
+    note_parameters,
+    take_min_runtime,
+    take_nodes,
+)
 from muster.importing.slurm.shares import read_shares
 from muster.importing.slurm.values import TimeReader
 from muster.importing.workload import AskGroup, Job, Workload
@@ -480,6 +486,7 @@ def read_slurm(
     take_nodes(setup, workload)
     scopes.take(workload)
     scopes.take_run_limits(workload)
+    take_min_runtime(setup, workload)
     note_parameters(setup, workload)
     if shares is not None:
         shares.take(tree, setup, scopes.names, workload)

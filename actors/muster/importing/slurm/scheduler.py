@@ -16,8 +16,9 @@ from muster.importing.queues import queue_name_of
 from muster.importing.slurm.conf import Partition, SchedulerOptions
 from muster.importing.slurm.records import JOB, JobRecord
 from muster.importing.slurm.resources import PARTITION
+from muster.importing.slurm.values import minutes_s
 from muster.importing.workload import ImportAccount, Workload
-from muster_core.config.properties import MAX_DEPTH
+from muster_core.config.properties import MAX_DEPTH, MIN_RUNTIME
 from muster_core.decisions import MICROSECONDS
 from muster_core.values.resources import format_duration
 
@@ -296,6 +297,26 @@ def note_parameters(setup: SchedulerOptions, workload: Workload) -> None:
         text = "no queue has what it says of the scheduler"
         _, place = setup.options[_PARAMETERS]
         workload.account.note(_OPTION, text, place, ", ".join(others)[:80])
+
+
+# IMPORT-27
+def take_min_runtime(setup: SchedulerOptions, workload: Workload) -> None:
+    """Give ``root`` the time for which Slurm preempts no job.
+
+    Args:
+        setup: How Slurm schedules.
+        workload: Gets the setting with a comment; its account what is no time.
+    """
+    value, place = setup.options.get("preemptexempttime", ("", ""))
+    runtime_s = minutes_s(value)
+    if runtime_s:
+        runtime = format_duration(runtime_s * MICROSECONDS)
+        _set_properties(workload, "root", {MIN_RUNTIME.name: runtime})
+        said = f"as PreemptExemptTime is {value} ({place})"
+        workload.comments.append(f"{MIN_RUNTIME.name}: {runtime}, {said}.")
+    elif runtime_s is None and value.strip() not in ("", "-1"):
+        text = "is no time for which jobs are not preempted"
+        workload.account.note(_OPTION, text, place, f"PreemptExemptTime={value}")
 
 
 # IMPORT-18

@@ -150,6 +150,24 @@ def _with_amounts(
     return {**queue, "resources": resources} if resources else queue
 
 
+def _lowered(queue: Mapping[str, Any]) -> dict[str, Any]:
+    """Return a queue in which no leaf may have any cores."""
+    rest = {name: value for name, value in queue.items() if name not in {"resources", "limits"}}
+    children = cast("Sequence[Mapping[str, Any]]", queue.get("queues", ()))
+    if children:
+        return {**rest, "queues": [_lowered(child) for child in children]}
+    return rest if queue.get("parent") else {**rest, "resources": {"max": {"vcore": "0"}}}
+
+
+def _with_less(config: Config) -> list[Config]:
+    """Return a configuration after which queues lose asks, if they may lose any."""
+    (partition,) = cast("Sequence[Mapping[str, Any]]", config["partitions"])
+    if "preemption" not in partition:
+        return []
+    less = {**partition, "queues": [_lowered(queue) for queue in partition["queues"]]}
+    return [{"partitions": [less]}]
+
+
 def leaves_of(config: Config) -> list[str]:
     """Return the paths of all leaves, and of a dynamic queue below each parent without leaves."""
     found: list[str] = []
@@ -269,6 +287,7 @@ def draw_program(drawn: Drawn, given: Given = NOTHING_GIVEN) -> Program:
     choices = Choices(drawn.frame[_CONFIGS])
     if given.config is None:
         configs = [draw_config(choices) for _ in range(choices.of((1, 1, 2, 3)))]
+        configs += _with_less(configs[0])
         config = None if choices.one_in(12) else configs[0]
         leaves = [path for one in configs for path in leaves_of(one)]
     else:
@@ -277,6 +296,8 @@ def draw_program(drawn: Drawn, given: Given = NOTHING_GIVEN) -> Program:
     choices = Choices(drawn.frame[_BEGINNING])
     moves = Moves(choices, leaves, len(configs))
     prelude = tuple(moves.beginning(choices))
+    if given.config is None and _with_less(configs[0]):
+        prelude += tuple(moves.shrinking(choices))
     clients = tuple(
         Client(tuple(moves.step(Choices(step)) for step in steps), outside, cut)
         for steps, outside, cut in zip(drawn.clients, places, cuts, strict=False)

@@ -129,6 +129,7 @@ _PLAIN: Final = (
     *("remove_app", "check"),
     *("snapshot", "why", "statistics", "bad", "watch", "configure", "add_priority_class"),
     "set_usage",
+    *("configure",) * 2,
 )
 _GANG: Final = (
     *("members",) * 10,
@@ -214,6 +215,12 @@ class Moves:
         if self._ops is not _PLAIN:
             steps += [self._add_gang(choices) for _ in range(choices.number(3))]
         return steps
+
+    def shrinking(self, choices: Choices) -> list[Step]:
+        """Draw steps after which queues have more than the last configuration lets them have."""
+        configure = Step("configure", {"which": self._configs - 1}, (("Configure",),))
+        jump = Step("jump", {"by_us": choices.of((S, S // 4, 2 * S))})
+        return [self._add_asks(choices, None), Step("settle", {}), configure, jump]
 
     # The whole step
 

@@ -3,46 +3,28 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Container
-from collections.abc import Iterator
-from collections.abc import Sequence
-from muster_core.gangs import GangState
-from muster_core.gangs import GangTrigger
+from collections.abc import Container, Iterator, Sequence
+from typing import Final, final
+
+from muster_core.gangs import GangState, GangTrigger
 from muster_core.nodes.domains import Domains
 from muster_core.nodes.node import Node
 from muster_core.nodes.node_index import NodeIndex
-from muster_core.owners.asks import Allocation
-from muster_core.owners.asks import Ask
-from muster_core.structures.shapes import Shape
-from muster_core.structures.shapes import ShapeTable
-from muster_core.structures.steps import SIZE
-from muster_core.structures.steps import Steps
-from muster_core.structures.steps import freed
-from muster_core.structures.steps import in_pieces
+from muster_core.owners.asks import Allocation, Ask
+from muster_core.structures.shapes import Shape, ShapeTable
+from muster_core.structures.steps import SIZE, Steps, freed, in_pieces
 from muster_core.values.application_states import AppState
-from muster_core.view.gang_index import GangIndex
-from muster_core.view.gang_index import GangShapes
-from muster_core.view.gangs import Hold
-from muster_core.view.gangs import ViewGang
+from muster_core.view.gang_index import GangIndex, GangShapes
+from muster_core.view.gangs import Hold, ViewGang
 from muster_core.view.state.divisions import Divisions
-from muster_core.view.state.history import DeviceDemand
-from muster_core.view.state.history import EvictionHistory
-from muster_core.view.state.history import KeptNodes
-from muster_core.view.state.queue_settings import Scopes
-from muster_core.view.state.queue_settings import UserLimits
-from muster_core.view.state.timers import BackOffs
-from muster_core.view.state.timers import Delays
-from muster_core.view.state.timers import Timers
-from muster_core.view.tree.aging import AgingOrder
-from muster_core.view.tree.aging import as_it_came
+from muster_core.view.state.history import DeviceDemand, EvictionHistory, KeptNodes
+from muster_core.view.state.queue_settings import Scopes, UserLimits
+from muster_core.view.state.timers import BackOffs, Delays, Timers
+from muster_core.view.tree.aging import AgingOrder, as_it_came
 from muster_core.view.tree.application import ViewApp
 from muster_core.view.tree.constraints import Slot
 from muster_core.view.tree.leaf import LeafView
-from muster_core.view.tree.queue import ParentView
-from muster_core.view.tree.queue import ViewQueue
-from typing import Final
-from typing import final
-
+from muster_core.view.tree.queue import ParentView, ViewQueue
 
 _FEW: Final = 32
 """Below this number of asks, counting each is quicker than counting what they share."""

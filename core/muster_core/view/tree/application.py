@@ -7,47 +7,22 @@ that has an ask of an open shape.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable
-from collections.abc import Iterable
-from collections.abc import Iterator
-from collections.abc import Mapping
-from collections.abc import Sequence
-from heapq import heapify
-from heapq import heappop
-from heapq import heappush
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from heapq import heapify, heappop, heappush
 from itertools import chain
+from typing import Any, Final, Generic, TypeVar, final
+
 from muster_core.nodes.node import Node
 from muster_core.owners.app_messages import Values
-from muster_core.owners.asks import Allocation
-from muster_core.owners.asks import AppIdentity
-from muster_core.owners.asks import Ask
-from muster_core.owners.asks import AskOrder
-from muster_core.owners.asks import FailedBinds
-from muster_core.structures.amounts import add_to
-from muster_core.structures.amounts import sum_of
-from muster_core.structures.amounts import take_from
-from muster_core.structures.ranking import Rank
-from muster_core.structures.ranking import Ranked
-from muster_core.structures.ranking import Ranking
-from muster_core.structures.shapes import EVERY_SHAPE
-from muster_core.structures.shapes import MaskCounts
-from muster_core.structures.shapes import Shape
-from muster_core.structures.shapes import ShapeTable
-from muster_core.structures.shapes import bits_of
-from muster_core.structures.steps import Steps
-from muster_core.structures.steps import freed
-from muster_core.values.application_states import AppState
-from muster_core.values.application_states import RUNNING_STATES
+from muster_core.owners.asks import Allocation, AppIdentity, Ask, AskOrder, FailedBinds
+from muster_core.structures.amounts import add_to, sum_of, take_from
+from muster_core.structures.ranking import Rank, Ranked, Ranking
+from muster_core.structures.shapes import EVERY_SHAPE, MaskCounts, Shape, ShapeTable, bits_of
+from muster_core.structures.steps import Steps, freed
+from muster_core.values.application_states import RUNNING_STATES, AppState
 from muster_core.values.priority import PriorityTally
 from muster_core.values.snapshots import AskPlace
-from muster_core.view.tree.constraints import Offer
-from muster_core.view.tree.constraints import Slot
-from muster_core.view.tree.constraints import ViewLimit
-from typing import Any
-from typing import Final
-from typing import Generic
-from typing import TypeVar
-from typing import final
+from muster_core.view.tree.constraints import Offer, Slot, ViewLimit
 
 
 class Listed(Ranked):

@@ -555,6 +555,30 @@ def test_the_longest_time_of_partitions_is_the_run_limit_where_it_says_the_same(
     assert causes(summary, "not_in_feed").get(_NO_LIMIT, 0) == counted
 
 
+# IMPORT-27: How long Slurm preempts no job
+@pytest.mark.parametrize(
+    ("conf", "runtime", "counted"),
+    [
+        ("PreemptExemptTime=00:10:00", "10m", 0),
+        ("PreemptExemptTime=90\nPreemptType=preempt/qos\nGraceTime=60", "1h30m", 0),
+        ("PreemptExemptTime=-1", None, 0),
+        ("PreemptExemptTime=00:00:00", None, 0),
+        ("PreemptExemptTime=soon", None, 1),
+        ("GraceTime=60", None, 0),
+    ],
+)
+def test_the_time_for_which_no_job_is_preempted_is_the_minimum_run_time(
+    tmp_path: Path, conf: str, runtime: str | None, counted: int
+) -> None:
+    file = written(tmp_path / "slurm.conf", f"SchedulerType=sched/hold\n{conf}\n")
+    events, summary = of_rows(tmp_path, row(1, Account="phys"), options=("--slurm-conf", file))
+    (configure,) = of(events, "configure")
+    root = configure["config"]["partitions"][0]["queues"][0]
+    assert root.get("properties", {}).get("preemption.min.runtime") == runtime
+    text = "is no time for which jobs are not preempted"
+    assert causes(summary, "not_in_feed").get(text, 0) == counted
+
+
 # IMPORT-18: The order of nodes
 @pytest.mark.parametrize(
     ("conf", "policy", "counted"),
