@@ -232,6 +232,8 @@ def _setting_texts(config: QueueConfig) -> Iterator[str]:
     settings, usual = config.settings, Settings()
     texts: list[tuple[int | str, int | str, str]] = [
         (settings.queue_priority, usual.queue_priority, "queue.priority"),
+        (settings.weight, usual.weight, "queue.weight"),
+        (settings.share_by_weight, usual.share_by_weight, "share.policy weight"),
         (settings.offset, usual.offset, "priority.offset"),
         (settings.fence, usual.fence, "priority.policy fence"),
         (settings.sort_by_priority, usual.sort_by_priority, "application.sort.priority disabled"),
