@@ -3,20 +3,28 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-
-from muster.figures.charts import (
-    Chart,
-    ChartData,
-    PointerRow,
-    Stroke,
-    limit_line,
-    step_area,
-    step_line,
-)
-from muster.figures.text import Unit, amount_text, counted, duration, minus, number, percent, safe
+from muster.figures.charts import Chart
+from muster.figures.charts import ChartData
+from muster.figures.charts import PointerRow
+from muster.figures.charts import Stroke
+from muster.figures.charts import limit_line
+from muster.figures.charts import step_area
+from muster.figures.charts import step_line
+from muster.figures.text import Unit
+from muster.figures.text import amount_text
+from muster.figures.text import counted
+from muster.figures.text import duration
+from muster.figures.text import minus
+from muster.figures.text import number
+from muster.figures.text import percent
+from muster.figures.text import safe
 from muster.report._page.content import Content
-from muster.report._queue_records import MOST_QUEUES, OTHER_QUEUES, QueueRecord, StepLine
-from muster_core.config.model import QueueConfig, Settings
+from muster.report._queue_records import MOST_QUEUES
+from muster.report._queue_records import OTHER_QUEUES
+from muster.report._queue_records import QueueRecord
+from muster.report._queue_records import StepLine
+from muster_core.config.model import QueueConfig
+from muster_core.config.model import Settings
 
 
 def tree(content: Content, data: ChartData) -> str:
@@ -263,6 +271,8 @@ def _setting_texts(config: QueueConfig) -> Iterator[str]:
     settings, usual = config.settings, Settings()
     texts: list[tuple[int | str, int | str, str]] = [
         (settings.queue_priority, usual.queue_priority, "queue.priority"),
+        (settings.weight, usual.weight, "queue.weight"),
+        (settings.share_by_weight, usual.share_by_weight, "share.policy weight"),
         (settings.offset, usual.offset, "priority.offset"),
         (settings.fence, usual.fence, "priority.policy fence"),
         (settings.sort_by_priority, usual.sort_by_priority, "application.sort.priority disabled"),
