@@ -94,7 +94,7 @@ def decided(items: list[FeedItem], until_us: int) -> list[tuple[int, Decision]]:
 
 
 def alike(announced: list[Announced]) -> list[tuple[int, Decision]]:
-    return [(one.at_us, attrs.evolve(one.decision, index=None, line=None)) for one in announced]
+    return [(one.at_us, one.decision._replace(index=None, line=None)) for one in announced]
 
 
 @RANDOM

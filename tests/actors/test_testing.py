@@ -336,7 +336,7 @@ async def test_an_examiner_that_asserts_in_vain_does_not_end_the_scheduler() -> 
             await scheduler.examine(deny)
         await scheduler.submit(AddAsk("nobody", "k", ONE))
         await scheduler.submit(RemoveNode("n"))
-    assert [attrs.evolve(one.decision, message=None).kind for one in recording.decisions] == [
+    assert [one.decision._replace(message=None).kind for one in recording.decisions] == [
         Kind.REJECTED,
         Kind.REJECTED,
     ]

@@ -46,7 +46,6 @@ from muster_core.values.names import (
     did_you_mean,
     nearest_names,
 )
-from muster_core.values.records import unfrozen
 
 ONE = Resources({"vcore": 1})
 SAME = Topology(TopologyRule.SAME, "rack")
@@ -503,30 +502,3 @@ def test_only_the_first_guesses_are_made() -> None:
     assert [guesses.about("prd", ["prod"]) for _ in range(4)] == ["; did you mean prod?"] * 2 + [
         ""
     ] * 2
-
-
-@attrs.frozen(weakref_slot=False)
-class Point:
-    """Where something is."""
-
-    x: int
-    y: int = 7
-
-
-def test_an_unfrozen_one_becomes_frozen() -> None:
-    made = unfrozen(Point)(1)
-    made.__class__ = Point
-
-    assert made == Point(1, 7)
-    assert hash(made) == hash(Point(1))
-    assert repr(made) == "Point(x=1, y=7)"
-
-
-def test_then_it_is_frozen() -> None:
-    made = unfrozen(Point)(x=1, y=2)
-    made.x = 3
-    made.__class__ = Point
-
-    with pytest.raises(attrs.exceptions.FrozenInstanceError):
-        made.x = 4
-    assert made == Point(3, 2)

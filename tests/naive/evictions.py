@@ -585,7 +585,7 @@ def evict(world: World, ask: Ask, reason: Reason, message: str, now_us: int) -> 
     else:
         world.rounds.evicted.append(ask)
         said = ask.say(Kind.RELEASED, ask.node, reason)
-        world.log.append(attrs.evolve(said, message=message))
+        world.log.append(said._replace(message=message))
     evicted(world, ask)
     was_bound = ask.place is AskPlace.BOUND
     let_go(world, ask)

@@ -96,7 +96,7 @@ def release(world: World, asks: list[Ask], reason: Reason, message: str | None =
     """Release asks that hold a node and stay, and say so."""
     for ask in asks:
         said = ask.say(Kind.RELEASED, ask.node, reason)
-        world.log.append(attrs.evolve(said, message=message))
+        world.log.append(said._replace(message=message))
         let_go(world, ask)
 
 
@@ -315,7 +315,7 @@ def hold(world: World, ask: Ask, node: Node) -> None:
     ask.devices = taken_by(Picture(world), node, ask)
     ask.place, ask.node, ask.held_order = AskPlace.WAITING, node.name, world.moves
     said = ask.say(Kind.ASSIGNED, node.name)
-    world.log.append(attrs.evolve(said, devices=ask.devices))
+    world.log.append(said._replace(devices=ask.devices))
 
 
 def satisfy(world: World, group: Group, now_us: int) -> list[Ask]:

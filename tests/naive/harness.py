@@ -312,7 +312,7 @@ def comparable(decision: Decision) -> Decision:
     message = decision.message if keeps_message else None
     if decision.kind is Kind.WARNING and message is not None and message.startswith(DEADLOCK):
         message = " ".join([DEADLOCK, *sorted(set(GANG_NAME.findall(message)))])
-    return attrs.evolve(decision, message=message, index=index, line=None)
+    return decision._replace(message=message, index=index, line=None)
 
 
 def _difference(

@@ -251,9 +251,7 @@ class Streams:
 def is_same(one: Announced, other: Announced) -> bool:
     """Return whether two decisions of one instant are the same, apart from index and line."""
     mine, theirs = one.decision, other.decision
-    return mine == theirs or attrs.evolve(mine, index=None, line=None) == attrs.evolve(
-        theirs, index=None, line=None
-    )
+    return mine == theirs or mine._replace(index=theirs.index, line=theirs.line) == theirs
 
 
 @final

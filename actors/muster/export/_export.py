@@ -281,4 +281,4 @@ def _plain(decision: Decision) -> Decision:
     if decision.index is None:
         return decision
     message = None if decision.kind is _REJECTED else decision.message
-    return attrs.evolve(decision, index=None, line=None, message=message)
+    return decision._replace(index=None, line=None, message=message)

@@ -15,7 +15,6 @@ import os
 from collections.abc import Callable, Mapping, Sequence
 from itertools import chain
 from json.encoder import encode_basestring
-from operator import attrgetter
 from pathlib import Path
 from typing import Final, Self, cast, final
 
@@ -245,11 +244,7 @@ def normalized(event: Event | AppliedObject) -> Event | AppliedObject:
             return event
 
 
-_FIELDS: Final = tuple(
-    field.name for field in attrs.fields(Decision) if field.name not in {"kind", "start_us"}
-)
-_KEYS: Final = tuple(f', "{name}": ' for name in _FIELDS)
-_VALUES: Final = attrgetter(*_FIELDS)
+_KEYS: Final = tuple(f', "{name}": ' for name in Decision._fields[1:-1])
 
 
 # DECISION-1
@@ -264,7 +259,7 @@ def decision_line(announced: Announced) -> bytes:
         return to_json_line(announced.as_map())  # Not all of its fields are texts and numbers.
     fields = [
         key + (encode_basestring(value) if isinstance(value, str) else str(value))
-        for key, value in zip(_KEYS, _VALUES(decision), strict=True)
+        for key, value in zip(_KEYS, decision[1:-1], strict=True)
         if value is not None
     ]
     head = f'{{"seq": {announced.seq}, "at": {seconds(announced.at_us)}, "kind": "{kind}"'

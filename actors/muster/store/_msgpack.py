@@ -15,7 +15,6 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from functools import lru_cache
-from operator import attrgetter
 from typing import Any, Final, cast, final
 
 import attrs
@@ -254,12 +253,11 @@ def _shared_work(
     return Work(argv, shell, dict(env), workdir)
 
 
-_DECISION_FIELDS: Final = tuple(field.name for field in attrs.fields(Decision))
+_DECISION_FIELDS: Final = Decision._fields
 _OLDEST: Final = _DECISION_FIELDS.index("line") + 1
 """How many fields a decision had at first; later ones are written only up to the last that says
 something."""
 
-_DECISION_VALUES: Final = attrgetter(*(f"decision.{name}" for name in _DECISION_FIELDS))
 _REASON: Final = _DECISION_FIELDS.index("reason")
 _DEVICES: Final = _DECISION_FIELDS.index("devices")
 _DECISION_TYPES: Final[Mapping[str, type]] = {
@@ -281,7 +279,7 @@ def encode_decisions(decisions: Sequence[Announced]) -> bytes:
         decisions: The decisions: their numbers follow one another, and their instant is that of
             the batch.
     """
-    return pack([_pack_decision(_DECISION_VALUES(decision)) for decision in decisions])
+    return pack([_pack_decision(announced.decision) for announced in decisions])
 
 
 def _pack_decision(values: tuple[object, ...]) -> tuple[object, ...]:

@@ -11,8 +11,6 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from typing import Final, cast, final
 
-import attrs
-
 from muster_core.owners.app_messages import (
     AddAsks,
     AddPlaced,
@@ -92,7 +90,7 @@ class AskMessages:
         """
         decision = self.about(Kind.RELEASED, ask, node, reason)
         return DecisionMade(
-            order, decision if message is None else attrs.evolve(decision, message=message)
+            order, decision if message is None else decision._replace(message=message)
         )
 
     def bound(self, name: str, instead: str) -> Allocation:

@@ -19,9 +19,11 @@ cdef class WeightedShare:
 
     cpdef utilisation(self, used)
 
-cpdef add_to_row(list row, amounts)
+@cython.locals(number=Py_ssize_t)
+cpdef add_to_row(list row, tuple amounts)
 
-cpdef take_from_row(list row, amounts)
+@cython.locals(number=Py_ssize_t)
+cpdef take_from_row(list row, tuple amounts)
 
 cpdef add_to(dict total, amounts, times=*)
 
@@ -31,8 +33,8 @@ cpdef replace_in(dict total, before, after)
 
 cpdef share(used, whole)
 
-@cython.locals(share=double, pending=double, part=double)
-cpdef both_shares(list allocated, list asked, divisors)
+@cython.locals(number=Py_ssize_t, share=double, pending=double, part=double)
+cpdef both_shares(list allocated, list asked, tuple divisors)
 
 @cython.locals(most=double, part=double)
 cpdef past_share(list used, list allocated, tick_us, wholes)

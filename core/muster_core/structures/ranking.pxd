@@ -22,11 +22,12 @@ cdef class Ranking:
     cdef public list _ends
     cdef public object _most
 
-    @cython.locals(block=_Block)
+    @cython.locals(block=_Block, ends=list, at=Py_ssize_t, position=Py_ssize_t)
     cpdef add(self, Ranked item, rank)
     cpdef remove(self, Ranked item)
-    cpdef _take_out(self, _Block block, position)
-    @cython.locals(ranks=list, items=list)
+    @cython.locals(ranks=list, at=Py_ssize_t)
+    cpdef _take_out(self, _Block block, Py_ssize_t position)
+    @cython.locals(block=_Block, ranks=list, items=list, position=Py_ssize_t, last=Py_ssize_t)
     cpdef move(self, Ranked item, rank)
     cpdef widen(self, Ranked item)
     @cython.locals(block=_Block, item=Ranked)

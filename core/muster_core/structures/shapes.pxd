@@ -36,7 +36,7 @@ cdef class ShapeTable:
     cpdef acquire(self, bit, times=*)
     cpdef add(self, shape)
     cpdef release(self, bit)
-    cpdef fitting_node(self, capacity, used)
+    cpdef fitting_node(self, capacity, dict used)
     cpdef fitting_devices(self, free)
     cpdef fitting_headroom(self, headroom)
     cpdef naming(self, names)

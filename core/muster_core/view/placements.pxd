@@ -33,5 +33,5 @@ cdef class Placements:
     cpdef list_apps(self)
     cpdef list assign(self, LeafView leaf, ViewApp app, ask, bit, Node node, now_us)
     cpdef _enter_bound(self, LeafView leaf, ViewApp app, allocation, Node node, now_us, list decisions)
-    @cython.locals(queue=ViewQueue, allocated=list)
-    cpdef _use(self, LeafView leaf, ViewApp app, ask, Node node, amounts, devices)
+    @cython.locals(queue=ViewQueue, allocated=list, number=Py_ssize_t)
+    cpdef _use(self, LeafView leaf, ViewApp app, ask, Node node, tuple amounts, devices)

@@ -199,7 +199,7 @@ class Placements:
         )
         # DEVICE-12
         if devices:
-            decisions[0] = attrs.evolve(decisions[0], devices=dict(devices))
+            decisions[0] = decisions[0]._replace(devices=dict(devices))
         self._enter_bound(leaf, app, allocation, node, now_us, decisions)
         return decisions
 

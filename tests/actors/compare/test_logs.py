@@ -171,7 +171,7 @@ def _alone(*logs: Sequence[Announced]) -> list[list[tuple[int, int, Decision]]]:
     """Give the decisions that are compared, with their numbers and instants."""
     return [
         [
-            (one.seq, one.at_us, attrs.evolve(one.decision, index=None, line=None))
+            (one.seq, one.at_us, one.decision._replace(index=None, line=None))
             for one in log
             if one.decision.kind not in {Kind.QUEUE_PRIORITY, Kind.CONFIG}
             and not (one.decision.kind is Kind.WARNING and one.decision.index is not None)
@@ -181,8 +181,8 @@ def _alone(*logs: Sequence[Announced]) -> list[list[tuple[int, int, Decision]]]:
 
 
 def test_where_a_decision_stands_in_its_log() -> None:
-    same = [Announced(1, 0, STATE), Announced(4, 5, attrs.evolve(STATE, app="b"))]
-    other = [same[0], attrs.evolve(same[1], decision=attrs.evolve(STATE, app="c"))]
+    same = [Announced(1, 0, STATE), Announced(4, 5, STATE._replace(app="b"))]
+    other = [same[0], same[1]._replace(decision=STATE._replace(app="c"))]
     for encoding, line in ((Encoding.JSON_LINES, 2), (Encoding.MSGPACK, None)):
         found = compare_logs(same, other, encoding).first
         assert found is not None
@@ -192,7 +192,7 @@ def test_where_a_decision_stands_in_its_log() -> None:
 
 def test_places_in_a_feed_are_no_difference() -> None:
     refused = Decision(Kind.REJECTED, message="no", index=3, line=4)
-    moved = attrs.evolve(refused, index=8, line=90)
+    moved = refused._replace(index=8, line=90)
 
     assert compare_logs([Announced(1, 0, refused)], [Announced(7, 0, moved)]).same
 
@@ -207,7 +207,7 @@ def test_the_warnings_of_a_configuration_are_no_difference_but_those_of_gangs_ar
         return [Announced(number, 0, one) for number, one in enumerate(decisions, 1)]
 
     assert compare_logs(numbered(config, warned, STATE), quiet).same
-    assert compare_logs(numbered(attrs.evolve(warned, index=None), STATE), quiet).same
+    assert compare_logs(numbered(warned._replace(index=None), STATE), quiet).same
     assert not compare_logs(numbered(config, deadlock, STATE), quiet).same
     assert not compare_logs(numbered(STATE, deadlock), quiet).same
 
@@ -238,7 +238,7 @@ def test_an_application_of_a_log_of_which_an_ask_lost_its_node_is_not_over() -> 
         on_ask(Kind.BOUND, "y"),
         on_ask(Kind.RELEASED, "y", Reason.NODE_LOST),
     ]
-    ended = [*lost, attrs.evolve(STATE, state="Completing")]
+    ended = [*lost, STATE._replace(state="Completing")]
     log, other = (
         [Announced(at, at, one) for at, one in enumerate(every, 1)] for every in (lost, ended)
     )
@@ -249,7 +249,7 @@ def test_an_application_of_a_log_of_which_an_ask_lost_its_node_is_not_over() -> 
 
 def test_a_log_that_does_not_begin_at_the_start_tells_what_it_can() -> None:
     tail = [
-        attrs.evolve(STATE, state="Running"),
+        STATE._replace(state="Running"),
         Decision(Kind.BOUND, "a", "x", "n", "root.q"),
         Decision(Kind.RELEASED, "a", "x", "n", "root.q", reason=Reason.REMOVED),
     ]

@@ -234,7 +234,7 @@ def busy() -> Tree:
 
 
 def messages_aside(decisions: list[Decision]) -> list[Decision]:
-    return [attrs.evolve(one, message=None) for one in decisions]
+    return [one._replace(message=None) for one in decisions]
 
 
 def leaves_no_trace(event: Event, prelude: list[Event]) -> None:

@@ -311,7 +311,7 @@ def take_min_runtime(setup: SchedulerOptions, workload: Workload) -> None:
     runtime_s = minutes_s(value)
     if runtime_s:
         runtime = format_duration(runtime_s * MICROSECONDS)
-        _set_properties(workload, "root", {MIN_RUNTIME.name: runtime})
+        set_properties(workload, "root", {MIN_RUNTIME.name: runtime})
         said = f"as PreemptExemptTime is {value} ({place})"
         workload.comments.append(f"{MIN_RUNTIME.name}: {runtime}, {said}.")
     elif runtime_s is None and value.strip() not in ("", "-1"):

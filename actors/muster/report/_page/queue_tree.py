@@ -3,28 +3,20 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from muster.figures.charts import Chart
-from muster.figures.charts import ChartData
-from muster.figures.charts import PointerRow
-from muster.figures.charts import Stroke
-from muster.figures.charts import limit_line
-from muster.figures.charts import step_area
-from muster.figures.charts import step_line
-from muster.figures.text import Unit
-from muster.figures.text import amount_text
-from muster.figures.text import counted
-from muster.figures.text import duration
-from muster.figures.text import minus
-from muster.figures.text import number
-from muster.figures.text import percent
-from muster.figures.text import safe
+
+from muster.figures.charts import (
+    Chart,
+    ChartData,
+    PointerRow,
+    Stroke,
+    limit_line,
+    step_area,
+    step_line,
+)
+from muster.figures.text import Unit, amount_text, counted, duration, minus, number, percent, safe
 from muster.report._page.content import Content
-from muster.report._queue_records import MOST_QUEUES
-from muster.report._queue_records import OTHER_QUEUES
-from muster.report._queue_records import QueueRecord
-from muster.report._queue_records import StepLine
-from muster_core.config.model import QueueConfig
-from muster_core.config.model import Settings
+from muster.report._queue_records import MOST_QUEUES, OTHER_QUEUES, QueueRecord, StepLine
+from muster_core.config.model import QueueConfig, Settings
 
 
 def tree(content: Content, data: ChartData) -> str:

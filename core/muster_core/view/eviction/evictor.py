@@ -87,7 +87,7 @@ class Evictions:
             self._placements.lose(victim.gang)
         leaf = self._state.leaf_of(app)
         decision = ask_decision(_RELEASED, leaf, app, ask, victim.node.name, reason)
-        return attrs.evolve(decision, message=why)
+        return decision._replace(message=why)
 
     def _note_loss(self, victim: Victim, now_us: int) -> None:
         """Record that a bound ask is evicted; if it was bound in this batch, undo its effects."""

@@ -27,10 +27,10 @@ cdef class ViewQueue:
     cdef public object order
     cdef public object has_siblings
     cdef public object stale
-    cdef public object divisors
+    cdef public tuple divisors
     cdef public object past
     cdef public dict _visited
-    cdef public object line
+    cdef public tuple line
     cdef public object repriced
     cdef public object _priced_with
     cdef public object _priced_at
