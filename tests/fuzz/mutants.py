@@ -348,10 +348,10 @@ MUTANTS: Final = (
         "0",
     ),
     Mutant(
-        "time that does not pass: no tick ends, so that only what is held now counts",
-        "muster_core.view.state.usage_book:UsageBook.pass_to",
-        "if now_us < self._next_us:",
-        "if True:",
+        "what was used lately does not count: queues stand by what they hold now",
+        "muster_core.view.tree.queue:ViewQueue.key_in",
+        "if self.past is not None:",
+        "if self.past is not None and self.past.is_nothing:",
     ),
 )
 
