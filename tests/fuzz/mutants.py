@@ -7,24 +7,25 @@ says so: then the bug has to be planted elsewhere.
 
 from __future__ import annotations
 
-import inspect
-import json
-import subprocess
-import sys
-import time
 from collections.abc import Generator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from functools import partial
 from importlib import import_module
+from muster.testing.fuzz import Session
+from muster.testing.fuzz import Tally
+from tests.fuzz.naive_oracle import naive
 from types import FunctionType
-from typing import Any, Final
-
+from typing import Any
+from typing import Final
 import attrs
 import click
+import inspect
+import json
+import subprocess
+import sys
+import time
 
-from muster.testing.fuzz import Session, Tally
-from tests.fuzz.naive_oracle import naive
 
 PROGRAMS: Final = 100
 """How many programs are drawn from one seed."""
@@ -372,10 +373,10 @@ MUTANTS: Final = (
         "0",
     ),
     Mutant(
-        "time that does not pass: no tick ends, so that only what is held now counts",
-        "muster_core.view.state.usage_book:UsageBook.pass_to",
-        "if now_us < self._next_us:",
-        "if True:",
+        "what was used lately does not count: queues stand by what they hold now",
+        "muster_core.view.tree.queue:ViewQueue.key_in",
+        "if self.past is not None:",
+        "if self.past is not None and self.past.is_nothing:",
     ),
 )
 

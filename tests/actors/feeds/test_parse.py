@@ -410,9 +410,10 @@ SPEC = {
     "apply": "manifest",
     "delete": "manifest",
     "fail_bind": "app ask times?",
+    "set_usage": "queue user? usage",
     "settle": "",
     "expect": "order? bound? waiting? pending? parked? placed? queues? apps? gangs? preempted?"
-    " reclaimed? rejected? warnings? reasons? devices? reservations?",
+    " reclaimed? rejected? warnings? reasons? devices? reservations? usage?",
 }
 
 ADDED = {"bind_failed": "app ask message?"}

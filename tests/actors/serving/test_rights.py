@@ -80,6 +80,7 @@ OF_ADMINS: Final[Mapping[str, Event]] = {
     "update_node": {"op": "update_node", "node": "n", "schedulable": False},
     "remove_node": {"op": "remove_node", "node": "n"},
     "add_priority_class": {"op": "add_priority_class", "name": "c", "value": 1},
+    "set_usage": {"op": "set_usage", "queue": "root.open", "usage": {"vcore": 1}},
     "fail_bind": {"op": "fail_bind", "app": "of-bob", "ask": "x"},
     **{f"apply {one['kind']}": applied(one) for one in (NODE, POD, CLASS, QUEUE)},
     **{f"delete {one['kind']}": applied(one, op="delete") for one in (NODE, POD, CLASS, QUEUE)},
