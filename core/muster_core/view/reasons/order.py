@@ -8,7 +8,6 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from itertools import pairwise, takewhile
-from operator import attrgetter
 from typing import Final, final
 
 import attrs
@@ -295,28 +294,39 @@ def _age(turn: Turn, name: str, child: str, *, of_ask: bool) -> int:
     leaf, app, ask = turn.leaf, turn.app, turn.ask
     if name == "currentPriority":
         queue = next(one for one in leaf.line if one.config.path == child)
-        return _age_in(queue)
+        return min(_ages_in(queue))[-1]
     if name != "priority":
         return 0
-    if not of_ask:
-        ask = min(app.each_pending(), key=_RANK)
-    return leaf.priority_of(app, ask) - ask.priority
+    if of_ask:
+        return leaf.priority_of(app, ask) - ask.priority
+    return min(_ages_of(leaf, app))[-1]
 
 
-_RANK: Final = attrgetter("rank")
+_Aged = tuple[int, int, int]
+"""The place of an ask in the input, its number, and how much of its priority is age."""
 
 
-def _age_in(queue: ViewQueue) -> int:
-    """Return how much of the priority of a queue is age."""
-    if queue.config.settings.fence and queue.parent is not None:
-        return 0
+def _ages_of(leaf: LeafView, app: ViewApp) -> Iterator[_Aged]:
+    """Yield the asks that give an application its priority."""
+    top = app.tally.top()
+    for ask in app.each_pending():
+        if -ask.rank == top:
+            yield ask.seq, ask.number, leaf.priority_of(app, ask) - ask.priority
+
+
+def _ages_in(queue: ViewQueue) -> Iterator[_Aged]:
+    """Yield the asks that give a queue its priority; a fence gives it by itself."""
     top = queue.tally.top()
-    if isinstance(queue, LeafView):
-        app = next(app for app in queue.apps.values() if app.counted == top)
-        ask = min(app.each_pending(), key=_RANK)
-        return queue.priority_of(app, ask) - ask.priority
-    assert isinstance(queue, ParentView), "a queue is a parent or a leaf"
-    return _age_in(next(child for child in queue.children.values() if child.counted == top))
+    if queue.config.settings.fence and queue.parent is not None:
+        yield 0, 0, 0
+    elif isinstance(queue, LeafView):
+        for app in queue.apps.values():
+            if app.counted == top:
+                yield from _ages_of(queue, app)
+    elif isinstance(queue, ParentView):
+        for child in queue.children.values():
+            if child.counted == top:
+                yield from _ages_in(child)
 
 
 def not_your_turn(own: Turn, first: Turn, levels: tuple[Level, ...]) -> PendingReason:
