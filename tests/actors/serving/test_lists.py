@@ -19,8 +19,10 @@ import pytest
 
 from muster.explain._output import explanation_map
 from muster.service.ask_index import AskIndex
+from muster.service.endpoints.schemas import row_of
 from muster.service.ledger.ledger import Ledger
 from muster.service.queries.ask_search import AskFilter, select_asks
+from muster.service.queries.asks import ASKS
 from muster.service.queries.reader import ReadContext
 from muster_core.coordinator.plain_scheduler import PlainScheduler
 from muster_core.events import AddApp, AddAsk, AddGang, AddNode, BindFailed, Event, RemoveAsk
@@ -658,3 +660,32 @@ def test_a_filter_gives_what_it_admits(many: Many, wanted: AskFilter) -> None:
     assert many.select(wanted, 700) == expected
     if len(expected) > 20:
         assert many.select(wanted, len(expected) // 3) == expected
+
+
+# AGING-10
+def test_the_aged_priority_is_listed() -> None:
+    config = configuration(queue("old", properties={"priority.aging": "2s"}), queue("plain"))
+    scheduler, index = PlainScheduler(config), AskIndex()
+    events: list[Event] = [
+        AddNode("n", vcore(1)),
+        AddApp("a", "root.old"),
+        AddApp("p", "root.plain"),
+        AddAsk("a", "bound", vcore(1)),
+        AddAsk("a", "waits", vcore(1), priority=3),
+        AddAsk("p", "k", vcore(1), priority=5),
+    ]
+    for event in events:
+        scheduler.submit(event)
+        scheduler.settle()
+    index.observe(events)
+    scheduler.settle(9_000_000)
+    context = ReadContext(scheduler.machine, Ledger(), index)
+    asks = all_at_once(select_asks(context, AskFilter(), None, 9))
+    columns = ASKS.picked(("ask", "priority", "aged"), single=False)
+    assert [[*row_of(columns, row).values()] for row in asks] == [
+        ["bound", 0, None],
+        ["waits", 3, 7],
+        ["k", 5, None],
+    ]
+    assert context.view.priority_of(asks[1].app) == 7
+    assert [one["aged"] for one in Truth.of(scheduler).asks()] == [None, 7, None]

@@ -6,34 +6,41 @@ level by level (ORDER-5 to ORDER-18); the place of a pending ask among all pendi
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
-from itertools import pairwise, takewhile
-from operator import attrgetter
-from typing import Final, final
-
-import attrs
-
-from muster_core.owners.asks import Ask, AskOrder
+from collections.abc import Iterable
+from collections.abc import Iterator
+from collections.abc import Mapping
+from collections.abc import Sequence
+from itertools import pairwise
+from itertools import takewhile
+from muster_core.owners.asks import Ask
+from muster_core.owners.asks import AskOrder
 from muster_core.structures.ranking import Rank
-from muster_core.structures.steps import PART, Steps, in_pieces
-from muster_core.values.reasons import Code, ComparedKey, Fact, Level, PendingReason
+from muster_core.structures.steps import PART
+from muster_core.structures.steps import Steps
+from muster_core.structures.steps import in_pieces
+from muster_core.values.reasons import Code
+from muster_core.values.reasons import ComparedKey
+from muster_core.values.reasons import Fact
+from muster_core.values.reasons import Level
+from muster_core.values.reasons import PendingReason
 from muster_core.values.resources import format_duration
 from muster_core.view.eviction.actions import is_refused
 from muster_core.view.reasons.shortfalls import named
 from muster_core.view.state.view_state import ViewState
 from muster_core.view.tree.application import ViewApp
 from muster_core.view.tree.leaf import LeafView
-from muster_core.view.tree.queue import (
-    ASK_PARTS,
-    PAST_SHARE,
-    KeyPart,
-    KeyValue,
-    ParentView,
-    ViewQueue,
-    app_parts,
-    first_leaf,
-    queue_parts,
-)
+from muster_core.view.tree.queue import ASK_PARTS
+from muster_core.view.tree.queue import KeyPart
+from muster_core.view.tree.queue import KeyValue
+from muster_core.view.tree.queue import PAST_SHARE
+from muster_core.view.tree.queue import ParentView
+from muster_core.view.tree.queue import ViewQueue
+from muster_core.view.tree.queue import app_parts
+from muster_core.view.tree.queue import first_leaf
+from muster_core.view.tree.queue import queue_parts
+from typing import Final
+from typing import final
+import attrs
 
 
 @final
@@ -304,28 +311,39 @@ def _age(turn: Turn, name: str, child: str, *, of_ask: bool) -> int:
     leaf, app, ask = turn.leaf, turn.app, turn.ask
     if name == "currentPriority":
         queue = next(one for one in leaf.line if one.config.path == child)
-        return _age_in(queue)
+        return min(_ages_in(queue))[-1]
     if name != "priority":
         return 0
-    if not of_ask:
-        ask = min(app.each_pending(), key=_RANK)
-    return leaf.priority_of(app, ask) - ask.priority
+    if of_ask:
+        return leaf.priority_of(app, ask) - ask.priority
+    return min(_ages_of(leaf, app))[-1]
 
 
-_RANK: Final = attrgetter("rank")
+_Aged = tuple[int, int, int]
+"""The place of an ask in the input, its number, and how much of its priority is age."""
 
 
-def _age_in(queue: ViewQueue) -> int:
-    """Return how much of the priority of a queue is age."""
-    if queue.config.settings.fence and queue.parent is not None:
-        return 0
+def _ages_of(leaf: LeafView, app: ViewApp) -> Iterator[_Aged]:
+    """Yield the asks that give an application its priority."""
+    top = app.tally.top()
+    for ask in app.each_pending():
+        if -ask.rank == top:
+            yield ask.seq, ask.number, leaf.priority_of(app, ask) - ask.priority
+
+
+def _ages_in(queue: ViewQueue) -> Iterator[_Aged]:
+    """Yield the asks that give a queue its priority; a fence gives it by itself."""
     top = queue.tally.top()
-    if isinstance(queue, LeafView):
-        app = next(app for app in queue.apps.values() if app.counted == top)
-        ask = min(app.each_pending(), key=_RANK)
-        return queue.priority_of(app, ask) - ask.priority
-    assert isinstance(queue, ParentView), "a queue is a parent or a leaf"
-    return _age_in(next(child for child in queue.children.values() if child.counted == top))
+    if queue.config.settings.fence and queue.parent is not None:
+        yield 0, 0, 0
+    elif isinstance(queue, LeafView):
+        for app in queue.apps.values():
+            if app.counted == top:
+                yield from _ages_of(queue, app)
+    elif isinstance(queue, ParentView):
+        for child in queue.children.values():
+            if child.counted == top:
+                yield from _ages_in(child)
 
 
 def not_your_turn(
