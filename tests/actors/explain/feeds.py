@@ -400,6 +400,21 @@ CASES: Final[dict[str, Case]] = {
         "NeverFits",
         ("combined",),
     ),
+    "what runs has not run for long enough": Case(
+        _queues(
+            "{name: q, resources: {guaranteed: {vcore: 4}}, properties: {preemption.delay: 0s}}",
+            "{name: r, properties: {preemption.min.runtime: 1h}}",
+        )
+        + _NODE
+        + _app("a", "r")
+        + _ask("a", "y", 4)
+        + _app("b")
+        + _ask("b", "x", 1)
+        + "- {op: settle, at: 11}\n",
+        "b/x",
+        "NoNodeFits",
+        ("property", "capacity", "node", "release"),
+    ),
     "it may not preempt yet, for 11 s": Case(
         _queues(
             "{name: q, resources: {guaranteed: {vcore: 4}}, properties: {preemption.delay: 25s}}",

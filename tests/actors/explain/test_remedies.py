@@ -182,6 +182,13 @@ def test_a_delay_is_written_with_its_unit() -> None:
     assert "preemption.delay: 11s for root.q" in told("it may not preempt yet, for 11 s")
 
 
+# RUNTIME-2
+def test_a_minimum_run_time_of_another_leaf_is_taken_away() -> None:
+    remedies = told("what runs has not run for long enough")
+
+    assert "preemption.min.runtime: 0s for root.r" in remedies
+
+
 def test_the_longest_delay_is_named_with_which_its_back_off_is_over() -> None:
     # Its last bind failed at 12 s, the third in a row: it backs off for four times the delay.
     remedies = told("it backs off after three binds that failed")
