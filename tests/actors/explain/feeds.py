@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from typing import Final
-
 import attrs
 
 
@@ -412,6 +411,21 @@ CASES: Final[dict[str, Case]] = {
         "a/x",
         "NeverFits",
         ("combined",),
+    ),
+    "what runs has not run for long enough": Case(
+        _queues(
+            "{name: q, resources: {guaranteed: {vcore: 4}}, properties: {preemption.delay: 0s}}",
+            "{name: r, properties: {preemption.min.runtime: 1h}}",
+        )
+        + _NODE
+        + _app("a", "r")
+        + _ask("a", "y", 4)
+        + _app("b")
+        + _ask("b", "x", 1)
+        + "- {op: settle, at: 11}\n",
+        "b/x",
+        "NoNodeFits",
+        ("property", "capacity", "node", "release"),
     ),
     "it may not preempt yet, for 11 s": Case(
         _queues(

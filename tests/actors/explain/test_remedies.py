@@ -5,19 +5,20 @@ And one less is not enough, members of gangs included.
 
 from __future__ import annotations
 
-import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
+from collections.abc import Sequence
 from functools import cache
+from muster.feeds import Raw
 from pathlib import Path
 from tempfile import TemporaryDirectory
-from typing import Any
-
-import pytest
-
-from muster.feeds import Raw
-from tests.actors.cli.helpers import run, run_json, written
+from tests.actors.cli.helpers import run
+from tests.actors.cli.helpers import run_json
+from tests.actors.cli.helpers import written
 from tests.actors.explain.feeds import CASES
 from tests.actors.explain.helpers import take_one
+from typing import Any
+import json
+import pytest
 
 
 def answered(feed: Path, ask: str, *more: str) -> dict[str, Any]:
@@ -203,6 +204,13 @@ def test_a_node_that_comes_has_what_the_selector_asks_for() -> None:
 
 def test_a_delay_is_written_with_its_unit() -> None:
     assert "preemption.delay: 11s for root.q" in told("it may not preempt yet, for 11 s")
+
+
+# RUNTIME-2
+def test_a_minimum_run_time_of_another_leaf_is_taken_away() -> None:
+    remedies = told("what runs has not run for long enough")
+
+    assert "preemption.min.runtime: 0s for root.r" in remedies
 
 
 def test_the_longest_delay_is_named_with_which_its_back_off_is_over() -> None:

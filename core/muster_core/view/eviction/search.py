@@ -361,8 +361,9 @@ class VictimSearch:
         if most:
             self.sides[side.leaf.key], self._most[side.leaf.key] = side, most
 
-    def missing_on(self, _: Node | None) -> tuple[dict[str, int], DevicesAfter]:
+    def missing_on(self, node: Node | None) -> tuple[dict[str, int], DevicesAfter]:
         """Return how much is missing on a node, negative where there is more, and of devices."""
+        assert node is None, "nobody is to be placed"
         return {}, DevicesAfter((), None)
 
     def sides_on(self, node: NodeVictims) -> Iterator[tuple[LeafRelation, LeafOnNode]]:
