@@ -30,6 +30,7 @@ from tests.naive.harness import Relay, Step, as_it_is, through_bytes
 from tests.naive.operator_strategies import operations
 from tests.naive.strategies import scenarios
 from tests.naive.time_strategies import time_limits
+from tests.naive.weight_strategies import weights
 from tests.share import share
 
 pytestmark = pytest.mark.starts_early
@@ -105,6 +106,12 @@ def test_loaded_after_every_batch_with_back_offs(scenario: list[Step], relay: Re
 @settings(max_examples=_EXAMPLES)
 @given(time_limits(lists=2), RELAYS)
 def test_loaded_after_every_batch_with_limits_of_time(scenario: list[Step], relay: Relay) -> None:
+    relay.take(scenario)
+
+
+@settings(max_examples=_EXAMPLES)
+@given(weights(), RELAYS)
+def test_loaded_after_every_batch_with_shares_by_weight(scenario: list[Step], relay: Relay) -> None:
     relay.take(scenario)
 
 

@@ -31,6 +31,7 @@ from tests.naive.harness import Step, compare, compare_with_state
 from tests.naive.operator_strategies import operations
 from tests.naive.strategies import scenarios
 from tests.naive.time_strategies import time_limits
+from tests.naive.weight_strategies import weights
 from tests.share import share
 
 pytestmark = pytest.mark.starts_early
@@ -44,6 +45,7 @@ THEMES: Final = {
     "limits, rules and services": operations(),
     "back-offs": back_offs(),
     "limits of time": time_limits(),
+    "shares by weight": weights(),
     "topologies and devices": topologies() | devices(),
     "backfill": backfills(lists=3),
 }
@@ -53,6 +55,7 @@ EXPLAINED: Final = {
     "limits, rules and services": operations(lists=2),
     "back-offs": back_offs(lists=2),
     "limits of time": time_limits(lists=2),
+    "shares by weight": weights(),
     "topologies and devices": topologies(lists=2) | devices(lists=2),
     "backfill": backfills(lists=2),
 }
