@@ -124,3 +124,10 @@ def test_a_configuration_ends_it_and_begins_it() -> None:
     assert deserved(here) == {}
     here.settle(Configure(weighed(a=3, b=1)))
     assert deserved(here) == {"root.a": 9, "root.b": 3}
+
+
+def test_what_nobody_asks_for_is_deserved_where_it_is_guaranteed() -> None:
+    here = Tree(configuration(queue("a", resources={"guaranteed": {"gpu": "4"}}), props=BY_WEIGHT))
+    here.add_nodes("n", gpu=12)
+    here.settle()
+    assert deserved(here) == {"root.a": 4}

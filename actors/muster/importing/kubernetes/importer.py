@@ -425,16 +425,21 @@ class _Importer:
         self._share_by_weight(known)
 
     def _share_by_weight(self, queues: Mapping[str, DumpedQueue]) -> None:
-        """Let parents share by weight whose queues have weights, unless some say what they deserve."""
+        """Let the root share by weight if its queues have weights, as the plugin proportion does.
+
+        If queues have parents, or say what they deserve, they are those of the plugin capacity.
+        """
         weighted = {path: queue for path, queue in queues.items() if queue.weight != 1}
-        if any(queue.has_deserved for queue in queues.values()):
+        if any(queue.has_deserved or path.count(".") > 1 for path, queue in queues.items()):
             for path, queue in weighted.items():
-                cause = "weights are not modelled where queues say what they deserve"
+                cause = (
+                    "weights are not modelled where queues have parents or say what they deserve"
+                )
                 self._account.note(queue.what, cause, queue.place, f"{path}: {queue.weight}")
             return
         for path, queue in weighted.items():
             self._set_property(path, QUEUE_WEIGHT.name, str(queue.weight))
-            self._set_property(path.rpartition(".")[0], SHARE_POLICY.name, "weight")
+            self._set_property(_ROOT, SHARE_POLICY.name, "weight")
 
     def _set_property(self, path: str, name: str, text: str) -> None:
         own = dict(self._workload.settings.get(path, {}))

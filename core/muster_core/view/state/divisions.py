@@ -147,7 +147,7 @@ class Divisions:
         self._known.pop(queue.key, None)
         self.stale.pop(queue.key, None)
         if queue.by_weight and queue.parent is not None:
-            self._begin_anew(queue.parent)
+            self._begin_anew(queue, queue.parent)
 
     def note_types(self) -> None:
         """Record that the partition has more types."""
@@ -163,9 +163,10 @@ class Divisions:
         for queue in self._queues.values():
             queue.follow_share_policy()
             if queue.by_weight and queue.parent is not None:
-                self._begin_anew(queue.parent)
+                self._begin_anew(queue, queue.parent)
 
-    def _begin_anew(self, parent: ParentView) -> None:
+    def _begin_anew(self, child: ViewQueue, parent: ParentView) -> None:
+        child.types.learn(child.config.guaranteed)  # It deserves that, whoever asks for it.
         self._known.pop(parent.key, None)
         self.stale[parent.key] = {}
         self.in_use = True

@@ -293,28 +293,28 @@ def test_a_quota_of_koordinator_is_one_too() -> None:
     }
 
 
-def test_weights_let_their_parents_share_by_weight() -> None:
-    below = other("Queue", "q", {"weight": 4, "parent": "p", "capability": {"cpu": "4"}})
-    feed = queue_fed(below, other("Queue", "p", {"weight": 2}), other("Queue", "o", {"weight": 1}))
+def test_weights_let_the_root_share_by_weight() -> None:
+    feed = queue_fed(
+        other("Queue", "q", {"weight": 4, "parent": "root", "capability": {"cpu": "4"}}),
+        other("Queue", "o", {"weight": 1}),
+    )
 
     assert not feed.notes
     assert feed.settings == {
         "root": {"properties": {"share.policy": "weight"}},
         "root.o": {},
-        "root.p": {"properties": {"queue.weight": "2", "share.policy": "weight"}},
-        "root.p.q": {
-            "resources": {"max": {"vcore": 4}},
-            "properties": {"queue.weight": "4"},
-        },
+        "root.q": {"resources": {"max": {"vcore": 4}}, "properties": {"queue.weight": "4"}},
     }
 
 
-def test_weights_are_noted_where_queues_say_what_they_deserve() -> None:
-    feed = queue_fed(
-        other("Queue", "q", {"weight": 4}), other("Queue", "o", {"deserved": {"cpu": "1"}})
-    )
-    assert feed.notes == ["1 queue: weights are not modelled where queues say what they deserve"]
-    assert feed.settings["root.q"] == {}
+@pytest.mark.parametrize("more", [{"deserved": {"cpu": "1"}}, {"parent": "p"}])
+def test_weights_are_noted_where_they_mean_nothing(more: dict[str, object]) -> None:
+    feed = queue_fed(other("Queue", "q", {"weight": 4}), other("Queue", "o", more))
+
+    assert feed.notes == [
+        "1 queue: weights are not modelled where queues have parents or say what they deserve"
+    ]
+    assert "properties" not in feed.settings["root.q"]
 
 
 def test_settings_that_a_configuration_cannot_have_are_noted_and_left_out() -> None:
