@@ -267,10 +267,10 @@ class GangMachine:
             self._trigger(GangTrigger.NONE_WAITS)
         if move.lost:
             self._lose()
-        # GANG-16
+        # GANG-16, GANG-60
         if not self._members:
             self._trigger(GangTrigger.EMPTIED)
-            self._cycle_valid, self._since_us = True, None
+            self._cycle_valid, self._since_us, self._timeouts = True, None, 0
 
     # GANG-50
     def _lose(self) -> None:
