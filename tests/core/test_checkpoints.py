@@ -9,45 +9,31 @@ each time::
 
 from __future__ import annotations
 
-from hypothesis import given
-from hypothesis import settings
-from hypothesis import strategies as st
+import os
+
+import attrs
+import pytest
+from hypothesis import given, settings, strategies as st
+
 from muster_core.coordinator.plain_scheduler import PlainScheduler
 from muster_core.decisions import Kind
-from muster_core.events import AddApp
-from muster_core.events import AddAsk
-from muster_core.events import AddNode
-from muster_core.events import Configure
-from muster_core.events import FailBind
-from muster_core.events import RemoveAsk
-from muster_core.events import RemoveNode
+from muster_core.events import AddApp, AddAsk, AddNode, Configure, FailBind, RemoveAsk, RemoveNode
 from muster_core.resources import Resources
-from tests.core.admission.objects import applied
-from tests.core.admission.objects import volcano_queue
-from tests.core.building import configuration
-from tests.core.building import queue
+from tests.core.admission.objects import applied, volcano_queue
+from tests.core.building import configuration, queue
 from tests.naive.aging_strategies import agings
 from tests.naive.back_off_strategies import back_offs
 from tests.naive.backfill_strategies import backfills
-from tests.naive.device_strategies import devices
-from tests.naive.device_strategies import topologies
-from tests.naive.eviction_strategies import evictions
-from tests.naive.eviction_strategies import tangles
+from tests.naive.device_strategies import devices, topologies
+from tests.naive.eviction_strategies import evictions, tangles
 from tests.naive.gang_strategies import gang_scenarios
-from tests.naive.harness import Relay
-from tests.naive.harness import Step
-from tests.naive.harness import as_it_is
-from tests.naive.harness import through_bytes
+from tests.naive.harness import Relay, Step, as_it_is, through_bytes
 from tests.naive.operator_strategies import operations
 from tests.naive.strategies import scenarios
 from tests.naive.time_strategies import time_limits
 from tests.naive.usage_strategies import usages
 from tests.naive.weight_strategies import weights
 from tests.share import share
-import attrs
-import os
-import pytest
-
 
 pytestmark = pytest.mark.starts_early
 

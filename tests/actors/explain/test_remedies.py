@@ -5,20 +5,19 @@ And one less is not enough, members of gangs included.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from collections.abc import Sequence
+import json
+from collections.abc import Mapping, Sequence
 from functools import cache
-from muster.feeds import Raw
 from pathlib import Path
 from tempfile import TemporaryDirectory
-from tests.actors.cli.helpers import run
-from tests.actors.cli.helpers import run_json
-from tests.actors.cli.helpers import written
+from typing import Any
+
+import pytest
+
+from muster.feeds import Raw
+from tests.actors.cli.helpers import run, run_json, written
 from tests.actors.explain.feeds import CASES
 from tests.actors.explain.helpers import take_one
-from typing import Any
-import json
-import pytest
 
 
 def answered(feed: Path, ask: str, *more: str) -> dict[str, Any]:

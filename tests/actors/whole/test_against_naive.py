@@ -14,24 +14,21 @@ Without ``MUSTER_EXAMPLES`` it is a part of what the profile says.
 
 from __future__ import annotations
 
-from hypothesis import given
-from hypothesis import settings
-from hypothesis import strategies as st
+import os
+from typing import Final
+
+import pytest
+from hypothesis import given, settings, strategies as st
+
 from tests.actors import real
 from tests.naive.aging_strategies import agings
 from tests.naive.back_off_strategies import back_offs
 from tests.naive.backfill_strategies import backfills
-from tests.naive.device_strategies import devices
-from tests.naive.device_strategies import topologies
-from tests.naive.eviction_strategies import evictions
-from tests.naive.eviction_strategies import tangles
-from tests.naive.explained import explain_all
-from tests.naive.explained import observe
-from tests.naive.explained import watched
+from tests.naive.device_strategies import devices, topologies
+from tests.naive.eviction_strategies import evictions, tangles
+from tests.naive.explained import explain_all, observe, watched
 from tests.naive.gang_strategies import gang_scenarios
-from tests.naive.harness import Step
-from tests.naive.harness import compare
-from tests.naive.harness import compare_with_state
+from tests.naive.harness import Step, compare, compare_with_state
 from tests.naive.operator_strategies import operations
 from tests.naive.quota_strategies import quotas
 from tests.naive.strategies import scenarios
@@ -39,10 +36,6 @@ from tests.naive.time_strategies import time_limits
 from tests.naive.usage_strategies import usages
 from tests.naive.weight_strategies import weights
 from tests.share import share
-from typing import Final
-import os
-import pytest
-
 
 pytestmark = pytest.mark.starts_early
 

@@ -6,41 +6,33 @@ level by level (ORDER-5 to ORDER-18); the place of a pending ask among all pendi
 
 from __future__ import annotations
 
-from collections.abc import Iterable
-from collections.abc import Iterator
-from collections.abc import Mapping
-from collections.abc import Sequence
-from itertools import pairwise
-from itertools import takewhile
-from muster_core.owners.asks import Ask
-from muster_core.owners.asks import AskOrder
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from itertools import pairwise, takewhile
+from typing import Final, final
+
+import attrs
+
+from muster_core.owners.asks import Ask, AskOrder
 from muster_core.structures.ranking import Rank
-from muster_core.structures.steps import PART
-from muster_core.structures.steps import Steps
-from muster_core.structures.steps import in_pieces
-from muster_core.values.reasons import Code
-from muster_core.values.reasons import ComparedKey
-from muster_core.values.reasons import Fact
-from muster_core.values.reasons import Level
-from muster_core.values.reasons import PendingReason
+from muster_core.structures.steps import PART, Steps, in_pieces
+from muster_core.values.reasons import Code, ComparedKey, Fact, Level, PendingReason
 from muster_core.values.resources import format_duration
 from muster_core.view.eviction.actions import is_refused
 from muster_core.view.reasons.shortfalls import named
 from muster_core.view.state.view_state import ViewState
 from muster_core.view.tree.application import ViewApp
 from muster_core.view.tree.leaf import LeafView
-from muster_core.view.tree.queue import ASK_PARTS
-from muster_core.view.tree.queue import KeyPart
-from muster_core.view.tree.queue import KeyValue
-from muster_core.view.tree.queue import PAST_SHARE
-from muster_core.view.tree.queue import ParentView
-from muster_core.view.tree.queue import ViewQueue
-from muster_core.view.tree.queue import app_parts
-from muster_core.view.tree.queue import first_leaf
-from muster_core.view.tree.queue import queue_parts
-from typing import Final
-from typing import final
-import attrs
+from muster_core.view.tree.queue import (
+    ASK_PARTS,
+    PAST_SHARE,
+    KeyPart,
+    KeyValue,
+    ParentView,
+    ViewQueue,
+    app_parts,
+    first_leaf,
+    queue_parts,
+)
 
 
 @final
