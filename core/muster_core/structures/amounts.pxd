@@ -35,7 +35,7 @@ cpdef share(used, whole)
 cpdef both_shares(list allocated, list asked, divisors)
 
 @cython.locals(most=double, part=double)
-cpdef past_share(list used, list allocated, tick_us, wholes)
+cpdef past_share_of(list used, list allocated, tick_us, wholes)
 
 @cython.locals(shares=list)
 cpdef usage_key(allocated, guaranteed, total)

@@ -196,7 +196,7 @@ def both_shares(allocated: Row, asked: Row, divisors: BothDivisors) -> tuple[flo
 
 
 # USAGE-7
-def past_share(used: Row, allocated: Row, tick_us: int, wholes: Numbered) -> float:
+def past_share_of(used: Row, allocated: Row, tick_us: int, wholes: Numbered) -> float:
     """Return the past share of a queue or a user: the largest over the types, each rounded once.
 
     Args:

@@ -1,5 +1,5 @@
 cimport cython
-from muster_core.structures.amounts cimport Types, both_shares, past_share, usage_key
+from muster_core.structures.amounts cimport Types, both_shares, past_share_of, usage_key
 from muster_core.structures.shapes cimport MaskCounts, ShapeTable
 from muster_core.values.priority cimport PriorityTally
 from muster_core.view.tree.application cimport ViewApp

@@ -31,7 +31,7 @@ from muster_core.structures.amounts import (
     Row,
     Types,
     both_shares,
-    past_share,
+    past_share_of,
     queue_divisors,
     total_divisors,
     usage_key,
@@ -371,7 +371,7 @@ class ViewQueue(ABC):
             weight = self.config.settings.weight
             past.wholes = wholes_of(total, self.types, length_us, weight)
         row = self.allocated if allocated is None else allocated
-        return past_share(past.used, row, length_us, past.wholes)
+        return past_share_of(past.used, row, length_us, past.wholes)
 
     def _find_divisors(self, total: Mapping[str, int]) -> BothDivisors:
         path, names = [queue.config for queue in self.line], self.types.names

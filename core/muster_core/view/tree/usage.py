@@ -11,7 +11,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from typing import Final, final
 
-from muster_core.structures.amounts import Numbered, Row, Types, add_to, add_to_row, past_share
+from muster_core.structures.amounts import Numbered, Row, Types, add_to, add_to_row, past_share_of
 from muster_core.view.facts import UsageFacts
 from muster_core.view.tree.application import ViewApp
 
@@ -224,7 +224,7 @@ class Users:
             self._wholes = wholes_of(total, self._types, self.tick_us)
         self._types.lengthen(user.allocated)
         user.usage.lengthen()
-        return past_share(user.usage.used, allocated, self.tick_us, self._wholes)
+        return past_share_of(user.usage.used, allocated, self.tick_us, self._wholes)
 
     def renew(self, user: User, total: Mapping[str, int]) -> bool:
         """Compute again the past share of a user; return whether it has changed."""
