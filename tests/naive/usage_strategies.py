@@ -51,7 +51,7 @@ def usages(draw: st.DrawFn, lists: int = 4) -> list[Step]:
 
 def counted(steps: Sequence[Step], random: Random) -> list[Step]:
     """Let usage count in a scenario, as chance has it."""
-    texts = list(_HALF_LIVES[: random.randint(1, len(_HALF_LIVES))])
+    texts: list[str] = [*_HALF_LIVES[: random.randint(1, len(_HALF_LIVES))]]
     if steps and steps[-1].at_us < _SHORT and random.random() < 0.2:
         texts.append("1s")
     users = _USERS[: random.randint(1, len(_USERS))]
