@@ -13,16 +13,11 @@ computation gives the same result.
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from collections.abc import Iterable
-from collections.abc import Mapping
-from collections.abc import Sequence
-from math import fsum
-from math import inf
-from muster_core.values.configuration import QueueConfig
-from typing import Final
-from typing import final
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from math import fsum, inf
+from typing import Final, final
 
+from muster_core.values.configuration import QueueConfig
 
 Row = list[int]
 """An amount of each type, in the order of their numbers."""

@@ -17,44 +17,32 @@ explanation can name the first part in which two keys differ.
 
 from __future__ import annotations
 
-from abc import ABC
-from abc import abstractmethod
-from bisect import bisect_left
-from bisect import insort
+from abc import ABC, abstractmethod
+from bisect import bisect_left, insort
 from collections import Counter
-from collections.abc import Container
-from collections.abc import Mapping
-from collections.abc import Sequence
-from muster_core.owners.app_messages import Values
-from muster_core.owners.asks import Ask
-from muster_core.structures.amounts import BothDivisors
-from muster_core.structures.amounts import Row
-from muster_core.structures.amounts import Types
-from muster_core.structures.amounts import both_shares
-from muster_core.structures.amounts import past_share_of
-from muster_core.structures.amounts import queue_divisors
-from muster_core.structures.amounts import total_divisors
-from muster_core.structures.amounts import usage_key
-from muster_core.structures.ranking import Rank
-from muster_core.structures.shapes import EVERY_SHAPE
-from muster_core.structures.shapes import MaskCounts
-from muster_core.structures.shapes import ShapeTable
-from muster_core.structures.shapes import VISIT_BIT
-from muster_core.values.configuration import QueueConfig
-from muster_core.values.configuration import Settings
-from muster_core.values.configuration import SortPolicy
-from muster_core.values.priority import PriorityTally
-from muster_core.values.priority import current_priority
-from muster_core.values.priority import highest
-from muster_core.view.tree.application import ViewApp
-from muster_core.view.tree.usage import Usage
-from muster_core.view.tree.usage import tick_us
-from muster_core.view.tree.usage import wholes_of
-from typing import Final
-from typing import NamedTuple
-from typing import final
+from collections.abc import Container, Mapping, Sequence
+from typing import Final, NamedTuple, final
+
 from typing_extensions import override
 
+from muster_core.owners.app_messages import Values
+from muster_core.owners.asks import Ask
+from muster_core.structures.amounts import (
+    BothDivisors,
+    Row,
+    Types,
+    both_shares,
+    past_share_of,
+    queue_divisors,
+    total_divisors,
+    usage_key,
+)
+from muster_core.structures.ranking import Rank
+from muster_core.structures.shapes import EVERY_SHAPE, VISIT_BIT, MaskCounts, ShapeTable
+from muster_core.values.configuration import QueueConfig, Settings, SortPolicy
+from muster_core.values.priority import PriorityTally, current_priority, highest
+from muster_core.view.tree.application import ViewApp
+from muster_core.view.tree.usage import Usage, tick_us, wholes_of
 
 KeyValue = float | str | tuple[float, ...]
 
