@@ -41,15 +41,12 @@ from tests.naive.harness import Marker, Step
 from tests.naive.operator_strategies import operations
 from tests.naive.strategies import scenarios
 from tests.naive.time_strategies import time_limits
-from tests.naive.weight_strategies import weights
 from tests.share import share
 
 # COMMAND-13
 
 _NUMBERS = count()
-SCENARIOS = (
-    (scenarios() | gang_scenarios() | operations() | evictions()) | time_limits(lists=2) | weights()
-)
+SCENARIOS = scenarios() | gang_scenarios() | operations() | evictions() | time_limits(lists=2)
 RANDOM = settings(
     share(0.1), suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow]
 )
