@@ -2,65 +2,48 @@
 
 from __future__ import annotations
 
-from hypothesis import HealthCheck
-from hypothesis import event as hypothesis_event
-from hypothesis import given
-from hypothesis import settings
-from hypothesis import strategies as st
+import io
+import json
 from itertools import count
-from muster.export import Exported
-from muster.export import export
+from pathlib import Path
+from typing import Any
+
+import attrs
+import pytest
+from hypothesis import HealthCheck, event as hypothesis_event, given, settings, strategies as st
+
+from muster.export import Exported, export
 from muster.export._preamble import preamble_of
-from muster.feeds import Encoding
-from muster.feeds import Expect
-from muster.feeds import FeedError
-from muster.feeds import FeedItem
-from muster.feeds import KeptFeed
-from muster.feeds import read_feed
+from muster.feeds import Encoding, Expect, FeedError, FeedItem, KeptFeed, read_feed
 from muster.feeds._output import write_and_read
 from muster.replay import Check
 from muster.replay._driver import submit_item_directly
 from muster_core.coordinator.plain_scheduler import PlainScheduler
-from muster_core.decisions import Announced
-from muster_core.decisions import Decision
-from muster_core.events import AddApp
-from muster_core.events import AddAsk
-from muster_core.events import AddGang
-from muster_core.events import AddNode
-from muster_core.events import BindFailed
-from muster_core.events import Release
-from muster_core.events import SetUsage
-from muster_core.events import UpdateNode
-from muster_core.events import Work
+from muster_core.decisions import Announced, Decision
+from muster_core.events import (
+    AddApp,
+    AddAsk,
+    AddGang,
+    AddNode,
+    BindFailed,
+    Release,
+    SetUsage,
+    UpdateNode,
+    Work,
+)
 from muster_core.gangs import GangFields
-from muster_core.resources import MAX_QUANTITY
-from muster_core.resources import Resources
+from muster_core.resources import MAX_QUANTITY, Resources
 from muster_core.snapshots import Snapshot
-from muster_core.values.devices import DeviceNeed
-from muster_core.values.devices import DeviceStock
-from pathlib import Path
-from tests.actors.state_directories import Keeper
-from tests.actors.state_directories import ONE
-from tests.actors.state_directories import S
-from tests.actors.state_directories import batches
-from tests.actors.state_directories import decisions_in
-from tests.actors.state_directories import small
-from tests.core.building import configuration
-from tests.core.building import queue
+from muster_core.values.devices import DeviceNeed, DeviceStock
+from tests.actors.state_directories import ONE, Keeper, S, batches, decisions_in, small
+from tests.core.building import configuration, queue
 from tests.naive.eviction_strategies import evictions
 from tests.naive.gang_strategies import gang_scenarios
-from tests.naive.harness import Marker
-from tests.naive.harness import Step
+from tests.naive.harness import Marker, Step
 from tests.naive.operator_strategies import operations
 from tests.naive.strategies import scenarios
 from tests.naive.time_strategies import time_limits
 from tests.share import share
-from typing import Any
-import attrs
-import io
-import json
-import pytest
-
 
 # COMMAND-13
 
