@@ -220,7 +220,7 @@ class FailsAtOnce:
 
 def test_a_run_that_never_blocks_is_cancelled(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(_determinism, "LONGEST_S", 0.5)
-    finding = Session(binder=FailsAtOnce, shrink=False).search(1, 20)
+    finding = Session(binder=FailsAtOnce, shrink=False).search(1, 60)
 
     assert finding is not None
     assert "not over after 0.5 s" in "\n".join(finding.outcome.faults)
