@@ -159,7 +159,7 @@ class LiveCoordinator:
             machine, self._staged or Immediate(), all_bound=bindings is not None
         )
         self._answers = Answers(machine, self._tracker)
-        #: The calls and notes that were taken from the entry and are not answered.
+        #: The calls and notes that were taken from the entry, and that only this task can answer.
         self._serving: list[AnyCall | Note] = []
         #: How many events were accepted; the index of the next event.
         self._index = machine.requests
@@ -364,6 +364,8 @@ class LiveCoordinator:
         await self._announce(
             decided, [call for call in self._serving if not isinstance(call, _READING)]
         )
+        # The others are answered, or the announcer answers them: their batch may be on disk.
+        self._serving = [*reading]
         for call in reading:
             await self._show(call)
         self._serving = []

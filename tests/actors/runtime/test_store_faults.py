@@ -6,7 +6,7 @@ Who hears of what, what is kept, and how it ends.
 from __future__ import annotations
 
 import threading
-from collections.abc import AsyncGenerator, Awaitable, Callable, Generator, Sequence
+from collections.abc import AsyncGenerator, Awaitable, Callable, Generator, Mapping, Sequence
 from contextlib import asynccontextmanager, suppress
 from itertools import count
 from pathlib import Path
@@ -536,7 +536,12 @@ class Waits:
         self.got: dict[str, object] = {}
 
     async def begin(self, name: str, wait: Callable[[], Awaitable[object]]) -> None:
-        self._nursery.start_soon(self._wait, name, wait)
+        await self.begin_all({name: wait})
+
+    async def begin_all(self, waits: Mapping[str, Callable[[], Awaitable[object]]]) -> None:
+        """Begin them at the same time, so that calls come into one batch."""
+        for name, wait in waits.items():
+            self._nursery.start_soon(self._wait, name, wait)
         await wait_all_tasks_blocked()
 
     async def _wait(self, name: str, wait: Callable[[], Awaitable[object]]) -> None:
@@ -574,6 +579,44 @@ async def test_what_is_on_disk_is_announced_before_the_end(tmp_path: Path) -> No
         await waits.begin("after", handle.bound)
         await waits.begin("ended", waits.got["bound"].ended)
         assert waits.got["after"] == waits.got["ended"] == "closed"
+
+
+@pytest.mark.parametrize("leave", [leave_by_cancellation, leave_by_an_exception])
+async def test_what_is_on_disk_is_answered_while_a_call_of_its_batch_reads(
+    tmp_path: Path, leave: Callable[[trio.CancelScope], Awaitable[None]]
+) -> None:
+    journal, giving_up, scope = Held(), trio.CancelScope(), trio.CancelScope()
+    async with trio.open_nursery() as nursery:
+        waits = Waits(nursery)
+        with suppress(LeftError), scope:
+            async with muster.open_scheduler(store=tmp_path, journal=journal) as scheduler:
+                await scheduler.submit_many([APP, ask("k")])
+                journal.holds = True
+                await waits.begin_all(
+                    {
+                        "read": scheduler.snapshot,
+                        "stays": lambda: scheduler.add_node("n", SIZE),
+                        "gives up": lambda: _within(
+                            giving_up, lambda: scheduler.add_node("m", SIZE)
+                        ),
+                    }
+                )
+                giving_up.cancel()
+                await wait_all_tasks_blocked()
+                assert waits.got == {}
+                nursery.start_soon(_later, journal.go)
+                await leave(scope)
+
+    assert waits.got == {"read": "closed", "stays": None, "gives up": "done"}
+    nodes = [event.node for event in events_in(tmp_path) if isinstance(event, AddNode)]
+    assert sorted(nodes) == ["m", "n"]
+
+
+async def _within(scope: trio.CancelScope, call: Callable[[], Awaitable[None]]) -> str:
+    with scope:
+        await call()
+        return "done"
+    return "cancelled"
 
 
 async def _later(go: trio.Event) -> None:
