@@ -31,7 +31,9 @@ DIRECTIVES: Final = {
 # An error: Cython forgets the object of a method of another module's class that is not called.
 BOUND: Final = "-Werror=incompatible-pointer-types"
 # Small, but not by -Os: with that it takes 10 to 20 % longer.
-SMALL: Final = ["-g0", "-fno-asynchronous-unwind-tables"]
+SMALL: Final = ["-g0", "-fno-asynchronous-unwind-tables", "-fvisibility=hidden"]
+if sys.platform == "linux":
+    SMALL += ["-fno-plt", "-fno-align-functions", "-fno-align-jumps", "-fno-align-loops"]
 OPTIONS: Final = [] if os.name == "nt" else ["-O2", *SMALL, BOUND]
 LINKED: Final = ["-Wl,-s"] if sys.platform == "linux" else []
 DECLARED: Final = re.compile(r"^cdef class (\w+)", re.MULTILINE)

@@ -136,6 +136,7 @@ class _Attempt:
         grown: The value of :attr:`NodeIndex.grown` before it.
         mark: The position of the memory before it.
         changes: The changes so far before it.
+        tried: The members that were tried in this round, and released when the group was rolled back.
         over: Whether the group is bound, or all its nodes are released.
     """
 
@@ -145,6 +146,7 @@ class _Attempt:
     mark: tuple[int, bool]
     changes: Changes
     decisions: list[Decision] = attrs.field(factory=LIST)
+    tried: list[Member] = attrs.field(factory=LIST)
     over: bool = False
 
 
@@ -177,6 +179,8 @@ class Permits:
         self._second_try = SecondTry(state, reservations)
         #: Whether a Strict group may get a second try in this round.
         self.has_second_tries = False
+        #: The number of the last allocation before this round.
+        self._began = 0
         #: Whether the last round tried every ask in its turn.
         self.was_exact = False
         #: The failures that made cycles invalid in the last round, by the names of the groups;
@@ -190,6 +194,7 @@ class Permits:
         self.end_round()
         self._has_scopes = bool(self._state.scopes)
         self.has_second_tries = self._second_try.is_due()
+        self._began = self._state.numbers
         self.failures.clear()
         self._state.gang_index.start_cycles()
 
@@ -522,6 +527,7 @@ class Permits:
             self._placements.tried(app, ask, self._state.bit_of(ask))
         else:
             self._roll_back(attempt)
+            attempt.tried.append(Member(app, ask))
             if self.has_second_tries and self._try_again(attempt, self.blocked[:blocked], now_us):
                 return
         # BACKFILL-15, BACKFILL-16
@@ -571,6 +577,10 @@ class Permits:
             left = one.pending.get(name)
             if left is not None and left.gang in attempt.group.names:
                 self._placements.tried(one, left, self._state.bit_of(left))
+        for app, ask in attempt.tried:
+            left = app.pending.get(ask.name)
+            if left is not None and app.has_untried(left):
+                self._placements.tried(app, left, self._state.bit_of(left))
 
     def _note_failure(
         self, group: ViewGroup, leaf: LeafView, app: ViewApp, ask: Ask, *, held_back: bool
@@ -595,6 +605,9 @@ class Permits:
         state, group = self._state, attempt.group
         holds = group.holds()
         older = [hold for hold in holds if hold.number <= attempt.number]
+        attempt.tried.extend(
+            Member(hold.app, hold.allocation.ask) for hold in holds if hold.number > self._began
+        )
         for hold in reversed(holds[len(older) :]):
             self._placements.release(hold)
         # What was taken and released in this attempt is not logged.

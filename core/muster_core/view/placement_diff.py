@@ -133,9 +133,13 @@ class PendingOrder:
         """Return the first of some pending asks."""
         return self.sorted(members)[0]
 
+    # AGING-7
     def _place_of(self, member: Member) -> AskOrder:
-        gang = None if member.ask.gang is None else self._state.gangs[member.ask.gang]
-        return member.ask.order if gang is None else member.ask.order_in(gang.creation)
+        # It may have grown older since it was looked up.
+        now = member.app.pending_ask(member.ask.name)
+        ask = member.ask if now is None else now
+        gang = None if ask.gang is None else self._state.gangs[ask.gang]
+        return ask.order if gang is None else ask.order_in(gang.creation)
 
     def _apps_in_order(self, apps: Iterable[ViewApp]) -> list[ViewApp]:
         by_leaf: dict[int, list[ViewApp]] = {}
