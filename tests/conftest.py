@@ -34,16 +34,19 @@ settings.load_profile(os.environ.get("HYPOTHESIS_PROFILE", "modest"))
 
 
 @pytest.fixture(scope="session", autouse=True)
-def ctrl_c() -> Generator[None]:
-    """Let tests press Ctrl-C where it is ignored, as in ``nohup make test &``.
+def heard_signals() -> Generator[None]:
+    """Let tests send signals where they are ignored, as in ``nohup make test &``.
 
-    Processes that tests start inherit that it is ignored, so it is not ignored here either.
+    Processes that tests start inherit what is ignored, so nothing is ignored here either.
     """
-    before = signal.getsignal(signal.SIGINT)
-    if before is signal.SIG_IGN:
-        signal.signal(signal.SIGINT, signal.default_int_handler)
+    before = {number: signal.getsignal(number) for number in (signal.SIGINT, signal.SIGHUP)}
+    for number, handler in before.items():
+        if handler is signal.SIG_IGN:
+            is_ctrl_c = number == signal.SIGINT
+            signal.signal(number, signal.default_int_handler if is_ctrl_c else signal.SIG_DFL)
     yield
-    signal.signal(signal.SIGINT, before)
+    for number, handler in before.items():
+        signal.signal(number, handler)
 
 
 def pytest_collection_finish() -> None:

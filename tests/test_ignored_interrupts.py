@@ -1,4 +1,4 @@
-"""The tests of Ctrl-C work where it is ignored: in background jobs of scripts, and below nohup."""
+"""Tests send signals that are ignored around them: in background jobs of scripts, below nohup."""
 
 from __future__ import annotations
 
@@ -10,18 +10,24 @@ import pytest
 
 PROJECT = Path(__file__).parent.parent
 
-#: Ignores Ctrl-C, as a shell does for a background job, and becomes another program.
+#: Ignores them, as a shell or nohup does for a background job, and becomes another program.
 IGNORING = """\
 import os, signal, sys
 signal.signal(signal.SIGINT, signal.SIG_IGN)
+signal.signal(signal.SIGHUP, signal.SIG_IGN)
 os.execv(sys.executable, [sys.executable, *sys.argv[1:]])
 """
 
 
 @pytest.mark.parametrize(
-    "tests", ["tests/actors/asyncio/test_interrupt.py", "tests/actors/cli/test_interrupt.py"]
+    "tests",
+    [
+        "tests/actors/asyncio/test_interrupt.py",
+        "tests/actors/cli/test_interrupt.py",
+        "tests/actors/serving/commands/test_run.py::test_a_signal_cancels_it",
+    ],
 )
-def test_tests_press_ctrl_c_where_it_is_ignored(tests: str) -> None:
+def test_tests_send_signals_that_are_ignored(tests: str) -> None:
     pytest_ = ("-m", "pytest", "-q", "-p", "no:cacheprovider", "-p", "no:xdist", tests)
     result = subprocess.run(
         [sys.executable, "-c", IGNORING, *pytest_],
