@@ -179,6 +179,8 @@ class Permits:
         self._second_try = SecondTry(state, reservations)
         #: Whether a Strict group may get a second try in this round.
         self.has_second_tries = False
+        #: Whether a bind of a member may fail in this round, so that a gang is unsatisfied again.
+        self._may_lose = False
         #: The number of the last allocation before this round.
         self._began = 0
         #: Whether the last round tried every ask in its turn.
@@ -193,7 +195,8 @@ class Permits:
         """Begin a round: nothing is blocked or barred, and every cycle is valid."""
         self.end_round()
         self._has_scopes = bool(self._state.scopes)
-        self.has_second_tries = self._second_try.is_due()
+        self._may_lose = any(_may_fail(app) for app in self._state.failing.values())
+        self.has_second_tries = self._second_try.is_due(may_lose=self._may_lose)
         self._began = self._state.numbers
         self.failures.clear()
         self._state.gang_index.start_cycles()
@@ -261,22 +264,13 @@ class Permits:
             or any(
                 self._may_release(gang_index.group_of(gang)) for gang in gang_index.waiting.values()
             )
-            or any(self._may_fail(app) for app in self._state.failing.values())
+            or self._may_lose
         )
 
     @staticmethod
     def _may_release(group: ViewGroup) -> bool:
         return group.strict and any(
             gang.slots and gang.missing and gang.admits() for gang in group.gangs
-        )
-
-    # GANG-50
-    @staticmethod
-    def _may_fail(app: ViewApp) -> bool:
-        """Return whether a bind of a member of a gang in an application may fail."""
-        asks = (app.pending.get(name) for name in app.spoilt)
-        return any(ask is not None and ask.gang is not None for ask in asks) or any(
-            name in app.waiting for name in app.spoilt
         )
 
     def judge(self, *, exact: bool) -> None:
@@ -670,6 +664,15 @@ class Permits:
         leaf = first_leaf(state.root, below, state.total)
         assert isinstance(leaf, LeafView), "a queue is a parent or a leaf"
         return min(below[leaf.key], key=lambda app: leaf.rank_of(app, state.total))
+
+
+# GANG-50
+def _may_fail(app: ViewApp) -> bool:
+    """Return whether a bind of a member of a gang in an application may fail."""
+    asks = (app.pending.get(name) for name in app.spoilt)
+    return any(ask is not None and ask.gang is not None for ask in asks) or any(
+        name in app.waiting for name in app.spoilt
+    )
 
 
 def _first_order(slot: Slot[ViewApp]) -> AskOrder:

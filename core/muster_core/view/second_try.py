@@ -36,13 +36,17 @@ class SecondTry:
         self._reservations = reservations
 
     # GANG-55
-    def is_due(self) -> bool:
-        """Return whether the partition has second tries, and a group may need one in this round."""
+    def is_due(self, *, may_lose: bool) -> bool:
+        """Return whether the partition has second tries, and a group may need one in this round.
+
+        Args:
+            may_lose: Whether a satisfied gang may lose its members in this round.
+        """
         state = self._state
-        if not (state.gang_index.strict and state.root.config.settings.second_try):
+        if not state.root.config.settings.second_try:
             return False
         groups = state.gang_index.groups_of(state.gang_index.strict)
-        return any(group.lacks_only_nodes() for group in groups)
+        return may_lose or any(group.lacks_only_nodes() for group in groups)
 
     def places(
         self, group: ViewGroup, blocked: Collection[int]
