@@ -148,13 +148,13 @@ SEED ?= 1
 soak: $(VENV)/.test $(BUILT) ## Fuzz for MINUTES with JOBS processes, and report how many programs ran
 	@$(PY) -m tests.fuzz.soak --minutes $(MINUTES) --jobs $(JOBS) --seed $(SEED)
 
-# make feeds THEME=gangs FEEDS=1000 JOBS=2 SEED=7
+# make feeds THEME=gangs FEEDS=1000 JOBS=2 SEED=7 THOROUGH=1
 THEME ?= backfill
 FEEDS ?= 20000
 
 .PHONY: feeds
 feeds: $(VENV)/.test $(BUILT) ## Compare the decisions on random feeds of a THEME with those of the plain algorithm
-	@$(PY) -m tests.fuzz.themes $(THEME) --feeds $(FEEDS) --jobs $(JOBS) --seed $(SEED)
+	@$(PY) -m tests.fuzz.themes $(THEME) --feeds $(FEEDS) --jobs $(JOBS) --seed $(SEED) $(if $(THOROUGH),--thorough)
 
 # make same BASE=HEAD~3; make same BASE=HEAD~3 ONLY="feeds help" FEEDS=500
 BASE ?= HEAD

@@ -20,6 +20,7 @@ from multiprocessing.queues import Queue
 from pathlib import Path
 from queue import Empty
 from typing import Any, Final
+from zlib import crc32
 
 import attrs
 import click
@@ -28,8 +29,10 @@ from hypothesis import HealthCheck, Phase, given, seed as seeded, settings, stra
 
 from muster.feeds import write_event
 from muster_core.config.model import Configuration, QueueConfig
+from muster_core.decisions import Announced
 from muster_core.errors import EventError
 from muster_core.events import AddApp, AddAsk, AddGang, AddNode, Configure
+from tests.actors import real
 from tests.naive.aging_strategies import agings
 from tests.naive.back_off_strategies import back_offs
 from tests.naive.backfill_strategies import backfills, joined, unordered
@@ -198,6 +201,19 @@ def _decides_the_same_of_latecomers(steps: Sequence[Step]) -> Counter[str]:
     return _decides_the_same(apart)
 
 
+def _decides_the_same_in_any_way(steps: Sequence[Step]) -> Counter[str]:
+    """Decide with one machine, loaded anew after each batch, and as tasks that run in any order."""
+    relay = Relay(through_bytes, looks=False)
+    relay.take(steps)
+
+    def run(scenario: Sequence[Step]) -> Sequence[Announced]:
+        log = real.run(scenario, crc32(repr(relay.log).encode()))
+        assert log == relay.log, "tasks in some order decide otherwise"
+        return log
+
+    return compare(steps, run).world.reached
+
+
 def _explains_the_same(steps: Sequence[Step]) -> Counter[str]:
     compare_with_state(watched(steps), explain_all)
     return Counter()
@@ -251,13 +267,20 @@ THEMES: Final[Mapping[str, tuple[st.SearchStrategy[list[Step]], Check]]] = {
 """What feeds are drawn from, and what must be true of each of them."""
 
 
-def search(theme: str, seed: int, feeds: int) -> tuple[int, Counter[str], list[Step] | None]:
+def _check_of(theme: str, *, thorough: bool) -> Check:
+    check = THEMES[theme][1]
+    return _decides_the_same_in_any_way if thorough and check is _decides_the_same else check
+
+
+def search(
+    theme: str, seed: int, feeds: int, *, thorough: bool = False
+) -> tuple[int, Counter[str], list[Step] | None]:
     """Run feeds of one seed up to the first at which something is wrong.
 
     Returns:
         How many ran, what they reached, and the feed at which something is wrong.
     """
-    drawn, check = THEMES[theme]
+    drawn, check = THEMES[theme][0], _check_of(theme, thorough=thorough)
     counts: Counter[str] = Counter()
     found: list[list[Step]] = []
     ran = 0
@@ -317,11 +340,11 @@ def _block(item: Line) -> str:
     return yaml.safe_dump([json.loads(json.dumps(item))], sort_keys=False).rstrip()
 
 
-def work(theme: str, seeds: Sequence[int], told: Queue[Line]) -> None:
+def work(theme: str, seeds: Sequence[int], told: Queue[Line], *, thorough: bool) -> None:
     """Run seeds, and tell of each; the first at which something is wrong is the last."""
-    check = THEMES[theme][1]
+    check = _check_of(theme, thorough=thorough)
     for seed in seeds:
-        ran, counts, steps = search(theme, seed, FEEDS)
+        ran, counts, steps = search(theme, seed, FEEDS, thorough=thorough)
         line: Line = {"seed": seed, "feeds": ran, "counts": dict(counts)}
         if steps is not None:
             few = smallest(steps, lambda some: fault(check, some) is not None)
@@ -347,13 +370,16 @@ class Tally:
             self.found.append(line)
 
 
-def soak(theme: str, feeds: int, jobs: int, seed: int) -> Tally:
+def soak(theme: str, feeds: int, jobs: int, seed: int, *, thorough: bool) -> Tally:
     """Run so many feeds in some processes, which stop at the first that finds something."""
     context = multiprocessing.get_context("spawn")
     told: Queue[Line] = context.Queue()
     seeds = range(seed, seed + -(-feeds // FEEDS))
     workers = [
-        context.Process(target=work, args=(theme, seeds[job::jobs], told)) for job in range(jobs)
+        context.Process(
+            target=work, args=(theme, seeds[job::jobs], told), kwargs={"thorough": thorough}
+        )
+        for job in range(jobs)
     ]
     for worker in workers:
         worker.start()
@@ -385,11 +411,14 @@ def soak(theme: str, feeds: int, jobs: int, seed: int) -> Tally:
 @click.option("--feeds", default=20_000, show_default=True, help="How many feeds.")
 @click.option("--jobs", default=2, show_default=True, help="How many processes.")
 @click.option("--seed", default=1, show_default=True, help="The first seed.")
+@click.option(
+    "--thorough", is_flag=True, help="As tasks in any order, and loaded anew after each batch."
+)
 @click.option("--out", type=click.Path(path_type=Path), help="Where a feed that differs goes.")
-def main(theme: str, feeds: int, jobs: int, seed: int, out: Path | None) -> None:
+def main(theme: str, feeds: int, jobs: int, seed: int, out: Path | None, *, thorough: bool) -> None:
     """Run random feeds of a theme; the exit status is 1 if one is decided differently."""
     began = time.monotonic()
-    tally = soak(theme, feeds, jobs, seed)
+    tally = soak(theme, feeds, jobs, seed, thorough=thorough)
     click.echo(f"{tally.feeds:,} feeds of {theme} in {time.monotonic() - began:,.0f} s")
     for name, count in tally.counts.most_common():
         click.echo(f"  {name:<48} {count:>10,}")

@@ -425,7 +425,8 @@ class Relay:
         #: How many batches there were.
         self.batches = 0
         self._open = False
-        self._log: list[Announced] = []
+        #: What was announced, of both.
+        self.log: list[Announced] = []
 
     def take(self, steps: Sequence[Step]) -> None:
         """Take steps, and let all timers after them go off."""
@@ -438,7 +439,7 @@ class Relay:
                     one.submit(step.what, step.at_us, index)
                 self._open = True
         self._pass_until(None)
-        assert self._log == run_plainly(steps)
+        assert self.log == run_plainly(steps)
 
     def _both(self) -> Iterator[PlainScheduler]:
         yield from (self.loaded, self.kept)
@@ -461,8 +462,8 @@ class Relay:
             one.settle(at_us)
         self._open = False
         self.batches += 1
-        self._log += self.loaded.announced
-        assert self._log == self.kept.announced
+        self.log += self.loaded.announced
+        assert self.log == self.kept.announced
         facts = self.loaded.facts()
         self.loaded = PlainScheduler(facts=self._save(facts))
         assert self.loaded.facts() == facts
