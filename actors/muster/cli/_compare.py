@@ -33,6 +33,7 @@ from muster.cli._options import (
     format_option,
     name_of,
     print_json,
+    progress_option,
 )
 from muster.cli._progress import ProgressLine
 from muster.compare import (
@@ -75,6 +76,7 @@ class CompareArguments:
     partition: str | None
     since: Instant | None
     until: Instant | None
+    progress: bool
 
     @property
     def sides(self) -> list[tuple[int, int | None]]:
@@ -161,6 +163,7 @@ class ComparisonProgress:
     help="Print one screen: the first decision that differs, the figures of the whole, and how many "
     "jobs gain and lose. (JSON has everything in any case.)",
 )
+@progress_option
 @format_option
 @click.pass_context
 def command(
@@ -230,7 +233,7 @@ def _run(
         FeedError: If a file cannot be used.
     """
     meter = ComparisonProgress()
-    progress = ProgressLine(meter, shown=True)
+    progress = ProgressLine(meter, shown=arguments.progress)
     configurations = [read_configuration(name, arguments.partition) for name in arguments.configs]
     for name, configuration in dict(zip(arguments.configs, configurations, strict=True)).items():
         warnings += warnings_of(name, configuration)
@@ -242,7 +245,9 @@ def _run(
             comparison = _of_two(opening)
         meter.comparison = comparison
         with progress.line():
-            return comparison.run_all(), opening.shared_origin_us()
+            compared = comparison.run_all()
+        warnings += opening.past_left_out()
+        return compared, opening.shared_origin_us()
 
 
 @final
@@ -255,12 +260,23 @@ class ComparisonInputs:
         progress: Shows how much was read.
         stack: Closes what was opened.
         origins: The origins of the inputs that are no logs.
+        found: The sides of feeds under configurations.
     """
 
     arguments: CompareArguments
     progress: ProgressLine
     stack: ExitStack
     origins: list[FeedOrigin] = attrs.field(factory=list[FeedOrigin])
+    found: list[FeedSide] = attrs.field(factory=list[FeedSide])
+
+    # COMMAND-35
+    def past_left_out(self) -> Iterator[Warned]:
+        """Yield how much usage each configuration does not count."""
+        for (_, config), side in zip(self.arguments.sides, self.found, strict=False):
+            if config is not None and side.usage_left_out:
+                number = side.usage_left_out
+                text = f"{number:,} `set_usage` left out, as no usage.half.life or usage.users counts it"
+                yield Warned(name_of(self.arguments.configs[config]), None, "", text)
 
     def shared_origin_us(self) -> int | None:
         """Return the origin of all inputs, in microseconds since 1970; None if they differ."""
@@ -292,7 +308,7 @@ def _of_configurations(
     left_out: dict[str, list[LeftOut]],
 ) -> Comparison:
     inputs, sides = opening.arguments.inputs, opening.arguments.sides
-    found: list[FeedSide] = []
+    found = opening.found
     for number, name in enumerate(inputs):
         mine = [config for feed, config in sides if feed == number]
         chosen = [None if config is None else configurations[config] for config in mine]

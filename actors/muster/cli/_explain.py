@@ -59,8 +59,9 @@ from muster.feeds import FeedItem, date_text
 from muster.feeds._encodings import to_yaml_item
 from muster.figures.text import counted, dated, instant_of
 from muster_core.decisions import MICROSECONDS, seconds
-from muster_core.reasons import UNKNOWN_START
+from muster_core.reasons import UNKNOWN_START, Explanation
 from muster_core.snapshots import AskPlace
+from muster_core.values.reasons import PAST_SHARE_KEY
 
 _MOST_QUEUES: Final = 3
 
@@ -206,8 +207,24 @@ def _compared(ask: str, found: Mapping[str, Any]) -> Table:
         table.add_row(*map(printable, (level["at"], "", level["own"], level["other"], "")))
         for key in level["keys"]:
             mark = "decides" if key["decides"] else ""
-            table.add_row("", key["name"], printable(key["own"]), printable(key["other"]), mark)
+            table.add_row(
+                "", _named(key["name"]), printable(key["own"]), printable(key["other"]), mark
+            )
     return table
+
+
+_UNITS: Final[Mapping[str, str]] = {
+    "share": "of what it deserves",
+    PAST_SHARE_KEY: "ticks of all nodes, by weight",
+    "pending": "of all nodes",
+    "usage": "of what the leaf deserves",
+}
+"""What the numbers of keys count that are no plain numbers."""
+
+
+def _named(key: str) -> str:
+    unit = _UNITS.get(key)
+    return key if unit is None else f"{key} ({unit})"
 
 
 # OUTLOOK-31, OUTLOOK-32
@@ -298,6 +315,8 @@ def print_overview(overview: Overview, origin_us: int | None) -> None:
             at_us = instant_of(reason.facts)
             said = dated(reason.message, at_us, lambda at_us: _instant(at_us, origin_us))
             click.echo(f"- {one.app}/{one.ask}, for {waited}: {said}")
+            if one.past_share is not None and one.past_share is not reason:
+                click.echo(f"  {one.past_share.message}")
 
 
 def _print(table: Table) -> None:
@@ -503,6 +522,7 @@ def _overview_map(overview: Overview) -> dict[str, object]:
                         "queue": one.queue,
                         "since": _at(one.since_us),
                         "message": one.dominant.message,
+                        **_past_map(one),
                     }
                     for one in group.examples
                 ],
@@ -510,6 +530,11 @@ def _overview_map(overview: Overview) -> dict[str, object]:
             for group in overview.groups
         ],
     }
+
+
+def _past_map(explanation: Explanation) -> dict[str, object]:
+    past = explanation.past_share
+    return {} if past is None else {"past_share": past.message}
 
 
 _BOUND: Final = AskPlace.BOUND.value

@@ -198,6 +198,13 @@ def _zone(context: click.Context, parameter: click.Parameter, value: str) -> Zon
     "unless --accounts is given.",
 )
 @click.option(
+    "--usage/--no-usage",
+    default=True,
+    help="Whether the feed begins with what accounts and users have used, by --sshare. Without it, "
+    "--sshare brings shares alone: if it was printed after the first jobs came, their usage is in "
+    "it already.",
+)
+@click.option(
     "--slurm-conf",
     "conf",
     type=FILE,
@@ -240,6 +247,7 @@ def slurm_command(
     *,
     accounts: str | None,
     shares: str | None,
+    usage: bool,
     conf: str | None,
     priority: str | None,
     qos: str | None,
@@ -266,10 +274,25 @@ def slurm_command(
     if (source is PrioritySource.QOS) is not (qos is not None):
         msg = "--priority qos and --qos FILE go together"
         raise click.UsageError(msg)
+    if shares is not None and source is PrioritySource.ARRIVAL:
+        msg = (
+            "--sshare with --priority arrival: who came first would go first, and past shares would "
+            "decide nothing: give one of them"
+        )
+        raise click.UsageError(msg)
+    if shares is None and not usage:
+        msg = "--no-usage needs --sshare, whose usage it leaves out"
+        raise click.UsageError(msg)
     if conf is None and request.nodes is not None:
         conf = conf_of(request.nodes)
     sources = ClusterFiles(
-        zone=zone, priority=source, qos=qos, accounts=accounts, shares=shares, conf=conf
+        zone=zone,
+        priority=source,
+        qos=qos,
+        accounts=accounts,
+        shares=shares,
+        usage=usage,
+        conf=conf,
     )
     run(
         request,

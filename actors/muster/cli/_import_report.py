@@ -42,8 +42,17 @@ def summary_lines(workload: Workload, written: FeedSummary, target: str) -> Iter
         f"{gangs} on {counted(written.nodes, 'node')}"
     )
     if written.first_us is not None and written.last_us is not None:
-        first, last = (_instant(at_us, written) for at_us in (written.first_us, written.last_us))
+        first, last = (
+            instant_text(at_us, written) for at_us in (written.first_us, written.last_us)
+        )
         yield f"submitted: from {first} to {last}"
+    # IMPORT-32
+    if workload.real_until_us is not None:
+        until, end = instant_text(workload.real_until_us, written), workload.end
+        yield (
+            f"real until {until}: what waited then ({counted(end.waiting, 'job')}) is left out, and "
+            f"what ran ({counted(end.running, 'job')}) never ends: replay it with --until {until}"
+        )
     named = ", ".join(written.queues[:_MOST_QUEUES])
     more = len(written.queues) - _MOST_QUEUES
     yield f"queues: {named}" + (f" and {more:,} more" if more > 0 else "")
@@ -60,7 +69,8 @@ def summary_lines(workload: Workload, written: FeedSummary, target: str) -> Iter
             yield from map(_cause, causes)
 
 
-def _instant(at_us: int, written: FeedSummary) -> str:
+def instant_text(at_us: int, written: FeedSummary) -> str:
+    """Return an instant of the dump as text: a date, or seconds."""
     return date_text(at_us) if written.is_dated else f"{seconds(at_us)} s"
 
 
@@ -89,6 +99,9 @@ def summary_map(workload: Workload, written: FeedSummary, target: str) -> dict[s
         "queues": list(written.queues),
         "first": None if written.first_us is None else _json_instant(written.first_us, written),
         "last": None if written.last_us is None else _json_instant(written.last_us, written),
+        "real_until": None
+        if workload.real_until_us is None
+        else _json_instant(workload.real_until_us, written),
     }
 
 

@@ -21,6 +21,7 @@ from muster.cli._import_report import (
     calibrate,
     check_target,
     instant_of,
+    instant_text,
     print_calibrated,
     summary_lines,
     summary_map,
@@ -54,6 +55,7 @@ from muster.importing.dumps import Opener
 from muster.importing.nodes import NodeFields, nodes_of
 from muster.importing.workload import Starts, configuration_of, parents_with_jobs
 from muster_core.config.model import QueueConfig
+from muster_core.values.configuration import USAGE_USERS, lack_of_usage
 
 
 @final
@@ -384,25 +386,15 @@ def _check_usage(config: str, root: QueueConfig, workload: Workload) -> None:
     Raises:
         FeedError: If there is such a queue; with what it has to say.
     """
-    known = {queue.path: (queue, above) for queue, above in _with_parents(root, root)}
     for event in workload.head:
-        if event["op"] != "set_usage" or event["queue"] not in known:
+        if event["op"] != "set_usage":
             continue
-        queue, above = known[str(event["queue"])]
-        settings = queue.settings if "user" in event else above.settings
-        lacks = "usage.half.life" if not settings.half_life_us else "usage.users: enabled"
-        if not settings.half_life_us or ("user" in event and not settings.usage_of_users):
-            where = queue.path if "user" in event else above.path
-            msg = f"{where} has no {lacks}, without which its usage is not counted (--sshare)"
+        lack = lack_of_usage(root, str(event["queue"]), of_user="user" in event)
+        if lack is not None:
+            queue, lacks = lack
+            how = ": enabled" if lacks == USAGE_USERS else ""
+            msg = f"{queue} has no {lacks}{how}, without which its usage is not counted (--sshare)"
             raise FeedError(config, msg)
-
-
-def _with_parents(
-    queue: QueueConfig, above: QueueConfig
-) -> Iterator[tuple[QueueConfig, QueueConfig]]:
-    yield queue, above
-    for child in queue.children:
-        yield from _with_parents(child, queue)
 
 
 def _leaves(queue: QueueConfig, path: str) -> Iterator[str]:
@@ -427,7 +419,10 @@ def _tell(request: ImportRequest, workload: Workload, written: FeedSummary) -> N
     if result is not None:
         print_calibrated(result)
     if not to_stdout:
-        click.echo(f"next: muster replay {request.target} --report report.html")
+        until = ""
+        if workload.real_until_us is not None:
+            until = f" --until {instant_text(workload.real_until_us, written)}"
+        click.echo(f"next: muster replay {request.target}{until} --report report.html")
 
 
 def _calibrated(

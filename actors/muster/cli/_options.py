@@ -106,6 +106,12 @@ def format_option(function: Function) -> Function:
     return option(function)
 
 
+def progress_option(function: Function) -> Function:
+    """Add ``--progress`` and ``--no-progress`` to a command that works for long."""
+    text = "Show progress on standard error: a line on a terminal, one every few seconds elsewhere."
+    return click.option("--progress/--no-progress", default=True, help=text)(function)
+
+
 def _as_format(_context: click.Context, _parameter: click.Parameter, value: str) -> Format:
     return Format(value)
 

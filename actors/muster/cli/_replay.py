@@ -49,6 +49,7 @@ from muster.cli._options import (
     format_option,
     name_of,
     print_json,
+    progress_option,
     warning_text,
 )
 from muster.cli._progress import ProgressLine
@@ -212,6 +213,7 @@ class ReplayArguments:
         strict: Whether to stop at the first refusal.
         config: The name of the configuration that is in force from the start, or None.
         partition: The partition of it to run, or None.
+        progress: Whether to show progress.
     """
 
     feed: str
@@ -224,6 +226,7 @@ class ReplayArguments:
     strict: bool
     config: str | None
     partition: str | None
+    progress: bool
 
     @property
     def takes_stdout(self) -> bool:
@@ -245,6 +248,8 @@ class ReplayArguments:
             raise click.UsageError("Standard input can be read only once: name a file.")
         if not self.live:
             return
+        if not self.progress:
+            raise click.UsageError("--live shows progress: leave --no-progress away")
         if not Console(stderr=True).is_terminal:
             raise click.UsageError("--live needs a terminal, and standard error is not one")
         if self.takes_stdout and sys.stdout.isatty():
@@ -301,6 +306,7 @@ class ReplayArguments:
     metavar="NAME",
     help="The partition of the FILE of --config to run. [default: `default`, or the only one]",
 )
+@progress_option
 @format_option
 @click.pass_context
 def command(
@@ -347,7 +353,7 @@ def _run(
     terminal_is_taken = arguments.takes_stdout and sys.stdout.isatty()
     board = Board() if arguments.live else None
     below = None if board is None else partial(moment, board, origin)
-    progress = ProgressLine(tally, shown=not terminal_is_taken, below=below)
+    progress = ProgressLine(tally, shown=arguments.progress and not terminal_is_taken, below=below)
     with ExitStack() as stack:
         stack.enter_context(interrupt)
         # Read before the log is opened: a feed that cannot be read must not empty an older log.

@@ -231,17 +231,20 @@ def _parts(console: Console, summary: Summary) -> Iterator[Table]:
         (
             f"{part.weight:,}",
             percent(part.due),
-            "-" if part.had is None else percent(part.had),
-            "-" if part.furthest_had is None else percent(part.furthest_had),
+            *map(_percent, (part.had, part.furthest_had, part.wanted, part.had_wanting)),
         )
         for part in summary.parts
     ]
-    titles = ("weight", "due", "had", "furthest")
+    titles = ("weight", "due", "had", "furthest", "time pending", "had then")
     units = [
         [Column(title, cells)] for title, cells in zip(titles, zip(*rows, strict=True), strict=True)
     ]
     names = [part.queue for part in summary.parts]
     return tables_of(console, [Column("part of its siblings", names, folds=True)], units)
+
+
+def _percent(part: float | None) -> str:
+    return "-" if part is None else percent(part)
 
 
 def _of(wait: WaitSummary) -> tuple[str, ...]:
@@ -251,7 +254,7 @@ def _of(wait: WaitSummary) -> tuple[str, ...]:
 
 
 def _utilisation(console: Console, summary: Summary) -> Iterator[Table]:
-    used = ["-" if used is None else percent(used) for used in summary.utilisation.values()]
+    used = [*map(_percent, summary.utilisation.values())]
     names = Column("resource", list(summary.utilisation), folds=True)
     return tables_of(console, [names], [[Column("used", used)]])
 

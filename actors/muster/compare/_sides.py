@@ -34,11 +34,13 @@ from muster_core.events import (
     Event,
     PodObject,
     Release,
+    SetUsage,
     UpdateNode,
 )
 from muster_core.facts import Facts
 from muster_core.owners.asks import Ask
 from muster_core.reasons import Code
+from muster_core.values.configuration import lack_of_usage
 
 
 def find_ask(machine: CoordinatorMachine, app: str, name: str) -> Ask | None:
@@ -182,6 +184,8 @@ class FeedSide:
 
     Attributes:
         events: How many events were read.
+        usage_left_out: How many ``set_usage`` were left out, as the given configuration counts no
+            such usage: who looks at the present alone has no past.
 
     Args:
         items: The feed; its instants never go back.
@@ -200,7 +204,8 @@ class FeedSide:
         configuration: Configuration | None = None,
         facts: Facts | None = None,
     ) -> None:
-        self.events = 0
+        self.events = self.usage_left_out = 0
+        self._root = None if configuration is None else configuration.root
         self._items = iter(items)
         self._next = next(self._items, None)
         self._scheduler = PlainScheduler(configuration, facts)
@@ -288,6 +293,9 @@ class FeedSide:
 
     def _let_in(self, item: FeedItem) -> bool:
         """Submit an item to the scheduler; return whether it has closed the batch."""
+        if self._has_no_past(item.content):
+            self.usage_left_out += 1
+            return False
         self._census.saw(item)
         submit_item_directly(self._scheduler, item)
         if isinstance(item.content, Settle | Expect):
@@ -302,6 +310,14 @@ class FeedSide:
             self._places[0].append(item.index)
             self._places[1].append(item.line or 0)
         return False
+
+    # COMMAND-35
+    def _has_no_past(self, content: object) -> bool:
+        """Return whether an item says usage that the given configuration does not count."""
+        if self._root is None or not isinstance(content, SetUsage):
+            return False
+        of_user = content.user is not None
+        return lack_of_usage(self._root, content.queue, of_user=of_user) is not None
 
     def _taken(self) -> Sequence[Announced]:
         self._batch, self._scheduler.announced = self._scheduler.announced, []

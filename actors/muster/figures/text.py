@@ -155,10 +155,16 @@ def measured(value: float) -> str:
 
 # COMMAND-24
 def seconds_text(span_s: float) -> str:
-    """Return a time in seconds, from an hour on with the hours: ``28.3 s``, ``12,960 s (3.6 h)``."""
+    """Return a time in seconds, and as people say it from an hour on.
+
+    Such as ``28.3 s``, ``12,960 s (3.6 h)``, ``1,067,752 s (12 d 9 h)``.
+    """
     text = f"{span_s:,.0f}" if abs(span_s) >= 1000 else measured(span_s)
-    hours = f" ({measured(span_s / 3600)} h)" if abs(span_s) >= 3600 else ""
-    return f"{text} s{hours}"
+    if abs(span_s) < 3600:
+        return f"{text} s"
+    if abs(span_s) < 24 * 3600:
+        return f"{text} s ({measured(span_s / 3600)} h)"
+    return f"{text} s ({'-' if span_s < 0 else ''}{duration(abs(span_s) * SECOND)})"
 
 
 # COMMAND-24

@@ -372,6 +372,22 @@ class FeedSummary:
 
 
 @final
+@attrs.define
+class DumpEnd:
+    """What had not ended when a dump was made.
+
+    Attributes:
+        at_us: The last instant of which the dump says anything, in microseconds as jobs have it.
+        waiting: How many jobs waited, which are left out.
+        running: How many jobs ran, which hold their room to the end.
+    """
+
+    at_us: int = 0
+    waiting: int = 0
+    running: int = 0
+
+
+@final
 class Workload:
     """Jobs and nodes on their way into a feed.
 
@@ -387,6 +403,7 @@ class Workload:
         remarks: What its user should know of it, each in one line.
         starts: Gets the real start of each job when the feed is written, or None.
         head: Other events with which it begins, after the nodes, such as priority classes.
+        end: What had not ended when the dump was made, if its format says so.
     """
 
     def __init__(self) -> None:
@@ -401,12 +418,21 @@ class Workload:
         self.remarks: list[str] = []
         self.starts: Starts | None = None
         self.head: list[Event] = []
+        self.end = DumpEnd()
         self._spool = Spool()
         self._queues: set[str] = set()
         #: Hashes of the names of applications, and of those that came more than once: a million
         #: names themselves would take too much memory. Two names of one hash do no harm.
         self._names: set[int] = set()
         self._repeated: set[int] = set()
+
+    # IMPORT-32
+    @property
+    def real_until_us(self) -> int | None:
+        """Until when a replay is like what was; None if all jobs have ended, or nothing says it."""
+        if not (self.end.waiting or self.end.running):
+            return None
+        return self.end.at_us if self.until_us is None else min(self.end.at_us, self.until_us)
 
     def __enter__(self) -> Self:
         self._spool.__enter__()

@@ -10,13 +10,14 @@ from __future__ import annotations
 from array import array
 from collections import Counter, defaultdict
 from collections.abc import Iterable, Mapping
+from fractions import Fraction
 from typing import Final, final
 
 import attrs
 
 from muster.figures.usage import UsageAccount, total
 from muster.replay._census import LiveAsk
-from muster.replay._parts import PartsOfQueues, QueuePart
+from muster.replay._parts import PartsOfQueues, QueuePart, due_of, dues_of
 from muster_core.config.model import Configuration
 from muster_core.decisions import EVICTIONS, MICROSECONDS, Reason, ends_ask
 from muster_core.resources import Resources
@@ -92,6 +93,9 @@ _ONE: Final = 2**40
 """The number that stands for a share, or an index, of 1."""
 
 
+_WHOLE: Final = Fraction(1)
+
+
 @final
 @attrs.frozen
 class LostRuns:
@@ -161,12 +165,14 @@ class _Party:
     Attributes:
         asks: How many asks it has, with and without a node.
         usage: What they hold and have used.
-        share: Its dominant share that counts now, where :data:`_ONE` is 1.
+        share: Its dominant share that counts now, where :data:`_ONE` is 1, divided by its due.
+        due: The part that weights give it.
     """
 
     asks: int = 0
     usage: UsageAccount = attrs.field(factory=UsageAccount)
     share: int = 0
+    due: Fraction = _WHOLE
 
 
 # COMMAND-23
@@ -176,6 +182,7 @@ class _Parties:
 
     def __init__(self) -> None:
         self._parties: dict[str | None, _Party] = {}
+        self._dues: Mapping[str, Fraction] = {}
         #: Those whose share may have changed at this instant.
         self._stale: dict[_Party, None] = {}
         self._all_are_stale = False
@@ -188,7 +195,7 @@ class _Parties:
         """Change the number of asks of a party by 1 or -1."""
         party = self._parties.get(name)
         if party is None:
-            party = self._parties[name] = _Party()
+            party = self._parties[name] = _Party(due=due_of(name, self._dues))
         if by > 0:
             self._count += not party.asks
             party.asks += 1
@@ -212,6 +219,13 @@ class _Parties:
         """Record that the capacity has changed."""
         self._all_are_stale = True
 
+    def owe(self, dues: Mapping[str, Fraction]) -> None:
+        """Let each party have the part that weights give it, by :func:`dues_of`."""
+        self._dues = dues
+        for name, party in self._parties.items():
+            party.due = due_of(name, dues)
+        self._all_are_stale = True
+
     def stay(self, for_us: int, capacity: Mapping[str, int]) -> None:
         """Let time pass in which nothing changes."""
         if self._stale or self._all_are_stale:
@@ -230,6 +244,8 @@ class _Parties:
             there = capacity.get(kind)
             if there:
                 share = max(share, amount * _ONE // there)
+        if party.due is not _WHOLE:
+            share = share * party.due.denominator // party.due.numerator
         before = party.share
         if share != before:
             self._sum += share - before
@@ -250,6 +266,11 @@ class _Parties:
             for name, party in self._parties.items()
             if name is not None
         }
+
+    def each_held(self) -> Mapping[str, Mapping[str, int]]:
+        """Return what each party holds."""
+        known = self._parties.items()
+        return {name: party.usage.held for name, party in known if name is not None}
 
     def used(self, names: Iterable[str] | None, now_us: int) -> Mapping[str, int]:
         """Return what some parties, or all, have used until now: amounts times time."""
@@ -311,7 +332,12 @@ class Costs:
         self._capacity = UsageAccount()
         self._by_queue = _Parties()
         self._by_user = _Parties()
-        self._parts = PartsOfQueues(self._by_queue.each_used, self._capacity.areas)
+        self._parts = PartsOfQueues(
+            self._by_queue.each_used,
+            self._capacity.areas,
+            self._by_queue.each_held,
+            self._capacity.held,
+        )
 
     def pass_to(self, at_us: int) -> None:
         """Advance to an instant, in microseconds."""
@@ -328,6 +354,7 @@ class Costs:
         """Let a configuration be in force."""
         self.pass_to(at_us)
         self._parts.configure(configuration.root, at_us)
+        self._by_queue.owe(dues_of(configuration.root))
 
     def node(self, at_us: int, name: str, capacity: Resources | None) -> None:
         """Record the capacity of a node."""
@@ -340,6 +367,7 @@ class Costs:
             self._capacity.take(capacity.amounts, at_us)
         self._by_queue.spoil()
         self._by_user.spoil()
+        self._parts.resize(at_us)
 
     def job(self, queue: str) -> None:
         """Count an application."""
@@ -347,21 +375,25 @@ class Costs:
 
     def pending(self, at_us: int, ask: LiveAsk) -> None:
         """Count an ask that wants a node."""
+        self._count(at_us, ask, 1)
+        self._parts.want(ask.queue, 1, at_us)
+
+    def _count(self, at_us: int, ask: LiveAsk, by: int) -> None:
+        """Count an ask, with or without a node; or no more, with -1."""
         if at_us > self._now_us:
             self.pass_to(at_us)
-        self._by_queue.wants(ask.queue, 1)
-        self._by_user.wants(ask.user, 1)
+        self._by_queue.wants(ask.queue, by)
+        self._by_user.wants(ask.user, by)
 
     def taken(self, at_us: int, ask: LiveAsk) -> None:
         """Count an ask no more, or until it holds its node."""
-        if at_us > self._now_us:
-            self.pass_to(at_us)
-        self._by_queue.wants(ask.queue, -1)
-        self._by_user.wants(ask.user, -1)
+        self._count(at_us, ask, -1)
+        self._parts.want(ask.queue, -1, at_us)
 
     def held(self, at_us: int, ask: LiveAsk) -> None:
         """Count an ask that has a node."""
-        self.pending(at_us, ask)
+        self._count(at_us, ask, 1)
+        self._parts.hold(ask.queue, ask.resources.amounts, 1, at_us)
         self._by_queue.take(ask.queue, ask.resources, at_us)
         self._by_user.take(ask.user, ask.resources, at_us)
 
@@ -377,7 +409,8 @@ class Costs:
 
     def lost_node(self, at_us: int, ask: LiveAsk, reason: Reason | None) -> None:
         """Count what an ask has lost with its node."""
-        self.taken(at_us, ask)
+        self._count(at_us, ask, -1)
+        self._parts.hold(ask.queue, ask.resources.amounts, -1, at_us)
         self._by_queue.give_back(ask.queue, ask.resources, at_us)
         self._by_user.give_back(ask.user, ask.resources, at_us)
         if reason is not Reason.COMPLETED and reason is not None:

@@ -190,7 +190,7 @@ async def replay(
     journal = Journals([*journals, *watchers, tally])
     async with open_simulation(facts=facts, journal=journal) as scheduler:
         watched = _WatchedScheduler(scheduler, watchers)
-        if facts is not None and facts.has_begun:
+        if facts is not None:
             watched.begin(beginning_of(facts, await scheduler.snapshot()), tally)
         try:
             went_through = await _let_all_in(watched, items, tally, until_us, strict=strict)

@@ -65,12 +65,15 @@ class AskReasons:
         last: The last reason, in words.
         names_us: The instant that it names, in microseconds; None if it names none.
         at_us: When that reason was found, in microseconds.
+        past: The last time that another ask was tried before it for what was used in the past, in
+            words; or None.
     """
 
     codes: Mapping[str, int]
     last: str
     names_us: int | None
     at_us: int
+    past: str | None = None
 
 
 @final
@@ -133,7 +136,11 @@ class ReasonRecord:
         before = self._asked.get(ask.key)
         codes = Counter({} if before is None else before.codes)
         codes[code] += 1
-        self._asked[ask.key] = AskReasons(codes, reason.message, instant_of(reason.facts), at_us)
+        told, past = explanation.past_share, None if before is None else before.past
+        if told is not None:
+            past = None if told is reason else told.message
+        names_us = instant_of(reason.facts)
+        self._asked[ask.key] = AskReasons(codes, reason.message, names_us, at_us, past)
         return code
 
     def reasons_of(self, key: Key) -> AskReasons | None:

@@ -44,7 +44,7 @@ from muster_core.owners.gang import (
 )
 from muster_core.owners.queue import QueueFacts
 from muster_core.structures.steps import Steps
-from muster_core.values.configuration import Configuration
+from muster_core.values.configuration import USAGE_USERS, Configuration, usage_lacks
 from muster_core.values.decisions import MICROSECONDS, Reason
 from muster_core.values.errors import RefusedError
 from muster_core.values.events import (
@@ -141,21 +141,19 @@ class Admission:
             RefusedError: If nobody counts it.
         """
         entry = self.registry.tree.entry_of(event.queue)
-        path, settings, above = entry.config.path, entry.config.settings, entry.parent
-        problem: str | None = None
-        if event.user is not None:
-            if entry.config.is_parent:
-                problem = f"user: {path!r} is a parent; name a leaf"
-            elif not settings.half_life_us:
-                problem = f"queue: {path!r} has no usage.half.life"
-            elif not settings.usage_of_users:
-                problem = f"user: {path!r} does not count its users: its usage.users is disabled"
-        elif above is None:
-            problem = f"queue: {path!r} has no usage: no queue is above it"
-        elif not above.config.settings.half_life_us:
-            problem = f"queue: {path!r} has no usage: {above.config.path!r} has no usage.half.life"
-        if problem is not None:
-            raise RefusedError(problem)
+        own, of_user, path = entry.config, event.user is not None, entry.config.path
+        above = own if entry.parent is None else entry.parent.config
+        if of_user and own.is_parent:
+            raise RefusedError(f"user: {path!r} is a parent; name a leaf")
+        if not of_user and entry.parent is None:
+            raise RefusedError(f"queue: {path!r} has no usage: no queue is above it")
+        lacks = usage_lacks(own.settings, above.settings, of_user=of_user)
+        if lacks == USAGE_USERS:
+            msg = f"user: {path!r} does not count its users: its {lacks} is disabled"
+            raise RefusedError(msg)
+        if lacks is not None:
+            by = "" if of_user else f" usage: {above.path!r} has no"
+            raise RefusedError(f"queue: {path!r} has no{by} {lacks}")
         amounts = {name: amount * MICROSECONDS for name, amount in event.usage.items()}
         self._view.set_usage(entry.key, event.user, amounts)
 

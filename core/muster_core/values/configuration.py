@@ -231,6 +231,24 @@ class Settings:
     priority_limit: int | None = None
 
 
+USAGE_USERS: Final = "usage.users"
+"""The property by which a leaf counts its users."""
+
+
+# USAGE-15
+def usage_lacks(own: Settings, above: Settings, *, of_user: bool) -> str | None:
+    """Return the property without which nobody counts some usage; None if it is counted.
+
+    Args:
+        own: The settings of the queue, which count for its users.
+        above: Those of the queue above it, which count for the queue itself.
+        of_user: Whether it is the usage of a user of the queue.
+    """
+    if not (own if of_user else above).half_life_us:
+        return "usage.half.life"
+    return USAGE_USERS if of_user and not own.usage_of_users else None
+
+
 @final
 @attrs.frozen
 class Acl:
@@ -288,6 +306,28 @@ class QueueConfig:
 
 
 # DEVICE-17
+# USAGE-15
+def lack_of_usage(root: QueueConfig, path: str, *, of_user: bool) -> tuple[str, str] | None:
+    """Return why a configuration does not count some usage: which queue lacks which property.
+
+    Args:
+        root: The queues of the configuration.
+        path: The queue that has the usage.
+        of_user: Whether it is that of a user of the queue.
+
+    Returns:
+        The path and the property; None if the usage is counted, or there is no such queue.
+    """
+    above = queue = root
+    for name in path.split(".")[1:]:
+        found = next((child for child in queue.children if child.name == name), None)
+        if found is None:
+            return None
+        above, queue = queue, found
+    lacks = usage_lacks(queue.settings, above.settings, of_user=of_user)
+    return None if lacks is None else ((queue if of_user else above).path, lacks)
+
+
 @final
 @attrs.frozen
 class TypicalAsk:

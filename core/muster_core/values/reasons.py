@@ -260,6 +260,10 @@ class Outlook:
     reserved: Reserved | None = None
 
 
+PAST_SHARE_KEY: Final = "pastShare"
+"""The name of the key that compares what was used in the past."""
+
+
 @final
 @attrs.frozen
 class Explanation:
@@ -292,6 +296,13 @@ class Explanation:
     def dominant(self) -> PendingReason:
         """The most important reason."""
         return self.reasons[0]
+
+    # REASON-11
+    @property
+    def past_share(self) -> PendingReason | None:
+        """Why another ask is tried before it, if that is for what was used in the past."""
+        codes = (reason for reason in self.reasons if reason.code is Code.NOT_YOUR_TURN)
+        return next((one for one in codes if one.facts.get("key") == PAST_SHARE_KEY), None)
 
     @override
     def __str__(self) -> str:

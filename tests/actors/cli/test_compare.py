@@ -627,3 +627,31 @@ def test_how_far_queues_were_from_their_parts(tmp_path: Path) -> None:
         ["furthest", "from", "its", "part:", "root.a", "50.0", "%", "25.0", "%", "-25.0", "points"],
         ["furthest", "from", "its", "part:", "root.b", "50.0", "%", "25.0", "%", "-25.0", "points"],
     ]
+
+
+# COMMAND-35
+def test_a_side_without_a_half_life_has_no_past(tmp_path: Path) -> None:
+    root = "{name: root, properties: {usage.half.life: 100s}, queues: [{name: a}, {name: b}]}"
+    config = f"partitions: [{{name: default, queues: [{root}]}}]\n"
+    past = written(tmp_path / "past.yaml", config)
+    now = written(tmp_path / "now.yaml", config.replace("100s", '"0"'))
+    feed = written(
+        tmp_path / "feed.yaml",
+        "- {op: add_node, node: n, capacity: {vcore: 1}}\n"
+        "- {op: set_usage, queue: root.a, usage: {vcore: 100}}\n"
+        "- {op: add_app, app: x, queue: root.a}\n"
+        "- {op: add_ask, app: x, ask: x, resources: {vcore: 1}, run_for: 50}\n"
+        "- {op: add_app, app: y, queue: root.b}\n"
+        "- {op: add_ask, app: y, ask: x, resources: {vcore: 1}, run_for: 50}\n",
+    )
+    result = run("compare", feed, "--config", past, "--config", now)
+    said = "1 `set_usage` left out, as no usage.half.life or usage.users counts it"
+    assert result.stderr == f"{now}: warning: {said}\n"
+    assert "refuses" not in result.stdout
+    # With its past `a` comes after `b`, without it is first.
+    status, compared = run_json("compare", feed, "--config", past, "--config", now)
+    assert status == 1
+    assert compared["refused"]["only_b"] == 0
+    assert [warned["message"] for warned in compared["warnings"]] == [said]
+    placed = [compared["first"][side]["decision"]["app"] for side in "ab"]
+    assert placed == ["y", "x"]

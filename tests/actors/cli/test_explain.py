@@ -620,3 +620,40 @@ def test_the_first_ten_refusals_are_told() -> None:
     assert lines[0].startswith("standard input:1: refused: op: ")
     assert lines[-1] == "standard input: refused: … 12 in all"
     assert answer["refused"] == 12
+
+
+PAST = """\
+- op: configure
+  config: {partitions: [{name: default, queues: [{name: root, properties: {usage.half.life: 100s}, queues: [
+    {name: a}, {name: b}]}]}]}
+- {op: add_node, node: n1, capacity: {vcore: 1}}
+- {op: set_usage, queue: root.a, usage: {vcore: 100}}
+- {op: add_app, app: y, queue: root.b}
+- {op: add_ask, app: y, ask: x, resources: {vcore: 1}, run_for: 50, count: 3}
+- {op: add_app, app: x, queue: root.a}
+- {op: add_ask, app: x, ask: x, resources: {vcore: 1}, run_for: 50}
+"""
+_BEHIND = "y/x-1 is tried before it: root.b in root, as its past share"
+_USED = "root.a has used 2 times its part in the last 1m40s"
+
+
+# REASON-11: also where all asks are explained, whatever their dominant reason
+def test_an_overview_names_the_past() -> None:
+    said = run("explain", "-", "--all", "--at", "0", given=PAST).stdout.splitlines()
+    at = next(number for number, line in enumerate(said) if line.startswith("- x/x, for"))
+    assert "too little vcore" in said[at]
+    assert said[at + 1].startswith(f"  {_BEHIND}")
+    assert _USED in said[at + 1]
+    assert not any(line.startswith("  ") and "y/x-2" in line for line in said)
+    (group,) = run_json("explain", "-", "--all", "--at", "0", given=PAST)[1]["groups"]
+    past = {one["ask"]: one.get("past_share") for one in group["examples"]}
+    assert past["x/x"].startswith(_BEHIND)
+    assert past["y/x-2"] is None
+
+
+def test_keys_say_what_they_count() -> None:
+    said = run("explain", "-", "--ask", "x/x", "--at", "0", "--why-only", given=PAST).stdout
+    assert "pastShare (ticks of all nodes, by weight)" in said
+    assert "pending (of all nodes)" in said
+    _, found = run_json("explain", "-", "--ask", "x/x", "--at", "0", "--why-only", given=PAST)
+    assert "pastShare" in [key["name"] for key in found["levels"][0]["keys"]]

@@ -376,6 +376,28 @@ def test_the_progress_on_a_terminal(tmp_path: Path) -> None:
     assert decided((tmp_path / "log.jsonl").read_text()) == KINDS
 
 
+# COMMAND-31
+@pytest.mark.parametrize("command", ["replay", "compare"])
+def test_no_progress_on_a_terminal(tmp_path: Path, command: str) -> None:
+    feed = written(tmp_path / "feed.yaml", FEED)
+    terminal, its_end = os.openpty()
+    arguments: list[str | Path] = (
+        ["replay", feed] if command == "replay" else ["compare", feed, feed]
+    )
+    with os.fdopen(terminal, "rb", buffering=0) as shown:
+        said: list[str | Path] = [*COMMAND, *arguments, "--no-progress"]
+        environment = {**os.environ, "TERM": "xterm"}
+        subprocess.run(said, stdout=subprocess.PIPE, stderr=its_end, env=environment, check=True)
+        os.write(its_end, b"that is all\n")
+        os.close(its_end)
+        assert shown.read(10_000) == b"that is all\r\n"
+
+
+def test_the_view_is_progress() -> None:
+    said = run("replay", "feed.yaml", "--live", "--no-progress").stderr
+    assert "--live shows progress: leave --no-progress away" in said
+
+
 QUEUES = ("root.production.interactive", "root.research.batch", "root.x")
 WIDE_FEED = (
     "- {op: add_node, node: n1, capacity: {vcore: 2, example.com/accelerator: 4}}\n"
@@ -398,7 +420,7 @@ def test_a_narrow_page_cuts_no_number(monkeypatch: pytest.MonkeyPatch, columns: 
     monkeypatch.setenv("COLUMNS", str(columns))
     narrow = run("replay", "-", given=WIDE_FEED).stdout
 
-    assert {"13,580,292", "3,770", "12"} <= numbers(wide)
+    assert {"13,580,292", "157", "12"} <= numbers(wide)
     assert numbers(narrow) == numbers(wide)
     assert "…" not in narrow
     assert max(map(len, narrow.splitlines())) <= columns
@@ -420,7 +442,7 @@ def test_what_does_not_fit_goes_on_below(monkeypatch: pytest.MonkeyPatch) -> Non
 def test_what_is_too_wide_runs_over_the_edge(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("COLUMNS", "20")
 
-    assert "13,580,292 s (3,770 h)" in run("replay", "-", given=WIDE_FEED).stdout
+    assert "13,580,292 s (157 d 4 h)" in run("replay", "-", given=WIDE_FEED).stdout
 
 
 # COMMAND-26
@@ -614,11 +636,55 @@ _PARTS = """\
 # COMMAND-33
 def test_what_queues_had_and_what_was_their_due() -> None:
     lines = run("replay", "-", given=_PARTS).stdout.splitlines()
-    at = lines.index(" part of its siblings   weight      due      had   furthest")
+    head = " part of its siblings   weight      due      had   furthest   time pending   had then"
+    at = lines.index(head)
     assert lines[at + 2 : at + 4] == [
-        " root.a                      3   75.0 %   55.6 %     33.3 %",
-        " root.b                      1   25.0 %   44.4 %     66.7 %",
+        " root.a                      3   75.0 %   55.6 %     33.3 %          0.0 %          -",
+        " root.b                      1   25.0 %   44.4 %     66.7 %          0.0 %          -",
     ]
     _, said = run_json("replay", "-", given=_PARTS)
     assert [part["queue"] for part in said["parts"]] == ["root.a", "root.b"]
     assert said["parts"][0]["furthest_us"] == 800_000_000
+
+
+# COMMAND-33
+def test_the_parts_under_a_configuration_that_is_given(tmp_path: Path) -> None:
+    queues = "[{name: a, properties: {queue.weight: '3'}}, {name: b}]"
+    root = f"{{name: root, properties: {{usage.half.life: 100s}}, queues: {queues}}}"
+    config = written(tmp_path / "c.yaml", f"partitions: [{{name: default, queues: [{root}]}}]\n")
+    _, said = run_json("replay", "-", "--config", config, given=_PARTS)
+    assert said["parts"] == run_json("replay", "-", given=_PARTS)[1]["parts"] != []
+
+
+# COMMAND-33: who wants nothing gets less than its due, and nobody is to blame
+def test_what_a_queue_had_while_it_wanted_more() -> None:
+    alone = "- {op: add_app, app: c, queue: root.b, at: 1000}\n"
+    alone += "- {op: add_ask, app: c, ask: y, resources: {vcore: 4}, run_for: 100}\n"
+    crowd = (
+        "- {op: add_ask, app: c, ask: z, resources: {vcore: 1}, run_for: 100, count: 8, at: 1100}\n"
+    )
+    feed = _PARTS.replace("run_for: 1000", "run_for: 100").replace("run_for: 400", "run_for: 100")
+    _, said = run_json("replay", "-", given=feed + alone + crowd)
+    a, b = said["parts"]
+    assert (a["wanted"], a["had_wanting"]) == (0.0, None)
+    # From 1,100 s to 1,200 s of 1,330 s (the application completes last) four of its asks had no node, and nobody else had anything.
+    assert (b["wanted"], b["had_wanting"]) == (100 / 1330, 1.0)
+    assert b["had"] < 1
+
+    shared = feed.replace("vcore: 1}, run_for: 100}", "vcore: 1}, run_for: 100, count: 8}")
+    a, b = run_json("replay", "-", given=shared)[1]["parts"]
+    assert (a["wanted"], a["had_wanting"]) == (100 / 530, 1.0)
+    assert (b["wanted"], b["had_wanting"]) == (0.0, None)
+
+
+# COMMAND-23: by weights that count, the shares are even when each has its due
+def test_fairness_is_of_what_is_due() -> None:
+    asks = "- {op: add_ask, app: a, ask: x, resources: {vcore: 1}, run_for: 100, count: 3}\n"
+    asks += "- {op: add_ask, app: b, ask: x, resources: {vcore: 1}, run_for: 100}\n"
+    head = "".join(line for line in _PARTS.splitlines(keepends=True) if "add_ask" not in line)
+    assert run_json("replay", "-", given=head + asks)[1]["fairness"]["queues"] == 1.0
+    # Without a half-life no weight counts: shares of 3 and 1.
+    without = head.replace("100s", '"0"')
+    assert run_json("replay", "-", given=without + asks)[1]["fairness"]["queues"] == pytest.approx(
+        0.8
+    )

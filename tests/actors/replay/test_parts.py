@@ -70,3 +70,26 @@ def test_who_has_used_nothing() -> None:
     assert parts_of([{"vcore": 1}, {"memory": 6}], {"vcore": 10, "memory": 20}) == pytest.approx(
         [0.25, 0.75]
     )
+
+
+# COMMAND-33: from when on a parent has a half-life, and over the leaves below a queue together
+async def test_what_queues_had_while_they_had_pending_work() -> None:
+    without = QUEUES.replace("100s", '"0"')
+    later = QUEUES.partition("- {op: add_node")[0].replace("configure\n", "configure\n  at: 100\n")
+    # From 0 s on `a` holds half of the cores, and `c` has 4 asks of which 2 find room.
+    use = """
+- {op: add_ask, app: a, ask: x, resources: {vcore: 2}, run_for: 1000}
+- {op: add_ask, app: c, ask: x, resources: {vcore: 1}, run_for: 200, count: 4}
+"""
+    # From 100 s to 200 s two asks are pending, from then on none.
+    parts = await _parts(without + use + later, 400)
+    a, b = parts["root.a"], parts["root.b"]
+    assert (a.wanted, a.had_wanting) == (0, None)
+    assert b.wanted == pytest.approx(100 / 300)
+    assert b.had_wanting == pytest.approx(0.5)
+    # Nodes that come or change count from then on.
+    more = "- {op: update_node, at: 150, node: n1, capacity: {vcore: 4, memory: 40}}\n"
+    third = use.replace("vcore: 2}", "vcore: 2, memory: 30}")
+    grown = await _parts(without + third + later + more.replace("40", "60"), 400)
+    # The part of `a` is three quarters of the memory, then half of it and of the cores.
+    assert grown["root.b"].had_wanting == pytest.approx((0.5 + 0.5) / (1.25 + 1.0))

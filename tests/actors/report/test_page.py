@@ -500,3 +500,20 @@ async def test_parts_of_queues_over_time() -> None:
     assert "Fair share over time" in text
     without = await recorded(feed.replace("100s", '"0"'))
     assert "Fair share over time" not in without.page
+
+
+async def test_the_longest_waits_name_the_past() -> None:
+    feed = """\
+- op: configure
+  config: {partitions: [{name: default, queues: [{name: root, properties: {usage.half.life: 1h}, queues: [
+    {name: a}, {name: b}]}]}]}
+- {op: add_node, node: n1, capacity: {vcore: 1}}
+- {op: set_usage, queue: root.a, usage: {vcore: 36000}}
+- {op: add_app, app: y, queue: root.b}
+- {op: add_ask, app: y, ask: x, resources: {vcore: 1}, run_for: 10m, count: 6}
+- {op: add_app, app: x, queue: root.a}
+- {op: add_ask, app: x, ask: x, resources: {vcore: 1}, run_for: 1m}
+"""
+    text = Reader((await recorded(feed)).page).text
+    assert "is tried before it: root.b in root, as its past share" in text
+    assert "root.a has used" in text

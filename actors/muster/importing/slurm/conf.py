@@ -286,6 +286,7 @@ _WHOLE: Final = ("clustername", "slurmctldhost", "controlmachine")
 
 _DEFAULT_TYPE: Final = "sched/backfill"
 _NONE: Final = ("", "none")
+_UNSET: Final = (*_NONE, "(null)")
 
 LocatedValue = tuple[str, str]
 """A value, and where it stands, such as ``slurm.conf:12``."""
@@ -303,6 +304,7 @@ class Partition:
         spreads: Whether its jobs get the least loaded nodes: ``LLN``.
         tier: ``PriorityTier``: jobs of a higher one go first.
         place: Where it stands, such as ``slurm.conf:12``.
+        billing: ``TRESBillingWeights``; empty if it has none.
     """
 
     default_s: int | None
@@ -310,6 +312,7 @@ class Partition:
     spreads: bool = False
     tier: int = 1
     place: str = ""
+    billing: str = ""
 
 
 @final
@@ -390,12 +393,14 @@ def _partition(words: Mapping[str, str], file: str, number: int) -> Partition:
     if not re.fullmatch("[0-9]{1,5}", tier):
         msg = f"PriorityTier: {tier!r} is not a whole number up to 65533"
         raise FeedError(file, msg, number)
+    billing = words.get("tresbillingweights", "")
     return Partition(
         default_s=_limit("DefaultTime", words, file, number),
         most_s=_limit("MaxTime", words, file, number),
         spreads=words.get("lln", "").lower() == "yes",
         tier=int(tier),
         place=f"{file}:{number}",
+        billing=billing if billing.lower() not in _UNSET else "",
     )
 
 

@@ -46,7 +46,7 @@ from muster.importing.slurm.scheduler import (
     take_min_runtime,
     take_nodes,
 )
-from muster.importing.slurm.shares import read_shares
+from muster.importing.slurm.shares import QueuesOfAccounts, read_shares
 from muster.importing.slurm.values import TimeReader
 from muster.importing.workload import AskGroup, Job, Workload
 from muster_core.decisions import MICROSECONDS
@@ -166,10 +166,13 @@ class Jobs:
     def take(self, record: JobRecord, place: str) -> None:
         """Put a job in, or count why not."""
         found = id_of(record.job)
+        self._look_for_end(record)
         cause = self._why_not(record, found)
         if cause is not None or found is None:
             text, example = cause or ("no number of a job", record.job)
             self._account.leave_out(JOB, text, place, example)
+            is_waiting = record.state in WAITING and self._workload.is_wanted(record.comes_us)
+            self._workload.end.waiting += is_waiting
             return
         at_us = record.comes_us
         if not self._workload.is_wanted(at_us):
@@ -194,6 +197,15 @@ class Jobs:
         self._scopes.use(queue, record.wants.partition, run_s)
         self._note(record, shape, run, place)
         self._submit(record, found, run, shape, queue, self._limits.of(record, place))
+
+    # IMPORT-32
+    def _look_for_end(self, record: JobRecord) -> None:
+        """Take note of the last instant that a record tells of."""
+        end = self._workload.end
+        end.at_us = max(end.at_us, record.submit_us or 0)
+        if record.start_us is not None:
+            run_us = (record.run_s or 0) * MICROSECONDS
+            end.at_us = max(end.at_us, record.start_us + run_us)
 
     def finish(self) -> None:
         """Put in what waits for more of its kind."""
@@ -262,6 +274,7 @@ class Jobs:
                 JOB, "could start later than it was submitted, and comes then", place, record.job
             )
         if not record.is_over:
+            self._workload.end.running += 1
             change(JOB, "had not ended: it holds its room to the end", place, record.job)
         if record.suspended_s:
             text = "was suspended: it holds its room meanwhile"
@@ -416,6 +429,7 @@ class ClusterFiles:
         qos: A file with the priorities of qualities of service, or None.
         accounts: A file with the tree of accounts, or None.
         shares: A file with the shares and the usage of accounts and users, or None.
+        usage: Whether the feed begins with that usage.
         conf: A file that says how Slurm schedules, or None.
     """
 
@@ -424,6 +438,7 @@ class ClusterFiles:
     qos: str | None = None
     accounts: str | None = None
     shares: str | None = None
+    usage: bool = True
     conf: str | None = None
 
 
@@ -489,7 +504,8 @@ def read_slurm(
     take_min_runtime(setup, workload)
     note_parameters(setup, workload)
     if shares is not None:
-        shares.take(tree, setup, scopes.names, workload)
+        queues_of = QueuesOfAccounts(tree, scopes.names, workload)
+        shares.take(queues_of, setup, workload, ranked, usage=sources.usage)
     ages = take_age(ranked, setup, qos, workload)
     note_priorities(ranked, setup, workload, has_shares=shares is not None, ages=ages)
 

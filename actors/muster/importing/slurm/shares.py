@@ -20,6 +20,7 @@ from muster.importing.queues import name_of
 from muster.importing.slurm.accounts import (
     LARGEST,
     AccountTree,
+    PrioritySource,
     printed_accounts,
     resource_of,
     tree_of,
@@ -44,6 +45,14 @@ _OPTION: Final = "option of slurm.conf"
 _MOST: Final = MAX_QUANTITY // 2
 """The most that an account may have used of a resource: there is room for the sum of its users."""
 
+_BILLED: Final = "RawUsage as vcore-seconds"
+_EACH: Final = "GrpTRESRaw in seconds of each resource"
+_NOT_TAKEN: Final[Mapping[str, tuple[str, tuple[str, ...]]]] = {
+    "PriorityUsageResetPeriod": ("usage is halved with time, and never reset", ("NONE",)),
+    "PriorityFlags": ("shares count as with FAIR_TREE alone", ("FAIR_TREE", "0")),
+}
+"""What a feed has in place of options, with the values that say the same."""
+
 _MILLI: Final = 1_000
 _NUMBER: Final = re.compile(r"([0-9]{1,25})(?:\.[0-9]*)?", re.ASCII)
 
@@ -59,6 +68,7 @@ class ShareRow:
         shares: Its shares among those beside it.
         usage: What it has used, in unit-seconds by the names of resources; memory in bytes.
         place: Where it stands, such as ``sshare.txt:12``.
+        raw: ``RawUsage`` as it was printed, if the usage is made of that; else None.
     """
 
     account: str
@@ -66,6 +76,12 @@ class ShareRow:
     shares: int
     usage: Mapping[str, int]
     place: str
+    raw: str | None = None
+
+    @property
+    def what(self) -> str:
+        """Whether it is an account or a user."""
+        return _USER if self.user else _ACCOUNT
 
 
 @final
@@ -81,36 +97,57 @@ class Shares:
     rows: Sequence[ShareRow]
     tree: AccountTree
 
-    # IMPORT-29, IMPORT-30
+    # IMPORT-29, IMPORT-30, IMPORT-33
     def take(
         self,
-        tree: AccountTree,
+        queues: QueuesOfAccounts,
         setup: SchedulerOptions,
-        scopes: Collection[str],
         workload: Workload,
+        priority: PrioritySource,
+        *,
+        usage: bool,
     ) -> None:
         """Write weights and half-life into the configuration that is made, and usage into the feed.
 
         Args:
-            tree: The accounts as queues, as they count for jobs.
+            queues: The queues of accounts, as they count for jobs.
             setup: How Slurm schedules.
-            scopes: The names of the scopes that jobs may have.
             workload: Has all jobs; gets the settings and the events.
+            priority: Where the priorities of asks come from.
+            usage: Whether the feed begins with what was used.
         """
-        queues = _QueuesOfAccounts(tree, scopes, workload)
-        _take_half_life(setup, workload, has_users=any(row.user for row in self.rows))
+        has_users = any(row.user for row in self.rows)
+        _take_half_life(setup, workload, priority, has_users=has_users)
+        _note_options(setup, workload.account)
         for path, weight in self._weights(queues):
             set_properties(workload, path, {"queue.weight": str(weight)})
+        if usage:
+            self._take_usage(queues, workload)
+            return
+        workload.remarks.append("nobody has used anything at the start (--no-usage)")
+        for row in self.rows:
+            queues.count(row, workload.account)
+
+    def _take_usage(self, queues: QueuesOfAccounts, workload: Workload) -> None:
         types = {name for node in workload.nodes for name in node.capacity}
         types -= self._too_large(workload.account)
         for row in self.rows:
             queue = queues.of(row, workload.account)
             if queue is not None:
                 _add_usage(workload, types, queue, row.usage, row.user)
-        for account, usage in self._of_own_jobs(queues).items():
+                if row.raw is not None:
+                    text = "has no GrpTRESRaw: its RawUsage is taken as vcore-seconds"
+                    workload.account.change(row.what, text, row.place, row.raw)
+        for account, used in self._of_own_jobs(queues).items():
             leaves = queues.leaves(account)
             if len(leaves) == 1:
-                _add_usage(workload, types, leaves[0], usage)
+                _add_usage(workload, types, leaves[0], used)
+        units = {_BILLED if row.raw is not None else _EACH for row in self.rows}
+        said = " or ".join(sorted(units))
+        workload.remarks.append(
+            f"usage at the start: {said}, as it was when sshare printed it: give --no-usage if "
+            "that was after the first jobs came, which are in it already"
+        )
 
     def _too_large(self, account: ImportAccount) -> AbstractSet[str]:
         """Return the resources of which some usage is more than a feed can say, and count these.
@@ -126,7 +163,7 @@ class Shares:
                     account.note(_ACCOUNT, text, row.place, str(amount))
         return found
 
-    def _of_own_jobs(self, queues: _QueuesOfAccounts) -> Mapping[str, Mapping[str, int]]:
+    def _of_own_jobs(self, queues: QueuesOfAccounts) -> Mapping[str, Mapping[str, int]]:
         """Return what the users of accounts with others below them have used, by account."""
         found: dict[str, Counter[str]] = {}
         for row in self.rows:
@@ -134,7 +171,7 @@ class Shares:
                 found.setdefault(row.account, Counter()).update(row.usage)
         return found
 
-    def _weights(self, queues: _QueuesOfAccounts) -> Iterator[tuple[str, int]]:
+    def _weights(self, queues: QueuesOfAccounts) -> Iterator[tuple[str, int]]:
         """Yield the weights of queues that are not 1."""
         own: dict[str, int] = {}
         for row in self.rows:
@@ -148,7 +185,7 @@ class Shares:
 
 
 @final
-class _QueuesOfAccounts:
+class QueuesOfAccounts:
     """Which queues of the feed accounts have; an account has one for each scope of its jobs."""
 
     def __init__(self, tree: AccountTree, scopes: Collection[str], workload: Workload) -> None:
@@ -174,17 +211,26 @@ class _QueuesOfAccounts:
 
     def of(self, row: ShareRow, account: ImportAccount) -> str | None:
         """Return the queue that gets what an account or a user has used; count why there is none."""
-        found = self.leaves(row.account) if row.user else self.places(row.account)
-        what = _USER if row.user else _ACCOUNT
-        account.read[what] += 1
-        if len(found) == 1:
-            account.taken[what] += 1
-            return found[0]
-        text = "has no queue in the feed: its usage is left out"
-        if found:
-            text = "has jobs in several scopes: its usage is left out, as nothing says of which"
-        account.leave_out(what, text, row.place, row.user or row.account)
+        found = self._queues_of(row)
+        if len(found) < 2:
+            return next(iter(found)) if self.count(row, account) else None
+        account.read[row.what] += 1
+        text = "has jobs in several scopes: its usage is left out, as nothing says of which"
+        account.leave_out(row.what, text, row.place, row.user or row.account)
         return None
+
+    def count(self, row: ShareRow, account: ImportAccount) -> bool:
+        """Count a line, and return whether it has a queue."""
+        account.read[row.what] += 1
+        if self._queues_of(row):
+            account.taken[row.what] += 1
+            return True
+        text = "has no queue in the feed: its usage is left out"
+        account.leave_out(row.what, text, row.place, row.user or row.account)
+        return False
+
+    def _queues_of(self, row: ShareRow) -> Sequence[str]:
+        return self.leaves(row.account) if row.user else self.places(row.account)
 
     def _found(self, path: str | None) -> Sequence[str]:
         if path is None:
@@ -209,7 +255,9 @@ def _add_usage(
     workload.head.append(event)
 
 
-def _take_half_life(setup: SchedulerOptions, workload: Workload, *, has_users: bool) -> None:
+def _take_half_life(
+    setup: SchedulerOptions, workload: Workload, priority: PrioritySource, *, has_users: bool
+) -> None:
     """Let the queues, and users if there are any, take turns by what they have used."""
     text, place = setup.options.get(_HALF_LIFE, ("", ""))
     half_life_s = minutes_s(text) if text else _WEEK_S
@@ -230,7 +278,24 @@ def _take_half_life(setup: SchedulerOptions, workload: Workload, *, has_users: b
         who = "queues and users"
     set_properties(workload, "root", properties)
     workload.comments.append(f"usage.half.life: {half_life}, {why}.")
-    workload.remarks.append(f"{who}: who had less lately, for its weight, goes first (--sshare)")
+    equal = ""
+    if priority is not PrioritySource.NONE:
+        equal = f" among those of the same priority (--priority {priority})"
+    said = f"{who}: who had less lately, for its weight, goes first{equal} (--sshare)"
+    workload.remarks.append(said)
+
+
+# IMPORT-33
+def _note_options(setup: SchedulerOptions, account: ImportAccount) -> None:
+    """Count what changes the shares or the usage in Slurm, and is not in the feed."""
+    for name, (text, usual) in _NOT_TAKEN.items():
+        value, place = setup.options.get(name.lower(), ("", ""))
+        if value and value.upper() not in usual:
+            account.note(_OPTION, text, place, f"{name}={value}")
+    for name, partition in setup.partitions.items():
+        if partition.billing:
+            text = "its TRESBillingWeights do not count: the largest part of the cluster does"
+            account.note("partition", text, partition.place, f"{name}, {partition.billing}")
 
 
 # IMPORT-29
@@ -264,6 +329,7 @@ def _row(row: Row, file: str) -> ShareRow:
         shares=_shares(fields["rawshares"].strip(), file, number),
         usage=usage,
         place=f"{file}:{number}",
+        raw=None if raw else fields["rawusage"].strip(),
     )
 
 

@@ -270,14 +270,15 @@ def fair_share(content: Content) -> str:
     parts = content.summary.parts
     if not parts:
         return ""
-    heads = ("queue", "weight", "due", "had", "furthest in a half-life")
+    heads = ("queue", "weight", "due", "had", "furthest in a half-life", "time pending", "had then")
     titles = "".join(f'<th scope="col">{head}</th>' for head in heads)
     written = "".join(_part_row(content, part) for part in parts[:MOST_ROWS])
     return (
         '<section id="parts"><h2>Fair share over time</h2>'
         "<p>The part of what each queue and its siblings had together that was its due by its weight, "
         "the part that it had over the whole time, and the part furthest from its due that it had in "
-        f"one half-life.</p><table><thead><tr>{titles}</tr></thead><tbody>{written}</tbody></table>"
+        "one half-life; then in how much of the time it had pending asks, and the part that it had in "
+        f"that time.</p><table><thead><tr>{titles}</tr></thead><tbody>{written}</tbody></table>"
         "</section>"
     )
 
@@ -286,7 +287,9 @@ def _part_row(content: Content, part: QueuePart) -> str:
     furthest = NOTHING
     if part.furthest_us is not None:
         furthest = f"{percent(part.furthest_had)} until {safe(content.instant(part.furthest_us))}"
-    cells = (safe(part.queue), f"{part.weight:,}", percent(part.due), percent(part.had), furthest)
+    wanting = (percent(part.wanted), percent(part.had_wanting))
+    weight = f"{part.weight:,}"
+    cells = (safe(part.queue), weight, percent(part.due), percent(part.had), furthest, *wanting)
     return f"<tr>{''.join(f'<td>{cell}</td>' for cell in cells)}</tr>"
 
 

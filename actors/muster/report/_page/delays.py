@@ -229,7 +229,8 @@ def _why(content: Content, wait: Wait) -> str:
     asked = reasons.reasons_of(wait.key)
     if asked is not None:
         words = dated(asked.last, asked.names_us, content.instant)
-        return f"{_counted(asked.codes)}<small>{safe_long(words)}</small>"
+        past = "" if asked.past is None else f"<small>{safe_long(asked.past)}</small>"
+        return f"{_counted(asked.codes)}<small>{safe_long(words)}</small>{past}"
     others = reasons.code_counts(wait.queue, wait.came_us, wait.came_us + wait.wait_us)
     return f'<span class="others">{_counted(others)}</span>' if others else NOTHING
 

@@ -41,6 +41,7 @@ from muster_core.structures.ranking import Rank
 from muster_core.structures.shapes import EVERY_SHAPE, VISIT_BIT, MaskCounts, ShapeTable
 from muster_core.values.configuration import QueueConfig, Settings, SortPolicy
 from muster_core.values.priority import PriorityTally, current_priority, highest
+from muster_core.values.reasons import PAST_SHARE_KEY
 from muster_core.view.tree.application import ViewApp
 from muster_core.view.tree.usage import Usage, tick_us, wholes_of
 
@@ -73,7 +74,7 @@ _PRIORITIES: Final = (
 )
 _REST: Final = (KeyPart("pending", highest_first=True), KeyPart("path"))
 _SHARES: Final = (KeyPart("share"), *_REST)
-PAST_SHARE: Final = KeyPart("pastShare")
+PAST_SHARE: Final = KeyPart(PAST_SHARE_KEY)
 _PAST_SHARES: Final = (PAST_SHARE, *_REST)
 
 

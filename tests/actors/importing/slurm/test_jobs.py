@@ -7,8 +7,10 @@ from pathlib import Path
 
 import pytest
 
+from tests.actors.cli.helpers import run
 from tests.actors.importing.helpers import Event, of, written
 from tests.actors.importing.slurm.samples import (
+    FEED_NODES,
     NODES as SHOWN,
     TREE,
     ask_of,
@@ -81,6 +83,27 @@ def test_a_job_that_has_not_ended_holds_its_room(tmp_path: Path) -> None:
     events, summary = of_rows(tmp_path, row(7, State="RUNNING", End="Unknown"))
     assert "run_for" not in of(events, "add_ask")[0]
     assert causes(summary, "in_another_form") == {"had not ended: it holds its room to the end": 1}
+
+
+# IMPORT-32
+def test_until_when_the_feed_is_like_what_was(tmp_path: Path) -> None:
+    rows = [
+        row(1),
+        row(7, State="RUNNING", Start="2026-01-31T11:00:00", ElapsedRaw="600", End="Unknown"),
+        row(8, State="PENDING", Start="Unknown", ElapsedRaw="0", End="Unknown"),
+    ]
+    assert of_rows(tmp_path, *rows)[1]["real_until"] == "2026-01-31T11:10:00Z"
+    source = written(tmp_path / "dump.txt", dump_of(*rows))
+    result = run("import", "slurm", source, "--nodes", FEED_NODES, "-o", tmp_path / "feed.jsonl")
+    assert (
+        "real until 2026-01-31T11:10:00Z: what waited then (1 job) is left out, and what ran (1 job) "
+        "never ends: replay it with --until 2026-01-31T11:10:00Z\n"
+    ) in result.stdout
+    replay = f"next: muster replay {tmp_path / 'feed.jsonl'} --until 2026-01-31T11:10:00Z --report"
+    assert replay in result.stdout
+    earlier = of_rows(tmp_path, *rows, options=("--until", "2026-01-31T10:30:00Z"))[1]
+    assert earlier["real_until"] == "2026-01-31T10:30:00Z"
+    assert of_rows(tmp_path, row(1))[1]["real_until"] is None
 
 
 def test_a_job_that_has_ended_ends_even_if_its_end_is_not_known(tmp_path: Path) -> None:

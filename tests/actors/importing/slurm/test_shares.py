@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from tests.actors.cli.helpers import written
+from tests.actors.cli.helpers import run, written
 from tests.actors.importing.helpers import of, refusal
 from tests.actors.importing.slurm.samples import FEED_NODES, SHARES, causes, dump_of, of_rows, row
 
@@ -18,6 +18,12 @@ def _with_shares(folder: Path, *options: object, text: str = SHARES) -> tuple[An
     shares = written(folder / "sshare.txt", text)
     rows = [row(1, Account="phys"), row(2, Account="science"), row(3, Account="chem")]
     return of_rows(folder, *rows, options=("--sshare", shares, *options))
+
+
+def _refusal_of(*arguments: str | Path) -> str:
+    result = run(*arguments, "-o", "feed.jsonl")
+    assert result.exit_code == 2
+    return result.stderr
 
 
 def _root(events: Any) -> Any:  # noqa: ANN401 - a document
@@ -166,3 +172,59 @@ def test_more_than_a_feed_can_say(tmp_path: Path) -> None:
     assert all("memory" not in usage["usage"] for usage in of(events, "set_usage"))
     said = "has used more memory than a feed can say: no usage has memory"
     assert causes(summary, "not_in_feed")[said] == 2
+
+
+# IMPORT-29: of which moment the usage is, and in which unit
+def test_the_summary_says_what_the_usage_is(tmp_path: Path) -> None:
+    _, summary = _with_shares(tmp_path)
+    (said,) = (one for one in summary["remarks"] if one.startswith("usage at the start:"))
+    assert "GrpTRESRaw in seconds of each resource or RawUsage as vcore-seconds, as it was" in said
+    text = "has no GrpTRESRaw: its RawUsage is taken as vcore-seconds"
+    (change,) = (one for one in summary["in_another_form"] if one["cause"] == text)
+    assert (change["what"], change["count"], change["example"]) == ("account", 1, "7200.5")
+
+
+# IMPORT-29
+def test_shares_without_usage(tmp_path: Path) -> None:
+    events, summary = _with_shares(tmp_path, "--no-usage")
+    assert not of(events, "set_usage")
+    assert [one["properties"] for one in _root(events)["queues"]] == [
+        {"queue.weight": "20"},
+        {"queue.weight": "80"},
+    ]
+    assert "nobody has used anything at the start (--no-usage)" in summary["remarks"]
+    assert summary["taken"]["user"] == _with_shares(tmp_path)[1]["taken"]["user"]
+    source = written(tmp_path / "sacct.txt", dump_of(row(1)))
+    said = _refusal_of("import", "slurm", source, *_NODES, "--no-usage")
+    assert "--no-usage needs --sshare" in said
+
+
+# IMPORT-30
+def test_past_shares_decide_among_equal_priorities(tmp_path: Path) -> None:
+    shares = written(tmp_path / "sshare.txt", SHARES)
+    source = written(tmp_path / "sacct.txt", dump_of(row(1)))
+    options = ("--sshare", shares, "--priority", "arrival")
+    said = _refusal_of("import", "slurm", source, *_NODES, *options)
+    assert "--sshare with --priority arrival: who came first would go first" in said
+    _, summary = _with_shares(tmp_path, "--priority", "job")
+    assert any(
+        "goes first among those of the same priority (--priority job) (--sshare)" in one
+        for one in summary["remarks"]
+    )
+
+
+# IMPORT-33
+def test_what_is_not_taken_of_the_shares_is_named(tmp_path: Path) -> None:
+    text = "SchedulerType=sched/backfill\nPriorityUsageResetPeriod=MONTHLY\n"
+    text += "PriorityFlags=NO_FAIR_TREE\nPartitionName=batch Nodes=ALL "
+    text += 'TRESBillingWeights="CPU=1.0,Mem=0.25G"\nNodeName=n1 CPUs=8 RealMemory=9000\n'
+    conf = written(tmp_path / "slurm.conf", text)
+    notes = _with_shares(tmp_path, "--slurm-conf", conf)[1]["not_in_feed"]
+    found = {one["example"]: one["cause"] for one in notes}
+    assert found["PriorityUsageResetPeriod=MONTHLY"] == "usage is halved with time, and never reset"
+    assert found["PriorityFlags=NO_FAIR_TREE"] == "shares count as with FAIR_TREE alone"
+    billing = "its TRESBillingWeights do not count: the largest part of the cluster does"
+    assert found["batch, CPU=1.0,Mem=0.25G"] == billing
+    usual = text.replace("MONTHLY", "NONE").replace("NO_FAIR_TREE", "FAIR_TREE").split(" TRES")[0]
+    conf = written(tmp_path / "usual.conf", f"{usual}\nNodeName=n1 CPUs=8 RealMemory=9000\n")
+    assert not _with_shares(tmp_path, "--slurm-conf", conf)[1]["not_in_feed"]
