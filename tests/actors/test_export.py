@@ -55,10 +55,11 @@ RANDOM = settings(
 
 
 def kept_in(tmp_path: Path, steps: list[Step]) -> Path:
-    """Keep a scenario, without what no feed can say."""
+    """Keep a scenario, without what no feed can say, with the timers of its last instant."""
     keeper = Keeper(tmp_path / str(next(_NUMBERS)))
     for at_us, events in batches([one for step in steps for one in said(step)]):
         keeper.run(at_us, events)
+    keeper.pass_until(keeper.scheduler.machine.now_us)
     return keeper.close()
 
 
@@ -221,6 +222,20 @@ async def test_the_state_is_that_after_the_last_timer(tmp_path: Path) -> None:
     await check.run(items)
     assert not check.differences
     assert items[-1].at_us == 301 * S
+
+
+async def test_a_timer_of_the_last_instant_has_gone_off_in_the_state(tmp_path: Path) -> None:
+    keeper = Keeper(tmp_path / "state")
+    late = AddAsk("a", "late", ONE, start_by_us=S)
+    keeper.run(S, [AddApp("a", "root.q"), late])  # Nobody ran its timer before it was closed.
+
+    items, _ = exported(keeper.close(), expects=True)
+
+    check = Check()
+    await check.run(items)
+    assert not check.differences
+    assert isinstance(last := items[-1].content, Expect)
+    assert (items[-1].at_us, last.pending) == (S, frozenset())
 
 
 async def test_what_happens_otherwise_is_found(tmp_path: Path) -> None:
