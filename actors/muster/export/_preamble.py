@@ -14,10 +14,11 @@ from typing import Final, TypeVar, final
 
 import attrs
 
-from muster.feeds import Expect, Raw, RawEvent, Refused, Settle, parse, write_event
+from muster.feeds import Expect, RawEvent, Refused, Settle, parse, write_event
+from muster.feeds._configuration import write_configuration
 from muster.feeds._kinds import EventFields
 from muster.replay import event_of
-from muster_core.config.model import QueueConfig
+from muster_core.config.model import Configuration, QueueConfig
 from muster_core.config.properties import QUEUE_CREATE
 from muster_core.coordinator.plain_scheduler import PlainScheduler
 from muster_core.decisions import MICROSECONDS, Kind
@@ -61,29 +62,24 @@ def wide_configuration(facts: Facts) -> EventFields:
         if queue.key not in made:
             below.setdefault(queue.parent, []).append(queue)
     (root,) = below[None]
-    partition: EventFields = {
-        "name": facts.configuration.partition,
-        "preemption": {"enabled": False},
-        "queues": [_unlimited_queue(root, below)],
-    }
-    return {"partitions": [partition]}
+    config = Configuration(
+        facts.configuration.partition, _unlimited_queue(root, below), preemption_enabled=False
+    )
+    return write_configuration(config)
 
 
-def _unlimited_queue(queue: QueueFacts, below: dict[int | None, list[QueueFacts]]) -> EventFields:
-    config = queue.config
-    written: EventFields = {"name": config.name}
-    children: list[Raw] = [_unlimited_queue(child, below) for child in below.get(queue.key, ())]
-    if children:
-        written["queues"] = children
-    elif config.is_parent and queue.parent is not None:
-        written["parent"] = True
-    written["properties"] = _properties(config, is_root=queue.parent is None)
-    return written
-
-
-def _properties(config: QueueConfig, *, is_root: bool) -> EventFields:
+def _unlimited_queue(queue: QueueFacts, below: dict[int | None, list[QueueFacts]]) -> QueueConfig:
+    config, is_root = queue.config, queue.parent is None
     own = {name: text for name, text in config.own_properties if name != QUEUE_CREATE.name}
-    return {**own, **({QUEUE_CREATE.name: _ENABLED} if is_root else {})}
+    if is_root:
+        own[QUEUE_CREATE.name] = _ENABLED
+    return QueueConfig(
+        config.name,
+        config.path,
+        config.is_parent,
+        own_properties=tuple(own.items()),
+        children=tuple(_unlimited_queue(child, below) for child in below.get(queue.key, ())),
+    )
 
 
 T = TypeVar("T")
