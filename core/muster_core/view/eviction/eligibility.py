@@ -146,10 +146,12 @@ class VictimRules(ABC):
     Attributes:
         reason: The reason with which victims are released.
         ranks_by_priority: Whether the choice of the node depends on the priorities of victims.
+        over_max: The path of the queue that has more than its ``max``, if that is why; or None.
     """
 
     reason: Reason
     ranks_by_priority: bool
+    over_max: str | None = None
 
     def __init__(self, state: ViewState, exempt: frozenset[str]) -> None:
         self.state = state

@@ -41,6 +41,7 @@ class QuotaVictims(VictimRules):
         super().__init__(state, frozenset())
         self._queue = queue
         self._over = over
+        self.over_max = queue.config.path
 
     # QUOTA-8, QUOTA-9
     @override
@@ -67,7 +68,7 @@ class QuotaVictims(VictimRules):
 
     @override
     def why(self, victim: Victim) -> str:
-        return f"{self._queue.config.path} has more than its max of {', '.join(sorted(self._over))}"
+        return f"{self.over_max} has more than its max of {', '.join(sorted(self._over))}"
 
 
 @final
