@@ -266,7 +266,6 @@ class ServiceEligibility(Eligibility):
     """
 
     reason = Reason.PREEMPTED
-    ranks_by_priority = False
 
     # SERVICE-9
     @override
