@@ -32,7 +32,7 @@ from muster_core.events import (
     Work,
 )
 from muster_core.gangs import GangFields
-from muster_core.resources import MAX_QUANTITY, Resources
+from muster_core.resources import MAX_QUANTITY, Resources, UnitSeconds
 from muster_core.snapshots import Snapshot
 from muster_core.values.devices import DeviceNeed, DeviceStock
 from tests.actors.state_directories import ONE, Keeper, S, batches, decisions_in, small
@@ -387,14 +387,17 @@ def test_usage_comes_along() -> None:
     over_time = {"usage.half.life": "256s"}
     scheduler = PlainScheduler(configuration(queue("a"), queue("b"), props=over_time))
     one = Resources({"vcore": 1000})
-    seven = SetUsage("root.b", Resources({"vcore": 7000}))
+    left = UnitSeconds.MOST * S
+    seven = SetUsage("root.b", UnitSeconds({"vcore": 7000, "gpu": UnitSeconds.MOST}))
     for event in (AddNode("n", one), AddApp("p", "root.a"), seven, AddAsk("p", "x", one)):
         scheduler.submit(event)
     scheduler.settle(2_500_000)
+    for _ in range(2):  # two ticks, USAGE-3
+        left = left * 4_283_353_945 >> 32
     preamble = preamble_of(scheduler.facts())
     assert [event for event in preamble.events if event["op"] == "set_usage"] == [
         {"op": "set_usage", "queue": "root.a", "usage": {"vcore": "2497m"}},
-        {"op": "set_usage", "queue": "root.b", "usage": {"vcore": "6962m"}},
+        {"op": "set_usage", "queue": "root.b", "usage": {"gpu": str(left // S), "vcore": "6962m"}},
     ]
     assert [note for note in preamble.notes if "usage" in note] == [
         "usages are rounded down, with what the present tick has had (2)"

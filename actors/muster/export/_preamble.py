@@ -40,7 +40,7 @@ from muster_core.events import (
 from muster_core.facts import AppFacts, Facts, NodeFacts, QueueFacts
 from muster_core.gangs import NO_FIELDS, GangFields
 from muster_core.owners.asks import Allocation, Ask
-from muster_core.resources import Resources
+from muster_core.resources import Resources, UnitSeconds
 from muster_core.snapshots import AppSnapshot, GangSnapshot, QueueSnapshot, Snapshot
 from muster_core.values.application_states import SKIP_STARTING_TAG
 from muster_core.values.devices import DeviceStock, without_devices
@@ -278,7 +278,7 @@ class _State:
             amounts = Counter(dict(one.used))
             amounts.update(dict(one.recent))
             seconds = {name: amount // MICROSECONDS for name, amount in amounts.items()}
-            yield SetUsage(paths[one.queue], Resources(seconds), one.user)
+            yield SetUsage(paths[one.queue], UnitSeconds(seconds), one.user)
 
     def _used(self) -> dict[str, dict[str, int]]:
         used: dict[str, dict[str, int]] = {}

@@ -14,6 +14,7 @@ from typing import Final, final
 import attrs
 
 from muster.feeds import FeedError
+from muster.feeds._kinds import as_written
 from muster.importing.dumps import file_text
 from muster.importing.nodes import event_fields
 from muster.importing.queues import name_of
@@ -30,7 +31,7 @@ from muster.importing.slurm.scheduler import YEAR_S, set_properties
 from muster.importing.slurm.values import MIB, Row, minutes_s, rows_of
 from muster.importing.workload import ImportAccount, Workload
 from muster_core.decisions import MICROSECONDS
-from muster_core.values.resources import MAX_QUANTITY, format_duration, has_parts
+from muster_core.values.resources import format_duration
 
 RIGHT: Final = "sshare -a -l -P -o Account,User,RawShares,RawUsage,GrpTRESRaw"
 """A command that prints what is needed."""
@@ -41,10 +42,6 @@ _PARENT: Final = "parent"
 _WEEK_S: Final = 7 * 24 * 3600
 _HALF_LIFE: Final = "prioritydecayhalflife"
 _OPTION: Final = "option of slurm.conf"
-_MOST: Final = MAX_QUANTITY // 2
-"""The most that an account may have used of a resource: there is room for the sum of its users."""
-
-_MILLI: Final = 1_000
 _NUMBER: Final = re.compile(r"([0-9]{1,25})(?:\.[0-9]*)?", re.ASCII)
 
 
@@ -102,7 +99,6 @@ class Shares:
         for path, weight in self._weights(queues):
             set_properties(workload, path, {"queue.weight": str(weight)})
         types = {name for node in workload.nodes for name in node.capacity}
-        types -= self._too_large(workload.account)
         for row in self.rows:
             queue = queues.of(row, workload.account)
             if queue is not None:
@@ -111,20 +107,6 @@ class Shares:
             leaves = queues.leaves(account)
             if len(leaves) == 1:
                 _add_usage(workload, types, leaves[0], usage)
-
-    def _too_large(self, account: ImportAccount) -> AbstractSet[str]:
-        """Return the resources of which some usage is more than a feed can say, and count these.
-
-        They are left out of all usage: what was used is compared.
-        """
-        found: set[str] = set()
-        for row in self.rows:
-            for name, amount in row.usage.items():
-                if amount > _MOST // (_MILLI if has_parts(name) else 1):
-                    found.add(name)
-                    text = f"has used more {name} than a feed can say: no usage has {name}"
-                    account.note(_ACCOUNT, text, row.place, str(amount))
-        return found
 
     def _of_own_jobs(self, queues: _QueuesOfAccounts) -> Mapping[str, Mapping[str, int]]:
         """Return what the users of accounts with others below them have used, by account."""
@@ -204,7 +186,7 @@ def _add_usage(
         op="set_usage",
         queue=queue,
         user=name_of(user) or None,
-        usage={name: amount for name, amount in usage.items() if name in types},
+        usage={name: as_written(amount) for name, amount in usage.items() if name in types},
     )
     workload.head.append(event)
 
