@@ -394,6 +394,47 @@ BASE: EventFields = {
 }
 
 
+@pytest.mark.parametrize(
+    ("feed", "message", "code"),
+    [
+        (  # The application was let in, and has completed.
+            """\
+- {op: add_app, app: a, queue: a}
+- {op: add_app, app: a, queue: a}
+- {op: remove_app, app: a}
+- {op: add_ask, app: a, ask: x, resources: {vcore: 1}}
+""",
+            "app: 'a' is unknown",
+            None,
+        ),
+        (  # A name like a reason is no reason.
+            """\
+- {op: configure, config: {partitions: [{queues: [{name: root, submitacl: '*', queues: [{name: b}]}]}]}}
+- {op: add_app, app: a, queue: "b.x does not admit y"}
+- {op: add_ask, app: a, ask: x, resources: {vcore: 1}}
+""",
+            "app: 'a' is unknown, since it was refused: queue: 'b.x does not admit y': ",
+            None,
+        ),
+        (
+            """\
+- {op: configure, config: {partitions: [{queues: [{name: root, submitacl: sue, queues: [{name: b}]}]}]}}
+- {op: add_app, app: a, queue: b, user: bob}
+- {op: add_ask, app: a, ask: x, resources: {vcore: 1}}
+""",
+            "app: 'a' is unknown, since it was refused: user: 'b' does not admit 'bob'; ",
+            Code.USER_NOT_ALLOWED,
+        ),
+    ],
+)
+def test_why_an_ask_was_refused(feed: str, message: str, code: Code | None) -> None:
+    where = explain(_read(feed), "a", "x").whereabouts
+
+    assert (where.message or "").startswith(message)
+    assert ("since it was refused" in message) is ("since it was refused" in (where.message or ""))
+    assert where.code is code
+
+
 OTHER_VALUES: EventFields = {name: text for name, (text, _, _) in EVERY_OTHER_VALUE.items()}
 EVERY: Raw = {
     "name": "another",
