@@ -37,18 +37,25 @@ from muster_core.snapshots import Snapshot
 from muster_core.values.devices import DeviceNeed, DeviceStock
 from tests.actors.state_directories import ONE, Keeper, S, batches, decisions_in, small
 from tests.core.building import configuration, queue
+from tests.naive.aging_strategies import agings
 from tests.naive.eviction_strategies import evictions
 from tests.naive.gang_strategies import gang_scenarios
 from tests.naive.harness import Marker, Step
 from tests.naive.operator_strategies import operations
+from tests.naive.quota_strategies import quotas
 from tests.naive.strategies import scenarios
 from tests.naive.time_strategies import time_limits
+from tests.naive.usage_strategies import usages
+from tests.naive.weight_strategies import weights
 from tests.share import share
 
 # COMMAND-13
 
 _NUMBERS = count()
-SCENARIOS = scenarios() | gang_scenarios() | operations() | evictions() | time_limits(lists=2)
+SCENARIOS = st.one_of(
+    *(scenarios(), gang_scenarios(), operations(), evictions(), time_limits(lists=2)),
+    *(usages(lists=2), agings(lists=2), quotas(lists=2), weights()),
+)
 RANDOM = settings(
     share(0.1), suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow]
 )
