@@ -32,33 +32,41 @@ from muster_core.events import (
     Work,
 )
 from muster_core.gangs import GangFields
-from muster_core.resources import MAX_QUANTITY, Resources
+from muster_core.resources import MAX_QUANTITY, Resources, UnitSeconds
 from muster_core.snapshots import Snapshot
 from muster_core.values.devices import DeviceNeed, DeviceStock
 from tests.actors.state_directories import ONE, Keeper, S, batches, decisions_in, small
 from tests.core.building import configuration, queue
+from tests.naive.aging_strategies import agings
 from tests.naive.eviction_strategies import evictions
 from tests.naive.gang_strategies import gang_scenarios
 from tests.naive.harness import Marker, Step
 from tests.naive.operator_strategies import operations
+from tests.naive.quota_strategies import quotas
 from tests.naive.strategies import scenarios
 from tests.naive.time_strategies import time_limits
+from tests.naive.usage_strategies import usages
+from tests.naive.weight_strategies import weights
 from tests.share import share
 
 # COMMAND-13
 
 _NUMBERS = count()
-SCENARIOS = scenarios() | gang_scenarios() | operations() | evictions() | time_limits(lists=2)
+SCENARIOS = st.one_of(
+    *(scenarios(), gang_scenarios(), operations(), evictions(), time_limits(lists=2)),
+    *(usages(lists=2), agings(lists=2), quotas(lists=2), weights()),
+)
 RANDOM = settings(
     share(0.1), suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow]
 )
 
 
 def kept_in(tmp_path: Path, steps: list[Step]) -> Path:
-    """Keep a scenario, without what no feed can say."""
+    """Keep a scenario, without what no feed can say, with the timers of its last instant."""
     keeper = Keeper(tmp_path / str(next(_NUMBERS)))
     for at_us, events in batches([one for step in steps for one in said(step)]):
         keeper.run(at_us, events)
+    keeper.pass_until(keeper.scheduler.machine.now_us)
     return keeper.close()
 
 
@@ -223,6 +231,20 @@ async def test_the_state_is_that_after_the_last_timer(tmp_path: Path) -> None:
     assert items[-1].at_us == 301 * S
 
 
+async def test_a_timer_of_the_last_instant_has_gone_off_in_the_state(tmp_path: Path) -> None:
+    keeper = Keeper(tmp_path / "state")
+    late = AddAsk("a", "late", ONE, start_by_us=S)
+    keeper.run(S, [AddApp("a", "root.q"), late])  # Nobody ran its timer before it was closed.
+
+    items, _ = exported(keeper.close(), expects=True)
+
+    check = Check()
+    await check.run(items)
+    assert not check.differences
+    assert isinstance(last := items[-1].content, Expect)
+    assert (items[-1].at_us, last.pending) == (S, frozenset())
+
+
 async def test_what_happens_otherwise_is_found(tmp_path: Path) -> None:
     items, _ = exported(small(tmp_path / "state").close(), expects=True)
     other = [
@@ -372,14 +394,17 @@ def test_usage_comes_along() -> None:
     over_time = {"usage.half.life": "256s"}
     scheduler = PlainScheduler(configuration(queue("a"), queue("b"), props=over_time))
     one = Resources({"vcore": 1000})
-    seven = SetUsage("root.b", Resources({"vcore": 7000}))
+    left = UnitSeconds.MOST * S
+    seven = SetUsage("root.b", UnitSeconds({"vcore": 7000, "gpu": UnitSeconds.MOST}))
     for event in (AddNode("n", one), AddApp("p", "root.a"), seven, AddAsk("p", "x", one)):
         scheduler.submit(event)
     scheduler.settle(2_500_000)
+    for _ in range(2):  # two ticks, USAGE-3
+        left = left * 4_283_353_945 >> 32
     preamble = preamble_of(scheduler.facts())
     assert [event for event in preamble.events if event["op"] == "set_usage"] == [
         {"op": "set_usage", "queue": "root.a", "usage": {"vcore": "2497m"}},
-        {"op": "set_usage", "queue": "root.b", "usage": {"vcore": "6962m"}},
+        {"op": "set_usage", "queue": "root.b", "usage": {"gpu": str(left // S), "vcore": "6962m"}},
     ]
     assert [note for note in preamble.notes if "usage" in note] == [
         "usages are rounded down, with what the present tick has had (2)"

@@ -29,6 +29,7 @@ from tests.naive.eviction_strategies import evictions, tangles
 from tests.naive.gang_strategies import gang_scenarios
 from tests.naive.harness import Relay, Step, as_it_is, through_bytes
 from tests.naive.operator_strategies import operations
+from tests.naive.quota_strategies import quotas
 from tests.naive.strategies import scenarios
 from tests.naive.time_strategies import time_limits
 from tests.naive.usage_strategies import usages
@@ -66,7 +67,7 @@ def test_loaded_after_every_batch_with_gangs(scenario: list[Step], relay: Relay)
 
 
 @settings(max_examples=_EXAMPLES)
-@given(evictions(), RELAYS)
+@given(evictions() | quotas(lists=2), RELAYS)
 def test_loaded_after_every_batch_with_evictions(scenario: list[Step], relay: Relay) -> None:
     relay.take(scenario)
 

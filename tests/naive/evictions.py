@@ -578,14 +578,22 @@ def _carry_out(world: World, plan: Plan, now_us: int) -> None:
     gangs.hold(world, plan.claim.ask, plan.node)
 
 
-def evict(world: World, ask: Ask, reason: Reason, message: str, now_us: int) -> None:
+def evict(
+    world: World,
+    ask: Ask,
+    reason: Reason,
+    message: str,
+    now_us: int,
+    *,
+    over_max: str | None = None,
+) -> None:
     """Take an ask from its node; that is said once in a batch."""
     if ask in world.rounds.evicted:
         _unsay_its_return(world, ask)
     else:
         world.rounds.evicted.append(ask)
         said = ask.say(Kind.RELEASED, ask.node, reason)
-        world.log.append(said._replace(message=message))
+        world.log.append(said._replace(message=message, over_max=over_max))
     evicted(world, ask)
     was_bound = ask.place is AskPlace.BOUND
     let_go(world, ask)

@@ -363,6 +363,7 @@ def tell(at_us: int, decision: Decision) -> str:
         "message",
         "index",
         "start_us",
+        "over_max",
     )
     values = ((name, getattr(decision, name)) for name in names)
     said = " ".join(f"{name}={value}" for name, value in values if value is not None)

@@ -91,7 +91,7 @@ def _keep_quotas(world: World, now_us: int) -> bool:
         world.reached["over for long"] += bool(types)
         for victim in victims:
             message = f"{path} has more than its max of {', '.join(types)}"
-            evict(world, victim, Reason.PREEMPTED, message, now_us)
+            evict(world, victim, Reason.PREEMPTED, message, now_us, over_max=path)
         if victims:
             world.reached["quota step"] += 1
             world.reached["quota step of several"] += len(victims) > 1

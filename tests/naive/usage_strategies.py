@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from muster_core.config.model import Configuration, QueueConfig, Settings
 from muster_core.events import AddApp, Configure, SetUsage
-from muster_core.resources import Resources
+from muster_core.resources import UnitSeconds
 from tests.naive.back_off_strategies import back_offs
 from tests.naive.backfill_strategies import backfills
 from tests.naive.eviction_strategies import evictions
@@ -30,7 +30,7 @@ _SHORT: Final = 40 * SECOND_US
 
 _HALF_LIVES: Final = ("10s", "10s", "1m", "1h", "0", "7s", "90s", "168h")
 _USERS: Final = (None, "u", "v", "w")
-_AMOUNTS: Final = (0, 1, 3, 17, 1000, 123_456)
+_AMOUNTS: Final = (0, 1, 3, 17, 1000, 123_456, 10**30)
 
 
 @st.composite
@@ -70,7 +70,7 @@ def _paths(what: What) -> list[str]:
 
 def _set(random: Random, known: Sequence[str], users: Sequence[str | None]) -> SetUsage:
     names = random.sample(("vcore", "memory", "gpu"), random.randint(0, 2))
-    amounts = Resources({name: random.choice(_AMOUNTS) for name in names})
+    amounts = UnitSeconds({name: random.choice(_AMOUNTS) for name in names})
     user = random.choice((None, None, *users, "", "x"))
     return SetUsage(random.choice(known), amounts, user)
 

@@ -6,6 +6,7 @@ told in words.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from enum import StrEnum
 from itertools import chain
@@ -286,6 +287,9 @@ _OVER: Final = {
     Reason.EXPIRED: Fate.EXPIRED,
 }
 
+_QUOTED: Final = re.compile(r"'(?:[^'\\]|\\.)*'|\"(?:[^\"\\]|\\.)*\"")
+"""A name in a message, which may be like any text."""
+
 # Parts of the messages with which the directory refuses an application.
 _CAUSES: Final = (
     (" does not admit ", Code.USER_NOT_ALLOWED),
@@ -316,6 +320,8 @@ class AskHistory:
         self._open: list[_Arrival] = []
         self._came: FeedItem | None = None
         self._refusals: list[_Refusal] = []
+        #: Whether its application was ever let in.
+        self._has_app = False
         self._end: Announced | None = None
         self._end_item: FeedItem | None = None
         #: The last event that says that its work could not be started.
@@ -382,7 +388,9 @@ class AskHistory:
             if decision is not None:
                 message = decision.message or ""
                 self._refusals.append(_Refusal(arrival.item, message, arrival.ask is None))
-            elif arrival.ask is not None and not (arrival.is_pod and self._is_there):
+            elif arrival.ask is None:
+                self._has_app = True
+            elif not (arrival.is_pod and self._is_there):
                 self.event, self._came, self._end = arrival.ask, arrival.item, None
                 self._moved_us, self._before = arrival.item.at_us, None
         self._open.clear()
@@ -495,9 +503,10 @@ class AskHistory:
             return None
         code, message = None, own.message
         above = next((one for one in reversed(self._refusals) if one.of_app), None)
-        if above is not None and message.startswith("app: "):
+        if above is not None and not self._has_app and message.startswith("app: "):
             message = f"{message}, since it was refused: {above.message}"
-            code = next((code for part, code in _CAUSES if part in above.message), None)
+            said = _QUOTED.sub("", above.message)
+            code = next((code for part, code in _CAUSES if part in said), None)
         item = own.item
         return Whereabouts(
             Fate.REFUSED,

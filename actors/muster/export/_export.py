@@ -5,7 +5,7 @@ What happened in a batch, and the state after it, become fields of ``expect``.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Generator, Iterator, Mapping, Sequence
 from itertools import chain, pairwise
 from os import PathLike
 from pathlib import Path
@@ -204,13 +204,15 @@ class _FeedWriter:
         """Yield the events."""
         if self._feed.facts is not None:
             yield from self._begin(preamble_of(self._feed.facts))
-        last_us = self._at_us
+        last_us, is_closed = self._at_us, True
         for batch, following in pairwise(chain(self._feed.batches(), [None])):
             assert batch is not None, "a batch after the last one"
             at_once = following is not None and following.at_us == batch.at_us
-            yield from self._batch(batch, must_close=at_once)
+            is_closed = yield from self._batch(batch, must_close=at_once)
             last_us = batch.at_us  # A timer may have done something that no event says.
         if self._scheduler is not None and self._scheduler.machine.batches:
+            if is_closed:  # The `expect` makes one more batch, with the timers that are due.
+                self._scheduler.settle(last_us)
             yield self._at({"op": "expect", **state(self._scheduler.snapshot())}, last_us)
 
     def _begin(self, preamble: Preamble) -> Iterator[EventFields]:
@@ -233,8 +235,12 @@ class _FeedWriter:
         op, *others = written.items()
         return dict([op, ("at", write_duration(at_us)), *others])
 
-    def _batch(self, batch: KeptBatch, *, must_close: bool) -> Iterator[EventFields]:
-        """Yield the events of a batch, and what closes it where time alone does not."""
+    def _batch(self, batch: KeptBatch, *, must_close: bool) -> Generator[EventFields, None, bool]:
+        """Yield the events of a batch, and what closes it where time alone does not.
+
+        Returns:
+            Whether something closes it.
+        """
         for event in batch.events:
             try:
                 written, read = write_and_read(event)
@@ -251,8 +257,9 @@ class _FeedWriter:
         elif must_close:
             yield self._at({"op": "settle"}, batch.at_us)
         else:
-            return
+            return False
         self._index += 1
+        return True
 
     def _expected(self, batch: KeptBatch) -> EventFields | None:
         """Return what happened in a batch; None if nobody wants to know, or it is not known."""

@@ -14,10 +14,11 @@ from typing import Final, TypeVar, final
 
 import attrs
 
-from muster.feeds import Expect, Raw, RawEvent, Refused, Settle, parse, write_event
+from muster.feeds import Expect, RawEvent, Refused, Settle, parse, write_event
+from muster.feeds._configuration import write_configuration
 from muster.feeds._kinds import EventFields
 from muster.replay import event_of
-from muster_core.config.model import QueueConfig
+from muster_core.config.model import Configuration, QueueConfig
 from muster_core.config.properties import QUEUE_CREATE
 from muster_core.coordinator.plain_scheduler import PlainScheduler
 from muster_core.decisions import MICROSECONDS, Kind
@@ -39,7 +40,7 @@ from muster_core.events import (
 from muster_core.facts import AppFacts, Facts, NodeFacts, QueueFacts
 from muster_core.gangs import NO_FIELDS, GangFields
 from muster_core.owners.asks import Allocation, Ask
-from muster_core.resources import Resources
+from muster_core.resources import Resources, UnitSeconds
 from muster_core.snapshots import AppSnapshot, GangSnapshot, QueueSnapshot, Snapshot
 from muster_core.values.application_states import SKIP_STARTING_TAG
 from muster_core.values.devices import DeviceStock, without_devices
@@ -61,29 +62,24 @@ def wide_configuration(facts: Facts) -> EventFields:
         if queue.key not in made:
             below.setdefault(queue.parent, []).append(queue)
     (root,) = below[None]
-    partition: EventFields = {
-        "name": facts.configuration.partition,
-        "preemption": {"enabled": False},
-        "queues": [_unlimited_queue(root, below)],
-    }
-    return {"partitions": [partition]}
+    config = Configuration(
+        facts.configuration.partition, _unlimited_queue(root, below), preemption_enabled=False
+    )
+    return write_configuration(config)
 
 
-def _unlimited_queue(queue: QueueFacts, below: dict[int | None, list[QueueFacts]]) -> EventFields:
-    config = queue.config
-    written: EventFields = {"name": config.name}
-    children: list[Raw] = [_unlimited_queue(child, below) for child in below.get(queue.key, ())]
-    if children:
-        written["queues"] = children
-    elif config.is_parent and queue.parent is not None:
-        written["parent"] = True
-    written["properties"] = _properties(config, is_root=queue.parent is None)
-    return written
-
-
-def _properties(config: QueueConfig, *, is_root: bool) -> EventFields:
+def _unlimited_queue(queue: QueueFacts, below: dict[int | None, list[QueueFacts]]) -> QueueConfig:
+    config, is_root = queue.config, queue.parent is None
     own = {name: text for name, text in config.own_properties if name != QUEUE_CREATE.name}
-    return {**own, **({QUEUE_CREATE.name: _ENABLED} if is_root else {})}
+    if is_root:
+        own[QUEUE_CREATE.name] = _ENABLED
+    return QueueConfig(
+        config.name,
+        config.path,
+        config.is_parent,
+        own_properties=tuple(own.items()),
+        children=tuple(_unlimited_queue(child, below) for child in below.get(queue.key, ())),
+    )
 
 
 T = TypeVar("T")
@@ -282,7 +278,7 @@ class _State:
             amounts = Counter(dict(one.used))
             amounts.update(dict(one.recent))
             seconds = {name: amount // MICROSECONDS for name, amount in amounts.items()}
-            yield SetUsage(paths[one.queue], Resources(seconds), one.user)
+            yield SetUsage(paths[one.queue], UnitSeconds(seconds), one.user)
 
     def _used(self) -> dict[str, dict[str, int]]:
         used: dict[str, dict[str, int]] = {}

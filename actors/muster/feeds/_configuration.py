@@ -196,7 +196,7 @@ def write_configuration(config: Configuration) -> EventFields:
     if preemption:
         partition["preemption"] = preemption
     if config.placement_rules:
-        partition["placementrules"] = [write_rule(rule) for rule in config.placement_rules]
+        partition["placementrules"] = [_write_rule(rule) for rule in config.placement_rules]
     partition["queues"] = [_queue_settings(config.root)]
     return {"partitions": [partition]}
 
@@ -209,36 +209,36 @@ def _typical(one: TypicalAsk) -> EventFields:
 def _queue_settings(queue: QueueConfig) -> EventFields:
     written: EventFields = {"name": queue.name}
     # A queue with children is a parent anyway, and so is the root.
-    if queue.is_parent and not queue.children and queue.name != queue.path.partition(".")[0]:
+    if queue.is_parent and not queue.children and queue.name != queue.path:
         written["parent"] = True
     children: list[Raw] = [_queue_settings(child) for child in queue.children]
-    limits: list[Raw] = [write_limit(entry) for entry in queue.limits]
+    limits: list[Raw] = [_write_limit(entry) for entry in queue.limits]
     return written | without_missing(
         {
             "submitacl": None if queue.submit_acl is None else _acl(queue.submit_acl),
             "adminacl": None if queue.admin_acl is None else _acl(queue.admin_acl),
-            "resources": write_resources(queue.guaranteed, dict(queue.max.amounts)),
+            "resources": _write_resources(queue.guaranteed, dict(queue.max.amounts)),
             "maxapplications": queue.max_applications or None,
             "properties": {**dict(queue.own_properties)},
-            "childtemplate": None if queue.template is None else write_template(queue.template),
+            "childtemplate": None if queue.template is None else _write_template(queue.template),
             "limits": limits,
             "queues": children,
         }
     )
 
 
-def write_resources(guaranteed: Mapping[str, int], most: Mapping[str, int]) -> EventFields:
+def _write_resources(guaranteed: Mapping[str, int], most: Mapping[str, int]) -> EventFields:
     """Return the quotas of a queue."""
     return without_missing({"guaranteed": write_amounts(guaranteed), "max": write_amounts(most)})
 
 
-def write_template(template: Template) -> EventFields:
+def _write_template(template: Template) -> EventFields:
     """Return the child template of a queue."""
     return without_missing(
         {
             "maxapplications": template.max_applications or None,
             "properties": {**dict(template.properties)},
-            "resources": write_resources(template.guaranteed, dict(template.max.amounts)),
+            "resources": _write_resources(template.guaranteed, dict(template.max.amounts)),
         }
     )
 
@@ -250,7 +250,7 @@ def _acl(acl: Acl) -> str:
     return f"{users} {groups}" if groups else users
 
 
-def write_limit(entry: LimitEntry) -> EventFields:
+def _write_limit(entry: LimitEntry) -> EventFields:
     """Return a limit of users and groups."""
     return without_missing(
         {
@@ -262,7 +262,7 @@ def write_limit(entry: LimitEntry) -> EventFields:
     )
 
 
-def write_rule(rule: PlacementRule) -> EventFields:
+def _write_rule(rule: PlacementRule) -> EventFields:
     """Return a placement rule."""
     one = rule.filter
     names: EventFields = without_missing({"users": [*one.users], "groups": [*one.groups]})
@@ -274,6 +274,6 @@ def write_rule(rule: PlacementRule) -> EventFields:
             "value": rule.value or None,
             "create": True if rule.create else None,
             "filter": names,
-            "parent": None if rule.parent is None else write_rule(rule.parent),
+            "parent": None if rule.parent is None else _write_rule(rule.parent),
         }
     )

@@ -20,6 +20,7 @@ from muster.feeds._kinds import (
     NAME,
     RESOURCES,
     SECONDS,
+    SEEN_USAGE,
     SHARE,
     TALLY,
     TEXT,
@@ -294,7 +295,7 @@ EXPECT_FIELDS: Final[tuple[Field, ...]] = (
     # EXPECT-16
     field(
         "usage",
-        mapped(NAME, RESOURCES, "map from paths"),
+        mapped(NAME, SEEN_USAGE, "map from paths"),
         "what some queues, and users as `path/user`, have used lately, in units times seconds, "
         "rounded down",
     ),

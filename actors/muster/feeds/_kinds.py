@@ -21,6 +21,7 @@ import sys
 from collections.abc import Callable, Mapping
 from datetime import UTC, datetime, timedelta
 from decimal import Decimal
+from functools import partial
 from typing import Final, Generic, TypeAlias, TypeVar, cast, final
 
 import attrs
@@ -31,7 +32,7 @@ from muster_core.config.loader import type_name_warning
 from muster_core.config.tree import Plain, is_null
 from muster_core.decisions import MICROSECONDS, seconds
 from muster_core.errors import QuantityError
-from muster_core.resources import Resources
+from muster_core.resources import MAX_QUANTITY, Resources, UnitSeconds
 from muster_core.values.devices import WHOLE, is_device_type, names_devices
 from muster_core.values.event_fields import LEAST, PRIORITIES, is_owned_name
 from muster_core.values.names import did_you_mean
@@ -564,15 +565,15 @@ def _inside(place: str, kind: Kind[T], value: Raw) -> T:
         raise error.inside(place) from None
 
 
-def _parse_amounts(value: Raw) -> Resources:
+def _parse_amounts(value: Raw, of: type[Resources] = Resources) -> Resources:
     if not isinstance(value, dict):
         raise refused(value, "is not a map of resource types and quantities")
-    return Resources({name: parse_amount(name, part) for name, part in value.items()})
+    return of({name: parse_amount(name, part, of.MOST) for name, part in value.items()})
 
 
 # QUANTITY-2, QUANTITY-17
-def parse_amount(name: str, value: Raw) -> int:
-    """Return the quantity of one resource type, in its base unit.
+def parse_amount(name: str, value: Raw, most: int = MAX_QUANTITY) -> int:
+    """Return the quantity of one resource type, in its base unit, of which there is a most.
 
     Raises:
         FieldError: If the value is no quantity, or the name is empty.
@@ -582,7 +583,7 @@ def parse_amount(name: str, value: Raw) -> int:
     if is_null(value) or isinstance(value, bool | list | dict):
         raise FieldError(f"{display_value(value)} is not a quantity", f".{name}")
     try:
-        return parse_quantity(name, value)
+        return parse_quantity(name, value, most)
     except QuantityError as error:
         raise FieldError(str(error), f".{name}") from None
 
@@ -649,7 +650,7 @@ def _parse_some_amounts(value: Raw) -> Resources:
 def write_quantity(name: str, amount: int) -> int | str:
     """Return an amount of a resource type in its shortest form in a feed."""
     text = format_quantity(name, amount)
-    return int(text) if text.isdigit() else text
+    return int(text) if text.isdigit() and amount <= LARGEST_INT64 else text
 
 
 def write_amounts(resources: Mapping[str, int]) -> EventFields:
@@ -664,6 +665,9 @@ def _amounts(parse: Callable[[Raw], Resources], name: str = "map of quantities")
 RESOURCES: Final = _amounts(_parse_amounts)
 WRITTEN_RESOURCES: Final = _amounts(_parse_written_amounts)
 ASKED_RESOURCES: Final = _amounts(_parse_asked_amounts)
+# USAGE-14, EXPECT-16
+SEEN_USAGE: Final = _amounts(partial(_parse_amounts, of=UnitSeconds))
+USAGE: Final = _amounts(lambda value: without_device_types(_parse_amounts(value, UnitSeconds)))
 SOME_RESOURCES: Final = _amounts(_parse_some_amounts, "map of quantities, one above 0")
 NAMES: Final = listed(NAME, "list of names")
 TEXTS: Final = listed(TEXT, "list of texts")

@@ -68,6 +68,7 @@ from muster.feeds._kinds import (
     SOME_RESOURCES,
     TALLY,
     TEXT,
+    USAGE,
     WORDS,
     WRITTEN_RESOURCES,
     Date,
@@ -522,7 +523,7 @@ _TABLE: Final = (
             ),
             field(
                 "usage",
-                WRITTEN_RESOURCES,
+                USAGE,
                 "by type, in units times seconds: `{vcore: 7200}` is one core for two hours",
                 required=True,
             ),

@@ -212,8 +212,8 @@ def _amounts(value: Resources) -> dict[str, int]:
     return value.amounts
 
 
-def _resources(value: object, _: object) -> Resources:
-    return Resources(_as_map(value, "amount of resources"))
+def _resources(value: object, wanted: type[Resources]) -> Resources:
+    return wanted(_as_map(value, "amount of resources"))
 
 
 def _is_mapping(wanted: object) -> bool:

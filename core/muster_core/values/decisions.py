@@ -108,6 +108,8 @@ class Decision(NamedTuple):
             the order of the types; None if it takes none.
         start_us: When a reservation starts, in microseconds since the start; None if that is not
             known, and in all decisions that are not ``reserved``.
+        over_max: In ``released``, the path of the queue that has more than its ``max``, if this is
+            why the ask is preempted; None if another ask takes its place.
     """
 
     kind: Kind
@@ -125,15 +127,17 @@ class Decision(NamedTuple):
     line: int | None = None
     devices: Mapping[str, tuple[int, ...]] | None = None
     start_us: int | None = None
+    # QUOTA-13
+    over_max: str | None = None
 
 
-_FIELDS: Final = Decision._fields[1:-1]
+_FIELDS: Final = Decision._fields[1:-2]
 """The fields of a decision after its kind, in the order of a log line, that it has as they are."""
 
 _new: Final = tuple.__new__  # pyright: ignore[reportUnknownMemberType, reportUnknownVariableType] - makes any tuple
 """Creates a decision of all its fields, in two thirds of the time of ``Decision(…)``."""
 
-_NO_REASON: Final = (None,) * 8
+_NO_REASON: Final = (None,) * 9
 """The last fields of a decision, from its reason."""
 
 
@@ -149,7 +153,9 @@ def decision_on_ask(
     devices: Mapping[str, tuple[int, ...]] | None = None,
 ) -> Decision:
     """Create a decision about an ask, faster than ``Decision(…)`` does."""
-    about = kind, app, ask, node, queue, gang, reason, None, None, None, None, None, devices, None
+    about = (
+        kind, app, ask, node, queue, gang, reason, None, None, None, None, None, devices, None, None
+    )  # fmt: skip
     return _new(Decision, about)
 
 
@@ -188,7 +194,7 @@ class Announced(NamedTuple):
         decision = self.decision
         line: dict[str, object] = {"seq": self.seq, "at": seconds(self.at_us)}
         line["kind"] = str(decision.kind)
-        fields = zip(_FIELDS, decision[1:-1])  # noqa: B905 - quicker
+        fields = zip(_FIELDS, decision[1:-2])  # noqa: B905 - quicker
         line.update([field for field in fields if field[1] is not None])
         if decision.reason is not None:
             line["reason"] = str(decision.reason)

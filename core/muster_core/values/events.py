@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from enum import StrEnum
-from typing import Any, Final, Generic, TypeVar, final
+from typing import Any, Final, Generic, TypeVar, cast, final
 
 import attrs
 
@@ -51,7 +51,7 @@ from muster_core.values.event_fields import (
     written_amounts,
 )
 from muster_core.values.names import DEFAULT_NAMESPACE
-from muster_core.values.resources import DEVICE_PREFIX, Resources
+from muster_core.values.resources import DEVICE_PREFIX, Resources, UnitSeconds
 
 _optional = attrs.validators.optional
 _LOWEST, _HIGHEST = PRIORITIES
@@ -335,6 +335,11 @@ class AddPriorityClass:
 
 
 # USAGE-14
+def _over_time(amounts: Resources) -> UnitSeconds:
+    """Return amounts that may be larger; what is no amount is left to the check after this."""
+    return UnitSeconds(amounts) if type(amounts) is Resources else cast("UnitSeconds", amounts)
+
+
 @final
 @attrs.frozen
 class SetUsage:
@@ -347,7 +352,7 @@ class SetUsage:
     """
 
     queue: str = attrs.field(validator=a_name)
-    usage: Resources = attrs.field(validator=of_type(Resources))
+    usage: UnitSeconds = attrs.field(converter=_over_time, validator=of_type(UnitSeconds))
     user: str | None = attrs.field(default=None, validator=_optional(a_text))
 
 

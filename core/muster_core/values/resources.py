@@ -17,7 +17,7 @@ import re
 from collections.abc import ItemsView, Iterator, Mapping
 from fractions import Fraction
 from functools import lru_cache
-from typing import Final, final
+from typing import ClassVar, Final, final
 
 from typing_extensions import override
 
@@ -29,7 +29,6 @@ MAX_QUANTITY: Final = 2**63 - 1
 
 
 # QUANTITY-1
-@final
 class Resources(Mapping[str, int]):
     """An immutable amount of each resource type, without zeros.
 
@@ -49,12 +48,14 @@ class Resources(Mapping[str, int]):
 
     __slots__ = ("_hash", "amounts")
 
+    MOST: ClassVar = MAX_QUANTITY
+
     def __init__(self, amounts: Mapping[str, int] | None = None) -> None:
         kept: dict[str, int] = {}
         for name in sorted(amounts or ()):
             amount = (amounts or {})[name]
-            if type(amount) is not int or amount < 0 or amount > MAX_QUANTITY:
-                msg = f"{name}: {amount!r} is not a whole number from 0 to {MAX_QUANTITY}"
+            if type(amount) is not int or amount < 0 or amount > self.MOST:
+                msg = f"{name}: {amount!r} is not a whole number from 0 to {self.MOST}"
                 raise QuantityError(msg)
             if amount:
                 kept[name] = amount
@@ -129,6 +130,16 @@ class Resources(Mapping[str, int]):
     def fits_in(self, room: Mapping[str, int]) -> bool:
         """Return whether ``room`` has at least this amount of every type."""
         return all(amount <= room.get(name, 0) for name, amount in self.amounts.items())
+
+
+# USAGE-14
+@final
+class UnitSeconds(Resources):
+    """What was used over time: base units times seconds, of each type at most 2^127-1."""
+
+    __slots__ = ()
+
+    MOST: ClassVar = 2**127 - 1
 
 
 NOTHING: Final = Resources()
@@ -211,29 +222,30 @@ def shown(written: object) -> str:
     return text if len(text) <= 80 else f"{text[:60]}… ({len(text)} characters)"
 
 
-def parse_quantity(type_name: str, written: object) -> int:
+def parse_quantity(type_name: str, written: object, most: int = MAX_QUANTITY) -> int:
     """Parse the quantity of one resource type.
 
     Args:
         type_name: The type, which decides the base unit: ``vcore`` is written in cores.
         written: The text, or a number from JSON or msgpack.
+        most: The largest amount.
 
     Returns:
         The amount in base units: millicores, bytes, or units.
 
     Raises:
         QuantityError: If it is not a quantity, is negative, is not a whole number of base
-            units, or is more than 2^63-1. The message contains the value, not the type.
+            units, or is more than ``most``. The message contains the value, not the type.
     """
     text = _as_text(written)
     if text is None:
         msg = f"{shown(written)} is not a quantity: write a number, with a suffix where needed"
         raise QuantityError(msg)
     if type_name == VCORE:
-        return _parse_amount(text, parts="millicores")
+        return _parse_amount(text, "millicores", most)
     # DEVICE-4
     parts = "thousandths of a device" if type_name.startswith(DEVICE_PREFIX) else None
-    return _parse_amount(text, parts=parts)
+    return _parse_amount(text, parts, most)
 
 
 def has_parts(type_name: str) -> bool:
@@ -378,12 +390,13 @@ def _as_text(written: object) -> str | None:
 
 
 @lru_cache(maxsize=4096)  # feeds repeat the same few quantities
-def _parse_amount(text: str, *, parts: str | None) -> int:
+def _parse_amount(text: str, parts: str | None, most: int) -> int:
     """Parse one quantity from its text.
 
     Args:
         text: The text.
         parts: What its base unit is called if it is a thousandth of the unit that is written.
+        most: The largest amount.
 
     Raises:
         QuantityError: If it is invalid.
@@ -403,9 +416,8 @@ def _parse_amount(text: str, *, parts: str | None) -> int:
         msg = f"{shown(text)} is not a whole number of {base}"
         raise QuantityError(msg)
     # QUANTITY-15
-    if amount > MAX_QUANTITY:
-        most = f"{MAX_QUANTITY} {parts or 'base units'}"
-        msg = f"{shown(text)} is too large: the most is {most}"
+    if amount > most:
+        msg = f"{shown(text)} is too large: the most is {most} {parts or 'base units'}"
         raise QuantityError(msg)
     return amount.numerator
 

@@ -136,7 +136,6 @@ class _Attempt:
         grown: The value of :attr:`NodeIndex.grown` before it.
         mark: The position of the memory before it.
         changes: The changes so far before it.
-        tried: The members that were tried in this round, and released when the group was rolled back.
         over: Whether the group is bound, or all its nodes are released.
     """
 
@@ -146,7 +145,6 @@ class _Attempt:
     mark: tuple[int, bool]
     changes: Changes
     decisions: list[Decision] = attrs.field(factory=LIST)
-    tried: list[Member] = attrs.field(factory=LIST)
     over: bool = False
 
 
@@ -173,16 +171,15 @@ class Permits:
         self._barred: list[ViewGroup] = []
         #: The leaves that were found blocked in this round.
         self.blocked: list[LeafView] = []
-        #: Whether the partition has scopes in this round, and the members that were tried in it then.
+        #: Whether the partition has scopes in this round.
         self._has_scopes = False
-        self._went: dict[tuple[int, str], ViewApp] = {}
         self._second_try = SecondTry(state, reservations)
         #: Whether a Strict group may get a second try in this round.
         self.has_second_tries = False
+        #: The members that were tried in this round, if it has scopes or second tries.
+        self._went: dict[tuple[int, str], ViewApp] = {}
         #: Whether a bind of a member may fail in this round, so that a gang is unsatisfied again.
         self._may_lose = False
-        #: The number of the last allocation before this round.
-        self._began = 0
         #: Whether the last round tried every ask in its turn.
         self.was_exact = False
         #: The failures that made cycles invalid in the last round, by the names of the groups;
@@ -197,7 +194,6 @@ class Permits:
         self._has_scopes = bool(self._state.scopes)
         self._may_lose = any(_may_fail(app) for app in self._state.failing.values())
         self.has_second_tries = self._second_try.is_due(may_lose=self._may_lose)
-        self._began = self._state.numbers
         self.failures.clear()
         self._state.gang_index.start_cycles()
 
@@ -469,7 +465,7 @@ class Permits:
     def _try(self, attempt: _Attempt, leaf: LeafView, app: ViewApp, ask: Ask, now_us: int) -> None:
         group, placements = attempt.group, self._placements
         bit = self._state.bit_of(ask)
-        if self._has_scopes:
+        if self._has_scopes or self.has_second_tries:
             self._went[app.identity.key, ask.name] = app
         # GANG-24, GANG-26, ROUND-14
         gang = _gang_of(self._state, ask)
@@ -521,7 +517,6 @@ class Permits:
             self._placements.tried(app, ask, self._state.bit_of(ask))
         else:
             self._roll_back(attempt)
-            attempt.tried.append(Member(app, ask))
             if self.has_second_tries and self._try_again(attempt, self.blocked[:blocked], now_us):
                 return
         # BACKFILL-15, BACKFILL-16
@@ -567,13 +562,9 @@ class Permits:
         attempt.decisions.extend(self.bind(attempt.group, now_us))
         attempt.over = True
         # ROUND-11
-        for (_, name), one in self._went.items():
-            left = one.pending.get(name)
-            if left is not None and left.gang in attempt.group.names:
-                self._placements.tried(one, left, self._state.bit_of(left))
-        for app, ask in attempt.tried:
-            left = app.pending.get(ask.name)
-            if left is not None and app.has_untried(left):
+        for (_, name), app in self._went.items():
+            left = app.pending.get(name)
+            if left is not None and left.gang in attempt.group.names and app.has_untried(left):
                 self._placements.tried(app, left, self._state.bit_of(left))
 
     def _note_failure(
@@ -599,9 +590,6 @@ class Permits:
         state, group = self._state, attempt.group
         holds = group.holds()
         older = [hold for hold in holds if hold.number <= attempt.number]
-        attempt.tried.extend(
-            Member(hold.app, hold.allocation.ask) for hold in holds if hold.number > self._began
-        )
         for hold in reversed(holds[len(older) :]):
             self._placements.release(hold)
         # What was taken and released in this attempt is not logged.

@@ -6,8 +6,9 @@ How trials, searches and changed settings work.
 from __future__ import annotations
 
 import io
+from collections.abc import Iterator, Sequence
 from pathlib import Path
-from typing import Final
+from typing import Final, cast
 
 import attrs
 import pytest
@@ -34,6 +35,7 @@ from tests.actors.explain.helpers import (
     still_helps,
     with_events,
 )
+from tests.core.config.test_queue_settings import EVERY_OTHER_VALUE
 from tests.naive.eviction_strategies import evictions
 from tests.naive.gang_strategies import gang_scenarios
 from tests.naive.harness import Step
@@ -392,23 +394,132 @@ BASE: EventFields = {
 }
 
 
-def test_placement_rules_stay() -> None:
-    rules: list[Raw] = [
+@pytest.mark.parametrize(
+    ("feed", "message", "code"),
+    [
+        (  # The application was let in, and has completed.
+            """\
+- {op: add_app, app: a, queue: a}
+- {op: add_app, app: a, queue: a}
+- {op: remove_app, app: a}
+- {op: add_ask, app: a, ask: x, resources: {vcore: 1}}
+""",
+            "app: 'a' is unknown",
+            None,
+        ),
+        (  # A name like a reason is no reason.
+            """\
+- {op: configure, config: {partitions: [{queues: [{name: root, submitacl: '*', queues: [{name: b}]}]}]}}
+- {op: add_app, app: a, queue: "b.x does not admit y"}
+- {op: add_ask, app: a, ask: x, resources: {vcore: 1}}
+""",
+            "app: 'a' is unknown, since it was refused: queue: 'b.x does not admit y': ",
+            None,
+        ),
+        (
+            """\
+- {op: configure, config: {partitions: [{queues: [{name: root, submitacl: sue, queues: [{name: b}]}]}]}}
+- {op: add_app, app: a, queue: b, user: bob}
+- {op: add_ask, app: a, ask: x, resources: {vcore: 1}}
+""",
+            "app: 'a' is unknown, since it was refused: user: 'b' does not admit 'bob'; ",
+            Code.USER_NOT_ALLOWED,
+        ),
+    ],
+)
+def test_why_an_ask_was_refused(feed: str, message: str, code: Code | None) -> None:
+    where = explain(_read(feed), "a", "x").whereabouts
+
+    assert (where.message or "").startswith(message)
+    assert ("since it was refused" in message) is ("since it was refused" in (where.message or ""))
+    assert where.code is code
+
+
+OTHER_VALUES: EventFields = {name: text for name, (text, _, _) in EVERY_OTHER_VALUE.items()}
+EVERY: Raw = {
+    "name": "another",
+    "nodesortpolicy": {
+        "type": "fgd",
+        "resourceweights": {"vcore": "0.5"},
+        "typical": [
+            {"devices": {"gpu": {"count": 2, "models": ["T4"]}}, "weight": 3},
+            {"devices": {"gpu": {"milli": 250}}, "resources": {"vcore": 2}, "weight": 1},
+        ],
+    },
+    "preemption": {"enabled": False, "quotapreemptionenabled": True},
+    "placementrules": [
         {
             "name": "tag",
             "value": "namespace",
             "create": True,
             "filter": {"type": "deny", "users": ["sue", "bob"], "groups": ["^d+"]},
-            "parent": {"name": "fixed", "value": "root"},
+            "parent": {"name": "fixed", "value": "root.root"},
         },
         {"name": "user", "filter": {"type": "allow"}},
         {"name": "provided"},
-    ]
-    partition: EventFields = {"placementrules": rules, "queues": [{"name": "default"}]}
-    configuration = _loaded({"op": "configure", "config": {"partitions": [partition]}})
+    ],
+    "limits": [
+        {"users": ["sue"], "maxresources": {"vcore": 9}, "maxapplications": 9},
+        {"groups": ["dev"], "maxapplications": 10},
+    ],
+    "queues": [
+        {
+            "name": "root",
+            "submitacl": "*",
+            "adminacl": "sue,bob dev",
+            "maxapplications": 100,
+            "properties": OTHER_VALUES,
+            "childtemplate": {
+                "maxapplications": 5,
+                "properties": {"application.sort.policy": "fair"},
+                "resources": {"guaranteed": {"vcore": 1}, "max": {"vcore": 10}},
+            },
+            "queues": [
+                {
+                    "name": "a",
+                    "maxapplications": 20,
+                    "properties": OTHER_VALUES,
+                    "submitacl": " *",
+                    "resources": {"guaranteed": {"vcore": 1}, "max": {"vcore": 2, "gpu": 0}},
+                    "limits": [{"users": ["bob"], "maxapplications": 2}],
+                },
+                {"name": "root", "parent": True, "maxapplications": 1},
+            ],
+        }
+    ],
+}
 
-    assert len(configuration.placement_rules) == 3
-    assert _loaded(configure(_scheduler(configuration).machine, {})) == configuration
+
+def _compared(record: object) -> list[attrs.Attribute[object]]:
+    """Give the fields of a record, without those about the text that it comes from."""
+    kind = cast("type[attrs.AttrsInstance]", type(record))
+    return [field for field in attrs.fields(kind) if field.eq]
+
+
+def _parts(value: object) -> Iterator[object]:
+    """Give all records that a value consists of, the empty ones of a type among them."""
+    if isinstance(value, tuple | list):
+        for part in cast("Sequence[object]", value):
+            yield from _parts(part)
+    elif attrs.has(type(value)):
+        yield value
+        for field in _compared(value):
+            yield from _parts(getattr(value, field.name))
+
+
+def test_every_field_of_a_partition_stays() -> None:
+    configuration = _loaded({"op": "configure", "config": {"partitions": [EVERY]}})
+    fields = [(one, field) for one in _parts(configuration) for field in _compared(one)]
+    named = {
+        (type(one), field.name)
+        for one, field in fields
+        if getattr(one, field.name) != field.default
+    }
+    unnamed = {(type(one), field.name) for one, field in fields} - named
+    assert unnamed == {(Configuration, "warnings")}
+
+    written = configure(_scheduler(configuration).machine, {})
+    assert _loaded(written) == configuration
 
 
 def _named(configuration: Configuration) -> list[str]:

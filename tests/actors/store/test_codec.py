@@ -410,6 +410,7 @@ DECISIONS = st.builds(
     index=NUMBERS,
     line=NUMBERS,
     start_us=NUMBERS,
+    over_max=TEXTS,
     devices=st.none()
     | st.dictionaries(st.text(), st.lists(st.integers(0, 63), min_size=1).map(tuple), min_size=1),
 )
@@ -454,7 +455,10 @@ BOUND: list[object] = ["bound", "a", "k", *[None] * 9]
 @pytest.mark.parametrize(
     ("decision", "told"),
     [
-        ([*BOUND, NOTHING, 7, 7], "decision 4 has 15 fields, and this version of Muster knows 14"),
+        (
+            [*BOUND, NOTHING, 7, "q", 7],
+            "decision 4 has 16 fields, and this version of Muster knows 15",
+        ),
         ([*BOUND, 7], "decision 4: devices is 7"),
         ([*BOUND, {"gpu": [0.5]}], "decision 4: devices is {'gpu': [0.5]}"),
         ([*BOUND, NO_NUMBERS], "decision 4: devices is {'gpu': []}"),

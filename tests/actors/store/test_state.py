@@ -24,6 +24,7 @@ from muster_core.resources import Resources
 from muster_core.structures.steps import SIZE, all_at_once
 from tests.actors.store.program import anatomy
 from tests.core.building import configuration, queue
+from tests.naive.aging_strategies import agings
 from tests.naive.back_off_strategies import back_offs
 from tests.naive.device_strategies import devices, topologies
 from tests.naive.eviction_strategies import evictions, tangles
@@ -32,6 +33,8 @@ from tests.naive.harness import Relay, Step
 from tests.naive.operator_strategies import operations
 from tests.naive.quota_strategies import quotas
 from tests.naive.strategies import scenarios
+from tests.naive.usage_strategies import usages
+from tests.naive.weight_strategies import weights
 from tests.share import share
 
 pytestmark = pytest.mark.starts_early
@@ -73,7 +76,10 @@ def full(asks: int, name: str = "k") -> PlainScheduler:
     | back_offs()
     | topologies()
     | devices()
-    | quotas(),
+    | quotas()
+    | usages(lists=2)
+    | agings(lists=2)
+    | weights(),
     st.booleans(),
 )
 def test_loaded_from_what_was_read_after_every_batch(scenario: list[Step], looks: bool) -> None:

@@ -31,7 +31,7 @@ from muster_core.owners.asks import FailedBinds
 from muster_core.reasons import Code
 from muster_core.snapshots import AskPlace, AskSnapshot, GangSnapshot
 from muster_core.values.priority import MAX_PRIORITY, most_growth
-from muster_core.values.resources import MAX_INT32
+from muster_core.values.resources import MAX_INT32, MAX_QUANTITY
 from muster_core.view.reasons.shortfalls import listed, seconds
 from muster_core.view.tree.queue import ViewQueue
 
@@ -248,7 +248,10 @@ def _guaranteed_to(case: Case, queue: ViewQueue) -> Iterator[Remedy]:
     A type that ``guaranteed`` does not name does not limit reclaim, so more types may be worse
     than fewer.
     """
-    wanted = {name: queue.used(name) + amount for name, amount in case.event.wanted.items()}
+    wanted = {
+        name: min(queue.used(name) + amount, MAX_QUANTITY)
+        for name, amount in case.event.wanted.items()
+    }
     lacking = sorted(name for name in wanted if queue.config.guaranteed[name] < wanted[name])
     sizes = range(1, len(lacking) + 1) if len(lacking) <= _TYPES else {1, len(lacking)}
     for size in sorted(sizes):

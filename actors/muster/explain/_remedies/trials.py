@@ -18,23 +18,18 @@ from typing import Final, final
 import attrs
 
 from muster.feeds import RawEvent, Refused, parse
-from muster.feeds._configuration import (
-    without_missing,
-    write_limit,
-    write_resources,
-    write_rule,
-    write_template,
-)
+from muster.feeds._configuration import write_configuration
 from muster.feeds._kinds import EventFields, write_duration
 from muster.feeds._operations import write
 from muster.replay._driver import submit_item_directly
 from muster_core.admission.queue_tree import QueueEntry
-from muster_core.config.model import Acl, LimitEntry, NodeSortPolicy, QueueConfig
+from muster_core.config.model import LimitEntry, Limits, QueueConfig
 from muster_core.coordinator.coordinator import CoordinatorMachine
 from muster_core.coordinator.plain_scheduler import PlainScheduler
 from muster_core.decisions import EVICTIONS, MICROSECONDS, Kind, Reason
 from muster_core.events import AddGang, Apply, Manifest
 from muster_core.gangs import GangDefinition, GangFields
+from muster_core.resources import Resources
 from muster_core.snapshots import AskPlace
 
 
@@ -79,9 +74,6 @@ def _fields_of(definition: GangDefinition) -> GangFields:
         definition.groups or None,
         definition.topology,
     )
-
-
-_DEFAULT_WEIGHTS: Final = (("memory", 1.0), ("vcore", 1.0))
 
 
 @final
@@ -131,23 +123,11 @@ def configure(
         changes: The changed settings, by the full path of the queue.
         preemption: Whether the partition preempts; None for no change.
     """
-    configuration = machine.registry.configuration
-    partition: EventFields = {"name": configuration.partition}
-    sort, weights = configuration.node_sort, configuration.node_weights
-    if sort is not NodeSortPolicy.FAIR or weights != _DEFAULT_WEIGHTS:
-        named: EventFields = {name: f"{weight}" for name, weight in weights}
-        partition["nodesortpolicy"] = {"type": sort.value, "resourceweights": named}
-    enabled = configuration.preemption_enabled if preemption is None else preemption
-    said: EventFields = {} if enabled else {"enabled": False}
-    if configuration.quota_preemption:
-        said["quotapreemptionenabled"] = True
-    if said:
-        partition["preemption"] = said
-    if configuration.placement_rules:
-        partition["placementrules"] = [write_rule(rule) for rule in configuration.placement_rules]
-    root = machine.registry.queues["root"]
-    partition["queues"] = [_queue(root, changes, frozenset(_paths(changes)), {})]
-    return {"op": "configure", "config": {"partitions": [partition]}}
+    config = machine.registry.configuration
+    root = _queue(machine.registry.queues["root"], changes, frozenset(_paths(changes)), {})
+    enabled = config.preemption_enabled if preemption is None else preemption
+    changed = attrs.evolve(config, root=root, preemption_enabled=enabled)
+    return {"op": "configure", "config": write_configuration(changed)}
 
 
 def _paths(changes: Mapping[str, QueueChange]) -> Iterator[str]:
@@ -162,48 +142,27 @@ def _queue(
     changes: Mapping[str, QueueChange],
     needed: frozenset[str],
     above: Mapping[str, int],
-) -> EventFields:
+) -> QueueConfig:
     config = entry.config
     change = changes.get(config.path, _NOTHING)
-    written: EventFields = {"name": config.name}
     most = dict(config.max.amounts) | dict(change.max)
     if entry.dynamic:
         most = {name: amount for name, amount in most.items() if amount <= above.get(name, amount)}
-    children = [
+    children = tuple(
         _queue(child, changes, needed, {**above, **most})
         for child in entry.children.values()
         if child.config.path in needed or not (child.dynamic or child.applied or child.draining)
-    ]
-    if config.is_parent and not children and entry.parent is not None:
-        written["parent"] = True
-    limit = config.max_applications
-    limit = limit if change.max_applications is None else change.max_applications
-    guaranteed = dict(config.guaranteed) | dict(change.guaranteed)
-    quotas: EventFields = {
-        "resources": write_resources(guaranteed, most),
-        "maxapplications": limit or None,
-    }
-    return written | without_missing({**quotas, **_rest(config, change), "queues": [*children]})
-
-
-def _rest(config: QueueConfig, change: QueueChange) -> EventFields:
-    """Return the fields of a queue that are not about its own quotas."""
-    entries = config.limits if change.limits is None else change.limits
-    return without_missing(
-        {
-            "properties": {**dict(config.own_properties), **dict(change.properties)},
-            "childtemplate": None if config.template is None else write_template(config.template),
-            "submitacl": None if config.submit_acl is None else _acl(config.submit_acl),
-            "adminacl": None if config.admin_acl is None else _acl(config.admin_acl),
-            "limits": [write_limit(entry) for entry in entries],
-        }
     )
-
-
-def _acl(acl: Acl) -> str:
-    if acl.everybody:
-        return "*"
-    return f"{','.join(sorted(acl.users))} {','.join(sorted(acl.groups))}"
+    applications = change.max_applications
+    return attrs.evolve(
+        config,
+        guaranteed=Resources(dict(config.guaranteed) | dict(change.guaranteed)),
+        max=Limits.of(most),
+        max_applications=config.max_applications if applications is None else applications,
+        own_properties=tuple((dict(config.own_properties) | dict(change.properties)).items()),
+        limits=config.limits if change.limits is None else change.limits,
+        children=children,
+    )
 
 
 MOST: Final = 1_000

@@ -6,32 +6,41 @@ after a half-life. So a feed begins with what accounts and users have used, and 
 
 from __future__ import annotations
 
-import re
 from collections import Counter
-from collections.abc import Collection, Iterator, Mapping, Sequence, Set as AbstractSet
-from typing import Final, final
-
-import attrs
-
+from collections.abc import Collection
+from collections.abc import Iterator
+from collections.abc import Mapping
+from collections.abc import Sequence
+from collections.abc import Set as AbstractSet
 from muster.feeds import FeedError
+from muster.feeds._kinds import as_written
 from muster.importing.dumps import file_text
 from muster.importing.nodes import event_fields
 from muster.importing.queues import name_of
-from muster.importing.slurm.accounts import (
-    LARGEST,
-    AccountTree,
-    PrioritySource,
-    printed_accounts,
-    resource_of,
-    tree_of,
-)
+from muster.importing.slurm.accounts import AccountTree
+from muster.importing.slurm.accounts import LARGEST
+from muster.importing.slurm.accounts import PrioritySource
+from muster.importing.slurm.accounts import printed_accounts
+from muster.importing.slurm.accounts import resource_of
+from muster.importing.slurm.accounts import tree_of
 from muster.importing.slurm.conf import SchedulerOptions
-from muster.importing.slurm.resources import MEMORY, VCORE
-from muster.importing.slurm.scheduler import YEAR_S, set_properties
-from muster.importing.slurm.values import MIB, Row, minutes_s, rows_of
-from muster.importing.workload import ImportAccount, Workload
+from muster.importing.slurm.resources import MEMORY
+from muster.importing.slurm.resources import VCORE
+from muster.importing.slurm.scheduler import YEAR_S
+from muster.importing.slurm.scheduler import set_properties
+from muster.importing.slurm.values import MIB
+from muster.importing.slurm.values import Row
+from muster.importing.slurm.values import minutes_s
+from muster.importing.slurm.values import rows_of
+from muster.importing.workload import ImportAccount
+from muster.importing.workload import Workload
 from muster_core.decisions import MICROSECONDS
-from muster_core.values.resources import MAX_QUANTITY, format_duration, has_parts
+from muster_core.values.resources import format_duration
+from typing import Final
+from typing import final
+import attrs
+import re
+
 
 RIGHT: Final = "sshare -a -l -P -o Account,User,RawShares,RawUsage,GrpTRESRaw"
 """A command that prints what is needed."""
@@ -42,9 +51,6 @@ _PARENT: Final = "parent"
 _WEEK_S: Final = 7 * 24 * 3600
 _HALF_LIFE: Final = "prioritydecayhalflife"
 _OPTION: Final = "option of slurm.conf"
-_MOST: Final = MAX_QUANTITY // 2
-"""The most that an account may have used of a resource: there is room for the sum of its users."""
-
 _BILLED: Final = "RawUsage as vcore-seconds"
 _EACH: Final = "GrpTRESRaw in seconds of each resource"
 _NOT_TAKEN: Final[Mapping[str, tuple[str, tuple[str, ...]]]] = {
@@ -53,7 +59,6 @@ _NOT_TAKEN: Final[Mapping[str, tuple[str, tuple[str, ...]]]] = {
 }
 """What a feed has in place of options, with the values that say the same."""
 
-_MILLI: Final = 1_000
 _NUMBER: Final = re.compile(r"([0-9]{1,25})(?:\.[0-9]*)?", re.ASCII)
 
 
@@ -130,7 +135,6 @@ class Shares:
 
     def _take_usage(self, queues: QueuesOfAccounts, workload: Workload) -> None:
         types = {name for node in workload.nodes for name in node.capacity}
-        types -= self._too_large(workload.account)
         for row in self.rows:
             queue = queues.of(row, workload.account)
             if queue is not None:
@@ -148,20 +152,6 @@ class Shares:
             f"usage at the start: {said}, as it was when sshare printed it: give --no-usage if "
             "that was after the first jobs came, which are in it already"
         )
-
-    def _too_large(self, account: ImportAccount) -> AbstractSet[str]:
-        """Return the resources of which some usage is more than a feed can say, and count these.
-
-        They are left out of all usage: what was used is compared.
-        """
-        found: set[str] = set()
-        for row in self.rows:
-            for name, amount in row.usage.items():
-                if amount > _MOST // (_MILLI if has_parts(name) else 1):
-                    found.add(name)
-                    text = f"has used more {name} than a feed can say: no usage has {name}"
-                    account.note(_ACCOUNT, text, row.place, str(amount))
-        return found
 
     def _of_own_jobs(self, queues: QueuesOfAccounts) -> Mapping[str, Mapping[str, int]]:
         """Return what the users of accounts with others below them have used, by account."""
@@ -250,7 +240,7 @@ def _add_usage(
         op="set_usage",
         queue=queue,
         user=name_of(user) or None,
-        usage={name: amount for name, amount in usage.items() if name in types},
+        usage={name: as_written(amount) for name, amount in usage.items() if name in types},
     )
     workload.head.append(event)
 

@@ -450,10 +450,11 @@ class DecisionChanges:
         book.ring.add(_NODE_FREED, at_us, node, ask, amounts)
         victim = None if reason is None else _VICTIMS.get(reason)
         if victim is not None:
-            told, why = victim.format(node=node), decision.message
             # QUOTA-13
-            if why is not None and not why.startswith("for "):
-                told = f"preempted on {node}: {why}"
+            is_over = decision.over_max is not None
+            told = (
+                f"preempted on {node}: {decision.message}" if is_over else victim.format(node=node)
+            )
             book.ring.add(_TOLD, at_us, ask, name, amounts, told)
 
     def _say(self, what: int, decision: Decision, entry: AskEntry, at_us: int) -> None:

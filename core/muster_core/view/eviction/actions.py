@@ -389,7 +389,6 @@ class ReclaimEligibility(Eligibility):
     """
 
     reason = Reason.RECLAIMED
-    ranks_by_priority = False
 
     def __init__(
         self,
@@ -419,22 +418,6 @@ class ReclaimEligibility(Eligibility):
             amount and losses.left(side.leaf, name) > deserved[name]
             for name, amount in resources.items()
         )
-
-    # RECLAIM-9, RECLAIM-10, RECLAIM-11
-    @override
-    def key(self, side: LeafRelation, victim: Victim, losses: Losses) -> Key:
-        share = losses.share(side.leaf, self.state.total)
-        return (side.queue_rank, -share, *victim.place)
-
-    # RECLAIM-12
-    @override
-    def floor(self, side: LeafRelation, lowest: int) -> Rank:
-        return side.queue_rank
-
-    # RECLAIM-8
-    @override
-    def is_beyond(self, side: LeafRelation, priority: int) -> bool:
-        return False
 
     @override
     def why(self, victim: Victim) -> str:

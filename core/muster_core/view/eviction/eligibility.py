@@ -138,7 +138,7 @@ LeafRelations = dict[int, tuple["LeafView", LeafRelation | None]]
 
 
 class VictimRules(ABC):
-    """The asks that can be victims.
+    """The asks that can be victims: unless a class says otherwise, by queues and their shares.
 
     Args:
         exempt: The gangs whose members are no victims.
@@ -146,10 +146,12 @@ class VictimRules(ABC):
     Attributes:
         reason: The reason with which victims are released.
         ranks_by_priority: Whether the choice of the node depends on the priorities of victims.
+        over_max: The path of the queue that has more than its ``max``, if that is why; or None.
     """
 
     reason: Reason
-    ranks_by_priority: bool
+    ranks_by_priority: bool = False
+    over_max: str | None = None
 
     def __init__(self, state: ViewState, exempt: frozenset[str]) -> None:
         self.state = state
@@ -161,15 +163,17 @@ class VictimRules(ABC):
         """Return whether a victim may be taken, apart from what its queues protect."""
         return not self.is_beyond(side, victim.place[0])
 
-    @abstractmethod
+    # RECLAIM-9, RECLAIM-10, RECLAIM-11, QUOTA-10
     def key(self, side: LeafRelation, victim: Victim, losses: Losses) -> Key:
         """Return the position of a victim."""
+        share = losses.share(side.leaf, self.state.total)
+        return (side.queue_rank, -share, *victim.place)
 
     def rank(self, side: LeafRelation, victim: Victim) -> Rank:
         """Return the rank of a victim, for the choice of the node."""
         return self.floor(side, victim.place[0])
 
-    @abstractmethod
+    # RECLAIM-12
     def floor(self, side: LeafRelation, lowest: int) -> Rank:
         """Return a lower bound of the ranks of a leaf's victims.
 
@@ -177,10 +181,12 @@ class VictimRules(ABC):
             side: The leaf.
             lowest: A lower bound of the priorities of the victims.
         """
+        return side.queue_rank
 
-    @abstractmethod
+    # RECLAIM-8
     def is_beyond(self, side: LeafRelation, priority: int) -> bool:
         """Return whether no ask of a leaf with this priority or a higher one may be taken."""
+        return False
 
     def sorts_by_priority(self, side: LeafRelation) -> bool:
         """Return whether priorities order the victims of a leaf, or only their age."""

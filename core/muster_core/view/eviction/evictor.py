@@ -73,7 +73,9 @@ class Evictions:
         self._evicted.clear()
         self._twice = False
 
-    def evict(self, victim: Victim, reason: Reason, why: str, now_us: int) -> Decision:
+    def evict(
+        self, victim: Victim, reason: Reason, why: str, now_us: int, over_max: str | None = None
+    ) -> Decision:
         """Evict an ask, and return the decision."""
         app, ask = victim.app, victim.allocation.ask
         key = (app.identity.key, ask.name)
@@ -87,7 +89,7 @@ class Evictions:
             self._placements.lose(victim.gang)
         leaf = self._state.leaf_of(app)
         decision = ask_decision(_RELEASED, leaf, app, ask, victim.node.name, reason)
-        return decision._replace(message=why)
+        return decision._replace(message=why, over_max=over_max)
 
     def _note_loss(self, victim: Victim, now_us: int) -> None:
         """Record that a bound ask is evicted; if it was bound in this batch, undo its effects."""
@@ -264,7 +266,6 @@ class ServiceEligibility(Eligibility):
     """
 
     reason = Reason.PREEMPTED
-    ranks_by_priority = False
 
     # SERVICE-9
     @override
@@ -427,7 +428,8 @@ class Evictor:
         self, victims: Iterable[Victim], rules: VictimRules, now_us: int
     ) -> Iterator[Decision]:
         for victim in victims:
-            yield self.evictions.evict(victim, rules.reason, rules.why(victim), now_us)
+            why = rules.why(victim)
+            yield self.evictions.evict(victim, rules.reason, why, now_us, rules.over_max)
 
     # EVICTION-27
     def _carry_out(self, plan: Plan, now_us: int) -> list[Decision]:

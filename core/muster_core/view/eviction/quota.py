@@ -16,7 +16,7 @@ from typing_extensions import override
 from muster_core.structures.steps import Steps
 from muster_core.values.decisions import Reason
 from muster_core.view.eviction.actions import changes_so_far
-from muster_core.view.eviction.eligibility import Key, LeafRelation, Losses, Rank, VictimRules
+from muster_core.view.eviction.eligibility import LeafRelation, VictimRules
 from muster_core.view.eviction.plans import VictimChoice
 from muster_core.view.eviction.search import VictimIndex, VictimSearch
 from muster_core.view.eviction.victims import Victim
@@ -35,12 +35,12 @@ class QuotaVictims(VictimRules):
     """
 
     reason = Reason.PREEMPTED
-    ranks_by_priority = False
 
     def __init__(self, state: ViewState, queue: ViewQueue, over: Mapping[str, int]) -> None:
         super().__init__(state, frozenset())
         self._queue = queue
         self._over = over
+        self.over_max = queue.config.path
 
     # QUOTA-8, QUOTA-9
     @override
@@ -51,23 +51,9 @@ class QuotaVictims(VictimRules):
         guards = [queue for queue in leaf.line if queue.depth >= depth]
         return self._relation(leaf, guards, guards[:-1])
 
-    # QUOTA-10
-    @override
-    def key(self, side: LeafRelation, victim: Victim, losses: Losses) -> Key:
-        share = losses.share(side.leaf, self.state.total)
-        return (side.queue_rank, -share, *victim.place)
-
-    @override
-    def floor(self, side: LeafRelation, lowest: int) -> Rank:
-        return side.queue_rank
-
-    @override
-    def is_beyond(self, side: LeafRelation, priority: int) -> bool:
-        return False
-
     @override
     def why(self, victim: Victim) -> str:
-        return f"{self._queue.config.path} has more than its max of {', '.join(sorted(self._over))}"
+        return f"{self.over_max} has more than its max of {', '.join(sorted(self._over))}"
 
 
 @final

@@ -9,6 +9,7 @@ from contextlib import ExitStack
 from typing import Any
 
 import pytest
+import yaml
 
 from muster.feeds import date_text
 from muster.service.yunikorn.protocol import PER_HOST
@@ -125,7 +126,30 @@ def test_a_lost_node_and_a_victim(served: Served) -> None:
     _after(served, {"op": "remove_app", "app": "b"})
 
 
-# REST-15
+# QUOTA-13
+def test_a_victim_of_a_quota(served: Served) -> None:
+    def limited(most: int) -> dict[str, Any]:
+        root: dict[str, Any] = yaml.safe_load(_CONFIG)["partitions"][0]
+        (top,) = root["queues"]
+        delay = {"quota.preemption.delay": "1ms"}
+        most_of = {"max": {"vcore": most}}
+        top["queues"].append({"name": "quota", "properties": delay, "resources": most_of})
+        whole = {**root, "preemption": {"quotapreemptionenabled": True}}
+        return {"op": "configure", "config": {"partitions": [whole]}}
+
+    _after(served, limited(2), {"op": "add_node", "node": "q", "capacity": {"vcore": 2}})
+    _after(served, {"op": "add_app", "app": "q", "queue": "root.quota"})
+    _after(served, _ask("q", "old", 1, node="q"), _ask("q", "new", 1, node="q"))
+    before = _batch(served)["HighestID"]
+    _after(served, limited(1))
+    decisions_until(served.client, app="q", ask="new", reason="preempted")
+    found = _batch(served, f"?start={before}")["EventRecords"]
+    told = [one["message"] for one in found if "preempted on" in one.get("message", "")]
+    assert told == ["preempted on q: root.quota has more than its max of vcore"]
+    _after(served, {"op": "remove_app", "app": "q"}, {"op": "remove_node", "node": "q"})
+    _after(served, {"op": "configure", "config": yaml.safe_load(_CONFIG)})
+
+
 def test_asks_whose_time_is_up(served: Served) -> None:
     _after(served, {"op": "add_node", "node": "n3", "capacity": {"vcore": 1}})
     _after(served, {"op": "add_app", "app": "t", "queue": "root.dev"})
