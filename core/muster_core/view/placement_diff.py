@@ -137,7 +137,8 @@ class PendingOrder:
     def _place_of(self, member: Member) -> AskOrder:
         # It may have grown older since it was looked up.
         now = member.app.pending_ask(member.ask.name)
-        ask = member.ask if now is None else now
+        leaf = self._state.leaf_of(member.app)
+        ask = member.ask if now is None else leaf.ranked(member.app, now)
         gang = None if ask.gang is None else self._state.gangs[ask.gang]
         return ask.order if gang is None else ask.order_in(gang.creation)
 
@@ -213,4 +214,6 @@ class PendingOrder:
         placed = {name for key, name in self._difference.placed if key == app.identity.key}
         if not placed:
             return app.tally.top()
-        return highest(-ask.rank for ask in app.each_pending() if ask.name not in placed)
+        ranked = self._state.leaf_of(app).ranked
+        asks = (ask for ask in app.each_pending() if ask.name not in placed)
+        return highest(-ranked(app, ask).rank for ask in asks)

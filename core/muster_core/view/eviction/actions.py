@@ -15,6 +15,7 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Iterable, Iterator, Mapping
+from functools import partial
 from typing import final
 
 from typing_extensions import override
@@ -221,7 +222,7 @@ class EvictionAction(ABC):
                     and self.is_ready(app, ask, now_us)
                 )
 
-            first = app.first_of(bit, accepts)
+            first = app.first_of(bit, accepts, partial(leaf.order_of, app))
             if first is not None:
                 yield first
 
@@ -256,7 +257,7 @@ def first_of_all(state: ViewState, app: ViewApp) -> Ask | None:
     asks = (ask for ask in app.pending.values() if app.is_within_limits(ask))
     return min(
         (ask for ask in asks if not is_refused(state, ask)),
-        key=app.order_of,
+        key=partial(state.leaf_of(app).order_of, app),
         default=None,
     )
 

@@ -14,6 +14,7 @@ from __future__ import annotations
 
 from collections import deque
 from collections.abc import Iterable, Iterator
+from functools import partial
 from typing import final
 
 import attrs
@@ -243,7 +244,7 @@ class NodeServices:
         """Return the pending asks of an application that require a node, in order."""
         bits = bits_of(app.mask & self._state.shapes.one_node)
         asks = {ask.name: ask for bit in bits for ask in app.each_of(bit)}  # Some come twice.
-        return sorted(asks.values(), key=app.order_of)
+        return sorted(asks.values(), key=partial(self._state.leaf_of(app).order_of, app))
 
     # SERVICE-4, EVICTION-12
     def _lacking_room(

@@ -13,11 +13,17 @@ have the order of the present priorities, and equal ones where these are equal.
 
 Asks of one priority that came in the same tick form a *cohort*, and those of one priority that are
 at their ceiling form one too. All of a cohort have the same level.
+
+Not every ask needs one. Of two plain asks of an application that have the same priority, the one that
+came first is never behind the other one, however long they wait. Where they have the same shape too,
+they form a *line*, and only the first of it that a round may try has a cohort. The others have a rank
+behind all levels, and come up one by one.
 """
 
 from __future__ import annotations
 
 from bisect import bisect_right, insort
+from collections import OrderedDict
 from collections.abc import Iterator
 from heapq import heapify, heappop, heappush
 from typing import Final, final
@@ -26,6 +32,7 @@ import attrs
 
 from muster_core.nodes.node import Holder
 from muster_core.owners.asks import Ask
+from muster_core.structures.shapes import Shape
 from muster_core.values.configuration import Settings
 from muster_core.values.priority import MIN_PRIORITY, most_growth
 from muster_core.values.records import MAP
@@ -39,6 +46,9 @@ _BEHIND: Final = (1 << _SHIFT) - 1
 
 _LOWEST: Final = MIN_PRIORITY - 1
 """A ceiling below all priorities."""
+
+_IN_LINE: Final = 1 << (2 * _SHIFT)
+"""The rank of an ask that has not come up in its line: behind all levels."""
 
 _STALE: Final = 64
 """How many more entries than twice the cohorts a list may have."""
@@ -78,6 +88,25 @@ class _Cohort:
         return self.ceiling if self.began is None else self.priority + tick - self.began
 
 
+_LineKey = tuple[int, int, Shape, bool]
+"""The application of the asks in a line, their priority and shape, and whether they were bound."""
+
+
+@final
+@attrs.define(eq=False)
+class _Line:
+    """Plain pending asks of one application in an order that does not change with time.
+
+    Attributes:
+        tail: The tick from which the last one ages that has joined, and its place without its rank.
+        behind: The names of those that have not come up, in order. The one before them has.
+    """
+
+    key: _LineKey
+    tail: tuple[int, ...]
+    behind: OrderedDict[str, None] = attrs.field(factory=OrderedDict)
+
+
 def as_it_came(ask: Ask) -> Ask:
     """Return an ask with its own priority as its rank, as its owner has it."""
     return ask._replace(rank=-ask.priority)
@@ -102,8 +131,11 @@ class AgingOrder:
         #: All cohorts with asks; and by the highest ceiling that they have come up to.
         self._cohorts: dict[_CohortKey, _Cohort] = {}
         self._from: dict[int, dict[_CohortKey, _Cohort]] = {_LOWEST: {}}
-        #: The cohort of each pending ask.
+        #: The cohort of each pending ask that has one.
         self._of: dict[Holder, _Cohort] = {}
+        #: All lines; and those of the asks that have not come up, and of the one before them.
+        self._lines: dict[_LineKey, _Line] = {}
+        self._line_of: dict[Holder, _Line] = {}
         #: The ticks in which levels change, each with a cohort, and perhaps others.
         self._due: list[tuple[int, _CohortKey]] = []
 
@@ -138,6 +170,21 @@ class AgingOrder:
 
     def enter(self, app: ViewApp, ask: Ask) -> Ask:
         """Add an ask that becomes pending; return it with its rank."""
+        name = ask.name
+        if ask.gang is None and name not in app.backing_off:
+            owner = app.identity.key
+            key = owner, ask.priority, ask.shape, name in app.since_us
+            place = app.pending_since_us(ask) // self._period_us, ask.creation, ask.seq, ask.number
+            line = self._lines.get(key)
+            if line is None:
+                self._lines[key] = self._line_of[owner, name] = _Line(key, place)
+            elif place > line.tail:
+                line.tail, line.behind[name] = place, None
+                self._line_of[owner, name] = line
+                return ask._replace(rank=_IN_LINE)
+        return self._come_up(app, ask)
+
+    def _come_up(self, app: ViewApp, ask: Ask) -> Ask:
         growth = most_growth(self._limit, ask.priority)
         began: int | None = app.pending_since_us(ask) // self._period_us
         assert began is not None, "an ask has no instant"
@@ -151,10 +198,33 @@ class AgingOrder:
     def leave(self, app: ViewApp, name: str) -> None:
         """Remove an ask that is no longer pending."""
         key = app.identity.key, name
-        cohort = self._of.pop(key)
+        cohort = self._of.pop(key, None)
+        if cohort is None:
+            del self._line_of.pop(key).behind[name]
+            return
         del cohort.members[key]
         if not cohort.members:
             self._drop(cohort)
+
+    def next_up(self, app: ViewApp, name: str) -> Iterator[Ask]:
+        """Let asks of a line come up as one is not offered any longer.
+
+        Returns:
+            These asks with their ranks, to be taken over one by one. None comes up if another one
+            in the line is still offered.
+        """
+        key = app.identity.key, name
+        line = self._line_of.get(key)
+        if line is None or name in line.behind:
+            return
+        del self._line_of[key]
+        while line.behind:
+            name, _ = line.behind.popitem(last=False)
+            yield self._come_up(app, app.pending[name])
+            if app.has_untried(app.pending[name]):
+                return
+            del self._line_of[app.identity.key, name]
+        del self._lines[line.key]
 
     def _cohort(self, priority: int, began: int | None, ceiling: int) -> _Cohort:
         cohort = self._cohorts.get((priority, began))
@@ -256,16 +326,18 @@ class AgingOrder:
 
     def check(self, pending: dict[Holder, tuple[ViewApp, Ask]]) -> None:
         """Assert the invariants, given the pending asks of the leaf; for tests."""
-        # All and only the pending asks have a cohort, each with others of its priority and age.
-        assert pending.keys() == self._of.keys()
+        # Each pending ask has a cohort, with others of its priority and age, or has not come up.
+        in_line = {key for key, line in self._line_of.items() if key[1] in line.behind}
+        assert pending.keys() == self._of.keys() ^ in_line
         members = [key for cohort in self._cohorts.values() for key in cohort.members]
-        assert sorted(members) == sorted(pending)
+        assert sorted(members) == sorted(self._of)
+        self._check_lines(pending)
         assert self._ceilings == sorted(self._from)
         known = [one for cohorts in self._from.values() for one in cohorts.values()]
         assert {id(one) for one in known} == {id(one) for one in self._cohorts.values()}
         assert len(known) == len(self._cohorts)
-        for key, (app, ask) in pending.items():
-            cohort = self._of[key]
+        for key, cohort in self._of.items():
+            app, ask = pending[key]
             assert cohort.members[key] is app
             assert self._cohorts[cohort.key] is cohort
             assert self._from[cohort.floor][cohort.key] is cohort
@@ -275,3 +347,19 @@ class AgingOrder:
             assert -ask.rank == cohort.level
             assert self.priority_at(cohort.level) == value
             assert (cohort.floor, cohort.level) == self._place_of(value)
+
+    def _check_lines(self, pending: dict[Holder, tuple[ViewApp, Ask]]) -> None:
+        # One ask before each line has come up, and none of the line is before it.
+        up = {id(line): key for key, line in self._line_of.items() if key[1] not in line.behind}
+        assert up.keys() == {id(line) for line in self._lines.values()}
+        assert len(self._line_of) == sum(1 + len(line.behind) for line in self._lines.values())
+        for key, line in self._lines.items():
+            assert line.key == key
+            assert up[id(line)] in self._of
+            names = [up[id(line)][1], *line.behind]
+            (app, _), *_ = asks = [pending[key[0], name] for name in names]
+            assert all(ask.rank == _IN_LINE for _, ask in asks[1:])
+            assert all(name in app.pending for name in names)
+            assert all((ask.priority, ask.shape) == key[1:3] for _, ask in asks)
+            places = [(-self.priority(app, ask), *ask.order[1:]) for _, ask in asks]
+            assert places == sorted(places)

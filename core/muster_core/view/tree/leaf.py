@@ -234,6 +234,15 @@ class LeafView(ViewQueue):
         """Return the present priority of an ask that is not bound."""
         return ask.priority if self.aging is None else self.aging.priority(app, ask)
 
+    # AGING-7
+    def ranked(self, app: ViewApp, ask: Ask) -> Ask:
+        """Return an ask that is not bound with its present rank among those of the leaf."""
+        return ask if self.aging is None else self.aging.ranked(app, ask)
+
+    def order_of(self, app: ViewApp, ask: Ask) -> AskOrder:
+        """Return the position of a pending ask among those of its application."""
+        return app.order_of(self.ranked(app, ask))
+
     def values_of(self, app: ViewApp) -> Values:
         """Return the values of an application that the leaf counts."""
         values = app.values()
@@ -512,11 +521,11 @@ class LeafView(ViewQueue):
         first = order.ranking.first(mask & ~self.hidden)
         if first is not None:
             bit, ask = first.best(mask & ~self.hidden)
-            found.append((first.rank, first.order_of(ask), first, bit, ask))
+            found.append((first.rank, self.order_of(first, ask), first, bit, ask))
         for bit in bits_of(self._shown() & mask):
             assert self.estimates is not None, "looked for estimates of a leaf without"
             short = self.estimates.below(bit, self.limits_us[bit])
-            found.extend((app.rank, ask.order, app, bit, ask) for app, ask in short)
+            found.extend((app.rank, self.order_of(app, ask), app, bit, ask) for app, ask in short)
         if not found:
             return None
         _, _, app, bit, ask = min(found, key=_FIRST)
