@@ -137,8 +137,10 @@ class PendingOrder:
     def _place_of(self, member: Member) -> AskOrder:
         # It may have grown older since it was looked up.
         now = member.app.pending_ask(member.ask.name)
-        leaf = self._state.leaf_of(member.app)
-        ask = member.ask if now is None else leaf.ranked(member.app, now)
+        ask = member.ask if now is None else now
+        aging = self._state.leaf_of(member.app).aging
+        if now is not None and aging is not None:
+            ask = aging.ranked(member.app, now)
         gang = None if ask.gang is None else self._state.gangs[ask.gang]
         return ask.order if gang is None else ask.order_in(gang.creation)
 
@@ -214,6 +216,8 @@ class PendingOrder:
         placed = {name for key, name in self._difference.placed if key == app.identity.key}
         if not placed:
             return app.tally.top()
-        ranked = self._state.leaf_of(app).ranked
-        asks = (ask for ask in app.each_pending() if ask.name not in placed)
-        return highest(-ranked(app, ask).rank for ask in asks)
+        asks = [ask for ask in app.each_pending() if ask.name not in placed]
+        aging = self._state.leaf_of(app).aging
+        if aging is not None:
+            asks += aging.next_without(app, placed)
+        return highest(-ask.rank for ask in asks)

@@ -435,7 +435,8 @@ def _order_of(state: ViewState, turn: Turn, ask: Ask) -> AskOrder:
 
     A member may back off, so its application need not offer any member of its gang.
     """
-    ask = turn.leaf.ranked(turn.app, ask)
+    if turn.leaf.aging is not None:
+        ask = turn.leaf.aging.ranked(turn.app, ask)
     return ask.order if ask.gang is None else ask.order_in(state.gangs[ask.gang].creation)
 
 

@@ -24,7 +24,7 @@ from __future__ import annotations
 
 from bisect import bisect_right, insort
 from collections import OrderedDict
-from collections.abc import Iterator
+from collections.abc import Iterator, Set
 from heapq import heapify, heappop, heappush
 from typing import Final, final
 
@@ -98,12 +98,14 @@ class _Line:
     """Plain pending asks of one application in an order that does not change with time.
 
     Attributes:
-        tail: The tick from which the last one ages that has joined, and its place without its rank.
+        began: The tick from which the last one ages that has joined.
+        place: The place of that one, without its rank.
         behind: The names of those that have not come up, in order. The one before them has.
     """
 
     key: _LineKey
-    tail: tuple[int, ...]
+    began: int
+    place: tuple[int, str, int, int]
     behind: OrderedDict[str, None] = attrs.field(factory=OrderedDict)
 
 
@@ -150,10 +152,17 @@ class AgingOrder:
         behind = level & _BEHIND
         return level >> _SHIFT if not behind else behind - _ZERO + self._tick
 
-    def ranked(self, app: ViewApp, ask: Ask) -> Ask:
-        """Return an ask that is not bound with its rank among those of the leaf."""
+    def rank(self, app: ViewApp, ask: Ask) -> int:
+        """Return the present rank of an ask that is not bound among those of the leaf."""
+        cohort = self._of.get((app.identity.key, ask.name))
+        if cohort is not None:
+            return -cohort.level
         _, level = self._place_of(self.priority(app, ask))
-        return ask._replace(rank=-level)
+        return -level
+
+    def ranked(self, app: ViewApp, ask: Ask) -> Ask:
+        """Return an ask that is not bound with its present rank."""
+        return ask._replace(rank=self.rank(app, ask))
 
     def end_us(self, app: ViewApp, ask: Ask, priority: int) -> int | None:
         """Return when an ask that is not bound has a priority, in microseconds; None if never."""
@@ -174,12 +183,12 @@ class AgingOrder:
         if ask.gang is None and name not in app.backing_off:
             owner = app.identity.key
             key = owner, ask.priority, ask.shape, name in app.since_us
-            place = app.pending_since_us(ask) // self._period_us, ask.creation, ask.seq, ask.number
+            began, place = app.pending_since_us(ask) // self._period_us, ask.order[1:]
             line = self._lines.get(key)
             if line is None:
-                self._lines[key] = self._line_of[owner, name] = _Line(key, place)
-            elif place > line.tail:
-                line.tail, line.behind[name] = place, None
+                self._lines[key] = self._line_of[owner, name] = _Line(key, began, place)
+            elif began >= line.began and place > line.place:
+                line.began, line.place, line.behind[name] = began, place, None
                 self._line_of[owner, name] = line
                 return ask._replace(rank=_IN_LINE)
         return self._come_up(app, ask)
@@ -225,6 +234,14 @@ class AgingOrder:
                 return
             del self._line_of[app.identity.key, name]
         del self._lines[line.key]
+
+    def next_without(self, app: ViewApp, names: Set[str]) -> Iterator[Ask]:
+        """Yield the asks that would come up without some of their application, with their ranks."""
+        found = (self._line_of.get((app.identity.key, name)) for name in names)
+        for line in {id(line): line for line in found if line is not None}.values():
+            name = next((name for name in line.behind if name not in names), None)
+            if name is not None:
+                yield self.ranked(app, app.pending[name])
 
     def _cohort(self, priority: int, began: int | None, ceiling: int) -> _Cohort:
         cohort = self._cohorts.get((priority, began))

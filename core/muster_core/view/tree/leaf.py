@@ -235,13 +235,10 @@ class LeafView(ViewQueue):
         return ask.priority if self.aging is None else self.aging.priority(app, ask)
 
     # AGING-7
-    def ranked(self, app: ViewApp, ask: Ask) -> Ask:
-        """Return an ask that is not bound with its present rank among those of the leaf."""
-        return ask if self.aging is None else self.aging.ranked(app, ask)
-
     def order_of(self, app: ViewApp, ask: Ask) -> AskOrder:
         """Return the position of a pending ask among those of its application."""
-        return app.order_of(self.ranked(app, ask))
+        order = app.order_of(ask)
+        return order if self.aging is None else (self.aging.rank(app, ask), *order[1:])
 
     def values_of(self, app: ViewApp) -> Values:
         """Return the values of an application that the leaf counts."""
