@@ -106,7 +106,7 @@ class _Line:
     key: _LineKey
     began: int
     place: tuple[int, str, int, int]
-    behind: OrderedDict[str, None] = attrs.field(factory=OrderedDict)
+    behind: OrderedDict[str, None] = attrs.field(factory=OrderedDict[str, None])
 
 
 def as_it_came(ask: Ask) -> Ask:

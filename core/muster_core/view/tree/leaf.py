@@ -16,7 +16,6 @@ from heapq import heapify, heappop, heappush
 from operator import itemgetter
 from typing import Final, final
 
-import attrs
 from typing_extensions import override
 
 from muster_core.owners.app_messages import Values
@@ -245,7 +244,7 @@ class LeafView(ViewQueue):
         values = app.values()
         if self.aging is None:
             return values
-        return attrs.evolve(values, priority=self.priority_at(values.priority))
+        return Values(self.priority_at(values.priority), values.pending, values.allocated)
 
     def watches(self, ask: Ask) -> bool:
         """Return whether an ask could reclaim or preempt once its delay is over."""
