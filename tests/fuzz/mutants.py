@@ -368,8 +368,8 @@ MUTANTS: Final = (
     Mutant(
         "an ask that lost its node later than others of its line is taken for an older one",
         "muster_core.view.tree.aging:AgingOrder.enter",
-        "began >= line.began and place > line.place",
-        "(began, place) > (line.began, line.place)",
+        "began >= lines[at].began and place > lines[at].place",
+        "(began, place) > (lines[at].began, lines[at].place)",
     ),
     Mutant(
         "what a queue deserves by weight does not follow what its asks come to",

@@ -14,18 +14,19 @@ have the order of the present priorities, and equal ones where these are equal.
 Asks of one priority that came in the same tick form a *cohort*, and those of one priority that are
 at their ceiling form one too. All of a cohort have the same level.
 
-Not every ask needs one. Of two plain asks of an application that have the same priority, the one that
-came first is never behind the other one, however long they wait. Where they have the same shape too,
-they form a *line*, and only the first of it that a round may try has a cohort. The others have a rank
-behind all levels, and come up one by one.
+Not every ask needs one. A plain ask that came before another one of its application, and has no lower
+priority, is never behind it, however long they wait. So asks of one shape form *lines*, and only the
+first of each that a round may try has a cohort. The others have a rank behind all levels, and come
+up one by one.
 """
 
 from __future__ import annotations
 
-from bisect import bisect_right, insort
+from bisect import bisect_left, bisect_right, insort
 from collections import OrderedDict
 from collections.abc import Iterator, Set
 from heapq import heapify, heappop, heappush
+from operator import attrgetter
 from typing import Final, final
 
 import attrs
@@ -88,8 +89,8 @@ class _Cohort:
         return self.ceiling if self.began is None else self.priority + tick - self.began
 
 
-_LineKey = tuple[int, int, Shape, bool]
-"""The application of the asks in a line, their priority and shape, and whether they were bound."""
+_LineKey = tuple[int, Shape, bool]
+"""The application of the asks in a line, their shape, and whether they were bound."""
 
 
 @final
@@ -98,15 +99,20 @@ class _Line:
     """Plain pending asks of one application in an order that does not change with time.
 
     Attributes:
-        began: The tick from which the last one ages that has joined.
+        priority: The priority of the last one that has joined.
+        began: The tick from which that one ages.
         place: The place of that one, without its rank.
         behind: The names of those that have not come up, in order. The one before them has.
     """
 
     key: _LineKey
+    priority: int
     began: int
     place: tuple[int, str, int, int]
     behind: OrderedDict[str, None] = attrs.field(factory=OrderedDict[str, None])
+
+
+_LAST_PRIORITY: Final = attrgetter("priority")
 
 
 def as_it_came(ask: Ask) -> Ask:
@@ -135,8 +141,9 @@ class AgingOrder:
         self._from: dict[int, dict[_CohortKey, _Cohort]] = {_LOWEST: {}}
         #: The cohort of each pending ask that has one.
         self._of: dict[Holder, _Cohort] = {}
-        #: All lines; and those of the asks that have not come up, and of the one before them.
-        self._lines: dict[_LineKey, _Line] = {}
+        #: All lines, those of one key by the priority of the last ask, which differ; and those of
+        #: the asks that have not come up, and of the one before them.
+        self._lines: dict[_LineKey, list[_Line]] = {}
         self._line_of: dict[Holder, _Line] = {}
         #: The ticks in which levels change, each with a cohort, and perhaps others.
         self._due: list[tuple[int, _CohortKey]] = []
@@ -181,15 +188,18 @@ class AgingOrder:
         """Add an ask that becomes pending; return it with its rank."""
         name = ask.name
         if ask.gang is None and name not in app.backing_off:
-            owner = app.identity.key
-            key = owner, ask.priority, ask.shape, name in app.since_us
+            owner, priority = app.identity.key, ask.priority
+            key = owner, ask.shape, name in app.since_us
             began, place = app.pending_since_us(ask) // self._period_us, ask.order[1:]
-            line = self._lines.get(key)
-            if line is None:
-                self._lines[key] = self._line_of[owner, name] = _Line(key, began, place)
-            elif began >= line.began and place > line.place:
-                line.began, line.place, line.behind[name] = began, place, None
-                self._line_of[owner, name] = line
+            lines = self._lines.setdefault(key, [])
+            at = bisect_left(lines, priority, key=_LAST_PRIORITY)
+            if at == len(lines):
+                lines.append(_Line(key, priority, began, place))
+                self._line_of[owner, name] = lines[at]
+            elif began >= lines[at].began and place > lines[at].place:
+                line = self._line_of[owner, name] = lines[at]
+                line.priority, line.began, line.place = priority, began, place
+                line.behind[name] = None
                 return ask._replace(rank=_IN_LINE)
         return self._come_up(app, ask)
 
@@ -233,7 +243,9 @@ class AgingOrder:
             if app.has_untried(app.pending[name]):
                 return
             del self._line_of[app.identity.key, name]
-        del self._lines[line.key]
+        self._lines[line.key].remove(line)
+        if not self._lines[line.key]:
+            del self._lines[line.key]
 
     def next_without(self, app: ViewApp, names: Set[str]) -> Iterator[Ask]:
         """Yield the asks that would come up without some of their application, with their ranks."""
@@ -368,15 +380,19 @@ class AgingOrder:
     def _check_lines(self, pending: dict[Holder, tuple[ViewApp, Ask]]) -> None:
         # One ask before each line has come up, and none of the line is before it.
         up = {id(line): key for key, line in self._line_of.items() if key[1] not in line.behind}
-        assert up.keys() == {id(line) for line in self._lines.values()}
-        assert len(self._line_of) == sum(1 + len(line.behind) for line in self._lines.values())
-        for key, line in self._lines.items():
-            assert line.key == key
+        known = [line for lines in self._lines.values() for line in lines]
+        assert sorted(up) == sorted(map(id, known))
+        assert len(self._line_of) == sum(1 + len(line.behind) for line in known)
+        for lines in self._lines.values():
+            last = [line.priority for line in lines]
+            assert last == sorted(set(last)) != []
+        for line in known:
+            assert any(one is line for one in self._lines[line.key])
             assert up[id(line)] in self._of
             names = [up[id(line)][1], *line.behind]
-            (app, _), *_ = asks = [pending[key[0], name] for name in names]
+            (app, _), *_ = asks = [pending[line.key[0], name] for name in names]
             assert all(ask.rank == _IN_LINE for _, ask in asks[1:])
             assert all(name in app.pending for name in names)
-            assert all((ask.priority, ask.shape) == key[1:3] for _, ask in asks)
+            assert all(ask.shape == line.key[1] for _, ask in asks)
             places = [(-self.priority(app, ask), *ask.order[1:]) for _, ask in asks]
             assert places == sorted(places)
