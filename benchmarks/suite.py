@@ -108,6 +108,7 @@ def parts(scale: float, trace: Path | None = None) -> list[Part]:
         _module("latency", "how long other tasks wait"),
         _module("evictions", "what reclaim and preemption cost"),
         _module("backfill", "what a reservation costs while many asks are pending"),
+        _module("aging", "what it costs that many asks in one leaf age"),
         _backlog(),
         _module(
             "jobs", "a log of jobs on one node, and the shortest program that decides the same"

@@ -138,6 +138,9 @@ class PendingOrder:
         # It may have grown older since it was looked up.
         now = member.app.pending_ask(member.ask.name)
         ask = member.ask if now is None else now
+        aging = self._state.leaf_of(member.app).aging
+        if now is not None and aging is not None:
+            ask = aging.ranked(member.app, now)
         gang = None if ask.gang is None else self._state.gangs[ask.gang]
         return ask.order if gang is None else ask.order_in(gang.creation)
 
@@ -213,4 +216,8 @@ class PendingOrder:
         placed = {name for key, name in self._difference.placed if key == app.identity.key}
         if not placed:
             return app.tally.top()
-        return highest(-ask.rank for ask in app.each_pending() if ask.name not in placed)
+        asks = [ask for ask in app.each_pending() if ask.name not in placed]
+        aging = self._state.leaf_of(app).aging
+        if aging is not None:
+            asks += aging.next_without(app, placed)
+        return highest(-ask.rank for ask in asks)

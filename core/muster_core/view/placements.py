@@ -143,6 +143,9 @@ class Placements:
     def tried(self, app: ViewApp, ask: Ask, bit: int) -> None:
         """Record that a pending ask was tried in this round."""
         app.tried(ask, bit)
+        leaf = self._state.leaf_of(app)
+        if leaf.aging is not None:
+            self._state.come_up(leaf, app, ask.name)
         self._tried[app.identity.key] = app
         self._unlisted[app.identity.key] = app
 

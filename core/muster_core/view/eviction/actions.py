@@ -13,34 +13,38 @@ asks of lower priority.
 
 from __future__ import annotations
 
-from abc import ABC, abstractmethod
-from collections.abc import Iterable, Iterator, Mapping
-from typing import final
-
-from typing_extensions import override
-
-from muster_core.owners.asks import Ask, AskOrder
+from abc import ABC
+from abc import abstractmethod
+from collections.abc import Iterable
+from collections.abc import Iterator
+from collections.abc import Mapping
+from functools import partial
+from muster_core.owners.asks import Ask
+from muster_core.owners.asks import AskOrder
 from muster_core.structures.shapes import bits_of
 from muster_core.structures.steps import Steps
 from muster_core.values.decisions import Reason
 from muster_core.values.resources import Resources
-from muster_core.view.eviction.eligibility import (
-    Eligibility,
-    Key,
-    LeafRelation,
-    Losses,
-    Rank,
-    fence_of,
-)
+from muster_core.view.eviction.eligibility import Eligibility
+from muster_core.view.eviction.eligibility import Key
+from muster_core.view.eviction.eligibility import LeafRelation
+from muster_core.view.eviction.eligibility import Losses
+from muster_core.view.eviction.eligibility import Rank
+from muster_core.view.eviction.eligibility import fence_of
 from muster_core.view.eviction.search import VictimIndex
 from muster_core.view.eviction.victims import Victim
 from muster_core.view.gangs import ViewGroup
-from muster_core.view.state.history import Alike, alike
+from muster_core.view.state.history import Alike
+from muster_core.view.state.history import alike
 from muster_core.view.state.timers import Delays
 from muster_core.view.state.view_state import ViewState
 from muster_core.view.tree.application import ViewApp
 from muster_core.view.tree.leaf import LeafView
-from muster_core.view.tree.queue import ParentView, ViewQueue
+from muster_core.view.tree.queue import ParentView
+from muster_core.view.tree.queue import ViewQueue
+from typing import final
+from typing_extensions import override
+
 
 Preemptor = tuple["ViewApp", "Ask"]
 
@@ -221,7 +225,7 @@ class EvictionAction(ABC):
                     and self.is_ready(app, ask, now_us)
                 )
 
-            first = app.first_of(bit, accepts)
+            first = app.first_of(bit, accepts, partial(leaf.order_of, app))
             if first is not None:
                 yield first
 
@@ -256,7 +260,7 @@ def first_of_all(state: ViewState, app: ViewApp) -> Ask | None:
     asks = (ask for ask in app.pending.values() if app.is_within_limits(ask))
     return min(
         (ask for ask in asks if not is_refused(state, ask)),
-        key=app.order_of,
+        key=partial(state.leaf_of(app).order_of, app),
         default=None,
     )
 

@@ -7,6 +7,7 @@ level by level (ORDER-5 to ORDER-18); the place of a pending ask among all pendi
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from functools import partial
 from itertools import pairwise, takewhile
 from typing import Final, final
 
@@ -127,7 +128,7 @@ class TurnOrder:
             is_tried = turn.leaf.enters() and app in turn.leaf.competing()
             return is_tried and self._is_leaf_before(turn.leaf, first.leaf)
         if app is first.app:
-            return app.order_of(ask) < app.order_of(first.ask)
+            return turn.leaf.order_of(app, ask) < turn.leaf.order_of(app, first.ask)
         ahead = takewhile(lambda other: other is not first.app, turn.leaf.competing())
         return any(other is app for other in ahead)
 
@@ -144,7 +145,7 @@ class TurnOrder:
                 if not is_refused(self._state, ask)
                 and not (is_limited and not app.is_within_limits(ask))
             )
-            first = min(asks, key=app.order_of, default=None)
+            first = min(asks, key=partial(leaf.order_of, app), default=None)
             if first is not None:
                 return Turn(leaf, app, first)
         return None
@@ -223,7 +224,7 @@ def compare(own: Turn, other: Turn, total: Mapping[str, int]) -> tuple[Level, ..
     keys = leaf.rank_of(mine, total), leaf.rank_of(theirs, total)
     levels.append(Level(config.path, *names, _compare_in(leaf, app_parts(config.settings), *keys)))
     if mine is theirs:
-        keys = mine.order_of(own.ask), mine.order_of(other.ask)
+        keys = leaf.order_of(mine, own.ask), leaf.order_of(mine, other.ask)
         levels.append(
             Level(names[0], own.ask.name, other.ask.name, _compare_in(leaf, ASK_PARTS, *keys))
         )
@@ -317,10 +318,11 @@ _Aged = tuple[int, int, int]
 
 def _ages_of(leaf: LeafView, app: ViewApp) -> Iterator[_Aged]:
     """Yield the asks that give an application its priority."""
-    top = app.tally.top()
+    top = leaf.priority_at(app.tally.top())
     for ask in app.each_pending():
-        if -ask.rank == top:
-            yield ask.seq, ask.number, leaf.priority_of(app, ask) - ask.priority
+        priority = leaf.priority_of(app, ask)
+        if priority == top:
+            yield ask.seq, ask.number, priority - ask.priority
 
 
 def _ages_in(queue: ViewQueue) -> Iterator[_Aged]:
@@ -421,18 +423,20 @@ def position(state: ViewState, turn: Turn) -> Steps[int]:
     for apps in in_pieces(_apps_ahead(turn, state.total)):
         yield
         ahead += sum(len(app.pending) + len(app.backing_off) for app in apps)
-    own = _order_of(state, turn.ask)
+    own = _order_of(state, turn, turn.ask)
     for asks in in_pieces(turn.app.each_pending(), PART):
         yield
-        ahead += sum(_order_of(state, ask) < own for ask in asks)
+        ahead += sum(_order_of(state, turn, ask) < own for ask in asks)
     return ahead + 1
 
 
-def _order_of(state: ViewState, ask: Ask) -> AskOrder:
-    """Return the position of a pending ask among those of its application.
+def _order_of(state: ViewState, turn: Turn, ask: Ask) -> AskOrder:
+    """Return the position of a pending ask among those of the application that has the turn.
 
     A member may back off, so its application need not offer any member of its gang.
     """
+    if turn.leaf.aging is not None:
+        ask = turn.leaf.aging.ranked(turn.app, ask)
     return ask.order if ask.gang is None else ask.order_in(state.gangs[ask.gang].creation)
 
 

@@ -303,6 +303,7 @@ class ViewState:
         leaf.count_shape(bit, -1)
         if leaf.aging is not None:
             leaf.aging.leave(app, ask.name)
+            self.come_up(leaf, app, ask.name)
         if ask.preempts or leaf.watched:
             self._forget_evictor(leaf, app, ask, bit)
         if ask.gang is not None:
@@ -348,6 +349,13 @@ class ViewState:
                 leaf.repriced = True
                 self.dirty[leaf.key] = leaf
 
+    # AGING-7
+    def come_up(self, leaf: LeafView, app: ViewApp, name: str) -> None:
+        """Rank those that come next, as a pending ask that ages is not offered any longer."""
+        assert leaf.aging is not None, "an ask comes up where none ages"
+        for ask in leaf.aging.next_up(app, name):
+            self._rank(leaf, app, ask)
+
     def _rank(self, leaf: LeafView, app: ViewApp, ask: Ask) -> None:
         """Give a pending ask another rank."""
         bit = self.bit_of(ask)
@@ -359,11 +367,16 @@ class ViewState:
     def begin_back_off(self, app: ViewApp, ask: Ask) -> None:
         """Let nothing pick a pending ask until its back-off is over; it still counts as pending."""
         self.moves += 1
+        leaf = self.leaf_of(app)
         app.set_aside(ask, self.bit_of(ask))
+        if leaf.aging is not None:
+            leaf.aging.leave(app, ask.name)
+            self._rank(leaf, app, leaf.aging.enter(app, ask))
+            self.come_up(leaf, app, ask.name)
         if ask.gang is not None:
             gang = self.gang_index.touch(ask.gang)
             gang.backing_off[app.identity.key, ask.name] = None
-            self._end_slot_if_empty(self.leaf_of(app), app, gang)
+            self._end_slot_if_empty(leaf, app, gang)
         self.back_offs.add(app, ask)
         if app.limits:
             self.user_limits.touch(app)

@@ -13,19 +13,27 @@ have the order of the present priorities, and equal ones where these are equal.
 
 Asks of one priority that came in the same tick form a *cohort*, and those of one priority that are
 at their ceiling form one too. All of a cohort have the same level.
+
+Not every ask needs one. A plain ask that came before another one of its application, and has no lower
+priority, is never behind it, however long they wait. So asks of one shape form *lines*, and only the
+first of each that a round may try has a cohort. The others have a rank behind all levels, and come
+up one by one.
 """
 
 from __future__ import annotations
 
-from bisect import bisect_right, insort
-from collections.abc import Iterator
+from bisect import bisect_left, bisect_right, insort
+from collections import OrderedDict
+from collections.abc import Iterator, Set
 from heapq import heapify, heappop, heappush
+from operator import attrgetter
 from typing import Final, final
 
 import attrs
 
 from muster_core.nodes.node import Holder
 from muster_core.owners.asks import Ask
+from muster_core.structures.shapes import Shape
 from muster_core.values.configuration import Settings
 from muster_core.values.priority import MIN_PRIORITY, most_growth
 from muster_core.values.records import MAP
@@ -39,6 +47,9 @@ _BEHIND: Final = (1 << _SHIFT) - 1
 
 _LOWEST: Final = MIN_PRIORITY - 1
 """A ceiling below all priorities."""
+
+_IN_LINE: Final = 1 << (2 * _SHIFT)
+"""The rank of an ask that has not come up in its line: behind all levels."""
 
 _STALE: Final = 64
 """How many more entries than twice the cohorts a list may have."""
@@ -78,6 +89,32 @@ class _Cohort:
         return self.ceiling if self.began is None else self.priority + tick - self.began
 
 
+_LineKey = tuple[int, Shape, bool]
+"""The application of the asks in a line, their shape, and whether they were bound."""
+
+
+@final
+@attrs.define(eq=False)
+class _Line:
+    """Plain pending asks of one application in an order that does not change with time.
+
+    Attributes:
+        priority: The priority of the last one that has joined.
+        began: The tick from which that one ages.
+        place: The place of that one, without its rank.
+        behind: The names of those that have not come up, in order. The one before them has.
+    """
+
+    key: _LineKey
+    priority: int
+    began: int
+    place: tuple[int, str, int, int]
+    behind: OrderedDict[str, None] = attrs.field(factory=OrderedDict[str, None])
+
+
+_LAST_PRIORITY: Final = attrgetter("priority")
+
+
 def as_it_came(ask: Ask) -> Ask:
     """Return an ask with its own priority as its rank, as its owner has it."""
     return ask._replace(rank=-ask.priority)
@@ -102,8 +139,12 @@ class AgingOrder:
         #: All cohorts with asks; and by the highest ceiling that they have come up to.
         self._cohorts: dict[_CohortKey, _Cohort] = {}
         self._from: dict[int, dict[_CohortKey, _Cohort]] = {_LOWEST: {}}
-        #: The cohort of each pending ask.
+        #: The cohort of each pending ask that has one.
         self._of: dict[Holder, _Cohort] = {}
+        #: All lines, those of one key by the priority of the last ask, which differ; and those of
+        #: the asks that have not come up, and of the one before them.
+        self._lines: dict[_LineKey, list[_Line]] = {}
+        self._line_of: dict[Holder, _Line] = {}
         #: The ticks in which levels change, each with a cohort, and perhaps others.
         self._due: list[tuple[int, _CohortKey]] = []
 
@@ -118,10 +159,17 @@ class AgingOrder:
         behind = level & _BEHIND
         return level >> _SHIFT if not behind else behind - _ZERO + self._tick
 
-    def ranked(self, app: ViewApp, ask: Ask) -> Ask:
-        """Return an ask that is not bound with its rank among those of the leaf."""
+    def rank(self, app: ViewApp, ask: Ask) -> int:
+        """Return the present rank of an ask that is not bound among those of the leaf."""
+        cohort = self._of.get((app.identity.key, ask.name))
+        if cohort is not None:
+            return -cohort.level
         _, level = self._place_of(self.priority(app, ask))
-        return ask._replace(rank=-level)
+        return -level
+
+    def ranked(self, app: ViewApp, ask: Ask) -> Ask:
+        """Return an ask that is not bound with its present rank."""
+        return ask._replace(rank=self.rank(app, ask))
 
     def end_us(self, app: ViewApp, ask: Ask, priority: int) -> int | None:
         """Return when an ask that is not bound has a priority, in microseconds; None if never."""
@@ -138,6 +186,24 @@ class AgingOrder:
 
     def enter(self, app: ViewApp, ask: Ask) -> Ask:
         """Add an ask that becomes pending; return it with its rank."""
+        name = ask.name
+        if ask.gang is None and name not in app.backing_off:
+            owner, priority = app.identity.key, ask.priority
+            key = owner, ask.shape, name in app.since_us
+            began, place = app.pending_since_us(ask) // self._period_us, ask.order[1:]
+            lines = self._lines.setdefault(key, [])
+            at = bisect_left(lines, priority, key=_LAST_PRIORITY)
+            if at == len(lines):
+                lines.append(_Line(key, priority, began, place))
+                self._line_of[owner, name] = lines[at]
+            elif began >= lines[at].began and place > lines[at].place:
+                line = self._line_of[owner, name] = lines[at]
+                line.priority, line.began, line.place = priority, began, place
+                line.behind[name] = None
+                return ask._replace(rank=_IN_LINE)
+        return self._come_up(app, ask)
+
+    def _come_up(self, app: ViewApp, ask: Ask) -> Ask:
         growth = most_growth(self._limit, ask.priority)
         began: int | None = app.pending_since_us(ask) // self._period_us
         assert began is not None, "an ask has no instant"
@@ -151,10 +217,43 @@ class AgingOrder:
     def leave(self, app: ViewApp, name: str) -> None:
         """Remove an ask that is no longer pending."""
         key = app.identity.key, name
-        cohort = self._of.pop(key)
+        cohort = self._of.pop(key, None)
+        if cohort is None:
+            del self._line_of.pop(key).behind[name]
+            return
         del cohort.members[key]
         if not cohort.members:
             self._drop(cohort)
+
+    def next_up(self, app: ViewApp, name: str) -> Iterator[Ask]:
+        """Let asks of a line come up as one is not offered any longer.
+
+        Returns:
+            These asks with their ranks, to be taken over one by one. None comes up if another one
+            in the line is still offered.
+        """
+        key = app.identity.key, name
+        line = self._line_of.get(key)
+        if line is None or name in line.behind:
+            return
+        del self._line_of[key]
+        while line.behind:
+            name, _ = line.behind.popitem(last=False)
+            yield self._come_up(app, app.pending[name])
+            if app.has_untried(app.pending[name]):
+                return
+            del self._line_of[app.identity.key, name]
+        self._lines[line.key].remove(line)
+        if not self._lines[line.key]:
+            del self._lines[line.key]
+
+    def next_without(self, app: ViewApp, names: Set[str]) -> Iterator[Ask]:
+        """Yield the asks that would come up without some of their application, with their ranks."""
+        found = (self._line_of.get((app.identity.key, name)) for name in names)
+        for line in {id(line): line for line in found if line is not None}.values():
+            name = next((name for name in line.behind if name not in names), None)
+            if name is not None:
+                yield self.ranked(app, app.pending[name])
 
     def _cohort(self, priority: int, began: int | None, ceiling: int) -> _Cohort:
         cohort = self._cohorts.get((priority, began))
@@ -256,16 +355,18 @@ class AgingOrder:
 
     def check(self, pending: dict[Holder, tuple[ViewApp, Ask]]) -> None:
         """Assert the invariants, given the pending asks of the leaf; for tests."""
-        # All and only the pending asks have a cohort, each with others of its priority and age.
-        assert pending.keys() == self._of.keys()
+        # Each pending ask has a cohort, with others of its priority and age, or has not come up.
+        in_line = {key for key, line in self._line_of.items() if key[1] in line.behind}
+        assert pending.keys() == self._of.keys() ^ in_line
         members = [key for cohort in self._cohorts.values() for key in cohort.members]
-        assert sorted(members) == sorted(pending)
+        assert sorted(members) == sorted(self._of)
+        self._check_lines(pending)
         assert self._ceilings == sorted(self._from)
         known = [one for cohorts in self._from.values() for one in cohorts.values()]
         assert {id(one) for one in known} == {id(one) for one in self._cohorts.values()}
         assert len(known) == len(self._cohorts)
-        for key, (app, ask) in pending.items():
-            cohort = self._of[key]
+        for key, cohort in self._of.items():
+            app, ask = pending[key]
             assert cohort.members[key] is app
             assert self._cohorts[cohort.key] is cohort
             assert self._from[cohort.floor][cohort.key] is cohort
@@ -275,3 +376,23 @@ class AgingOrder:
             assert -ask.rank == cohort.level
             assert self.priority_at(cohort.level) == value
             assert (cohort.floor, cohort.level) == self._place_of(value)
+
+    def _check_lines(self, pending: dict[Holder, tuple[ViewApp, Ask]]) -> None:
+        # One ask before each line has come up, and none of the line is before it.
+        up = {id(line): key for key, line in self._line_of.items() if key[1] not in line.behind}
+        known = [line for lines in self._lines.values() for line in lines]
+        assert sorted(up) == sorted(map(id, known))
+        assert len(self._line_of) == sum(1 + len(line.behind) for line in known)
+        for lines in self._lines.values():
+            last = [line.priority for line in lines]
+            assert last == sorted(set(last)) != []
+        for line in known:
+            assert any(one is line for one in self._lines[line.key])
+            assert up[id(line)] in self._of
+            names = [up[id(line)][1], *line.behind]
+            (app, _), *_ = asks = [pending[line.key[0], name] for name in names]
+            assert all(ask.rank == _IN_LINE for _, ask in asks[1:])
+            assert all(name in app.pending for name in names)
+            assert all(ask.shape == line.key[1] for _, ask in asks)
+            places = [(-self.priority(app, ask), *ask.order[1:]) for _, ask in asks]
+            assert places == sorted(places)

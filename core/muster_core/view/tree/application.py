@@ -408,12 +408,15 @@ class ViewApp(Listed):
         if name in self.backing_off:
             self.tally.replace(-self.backing_off[name].rank, -ask.rank)
             self.backing_off[name] = ask
-        elif ask.gang is not None or name in self._tried:
+        elif ask.gang is not None:
             self.remove(ask, bit)
             self.add(ask, bit)
         else:
             before, self.pending[name] = self.pending[name], ask
             self.tally.replace(-before.rank, -ask.rank)
+            if name in self._tried:
+                self._tried[name] = bit, ask
+                return
             heappush(self._plain, ask)
             if self._plain[0] is before or len(self._plain) > 2 * len(self.pending) + _STALE:
                 self._tidy(self._plain)
@@ -519,17 +522,19 @@ class ViewApp(Listed):
             self._by_shape = heaps
         return self._by_shape
 
-    def first_of(self, bit: int, accepts: Callable[[Ask], bool]) -> tuple[AskOrder, Ask] | None:
+    def first_of(
+        self, bit: int, accepts: Callable[[Ask], bool], order_of: Callable[[Ask], AskOrder]
+    ) -> tuple[AskOrder, Ask] | None:
         """Return the first accepted ask offered under a bit, with its position, or None."""
         found: list[tuple[AskOrder, Ask]] = []
         plain, members = self._shape_heaps().get(bit), self._members.get(bit)
         if plain:
             ask = plain[0]
             if accepts(ask):
-                found.append((ask.order, ask))
+                found.append((order_of(ask), ask))
             else:
                 rest = (one for one in plain if self.has_untried(one) and accepts(one))
-                found.extend((one.order, one) for one in rest)
+                found.extend((order_of(one), one) for one in rest)
         if members:
             offered = (entry for entry in members if self._offered(entry) and accepts(entry[1]))
             found.extend((order, ask) for order, ask, _ in offered)

@@ -16,7 +16,6 @@ from heapq import heapify, heappop, heappush
 from operator import itemgetter
 from typing import Final, final
 
-import attrs
 from typing_extensions import override
 
 from muster_core.owners.app_messages import Values
@@ -234,12 +233,18 @@ class LeafView(ViewQueue):
         """Return the present priority of an ask that is not bound."""
         return ask.priority if self.aging is None else self.aging.priority(app, ask)
 
+    # AGING-7
+    def order_of(self, app: ViewApp, ask: Ask) -> AskOrder:
+        """Return the position of a pending ask among those of its application."""
+        order = app.order_of(ask)
+        return order if self.aging is None else (self.aging.rank(app, ask), *order[1:])
+
     def values_of(self, app: ViewApp) -> Values:
         """Return the values of an application that the leaf counts."""
         values = app.values()
         if self.aging is None:
             return values
-        return attrs.evolve(values, priority=self.priority_at(values.priority))
+        return Values(self.priority_at(values.priority), values.pending, values.allocated)
 
     def watches(self, ask: Ask) -> bool:
         """Return whether an ask could reclaim or preempt once its delay is over."""
@@ -512,11 +517,11 @@ class LeafView(ViewQueue):
         first = order.ranking.first(mask & ~self.hidden)
         if first is not None:
             bit, ask = first.best(mask & ~self.hidden)
-            found.append((first.rank, first.order_of(ask), first, bit, ask))
+            found.append((first.rank, self.order_of(first, ask), first, bit, ask))
         for bit in bits_of(self._shown() & mask):
             assert self.estimates is not None, "looked for estimates of a leaf without"
             short = self.estimates.below(bit, self.limits_us[bit])
-            found.extend((app.rank, ask.order, app, bit, ask) for app, ask in short)
+            found.extend((app.rank, self.order_of(app, ask), app, bit, ask) for app, ask in short)
         if not found:
             return None
         _, _, app, bit, ask = min(found, key=_FIRST)
