@@ -6,41 +6,33 @@ after a half-life. So a feed begins with what accounts and users have used, and 
 
 from __future__ import annotations
 
+import re
 from collections import Counter
-from collections.abc import Collection
-from collections.abc import Iterator
-from collections.abc import Mapping
-from collections.abc import Sequence
-from collections.abc import Set as AbstractSet
+from collections.abc import Collection, Iterator, Mapping, Sequence, Set as AbstractSet
+from typing import Final, final
+
+import attrs
+
 from muster.feeds import FeedError
 from muster.feeds._kinds import as_written
 from muster.importing.dumps import file_text
 from muster.importing.nodes import event_fields
 from muster.importing.queues import name_of
-from muster.importing.slurm.accounts import AccountTree
-from muster.importing.slurm.accounts import LARGEST
-from muster.importing.slurm.accounts import PrioritySource
-from muster.importing.slurm.accounts import printed_accounts
-from muster.importing.slurm.accounts import resource_of
-from muster.importing.slurm.accounts import tree_of
+from muster.importing.slurm.accounts import (
+    LARGEST,
+    AccountTree,
+    PrioritySource,
+    printed_accounts,
+    resource_of,
+    tree_of,
+)
 from muster.importing.slurm.conf import SchedulerOptions
-from muster.importing.slurm.resources import MEMORY
-from muster.importing.slurm.resources import VCORE
-from muster.importing.slurm.scheduler import YEAR_S
-from muster.importing.slurm.scheduler import set_properties
-from muster.importing.slurm.values import MIB
-from muster.importing.slurm.values import Row
-from muster.importing.slurm.values import minutes_s
-from muster.importing.slurm.values import rows_of
-from muster.importing.workload import ImportAccount
-from muster.importing.workload import Workload
+from muster.importing.slurm.resources import MEMORY, VCORE
+from muster.importing.slurm.scheduler import YEAR_S, set_properties
+from muster.importing.slurm.values import MIB, Row, minutes_s, rows_of
+from muster.importing.workload import ImportAccount, Workload
 from muster_core.decisions import MICROSECONDS
 from muster_core.values.resources import format_duration
-from typing import Final
-from typing import final
-import attrs
-import re
-
 
 RIGHT: Final = "sshare -a -l -P -o Account,User,RawShares,RawUsage,GrpTRESRaw"
 """A command that prints what is needed."""

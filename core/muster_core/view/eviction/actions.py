@@ -13,38 +13,35 @@ asks of lower priority.
 
 from __future__ import annotations
 
-from abc import ABC
-from abc import abstractmethod
-from collections.abc import Iterable
-from collections.abc import Iterator
-from collections.abc import Mapping
+from abc import ABC, abstractmethod
+from collections.abc import Iterable, Iterator, Mapping
 from functools import partial
-from muster_core.owners.asks import Ask
-from muster_core.owners.asks import AskOrder
+from typing import final
+
+from typing_extensions import override
+
+from muster_core.owners.asks import Ask, AskOrder
 from muster_core.structures.shapes import bits_of
 from muster_core.structures.steps import Steps
 from muster_core.values.decisions import Reason
 from muster_core.values.resources import Resources
-from muster_core.view.eviction.eligibility import Eligibility
-from muster_core.view.eviction.eligibility import Key
-from muster_core.view.eviction.eligibility import LeafRelation
-from muster_core.view.eviction.eligibility import Losses
-from muster_core.view.eviction.eligibility import Rank
-from muster_core.view.eviction.eligibility import fence_of
+from muster_core.view.eviction.eligibility import (
+    Eligibility,
+    Key,
+    LeafRelation,
+    Losses,
+    Rank,
+    fence_of,
+)
 from muster_core.view.eviction.search import VictimIndex
 from muster_core.view.eviction.victims import Victim
 from muster_core.view.gangs import ViewGroup
-from muster_core.view.state.history import Alike
-from muster_core.view.state.history import alike
+from muster_core.view.state.history import Alike, alike
 from muster_core.view.state.timers import Delays
 from muster_core.view.state.view_state import ViewState
 from muster_core.view.tree.application import ViewApp
 from muster_core.view.tree.leaf import LeafView
-from muster_core.view.tree.queue import ParentView
-from muster_core.view.tree.queue import ViewQueue
-from typing import final
-from typing_extensions import override
-
+from muster_core.view.tree.queue import ParentView, ViewQueue
 
 Preemptor = tuple["ViewApp", "Ask"]
 

@@ -13,50 +13,48 @@ which asks are victims: no fence and no ``guaranteed`` protects them.
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Iterable
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from functools import partial
+from typing import final
+
+import attrs
+from typing_extensions import override
+
 from muster_core.nodes.node import Node
 from muster_core.owners.asks import Ask
 from muster_core.structures.shapes import bits_of
 from muster_core.structures.steps import Steps
-from muster_core.values.decisions import Decision
-from muster_core.values.decisions import Kind
-from muster_core.values.decisions import Reason
-from muster_core.view.eviction.actions import AlikeAsks
-from muster_core.view.eviction.actions import EvictionAction
-from muster_core.view.eviction.actions import Preemption
-from muster_core.view.eviction.actions import Reclaim
-from muster_core.view.eviction.actions import changes_so_far
-from muster_core.view.eviction.actions import exempt_gangs
-from muster_core.view.eviction.actions import first_in_order
-from muster_core.view.eviction.actions import first_of_all
-from muster_core.view.eviction.eligibility import Eligibility
-from muster_core.view.eviction.eligibility import Key
-from muster_core.view.eviction.eligibility import LeafRelation
-from muster_core.view.eviction.eligibility import Losses
-from muster_core.view.eviction.eligibility import Rank
-from muster_core.view.eviction.eligibility import VictimRules
-from muster_core.view.eviction.plans import Plan
-from muster_core.view.eviction.plans import Planner
+from muster_core.values.decisions import Decision, Kind, Reason
+from muster_core.view.eviction.actions import (
+    AlikeAsks,
+    EvictionAction,
+    Preemption,
+    Reclaim,
+    changes_so_far,
+    exempt_gangs,
+    first_in_order,
+    first_of_all,
+)
+from muster_core.view.eviction.eligibility import (
+    Eligibility,
+    Key,
+    LeafRelation,
+    Losses,
+    Rank,
+    VictimRules,
+)
+from muster_core.view.eviction.plans import Plan, Planner
 from muster_core.view.eviction.quota import QuotaPreemption
 from muster_core.view.eviction.search import VictimIndex
 from muster_core.view.eviction.victims import Victim
-from muster_core.view.gangs import Hold
-from muster_core.view.gangs import ViewGroup
+from muster_core.view.gangs import Hold, ViewGroup
 from muster_core.view.node_finder import NodeFinder
 from muster_core.view.permits import Permits
-from muster_core.view.placements import Placements
-from muster_core.view.placements import ask_decision
-from muster_core.view.placements import decisions_on_hold
+from muster_core.view.placements import Placements, ask_decision, decisions_on_hold
 from muster_core.view.state.view_state import ViewState
 from muster_core.view.tree.application import ViewApp
 from muster_core.view.tree.leaf import LeafView
-from muster_core.view.tree.queue import ParentView
-from muster_core.view.tree.queue import ViewQueue
-from typing import final
-from typing_extensions import override
-import attrs
+from muster_core.view.tree.queue import ParentView, ViewQueue
 
 
 @final

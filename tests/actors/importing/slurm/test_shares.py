@@ -3,19 +3,13 @@
 from __future__ import annotations
 
 from pathlib import Path
-from tests.actors.cli.helpers import run
-from tests.actors.cli.helpers import written
-from tests.actors.importing.helpers import of
-from tests.actors.importing.helpers import refusal
-from tests.actors.importing.slurm.samples import FEED_NODES
-from tests.actors.importing.slurm.samples import SHARES
-from tests.actors.importing.slurm.samples import causes
-from tests.actors.importing.slurm.samples import dump_of
-from tests.actors.importing.slurm.samples import of_rows
-from tests.actors.importing.slurm.samples import row
 from typing import Any
+
 import pytest
 
+from tests.actors.cli.helpers import run, written
+from tests.actors.importing.helpers import of, refusal
+from tests.actors.importing.slurm.samples import FEED_NODES, SHARES, causes, dump_of, of_rows, row
 
 _NODES = ("--nodes", FEED_NODES)
 
