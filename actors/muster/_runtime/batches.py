@@ -321,10 +321,10 @@ class Batches:
         await self.hear_owners()
         pace, machine = self._pace, self.machine
         outcome = await pace.take(machine.decide())
+        changed = {self._gangs[key].machine.name for key in (*outcome.gangs, *outcome.gone)}
         # ROUND-16
         # No cancellation from here on, before everybody has heard of the batch.
         await self._commit(outcome)
-        changed = {self._gangs[key].machine.name for key in outcome.gangs}
         heard, self._heard = self._heard, set()
         events: Sequence[Event] = ()
         if self._events is not None:
@@ -350,6 +350,8 @@ class Batches:
             mailbox.put(queue_commit, wake=len(mailbox) >= COMMITS_KEPT)
         for key, gang_commit in outcome.gangs.items():
             self._gangs[key].mailbox.put(gang_commit, wake=False)
+        for key in outcome.gone:
+            self._gangs.pop(key).mailbox.put(EndTask())
 
     # Owners
 

@@ -78,12 +78,17 @@ _ORDER: Final = attrgetter("order")
 @final
 @record
 class BatchResult:
-    """The result of a batch."""
+    """The result of a batch.
+
+    Attributes:
+        gone: The keys of the gangs that are gone, which get no commit.
+    """
 
     announced: Sequence[Announced]
     apps: Mapping[int, CommitApp]
     queues: Mapping[int, CommitQueue]
     gangs: Mapping[int, CommitGang]
+    gone: Sequence[int] = ()
 
 
 # TIME-7
@@ -103,6 +108,7 @@ class CoordinatorMachine:
         self.admission = Admission(configuration, self.view, self._next_seq)
         self.registry = self.admission.registry
         self._objects = Objects(self.admission)
+        self.view.rounds.hear_leaving(self.admission.member_left)
         #: How many events there were so far; the index of the next one in a running scheduler.
         self.requests = 0
         #: How many batches have begun so far; the number of the present or the last one.
@@ -431,7 +437,8 @@ class CoordinatorMachine:
         apps, queues, gangs = yield from self.view.rounds.commits(
             self.now_us, self.view.intake.reported
         )
-        return BatchResult(announced=announced, apps=apps, queues=queues, gangs=gangs)
+        gone = self.view.rounds.take_gone()
+        return BatchResult(announced=announced, apps=apps, queues=queues, gangs=gangs, gone=gone)
 
     # ROUND-8
     def _prepend_said(self, decisions: deque[Decision]) -> Steps[None]:

@@ -252,6 +252,8 @@ class PlainScheduler:
             self._queues[key].handle(queue_commit)
         for key, gang_commit in outcome.gangs.items():
             self._gangs[key].handle(gang_commit)
+        for key in outcome.gone:
+            del self._gangs[key]
 
     def _hear(self) -> None:
         closing = self.machine.close()

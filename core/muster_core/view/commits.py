@@ -13,6 +13,7 @@ from typing import final
 
 import attrs
 
+from muster_core.gangs import GangDefinition
 from muster_core.owners.app_messages import CommitApp, Values
 from muster_core.owners.asks import Allocation, Ask, FailedBinds
 from muster_core.owners.gang import CommitGang, MemberKey
@@ -22,6 +23,7 @@ from muster_core.values.application_states import AppState
 from muster_core.values.decisions import Decision
 from muster_core.values.records import LIST, MAP
 from muster_core.values.snapshots import AskPlace
+from muster_core.view.gangs import ViewGang
 from muster_core.view.state.view_state import ViewState
 from muster_core.view.tree.application import ViewApp
 
@@ -68,11 +70,19 @@ class Commits:
         self._members: dict[int, dict[str, Allocation | None]] = {}
         self._satisfied: set[str] = set()
         self._lost: set[str] = set()
+        #: The asks that are gone since they lost their nodes, by application.
+        self._ended: dict[int, dict[str, Ask]] = {}
+        #: The gangs without members since then, and the keys of those that are gone with them.
+        self._emptied: set[str] = set()
+        self._gone: list[int] = []
         #: Decisions about states of applications that were undone.
         self._unsaid: set[int] = set()
         #: All of these records.
-        self._by_app = self._fresh, self._failed, self._in_a_row, self._evicted, self._members
-        self._others = self._satisfied, self._lost, self._unsaid
+        self._by_app = (
+            *(self._fresh, self._failed, self._in_a_row, self._evicted, self._members),
+            self._ended,
+        )
+        self._others = self._satisfied, self._lost, self._emptied, self._unsaid
 
     def bound(self, app: int, allocation: Allocation) -> None:
         """Record that an ask of the application with this key was bound."""
@@ -144,6 +154,26 @@ class Commits:
         """Record that an ask was evicted that was bound when the batch began."""
         self._evicted.setdefault(app, {})[allocation.ask.name] = allocation
 
+    # ONCE-2
+    def ended(self, app: int, ask: Ask) -> None:
+        """Record that an ask that was evicted is gone."""
+        self._ended.setdefault(app, {})[ask.name] = ask
+
+    # ONCE-4
+    def emptied(self, gang: ViewGang, *, gone: bool) -> None:
+        """Record that the last member of a gang is gone, and perhaps the gang with it."""
+        self._satisfied.discard(gang.name)
+        self._lost.discard(gang.name)
+        if gone:
+            self._gone.append(gang.key)
+        else:
+            self._emptied.add(gang.name)
+
+    def take_gone(self) -> list[int]:
+        """Return the keys of the gangs that are gone, and forget them."""
+        gone, self._gone = self._gone, []
+        return gone
+
     @property
     def has_unsaid(self) -> bool:
         """Whether a decision about a state was undone in the same batch."""
@@ -187,14 +217,14 @@ class Commits:
         app = self._state.apps[key]
         found = self._fresh.get(key)
         fresh = {} if found is None else found.bound
-        evicted = self._evicted.get(key, {})
-        released = list(evicted)
+        evicted, ended = self._evicted.get(key, {}), self._ended.get(key, {})
+        released = [name for name in evicted if name not in ended] if ended else list(evicted)
         waiting: list[Allocation] = []
         for name, before in self._members.get(key, {}).items():
             now = app.waiting[name][0] if name in app.waiting else None
             if now is not None and now == before:
                 continue
-            if before is not None and name not in evicted and name not in fresh:
+            if before is not None and not (name in evicted or name in fresh or name in ended):
                 released.append(name)
             if now is not None:
                 waiting.append(now)
@@ -211,6 +241,7 @@ class Commits:
             waiting=tuple(sorted(waiting, key=attrgetter("number"))),
             parked=tuple(name for name in evicted if name in app.parked),
             in_a_row=tuple((name, app.in_a_row.get(name)) for name in self._in_a_row.get(key, ())),
+            ended=tuple(ended),
         )
 
     def _commit_queues(self, leaves: Mapping[int, int]) -> Steps[dict[int, CommitQueue]]:
@@ -242,10 +273,14 @@ class Commits:
     def _commit_gangs(self, now_us: int) -> dict[int, CommitGang]:
         state = self._state
         concerned = self._satisfied | self._lost | state.gang_index.set_waits(now_us)
-        placements: dict[str, list[tuple[int, MemberKey, AskPlace]]] = {}
+        placements: dict[str, list[tuple[int, MemberKey, AskPlace | None]]] = {}
         for key, names in self._members.items():
-            app = state.apps[key]
+            app, ended = state.apps[key], self._ended.get(key, {})
             for name, before in names.items():
+                if name in ended:
+                    member = MemberKey(key, app.identity.name, name)
+                    placements.setdefault(ended[name].gang or "", []).append((0, member, None))
+                    continue
                 gang_name, number, place = _place_of(app, name)
                 if place is AskPlace.PENDING and before is None:
                     continue
@@ -266,8 +301,16 @@ class Commits:
                 cycle_valid=gang.cycle_valid,
                 since_us=gang.since_us,
                 lost=gang.name in self._lost,
+                emptied=_defined_as(gang) if gang.name in self._emptied else None,
             )
         return commits
+
+
+def _defined_as(gang: ViewGang) -> tuple[GangDefinition, int]:
+    """Return what defines a gang that exists without members, and since when."""
+    assert gang.definition is not None, "a gang that neither is defined nor has members"
+    assert gang.creation is not None, "a gang that is defined was never created"
+    return gang.definition, gang.creation
 
 
 def _place_of(app: ViewApp, name: str) -> tuple[str, int, AskPlace]:

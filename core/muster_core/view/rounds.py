@@ -15,7 +15,7 @@ view itself and undone again, so that there is only one way to place members.
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from typing import Final, final
 
 import attrs
@@ -23,7 +23,7 @@ import attrs
 from muster_core.nodes.node import Node
 from muster_core.owners.app_messages import CommitApp
 from muster_core.owners.asks import Ask
-from muster_core.owners.gang import CommitGang
+from muster_core.owners.gang import CommitGang, MemberKey
 from muster_core.owners.queue import CommitQueue
 from muster_core.structures.amounts import add_to
 from muster_core.structures.shapes import EVERY_SHAPE
@@ -32,6 +32,7 @@ from muster_core.values.configuration import DeadlockPolicy
 from muster_core.values.decisions import Decision, Kind, Reason
 from muster_core.view.eviction.evictor import Evictor
 from muster_core.view.facts import LastRoundFacts
+from muster_core.view.gang_index import Defined
 from muster_core.view.gangs import Hold, ViewGroup
 from muster_core.view.node_finder import NodeFinder
 from muster_core.view.permits import Permits, counts_by_shape, needs_of
@@ -600,6 +601,15 @@ class Rounds:
         yield from self._placements.seen_states.start_anew()
         yield from self._state.timers.tidy()
         return commits
+
+    # ONCE-4
+    def hear_leaving(self, leave: Callable[[str, MemberKey], Defined]) -> None:
+        """Tell a registry of gangs from now on which members leave; it returns what defines a gang."""
+        self._state.gang_index.leave = leave
+
+    def take_gone(self) -> list[int]:
+        """Return the keys of the gangs that are gone since the last call, after a batch."""
+        return self._placements.commits.take_gone()
 
     def check(self) -> None:
         """Assert the invariants between two batches; for tests."""

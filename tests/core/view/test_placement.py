@@ -15,6 +15,7 @@ from muster_core.events import AddNode, Event, FailBind
 from muster_core.owners.app_messages import CommitApp, Values
 from muster_core.owners.gang import CommitGang
 from muster_core.resources import Resources
+from muster_core.snapshots import AskPlace
 from muster_core.structures.steps import all_at_once
 from muster_core.values.application_states import AppState
 from muster_core.view.commits import Advance, Commits
@@ -291,7 +292,7 @@ def test_an_owner_is_told_of_a_parked_one_that_lost_its_node() -> None:
     (of_gang,) = gangs.values()
 
     assert (commit.released, commit.parked, commit.bound) == (("m",), ("m",), ())
-    assert [(one.ask, place.value) for one, place in of_gang.moves] == [("m", "parked")]
+    assert [(one.ask, place) for one, place in of_gang.moves] == [("m", AskPlace.PARKED)]
 
 
 # States
