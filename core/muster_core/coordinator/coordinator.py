@@ -81,14 +81,13 @@ class BatchResult:
     """The result of a batch.
 
     Attributes:
-        gone: The keys of the gangs that are gone, which get no commit.
+        gangs: The commits of gangs; None for one that is gone.
     """
 
     announced: Sequence[Announced]
     apps: Mapping[int, CommitApp]
     queues: Mapping[int, CommitQueue]
-    gangs: Mapping[int, CommitGang]
-    gone: Sequence[int] = ()
+    gangs: Mapping[int, CommitGang | None]
 
 
 # TIME-7
@@ -437,8 +436,7 @@ class CoordinatorMachine:
         apps, queues, gangs = yield from self.view.rounds.commits(
             self.now_us, self.view.intake.reported
         )
-        gone = self.view.rounds.take_gone()
-        return BatchResult(announced=announced, apps=apps, queues=queues, gangs=gangs, gone=gone)
+        return BatchResult(announced=announced, apps=apps, queues=queues, gangs=gangs)
 
     # ROUND-8
     def _prepend_said(self, decisions: deque[Decision]) -> Steps[None]:

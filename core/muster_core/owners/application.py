@@ -59,7 +59,6 @@ from muster_core.owners.asks import (
     AppIdentity,
     Ask,
     AskPlaces,
-    Origin,
     run_limit_us,
     with_shared_shape,
 )
@@ -229,11 +228,11 @@ class ApplicationMachine:
             case ReleaseAsk() | FailAsk():
                 self._release(request)
             case Complete():
-                self._finish(request.ask, request.origin, Reason.COMPLETED)
+                self._finish(request.ask, (request.origin.seq, 0, 0), Reason.COMPLETED)
             case AddPlaced():
                 self._place(request)
             case FinishAsk():
-                self._finish(request.ask, request.origin, request.reason)
+                self._finish(request.ask, (request.origin.seq, 0, 0), request.reason)
             case WithdrawAsk():
                 self._withdraw(request)
             case UndoBind():
@@ -325,7 +324,7 @@ class ApplicationMachine:
     def _withdraw(self, request: WithdrawAsk) -> None:
         if request.ask in self._places.bound or not self._places.knows(request.ask):
             raise RefusedError(self._sayings.not_there(request.ask, "pending", "release it"))
-        self._finish(request.ask, request.origin, Reason.REMOVED)
+        self._finish(request.ask, (request.origin.seq, 0, 0), Reason.REMOVED)
 
     # FEED-31, BACKOFF-11, BACKOFF-12, BACKOFF-13, BACKOFF-14
     def _release(self, request: ReleaseAsk | FailAsk) -> None:
@@ -336,20 +335,14 @@ class ApplicationMachine:
             again = ask._replace(retries=ask.retries - 1)
             self._give_back(allocation, again, reason, request)
         else:
-            self._finish(request.ask, request.origin, reason, request.message)
+            self._finish(request.ask, (request.origin.seq, 0, 0), reason, request.message)
 
-    # FEED-32, TIME-5
+    # FEED-32, TIME-5, ONCE-2
     def _finish(
-        self, name: str, origin: Origin, reason: Reason, message: str | None = None
-    ) -> None:
-        """End an ask of its own, wherever it is."""
-        self._end(name, reason, (origin.seq, 0, 0), message)
-
-    def _end(
         self,
         name: str,
-        reason: Reason,
         order: tuple[int, int, int],
+        reason: Reason,
         message: str | None = None,
         *,
         lost: bool = False,
@@ -376,7 +369,7 @@ class ApplicationMachine:
         for allocation in [here for here in held if here.node == request.node]:
             order = (request.origin.seq, allocation.number, 0)
             if allocation.ask.once and allocation.ask.name in bound:
-                self._end(allocation.ask.name, Reason.NODE_LOST, order, lost=True)
+                self._finish(allocation.ask.name, order, Reason.NODE_LOST, lost=True)
                 continue
             self._moves.give_up(allocation, Reason.NODE_LOST, order)
             park = allocation.ask.gang in request.timed_out
@@ -441,8 +434,9 @@ class ApplicationMachine:
         for allocation in commit.waiting:
             places.enter_waiting(allocation)
         self._failures.commit(commit)
-        for name in commit.ended:
-            self._end_silently(name)
+        if commit.ended:
+            for name in commit.ended:
+                self._end_silently(name)
 
     # ONCE-2
     def _end_silently(self, name: str) -> None:

@@ -54,6 +54,17 @@ class _NewlyBound:
     advances: list[Advance] = attrs.field(factory=LIST)
 
 
+OwnerCommits = tuple[dict[int, CommitApp], dict[int, CommitQueue], dict[int, CommitGang | None]]
+"""The commits of a batch by the keys of the owners; None for a gang that is gone."""
+
+
+# ONCE-2
+def _with_ended(commit: CommitApp, ended: Mapping[str, Ask]) -> CommitApp:
+    """Return the commit of an application of which some asks are gone."""
+    released = tuple(name for name in commit.released if name not in ended)
+    return attrs.evolve(commit, released=released, ended=tuple(ended))
+
+
 @final
 class Commits:
     """Records decisions, and makes commits from them."""
@@ -78,11 +89,8 @@ class Commits:
         #: Decisions about states of applications that were undone.
         self._unsaid: set[int] = set()
         #: All of these records.
-        self._by_app = (
-            *(self._fresh, self._failed, self._in_a_row, self._evicted, self._members),
-            self._ended,
-        )
-        self._others = self._satisfied, self._lost, self._emptied, self._unsaid
+        self._by_app = self._fresh, self._failed, self._in_a_row, self._evicted, self._members
+        self._others = self._satisfied, self._lost, self._unsaid
 
     def bound(self, app: int, allocation: Allocation) -> None:
         """Record that an ask of the application with this key was bound."""
@@ -169,11 +177,6 @@ class Commits:
         else:
             self._emptied.add(gang.name)
 
-    def take_gone(self) -> list[int]:
-        """Return the keys of the gangs that are gone, and forget them."""
-        gone, self._gone = self._gone, []
-        return gone
-
     @property
     def has_unsaid(self) -> bool:
         """Whether a decision about a state was undone in the same batch."""
@@ -191,9 +194,7 @@ class Commits:
         recorded = any(self._by_app) or any(self._others)
         return recorded or not self._state.gang_index.is_unused
 
-    def commits(
-        self, now_us: int, reported: dict[int, int]
-    ) -> Steps[tuple[dict[int, CommitApp], dict[int, CommitQueue], dict[int, CommitGang]]]:
+    def commits(self, now_us: int, reported: dict[int, int]) -> Steps[OwnerCommits]:
         """Return the commit of the batch for each owner concerned."""
         moved = {*self._fresh, *self._members, *self._evicted}
         apps: dict[int, CommitApp] = {}
@@ -206,7 +207,15 @@ class Commits:
             if not number % SIZE:
                 yield
         queues = (yield from self._commit_queues(leaves)) if leaves else {}
-        gangs = {} if self._state.gang_index.is_unused else self._commit_gangs(now_us)
+        gangs: dict[int, CommitGang | None] = {}
+        if not self._state.gang_index.is_unused or self._gone:
+            gangs |= self._commit_gangs(now_us)
+        if self._ended:
+            gangs |= dict.fromkeys(self._gone)
+            for key, ended in self._ended.items():
+                apps[key] = _with_ended(apps[key], ended)
+            for records in (self._ended, self._emptied, self._gone):
+                records.clear()
         if apps:
             yield from freed(*self._by_app)
         for names in self._others:
@@ -217,14 +226,14 @@ class Commits:
         app = self._state.apps[key]
         found = self._fresh.get(key)
         fresh = {} if found is None else found.bound
-        evicted, ended = self._evicted.get(key, {}), self._ended.get(key, {})
-        released = [name for name in evicted if name not in ended] if ended else list(evicted)
+        evicted = self._evicted.get(key, {})
+        released = list(evicted)
         waiting: list[Allocation] = []
         for name, before in self._members.get(key, {}).items():
             now = app.waiting[name][0] if name in app.waiting else None
             if now is not None and now == before:
                 continue
-            if before is not None and not (name in evicted or name in fresh or name in ended):
+            if before is not None and name not in evicted and name not in fresh:
                 released.append(name)
             if now is not None:
                 waiting.append(now)
@@ -241,7 +250,6 @@ class Commits:
             waiting=tuple(sorted(waiting, key=attrgetter("number"))),
             parked=tuple(name for name in evicted if name in app.parked),
             in_a_row=tuple((name, app.in_a_row.get(name)) for name in self._in_a_row.get(key, ())),
-            ended=tuple(ended),
         )
 
     def _commit_queues(self, leaves: Mapping[int, int]) -> Steps[dict[int, CommitQueue]]:

@@ -98,6 +98,10 @@ _TAGS: Final[tuple[Mapping[str, str] | None, ...]] = (
 )
 _RUN_FOR: Final = (None, None, None, None, 3, "1500ms", 0.25, "30s")
 _RETRIES: Final = (None, None, None, 1, 3)
+_RESERVED: Final[tuple[Mapping[str, Any], ...]] = (
+    {"vcore": 1},
+    {"vcore": 100, "memory": 1},
+)
 _RUN_LIMITS: Final = (*(None,) * 6, 1, "1500ms", "10s")
 _STARTS: Final = (*(None,) * 8, 0, 1, 3, 10, 30)
 _ENDS: Final[tuple[Mapping[str, Any], ...]] = (
@@ -255,6 +259,7 @@ class Moves:
             node=_node(choices),
             capacity=choices.of((None, *_CAPACITIES)),
             schedulable=choices.of((None, True, False)),
+            reserved=choices.of((None, None, {}, *_RESERVED)),
         )
 
     def _add_app(self, choices: Choices) -> Step:
@@ -298,6 +303,8 @@ class Moves:
             "run_limit": choices.of(_RUN_LIMITS),
             "start_by": choices.of(_STARTS),
         }
+        if choices.one_in(4):
+            optional |= {"once": True, "retries": None}
         if self._preempts and choices.one_in(3):
             optional["priority"] = None
             optional["priority_class"] = choices.of(("high", "low", "system-node-critical"))
