@@ -449,7 +449,7 @@ USERS: Final = ResourceKind(
         ItemField("used", _hours, folds=True),
         ItemField("share", lambda item: f"{100 * float(item.get('share', 0)):.1f} %"),
         *numbers("completed", "failed", "cancelled"),
-        *numbers("run_limit", "expired", wide=True),
+        *numbers("run_limit", "expired", "lost", wide=True),
         *numbers("since", wide=True),
     ),
     _describe,

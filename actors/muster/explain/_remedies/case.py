@@ -100,10 +100,11 @@ class Remedy:
     # OUTLOOK-33
     @property
     def is_applicable(self) -> bool:
-        """Whether events can be sent, and are enough; else a machine must be there, or be larger, first."""
+        """Whether events can be sent, and are enough; else a machine must be there, be larger or be left by others first."""
         changes = [event for event in self.events if event["op"] != "settle"]
         return bool(changes) and not any(
-            event["op"] == "add_node" or (event["op"] == "update_node" and "capacity" in event)
+            event["op"] == "add_node"
+            or (event["op"] == "update_node" and not {"capacity", "reserved"}.isdisjoint(event))
             for event in changes
         )
 
