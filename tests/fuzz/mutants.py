@@ -240,7 +240,7 @@ MUTANTS: Final = (
     Mutant(
         "who is preempted is told only that the allocation has ended",
         "muster._surface.allocation:TrioAllocation._cut_short",
-        "if end in EVICTIONS:",
+        "if end in EVICTIONS and not self._is_gone():",
         "if False:",
     ),
     Mutant(
