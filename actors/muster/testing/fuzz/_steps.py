@@ -130,6 +130,7 @@ _PLAIN: Final = (
     *("submit",) * 2,
     *("submit_many",) * 2,
     *("add_app", "add_node", "add_node", "add_node", "remove_node", "remove_node", "update_node"),
+    *("update_node",) * 2,
     *("remove_app", "check"),
     *("snapshot", "why", "statistics", "bad", "watch", "configure", "add_priority_class"),
     "set_usage",
@@ -257,9 +258,9 @@ class Moves:
             "UpdateNode",
             "update_node",
             node=_node(choices),
-            capacity=choices.of((None, *_CAPACITIES)),
+            capacity=choices.of((None, None, *_CAPACITIES)),
             schedulable=choices.of((None, True, False)),
-            reserved=choices.of((None, None, {}, *_RESERVED)),
+            reserved=choices.of((None, {}, *_RESERVED)),
         )
 
     def _add_app(self, choices: Choices) -> Step:
