@@ -331,6 +331,21 @@ def test_asks_have_what_is_left_of_their_times(tmp_path: Path) -> None:
     assert limits == {"runs": (7 * S, None), "old": (None, None), "new": (None, 7 * S)}
 
 
+def test_what_others_use_and_who_does_not_come_back_is_in_the_feed(tmp_path: Path) -> None:
+    # RESERVED-1, ONCE-1
+    keeper = Keeper(tmp_path / "state")
+    keeper.run(S, [AddNode("n", ONE), AddNode("m", ONE), AddApp("a", "root.q")])
+    keeper.run(2 * S, [AddAsk("a", "runs", ONE, once=True)])
+    keeper.run(3 * S, [UpdateNode(node, reserved=ONE) for node in "mn"])
+    keeper.run(4 * S, [AddAsk("a", "waits", ONE, once=True)])
+    items, _ = exported(keeper.close(), since_us=5 * S)
+
+    asks = {one.content.ask: one.content.once for one in items if isinstance(one.content, AddAsk)}
+    assert asks == {"runs": True, "waits": True}
+    nodes = [one.content for one in items if isinstance(one.content, UpdateNode)]
+    assert [one.node for one in nodes if one.reserved == ONE] == ["n", "m"]
+
+
 def test_what_asks_run_is_in_the_feed(tmp_path: Path) -> None:
     # FEED-83
     keeper = Keeper(tmp_path / "state", checkpoints=[2])

@@ -233,7 +233,10 @@ class Tree:
         for key, queue_commit in outcome.queues.items():
             self._queue_mail[key].append(queue_commit)
         for key, gang_commit in outcome.gangs.items():
-            self._gang_mail[key].append(gang_commit)
+            if gang_commit is None:
+                del self.gangs[key], self._gang_mail[key]
+            else:
+                self._gang_mail[key].append(gang_commit)
 
     def check_room(self, outcome: BatchResult) -> None:
         """Check that whatever got a node had room, there and in every queue above it.

@@ -109,7 +109,7 @@ MUTANTS: Final = (
         "muster._runtime.batches:Batches._commit",
         "self._gangs[key].mailbox.put(gang_commit, wake=False)",
         "if gang_commit.satisfied:\n"
-        "                self._gangs[key].mailbox.put(gang_commit, wake=False)",
+        "                    self._gangs[key].mailbox.put(gang_commit, wake=False)",
     ),
     Mutant(
         "a release overtakes its commit: commits come a batch late",
@@ -121,6 +121,18 @@ MUTANTS: Final = (
         "        self.__dict__['_late'] = [\n"
         "            (self._apps[key].mailbox, late) for key, late in outcome.apps.items()\n"
         "        ]",
+    ),
+    Mutant(
+        "an ask that does not come back is pending again after its node was lost",
+        "muster_core.owners.application:ApplicationMachine._lose_node",
+        "allocation.ask.once and",
+        "False and",
+    ),
+    Mutant(
+        "what is reserved on a node is free",
+        "muster_core.nodes.node:Node.equip",
+        "if reserved:",
+        "if False:",
     ),
     Mutant(
         "a stale priority: a queue does not notice that one of its own has fallen",
@@ -228,7 +240,7 @@ MUTANTS: Final = (
     Mutant(
         "who is preempted is told only that the allocation has ended",
         "muster._surface.allocation:TrioAllocation._cut_short",
-        "if end in EVICTIONS:",
+        "if end in EVICTIONS and not self._is_gone():",
         "if False:",
     ),
     Mutant(

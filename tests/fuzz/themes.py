@@ -52,6 +52,7 @@ from tests.naive.harness import (
     run_plainly,
     through_bytes,
 )
+from tests.naive.once_strategies import once
 from tests.naive.operator_strategies import operations
 from tests.naive.promise import Promises
 from tests.naive.quota_strategies import quotas
@@ -250,6 +251,8 @@ THEMES: Final[Mapping[str, tuple[st.SearchStrategy[list[Step]], Check]]] = {
     "greedy": (backfills(lists=3), _is_greedy_without_the_names),
     "joined": (joined(), _decides_the_same),
     "latecomers": (backfills(lists=3), _decides_the_same_of_latecomers),
+    "once": (once(), _decides_the_same),
+    "once-reasons": (once(2), _explains_the_same),
     "operators": (operations(), _decides_the_same),
     "plain": (scenarios(), _decides_the_same),
     "quota": (quotas(), _decides_the_same),

@@ -213,6 +213,8 @@ def _update_node(world: World, event: UpdateNode) -> None:
         node.attributes = dict(event.attributes)
     if event.schedulable is not None:
         node.schedulable = event.schedulable
+    if event.reserved is not None:
+        node.reserved = dict(event.reserved)
 
 
 def _remove_node(world: World, event: RemoveNode, now_us: int) -> None:
@@ -220,12 +222,19 @@ def _remove_node(world: World, event: RemoveNode, now_us: int) -> None:
     lost = [ask for ask in world.asks() if ask.node == node.name]
     lost.sort(key=lambda ask: max(ask.held_order, ask.bound_order))
     for ask in lost:
+        if ask.place is AskPlace.BOUND and ask.once:
+            world.reached["once, lost with its node"] += 1
+            world.log.append(ask.say(Kind.RELEASED, ask.node, Reason.NODE_LOST))
+            del ask.app.asks[ask.name]
+            lifecycle.ask_gone(world, ask.app, now_us)
+            continue
         if ask.place is AskPlace.BOUND:
             state.lost(ask, now_us)
-    gangs.release(world, lost, Reason.NODE_LOST)
+        gangs.release(world, [ask], Reason.NODE_LOST)
     for gang in world.gangs.values():
         if gang.name in {ask.gang for ask in lost}:
             gangs.unsatisfy_if_lost(world, gang)
+    gangs.tidy(world)
     del world.nodes[node.name]
 
 
@@ -294,6 +303,7 @@ def add_ask(world: World, event: AddAsk, now_us: int) -> list[Ask]:
             estimate_us=event.estimate_us,
             run_limit_us=event.run_limit_us,
             start_by_us=event.start_by_us,
+            once=event.once,
         )
         for number, name in enumerate(names)
     ]
@@ -511,7 +521,7 @@ def _start(world: World, ask: Ask, node_name: str, now_us: int) -> None:
 
 
 def _all_of(node: Node, ask: Ask) -> dict[str, int]:
-    return {name: node.capacity[name] for name in ask.wants}
+    return {name: node.for_asks(name) for name in ask.wants}
 
 
 def _delete(world: World, name: ObjectName, now_us: int) -> None:

@@ -587,16 +587,22 @@ def evict(
     *,
     over_max: str | None = None,
 ) -> None:
-    """Take an ask from its node; that is said once in a batch."""
-    if ask in world.rounds.evicted:
+    """Take an ask from its node; that is said once in a batch, unless it is gone then."""
+    was_bound = ask.place is AskPlace.BOUND
+    is_gone = was_bound and ask.once
+    if ask in world.rounds.evicted and not is_gone:
         _unsay_its_return(world, ask)
     else:
+        world.reached["once, evicted again"] += ask in world.rounds.evicted
         world.rounds.evicted.append(ask)
         said = ask.say(Kind.RELEASED, ask.node, reason)
         world.log.append(said._replace(message=message, over_max=over_max))
     evicted(world, ask)
-    was_bound = ask.place is AskPlace.BOUND
-    let_go(world, ask)
+    if is_gone:
+        world.reached["once, evicted"] += 1
+        del ask.app.asks[ask.name]
+    else:
+        let_go(world, ask)
     if not was_bound:
         return
     if ask in world.rounds.bound:
@@ -606,6 +612,11 @@ def evict(
         state.lost(ask, now_us)
     if ask.gang is not None:
         unsatisfy_if_lost(world, world.gangs[ask.gang])
+    if is_gone:
+        world.reached["once, the last of its gang"] += gangs.is_empty(world, ask.gang)
+        gangs.tidy(world)
+        directory.ask_gone(world, ask.app, now_us)
+        world.reached["once, the last of its application"] += not ask.app.asks
 
 
 def _unsay_its_return(world: World, ask: Ask) -> None:

@@ -114,7 +114,7 @@ class Moment:
 
     def free(self, node: Node, name: str) -> int:
         """Give how much of a type is free on a node; one that has less than it gave has none."""
-        return max(0, node.capacity[name] - self.picture.used[node.name].get(name, 0))
+        return max(0, node.for_asks(name) - self.picture.used[node.name].get(name, 0))
 
     def matching(self, ask: Ask) -> list[Node]:
         """Give the nodes on which an ask may stand, schedulable or not."""
@@ -394,7 +394,13 @@ def _histogram(moment: Moment, ask: Ask) -> Figures:
     for node in moment.open_to(ask):
         kinds = " ".join(sorted(lacks(moment.picture, node, ask)))
         lacking[kinds] = lacking.get(kinds, 0) + 1
+    free_of_others = [
+        node
+        for node in moment.open_to(ask)
+        if node.reserved and not lacks(moment.picture, node, ask, of_all=True)
+    ]
     return {
+        **({"if_unreserved": len(free_of_others)} if free_of_others else {}),
         "nodes": len(world.nodes),
         "unmatched": len(world.nodes) - len(matching),
         "unschedulable": sum(not node.schedulable for node in matching),
@@ -474,7 +480,7 @@ _FIGURES: Final[dict[str, tuple[str, Callable[[Moment, Ask], Figures]]]] = {
     Code.NODE_KEPT: ("node", _kept),
     Code.HELD_BACK: ("node delays reserved start_us", _delays),
     Code.FRAGMENTED: ("free nodes lacks", _free),
-    Code.NO_NODE_FITS: ("nodes unmatched unschedulable lacking", _histogram),
+    Code.NO_NODE_FITS: ("nodes unmatched unschedulable lacking if_unreserved", _histogram),
     Code.TOPOLOGY: ("gang rule attribute members domain needed room", _topology),
     Code.PREEMPTION_DELAY: ("claimant preempts left_us", _delay),
     Code.RECLAIM_INSUFFICIENT: ("claimant preempts", _ways),

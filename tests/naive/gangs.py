@@ -217,6 +217,11 @@ def tidy(world: World) -> None:
             )
 
 
+def is_empty(world: World, name: str | None) -> bool:
+    """Say whether there is a gang of a name, and none of its members."""
+    return name is not None and not members(world, world.gangs[name])
+
+
 def deadline(world: World, gang: Gang) -> int | None:
     """Give the instant at which the present wait of a gang has lasted too long."""
     definition = gang.definition

@@ -65,12 +65,16 @@ def matches(node: Node, ask: Ask) -> bool:
     return node.schedulable and may_stand(node, ask)
 
 
-def lacks(picture: Picture, node: Node, ask: Ask) -> set[str]:
-    """Give the types of which a node has too little left for an ask."""
-    used, capacity = picture.used[node.name], node.capacity
+def lacks(picture: Picture, node: Node, ask: Ask, *, of_all: bool = False) -> set[str]:
+    """Give the types of which a node has too little left for an ask, beside others or of all."""
+    used = picture.used[node.name]
+    there = {name: node.capacity[name] if of_all else node.for_asks(name) for name in ask.wants}
     types = {
-        name for name, value in ask.resources.items() if used.get(name, 0) + value > capacity[name]
+        name for name, value in ask.resources.items() if used.get(name, 0) + value > there[name]
     }
+    picture.world.reached["reserved"] += any(
+        used.get(name, 0) + ask.wants[name] <= node.capacity[name] for name in types
+    )
     if not ask.needs:
         return types
     room, reached = room_of(picture, node), picture.world.reached

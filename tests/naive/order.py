@@ -303,7 +303,8 @@ def _leftover(picture: Picture, both: tuple[Node, Ask]) -> float:
     for name, weight in picture.world.config.node_weights:
         largest = max(one.capacity[name] for one in picture.world.nodes.values())
         if largest:
-            free = node.capacity[name] - picture.used[node.name].get(name, 0)
+            free = node.for_asks(name) - picture.used[node.name].get(name, 0)
+            free = max(0, free) if node.reserved else free
             parts.append(weight * ((free - ask.wants.get(name, 0)) / largest))
     return math.fsum(parts)
 

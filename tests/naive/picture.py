@@ -512,7 +512,7 @@ def room_of(picture: Picture, node: Node) -> Room:
             for number in numbers:
                 devices[kind][number] -= ask.needs[kind].milli or MILLI
     return Room(
-        free={name: node.capacity[name] - used.get(name, 0) for name in {*node.capacity, *used}},
+        free={name: node.for_asks(name) - used.get(name, 0) for name in {*node.capacity, *used}},
         devices={kind: tuple(free) for kind, free in devices.items()},
         models={kind: stock.model for kind, stock in node.stock.items()},
     )

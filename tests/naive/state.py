@@ -66,7 +66,8 @@ class Ask:
     ``retries`` is how often its work may still fail; ``failed_binds`` is how many of its
     binds failed in a row, and ``failed_at_us`` when the last of them did; ``estimate_us`` is
     how long it will run, as its event says, and ``bound_at_us`` when it was bound; ``run_limit_us``
-    is how long it may run, as its event says, and ``limit_us`` how long it may as it was bound.
+    is how long it may run, as its event says, and ``limit_us`` how long it may as it was bound;
+    ``once`` says that it is gone after it was bound.
     """
 
     app: App
@@ -100,6 +101,7 @@ class Ask:
     run_limit_us: int | None = None
     start_by_us: int | None = None
     limit_us: int | None = None
+    once: bool = False
     wants: dict[str, int] = attrs.field(init=False)
 
     def __attrs_post_init__(self) -> None:
@@ -221,7 +223,8 @@ class Past:
 class Node:
     """One node; what is used on it is the sum of the asks waiting or bound there.
 
-    ``written`` is its ``capacity`` without its devices, which are its ``stock``.
+    ``written`` is its ``capacity`` without its devices, which are its ``stock``; ``reserved`` is what
+    others have of it that are no asks.
     """
 
     name: str
@@ -229,6 +232,7 @@ class Node:
     attributes: dict[str, str]
     schedulable: bool
     stock: Mapping[str, DeviceStock] = attrs.field(factory=dict[str, DeviceStock])
+    reserved: Mapping[str, int] = attrs.field(factory=dict[str, int])
     capacity: Resources = attrs.field(init=False)
 
     def __attrs_post_init__(self) -> None:
@@ -239,6 +243,10 @@ class Node:
         self.written, self.stock = written, stock
         of_devices = {kind: MILLI * stock.count for kind, stock in self.stock.items()}
         self.capacity = Resources({**written, **as_resources(of_devices)})
+
+    def for_asks(self, name: str) -> int:
+        """Give how much of a type others leave to asks; less than nothing if they have more."""
+        return self.capacity[name] - self.reserved.get(name, 0)
 
 
 @attrs.frozen
@@ -479,6 +487,8 @@ class Trial:
         self._log = list(world.log)
         self._moves = world.moves
         self._taken, self._lost = dict(world.taken), set(world.lost)
+        self._gangs = dict(world.gangs)
+        self._asks = {name: dict(app.asks) for name, app in world.apps.items()}
         self._rounds = attrs.evolve(
             world.rounds, bound=list(world.rounds.bound), evicted=list(world.rounds.evicted)
         )
@@ -496,6 +506,9 @@ class Trial:
             setattr(thing, name, value)
         self._world.log, self._world.moves = self._log, self._moves
         self._world.rounds = self._rounds
+        self._world.gangs = self._gangs
+        for name, asks in self._asks.items():
+            self._world.apps[name].asks = asks
         self._world.taken, self._world.lost = self._taken, self._lost
 
 

@@ -321,10 +321,10 @@ class Batches:
         await self.hear_owners()
         pace, machine = self._pace, self.machine
         outcome = await pace.take(machine.decide())
+        changed = {self._gangs[key].machine.name for key in outcome.gangs}
         # ROUND-16
         # No cancellation from here on, before everybody has heard of the batch.
         await self._commit(outcome)
-        changed = {self._gangs[key].machine.name for key in outcome.gangs}
         heard, self._heard = self._heard, set()
         events: Sequence[Event] = ()
         if self._events is not None:
@@ -349,7 +349,10 @@ class Batches:
             mailbox = self._queues[key].mailbox
             mailbox.put(queue_commit, wake=len(mailbox) >= COMMITS_KEPT)
         for key, gang_commit in outcome.gangs.items():
-            self._gangs[key].mailbox.put(gang_commit, wake=False)
+            if gang_commit is None:
+                self._gangs.pop(key).mailbox.put(EndTask())
+            else:
+                self._gangs[key].mailbox.put(gang_commit, wake=False)
 
     # Owners
 

@@ -174,6 +174,7 @@ class TrackedAsk:
         gang: The full name of its gang, or None.
         status: Its state.
         work: What is to run for it, or None.
+        once: Whether it is gone after it was bound.
     """
 
     app: str
@@ -184,6 +185,7 @@ class TrackedAsk:
     gang: str | None
     status: Watched[AskStatus]
     work: Work | None = None
+    once: bool = False
 
 
 @final
@@ -285,9 +287,8 @@ class Tracker:
         seen = self._machine.app(app)
         assert seen is not None, "an ask without an application"
         queue = seen.identity.path
-        tracked = TrackedAsk(
-            app, ask.name, ask.seq, queue, ask.resources, ask.gang, Watched(status), ask.work
-        )
+        about = app, ask.name, ask.seq, queue, ask.resources, ask.gang
+        tracked = TrackedAsk(*about, Watched(status), ask.work, ask.once)
         self._asks[app, ask.name] = tracked
         if ask.gang is not None:
             self._members.setdefault(ask.gang, {})[app, ask.name] = tracked

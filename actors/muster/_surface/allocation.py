@@ -130,7 +130,8 @@ class Allocation(ABC):
 
         Returns:
             The reason. After ``completed``, ``cancelled`` and ``removed`` the ask is gone, after ``failed`` it is
-            gone if it had no retry left; after all other reasons it is pending again.
+            gone if it had no retry left; after all other reasons it is pending again, but one with
+            ``once`` is gone except after ``bind_failed``.
 
         Raises:
             ClosedSchedulerError: If the scheduler is closed.
@@ -150,7 +151,7 @@ class Allocation(ABC):
                 ``bound`` returns its next allocation. The subclass :class:`PreemptedError` says
                 that other asks needed the node.
             AllocationEndedError: If the body was cancelled because the ask is gone: it has
-                completed, failed for the last time, or was removed.
+                completed, failed for the last time, was removed, or does not come back (``once``).
             ClosedSchedulerError: If the body was cancelled because the scheduler was closed.
         """
 
@@ -355,7 +356,12 @@ class TrioAllocation(Allocation):
         """Return whether the allocation was lost, so that its work must be done again."""
         if end is Reason.FAILED:
             return not self._held.for_good
-        return isinstance(end, Reason) and end not in GONE
+        return isinstance(end, Reason) and end not in GONE and not self._is_gone()
+
+    # ONCE-2
+    def _is_gone(self) -> bool:
+        """Return whether the ask does not come back and was lost with its allocation."""
+        return self._tracked.once and self._held.for_good
 
     def _cut_short(self, end: Reason | Closed) -> Exception:
         if isinstance(end, Closed):
@@ -363,6 +369,6 @@ class TrioAllocation(Allocation):
         msg = f"the allocation of {self.app}/{self.ask} on {self.node} ended: {end.value}"
         if self._held.message is not None:
             msg += f": {self._held.message}"
-        if end in EVICTIONS:
+        if end in EVICTIONS and not self._is_gone():
             return PreemptedError(msg, end)
         return (AllocationLostError if self._is_lost(end) else AllocationEndedError)(msg, end)

@@ -37,7 +37,7 @@ from muster._runtime.tracking import (
 from muster._surface.allocation import TrioAllocation
 from muster._surface.conversion import Amounts, event_of, gang_name
 from muster_core.coordinator.plain_scheduler import forecast
-from muster_core.decisions import Reason
+from muster_core.decisions import GONE, Reason
 from muster_core.reasons import Explanation
 from muster_core.snapshots import AskPlace
 
@@ -62,6 +62,8 @@ class AskOptions(TypedDict, total=False):
         start_by: The ask is gone if it is not bound at this instant, in seconds since the start of
             the scheduler, or as a duration; then :meth:`Ask.bound` raises ``AskRemovedError``.
         retries: How often the ask is tried again after its work has failed; default 0.
+        once: Whether the ask is gone after it was bound, whatever takes its node from it; default
+            False. Then :meth:`Ask.bound` raises ``AskRemovedError``.
         command: What is to run for it: a program with its arguments, or a text for the shell. It
             is kept and shown, as are the next two; a binder may run it.
         env: Environment variables for the command.
@@ -81,6 +83,7 @@ class AskOptions(TypedDict, total=False):
     run_limit: float | str | None
     start_by: float | str | None
     retries: int | None
+    once: bool | None
     command: Sequence[str] | str | None
     env: Mapping[str, str] | None
     workdir: str | None
@@ -219,8 +222,8 @@ class Ask:
 
         Raises:
             RefusedError: If there is no such ask.
-            AskRemovedError: If the ask was removed, its application was, or its ``start_by`` is
-                over.
+            AskRemovedError: If the ask was removed, its application was, its ``start_by`` is over,
+                or it does not come back (``once``) and has lost its node.
             BindFailedError: If the ask was removed because its work could not be started.
             AskFailedError: If its work has failed, and it had no retry left.
             AskParkedError: If the gang of the ask has timed out.
@@ -271,6 +274,7 @@ class Ask:
         if status.is_given_up:
             msg = f"{name} was removed: its work could not be started, {status.failures} times in a row"
             raise BindFailedError(msg, status.failures) from status.error
+        _check_not_lost(name, tracked, status.held)
         msg = f"{name} was removed"
         raise AskRemovedError(msg)
 
@@ -325,6 +329,19 @@ def _check_not_failed(name: str, held: AllocationStatus | None) -> None:
         return
     msg = f"{name} has failed" if held.message is None else f"{name} has failed: {held.message}"
     raise AskFailedError(msg, held.message) from held.error
+
+
+# ONCE-2
+def _check_not_lost(name: str, tracked: TrackedAsk, held: AllocationStatus | None) -> None:
+    """Check the last allocation of an ask that is gone, and not by its removal.
+
+    Raises:
+        AskRemovedError: If the ask has gone because it has lost its node.
+    """
+    end = None if held is None or not tracked.once else held.ended.value
+    if held is not None and held.for_good and isinstance(end, Reason) and end not in GONE:
+        msg = f"{name} does not come back: it lost its node {held.node} ({end.value})"
+        raise AskRemovedError(msg)
 
 
 @final

@@ -142,6 +142,7 @@ class Operations:
         attributes: Mapping[str, str] | None = None,
         schedulable: bool | None = None,
         devices: Mapping[str, object] | None = None,
+        reserved: Amounts | None = None,
     ) -> None:
         """Change a node. Arguments that are None stay unchanged, and no ask is evicted.
 
@@ -151,6 +152,7 @@ class Operations:
             attributes: Its attributes, which selectors of asks name.
             schedulable: Whether Muster may place asks on it.
             devices: Its devices; none may be held by an ask.
+            reserved: What others use on it that are no asks.
 
         Raises:
             EventError: If a value is invalid.
@@ -165,6 +167,7 @@ class Operations:
                 attributes=attributes,
                 schedulable=schedulable,
                 devices=devices,
+                reserved=reserved,
             )
         )
 

@@ -163,6 +163,7 @@ def _headline(answer: Answer, origin_us: int | None) -> str:
             | Fate.REMOVED
             | Fate.RUN_LIMIT
             | Fate.EXPIRED
+            | Fate.LOST
         ):
             held = "" if where.node is None else f"; it held {where.node}"
             how = f" {where.message}" if where.message else ""

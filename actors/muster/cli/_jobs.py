@@ -145,6 +145,9 @@ _OPTIONS: Final = (
         "--retries", type=click.IntRange(0), metavar="N", help="Try it again so often if it fails."
     ),
     click.option(
+        "--once", is_flag=True, default=None, help="Do not start it again if it loses its node."
+    ),
+    click.option(
         "--run-for",
         metavar="DURATION",
         callback=_duration,
@@ -409,6 +412,7 @@ _FIELDS: Final = (
     "priority_class",
     "gang",
     "retries",
+    "once",
     "run_for",
     "run_limit",
     "start_by",

@@ -449,7 +449,7 @@ USERS: Final = ResourceKind(
         ItemField("used", _hours, folds=True),
         ItemField("share", lambda item: f"{100 * float(item.get('share', 0)):.1f} %"),
         *numbers("completed", "failed", "cancelled"),
-        *numbers("run_limit", "expired", wide=True),
+        *numbers("run_limit", "expired", "lost", wide=True),
         *numbers("since", wide=True),
     ),
     _describe,
@@ -472,6 +472,14 @@ GANGS: Final = ResourceKind(
     _describe,
     ("since", "until"),
 )
+
+
+# RESERVED-2
+def _beside_others(item: Item) -> str:
+    """Return what is free on a node of which others have something; of any other, `capacity` says it."""
+    return amounts_text(item.get("available")) if item.get("used_by_others") else ""
+
+
 NODES: Final = ResourceKind(
     "nodes",
     "node",
@@ -479,6 +487,9 @@ NODES: Final = ResourceKind(
         *names("node"),
         *numbers("schedulable"),
         *amounts("used", "capacity"),
+        # RESERVED-2
+        *amounts("used_by_others", if_any=True),
+        ItemField("available", _beside_others, folds=True, if_any=True),
         ItemField("devices", free_on, folds=True, if_any=True),
         ItemField("asks", lambda item: cell_text(item.get("count"))),
         ItemField("attributes", lambda item: _words(item.get("attributes") or {}), wide=True),

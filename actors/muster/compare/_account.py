@@ -260,7 +260,8 @@ class SideAccount:
             job.holding -= 1
         for counted in (count, *self._of_priority(ask)):
             counted.releases[reason] += 1
-        if ends_ask(reason, 0 if ask is None else ask.retries):
+        once = ask is not None and ask.once and key in self._bound_before
+        if ends_ask(reason, 0 if ask is None else ask.retries, once=once):
             self._bound_before.discard(key)
             if reason is Reason.REMOVED and job is not None:
                 job.removed_us = self._now_us

@@ -145,6 +145,10 @@ _TIMES: Final[Mapping[Reason | None, str]] = {
     Reason.COMPLETED: "when its `run_for` was over",
     Reason.RUN_LIMIT: "when it had run for as long as it may",
     Reason.EXPIRED: "as it was not bound by its `start_by`",
+    # ONCE-2
+    Reason.PREEMPTED: "as it was preempted and does not come back",
+    Reason.RECLAIMED: "as it was reclaimed and does not come back",
+    Reason.NODE_LOST: "with its node, and does not come back",
 }
 """What ended an ask without an event, in words."""
 
@@ -197,6 +201,7 @@ class Fate(StrEnum):
     REMOVED = "removed"
     RUN_LIMIT = "run_limit"
     EXPIRED = "expired"
+    LOST = "lost"
     REFUSED = "refused"
     LATER = "later"
     UNKNOWN = "unknown"
@@ -285,6 +290,7 @@ _OVER: Final = {
     Reason.REMOVED: Fate.REMOVED,
     Reason.RUN_LIMIT: Fate.RUN_LIMIT,
     Reason.EXPIRED: Fate.EXPIRED,
+    **dict.fromkeys((Reason.PREEMPTED, Reason.RECLAIMED, Reason.NODE_LOST), Fate.LOST),
 }
 
 _QUOTED: Final = re.compile(r"'(?:[^'\\]|\\.)*'|\"(?:[^\"\\]|\\.)*\"")
@@ -414,7 +420,11 @@ class AskHistory:
         elif kind is Kind.RELEASED:
             self._lost(announced, decision)
             self._moved_us = announced.at_us
-            self._end = announced if decision.reason in _OVER else None
+            # ONCE-2, ONCE-8
+            goes = self.event is not None and self.event.once and not self._waited
+            fate = None if decision.reason is None else _OVER.get(decision.reason)
+            is_over = goes if fate is Fate.LOST else fate is not None
+            self._end = announced if is_over else None
             self._end_item = self._ender(announced)
 
     def _ender(self, announced: Announced) -> FeedItem | None:

@@ -141,7 +141,9 @@ _MOST: Final = 5
 
 _SHORTER: Final = "asks run only as long as was left, also if they run again"
 _ALONE: Final = "bound asks with devices are in no gang"
-_PLAINER: Final = "bound asks lose their `run_for`, `run_limit`, `retries`, `node` or `command`"
+_PLAINER: Final = (
+    "bound asks lose their `run_for`, `run_limit`, `retries`, `once`, `node` or `command`"
+)
 _TAMER: Final = "asks may preempt, and no priority class says so"
 
 _Held = tuple[str, Allocation]
@@ -299,7 +301,8 @@ class _State:
 
     def _restored(self, node: NodeFacts) -> Iterator[Event]:
         capacity = Resources(without_devices(dict(node.capacity)))
-        yield UpdateNode(node.name, capacity, schedulable=node.schedulable)
+        reserved = Resources(dict(node.reserved)) if node.reserved else None
+        yield UpdateNode(node.name, capacity, schedulable=node.schedulable, reserved=reserved)
 
     def _holding(self) -> Iterator[_Step]:
         """Yield what has nodes: first the bound asks, then the waiting ones."""
@@ -348,8 +351,13 @@ class _State:
         fits = held.ask.shape.matches(node.name, dict(node.attributes), _stocks(node))
         if event.devices:  # No Pod has devices.
             return False
-        is_plain = event.run_for_us is None and not event.retries and event.node is None
-        is_plain = is_plain and event.run_limit_us is None and event.start_by_us is None
+        is_plain = event.run_for_us is None and not (event.retries or event.once)
+        is_plain = (
+            is_plain
+            and event.node is None
+            and event.run_limit_us is None
+            and event.start_by_us is None
+        )
         if is_plain and event.work is None:
             return True
         if fits and event.gang not in self._few:
@@ -416,7 +424,6 @@ def _stocks(node: NodeFacts) -> dict[str, DeviceStock]:
 
 def _pod(event: AddAsk, node: str) -> Apply:
     """Return a Pod that is bound from the start."""
-    plain = attrs.evolve(
-        event, node=None, run_for_us=None, run_limit_us=None, start_by_us=None, retries=0, work=None
-    )
+    times = attrs.evolve(event, run_for_us=None, run_limit_us=None, start_by_us=None)
+    plain = attrs.evolve(times, node=None, retries=0, once=False, work=None)
     return Apply((Manifest(PodObject(event.app, event.ask, ask=plain, node=node)),))

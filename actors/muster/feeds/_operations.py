@@ -166,6 +166,10 @@ def _add_ask(values: Values, origin: EventOrigin) -> AddAsk:
         if not (kept["devices"] or kept.get("resources")):
             raise FieldError("nothing: an ask has at least one type above 0", "resources")
         kept.setdefault("resources", Resources())
+    # ONCE-6
+    if kept.get("once") and (retries := kept.get("retries")):
+        problem = f"true: an ask with `retries` {retries} comes back; leave one of them out"
+        raise FieldError(problem, "once")
     if not _WORK.isdisjoint(values):
         kept["work"] = work_of(values)
     marks, gang = values.get("annotations"), values.get("gang")
@@ -302,6 +306,13 @@ _TABLE: Final = (
             _ATTRIBUTES,
             _SCHEDULABLE,
             _DEVICES,
+            # RESERVED-1
+            field(
+                "reserved",
+                WRITTEN_RESOURCES,
+                "what others use on it that are no asks; more than the capacity is allowed; "
+                "a new node has nothing reserved",
+            ),
         ),
         UpdateNode,
     ),
@@ -391,6 +402,13 @@ _TABLE: Final = (
                 "retries",
                 TALLY,
                 "how often it is tried again after its work has failed; default 0",
+            ),
+            # ONCE-1
+            field(
+                "once",
+                BOOLEAN,
+                "whether it is gone after it was bound, whatever takes its node from it; "
+                "default `false`",
             ),
             field(
                 "command",

@@ -157,6 +157,7 @@ def event_of(app: str, ask: Ask, classes: Iterable[PriorityClass]) -> AddAsk:
         estimate_us=ask.estimate_us,
         run_limit_us=ask.run_limit_us,
         start_by_us=ask.start_by_us,
+        once=ask.once,
         devices=dict(ask.shape.devices),
     )
 
@@ -185,6 +186,7 @@ class LiveAsk:
         retries: How often it is still tried again after its work has failed.
         user: The user of its application, or None.
         devices: The numbers of the devices that it holds on its node, by type.
+        once: Whether it is gone after it was bound.
     """
 
     key: Key
@@ -198,6 +200,12 @@ class LiveAsk:
     retries: int = 0
     user: str | None = None
     devices: Mapping[str, tuple[int, ...]] = attrs.field(factory=dict[str, tuple[int, ...]])
+    once: bool = False
+
+    @property
+    def goes(self) -> bool:
+        """Whether it is gone if it loses the node on which it is bound."""
+        return self.once and self.bound_us is not None
 
 
 _NEW: Final = AppState.NEW.value
@@ -305,6 +313,7 @@ class Census:
             one.gang,
             retries=one.retries,
             user=self._users.get(old.app),
+            once=one.once,
         )
         self._pend(ask, at_us)
         if old.node is None:
@@ -445,6 +454,7 @@ class Census:
                 event.gang,
                 retries=event.retries,
                 user=user,
+                once=event.once,
             )
             if self._knows(key):
                 self._next.setdefault(key, deque()).append(ask)
@@ -497,7 +507,8 @@ class Census:
         if ask is not None:
             self._listener.lost_node(at_us, ask, reason)
             ask.node, ask.devices = None, {}
-        if not ends_ask(reason, 0 if ask is None else ask.retries):
+        retries, goes = (0, False) if ask is None else (ask.retries, ask.goes)
+        if not ends_ask(reason, retries, once=goes):
             if ask is not None:
                 ask.retries -= reason is Reason.FAILED
                 self._pend(ask, at_us)

@@ -424,6 +424,7 @@ class Costs:
         queue = self.queues[ask.queue]
         if reason in EVICTIONS:
             queue.evicted[reason] += 1
+        # ONCE-2: what an ask did that lost its node is lost, also if it does not come back.
         if ends_ask(reason, ask.retries) or ask.bound_us is None:
             return
         run_us = at_us - ask.bound_us

@@ -145,6 +145,7 @@ _ASK_TYPES: Final[tuple[tuple[type, ...], ...]] = tuple(
         "estimate_us": (int, type(None)),
         "run_limit_us": (int, type(None)),
         "start_by_us": (int, type(None)),
+        "once": (bool,),
     }.get(name, (int,))
     for name in _ASK_FIELDS
 )

@@ -289,7 +289,7 @@ def _check_nothing_fits(state: Examined) -> None:
                 may = node.schedulable and node.may_take(ask.shape)
                 may = may and not node.lack_of_devices(ask.shape)
                 may = may and node.name not in kept and lets(node)
-                assert not (may and not _over(_plus(node.used, ask.resources), node.capacity))
+                assert not (may and not _over(_plus(node.used, ask.resources), node.room))
 
 
 def _lets(state: Examined, ask: Ask) -> Callable[[Node], bool] | None:
@@ -340,7 +340,8 @@ def _check_placed(state: Examined, since: Snapshot) -> None:
                 continue
             types = {name for name, amount in ask.resources.items() if amount}
             node = snapshot.nodes[ask.node]
-            assert not _over(node.used, node.capacity) & types
+            # RESERVED-2
+            assert not _over(_plus(node.reserved, node.used), node.capacity) & types
             for path in _upward(app.queue):
                 named = limits[path]
                 used = {kind: snapshot.queues[path].allocated.get(kind, 0) for kind in named}

@@ -11,6 +11,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator
 from functools import partial
+from operator import itemgetter
 from typing import final
 
 import attrs
@@ -18,8 +19,15 @@ import attrs
 from muster_core.admission.effects import Unreported
 from muster_core.admission.gang_registry import GangEntry, GangRegistry
 from muster_core.admission.registry import Admissible, Registry
-from muster_core.admission.routes import AdmissionFacts, AnyRoute, GuessesFacts, TellApp, TellGang
-from muster_core.gangs import GangState
+from muster_core.admission.routes import (
+    AdmissionFacts,
+    AnyRoute,
+    GangRoute,
+    GuessesFacts,
+    TellApp,
+    TellGang,
+)
+from muster_core.gangs import GangDefinition, GangState
 from muster_core.nodes.node import Node
 from muster_core.owners.app_messages import (
     AddAsks,
@@ -192,24 +200,45 @@ class Admission:
             yield TellGang(gang.key, MoveMember(member, None))
             yield from self.gangs.leave(gang.name, member)
 
-    # OBJECT-5, GANG-50
-    def lose_members(self, name: str, origin: Origin) -> Iterator[TellGang]:
+    # ONCE-4
+    def member_left(self, name: str, member: MemberKey) -> tuple[GangDefinition | None, int | None]:
+        """Record that the rounds have ended a member of a gang; return what defines the gang now."""
+        entry = self.gangs.gangs[name]
+        for _ in self.gangs.leave(name, member):  # Its owner hears of it with its commit.
+            pass
+        if entry.definition is None and not entry.members:
+            self.gangs.gone(name)
+        return entry.definition, None if entry.definition is None else entry.creation
+
+    # OBJECT-5, GANG-50, ONCE-2
+    def lose_members(self, name: str, origin: Origin) -> Iterator[GangRoute]:
         """Tell gangs now which of their members lose a node that is about to be removed.
 
         Later objects of the event may concern these gangs, too, as in :meth:`end_ask`.
         """
-        held: list[tuple[int, MemberKey, str]] = []
+        held: list[tuple[int, MemberKey, str, bool]] = []
         node = self._view.nodes.nodes.get(name)
         for key, ask in () if node is None else node.held:
             app = self._view.apps[key]
             found = app.bound.get(ask) or app.waiting.get(ask)
             gang = None if found is None else found[0].ask.gang
             ended = self.unreported.is_forgotten(key, ask)
-            if found is not None and gang is not None and not ended:
-                held.append((found[0].number, MemberKey(key, app.identity.name, ask), gang))
-        for _, member, gang in sorted(held):
+            if found is None or ended:
+                continue
+            leaves = found[0].ask.once and ask in app.bound
+            if leaves:
+                self.unreported.forget(key, ask)
+            if gang is not None:
+                member = MemberKey(key, app.identity.name, ask)
+                held.append((found[0].number, member, gang, leaves))
+        for _, member, gang, leaves in sorted(held, key=itemgetter(0)):
             self.unreported.tell(member, origin.seq)
             entry = self.gangs.gangs[gang]
+            if leaves:
+                self.unreported.undoable(self.gangs.save_member(entry, member))
+                yield TellGang(entry.key, MoveMember(member, None, lost=True))
+                yield from self.gangs.leave(gang, member)
+                continue
             place = AskPlace.PARKED if entry.timed_out else AskPlace.PENDING
             yield TellGang(entry.key, MoveMember(member, place, lost=True))
 
@@ -250,6 +279,7 @@ class Admission:
                     event.attributes,
                     schedulable=event.schedulable,
                     devices=event.devices,
+                    reserved=None if event.reserved is None else event.reserved.amounts,
                 )
             case RemoveNode():
                 # FEED-22

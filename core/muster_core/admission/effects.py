@@ -176,7 +176,7 @@ class Unreported:
         freed = self._freed.get(node.name, {})
         for kind, amount in event.resources.items():
             used = node.used.get(kind, 0) + freed.get(kind, 0)
-            if amount > node.capacity.get(kind, 0) - used:
+            if amount > node.room.get(kind, 0) - used:
                 msg = f"node: {node.name!r} has too little {kind} left for {event.ask!r}"
                 raise RefusedError(msg)
         for entry in leaf.upward():

@@ -78,12 +78,16 @@ _ORDER: Final = attrgetter("order")
 @final
 @record
 class BatchResult:
-    """The result of a batch."""
+    """The result of a batch.
+
+    Attributes:
+        gangs: The commits of gangs; None for one that is gone.
+    """
 
     announced: Sequence[Announced]
     apps: Mapping[int, CommitApp]
     queues: Mapping[int, CommitQueue]
-    gangs: Mapping[int, CommitGang]
+    gangs: Mapping[int, CommitGang | None]
 
 
 # TIME-7
@@ -103,6 +107,7 @@ class CoordinatorMachine:
         self.admission = Admission(configuration, self.view, self._next_seq)
         self.registry = self.admission.registry
         self._objects = Objects(self.admission)
+        self.view.rounds.hear_leaving(self.admission.member_left)
         #: How many events there were so far; the index of the next one in a running scheduler.
         self.requests = 0
         #: How many batches have begun so far; the number of the present or the last one.

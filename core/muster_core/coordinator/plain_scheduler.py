@@ -251,7 +251,10 @@ class PlainScheduler:
         for key, queue_commit in outcome.queues.items():
             self._queues[key].handle(queue_commit)
         for key, gang_commit in outcome.gangs.items():
-            self._gangs[key].handle(gang_commit)
+            if gang_commit is None:
+                del self._gangs[key]
+            else:
+                self._gangs[key].handle(gang_commit)
 
     def _hear(self) -> None:
         closing = self.machine.close()

@@ -337,6 +337,7 @@ def take_snapshot(
                 node.schedulable,
                 dict(node.attributes),
                 _devices_of(node),
+                dict(node.reserved),
             )
     shares: dict[str, float] = {}
     deserved: dict[str, Mapping[str, int]] = {}

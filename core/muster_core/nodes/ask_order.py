@@ -58,16 +58,19 @@ class Leftover:
     # DEVICE-16
     def of(self, node: Node, resources: Resources) -> float:
         """Return what is left on a node if resources are taken from what is free there."""
-        capacity, used, wanted = node.capacity, node.used, resources.amounts
+        room, used, wanted = node.room, node.used, resources.amounts
+        # RESERVED-2
+        if node.reserved:  # What is free is at least 0.
+            room = {name: max(amount, used.get(name, 0)) for name, amount in room.items()}
         parts = self._parts
         if len(parts) == 2:  # A single addition is rounded once, like ``fsum``.
             (first, weight, most), (second, other_weight, other) = parts
-            return weight * (_amount_left(capacity, used, wanted, first) / most) + other_weight * (
-                _amount_left(capacity, used, wanted, second) / other
+            return weight * (_amount_left(room, used, wanted, first) / most) + other_weight * (
+                _amount_left(room, used, wanted, second) / other
             )
         try:
             return fsum(
-                weight * (_amount_left(capacity, used, wanted, name) / most)
+                weight * (_amount_left(room, used, wanted, name) / most)
                 for name, weight, most in parts
             )
         except OverflowError:  # More is used than there is, with weights near the largest double.
@@ -75,9 +78,9 @@ class Leftover:
 
 
 def _amount_left(
-    capacity: Mapping[str, int], used: Mapping[str, int], wanted: Mapping[str, int], name: str
+    room: Mapping[str, int], used: Mapping[str, int], wanted: Mapping[str, int], name: str
 ) -> int:
-    return capacity.get(name, 0) - used.get(name, 0) - wanted.get(name, 0)
+    return room.get(name, 0) - used.get(name, 0) - wanted.get(name, 0)
 
 
 STEP: Final = 40
@@ -160,9 +163,9 @@ class TypicalAsks:
     # DEVICE-19
     def mask(self, node: Node, taken: Mapping[str, int]) -> int:
         """Return which typical asks find enough resources on a node from which more is taken."""
-        mask, capacity, used = self._every, node.capacity, node.used
+        mask, there, used = self._every, node.room, node.used
         for name, amounts, masks in self._prefixes:
-            room = capacity.get(name, 0) - used.get(name, 0) - taken.get(name, 0)
+            room = there.get(name, 0) - used.get(name, 0) - taken.get(name, 0)
             if room < amounts[-1]:
                 mask &= masks[bisect_right(amounts, room)]
         return mask

@@ -6,6 +6,8 @@ from muster_core.structures.ranking cimport Ranked
 cdef class Node(Ranked):
     cdef public object name
     cdef public object capacity
+    cdef public object reserved
+    cdef public object room
     cdef public object attributes
     cdef public object schedulable
     cdef public dict used
@@ -18,5 +20,6 @@ cdef class Node(Ranked):
     cdef public object kept
     cdef public object devices
 
+    cpdef equip(self, capacity, reserved)
     cpdef note_change(self, holder)
     cpdef may_take(self, shape)

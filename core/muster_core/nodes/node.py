@@ -205,7 +205,9 @@ class Node(Ranked):
     """One node, which only the index changes.
 
     Attributes:
-        used: The resources in use; may exceed the capacity after an update.
+        reserved: What others use on it that are no asks; may exceed the capacity.
+        room: The capacity less what is reserved, at least 0: what its asks may hold together.
+        used: The resources in use; may exceed the room after an update.
         held: The count of allocations of each holder. It is 1, except while an ask ends and a
             new ask of the same name begins.
         weighing: Computes its utilisation.
@@ -229,6 +231,8 @@ class Node(Ranked):
         "matching",
         "name",
         "present",
+        "reserved",
+        "room",
         "schedulable",
         "used",
         "version",
@@ -247,6 +251,8 @@ class Node(Ranked):
         super().__init__()
         self.name = name
         self.capacity = capacity
+        self.reserved: Mapping[str, int] = {}
+        self.room = capacity
         self.attributes = attributes
         self.schedulable = schedulable
         self.used: dict[str, int] = {} if used is None else used
@@ -259,6 +265,15 @@ class Node(Ranked):
         self.kept = False
         self.devices: NodeDevices | None = None
 
+    # RESERVED-2
+    def equip(self, capacity: Mapping[str, int], reserved: Mapping[str, int]) -> None:
+        """Have another capacity, or something else reserved of it."""
+        self.capacity, self.reserved, self.room = capacity, reserved, capacity
+        if reserved:
+            self.room = {
+                name: max(amount - reserved.get(name, 0), 0) for name, amount in capacity.items()
+            }
+
     # DEVICE-6, DEVICE-10
     def lack_of_devices(self, shape: Shape) -> dict[str, int]:
         """Return how much must be released at least, by resource type, until its devices fit."""
@@ -270,9 +285,9 @@ class Node(Ranked):
 
     def how_many(self, shape: Shape) -> int:
         """Count how many asks of a shape fit together, on a node that they may use."""
-        capacity, used = self.capacity, self.used
+        room, used = self.room, self.used
         count = min(
-            (capacity.get(name, 0) - used.get(name, 0)) // amount
+            (room.get(name, 0) - used.get(name, 0)) // amount
             for name, amount in shape.resources.items()
         )
         if count <= 0:

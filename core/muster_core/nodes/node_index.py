@@ -160,7 +160,7 @@ class NodeIndex:
             self._by_ask.note(node)
         self.touch(node)
 
-    # FEED-20, FEED-21
+    # FEED-20, FEED-21, RESERVED-4, RESERVED-7
     def update(
         self,
         name: str,
@@ -169,6 +169,7 @@ class NodeIndex:
         *,
         schedulable: bool | None,
         devices: Mapping[str, DeviceStock] | None = None,
+        reserved: Mapping[str, int] | None = None,
     ) -> None:
         """Replace the fields of a node that are not None; no ask is evicted.
 
@@ -182,6 +183,8 @@ class NodeIndex:
         if capacity is not None or devices is not None:
             stocks = NO_STOCKS if node.devices is None else node.devices.stocks
             self._set_capacity(node, with_stocks(written, stocks))
+        if reserved is not None:
+            node.equip(node.capacity, reserved)
         if attributes is not None:
             node.attributes = dict(attributes)
         if schedulable is not None:
@@ -191,7 +194,7 @@ class NodeIndex:
 
     def _set_capacity(self, node: Node, capacity: Mapping[str, int]) -> None:
         self._count_capacity(node, -1)
-        node.capacity = capacity
+        node.equip(capacity, node.reserved)
         node.weighing = WeightedShare(capacity, self.weights)
         self._count_capacity(node, 1)
 
@@ -242,10 +245,12 @@ class NodeIndex:
     def save(self, name: str) -> Callable[[], None]:
         """Return a function that restores the present fields of a node."""
         node = self.nodes[name]
-        before = dict(node.capacity), dict(node.attributes), node.schedulable, node.devices
+        before = dict(node.attributes), node.schedulable, node.devices
+        amounts = dict(node.capacity), node.reserved
 
         def restore() -> None:
-            capacity, node.attributes, node.schedulable, node.devices = before
+            node.attributes, node.schedulable, node.devices = before
+            capacity, node.reserved = amounts
             self._set_capacity(node, capacity)
             self._match(node)
             self._moved(node)
@@ -316,7 +321,7 @@ class NodeIndex:
         self._measure()
         return iter(self._by_ask.in_order(bit))
 
-    # ORDER-22, ORDER-23
+    # ORDER-22, ORDER-23, RESERVED-3
     def score(self, capacity: Mapping[str, int], used: Mapping[str, int]) -> float:
         """Return what decides how early a node with these amounts is tried; lowest first."""
         score = WeightedShare(capacity, self.weights).utilisation(used)
@@ -512,12 +517,12 @@ class NodeIndex:
     @staticmethod
     def _free(node: Node) -> dict[str, int]:
         used = node.used
-        return {name: amount - used.get(name, 0) for name, amount in node.capacity.items()}
+        return {name: amount - used.get(name, 0) for name, amount in node.room.items()}
 
     def _fitting_on(self, node: Node) -> int:
         mask = node.matching
         if mask:
-            mask &= self._shapes.fitting_node(node.capacity, node.used)
+            mask &= self._shapes.fitting_node(node.room, node.used)
         if mask and node.devices is not None:
             mask &= self._shapes.fitting_devices(node.devices.free)
         return mask
@@ -543,7 +548,7 @@ class NodeIndex:
         self.touched[node] = None
         mask, used = node.matching, node.used
         if mask:
-            mask &= self._shapes.fitting_node(node.capacity, used)
+            mask &= self._shapes.fitting_node(node.room, used)
             if mask and node.devices is not None:
                 mask &= self._shapes.fitting_devices(node.devices.free)
         if mask != node.mask or self._room:

@@ -486,6 +486,7 @@ class CommitApp:
         parked: The released asks that are parked, not pending.
         in_a_row: The asks of which other binds have failed in a row than before the rounds; None
             if the row has ended.
+        ended: The asks that are gone, since they do not come back; ``released`` has none of them.
     """
 
     bound: tuple[Allocation, ...] = ()
@@ -494,6 +495,7 @@ class CommitApp:
     waiting: tuple[Allocation, ...] = ()
     parked: tuple[str, ...] = ()
     in_a_row: tuple[tuple[str, FailedBinds | None], ...] = ()
+    ended: tuple[str, ...] = ()
 
 
 @final

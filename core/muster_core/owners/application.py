@@ -59,7 +59,6 @@ from muster_core.owners.asks import (
     AppIdentity,
     Ask,
     AskPlaces,
-    Origin,
     run_limit_us,
     with_shared_shape,
 )
@@ -229,11 +228,11 @@ class ApplicationMachine:
             case ReleaseAsk() | FailAsk():
                 self._release(request)
             case Complete():
-                self._finish(request.ask, request.origin, Reason.COMPLETED)
+                self._finish(request.ask, (request.origin.seq, 0, 0), Reason.COMPLETED)
             case AddPlaced():
                 self._place(request)
             case FinishAsk():
-                self._finish(request.ask, request.origin, request.reason)
+                self._finish(request.ask, (request.origin.seq, 0, 0), request.reason)
             case WithdrawAsk():
                 self._withdraw(request)
             case UndoBind():
@@ -247,7 +246,7 @@ class ApplicationMachine:
         match request:
             case Enlist():
                 # APP-1
-                self._enter(AppState.NEW, request.origin, _CAME)
+                self._enter(AppState.NEW, (request.origin.seq, _CAME, 1))
                 if request.group is not None:
                     self._regroup(request.group)
             case Regroup():
@@ -295,7 +294,7 @@ class ApplicationMachine:
         if request.event.devices:
             self._moves.count_needs(asks)
         if self._state in _STATES_THAT_ASKS_END:
-            self._trigger(Trigger.ASK_ADDED, request.origin)
+            self._trigger(Trigger.ASK_ADDED, (request.origin.seq, 0, 1))
 
     def _add_some(self, asks: Mapping[str, Ask], request: AddAsks) -> None:
         if request.parked:
@@ -318,14 +317,14 @@ class ApplicationMachine:
         decision = self._sayings.about(Kind.BOUND, ask, request.node)
         self._moves.act(DecisionMade((request.origin.seq, 0, 0), decision))
         # In the log, the application has an ask first, then its gang is satisfied, then it is bound.
-        self._trigger(Trigger.ASK_ADDED, request.origin, _BEFORE)
-        self._trigger(Trigger.ASK_BOUND, request.origin)
+        self._trigger(Trigger.ASK_ADDED, (request.origin.seq, _BEFORE, 1))
+        self._trigger(Trigger.ASK_BOUND, (request.origin.seq, 0, 1))
 
     # FEED-30
     def _withdraw(self, request: WithdrawAsk) -> None:
         if request.ask in self._places.bound or not self._places.knows(request.ask):
             raise RefusedError(self._sayings.not_there(request.ask, "pending", "release it"))
-        self._finish(request.ask, request.origin, Reason.REMOVED)
+        self._finish(request.ask, (request.origin.seq, 0, 0), Reason.REMOVED)
 
     # FEED-31, BACKOFF-11, BACKOFF-12, BACKOFF-13, BACKOFF-14
     def _release(self, request: ReleaseAsk | FailAsk) -> None:
@@ -336,19 +335,25 @@ class ApplicationMachine:
             again = ask._replace(retries=ask.retries - 1)
             self._give_back(allocation, again, reason, request)
         else:
-            self._finish(request.ask, request.origin, reason, request.message)
+            self._finish(request.ask, (request.origin.seq, 0, 0), reason, request.message)
 
-    # FEED-32, TIME-5
+    # FEED-32, TIME-5, ONCE-2
     def _finish(
-        self, name: str, origin: Origin, reason: Reason, message: str | None = None
+        self,
+        name: str,
+        order: tuple[int, int, int],
+        reason: Reason,
+        message: str | None = None,
+        *,
+        lost: bool = False,
     ) -> None:
         """End an ask, wherever it is."""
-        self._moves.remove(name, reason, (origin.seq, 0, 0), message)
+        self._moves.remove(name, reason, order, message, lost=lost)
         self._moves.act_if(self._failures.forget(name))
         self._moves.act_if(self._failures.end_row(name))
         # APP-9
         if self._places.is_empty():
-            self._trigger(Trigger.EMPTIED, origin)
+            self._trigger(Trigger.EMPTIED, order)
 
     # FEED-34, FEED-35
     def _spoil(self, request: SpoilBinds) -> None:
@@ -357,19 +362,22 @@ class ApplicationMachine:
             raise RefusedError(self._sayings.unknown(name))
         self._moves.act(self._failures.spoil(name, request.times))
 
-    # GANG-40, FEED-22
+    # GANG-40, FEED-22, ONCE-2
     def _lose_node(self, request: LoseNode) -> None:
         places = self._places
         held, bound = [*places.bound.values(), *places.waiting.values()], set(places.bound)
         for allocation in [here for here in held if here.node == request.node]:
             order = (request.origin.seq, allocation.number, 0)
+            if allocation.ask.once and allocation.ask.name in bound:
+                self._finish(allocation.ask.name, order, Reason.NODE_LOST, lost=True)
+                continue
             self._moves.give_up(allocation, Reason.NODE_LOST, order)
             park = allocation.ask.gang in request.timed_out
             if was_bound := allocation.ask.name in bound:
                 self._moves.act_if(self._failures.end_row(allocation.ask.name))
             self._moves.put_back(allocation.ask, order, park=park, lost=True, was_bound=was_bound)
 
-    # APP-6, FEED-36, FEED-37, BACKOFF-15
+    # APP-6, FEED-36, FEED-37, BACKOFF-15, ONCE-7
     def _undo_bind(self, request: UndoBind) -> None:
         instead = "use fail_bind to let its next bind fail"
         allocation = self._sayings.bound(request.ask, instead)
@@ -426,6 +434,24 @@ class ApplicationMachine:
         for allocation in commit.waiting:
             places.enter_waiting(allocation)
         self._failures.commit(commit)
+        if commit.ended:
+            for name in commit.ended:
+                self._end_silently(name)
+
+    # ONCE-2
+    def _end_silently(self, name: str) -> None:
+        """End an ask that the rounds have ended; the log says so already."""
+        held = self._places.held(name)
+        if held is None:
+            self._places.leave_pending(self._places.pending[name])
+        else:
+            self._places.leave_node(held)
+        self._failures.forget(name)
+        self._failures.end_row(name)
+        # APP-9
+        if self._places.is_empty():
+            skip = self.identity.skip_starting
+            self._state = next_state(self._state, Trigger.EMPTIED, skip_starting=skip)
 
     def _count_binds(self, times: int) -> None:
         """Apply a number of binds to the state."""
@@ -436,17 +462,17 @@ class ApplicationMachine:
             self._state = next_state(self._state, Trigger.ASK_BOUND, skip_starting=skip)
 
     # APP-8
-    def _trigger(self, trigger: Trigger, origin: Origin, order: int = 0) -> None:
+    def _trigger(self, trigger: Trigger, order: tuple[int, int, int]) -> None:
         skip = self.identity.skip_starting
         after = next_state(self._state, trigger, skip_starting=skip)
         if after is not self._state:
-            self._enter(after, origin, order)
+            self._enter(after, order)
 
-    def _enter(self, state: AppState, origin: Origin, order: int = 0) -> None:
+    def _enter(self, state: AppState, order: tuple[int, int, int]) -> None:
         self._state = state
         self._moves.act(StateEntered(state))
         decision = decision_on_app(self.identity.name, self.identity.path, STATE_NAMES[state])
-        self._moves.act(DecisionMade((origin.seq, order, 1), decision))
+        self._moves.act(DecisionMade((*order[:2], 1), decision))
 
     def _report(self, close: Close) -> AppReport:
         report = AppReport(

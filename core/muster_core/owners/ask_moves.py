@@ -248,7 +248,13 @@ class AskMoves:
             self.act(action)
 
     def remove(
-        self, name: str, reason: Reason, order: tuple[int, int, int], message: str | None = None
+        self,
+        name: str,
+        reason: Reason,
+        order: tuple[int, int, int],
+        message: str | None = None,
+        *,
+        lost: bool = False,
     ) -> None:
         """Remove an ask from its place, and record the decision."""
         held = self._places.held(name)
@@ -263,7 +269,7 @@ class AskMoves:
             self.act(self._leave_pending(ask))
         node = None if held is None else held.node
         self.act(self._sayings.released(ask, node, reason, order, message))
-        self._moved(order, ask, None)
+        self._moved(order, ask, None, lost=lost)
 
     # GANG-44, ORDER-20, FEED-32
     def put_back(
@@ -362,6 +368,7 @@ def asks_of(request: AddAsks | AddPlaced, first: int = 0, end: int | None = None
         event.estimate_us,
         event.run_limit_us,
         event.start_by_us,
+        event.once,
     )
     if event.count is None:
         return {event.ask: _make_ask(Ask, (*place, 0, event.ask, *more))}

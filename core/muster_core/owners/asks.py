@@ -130,6 +130,7 @@ class Ask(NamedTuple):
         run_limit_us: How long after its bind it is released and gone, or None if it does not say.
         start_by_us: The instant at which it is gone if it is not bound by then, in microseconds,
             or None.
+        once: Whether it is gone after it was bound, whatever takes its node from it.
     """
 
     rank: int
@@ -150,6 +151,7 @@ class Ask(NamedTuple):
     estimate_us: int | None = None
     run_limit_us: int | None = None
     start_by_us: int | None = None
+    once: bool = False
 
     @property
     def order(self) -> AskOrder:

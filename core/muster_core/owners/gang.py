@@ -119,13 +119,16 @@ class CommitGang:
         lost: Whether it was unsatisfied again, or all binds of its members failed, before its
             group was bound again.
         satisfied: Whether its group was bound.
+        emptied: What defines it, and since when, if its last member is gone; None otherwise.
     """
 
     cycle_valid: bool
     since_us: int | None
-    moves: tuple[tuple[MemberKey, AskPlace], ...] = ()
+    moves: tuple[tuple[MemberKey, AskPlace | None], ...] = ()
     satisfied: bool = False
     lost: bool = False
+    # ONCE-4
+    emptied: tuple[GangDefinition, int] | None = None
 
 
 @final
@@ -267,10 +270,8 @@ class GangMachine:
             self._trigger(GangTrigger.NONE_WAITS)
         if move.lost:
             self._lose()
-        # GANG-16, GANG-60
         if not self._members:
-            self._trigger(GangTrigger.EMPTIED)
-            self._cycle_valid, self._since_us, self._timeouts = True, None, 0
+            self._empty()
 
     # GANG-50
     def _lose(self) -> None:
@@ -307,6 +308,15 @@ class GangMachine:
         waits = self._counts[AskPlace.WAITING]
         self._trigger(GangTrigger.FIRST_WAITS if waits else GangTrigger.NONE_WAITS)
         self._cycle_valid, self._since_us = commit.cycle_valid, commit.since_us
+        if commit.emptied is not None:
+            self._definition, self._creation = commit.emptied
+            self._empty()
+
+    # GANG-16, GANG-60
+    def _empty(self) -> None:
+        """Be as new, since no member is left."""
+        self._trigger(GangTrigger.EMPTIED)
+        self._cycle_valid, self._since_us, self._timeouts = True, None, 0
 
     def _put(self, member: MemberKey, place: AskPlace | None) -> None:
         before = self._members.pop(member, None)

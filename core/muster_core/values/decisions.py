@@ -77,13 +77,21 @@ EVICTIONS: Final = frozenset({Reason.PREEMPTED, Reason.RECLAIMED})
 """The reasons for which an ask loses its node to another ask."""
 
 
-def ends_ask(reason: Reason | None, retries: int) -> bool:
+_TRIED_AGAIN: Final = frozenset({Reason.BIND_FAILED, Reason.GANG_ROLLBACK})
+"""The reasons after which even a bound ask that does not come back is pending again."""
+
+
+# ONCE-1
+def ends_ask(reason: Reason | None, retries: int, *, once: bool = False) -> bool:
     """Return whether an ask is gone after a release, or else wants a node again.
 
     Args:
         reason: Why it was released.
         retries: How many retries it had left.
+        once: Whether it was bound and does not come back.
     """
+    if once and reason not in _TRIED_AGAIN:
+        return True
     return reason in GONE and not (retries and reason is Reason.FAILED)
 
 

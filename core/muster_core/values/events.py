@@ -109,7 +109,11 @@ class AddNode:
 @final
 @attrs.frozen
 class UpdateNode:
-    """Replace the fields of a node that are not None here."""
+    """Replace the fields of a node that are not None here.
+
+    Attributes:
+        reserved: What others use on the node that are no asks.
+    """
 
     node: str = attrs.field(validator=a_name)
     capacity: Resources | None = attrs.field(default=None, validator=_optional(written_amounts))
@@ -118,6 +122,8 @@ class UpdateNode:
     devices: Mapping[str, DeviceStock] | None = attrs.field(
         default=None, validator=_optional(stocks)
     )
+    # RESERVED-1
+    reserved: Resources | None = attrs.field(default=None, validator=_optional(written_amounts))
 
 
 @final
@@ -174,6 +180,7 @@ class AddAsk:
             ends nothing.
         run_limit_us: How long after its bind it is released and gone, or None.
         start_by_us: The instant at which it is gone if it is not bound by then, or None.
+        once: Whether each ask is gone after it was bound, whatever takes its node from it.
     """
 
     app: str
@@ -194,6 +201,8 @@ class AddAsk:
     estimate_us: int | None = None
     run_limit_us: int | None = None
     start_by_us: int | None = None
+    # ONCE-1
+    once: bool = False
 
     def __attrs_post_init__(self) -> None:
         """Check the fields.
@@ -225,6 +234,7 @@ class AddAsk:
             and (estimate_us is None or (type(estimate_us) is int and estimate_us > 0))
             and self.run_limit_us is None
             and self.start_by_us is None
+            and self.once is False
         )
         if not is_plain and not attrs.validators.get_disabled():
             for field in attrs.fields(AddAsk):
@@ -246,6 +256,16 @@ class AddAsk:
         return [f"{self.ask}-{number}" for number in range(self.count)[first:end]]
 
 
+# ONCE-6
+def _comes_once(event: object, attribute: attrs.Attribute[bool], value: bool) -> None:
+    """Check that an ask that does not come back has no retries."""
+    of_type(bool)(event, attribute, value)
+    retries = getattr(event, "retries", 0)
+    if value and retries:
+        msg = f"once: true: an ask with `retries` {retries} comes back; leave one of them out"
+        raise EventError(msg)
+
+
 _ASK_CHECKS: Final[Mapping[str, Callable[[object, Any, Any], None]]] = {
     "app": an_owned_name,
     "ask": an_owned_name,
@@ -264,6 +284,7 @@ _ASK_CHECKS: Final[Mapping[str, Callable[[object, Any, Any], None]]] = {
     "run_limit_us": _optional(AT_LEAST_ONE),
     # TIME-7
     "start_by_us": _optional(NOT_NEGATIVE),
+    "once": _comes_once,
 }
 
 

@@ -163,6 +163,7 @@ class NodeSnapshot:
     Attributes:
         used: The resources of the asks on it.
         attributes: Its attributes, which selectors of asks name.
+        reserved: What others use on it that are no asks.
     """
 
     name: str
@@ -171,6 +172,7 @@ class NodeSnapshot:
     schedulable: bool
     attributes: Mapping[str, str] = attrs.field(factory=MAP)
     devices: Mapping[str, DeviceSnapshot] = attrs.field(factory=MAP)
+    reserved: Mapping[str, int] = attrs.field(factory=MAP)
 
 
 # EXPECT-15

@@ -12,6 +12,9 @@ cdef class Commits:
     cdef public dict _members
     cdef public set _satisfied
     cdef public set _lost
+    cdef public dict _ended
+    cdef public set _emptied
+    cdef public list _gone
     cdef public set _unsaid
     cdef public tuple _by_app
     cdef public tuple _others

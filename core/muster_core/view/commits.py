@@ -13,6 +13,7 @@ from typing import final
 
 import attrs
 
+from muster_core.gangs import GangDefinition
 from muster_core.owners.app_messages import CommitApp, Values
 from muster_core.owners.asks import Allocation, Ask, FailedBinds
 from muster_core.owners.gang import CommitGang, MemberKey
@@ -22,6 +23,7 @@ from muster_core.values.application_states import AppState
 from muster_core.values.decisions import Decision
 from muster_core.values.records import LIST, MAP
 from muster_core.values.snapshots import AskPlace
+from muster_core.view.gangs import ViewGang
 from muster_core.view.state.view_state import ViewState
 from muster_core.view.tree.application import ViewApp
 
@@ -52,6 +54,17 @@ class _NewlyBound:
     advances: list[Advance] = attrs.field(factory=LIST)
 
 
+OwnerCommits = tuple[dict[int, CommitApp], dict[int, CommitQueue], dict[int, CommitGang | None]]
+"""The commits of a batch by the keys of the owners; None for a gang that is gone."""
+
+
+# ONCE-2
+def _with_ended(commit: CommitApp, ended: Mapping[str, Ask]) -> CommitApp:
+    """Return the commit of an application of which some asks are gone."""
+    released = tuple(name for name in commit.released if name not in ended)
+    return attrs.evolve(commit, released=released, ended=tuple(ended))
+
+
 @final
 class Commits:
     """Records decisions, and makes commits from them."""
@@ -68,6 +81,11 @@ class Commits:
         self._members: dict[int, dict[str, Allocation | None]] = {}
         self._satisfied: set[str] = set()
         self._lost: set[str] = set()
+        #: The asks that are gone since they lost their nodes, by application.
+        self._ended: dict[int, dict[str, Ask]] = {}
+        #: The gangs without members since then, and the keys of those that are gone with them.
+        self._emptied: set[str] = set()
+        self._gone: list[int] = []
         #: Decisions about states of applications that were undone.
         self._unsaid: set[int] = set()
         #: All of these records.
@@ -144,6 +162,21 @@ class Commits:
         """Record that an ask was evicted that was bound when the batch began."""
         self._evicted.setdefault(app, {})[allocation.ask.name] = allocation
 
+    # ONCE-2
+    def ended(self, app: int, ask: Ask) -> None:
+        """Record that an ask that was evicted is gone."""
+        self._ended.setdefault(app, {})[ask.name] = ask
+
+    # ONCE-4
+    def emptied(self, gang: ViewGang, *, gone: bool) -> None:
+        """Record that the last member of a gang is gone, and perhaps the gang with it."""
+        self._satisfied.discard(gang.name)
+        self._lost.discard(gang.name)
+        if gone:
+            self._gone.append(gang.key)
+        else:
+            self._emptied.add(gang.name)
+
     @property
     def has_unsaid(self) -> bool:
         """Whether a decision about a state was undone in the same batch."""
@@ -161,9 +194,7 @@ class Commits:
         recorded = any(self._by_app) or any(self._others)
         return recorded or not self._state.gang_index.is_unused
 
-    def commits(
-        self, now_us: int, reported: dict[int, int]
-    ) -> Steps[tuple[dict[int, CommitApp], dict[int, CommitQueue], dict[int, CommitGang]]]:
+    def commits(self, now_us: int, reported: dict[int, int]) -> Steps[OwnerCommits]:
         """Return the commit of the batch for each owner concerned."""
         moved = {*self._fresh, *self._members, *self._evicted}
         apps: dict[int, CommitApp] = {}
@@ -176,7 +207,15 @@ class Commits:
             if not number % SIZE:
                 yield
         queues = (yield from self._commit_queues(leaves)) if leaves else {}
-        gangs = {} if self._state.gang_index.is_unused else self._commit_gangs(now_us)
+        gangs: dict[int, CommitGang | None] = {}
+        if not self._state.gang_index.is_unused or self._gone:
+            gangs |= self._commit_gangs(now_us)
+        if self._ended:
+            gangs |= dict.fromkeys(self._gone)
+            for key, ended in self._ended.items():
+                apps[key] = _with_ended(apps[key], ended)
+            for records in (self._ended, self._emptied, self._gone):
+                records.clear()
         if apps:
             yield from freed(*self._by_app)
         for names in self._others:
@@ -242,10 +281,14 @@ class Commits:
     def _commit_gangs(self, now_us: int) -> dict[int, CommitGang]:
         state = self._state
         concerned = self._satisfied | self._lost | state.gang_index.set_waits(now_us)
-        placements: dict[str, list[tuple[int, MemberKey, AskPlace]]] = {}
+        placements: dict[str, list[tuple[int, MemberKey, AskPlace | None]]] = {}
         for key, names in self._members.items():
-            app = state.apps[key]
+            app, ended = state.apps[key], self._ended.get(key, {})
             for name, before in names.items():
+                if name in ended:
+                    member = MemberKey(key, app.identity.name, name)
+                    placements.setdefault(ended[name].gang or "", []).append((0, member, None))
+                    continue
                 gang_name, number, place = _place_of(app, name)
                 if place is AskPlace.PENDING and before is None:
                     continue
@@ -266,8 +309,16 @@ class Commits:
                 cycle_valid=gang.cycle_valid,
                 since_us=gang.since_us,
                 lost=gang.name in self._lost,
+                emptied=_defined_as(gang) if gang.name in self._emptied else None,
             )
         return commits
+
+
+def _defined_as(gang: ViewGang) -> tuple[GangDefinition, int]:
+    """Return what defines a gang that exists without members, and since when."""
+    assert gang.definition is not None, "a gang that neither is defined nor has members"
+    assert gang.creation is not None, "a gang that is defined was never created"
+    return gang.definition, gang.creation
 
 
 def _place_of(app: ViewApp, name: str) -> tuple[str, int, AskPlace]:

@@ -515,6 +515,7 @@ class DecisionView:
 
 def _load_node(facts: NodeFacts) -> Node:
     node = Node(facts.name, dict(facts.capacity), dict(facts.attributes), facts.schedulable)
+    node.equip(node.capacity, dict(facts.reserved))
     if facts.devices:
         stocks = {kind: DeviceStock(count, model) for kind, count, model in facts.devices}
         node.devices = NodeDevices(stocks)
@@ -525,4 +526,5 @@ def _node_facts(node: Node) -> NodeFacts:
     capacity, attributes = tuple(node.capacity.items()), tuple(node.attributes.items())
     stocks = {} if node.devices is None else node.devices.stocks
     devices = tuple((kind, stock.count, stock.model) for kind, stock in stocks.items())
-    return NodeFacts(node.name, capacity, attributes, node.schedulable, devices)
+    reserved = tuple(node.reserved.items())
+    return NodeFacts(node.name, capacity, attributes, node.schedulable, devices, reserved)

@@ -22,6 +22,7 @@ class NodeFacts:
 
     Attributes:
         devices: Its devices by type: how many, and their model. The capacity contains them.
+        reserved: What others use on it that are no asks.
     """
 
     name: str
@@ -29,6 +30,7 @@ class NodeFacts:
     attributes: tuple[tuple[str, str], ...]
     schedulable: bool
     devices: tuple[tuple[str, int, str | None], ...] = ()
+    reserved: tuple[tuple[str, int], ...] = ()
 
 
 CompletionFacts = tuple[int, int, int, str]

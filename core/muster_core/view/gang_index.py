@@ -18,16 +18,19 @@ from typing import final
 
 import attrs
 
-from muster_core.gangs import GangDefinition, GangLinks
+from muster_core.gangs import GangDefinition, GangLinks, GangTrigger
 from muster_core.nodes.domains import Domains
 from muster_core.nodes.node_index import NodeIndex
-from muster_core.owners.gang import GangTimeout
+from muster_core.owners.gang import GangTimeout, MemberKey
 from muster_core.structures.shapes import VISIT_BIT, Shape, ShapeTable
 from muster_core.structures.steps import Steps, in_pieces
 from muster_core.values.resources import MAX_QUANTITY, Resources
 from muster_core.view.gangs import ViewGang, ViewGroup
 from muster_core.view.tree.application import ViewApp
 from muster_core.view.tree.constraints import Offer, Slot
+
+Defined = tuple[GangDefinition | None, int | None]
+"""What defines a gang, and the position of the event that did; None if nothing does."""
 
 
 @final
@@ -155,6 +158,8 @@ class GangIndex:
         self._gang_shapes = gang_shapes
         self.domains = domains
         self._is_blocking = is_blocking
+        #: Tells the registry that a member has left; returns what defines its gang now.
+        self.leave: Callable[[str, MemberKey], Defined] = self._keep_definition
         #: Every gang that is defined or has members, by its full name.
         self.gangs: dict[str, ViewGang] = {}
         #: All and only the gangs that have waiting members.
@@ -198,6 +203,24 @@ class GangIndex:
         for known in (self.gangs, self.stale, self.strict, self.judged, self.invalid):
             known.pop(gang.name, None)
         self._told_invalid.discard(gang.name)
+
+    def _keep_definition(self, name: str, _member: MemberKey) -> Defined:
+        """Return what defines a gang; no registry knows its members."""
+        return self.gangs[name].definition, self.gangs[name].creation
+
+    # GANG-16, GANG-60, ONCE-4
+    def empty(
+        self, gang: ViewGang, definition: GangDefinition | None, creation: int | None
+    ) -> None:
+        """Make a gang as new whose last member has left; without a definition it is gone."""
+        gang.trigger(GangTrigger.EMPTIED)
+        gang.since_us, gang.cycle_valid = None, True
+        self.invalid.pop(gang.name, None)
+        self.hear_timeouts(gang, 0, None)
+        if (gang.definition, gang.creation) != (definition, creation):
+            self.redefine(gang, definition, creation)
+        if definition is None:
+            self.remove(gang)
 
     def redefine(
         self, gang: ViewGang, definition: GangDefinition | None, creation: int | None

@@ -19,6 +19,7 @@ import attrs
 from muster_core.gangs import GangTrigger
 from muster_core.nodes.node import Node
 from muster_core.owners.asks import Allocation, Ask, one_more, run_limit_us
+from muster_core.owners.gang import MemberKey
 from muster_core.structures.amounts import Numbered, add_to, add_to_row, take_from, take_from_row
 from muster_core.structures.steps import PART, Steps, all_at_once
 from muster_core.values.application_states import STATE_NAMES, TRANSITIONS, Trigger, next_state
@@ -391,6 +392,9 @@ class Placements:
     def release(self, hold: Hold) -> None:
         """Release the node of a bound or waiting ask, which is then pending again, or parked.
 
+        An ask that was bound and does not come back is then in no place: :meth:`end` has to follow,
+        or :meth:`restore`.
+
         This records the change for the owner only if the ask waited; for a bound ask that is
         left to the caller.
         """
@@ -409,8 +413,13 @@ class Placements:
         for queue in queues:
             take_from_row(queue.allocated, amounts)
         self.seen_states.note(*key, (hold.bound, node.name, hold.allocation.devices), None)
+        # ONCE-2, ONCE-8
+        if hold.bound and ask.once:
+            for queue in queues:
+                take_from_row(queue.asked, amounts)
+            state.divisions.note(queues[0])
         # EVICTION-41
-        if hold.bound and state.is_timed_out(ask):
+        elif hold.bound and state.is_timed_out(ask):
             state.park(app, ask)
             for queue in queues:
                 take_from_row(queue.asked, amounts)
@@ -429,8 +438,9 @@ class Placements:
         state, app, allocation = self._state, hold.app, hold.allocation
         ask, leaf = allocation.ask, state.leaf_of(app)
         amounts = state.shapes.types.numbered(ask.resources.amounts)
-        if ask.name in app.parked:
-            state.unpark(app, ask)
+        if (hold.bound and ask.once) or ask.name in app.parked:
+            if ask.name in app.parked:
+                state.unpark(app, ask)
             for queue in leaf.line:
                 add_to_row(queue.asked, amounts)
             state.divisions.note(leaf)
@@ -446,6 +456,36 @@ class Placements:
         held = (True, hold.node.name, allocation.devices)
         self.seen_states.note(app.identity.key, ask.name, None, held)
         self._unlisted[app.identity.key] = app
+
+    # ONCE-2, ONCE-3
+    def end(self, app: ViewApp, ask: Ask, now_us: int) -> list[Decision]:
+        """Let an ask be gone that was released and does not come back.
+
+        Returns:
+            The decision that its application has no ask left, if that is so.
+        """
+        state, name = self._state, ask.name
+        self.commits.ended(app.identity.key, ask)
+        self.commits.in_a_row(app, ask, None)
+        app.since_us.pop(name, None)
+        app.failed_on.pop(name, None)
+        if name in app.spoilt:
+            state.set_failures(app, name, 0)
+        # ONCE-4
+        if ask.gang is not None:
+            member = MemberKey(app.identity.key, app.identity.name, name)
+            gang, defined = state.gangs[ask.gang], state.gang_index.leave(ask.gang, member)
+            if not gang.children:
+                state.gang_index.empty(gang, *defined)
+                self.commits.emptied(gang, gone=gang.definition is None)
+        # APP-9
+        if app.count():
+            return []
+        leaf = state.leaf_of(app)
+        skip = app.identity.skip_starting
+        after = next_state(app.state, Trigger.EMPTIED, skip_starting=skip)
+        state.enter(app, leaf, after, now_us)
+        return [decision_on_app(app.identity.name, leaf.config.path, STATE_NAMES[after])]
 
     def give_up(self, hold: Hold, reason: Reason) -> Decision:
         """Make a waiting member pending again; return the decision."""

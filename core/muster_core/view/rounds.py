@@ -15,23 +15,23 @@ view itself and undone again, so that there is only one way to place members.
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from typing import Final, final
 
 import attrs
 
 from muster_core.nodes.node import Node
-from muster_core.owners.app_messages import CommitApp
 from muster_core.owners.asks import Ask
-from muster_core.owners.gang import CommitGang
-from muster_core.owners.queue import CommitQueue
+from muster_core.owners.gang import CommitGang, MemberKey
 from muster_core.structures.amounts import add_to
 from muster_core.structures.shapes import EVERY_SHAPE
 from muster_core.structures.steps import Steps, in_pieces
 from muster_core.values.configuration import DeadlockPolicy
 from muster_core.values.decisions import Decision, Kind, Reason
+from muster_core.view.commits import OwnerCommits
 from muster_core.view.eviction.evictor import Evictor
 from muster_core.view.facts import LastRoundFacts
+from muster_core.view.gang_index import Defined
 from muster_core.view.gangs import Hold, ViewGroup
 from muster_core.view.node_finder import NodeFinder
 from muster_core.view.permits import Permits, counts_by_shape, needs_of
@@ -579,9 +579,7 @@ class Rounds:
         """Remove from a batch's decisions what the batch undid and the log need not contain."""
         return self._evictor.evictions.without_detours(decisions)
 
-    def commits(
-        self, now_us: int, reported: dict[int, int]
-    ) -> Steps[tuple[dict[int, CommitApp], dict[int, CommitQueue], dict[int, CommitGang]]]:
+    def commits(self, now_us: int, reported: dict[int, int]) -> Steps[OwnerCommits]:
         """End the batch; return its commit for each owner concerned.
 
         Args:
@@ -600,6 +598,11 @@ class Rounds:
         yield from self._placements.seen_states.start_anew()
         yield from self._state.timers.tidy()
         return commits
+
+    # ONCE-4
+    def hear_leaving(self, leave: Callable[[str, MemberKey], Defined]) -> None:
+        """Tell a registry of gangs from now on which members leave; it returns what defines a gang."""
+        self._state.gang_index.leave = leave
 
     def check(self) -> None:
         """Assert the invariants between two batches; for tests."""

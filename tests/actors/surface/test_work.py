@@ -49,6 +49,24 @@ async def test_running_is_cut_short(reason: Reason, mock_clock: MockClock) -> No
     assert (error.__cause__, isinstance(error.__context__, ExceptionGroup)) == (None, False)
 
 
+# ONCE-2
+@pytest.mark.parametrize("reason", [Reason.PREEMPTED, Reason.RECLAIMED, Reason.NODE_LOST])
+async def test_an_ask_that_does_not_come_back(reason: Reason, mock_clock: MockClock) -> None:
+    async with service() as scheduler, trio.open_nursery() as nursery:
+        ask = await scheduler.add_ask("a", "k", ONE_VCORE, once=True)
+        allocation = await ask.bound()
+        working = Later(nursery, lambda: work(allocation))
+        await wait_all_tasks_blocked()
+
+        await ENDS[reason](scheduler, mock_clock)
+        await wait_all_tasks_blocked()
+
+        assert type(working.error) is muster.AllocationEndedError
+        assert working.error.reason is reason
+        with pytest.raises(muster.AskRemovedError, match=f"does not come back.*{reason.value}"):
+            await ask.bound()
+
+
 async def test_running_that_ends_releases() -> None:
     async with service() as scheduler:
         allocation = await start(scheduler)

@@ -15,6 +15,7 @@ from muster_core.events import AddNode, Event, FailBind
 from muster_core.owners.app_messages import CommitApp, Values
 from muster_core.owners.gang import CommitGang
 from muster_core.resources import Resources
+from muster_core.snapshots import AskPlace
 from muster_core.structures.steps import all_at_once
 from muster_core.values.application_states import AppState
 from muster_core.view.commits import Advance, Commits
@@ -141,7 +142,7 @@ def test_what_was_tried_without_effect_is_told_nobody() -> None:
     made.tell(applied(gang("g", 9, mode=LOOSE), gang("h", 9, mode=LOOSE)))
 
     assert [commit for commit in made.outcome.apps.values() if commit != CommitApp()] == []
-    assert [commit.moves for commit in made.outcome.gangs.values()] == []
+    assert [*made.outcome.gangs.values()] == []
     assert [len(one.waiting) for one in made.snapshot().gangs.values()] == [1, 1]
 
 
@@ -202,7 +203,9 @@ def told(made: Contest, app: str = "b") -> dict[str, list[str]]:
 
 
 def gang_told(made: Contest, name: str) -> CommitGang:
-    return made.outcome.gangs[made.state.gangs[full(name)].key]
+    commit = made.outcome.gangs[made.state.gangs[full(name)].key]
+    assert commit is not None
+    return commit
 
 
 def placements(made: Contest, name: str) -> list[str]:
@@ -290,8 +293,9 @@ def test_an_owner_is_told_of_a_parked_one_that_lost_its_node() -> None:
     (commit,) = apps.values()
     (of_gang,) = gangs.values()
 
+    assert of_gang is not None
     assert (commit.released, commit.parked, commit.bound) == (("m",), ("m",), ())
-    assert [(one.ask, place.value) for one, place in of_gang.moves] == [("m", "parked")]
+    assert [(one.ask, place) for one, place in of_gang.moves] == [("m", AskPlace.PARKED)]
 
 
 # States

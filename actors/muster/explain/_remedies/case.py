@@ -61,6 +61,7 @@ class RemedyKind(StrEnum):
     RENEW_GANG = "renew_gang"
     SCHEDULABLE = "schedulable"
     ATTRIBUTES = "attributes"
+    RESERVED = "reserved"
     CAPACITY = "capacity"
     NODE = "node"
     COMBINED = "combined"
@@ -99,10 +100,11 @@ class Remedy:
     # OUTLOOK-33
     @property
     def is_applicable(self) -> bool:
-        """Whether events can be sent, and are enough; else a machine must be there, or be larger, first."""
+        """Whether events can be sent, and are enough; else a machine must be there, be larger or be left by others first."""
         changes = [event for event in self.events if event["op"] != "settle"]
         return bool(changes) and not any(
-            event["op"] == "add_node" or (event["op"] == "update_node" and "capacity" in event)
+            event["op"] == "add_node"
+            or (event["op"] == "update_node" and not {"capacity", "reserved"}.isdisjoint(event))
             for event in changes
         )
 
@@ -419,11 +421,13 @@ class Case:
 
     def lack(self, node: Node) -> dict[str, int]:
         """Return the resources that a node lacks to hold the ask; empty if it has room."""
-        return {
-            name: amount + node.used.get(name, 0) - node.capacity.get(name, 0)
+        used, capacity, reserved = node.used, node.capacity, node.reserved
+        # RESERVED-2
+        lack = {
+            name: amount + used.get(name, 0) + reserved.get(name, 0) - capacity.get(name, 0)
             for name, amount in self.event.wanted.items()
-            if amount + node.used.get(name, 0) > node.capacity.get(name, 0)
         }
+        return {name: amount for name, amount in lack.items() if amount > 0}
 
     def by_lack(self, nodes: Iterable[Node]) -> list[Node]:
         """Return nodes sorted by how much they lack for the ask, least first."""

@@ -43,6 +43,7 @@ def node_remedies(case: Case) -> Iterator[Remedy]:
     """Try changes of nodes."""
     yield from _open(case)
     yield from _relabel(case)
+    yield from _reserve_less(case)
     yield from _grow(case)
     if case.event.node is None or case.event.node not in case.nodes:
         yield from _add(case)
@@ -104,6 +105,29 @@ def _safe(text: str) -> str:
     return text.replace("{", "{{").replace("}", "}}")
 
 
+# RESERVED-2, RESERVED-7
+def _reserve_less(case: Case) -> Iterator[Remedy]:
+    """Reserve less on a node for others, and no less than it takes."""
+
+    def less(node: Node) -> dict[str, int]:
+        lack, reserved = case.lack(node), node.reserved
+        left = {name: amount - lack.get(name, 0) for name, amount in reserved.items()}
+        return {name: amount for name, amount in left.items() if amount}
+
+    def change(node: Node) -> EventFields:
+        return {"op": "update_node", "node": node.name, "reserved": write_amounts(less(node))}
+
+    for node in case.by_lack([node for node in _all(case) if node.reserved])[:_TRIED]:
+        lack = case.lack(node)
+        if not lack or any(amount > node.reserved.get(name, 0) for name, amount in lack.items()):
+            continue
+        text = f"reserve {amounts_in_words(lack)} less for others on node {node.name}"
+        remedy = case.remedy(RemedyKind.RESERVED, text, [change(node)])
+        if remedy is not None:
+            yield remedy
+            return
+
+
 def _grow(case: Case) -> Iterator[Remedy]:
     """Enlarge a node; those that lack least are tried first."""
     usable = [node for node in _all(case) if node.schedulable and case.matches(node)]
@@ -163,7 +187,8 @@ def _with_room(node: Node, room: Mapping[str, int]) -> dict[str, int]:
     """Return a capacity of a node with which at least ``room`` is free; no less than now."""
     capacity = dict(node.capacity)
     for name, amount in room.items():
-        capacity[name] = max(capacity.get(name, 0), node.used.get(name, 0) + amount)
+        held = node.used.get(name, 0) + node.reserved.get(name, 0)
+        capacity[name] = max(capacity.get(name, 0), held + amount)
     return capacity
 
 

@@ -14,7 +14,7 @@ from muster.service.ledger.records import AppEntry, AskEntry, NodeEntry, StartFa
 from muster.service.ledger.state import LedgerState, YuniKornEventCode
 from muster_core import events
 from muster_core.admission.objects import NAMESPACE_TAG
-from muster_core.decisions import GONE, Announced, Decision, Kind, Reason
+from muster_core.decisions import Announced, Decision, Kind, Reason, ends_ask
 from muster_core.structures.steps import Steps, in_pieces
 
 _FEW: Final = 64
@@ -304,11 +304,6 @@ _VICTIMS: Final = {
 """What is told of a victim, by the reason."""
 
 
-def _is_over(reason: Reason | None) -> bool:
-    """Return whether an ask that was released for a reason is gone, if its work has not failed."""
-    return reason is not Reason.FAILED and reason in GONE
-
-
 @final
 class DecisionChanges:
     """Takes up the decisions of a batch, in order, after its events.
@@ -399,7 +394,7 @@ class DecisionChanges:
             self._say(_ASK_EXPIRED if is_late else _ASK_REMOVED, decision, entry, at_us)
         else:
             self._freed(decision, app, entry, at_us)
-        if self._end(decision, app):
+        if self._end(decision, app, entry):
             book.lives.end(seq, at_us, decision, app, entry)
             if entry.node is not None:
                 book.give_back(app, entry, at_us)
@@ -408,10 +403,10 @@ class DecisionChanges:
                 book.lose(app, entry, at_us)
             entry.since_us = at_us
 
-    def _end(self, decision: Decision, app: AppEntry) -> bool:
+    def _end(self, decision: Decision, app: AppEntry, entry: AskEntry) -> bool:
         """Forget an ask, if it is gone; return whether it is."""
         book, reason = self._book, decision.reason
-        if not _is_over(reason) and reason is not Reason.FAILED:
+        if not ends_ask(reason, 0, once=entry.is_bound and entry.event.once):
             return False  # It wants a node again.
         name, ask = decision.app or "", decision.ask or ""
         ended = book.ended.get((name, ask)) if book.ended else None

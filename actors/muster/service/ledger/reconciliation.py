@@ -175,6 +175,7 @@ def _ask(app: str, ask: Ask) -> AskEntry:
         estimate_us=ask.estimate_us,
         run_limit_us=ask.run_limit_us,
         start_by_us=ask.start_by_us,
+        once=ask.once,
         devices=dict(ask.shape.devices),
     )
     return AskEntry(event, ask.came_us, None, ask.retries)

@@ -192,6 +192,8 @@ class AskEnding(StrEnum):
     # TIME-3, TIME-8
     RUN_LIMIT = "run_limit"
     EXPIRED = "expired"
+    # ONCE-2
+    LOST = "lost"
 
 
 _OF_REASONS: Final[Mapping[Reason | None, str]] = {
@@ -201,6 +203,7 @@ _OF_REASONS: Final[Mapping[Reason | None, str]] = {
     Reason.REMOVED: AskEnding.CANCELLED.value,
     Reason.RUN_LIMIT: AskEnding.RUN_LIMIT.value,
     Reason.EXPIRED: AskEnding.EXPIRED.value,
+    **dict.fromkeys((Reason.PREEMPTED, Reason.RECLAIMED, Reason.NODE_LOST), AskEnding.LOST.value),
 }
 _FAILED: Final = AskEnding.FAILED.value
 

@@ -266,6 +266,8 @@ def parts_of(node: Node) -> list[Shown]:
         told = percent(share) if there else "none left"
         unit = Unit.of(kind, max(used, there))
         words = f"{number(used / unit.scale)} of {unit.text(there)}, {told}"
+        if others := node.reserved.get(kind, 0):
+            words += f"; {unit.text(others)} reserved for others"
         parts.append({"kind": kind, "share": share, "words": words})
     return sorted(parts, key=lambda part: (-part["share"], part["kind"]))
 

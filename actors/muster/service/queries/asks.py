@@ -230,6 +230,11 @@ ASKS: Final = Table[AskRow](
         "how often it is still tried again after its work has failed",
         lambda a: a.ask.retries,
     ),
+    flag(
+        "once",
+        "whether it is gone after it was bound, whatever takes its node from it",
+        lambda a: a.ask.once,
+    ),
     flag("preempts", "whether its priority class lets it preempt", lambda a: a.ask.preempts),
     number("failed_binds", "how many of its binds have failed in a row", AskRow.failed_binds),
     instant("last_failed", "when the last of these failed, in seconds", AskRow.last_failed_us),

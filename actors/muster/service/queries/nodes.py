@@ -53,9 +53,14 @@ class NodeRow:
 
     def available(self) -> dict[str, int]:
         """Return what is free on it; less than zero where more is used than there is."""
-        used = self.node.used
+        used, others = self.node.used, self.node.reserved
         kinds = {**self.node.capacity, **used}
-        return {kind: self.node.capacity.get(kind, 0) - used.get(kind, 0) for kind in kinds}
+        free = {kind: self.node.capacity.get(kind, 0) - used.get(kind, 0) for kind in kinds}
+        # RESERVED-2
+        return {
+            kind: max(amount - others[kind], 0) if kind in others else amount
+            for kind, amount in free.items()
+        }
 
     def devices(self) -> dict[str, object]:
         """Return its devices by type: their model, and what is free of each."""
@@ -118,8 +123,13 @@ NODES: Final = Table[NodeRow](
     amounts("capacity", "its capacity, in base units", lambda n: n.node.capacity),
     amounts("used", "what the asks on it hold, in base units", lambda n: n.node.used),
     amounts(
+        "used_by_others",
+        "what is reserved on it for others that are no asks, in base units",
+        lambda n: n.node.reserved,
+    ),
+    amounts(
         "available",
-        "what is free, in base units; less than zero where more is used than there is",
+        "what is free, in base units; less than zero where asks hold more than there is",
         NodeRow.available,
     ),
     Column(

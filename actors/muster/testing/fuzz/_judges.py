@@ -159,6 +159,9 @@ class EndJudge:
                 pass
 
     def _classes(self, reason: Reason) -> set[type[muster.AllocationEndedError]]:
+        # ONCE-2
+        if self._bound is not None and self._bound.lost_for_good:
+            return {muster.AllocationEndedError}
         if reason is not Reason.FAILED:
             return {_CLASSES.get(reason, muster.AllocationLostError)}
         if self._bound is not None and self._bound.for_good:

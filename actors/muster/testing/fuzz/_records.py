@@ -51,6 +51,7 @@ class Allocated:
         batch: The number of the batch that bound it.
         end: The decision that released it, or None while it lasts.
         for_good: Whether it ended as failed when the ask had no retry left.
+        lost_for_good: Whether the ask had ``once`` and went with its node.
     """
 
     seq: int
@@ -58,6 +59,7 @@ class Allocated:
     batch: int
     end: Announced | None = None
     for_good: bool = False
+    lost_for_good: bool = False
 
     @property
     def reason(self) -> Reason | None:
@@ -74,12 +76,14 @@ class AskLife:
         index: The index of the event that added it.
         sure: Whether that event was an ``add_ask``, and no manifest may have changed the ask.
         retries: How many retries it has left.
+        once: Whether it does not come back.
         allocations: Its allocations, except those that ended in the batch in which they began.
     """
 
     index: int
     sure: bool
     retries: int = 0
+    once: bool = False
     allocations: list[Allocated] = attrs.field(factory=list[Allocated])
 
 
@@ -128,7 +132,7 @@ class AskHistories:
         match event:
             case AddAsk():
                 for name in event.names():
-                    life = AskLife(index, sure=True, retries=event.retries)
+                    life = AskLife(index, sure=True, retries=event.retries, once=event.once)
                     self.lives.setdefault((event.app, name), []).append(life)
             case Apply(objects):
                 for content in (one.content for one in objects):
@@ -156,8 +160,10 @@ class AskHistories:
         elif decision.kind is Kind.RELEASED and ask in self.lasting:
             allocated = self.lasting.pop(ask)
             allocated.end = one
+            life = self._latest(ask, self.entered)
+            # ONCE-2
+            allocated.lost_for_good = life.once and decision.reason in _LOST
             if decision.reason is Reason.FAILED:
-                life = self._latest(ask, self.entered)
                 allocated.for_good = life.retries == 0
                 life.retries -= 1
             if allocated.batch == self._batch:  # No caller can have seen it.

@@ -98,6 +98,10 @@ _TAGS: Final[tuple[Mapping[str, str] | None, ...]] = (
 )
 _RUN_FOR: Final = (None, None, None, None, 3, "1500ms", 0.25, "30s")
 _RETRIES: Final = (None, None, None, 1, 3)
+_RESERVED: Final[tuple[Mapping[str, Any], ...]] = (
+    {"vcore": 1},
+    {"vcore": 100, "memory": 1},
+)
 _RUN_LIMITS: Final = (*(None,) * 6, 1, "1500ms", "10s")
 _STARTS: Final = (*(None,) * 8, 0, 1, 3, 10, 30)
 _ENDS: Final[tuple[Mapping[str, Any], ...]] = (
@@ -126,6 +130,7 @@ _PLAIN: Final = (
     *("submit",) * 2,
     *("submit_many",) * 2,
     *("add_app", "add_node", "add_node", "add_node", "remove_node", "remove_node", "update_node"),
+    *("update_node",) * 2,
     *("remove_app", "check"),
     *("snapshot", "why", "statistics", "bad", "watch", "configure", "add_priority_class"),
     "set_usage",
@@ -253,8 +258,9 @@ class Moves:
             "UpdateNode",
             "update_node",
             node=_node(choices),
-            capacity=choices.of((None, *_CAPACITIES)),
+            capacity=choices.of((None, None, *_CAPACITIES)),
             schedulable=choices.of((None, True, False)),
+            reserved=choices.of((None, {}, *_RESERVED)),
         )
 
     def _add_app(self, choices: Choices) -> Step:
@@ -298,6 +304,8 @@ class Moves:
             "run_limit": choices.of(_RUN_LIMITS),
             "start_by": choices.of(_STARTS),
         }
+        if choices.one_in(4):
+            optional |= {"once": True, "retries": None}
         if self._preempts and choices.one_in(3):
             optional["priority"] = None
             optional["priority_class"] = choices.of(("high", "low", "system-node-critical"))

@@ -13,7 +13,7 @@ which asks are victims: no fence and no ``guaranteed`` protects them.
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Iterable, Iterator
+from collections.abc import Collection, Iterable, Iterator
 from functools import partial
 from typing import final
 
@@ -68,16 +68,19 @@ class Evictions:
         self._evicted: set[tuple[int, str]] = set()
         #: Whether one of them was evicted more than once.
         self._twice = False
+        #: The decisions that evicted asks which are gone since.
+        self._last: list[Decision] = []
 
     def start_batch(self) -> None:
         """Begin a batch without evictions."""
         self._evicted.clear()
+        self._last.clear()
         self._twice = False
 
     def evict(
         self, victim: Victim, reason: Reason, why: str, now_us: int, over_max: str | None = None
-    ) -> Decision:
-        """Evict an ask, and return the decision."""
+    ) -> list[Decision]:
+        """Evict an ask, and return the decisions."""
         app, ask = victim.app, victim.allocation.ask
         key = (app.identity.key, ask.name)
         self._twice = self._twice or key in self._evicted
@@ -89,8 +92,13 @@ class Evictions:
         if victim.gang is not None:
             self._placements.lose(victim.gang)
         leaf = self._state.leaf_of(app)
-        decision = ask_decision(_RELEASED, leaf, app, ask, victim.node.name, reason)
-        return decision._replace(message=why, over_max=over_max)
+        said = ask_decision(_RELEASED, leaf, app, ask, victim.node.name, reason)
+        said = said._replace(message=why, over_max=over_max)
+        # ONCE-2
+        if not (victim.bound and ask.once):
+            return [said]
+        self._last.append(said)
+        return [said, *self._placements.end(app, ask, now_us)]
 
     def _note_loss(self, victim: Victim, now_us: int) -> None:
         """Record that a bound ask is evicted; if it was bound in this batch, undo its effects."""
@@ -121,7 +129,7 @@ class Evictions:
         if not (self._twice or commits.has_unsaid):
             return decisions
         kept = [decision for decision in decisions if not commits.is_unsaid(decision)]
-        return deque(leave_out_detours(kept) if self._twice else kept)
+        return deque(leave_out_detours(kept, self._last) if self._twice else kept)
 
 
 _RELEASED = Kind.RELEASED
@@ -130,8 +138,14 @@ _PLACING_KINDS = (Kind.ASSIGNED, Kind.WAITING, Kind.BOUND)
 
 
 # EVICTION-44, DECISION-9
-def leave_out_detours(decisions: list[Decision]) -> list[Decision]:
-    """Remove each further eviction of an ask, with the assignment that it undoes."""
+def leave_out_detours(decisions: list[Decision], last: Collection[Decision] = ()) -> list[Decision]:
+    """Remove each further eviction of an ask, with the assignment that it undoes.
+
+    Args:
+        decisions: The decisions of a batch.
+        last: Those after which an ask is gone: they stay.
+    """
+    stay = {id(decision) for decision in last}
     evicted: set[tuple[str | None, str | None]] = set()
     #: For each ask the positions of its decisions since it had no node.
     since: dict[tuple[str | None, str | None], list[int]] = {}
@@ -143,7 +157,8 @@ def leave_out_detours(decisions: list[Decision]) -> list[Decision]:
         elif decision.kind is _RELEASED:
             taken = since.pop(key, [])
             if decision.reason in _EVICTIONS:
-                if key in evicted:
+                # ONCE-5
+                if key in evicted and id(decision) not in stay:
                     out.update((*taken, position))
                 evicted.add(key)
     return [decision for position, decision in enumerate(decisions) if position not in out]
@@ -430,7 +445,7 @@ class Evictor:
     ) -> Iterator[Decision]:
         for victim in victims:
             why = rules.why(victim)
-            yield self.evictions.evict(victim, rules.reason, why, now_us, rules.over_max)
+            yield from self.evictions.evict(victim, rules.reason, why, now_us, rules.over_max)
 
     # EVICTION-27
     def _carry_out(self, plan: Plan, now_us: int) -> list[Decision]:

@@ -100,14 +100,14 @@ class VictimIndex:
 
     def __init__(self, state: ViewState) -> None:
         self._state = state
-        #: The most that a node has free, and its largest capacity.
+        #: The most that a node has free, and the most that its asks may hold.
         self.free = NodeMaxima()
-        self.capacity = NodeMaxima()
+        self.room = NodeMaxima()
         #: The victims on each node, as of the last look at it.
         self._by_node: dict[Node, NodeVictims] = {}
         #: The nodes that have changed since the last look, or were never looked at.
         self._unseen: dict[Node, None] = {}
-        #: The nodes that the peaks contain, and their capacities.
+        #: The nodes that the peaks contain, and the room of each.
         self._measured: dict[Node, Mapping[str, int]] = {}
         #: The priorities in each leaf, and the amounts of each type, of all known victims.
         self._priorities: dict[int, NumberCounts] = {}
@@ -126,12 +126,12 @@ class VictimIndex:
             node, _ = nodes.touched.popitem()
             self._unseen[node] = None
             for name in self._measured.get(node, ()):  # The node may no longer have these types.
-                if name not in node.capacity:
-                    self.capacity.set(node, name, 0)
+                if name not in node.room:
+                    self.room.set(node, name, 0)
                     self.free.set(node, name, 0)
-            self._measured[node] = node.capacity
-            for name, amount in node.capacity.items():
-                self.capacity.set(node, name, amount)
+            self._measured[node] = node.room
+            for name, amount in node.room.items():
+                self.room.set(node, name, amount)
                 self.free.set(node, name, amount - node.used.get(name, 0))
             done += 1
             if done % SIZE == 0:
@@ -144,7 +144,7 @@ class VictimIndex:
         del self._measured[node]
         self._unseen.pop(node, None)
         self.free.forget(node)
-        self.capacity.forget(node)
+        self.room.forget(node)
         on_node = self._by_node.pop(node, None)
         if on_node is not None:
             for victim in on_node.held.values():
@@ -486,7 +486,7 @@ class PlanSearch(VictimSearch):
     def _may_suffice(self) -> bool:
         """Return whether it could suffice to take everything that may be taken."""
         for name, amount in self.eligibility.ask.resources.items():
-            if amount > self.victim_index.capacity.top(name):
+            if amount > self.victim_index.room.top(name):
                 return False
             lack = amount - self.victim_index.free.top(name)
             if lack > 0 and not self._suffice(self._most, name, lack):
@@ -535,7 +535,7 @@ class PlanSearch(VictimSearch):
         assert node is not None, "an ask is placed on no node"
         shape = self.eligibility.ask.shape
         lack = {
-            name: amount - node.capacity.get(name, 0) + node.used.get(name, 0)
+            name: amount - node.room.get(name, 0) + node.used.get(name, 0)
             for name, amount in self.eligibility.ask.resources.items()
         }
         return lack, DevicesAfter(shape.devices, node.devices)
@@ -589,11 +589,12 @@ class PlanSearch(VictimSearch):
         return min(self.eligibility.floor(side, one.lowest()) for side, one in sides), count
 
 
+# RESERVED-5
 def lack_on(node: Node, shape: Shape) -> dict[str, int]:
     """Return how much of each type a node lacks for an ask, of devices at least so much."""
     lack: dict[str, int] = {}
     for name, amount in shape.resources.items():
-        free = node.capacity.get(name, 0) - node.used.get(name, 0)
+        free = node.room.get(name, 0) - node.used.get(name, 0)
         if amount > free:
             lack[name] = amount - free
     # DEVICE-10

@@ -40,6 +40,7 @@ class NodeSurvey:
         kept: How many match and are schedulable, but are kept for node services.
         fitting: How many of the others have room now.
         lacking: How many of the rest lack each set of types.
+        if_unreserved: How many of these would have room if nothing were reserved on them.
         largest: The largest capacity of a matching node, of each requested type.
         free: The free amounts of all schedulable, matching nodes that are not kept, of each
             requested type.
@@ -55,6 +56,7 @@ class NodeSurvey:
     large: int = 0
     fitting: int = 0
     lacking: dict[tuple[str, ...], int] = attrs.field(factory=MAP)
+    if_unreserved: int = 0
     largest: dict[str, int] = attrs.field(factory=MAP)
     free: dict[str, int] = attrs.field(factory=MAP)
     closed: str | None = None
@@ -79,13 +81,20 @@ class NodeSurvey:
             return
         lacks = node.lack_of_devices(shape)
         for kind, number in wanted.items():
-            free = max(capacity.get(kind, 0) - node.used.get(kind, 0), 0)
+            free = max(node.room.get(kind, 0) - node.used.get(kind, 0), 0)
             self.free[kind] = self.free.get(kind, 0) + free
             if number > free:
                 lacks[kind] = max(number - free, lacks.get(kind, 0))
         if not lacks:
             self.fitting += 1
             return
+        # REASON-12
+        if node.reserved and not node.lack_of_devices(shape):
+            used = node.used
+            self.if_unreserved += all(
+                number <= capacity.get(kind, 0) - used.get(kind, 0)
+                for kind, number in wanted.items()
+            )
         kinds = tuple(sorted(lacks))
         self.lacking[kinds] = self.lacking.get(kinds, 0) + 1
         distance = max(number / wanted[kind] for kind, number in lacks.items())
@@ -245,6 +254,9 @@ def histogram(seen: NodeSurvey) -> str:
         counts.append((number, f"has {lack}", f"have {lack}"))
     parts = ", ".join(counted(*count) for count in counts if count[0])
     message = f"of {counted(seen.nodes, 'node', 'nodes')} {parts}"
+    if seen.if_unreserved:
+        would = counted(seen.if_unreserved, "node", "nodes")
+        message += f"; {would} would have room if nothing were reserved there"
     if seen.closest is None:
         return message
     _, name, lacks = seen.closest
@@ -260,6 +272,8 @@ def _figures(seen: NodeSurvey) -> dict[str, Fact]:
     }
     if seen.kept:
         facts["kept"] = seen.kept
+    if seen.if_unreserved:
+        facts["if_unreserved"] = seen.if_unreserved
     if seen.closest is not None:
         facts["closest"], facts["closest_lacks"] = seen.closest[1:]
     return facts
@@ -373,7 +387,7 @@ def _free_on(node: Node) -> Mapping[str, int]:
     """Return what any ask may use of a node, as a survey counts it; no zeros."""
     if not node.schedulable:
         return {}
-    left = {kind: most - node.used.get(kind, 0) for kind, most in node.capacity.items()}
+    left = {kind: most - node.used.get(kind, 0) for kind, most in node.room.items()}
     return {kind: amount for kind, amount in left.items() if amount > 0}
 
 

@@ -185,7 +185,7 @@ class _NodeStages:
         self, members: _MembersByKind, node: Node, held: Amounts, ahead: Iterable[Release]
     ) -> Iterator[tuple[Instant, _Counts]]:
         """Do the same where only amounts count, without a projection."""
-        free, matching = dict(node.capacity), node.matching
+        free, matching = dict(node.room), node.matching
         add_to(free, node.used, -1)
         add_to(free, dict(held), -1)
         kinds = [

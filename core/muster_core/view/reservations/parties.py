@@ -214,10 +214,10 @@ class Holdings:
         shapes, found = self._state.shapes, 0
         for name, node in self._state.nodes.nodes.items():
             held = self.amounts.get(name, ())
-            asked = (node.capacity, held, shapes.changes)
+            asked = (node.room, held, shapes.changes)
             known = self._last.get(name)
             if known is None or known[0] != asked:
-                mask = shapes.fitting_node(node.capacity, dict(held))
+                mask = shapes.fitting_node(node.room, dict(held))
                 known = self._last[name] = asked, mask
             found |= known[1] & node.matching
         return found
@@ -274,8 +274,8 @@ class Holdings:
         holds = self._on.get(node.name)
         if not holds:
             return True, MAX_QUANTITY
-        ahead, used, capacity = self._ahead_on(node, now_us), node.used, node.capacity
-        free = {name: capacity.get(name, 0) - used.get(name, 0) for name in ask.resources.amounts}
+        ahead, used, room = self._ahead_on(node, now_us), node.used, node.room
+        free = {name: room.get(name, 0) - used.get(name, 0) for name in ask.resources.amounts}
         return _is_enough(free, ahead.releases, holds, ask, end), ahead.until_us
 
     def _ahead_on(self, node: Node, now_us: int) -> _ReleaseList:

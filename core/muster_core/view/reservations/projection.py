@@ -253,7 +253,7 @@ class Projection:
         devices = self._devices.get(node.name, node.devices)
         return devices is not None and devices.has_room(ask.shape.devices)
 
-    # BACKFILL-19
+    # BACKFILL-19, RESERVED-6
     def has_room(self, member: Member, node: Node) -> bool:
         """Return whether a pending ask may use a node and has room, whatever its gang."""
         ask = member.ask
@@ -261,9 +261,9 @@ class Projection:
             return False
         if node.kept and not self._may_use_kept(member, node):
             return False
-        more, used, capacity = self._nodes.get(node.name, _NOTHING), node.used, node.capacity
+        more, used, room = self._nodes.get(node.name, _NOTHING), node.used, node.room
         for name, amount in ask.resources.amounts.items():
-            if used.get(name, 0) + more.get(name, 0) + amount > capacity.get(name, 0):
+            if used.get(name, 0) + more.get(name, 0) + amount > room.get(name, 0):
                 # DEVICE-6: others may hold a device twice here, and leave another one free.
                 if ask.shape.devices and name.startswith(DEVICE_PREFIX):
                     continue
@@ -285,9 +285,9 @@ class Projection:
         """Return how many asks like a pending one would fit on a node at most."""
         if not self.has_room(member, node):
             return 0
-        used, capacity = self.used_on(node), node.capacity
+        used, room = self.used_on(node), node.room
         amounts = member.ask.resources.amounts.items()
-        return min((capacity[name] - used.get(name, 0)) // amount for name, amount in amounts)
+        return min((room[name] - used.get(name, 0)) // amount for name, amount in amounts)
 
     # ORDER-21
     def rank(self, node: Node, ask: Ask) -> Rank:

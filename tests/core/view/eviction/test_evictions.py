@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections import deque
 from collections.abc import Mapping
 
+import attrs
 import pytest
 from hypothesis import given, strategies as st
 
@@ -119,7 +120,11 @@ def test_a_member_of_a_gang_that_has_timed_out_is_parked() -> None:
 
 def evicted(made: Contest, *names: str, reason: Reason = Reason.RECLAIMED) -> list[Decision]:
     evicts, _ = evictions(made)
-    return [evicts.evict(made.victim(name), reason, "why", NOW_US) for name in names]
+    return [
+        decision
+        for name in names
+        for decision in evicts.evict(made.victim(name), reason, "why", NOW_US)
+    ]
 
 
 @pytest.mark.parametrize("reason", [Reason.RECLAIMED, Reason.PREEMPTED])
@@ -196,6 +201,16 @@ def test_a_bind_that_is_taken_in_its_batch_counts_for_no_state() -> None:
     made.check()
 
 
+# ONCE-3
+def test_a_bind_that_does_not_count_was_its_last_one() -> None:
+    made = rivals(n=1)
+
+    assert states(made, attrs.evolve(wish("b"), once=True), wish("a")) == ["Accepted", "Completing"]
+    assert made.bound() == ["b/x n", "a/x n"]
+    assert made.app("b").state is AppState.COMPLETING
+    made.check()
+
+
 def test_one_bind_is_left_of_two_whichever_is_taken() -> None:
     for node in "mn":
         made = rivals(m=1, n=1)
@@ -225,14 +240,28 @@ def test_the_delay_of_what_was_bound_and_taken_in_one_batch_goes_on() -> None:
     assert made.app("b").since_us == {}
 
 
+# ONCE-5
+def test_the_log_says_that_an_ask_is_gone_that_was_evicted_before() -> None:
+    made = holding()
+    evicts, placements = evictions(made)
+    victim = made.victim("b/plain")
+    (first,) = evicts.evict(victim, Reason.RECLAIMED, "first", NOW_US)
+    placements.restore(victim.hold())
+    ask = victim.allocation.ask._replace(once=True)
+    victim.allocation = attrs.evolve(victim.allocation, ask=ask)
+    second, *_ = evicts.evict(victim, Reason.RECLAIMED, "second", NOW_US)
+
+    assert evicts.without_detours(deque([first, second])) == deque([first, second])
+
+
 def test_who_was_evicted_twice_is_said_to_be_once() -> None:
     made = holding()
     evicts, placements = evictions(made)
     victim = made.victim("b/w-0")
-    first = evicts.evict(victim, Reason.RECLAIMED, "first", NOW_US)
+    (first,) = evicts.evict(victim, Reason.RECLAIMED, "first", NOW_US)
     assert evicts.without_detours(deque([first])) == deque([first])
     placements.restore(victim.hold())
-    second = evicts.evict(victim, Reason.RECLAIMED, "second", NOW_US)
+    (second,) = evicts.evict(victim, Reason.RECLAIMED, "second", NOW_US)
 
     both = deque([first, second])
     assert evicts.without_detours(both) == deque([first])

@@ -332,7 +332,7 @@ class Histories(RuleBasedStateMachine):
         assert self.victim_index.largest("vcore") == max(amounts, default=0)
         nodes = state.nodes.nodes.values()
         capacity = [node.capacity.get("vcore", 0) for node in nodes]
-        assert self.victim_index.capacity.top("vcore") == max(0, 0, *capacity)
+        assert self.victim_index.room.top("vcore") == max(0, 0, *capacity)
         used = [node.used.get("vcore", 0) for node in nodes]
         free = [most - there for most, there in zip(capacity, used, strict=True)]
         assert self.victim_index.free.top("vcore") == max(0, 0, *free)

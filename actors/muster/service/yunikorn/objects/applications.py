@@ -238,7 +238,12 @@ def node(seen: YuniKornState, one: Node) -> Made:
         "attributes": dict(one.attributes),
         "capacity": dict(one.capacity),
         "allocated": used,
-        "available": {kind: most - used[kind] for kind, most in one.capacity.items()}
+        "available": {
+            kind: max(most - used[kind] - one.reserved[kind], 0)
+            if kind in one.reserved
+            else most - used[kind]
+            for kind, most in one.capacity.items()
+        }
         | {kind: -amount for kind, amount in used.items() if kind not in one.capacity},
         "utilized": percentages(used, one.capacity),
         "allocations": _allocations(seen, one),
@@ -246,6 +251,8 @@ def node(seen: YuniKornState, one: Node) -> Made:
         "isReserved": False,
         "partition": seen.partition,
     }
+    if one.reserved:
+        made["occupied"] = dict(one.reserved)
     rack = one.attributes.get(_RACK)
     if rack:
         made["rackName"] = rack
