@@ -366,12 +366,6 @@ MUTANTS: Final = (
         "while False:",
     ),
     Mutant(
-        "an ask that lost its node later than others of its line is taken for an older one",
-        "muster_core.view.tree.aging:AgingOrder.enter",
-        "began >= lines[at].began and place > lines[at].place",
-        "(began, place) > (lines[at].began, lines[at].place)",
-    ),
-    Mutant(
         "what a queue deserves by weight does not follow what its asks come to",
         "muster_core.view.state.divisions:Divisions.note",
         "if queue.by_weight and",
