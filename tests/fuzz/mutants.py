@@ -7,24 +7,25 @@ says so: then the bug has to be planted elsewhere.
 
 from __future__ import annotations
 
-import inspect
-import json
-import subprocess
-import sys
-import time
 from collections.abc import Generator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from functools import partial
 from importlib import import_module
+from muster.testing.fuzz import Session
+from muster.testing.fuzz import Tally
+from tests.fuzz.naive_oracle import naive
 from types import FunctionType
-from typing import Any, Final
-
+from typing import Any
+from typing import Final
 import attrs
 import click
+import inspect
+import json
+import subprocess
+import sys
+import time
 
-from muster.testing.fuzz import Session, Tally
-from tests.fuzz.naive_oracle import naive
 
 PROGRAMS: Final = 100
 """How many programs are drawn from one seed."""
@@ -376,12 +377,6 @@ MUTANTS: Final = (
         "muster_core.view.tree.aging:AgingOrder.next_up",
         "while line.behind:",
         "while False:",
-    ),
-    Mutant(
-        "an ask that lost its node later than others of its line is taken for an older one",
-        "muster_core.view.tree.aging:AgingOrder.enter",
-        "began >= lines[at].began and place > lines[at].place",
-        "(began, place) > (lines[at].began, lines[at].place)",
     ),
     Mutant(
         "what a queue deserves by weight does not follow what its asks come to",
