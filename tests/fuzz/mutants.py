@@ -7,25 +7,24 @@ says so: then the bug has to be planted elsewhere.
 
 from __future__ import annotations
 
-from collections.abc import Generator
-from concurrent.futures import ThreadPoolExecutor
-from contextlib import contextmanager
-from functools import partial
-from importlib import import_module
-from muster.testing.fuzz import Session
-from muster.testing.fuzz import Tally
-from tests.fuzz.naive_oracle import naive
-from types import FunctionType
-from typing import Any
-from typing import Final
-import attrs
-import click
 import inspect
 import json
 import subprocess
 import sys
 import time
+from collections.abc import Generator
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager
+from functools import partial
+from importlib import import_module
+from types import FunctionType
+from typing import Any, Final
 
+import attrs
+import click
+
+from muster.testing.fuzz import Session, Tally
+from tests.fuzz.naive_oracle import naive
 
 PROGRAMS: Final = 100
 """How many programs are drawn from one seed."""
