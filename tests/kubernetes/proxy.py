@@ -65,13 +65,15 @@ class Proxy:
         )
         self._faults: list[tuple[str, Fault]] = []
         self._open: set[trio.CancelScope] = set()
+        self._is_away = False
 
     def add(self, part: str, *faults: Fault) -> None:
         """Let faults meet the next requests that have some text in their line."""
         self._faults += [(part, one) for one in faults]
 
-    def cut_all(self) -> None:
-        """Break all connections."""
+    def cut_all(self, *, for_ever: bool = False) -> None:
+        """Break all connections, and those that are to come."""
+        self._is_away = for_ever
         for scope in self._open:
             scope.cancel()
 
@@ -80,7 +82,8 @@ class Proxy:
         with trio.CancelScope() as scope:
             self._open.add(scope)
             try:
-                await self._requests(stream)
+                if not self._is_away:
+                    await self._requests(stream)
             except (trio.BrokenResourceError, httpx.TransportError, h11.RemoteProtocolError):
                 pass
             finally:
