@@ -146,7 +146,8 @@ class Lease:
     def _written(self, found: Object | None, seconds: int, holder: str) -> Object:
         now = datetime.now(UTC).strftime("%Y-%m-%dT%H:%M:%S.%fZ")
         old = {} if found is None else _spec(found)
-        is_same = self.seen_holder == holder and found is not None
+        is_same = self.seen_holder == holder
+        is_taken = found is not None and holder != "" and not is_same
         metadata = {"name": self._name, "namespace": self._namespace}
         return {
             "apiVersion": LEASES.group,
@@ -155,9 +156,9 @@ class Lease:
             "spec": {
                 "holderIdentity": holder,
                 "leaseDurationSeconds": seconds,
-                "acquireTime": old.get("acquireTime") if is_same else now,
+                "acquireTime": old.get("acquireTime", now) if is_same else now,
                 "renewTime": now,
-                "leaseTransitions": int(old.get("leaseTransitions") or 0) + (not is_same),
+                "leaseTransitions": int(old.get("leaseTransitions") or 0) + is_taken,
             },
         }
 
