@@ -35,7 +35,7 @@ class MappingReader:
         """
         return parse_document(self._text(), file=self.file)
 
-    def object(self) -> object:
+    def tree(self) -> object:
         """Return the tree of a file that is one object, of whatever kind; None if it is empty.
 
         Raises:

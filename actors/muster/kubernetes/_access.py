@@ -286,7 +286,7 @@ class _File:
 
     def __init__(self, reader: MappingReader) -> None:
         self.reader = reader
-        self.top = reader.table(reader.object(), "", _TOP)
+        self.top = reader.table(reader.tree(), "", _TOP)
 
     def named(self, list_name: str, kind: str, name: str) -> tuple[Entry, str] | None:
         """Return the map of the entry with a name, and its path."""

@@ -77,7 +77,7 @@ class Lease:
 
     async def _work(self, work: Callable[[], Awaitable[None]]) -> bool:
         """Work while the Lease is renewed; return whether the work is done."""
-        self._is_lost = False
+        self._is_lost = is_done = False
         async with trio.open_nursery() as nursery:
             nursery.start_soon(self._renew, nursery.cancel_scope)
             try:
@@ -85,9 +85,9 @@ class Lease:
             finally:
                 if not self._is_lost:
                     await self._release()
+            is_done = True
             nursery.cancel_scope.cancel()
-            return True
-        return False
+        return is_done
 
     async def _renew(self, held: trio.CancelScope) -> None:
         """Renew the Lease for ever; end what works under it if that fails for long."""
