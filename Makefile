@@ -58,12 +58,12 @@ SERVICE := tests/actors/serving tests/clash tests/attack tests/page
 ENGINES ?= tests/engines
 
 # Shorter: make test-long LONG=tests/crash
-LONG ?= $(addprefix --ignore=,$(SERVICE) tests/engines)
+LONG ?= $(addprefix --ignore=,$(SERVICE) tests/engines tests/kubernetes)
 
 .PHONY: test
 test: $(VENV)/.test $(BUILT) ## Run the tests but for long ones and those of the service and of engines, on all cores
 	@$(CACHED) $(PY) -m pytest -n auto --dist worksteal -m "not takes_long" \
-		$(addprefix --ignore=,$(SERVICE) tests/engines)
+		$(addprefix --ignore=,$(SERVICE) tests/engines tests/kubernetes)
 
 .PHONY: test-long
 test-long: $(VENV)/.test $(BUILT) ## Run the long tests, of which `make test` has a part: more kills, every byte, all examples
@@ -84,6 +84,15 @@ test-engines: $(VENV)/.engines $(BUILT) ## Run the tests of what runs work, on r
 .PHONY: test-engines-long
 test-engines-long: $(VENV)/.engines $(BUILT) ## Run the tests of engines that wait for minutes, such as for a lost head of Ray
 	@$(CACHED) $(PY) -m pytest -m takes_minutes $(ENGINES)
+
+.PHONY: kubernetes
+kubernetes: ## Build the API server of Kubernetes, and install etcd and kubectl (as root, on Debian bookworm; ten minutes once)
+	@bash tests/kubernetes/install.sh
+
+# A real API server and etcd, where `make kubernetes` has brought them.
+.PHONY: test-kubernetes
+test-kubernetes: $(VENV)/.test $(BUILT) ## Run the tests with a real control plane of Kubernetes
+	@$(CACHED) $(PY) -m pytest -rs tests/kubernetes
 
 .PHONY: coverage
 coverage: $(VENV)/.test ## Run the tests, and show the lines that no test reaches

@@ -262,13 +262,25 @@ def parse_document(text: str | bytes, *, file: str | None = None) -> object:
         ConfigError: If the text is not YAML, has no configuration or several, or uses YAML that
             a configuration must not use; with the line.
     """
+    return _opened(find_configuration(parse_documents(text, file=file), file), file)
+
+
+def parse_documents(text: str | bytes, *, file: str | None = None) -> list[Tree]:
+    """Read all documents of a file, whatever they are, without empty ones.
+
+    Args:
+        text: The content of the file.
+        file: The name of the file, for error messages.
+
+    Raises:
+        ConfigError: If the text is not YAML, or uses YAML that a configuration must not use; with
+            the line.
+    """
     # CONFIG-82
     if len(text) > MAX_FILE_BYTES:
         message = f"a configuration has at most {MAX_FILE_BYTES} bytes, and this is larger"
         raise ConfigError([Problem(message, file=file)])
-    if isinstance(text, bytes):
-        text = _decode(text, file)
-    return _opened(find_configuration(_parsed(text, file), file), file)
+    return _parsed(_decode(text, file) if isinstance(text, bytes) else text, file)
 
 
 # CONFIG-80

@@ -8,7 +8,7 @@ from typing import final
 
 import attrs
 
-from muster.config_files import parse_document
+from muster.config_files import parse_document, parse_documents
 from muster_core.config.tree import describe, entries_of, is_null, items_of, line_of, text_of
 from muster_core.errors import ConfigError, Problem
 from muster_core.values.names import did_you_mean
@@ -33,12 +33,26 @@ class MappingReader:
         Raises:
             ConfigError: If it cannot be read, or is not YAML.
         """
+        return parse_document(self._text(), file=self.file)
+
+    def tree(self) -> object:
+        """Return the tree of a file that is one object, of whatever kind; None if it is empty.
+
+        Raises:
+            ConfigError: If it cannot be read, is not YAML, or has several documents.
+        """
+        documents = parse_documents(self._text(), file=self.file)
+        for second in documents[1:]:
+            message = "a second document starts here: one is read"
+            raise ConfigError([Problem(message, file=self.file, line=line_of(second))])
+        return documents[0] if documents else None
+
+    def _text(self) -> bytes:
         try:
-            text = Path(self.file).read_bytes()
+            return Path(self.file).read_bytes()
         except OSError as error:
             message = f"cannot be read: {error.strerror}"
             raise ConfigError([Problem(message, file=self.file)]) from None
-        return parse_document(text, file=self.file)
 
     def refuse(self, node: object, path: str, message: str) -> None:
         """Add a problem."""

@@ -1,0 +1,1 @@
+"""Muster as a scheduler of Kubernetes."""
