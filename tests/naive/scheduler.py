@@ -348,6 +348,7 @@ def snapshot_of(model: NaiveScheduler, at_us: int = 0) -> Snapshot:
                 node.schedulable,
                 dict(node.attributes),
                 devices=_devices(model, node),
+                taints=node.taints,
             )
             for name, node in model.world.nodes.items()
         },

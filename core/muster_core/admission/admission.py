@@ -240,6 +240,7 @@ class Admission:
                     event.attributes,
                     schedulable=event.schedulable,
                     devices=event.devices,
+                    taints=event.taints,
                 )
                 self.unreported.undoable(partial(nodes.remove, event.node))
             case UpdateNode():
@@ -252,6 +253,7 @@ class Admission:
                     event.attributes,
                     schedulable=event.schedulable,
                     devices=event.devices,
+                    taints=event.taints,
                 )
             case RemoveNode():
                 # FEED-22

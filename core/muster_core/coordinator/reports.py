@@ -337,6 +337,7 @@ def take_snapshot(
                 node.schedulable,
                 dict(node.attributes),
                 _devices_of(node),
+                taints=node.taints,
             )
     shares: dict[str, float] = {}
     deserved: dict[str, Mapping[str, int]] = {}

@@ -16,6 +16,7 @@ import attrs
 
 from muster_core.enumerations import quick_members
 from muster_core.gangs import NO_FIELDS, GangFields
+from muster_core.values.affinity import Affinity, Taint, Toleration
 from muster_core.values.configuration import Configuration, Limits
 from muster_core.values.devices import (
     NO_NEEDS,
@@ -40,11 +41,14 @@ from muster_core.values.event_fields import (
     a_name,
     a_text,
     a_users_class,
+    an_affinity,
     an_owned_name,
     needs,
     no_words,
     of_type,
     some_amounts,
+    some_taints,
+    some_tolerations,
     stocks,
     that_define,
     that_members_say,
@@ -87,6 +91,7 @@ class AddNode:
         lease_us: How long a service keeps it without a renewal, or None. No decision depends on
             it: a lease that runs out ends with :class:`RemoveNode`.
         devices: Its devices by type; the capacity does not contain them.
+        taints: Its taints, which keep asks away that do not tolerate them.
     """
 
     node: str = attrs.field(validator=a_name)
@@ -96,6 +101,8 @@ class AddNode:
     # FEED-84
     lease_us: int | None = attrs.field(default=None, validator=_optional(AT_LEAST_ONE))
     devices: Mapping[str, DeviceStock] = attrs.field(default=NO_STOCKS, validator=stocks)
+    # AFFINITY-1
+    taints: tuple[Taint, ...] = attrs.field(default=(), validator=some_taints)
 
     # DEVICE-4
     @property
@@ -118,6 +125,7 @@ class UpdateNode:
     devices: Mapping[str, DeviceStock] | None = attrs.field(
         default=None, validator=_optional(stocks)
     )
+    taints: tuple[Taint, ...] | None = attrs.field(default=None, validator=_optional(some_taints))
 
 
 @final
@@ -174,6 +182,8 @@ class AddAsk:
             ends nothing.
         run_limit_us: How long after its bind it is released and gone, or None.
         start_by_us: The instant at which it is gone if it is not bound by then, or None.
+        tolerations: The taints that it tolerates.
+        affinity: Terms of which the node must match one, or None if any node will do.
     """
 
     app: str
@@ -194,6 +204,8 @@ class AddAsk:
     estimate_us: int | None = None
     run_limit_us: int | None = None
     start_by_us: int | None = None
+    tolerations: tuple[Toleration, ...] = ()
+    affinity: Affinity | None = None
 
     def __attrs_post_init__(self) -> None:
         """Check the fields.
@@ -225,6 +237,8 @@ class AddAsk:
             and (estimate_us is None or (type(estimate_us) is int and estimate_us > 0))
             and self.run_limit_us is None
             and self.start_by_us is None
+            and self.tolerations == ()
+            and self.affinity is None
         )
         if not is_plain and not attrs.validators.get_disabled():
             for field in attrs.fields(AddAsk):
@@ -264,6 +278,10 @@ _ASK_CHECKS: Final[Mapping[str, Callable[[object, Any, Any], None]]] = {
     "run_limit_us": _optional(AT_LEAST_ONE),
     # TIME-7
     "start_by_us": _optional(NOT_NEGATIVE),
+    # AFFINITY-3
+    "tolerations": some_tolerations,
+    # AFFINITY-5
+    "affinity": _optional(an_affinity),
 }
 
 
@@ -395,6 +413,7 @@ class NodeObject:
     capacity: Resources | None = attrs.field(default=None, validator=_optional(written_amounts))
     attributes: Mapping[str, str] = attrs.field(factory=no_words)
     schedulable: bool = True
+    taints: tuple[Taint, ...] = attrs.field(default=(), validator=some_taints)
 
 
 @final

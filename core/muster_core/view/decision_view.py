@@ -518,6 +518,7 @@ def _load_node(facts: NodeFacts) -> Node:
     if facts.devices:
         stocks = {kind: DeviceStock(count, model) for kind, count, model in facts.devices}
         node.devices = NodeDevices(stocks)
+    node.taints = facts.taints
     return node
 
 
@@ -525,4 +526,4 @@ def _node_facts(node: Node) -> NodeFacts:
     capacity, attributes = tuple(node.capacity.items()), tuple(node.attributes.items())
     stocks = {} if node.devices is None else node.devices.stocks
     devices = tuple((kind, stock.count, stock.model) for kind, stock in stocks.items())
-    return NodeFacts(node.name, capacity, attributes, node.schedulable, devices)
+    return NodeFacts(node.name, capacity, attributes, node.schedulable, devices, taints=node.taints)
