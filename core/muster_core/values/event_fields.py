@@ -236,6 +236,26 @@ def needs(
     _check_devices(attribute.name, value, DeviceNeed)
 
 
+def are_all(kind: type[object], values: object) -> bool:
+    """Return whether a value is a tuple of values of exactly one type."""
+    if type(values) is not tuple:
+        return False
+    for value in cast("tuple[object, ...]", values):  # noqa: SIM110 - quicker than a generator
+        if type(value) is not kind:
+            return False
+    return True
+
+
+def are_terms(values: object) -> bool:
+    """Return whether a value is the affinity of an ask."""
+    if type(values) is not tuple:
+        return False
+    for term in cast("tuple[object, ...]", values):  # noqa: SIM110 - quicker than a generator
+        if not are_all(Requirement, term):
+            return False
+    return True
+
+
 # AFFINITY-1
 def some_taints(
     _: object, attribute: attrs.Attribute[tuple[Taint, ...]], value: tuple[Taint, ...]

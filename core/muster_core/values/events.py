@@ -43,6 +43,8 @@ from muster_core.values.event_fields import (
     a_users_class,
     an_affinity,
     an_owned_name,
+    are_all,
+    are_terms,
     needs,
     no_words,
     of_type,
@@ -221,10 +223,9 @@ class AddAsk:
             and type(ask) is str
             and app
             and ask
-            and "/" not in app
-            and "/" not in ask
+            and "/" not in app + ask
             and type(resources) is Resources
-            and len(resources.amounts) > 0
+            and resources.amounts
             and (priority is None or (type(priority) is int and _LOWEST <= priority <= _HIGHEST))
             and self.count is None
             and (run_us is None or (type(run_us) is int and run_us > 0))
@@ -237,8 +238,8 @@ class AddAsk:
             and (estimate_us is None or (type(estimate_us) is int and estimate_us > 0))
             and self.run_limit_us is None
             and self.start_by_us is None
-            and self.tolerations == ()
-            and self.affinity is None
+            and (not self.tolerations or are_all(Toleration, self.tolerations))
+            and (self.affinity is None or are_terms(self.affinity))
         )
         if not is_plain and not attrs.validators.get_disabled():
             for field in attrs.fields(AddAsk):
